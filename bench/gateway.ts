@@ -1,0 +1,102 @@
+import { type Caller, makeCaller } from './caller.ts';
+import { type Child, startChild } from './child.ts';
+import { at, parseJson } from './json.ts';
+
+/** How to start the gateway. */
+export interface GatewayStart {
+  readonly entry: string;
+  readonly nodeFlags: readonly string[];
+  readonly log: string | undefined;
+  /** Folder for its registry; made by the gateway. */
+  readonly registryFolder: string;
+  readonly outputFile: string;
+}
+
+/** A running gateway of which `/readyz` answered 200. */
+export interface Gateway extends AsyncDisposable {
+  readonly child: Child;
+  /** Milliseconds from starting the process to `/readyz` answering 200. */
+  readonly readyMs: number;
+  /** MCP endpoint of a namespace. */
+  endpoint(namespace: string): URL;
+  /** Registers a forward and waits until it is available with `tools` tools. */
+  addForward(name: string, address: URL, namespace: string, tools: number): Promise<void>;
+  /** Waits until all `count` forwards are available: discovery after a start is over. */
+  discovered(count: number): Promise<void>;
+}
+
+/**
+ * Starts the gateway on free ports and waits until it is ready.
+ *
+ * @throws Error with the end of its log when it ends or does not become ready within a minute
+ */
+export async function startGateway(start: GatewayStart): Promise<Gateway> {
+  const began = performance.now();
+  const env: NodeJS.ProcessEnv = {
+    ...process.env,
+    SERVICE_MGMT_LISTEN: '127.0.0.1:0',
+    SERVICE_MCP_LISTEN: '127.0.0.1:0',
+    SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
+    SERVICE_PERSIST_BACKEND: 'file',
+    SERVICE_PERSIST_PATH: start.registryFolder,
+    RUST_LOG: start.log,
+  };
+  const child = startChild('gateway', start.outputFile, process.execPath, [...start.nodeFlags, start.entry], env);
+  const caller = makeCaller();
+  const stop = async () => {
+    caller[Symbol.dispose]();
+    await child.stop(2_000);
+  };
+  try {
+    const listening = await child.until('it logged "listening"', 60_000, () => addresses(child.output()));
+    const management = (path: string) => new URL(`http://${listening.management}${path}`);
+    await child.until('/readyz answered 200', 60_000, () => succeeds(caller, management('/readyz')));
+    const readyMs = performance.now() - began;
+    const forward = (name: string) =>
+      caller.get(management(`/api/v1/forwards/${name}`)).then(({ body }) => at(parseJson(body), 'data'));
+    return {
+      child,
+      readyMs,
+      endpoint: (namespace) => new URL(`http://${listening.mcp}/${namespace}/mcp`),
+      async addForward(name, address, namespace, tools) {
+        const body = JSON.stringify({ name, address: address.href, namespace });
+        const headers = { 'Content-Type': 'application/json' };
+        const created = await caller.post(management('/api/v1/forwards'), { headers, body });
+        if (created.status !== 201) throw new Error(`forward "${name}": status ${created.status}: ${created.body}`);
+        await child.until(`forward "${name}" had ${tools} tools`, 60_000, async () => {
+          const state = await forward(name);
+          return (at(state, 'available') === true && at(state, 'tools_discovered') === tools) || undefined;
+        });
+      },
+      async discovered(count) {
+        await child.until(`${count} forwards were available`, 120_000, async () => {
+          const { body } = await caller.get(management('/api/v1/forwards'));
+          const forwards = at(parseJson(body), 'data');
+          if (!Array.isArray(forwards) || forwards.length !== count) return undefined;
+          return forwards.every((state: unknown) => at(state, 'available') === true) || undefined;
+        });
+      },
+      [Symbol.asyncDispose]: stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Finds the line that says where it listens. */
+function addresses(log: string): { management: string; mcp: string } | undefined {
+  for (const text of log.split('\n')) {
+    if (!text.includes('listening')) continue;
+    const line = parseJson(text);
+    const management = at(line, 'management');
+    const mcp = at(line, 'mcp');
+    if (typeof management === 'string' && typeof mcp === 'string') return { management, mcp };
+  }
+  return undefined;
+}
+
+async function succeeds(caller: Caller, url: URL): Promise<true | undefined> {
+  const answer = await caller.get(url).catch(() => undefined);
+  return answer?.status === 200 || undefined;
+}

@@ -1,0 +1,165 @@
+import { type Caller, makeCaller, openSession } from './caller.ts';
+import { type Case, cases } from './cases.ts';
+import type { Child } from './child.ts';
+import { at, parseJson } from './json.ts';
+import { connections, load } from './load.ts';
+import { callMessage, listMessage, type Message } from './messages.ts';
+import type { Plan } from './options.ts';
+import { percentile, type Spread, spread } from './statistics.ts';
+import { residentMiB } from './usage.ts';
+
+/** Something that answers MCP requests: the gateway, nginx in front of the upstream, or the upstream itself. */
+export interface Contender {
+  readonly name: 'gateway' | 'nginx' | 'direct';
+  /** The proxy's own process, whose CPU time counts; none for the upstream itself. */
+  readonly pid: number | undefined;
+  /** Its process as started, whose log is emptied between stretches of load. */
+  readonly child: Child | undefined;
+  endpoint(era: Case['era']): URL;
+}
+
+/** Figures of one contender in one case. */
+export interface Row {
+  readonly contender: Contender['name'];
+  readonly perCpuSecond: Spread | undefined;
+  /** Requests per CPU-second against nginx in the same round. */
+  readonly ratio: Spread | undefined;
+  readonly perSecond: Spread | undefined;
+  /** Answer times of a single caller, and what the proxy adds to the median, in milliseconds. */
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly addedMs: number | undefined;
+  readonly rssMiB: number | undefined;
+}
+
+/** All figures of one case. */
+export interface CaseFigures {
+  readonly case: Case;
+  readonly rows: readonly Row[];
+}
+
+/** One contender with the requests it is sent and what it has shown so far. */
+interface Lane {
+  readonly contender: Contender;
+  readonly url: URL;
+  readonly messages: readonly Message[];
+  readonly answerBytes: number;
+  readonly perCpuSecond: number[];
+  readonly perSecond: number[];
+  readonly times: number[];
+  rssMiB: number | undefined;
+}
+
+/**
+ * Measures the cases of the given methods: all contenders in turn in every round, so that what else the machine does
+ * meets all of them alike.
+ *
+ * @param withLoad false leaves out everything that needs the load generator
+ * @param say told after every stretch of load
+ */
+export async function measureCases(
+  methods: ReadonlySet<string>,
+  contenders: readonly Contender[],
+  plan: Plan,
+  folder: string,
+  withLoad: boolean,
+  say: (line: string) => void,
+): Promise<CaseFigures[]> {
+  const figures: CaseFigures[] = [];
+  for (const measured of cases.filter(({ method }) => methods.has(method))) {
+    using caller = makeCaller();
+    const lanes: Lane[] = [];
+    for (const contender of contenders) lanes.push(await openLane(caller, contender, measured));
+    const script = `${folder}/load.lua`;
+    const loaded = async (lane: Lane, seconds: number) => {
+      const { contender, url, messages, answerBytes } = lane;
+      const result = await load(script, url, messages, seconds, answerBytes, contender.pid);
+      contender.child?.forget();
+      return result;
+    };
+    // Only the gateway compiles its code while it runs.
+    for (const lane of lanes) if (withLoad && lane.contender.name === 'gateway') await loaded(lane, plan.warmUpSeconds);
+    for (let round = 0; round < plan.rounds; round++) {
+      for (const lane of rotated(lanes, round)) {
+        if (!withLoad || (lane.contender.pid === undefined && round >= plan.directRounds)) continue;
+        const { perSecond, perCpuSecond } = await loaded(lane, plan.loadSeconds);
+        lane.perSecond.push(perSecond);
+        if (lane.contender.pid !== undefined) lane.perCpuSecond.push(perCpuSecond);
+        const figure = lane.contender.pid === undefined ? perSecond : perCpuSecond;
+        const unit = lane.contender.pid === undefined ? 'per second' : 'per CPU-second';
+        const where = `${measured.name}, round ${round + 1} of ${plan.rounds}, ${lane.contender.name}`;
+        say(`${where}: ${Math.round(figure)} ${unit}`);
+      }
+      // The first calls open connections; where no load came before them, they also get the code compiled.
+      await callSingly(caller, rotated(lanes, round), plan.singleCalls, withLoad || round > 0 ? 10 : 1_000);
+    }
+    for (const lane of lanes) if (lane.contender.pid !== undefined) lane.rssMiB = residentMiB(lane.contender.pid);
+    figures.push({ case: measured, rows: lanes.map((lane) => row(lane, lanes)) });
+  }
+  return figures;
+}
+
+/** The requests of a case for one endpoint: those of a legacy client carry its session, one for each connection. */
+export async function caseMessages(caller: Caller, measured: Case, url: URL): Promise<Message[]> {
+  const message = measured.method === 'list' ? listMessage : callMessage;
+  if (measured.era === 'modern') return [message('modern')];
+  const sessions: string[] = [];
+  for (let opened = 0; opened < connections; opened++) sessions.push(await openSession(caller, url));
+  return sessions.map((session) => message('legacy', session));
+}
+
+/** Asks once and returns the size of the answer in bytes; an answer that is not the expected one throws. */
+export async function checkAnswer(caller: Caller, measured: Case, url: URL, message: Message): Promise<number> {
+  const { status, body } = await caller.post(url, message);
+  const answer = parseJson(body);
+  const items = at(answer, 'result', measured.method === 'list' ? 'tools' : 'content');
+  if (status !== 200 || at(answer, 'id') !== 1 || !Array.isArray(items) || items.length === 0) {
+    throw new Error(`${measured.name} at ${url}: status ${status}, not the expected answer: ${body.slice(0, 300)}`);
+  }
+  return body.length;
+}
+
+async function openLane(caller: Caller, contender: Contender, measured: Case): Promise<Lane> {
+  const url = contender.endpoint(measured.era);
+  const messages = await caseMessages(caller, measured, url);
+  let answerBytes = 0;
+  for (const message of messages.slice(0, 1)) answerBytes = await checkAnswer(caller, measured, url, message);
+  return { contender, url, messages, answerBytes, perCpuSecond: [], perSecond: [], times: [], rssMiB: undefined };
+}
+
+/** One caller that asks the contenders in turn, so that all meet the same moments; the first `ignored` do not count. */
+async function callSingly(caller: Caller, lanes: readonly Lane[], count: number, ignored: number): Promise<void> {
+  for (let call = -ignored; call < count; call++) {
+    for (const { url, messages, times } of lanes) {
+      const message = messages[0];
+      if (message === undefined) continue;
+      const began = performance.now();
+      const { status } = await caller.post(url, message);
+      const took = performance.now() - began;
+      if (status !== 200) throw new Error(`single caller at ${url}: status ${status}`);
+      if (call >= 0) times.push(took);
+    }
+  }
+}
+
+const rotated = <T>(items: readonly T[], by: number): T[] => {
+  const from = by % items.length;
+  return [...items.slice(from), ...items.slice(0, from)];
+};
+
+function row(lane: Lane, lanes: readonly Lane[]): Row {
+  const nginx = lanes.find(({ contender }) => contender.name === 'nginx');
+  const direct = lanes.find(({ contender }) => contender.name === 'direct');
+  const ratios = lane.perCpuSecond.map((figure, round) => figure / (nginx?.perCpuSecond[round] ?? Number.NaN));
+  const p50Ms = percentile(lane.times, 0.5);
+  return {
+    contender: lane.contender.name,
+    perCpuSecond: lane.perCpuSecond.length > 0 ? spread(lane.perCpuSecond) : undefined,
+    ratio: lane.perCpuSecond.length > 0 && nginx !== undefined ? spread(ratios) : undefined,
+    perSecond: lane.perSecond.length > 0 ? spread(lane.perSecond) : undefined,
+    p50Ms,
+    p99Ms: percentile(lane.times, 0.99),
+    addedMs: direct === undefined || direct === lane ? undefined : p50Ms - percentile(direct.times, 0.5),
+    rssMiB: lane.rssMiB,
+  };
+}

@@ -1,0 +1,84 @@
+/** Protocol era of a client or an upstream (mcp 1). */
+export type Era = 'legacy' | 'modern';
+
+/** Newest protocol version of each era. */
+export const protocolVersions: Readonly<Record<Era, string>> = { legacy: '2025-11-25', modern: '2026-07-28' };
+
+/** Name of the tool that the call cases call; every upstream of the bench offers it. */
+export const calledTool = 'lookup_customer_0';
+
+/** One MCP request as it goes over the wire, without Host and Content-Length. */
+export interface Message {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+const envelope = {
+  'io.modelcontextprotocol/protocolVersion': protocolVersions.modern,
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
+
+/** `tools/list` as a client of that era sends it; a legacy one inside its session. */
+export function listMessage(era: Era, session?: string): Message {
+  return message(era, 'tools/list', undefined, {}, session);
+}
+
+/** `tools/call` with a body of 300 bytes; a legacy one inside its session. */
+export function callMessage(era: Era, session?: string): Message {
+  const withQuery = (query: string) =>
+    message(era, 'tools/call', calledTool, { name: calledTool, arguments: { query } }, session);
+  return withQuery(filler(300 - withQuery('').body.length));
+}
+
+/** `initialize` of a legacy client that declares no capability. */
+export function initializeMessage(): Message {
+  return message('legacy', 'initialize', undefined, {
+    protocolVersion: protocolVersions.legacy,
+    capabilities: {},
+    clientInfo: { name: 'bench', version: '1.0.0' },
+  });
+}
+
+/** The notification that ends the handshake of a legacy session. */
+export function initializedMessage(session: string): Message {
+  const { headers } = message('legacy', 'notifications/initialized', undefined, {}, session);
+  return { headers, body: JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }) };
+}
+
+/** A tool object of about 490 bytes, the size of a tool with a short description and three parameters. */
+export function tool(prefix: string, index: number): object {
+  return {
+    name: `${prefix}lookup_customer_${index}`,
+    title: `Look up customer ${index}`,
+    description: filler(120),
+    inputSchema: {
+      type: 'object',
+      properties: {
+        query: { type: 'string', description: 'Words to look for in the customer record' },
+        limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+        region: { type: 'string', enum: ['emea', 'amer', 'apac'] },
+      },
+      required: ['query'],
+    },
+    annotations: { readOnlyHint: true, openWorldHint: false },
+  };
+}
+
+/** Plain words, `length` bytes of them. */
+export function filler(length: number): string {
+  return 'the quick brown fox jumps over the lazy dog and '.repeat(Math.ceil(length / 48)).slice(0, length);
+}
+
+function message(era: Era, method: string, name: string | undefined, params: object, session?: string): Message {
+  const headers: Record<string, string> = {
+    'Content-Type': 'application/json',
+    Accept: 'application/json, text/event-stream',
+    'User-Agent': 'bench/1.0',
+    'MCP-Protocol-Version': protocolVersions[era],
+  };
+  if (session !== undefined) headers['Mcp-Session-Id'] = session;
+  if (era === 'modern') headers['Mcp-Method'] = method;
+  if (era === 'modern' && name !== undefined) headers['Mcp-Name'] = name;
+  const full = era === 'modern' ? { ...params, _meta: envelope } : params;
+  return { headers, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: full }) };
+}

@@ -1,0 +1,95 @@
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { makeCaller } from './caller.ts';
+import { type Child, startChild } from './child.ts';
+import type { Era } from './messages.ts';
+import { childrenOf } from './usage.ts';
+
+/** A running nginx with one worker. */
+export interface Nginx extends AsyncDisposable {
+  readonly child: Child;
+  /** The process that relays. */
+  readonly workerPid: number;
+  /** MCP endpoint that is relayed to the upstream of that era. */
+  endpoint(era: Era): URL;
+}
+
+/**
+ * Starts nginx as a relay in front of the two upstreams: one worker, no access log, kept-alive connections on both
+ * sides, everything it writes inside `folder`.
+ *
+ * @throws Error with its own message when it does not start
+ */
+export async function startNginx(folder: string, upstreams: Readonly<Record<Era, URL>>): Promise<Nginx> {
+  mkdirSync(folder, { recursive: true });
+  const port = await freePort();
+  const configuration = `${folder}/nginx.conf`;
+  writeFileSync(configuration, configurationText(folder, port, upstreams));
+  const args = ['-p', folder, '-c', configuration, '-e', `${folder}/error.log`];
+  const child = startChild('nginx', `${folder}/output.log`, 'nginx', args);
+  try {
+    using caller = makeCaller();
+    await child.until('it answered', 5_000, async () => {
+      const answer = await caller.get(new URL(`http://127.0.0.1:${port}/ready`)).catch(() => undefined);
+      return answer?.status === 204 || undefined;
+    });
+    const workerPid = await child.until('its worker ran', 5_000, () => childrenOf(child.pid)[0]);
+    return {
+      child,
+      workerPid,
+      endpoint: (era) => new URL(`http://127.0.0.1:${port}/${era}/mcp`),
+      [Symbol.asyncDispose]: () => child.stop(2_000),
+    };
+  } catch (error) {
+    await child.stop(0);
+    throw error;
+  }
+}
+
+const eras: readonly Era[] = ['legacy', 'modern'];
+
+function configurationText(folder: string, port: number, upstreams: Readonly<Record<Era, URL>>): string {
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
+  // As root the worker would change to a user who cannot enter the temporary folder.
+  const user = process.getuid?.() === 0 ? 'user root;' : '';
+  return `
+${user}
+daemon off;
+worker_processes 1;
+pid ${folder}/nginx.pid;
+error_log ${folder}/error.log;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  ${temporary.map((name) => `${name}_temp_path ${folder}/${name};`).join('\n  ')}
+  keepalive_requests 100000000;
+  keepalive_timeout 300s;
+${eras.map((era) => `  upstream ${era} { server ${upstreams[era].host}; keepalive 128; keepalive_requests 100000000; }`).join('\n')}
+  server {
+    listen 127.0.0.1:${port};
+    location = /ready { return 204; }
+${eras
+  .map(
+    (era) => `    location = /${era}/mcp {
+      proxy_pass http://${era}${upstreams[era].pathname};
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+    }`,
+  )
+  .join('\n')}
+  }
+}
+`;
+}
+
+/** nginx cannot report a port that the system chose, so one is found for it. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('the system gave no port');
+  return address.port;
+}

@@ -1,0 +1,136 @@
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { type CaseName, caseNames } from './cases.ts';
+
+/** Which part of the bench runs: the list cases, the call cases or the registry at size. */
+export type Part = 'list' | 'call' | 'size';
+
+/** What one run of the bench does. */
+export interface Options {
+  readonly parts: ReadonlySet<Part>;
+  readonly quick: boolean;
+  /** Writes the figures (or the profile) into the marked blocks of the bench's own page. */
+  readonly write: boolean;
+  /** Cases to profile; empty: measure. */
+  readonly profile: readonly CaseName[];
+  /** The file that starts the gateway. */
+  readonly entry: string;
+  /** Flags of Node.js in front of it. */
+  readonly nodeFlags: readonly string[];
+  /** Log directives of the gateway; undefined: its default. */
+  readonly log: string | undefined;
+  readonly plan: Plan;
+}
+
+/** How long and how often things are measured. */
+export interface Plan {
+  readonly rounds: number;
+  /** Seconds of load per contender, case and round. */
+  readonly loadSeconds: number;
+  /** Seconds of load on the gateway before the first round of a case. */
+  readonly warmUpSeconds: number;
+  /** Requests of the single caller per contender, case and round. */
+  readonly singleCalls: number;
+  /** Rounds in which the upstream without a proxy is loaded too. */
+  readonly directRounds: number;
+  readonly sizeNamespaces: number;
+  readonly sizeStarts: number;
+  readonly sizeRounds: number;
+}
+
+/** What `--help` prints. */
+export const usage = `usage: npm run bench -- [options]
+
+  --quick               short form, under 40 seconds (the full form takes about five minutes)
+  --only <part,...>     parts to run: list, call, size (default: all)
+  --write               put the figures into bench/README.md
+  --profile <case,...>  show where the gateway's time goes instead: ${caseNames.join(', ')}, or all
+  --log <directives>    RUST_LOG of the gateway (default: unset, so that it logs as shipped)
+  --node-flags=<flags>  flags of Node.js for the gateway (default: those of the npm start script)
+  --entry <file>        another gateway to start, of another checkout for example
+  --help                this text`;
+
+const parts: readonly Part[] = ['list', 'call', 'size'];
+
+const fullPlan: Plan = {
+  rounds: 7,
+  loadSeconds: 3,
+  warmUpSeconds: 3,
+  singleCalls: 400,
+  directRounds: 1,
+  sizeNamespaces: 50,
+  sizeStarts: 3,
+  sizeRounds: 3,
+};
+
+const quickPlan: Plan = {
+  rounds: 2,
+  loadSeconds: 1,
+  warmUpSeconds: 1,
+  singleCalls: 150,
+  directRounds: 0,
+  sizeNamespaces: 10,
+  sizeStarts: 1,
+  sizeRounds: 2,
+};
+
+/**
+ * Reads the command line.
+ *
+ * @param root folder of the workspace
+ * @returns the options, or `undefined` when help was asked for
+ * @throws Error with one line that names the option and what it accepts
+ */
+export function parseOptions(argv: readonly string[], root: string): Options | undefined {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      quick: { type: 'boolean', default: false },
+      write: { type: 'boolean', default: false },
+      only: { type: 'string' },
+      profile: { type: 'string' },
+      log: { type: 'string' },
+      'node-flags': { type: 'string' },
+      entry: { type: 'string' },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) return undefined;
+  if (values.write && values.only !== undefined) throw new Error('--write replaces all figures; leave out --only');
+  const start = startScript(root);
+  return {
+    parts: new Set(values.only === undefined ? parts : chosen('--only', values.only, parts)),
+    quick: values.quick,
+    write: values.write,
+    profile:
+      values.profile === undefined
+        ? []
+        : values.profile === 'all'
+          ? caseNames
+          : chosen('--profile', values.profile, caseNames),
+    entry: values.entry ?? start.entry,
+    nodeFlags: values['node-flags'] === undefined ? start.flags : words(values['node-flags']),
+    log: values.log,
+    plan: values.quick ? quickPlan : fullPlan,
+  };
+}
+
+function chosen<T extends string>(option: string, text: string, allowed: readonly T[]): T[] {
+  return text.split(',').map((word) => {
+    const found = allowed.find((name) => name === word.trim());
+    if (found === undefined) throw new Error(`${option} ${word}: unknown; it takes ${allowed.join(', ')}`);
+    return found;
+  });
+}
+
+const words = (text: string) => text.split(/\s+/).filter((word) => word !== '');
+
+/** Reads the start script, so that the bench starts exactly what a user starts. */
+function startScript(root: string): { flags: string[]; entry: string } {
+  const manifest: unknown = JSON.parse(readFileSync(`${root}/package.json`, 'utf8'));
+  const scripts = typeof manifest === 'object' && manifest !== null && 'scripts' in manifest ? manifest.scripts : {};
+  const start = typeof scripts === 'object' && scripts !== null && 'start' in scripts ? scripts.start : undefined;
+  const match = typeof start === 'string' ? /^node\s+(.*?\s*)(\S+\.ts)\b/.exec(start) : null;
+  if (match?.[2] === undefined) throw new Error('package.json: the start script is not "node [flags] <file>.ts"');
+  return { flags: words(match[1] ?? ''), entry: `${root}/${match[2]}` };
+}

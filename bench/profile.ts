@@ -1,0 +1,111 @@
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { makeCaller } from './caller.ts';
+import type { Case } from './cases.ts';
+import type { Gateway, GatewayStart } from './gateway.ts';
+import { startGateway } from './gateway.ts';
+import { at, parseJson } from './json.ts';
+import { load } from './load.ts';
+import { caseMessages, checkAnswer } from './measure.ts';
+
+/** A share of the busy time, 0 to 1, and whose it is. */
+export interface Share {
+  readonly name: string;
+  readonly share: number;
+}
+
+/** Where the gateway's time went in one case, by self time; idle time is left out. */
+export interface Profile {
+  readonly case: Case;
+  readonly groups: readonly Share[];
+  readonly files: readonly Share[];
+  readonly functions: readonly Share[];
+}
+
+/**
+ * Runs one case against a gateway under `--cpu-prof` and sums what the samples during the load show.
+ *
+ * @param connect registers the upstreams in the started gateway
+ * @throws Error when the gateway left no profile
+ */
+export async function profileCase(
+  measured: Case,
+  start: GatewayStart,
+  connect: (gateway: Gateway) => Promise<void>,
+  seconds: number,
+  folder: string,
+): Promise<Profile> {
+  const profiles = `${folder}/profile-${measured.name}`;
+  mkdirSync(profiles);
+  // The default interval of 1 ms is longer than most of the functions of a request.
+  const flags = ['--cpu-prof', `--cpu-prof-dir=${profiles}`, '--cpu-prof-interval=250'];
+  await using gateway = await startGateway({ ...start, nodeFlags: [...start.nodeFlags, ...flags] });
+  await connect(gateway);
+  using caller = makeCaller();
+  const url = gateway.endpoint(measured.era);
+  const messages = await caseMessages(caller, measured, url);
+  const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, measured, url, messages[0]);
+  await load(`${folder}/profile.lua`, url, messages, 2, bytes);
+  // The profiler's clock and this one are the same monotonic clock, in microseconds there.
+  const from = Number(process.hrtime.bigint() / 1000n);
+  await load(`${folder}/profile.lua`, url, messages, seconds, bytes);
+  const to = Number(process.hrtime.bigint() / 1000n);
+  await gateway.child.stop(40_000);
+  const file = readdirSync(profiles).find((name) => name.endsWith('.cpuprofile'));
+  if (file === undefined) throw new Error(`the gateway left no profile in ${profiles}; did it end by itself?`);
+  return summarise(measured, parseJson(readFileSync(`${profiles}/${file}`, 'utf8')), from, to);
+}
+
+function summarise(measured: Case, profile: unknown, from: number, to: number): Profile {
+  const frames = new Map<number, { group: string; file: string; name: string }>();
+  for (const node of list(at(profile, 'nodes'))) frames.set(Number(at(node, 'id')), frame(at(node, 'callFrame')));
+  const deltas = list(at(profile, 'timeDeltas')).map(Number);
+  const groups = new Map<string, number>();
+  const files = new Map<string, number>();
+  const functions = new Map<string, number>();
+  const add = (sums: Map<string, number>, name: string, time: number) => sums.set(name, (sums.get(name) ?? 0) + time);
+  let busy = 0;
+  let clock = Number(at(profile, 'startTime'));
+  for (const [index, id] of list(at(profile, 'samples')).entries()) {
+    clock += deltas[index] ?? 0;
+    // A sample stands for the time until the next one.
+    const time = deltas[index + 1] ?? 0;
+    const found = frames.get(Number(id));
+    if (found === undefined || found.name === '(idle)' || clock < from || clock > to) continue;
+    busy += time;
+    add(groups, found.group, time);
+    add(files, found.file, time);
+    add(
+      functions,
+      found.file === found.group ? `${found.name} (${found.group})` : `${found.name} (${found.file})`,
+      time,
+    );
+  }
+  const shares = (sums: Map<string, number>, count: number) =>
+    [...sums]
+      .map(([name, time]) => ({ name, share: time / busy }))
+      .sort((a, b) => b.share - a.share)
+      .slice(0, count);
+  return { case: measured, groups: shares(groups, 10), files: shares(files, 12), functions: shares(functions, 25) };
+}
+
+const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+const native = 'native code and system calls';
+
+/** Says to whom a frame belongs. Functions of the engine and of Node.js that are written in C++ have no file. */
+function frame(callFrame: unknown): { group: string; file: string; name: string } {
+  const name = String(at(callFrame, 'functionName')) || '(anonymous)';
+  const url = String(at(callFrame, 'url'));
+  if (name === '(garbage collector)') return { group: 'garbage collection', file: 'garbage collection', name };
+  if (url === '') return { group: native, file: native, name };
+  if (url.startsWith('node:')) return { group: "Node's own JavaScript", file: url, name };
+  // The gateway's own process runs no WebAssembly but the HTTP parser that undici brings.
+  if (url.startsWith('wasm:')) return { group: 'undici', file: 'undici/llhttp (wasm)', name };
+  const placed = `${name}:${Number(at(callFrame, 'lineNumber')) + 1}`;
+  const dependency = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\/(?!.*\/node_modules\/)(.*)$/.exec(url);
+  if (dependency?.[1] !== undefined) {
+    return { group: dependency[1], file: `${dependency[1]}/${dependency[2]}`, name: placed };
+  }
+  const own = /\/packages\/[^/]+\/src\/(.*)$/.exec(url)?.[1] ?? url.slice(url.lastIndexOf('/') + 1);
+  return { group: 'gateway', file: own, name: placed };
+}

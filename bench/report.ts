@@ -1,0 +1,161 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { addedLimitMs } from './cases.ts';
+import type { CaseFigures, Row } from './measure.ts';
+import type { Options } from './options.ts';
+import type { Profile, Share } from './profile.ts';
+import { growthAim, growthLimit, type RegistryFigures, type SizeFigures } from './size.ts';
+import type { Spread } from './statistics.ts';
+
+/** What was found, as text, and which limits were missed. */
+export interface Report {
+  readonly text: string;
+  /** One line for each floor or limit that was missed. */
+  readonly missed: readonly string[];
+}
+
+/** Puts the figures of one run into tables. */
+export function report(figures: readonly CaseFigures[], size: SizeFigures | undefined, options: Options): Report {
+  const missed: string[] = [];
+  const parts = [circumstances(options)];
+  if (figures.length > 0) parts.push(caseTable(figures, missed));
+  if (size !== undefined) parts.push(sizeTable(size, missed));
+  return { text: parts.join('\n\n'), missed };
+}
+
+/** Puts profiles into tables of their largest shares. */
+export function profileText(profiles: readonly Profile[]): string {
+  const shares = (head: string, list: readonly Share[]) =>
+    table(
+      [head, 'share'],
+      list.map(({ name, share }) => [code(name), `${(share * 100).toFixed(1)} %`]),
+    );
+  return profiles
+    .map((profile) =>
+      [
+        `**${profile.case.title}**: whose time it is`,
+        shares('whose', profile.groups),
+        'by file',
+        shares('file', profile.files),
+        'by function',
+        shares('function', profile.functions),
+      ].join('\n\n'),
+    )
+    .join('\n\n');
+}
+
+/** Replaces the block between the two comments that carry `name` in a Markdown file. */
+export function writeBlock(file: string, name: string, text: string): void {
+  const [begin, end] = [`<!-- ${name}: begin -->`, `<!-- ${name}: end -->`];
+  const page = readFileSync(file, 'utf8');
+  const [from, to] = [page.indexOf(begin), page.indexOf(end)];
+  if (from < 0 || to < from) throw new Error(`${file}: the comments "${begin}" and "${end}" are not there in order`);
+  writeFileSync(file, `${page.slice(0, from + begin.length)}\n\n${text}\n\n${page.slice(to)}`);
+}
+
+function circumstances({ quick, plan, nodeFlags, log }: Options): string {
+  const [processor] = cpus();
+  const form = quick ? 'Quick form' : 'Full form';
+  const flags = nodeFlags.length > 0 ? ` with ${nodeFlags.join(' ')}` : '';
+  return (
+    `${form}, ${new Date().toISOString().slice(0, 10)}: ${cpus().length} cores of ${processor?.model.trim() ?? 'unknown'}, ` +
+    `Node.js ${process.version.slice(1)}${flags}, ${nginxVersion()}, log ${log ?? 'as shipped'}; ` +
+    `${plan.rounds} rounds of ${plan.loadSeconds} s. Medians, in brackets least to greatest.`
+  );
+}
+
+function nginxVersion(): string {
+  try {
+    return /nginx\/[\d.]+/.exec(execFileSync('sh', ['-c', 'nginx -v 2>&1'], { encoding: 'utf8' }))?.[0] ?? 'no nginx';
+  } catch {
+    return 'no nginx';
+  }
+}
+
+function caseTable(figures: readonly CaseFigures[], missed: string[]): string {
+  const head = [
+    'case',
+    'through',
+    'per CPU-second',
+    'ratio',
+    'aim',
+    'floor',
+    'per second',
+    'p50 ms',
+    'added',
+    'p99 ms',
+    'RSS MiB',
+  ];
+  const body = figures.flatMap(({ case: measured, rows }) =>
+    rows.map((row) => {
+      if (row.contender === 'gateway') judge(row, measured.title, measured.floor, missed);
+      const own = row.contender === 'gateway';
+      return [
+        measured.title,
+        own ? '**gateway**' : row.contender,
+        range(row.perCpuSecond, whole),
+        bold(range(row.ratio, hundredths), own),
+        own ? measured.aim.toFixed(2) : '',
+        own ? measured.floor.toFixed(2) : '',
+        row.perSecond === undefined ? '' : whole(row.perSecond.median),
+        row.p50Ms.toFixed(3),
+        row.addedMs === undefined ? '' : `${row.addedMs.toFixed(3)}${own ? ` (limit ${addedLimitMs})` : ''}`,
+        row.p99Ms.toFixed(3),
+        row.rssMiB === undefined ? '' : whole(row.rssMiB),
+      ];
+    }),
+  );
+  return table(head, body);
+}
+
+function judge(row: Row, title: string, floor: number, missed: string[]): void {
+  if (row.ratio !== undefined && row.ratio.median < floor) {
+    missed.push(`${title}: ratio ${hundredths(row.ratio.median)} is below its floor ${floor}`);
+  }
+  if (row.addedMs !== undefined && row.addedMs > addedLimitMs) {
+    missed.push(`${title}: added p50 of ${row.addedMs.toFixed(3)} ms is above ${addedLimitMs} ms`);
+  }
+}
+
+function sizeTable({ full, alone }: SizeFigures, missed: string[]): string {
+  const growth = (what: string, pick: (figures: RegistryFigures) => Spread | undefined) => {
+    const ratio = (pick(full)?.median ?? Number.NaN) / (pick(alone)?.median ?? Number.NaN);
+    if (ratio > growthLimit) missed.push(`${what}: costs ${hundredths(ratio)} times as much beside others' tools`);
+    const cell = (figures: RegistryFigures) => range(pick(figures), (value) => value.toFixed(3));
+    const verdict = Number.isNaN(ratio) ? '' : `${hundredths(ratio)} (aim ${growthAim}, limit ${growthLimit})`;
+    return [what, cell(full), cell(alone), verdict];
+  };
+  const holds = ({ tools, namespaces }: RegistryFigures) => `${tools} tools in ${namespaces} namespaces`;
+  return table(
+    ['registry', holds(full), holds(alone), 'full against alone'],
+    [
+      ['start to ready, ms', range(full.readyMs, whole), range(alone.readyMs, whole), ''],
+      ['RSS when ready, MiB', range(full.readyMiB, whole), range(alone.readyMiB, whole), ''],
+      ['RSS after discovery and lists, MiB', whole(full.settledMiB), whole(alone.settledMiB), ''],
+      growth('tools/list of 2,000 tools, CPU ms', ({ largeListMs }) => largeListMs),
+      growth('tools/list of 20 tools, CPU ms', ({ smallListMs }) => smallListMs),
+    ],
+  );
+}
+
+const whole = (value: number) => Math.round(value).toLocaleString('en-US');
+const hundredths = (value: number) => value.toFixed(2);
+const bold = (text: string, really: boolean) => (really && text !== '' ? `**${text}**` : text);
+const code = (name: string) => `\`${name}\``;
+
+function range(values: Spread | undefined, format: (value: number) => string): string {
+  if (values === undefined) return '';
+  const { median, least, greatest } = values;
+  return least === greatest ? format(median) : `${format(median)} (${format(least)}-${format(greatest)})`;
+}
+
+/** A Markdown table whose columns are padded, so that it reads well in a terminal too. */
+function table(head: readonly string[], body: readonly (readonly string[])[]): string {
+  const widths = head.map((title, column) =>
+    Math.max(title.length, 3, ...body.map((cells) => cells[column]?.length ?? 0)),
+  );
+  const line = (cells: readonly string[]) =>
+    `| ${widths.map((width, column) => (cells[column] ?? '').padEnd(width)).join(' | ')} |`;
+  return [line(head), `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`, ...body.map(line)].join('\n');
+}

@@ -1,0 +1,67 @@
+import { z } from 'zod';
+import { labels } from './labels.ts';
+import { entryName, namespaceName } from './names.ts';
+
+/**
+ * Address of an upstream MCP server: an http or https URL, trimmed. Credentials in it are refused rather than silently
+ * not sent: what goes upstream is named by SERVICE_FORWARD_HEADERS.
+ */
+const upstreamAddress = z
+  .string()
+  .trim()
+  .refine((text) => /^https?:\/\//i.test(text) && URL.canParse(text), 'must be an http or https URL')
+  .refine((text) => {
+    const url = URL.parse(text);
+    return url === null || (url.username === '' && url.password === '');
+  }, 'must not carry a user name or password');
+
+/** What an upstream says of itself (decisions 2.4). `capabilities` and `extensions` are the names it declares. */
+export const serverInfo = z.object({
+  serverName: z.string(),
+  version: z.string(),
+  description: z.string().optional(),
+  websiteUrl: z.string().optional(),
+  capabilities: z.array(z.string()).readonly(),
+  extensions: z.array(z.string()).readonly(),
+  instructions: z.string().optional(),
+});
+
+/** A forward as it is answered (decisions 2.4). The counts are current; resources include templates. */
+export const forward = z.object({
+  name: z.string(),
+  address: z.string(),
+  namespace: namespaceName,
+  labels,
+  prefix: z.string().optional(),
+  available: z.boolean(),
+  statusMessage: z.string().optional(),
+  serverInfo: serverInfo.optional(),
+  tools_discovered: z.number().int(),
+  resources_discovered: z.number().int(),
+  prompts_discovered: z.number().int(),
+});
+
+/** Body of `POST /api/v1/forwards`. Without `namespace` the forward belongs to `default`. */
+export const forwardInput = z.object({
+  name: entryName,
+  address: upstreamAddress,
+  namespace: namespaceName.optional(),
+  labels: labels.optional(),
+  prefix: z
+    .string()
+    .regex(/^[A-Za-z0-9_.-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 _ . -')
+    .optional(),
+});
+
+/** Answer of `POST /api/v1/forwards/{name}/refreshes`: the forward's name and what it now offers (decisions 4.3). */
+export const refreshed = z.object({
+  refreshed: z.string(),
+  tools_discovered: z.number().int(),
+  resources_discovered: z.number().int(),
+  prompts_discovered: z.number().int(),
+});
+
+export type ServerInfo = z.infer<typeof serverInfo>;
+export type Forward = z.infer<typeof forward>;
+export type ForwardInput = z.infer<typeof forwardInput>;
+export type Refreshed = z.infer<typeof refreshed>;

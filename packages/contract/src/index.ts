@@ -1,0 +1,11 @@
+/** The words that the service and its clients share: what the management API takes and answers. */
+export * from './envelope.ts';
+export * from './forward.ts';
+export * from './json.ts';
+export * from './labels.ts';
+export * from './names.ts';
+export * from './namespace.ts';
+export * from './prompt.ts';
+export * from './resource.ts';
+export * from './statistics.ts';
+export * from './tool.ts';

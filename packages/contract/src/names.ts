@@ -1,0 +1,34 @@
+import { z } from 'zod';
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+
+/**
+ * The name of a tool, resource, prompt or forward that an operator gives: trimmed, 1 to 256 characters, no control
+ * characters (decisions 2.2). Text that is no valid Unicode is refused too, since no URL could carry it.
+ */
+export const entryName = z
+  .string()
+  .trim()
+  .refine((name) => name !== '', 'must not be empty')
+  .refine((name) => [...name].length <= 256, 'must have at most 256 characters')
+  .refine((name) => !CONTROL.test(name), 'must not contain control characters')
+  .refine((name) => name.isWellFormed(), 'must be valid Unicode');
+
+/**
+ * The name of a namespace, trimmed: 1 to 63 characters, lowercase letters, digits and hyphens only, a letter or digit at
+ * both ends (specification, "Namespace"). The message names the rule that is broken.
+ */
+export const namespaceName = z
+  .string()
+  .trim()
+  .refine((name) => name.length >= 1 && name.length <= 63, 'must have 1 to 63 characters')
+  .refine((name) => /^[a-z0-9-]*$/.test(name), 'must consist of lowercase letters, digits and hyphens only')
+  .refine((name) => !/^-|-$/.test(name), 'must start and end with a letter or digit');
+
+/** The MCP uri of a resource or the address of a tool's server: not empty, without control characters. */
+export const location = z
+  .string()
+  .refine((uri) => uri !== '', 'must not be empty')
+  .refine((uri) => !CONTROL.test(uri), 'must not contain control characters')
+  .refine((uri) => uri.isWellFormed(), 'must be valid Unicode');

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import { withAliases } from './aliases.ts';
+import { jsonObject, jsonValue } from './json.ts';
+import { labels } from './labels.ts';
+import { entryName, location, namespaceName } from './names.ts';
+
+const aliases = {
+  uri: 'location',
+  mime_type: 'mimeType',
+  configuration_uri: 'configurationURI',
+  secrets_uri: 'secretsURI',
+};
+
+/** Parameters that a capability service gets with each acquisition of the resource. */
+const params = z.array(jsonObject.pipe(z.object({ name: z.string(), value: z.string() })));
+
+const body = z.object({
+  name: entryName,
+  location,
+  type: location,
+  description: z.string().optional(),
+  mimeType: z.string().optional(),
+  namespace: namespaceName.optional(),
+  labels: labels.optional(),
+  params: params.optional(),
+  configurationURI: z.string().optional(),
+  secretsURI: z.string().optional(),
+  id: z.string().optional(),
+});
+
+/** Body of `POST /api/v1/resources` under canonical names (decisions 2.6). Other members are kept as they are. */
+export const resourceInput = withAliases(aliases, body.catchall(jsonValue));
+
+/** Body of `PUT /api/v1/resources/{name}`: as {@link resourceInput}, but without `name` it keeps its own. */
+export const resourceUpdate = withAliases(aliases, body.extend({ name: entryName.optional() }).catchall(jsonValue));
+
+/** A resource or resource template as it is answered (decisions 2.6). */
+export const resource = z
+  .object({
+    name: z.string(),
+    location: z.string(),
+    type: z.string(),
+    description: z.string(),
+    mimeType: z.string(),
+    namespace: namespaceName,
+    labels,
+    params: params.optional(),
+    configurationURI: z.string().optional(),
+    secretsURI: z.string().optional(),
+    id: z.string().optional(),
+    forward: z.string().optional(),
+    shadowed: z.literal(true).optional(),
+  })
+  .catchall(jsonValue);
+
+export type ResourceInput = z.infer<typeof resourceInput>;
+export type ResourceUpdate = z.infer<typeof resourceUpdate>;
+export type Resource = z.infer<typeof resource>;

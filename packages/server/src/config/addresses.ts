@@ -1,0 +1,123 @@
+import { isIPv4, isIPv6 } from 'node:net';
+import { commaList, Refusal, type Setting } from './setting.ts';
+
+/** Where a listener binds. `host` is without brackets; port 0 lets the system choose (decisions 1.1). */
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Where the inference listener forwards to. `host` is without brackets, `path` begins with `/` or is empty. */
+export interface HttpUpstream {
+  readonly scheme: 'http' | 'https';
+  readonly host: string;
+  readonly port: number;
+  readonly path: string;
+}
+
+const HOST_NAME = /^(?!-)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?$/;
+
+function isHost(text: string): boolean {
+  // Digits and dots alone are an IPv4 address or a mistyped one, never a name.
+  return /^[\d.]+$/.test(text) ? isIPv4(text) : text.length <= 253 && HOST_NAME.test(text);
+}
+
+/** Splits `host`, `host:port`, `[v6]` and `[v6]:port`; the host comes without brackets, a missing port as undefined. */
+function splitHost(text: string): { host: string; port: number | undefined } {
+  if (isIPv6(text) || /^[0-9a-f]*:[0-9a-f:.]*:[0-9a-f:.]*$/i.test(text)) {
+    throw new Refusal('has an IPv6 host without brackets');
+  }
+  const parts = /^(?:\[([^[\]]*)\]|([^:[\]]*))(?::(.*))?$/s.exec(text);
+  if (parts === null) throw new Refusal('is not host:port');
+  const [, bracketed, plain = '', digits] = parts;
+  const host = bracketed ?? plain;
+  if (host === '') throw new Refusal('has no host');
+  if (bracketed !== undefined ? !isIPv6(host) : !isHost(host)) throw new Refusal('has a host that is not valid');
+  if (digits === undefined) return { host, port: undefined };
+  if (!/^\d{1,5}$/.test(digits) || Number(digits) > 65_535) throw new Refusal('has a port that is not 0 to 65535');
+  return { host, port: Number(digits) };
+}
+
+/** `host:port`, IPv6 as `[::]:port` (decisions 1.2). */
+export const listenAddress: Setting<ListenAddress> = {
+  accepts: 'host:port, such as 0.0.0.0:8080 or [::]:8080',
+  parse: (text) => {
+    const { host, port } = splitHost(text);
+    if (port === undefined) throw new Refusal('has no port');
+    return { host, port };
+  },
+};
+
+/** Checks that the text is a plain http(s) URL: no credentials, query or fragment, nothing the URL parser would repair. */
+function parseHttpUrl(text: string): URL {
+  if (!/^https?:\/\/[^/?#]/i.test(text) || /[\s\\]/.test(text)) throw new Refusal('is not an http or https URL');
+  const url = URL.parse(text);
+  if (url === null) throw new Refusal('is not a valid URL');
+  if (url.username !== '' || url.password !== '') throw new Refusal('carries credentials');
+  if (/[?#]/.test(text)) throw new Refusal('has a query or fragment');
+  return url;
+}
+
+/** An http(s) URL, path allowed, as written but without trailing slashes, so that paths are appended to it. */
+export const baseUrl: Setting<string> = {
+  accepts: 'an http or https URL without credentials, query and fragment',
+  parse: (text) => {
+    parseHttpUrl(text);
+    return text.replace(/\/+$/, '');
+  },
+};
+
+/** `host:port`, `http://host[:port][/path]` or `https://host[:port][/path]` (decisions 1.2). */
+export const httpUpstream: Setting<HttpUpstream> = {
+  accepts: 'host:port, http://host[:port][/path] or https://host[:port][/path]',
+  parse: (text) => {
+    if (!text.includes('://')) {
+      const { host, port } = splitHost(text);
+      if (port === undefined) throw new Refusal('has no port');
+      return upstream('http', host, port, '');
+    }
+    const url = parseHttpUrl(text);
+    const scheme = url.protocol === 'https:' ? 'https' : 'http';
+    const port = url.port === '' ? (scheme === 'https' ? 443 : 80) : Number(url.port);
+    return upstream(scheme, url.hostname.replace(/^\[|\]$/g, ''), port, url.pathname.replace(/\/+$/, ''));
+  },
+};
+
+function upstream(scheme: HttpUpstream['scheme'], host: string, port: number, path: string): HttpUpstream {
+  if (port === 0) throw new Refusal('has port 0, which nothing can be reached at');
+  return { scheme, host, port, path };
+}
+
+/** `*` or one origin, as a browser spells it (decisions 1.2): lower case, without a scheme's own port. */
+export const corsOrigin: Setting<string> = {
+  accepts: '* or one origin, such as https://console.example.com',
+  parse: (text) => {
+    if (text === '*') return text;
+    if (text.includes(',')) throw new Refusal('names several origins');
+    if (/^[a-z][a-z\d+.-]*:\/\/[^/]+\/+$/i.test(text)) throw new Refusal('ends in a slash');
+    if (/^https?:/i.test(text)) {
+      const url = parseHttpUrl(text);
+      if (url.pathname !== '/') throw new Refusal('has a path');
+      return url.origin;
+    }
+    // Browser extensions and desktop shells have origins of schemes of their own.
+    if (!/^[a-z][a-z\d+.-]*:\/\/[^/?#@\s\\]+$/i.test(text)) throw new Refusal('is not an origin');
+    return text.toLowerCase();
+  },
+};
+
+/**
+ * Values of the Host header (mcp.md 6), lower case: `host`, `host:port`, `[v6]` or `[v6]:port`. One without a port
+ * stands for that host with any port; comparing is the listener's work.
+ */
+export const hostList: Setting<readonly string[]> = {
+  accepts: 'a comma list of Host values: host, host:port, [ipv6] or [ipv6]:port',
+  parse: (text) => {
+    const hosts = commaList(text).map((item) => {
+      splitHost(item);
+      return item.toLowerCase();
+    });
+    if (hosts.length === 0) throw new Refusal('names no host');
+    return [...new Set(hosts)];
+  },
+};

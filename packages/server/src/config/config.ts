@@ -1,0 +1,61 @@
+import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { ConfigError } from './config-error.ts';
+import { type Environment, parseEnvironment } from './environment.ts';
+import { parseFlags, USAGE } from './flags.ts';
+import { loadServiceFile, type ServiceFile } from './service-file.ts';
+import { quote } from './setting.ts';
+import { VERSION } from './version.ts';
+
+/** Everything that the service is told from outside, parsed. Paths are absolute. Nothing changes it after start-up. */
+export interface Config extends Environment {
+  /** File given by `--pipeline-config`, not read yet; undefined for the embedded default. */
+  readonly pipelineFile: string | undefined;
+  readonly pluginsPath: string | undefined;
+  /** The bootstrap file's content. */
+  readonly bootstrap: Omit<ServiceFile, 'warnings'>;
+}
+
+/** Either the service is to run, or only a text is to be printed on standard output (`--help`, `--version`). */
+export type Invocation =
+  | { readonly kind: 'run'; readonly config: Config }
+  | { readonly kind: 'print'; readonly text: string };
+
+/**
+ * Puts flags, environment and files together (decisions 1.1 to 1.3). `argv` is without executable and script; relative
+ * paths start at `cwd`. Throws {@link ConfigError}. `warnings` of all three are in the configuration.
+ */
+export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv, cwd: string): Promise<Invocation> {
+  const flags = parseFlags(argv);
+  if (flags.kind === 'help') return { kind: 'print', text: USAGE };
+  if (flags.kind === 'version') return { kind: 'print', text: `${VERSION}\n` };
+
+  const environment = parseEnvironment(env);
+  const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(cwd, path));
+  const { persist } = environment;
+  const actionsPath = absolute(environment.actionsPath);
+  if (actionsPath !== undefined) await requireFolder('SERVICE_ACTIONS_PATH', actionsPath);
+
+  const { warnings, ...bootstrap } = await loadServiceFile(flags.serviceConfig, cwd);
+  return {
+    kind: 'run',
+    config: Object.freeze({
+      ...environment,
+      persist: persist.backend === 'none' ? persist : { ...persist, path: resolve(cwd, persist.path) },
+      uiPath: resolve(cwd, environment.uiPath),
+      actionsPath,
+      pipelineFile: absolute(flags.pipelineConfig),
+      pluginsPath: absolute(flags.pluginsPath),
+      bootstrap,
+      warnings: [...environment.warnings, ...warnings],
+    }),
+  };
+}
+
+async function requireFolder(variable: string, path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined)
+    throw new ConfigError(`${variable}: ${quote(path)} does not exist; accepted: an existing folder`);
+  if (!found.isDirectory())
+    throw new ConfigError(`${variable}: ${quote(path)} is not a folder; accepted: an existing folder`);
+}

@@ -1,0 +1,145 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type DualEra, startDualEra } from '../../../../test/fixtures/dual-era.ts';
+import { type Everything, startEverything } from '../../../../test/fixtures/everything.ts';
+import { type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { probeEras } from './era.ts';
+import { createTransport } from './transport.ts';
+import type { ClientOptions } from './upstream-client.ts';
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+function optionsFor(url: string): ClientOptions {
+  const transport = createTransport(url);
+  closers.push(() => transport.destroy());
+  return { transport, version: '1.2.3', capabilities: {}, timeoutMs: 5_000 };
+}
+
+async function raw(options: RawUpstreamOptions) {
+  const upstream = await startRawUpstream(options);
+  closers.push(() => upstream.close());
+  return upstream;
+}
+
+const error = (status: number, code: number, data = '{}') =>
+  ({ kind: 'error', status, text: `{"code":${code},"message":"as told","data":${data}}` }) as const;
+
+describe('probeEras with real servers', () => {
+  let everything: Everything;
+  let dual: DualEra;
+  beforeAll(async () => {
+    [everything, dual] = await Promise.all([startEverything(), startDualEra()]);
+  });
+  afterAll(() => Promise.all([everything.close(), dual.close()]));
+
+  it('finds the legacy era alone', async () => {
+    const { verdict, legacy, modern } = await probeEras(optionsFor(everything.url));
+    expect(verdict.legacy?.protocolVersion).toBe('2025-11-25');
+    expect(JSON.parse(verdict.legacy?.initializeResult ?? '')).toHaveProperty('serverInfo');
+    expect(verdict.modern).toBeUndefined();
+    expect(verdict.undecided).toEqual([]);
+    expect(modern).toBeUndefined();
+    await legacy?.close();
+  });
+
+  it('finds both eras, and its session can be used and ended', async () => {
+    const { verdict, legacy, modern } = await probeEras(optionsFor(dual.url));
+    expect(verdict.legacy?.protocolVersion).toBe('2025-11-25');
+    expect(verdict.modern?.versions).toContain('2026-07-28');
+    expect(JSON.parse(verdict.modern?.discoverResult ?? '')).toHaveProperty('capabilities');
+    expect(modern?.protocolVersion).toBe('2026-07-28');
+    expect(dual.sessions()).toBe(1);
+    expect(await legacy?.request('ping')).toMatchObject({ kind: 'result' });
+    await legacy?.close();
+    expect(dual.sessions()).toBe(0);
+  });
+});
+
+describe('probeEras', () => {
+  it('finds the modern era alone', async () => {
+    const upstream = await raw({ eras: ['modern'] });
+    const { verdict, legacy } = await probeEras(optionsFor(upstream.url));
+    expect(verdict).toMatchObject({ modern: { versions: ['2026-07-28'] }, undecided: [] });
+    expect(verdict.legacy).toBeUndefined();
+    expect(legacy).toBeUndefined();
+    for (const { headers } of upstream.seen) expect(headers['x-service-hops']).toBe('1');
+  });
+
+  it.each([-32020, -32021])('takes %i as proof of the modern era', async (code) => {
+    const upstream = await raw({ eras: ['modern'], scripts: { 'server/discover': error(400, code) } });
+    const { verdict } = await probeEras(optionsFor(upstream.url));
+    expect(verdict.modern).toBeDefined();
+    expect(verdict.modern?.discoverResult).toBeUndefined();
+  });
+
+  it('takes -32022 as proof and notes the versions it names', async () => {
+    const told = error(400, -32022, '{"supported":["2099-01-01"]}');
+    const upstream = await raw({ eras: ['modern'], scripts: { 'server/discover': told } });
+    const { verdict, modern } = await probeEras(optionsFor(upstream.url));
+    expect(verdict.modern).toEqual({ versions: ['2099-01-01'] });
+    expect(modern).toBeUndefined();
+  });
+
+  it.each([
+    [200, -32601],
+    [404, -32601],
+    [400, -32602],
+    [400, -32000],
+  ])('never takes HTTP %i with %i as proof of the modern era', async (status, code) => {
+    const upstream = await raw({ scripts: { 'server/discover': error(status, code) } });
+    const { verdict } = await probeEras(optionsFor(upstream.url));
+    expect(verdict.legacy).toBeDefined();
+    expect(verdict.modern).toBeUndefined();
+    expect(verdict.undecided).toEqual([]);
+  });
+
+  it.each([401, 403, 429, 500, 503])('leaves an era undecided that is answered with HTTP %i', async (status) => {
+    const upstream = await raw({ scripts: { 'server/discover': error(status, -32022) } });
+    const { verdict } = await probeEras(optionsFor(upstream.url));
+    expect(verdict.legacy).toBeDefined();
+    expect(verdict.modern).toBeUndefined();
+    expect(verdict.undecided).toMatchObject([{ era: 'modern', error: { kind: 'http', status } }]);
+  });
+
+  it.each([
+    [{ kind: 'http', status: 401, type: 'text/plain', body: '' } as const, { kind: 'http', status: 401 }],
+    [{ kind: 'http', status: 502, type: 'text/html', body: '<html>' } as const, { kind: 'http', status: 502 }],
+    [{ kind: 'cut' } as const, { kind: 'dropped' }],
+    [
+      { kind: 'http', status: 200, type: 'text/html', body: '<html>' } as const,
+      { kind: 'invalid', message: expect.stringContaining('speaks neither era of MCP') },
+    ],
+    [
+      { kind: 'http', status: 404, type: 'text/plain', body: '' } as const,
+      { kind: 'invalid', message: expect.stringMatching(/speaks neither era of MCP: it answered with HTTP 404/) },
+    ],
+  ])('gives no verdict when everything is answered with %j', async (fault, expected) => {
+    const upstream = await raw({});
+    upstream.fault = fault;
+    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject(expected);
+  });
+
+  it('gives no verdict when nothing listens', async () => {
+    const upstream = await raw({});
+    await upstream.down();
+    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({ kind: 'refused' });
+  });
+
+  it('does not wait long for an era that stays silent when the other has answered', async () => {
+    const upstream = await raw({ scripts: { 'server/discover': { kind: 'silence' } } });
+    const { verdict, legacy } = await probeEras(optionsFor(upstream.url), 50);
+    expect(verdict.undecided).toMatchObject([{ era: 'modern', error: { kind: 'timeout' } }]);
+    expect(await legacy?.request('ping')).toMatchObject({ kind: 'result' });
+  });
+
+  it('refuses a protocol version that it does not know', async () => {
+    const initialize = '{"protocolVersion":"2042-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}';
+    const upstream = await raw({ eras: ['legacy'], scripts: { initialize } });
+    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining('protocol version 2042-01-01'),
+    });
+  });
+});

@@ -1,0 +1,133 @@
+import { VERSION } from '../config/version.ts';
+import type { JsonObject } from '../json/lossless.ts';
+import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '../mcp/protocol.ts';
+import { type LegacyClient, openLegacy } from './legacy-client.ts';
+import type { UpstreamTransport } from './transport.ts';
+
+/** What requests to an upstream are sent over: in the legacy era a session, in the modern era just the headers. */
+export interface UpstreamLink {
+  readonly era: Era;
+  /** Names and values, alternating, that every request on this link carries. */
+  readonly headers: readonly string[];
+  /** Undefined in the modern era, and where a legacy upstream keeps no sessions. */
+  readonly sessionId: string | undefined;
+  /** Whose it is. */
+  readonly owner: string;
+  /** What opened the session and ends it; undefined in the modern era. */
+  readonly client: LegacyClient | undefined;
+  /** Requests under way: a link with any is never closed as idle. */
+  active: number;
+  /** When it was last used, in milliseconds of `performance.now()`. */
+  usedAt: number;
+}
+
+/** On whose behalf a legacy session is opened upstream (mcp 4). Equal keys share one session. */
+export interface LinkOwner {
+  readonly key: string;
+  readonly protocolVersion: string;
+  readonly capabilities: JsonObject;
+  readonly clientInfo: JsonObject;
+  /** Further headers that opening the session needs: those that the operator lets through. */
+  readonly headers: readonly string[];
+}
+
+const CONTENT = ['Content-Type', 'application/json', 'Accept', 'application/json, text/event-stream'];
+/**
+ * The links to one upstream. Each legacy client session has a session of its own there, since upstreams keep state per
+ * session; clients without a session share one with others who are equal in every respect that the upstream can see.
+ */
+export class UpstreamLinks {
+  readonly #transport: UpstreamTransport;
+  readonly #open = new Map<string, UpstreamLink | Promise<UpstreamLink>>();
+  readonly #modern: UpstreamLink;
+  #lastId = 0;
+
+  constructor(transport: UpstreamTransport) {
+    this.#transport = transport;
+    this.#modern = {
+      era: 'modern',
+      headers: [...CONTENT, HEADER_PROTOCOL_VERSION, LATEST_MODERN],
+      sessionId: undefined,
+      owner: '',
+      client: undefined,
+      active: 0,
+      usedAt: 0,
+    };
+  }
+
+  /** The link for modern requests: there is nothing to open. */
+  get modern(): UpstreamLink {
+    return this.#modern;
+  }
+
+  /** A request id that no request of ours to this upstream has had. */
+  nextId(): number {
+    return ++this.#lastId;
+  }
+
+  /** The owner's session, opened when there is none. Rejects with {@link UpstreamError}. */
+  legacy(owner: LinkOwner): UpstreamLink | Promise<UpstreamLink> {
+    const open = this.#open.get(owner.key);
+    if (open !== undefined) return open;
+    const opening = this.#initialize(owner);
+    this.#open.set(owner.key, opening);
+    opening.then(
+      (link) => {
+        if (this.#open.get(owner.key) === opening) this.#open.set(owner.key, link);
+      },
+      () => {
+        if (this.#open.get(owner.key) === opening) this.#open.delete(owner.key);
+      },
+    );
+    return opening;
+  }
+
+  /** Forgets a session that the upstream no longer knows; the next use opens another. */
+  forget(link: UpstreamLink): void {
+    if (this.#open.get(link.owner) === link) this.#open.delete(link.owner);
+  }
+
+  /** Ends the sessions that were not used for this long. */
+  closeIdle(idleMs: number, now: number = performance.now()): void {
+    for (const [owner, link] of this.#open) {
+      if (link instanceof Promise || link.active > 0 || now - link.usedAt < idleMs) continue;
+      this.#open.delete(owner);
+      void link.client?.close();
+    }
+  }
+
+  /** Ends the session of one owner, as when its client ended its own. */
+  close(owner: string): void {
+    const link = this.#open.get(owner);
+    this.#open.delete(owner);
+    if (link !== undefined && !(link instanceof Promise)) void link.client?.close();
+  }
+
+  /** Ends all sessions, without waiting for the upstream to say so. */
+  closeAll(): void {
+    for (const owner of [...this.#open.keys()]) this.close(owner);
+  }
+
+  async #initialize(owner: LinkOwner): Promise<UpstreamLink> {
+    const { protocolVersion, capabilities, clientInfo, headers } = owner;
+    const options = {
+      transport: this.#transport,
+      version: VERSION,
+      protocolVersion,
+      capabilities,
+      clientInfo,
+      headers,
+    };
+    const client = await openLegacy(options);
+    const session = client.sessionId === undefined ? [] : [HEADER_SESSION_ID, client.sessionId];
+    return {
+      era: 'legacy',
+      headers: [...CONTENT, HEADER_PROTOCOL_VERSION, client.protocolVersion, ...session],
+      sessionId: client.sessionId,
+      owner: owner.key,
+      client,
+      active: 0,
+      usedAt: performance.now(),
+    };
+  }
+}

@@ -1,0 +1,203 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { isJsonObject } from '../json/lossless.ts';
+import { members } from '../json/scan.ts';
+import type { Edit } from '../json/splice.ts';
+import type { Implementation } from '../mcp/identity.ts';
+import type { RequestMessage } from '../mcp/message.ts';
+import { encodeHeaderValue } from '../mcp/param-headers.ts';
+import {
+  HEADER_HOPS,
+  HEADER_METHOD,
+  HEADER_NAME,
+  HEADER_PARAM_PREFIX,
+  INTERNAL_ERROR,
+  LATEST_LEGACY,
+  NAME_PARAM,
+} from '../mcp/protocol.ts';
+import type { RequestContext } from '../pipeline/context.ts';
+import { type Outcome, rpcError } from '../pipeline/outcome.ts';
+import { type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
+import type { NamespaceState } from '../registry/snapshot.ts';
+import type { Deadlines } from './deadlines.ts';
+import type { Forwards } from './forwards.ts';
+import type { LinkOwner, UpstreamLink } from './links.ts';
+import { RelayedCall } from './relayed-call.ts';
+import type { Upstream } from './upstream.ts';
+
+/** What a call is for: an entry, hand-made ones with the address they name, or whatever a forward knows of itself. */
+export type CallTarget = { readonly entry: Entry; readonly address: string | undefined } | { readonly forward: string };
+
+export interface CallRelayOptions {
+  readonly forwards: Forwards;
+  readonly deadlines: Deadlines;
+  /** Who we are, told to upstreams by clients that open no session. */
+  readonly serverInfo: Implementation;
+  /** Lower-case names of client headers that every upstream gets (SERVICE_FORWARD_HEADERS). */
+  readonly forwardHeaders: readonly string[];
+  /** Reads the same list from an entry's label; names that are never copied are left out. */
+  readonly parseHeaderNames: (text: string) => readonly string[];
+  /** Bound on an upstream's answer, in bytes. */
+  readonly maxResponseBytes: number;
+}
+
+/** What a failed call is called, by method (decisions 4.7). */
+const FAILURE: Readonly<Record<string, string>> = {
+  'tools/call': 'forwarded tool call failed',
+  'resources/read': 'forwarded resource read failed',
+  'prompts/get': 'forwarded prompt get failed',
+};
+
+/** A request that has crossed this many gateways goes in a circle (decisions 4.3). */
+const MAX_HOPS = 8;
+
+/** Plans calls to upstream MCP servers: which one, under which name, with which headers, in whose session. */
+export class CallRelay {
+  readonly #options: CallRelayOptions;
+
+  constructor(options: CallRelayOptions) {
+    this.#options = options;
+  }
+
+  /** The outcome that carries the call out. */
+  call(context: RequestContext, message: RequestMessage, target: CallTarget): Outcome {
+    const { forwards, deadlines, maxResponseBytes } = this.#options;
+    const failure = FAILURE[message.method] ?? 'forwarded request failed';
+    const upstream = upstreamOf(forwards, target);
+    if (!upstream) return rpcError(INTERNAL_ERROR, `${failure}: its forward is no longer registered`);
+    if (upstream.eras && !upstream.eras.has(context.era)) {
+      return rpcError(
+        INTERNAL_ERROR,
+        `${failure}: upstream ${upstream.transport.address} does not speak the ${context.era} era of MCP`,
+      );
+    }
+    const hops = hopsOf(context.headers);
+    if (hops >= MAX_HOPS) return rpcError(INTERNAL_ERROR, 'forwarding loop');
+
+    const name = upstreamName(message, target);
+    const forwarded = this.#forwardedHeaders(context.headers, target);
+    const headers = [HEADER_HOPS, String(hops + 1), ...forwarded];
+    if (context.era === 'modern') headers.push(...modernHeaders(message, name, context.headers));
+    const { edits, progressToken } = editsOf(message, name);
+    const plan = {
+      upstream,
+      message,
+      edits,
+      progressToken,
+      headers,
+      link: linkOf(upstream, context, forwarded, this.#options.serverInfo),
+      failure,
+      streams:
+        context.headers.accept?.includes('application/json') !== true ||
+        context.headers.accept.includes('event-stream'),
+      era: context.era,
+      deadlines,
+      maxResponseBytes,
+    };
+    return { kind: 'stream', start: (exchange) => new RelayedCall(plan, exchange).start() };
+  }
+
+  /** The only forward of a namespace that offers resources; undefined when there are several or none. */
+  onlyForwardWithResources(namespace: NamespaceState): string | undefined {
+    const names = new Set<string>();
+    for (const { discovered } of namespace.shelves.resource.entries) if (discovered) names.add(discovered.forward);
+    const [only] = names;
+    return names.size === 1 ? only : undefined;
+  }
+
+  /** The client's headers that this upstream may have: none unless an operator named them. */
+  #forwardedHeaders(headers: IncomingHttpHeaders, target: CallTarget): string[] {
+    const label = 'entry' in target ? target.entry.labels[FORWARD_HEADERS_LABEL] : undefined;
+    const { forwardHeaders, parseHeaderNames } = this.#options;
+    if (label === undefined && forwardHeaders.length === 0) return [];
+    const names = label === undefined ? forwardHeaders : new Set([...forwardHeaders, ...parseHeaderNames(label)]);
+    const copied: string[] = [];
+    for (const name of names) {
+      const value = headers[name];
+      for (const line of Array.isArray(value) ? value : [value]) if (line !== undefined) copied.push(name, line);
+    }
+    return copied;
+  }
+}
+
+function upstreamOf(forwards: Forwards, target: CallTarget): Upstream | undefined {
+  if ('forward' in target) return forwards.upstream(target.forward);
+  const { entry, address } = target;
+  if (entry.discovered) return forwards.upstream(entry.discovered.forward);
+  return address === undefined ? undefined : forwards.upstreamAt(address);
+}
+
+/** What the upstream calls it: its own name for a tool or prompt, the very uri that was asked for otherwise. */
+function upstreamName(message: RequestMessage, target: CallTarget): string {
+  const asked = message.params[NAME_PARAM.get(message.method) ?? 'name'];
+  const own = 'entry' in target && target.entry.kind !== 'resource' ? target.entry.discovered?.upstreamKey : undefined;
+  return own ?? String(asked);
+}
+
+/** Where the request's text must differ upstream. */
+function editsOf(message: RequestMessage, name: string): { edits: Edit[]; progressToken: Edit | undefined } {
+  const { text, params, paramsRange, method } = message;
+  const member = NAME_PARAM.get(method);
+  const renamed = member !== undefined && params[member] !== name;
+  const meta = params._meta;
+  const wantsProgress = isJsonObject(meta) && meta.progressToken !== undefined;
+  const edits: Edit[] = [];
+  let progressToken: Edit | undefined;
+  if (!paramsRange || (!renamed && !wantsProgress)) return { edits, progressToken };
+  for (const { key, start, end } of members(text, paramsRange.start)) {
+    if (renamed && key === member) edits.push({ start, end, text: JSON.stringify(name) });
+    if (!wantsProgress || key !== '_meta') continue;
+    for (const found of members(text, start)) {
+      if (found.key === 'progressToken') progressToken = { start: found.start, end: found.end, text: '' };
+    }
+  }
+  return { edits, progressToken };
+}
+
+/** The headers that mirror a modern body, and those of the client that mirror parameters of the tool. */
+function modernHeaders(message: RequestMessage, name: string, client: IncomingHttpHeaders): string[] {
+  const headers = [HEADER_METHOD, message.method];
+  if (NAME_PARAM.has(message.method)) headers.push(HEADER_NAME, encodeHeaderValue(name));
+  for (const header of Object.keys(client)) {
+    const value = header.startsWith(HEADER_PARAM_PREFIX) ? client[header] : undefined;
+    if (typeof value === 'string') headers.push(header, value);
+  }
+  return headers;
+}
+
+/**
+ * Whose session a call goes out in: a legacy client's own, one per upstream; for clients without a session one that is
+ * shared by those who look the same to the upstream (mcp 4).
+ */
+function linkOf(
+  upstream: Upstream,
+  context: RequestContext,
+  forwarded: readonly string[],
+  serverInfo: Implementation,
+): () => UpstreamLink | Promise<UpstreamLink> {
+  const { links } = upstream;
+  if (context.era === 'modern') return () => links.modern;
+  const { session, profile, user } = context;
+  const owner = (): LinkOwner =>
+    session
+      ? {
+          key: session.id,
+          protocolVersion: session.protocolVersion,
+          capabilities: session.profile.capabilities,
+          clientInfo: session.clientInfo,
+          headers: forwarded,
+        }
+      : {
+          key: JSON.stringify([profile?.capabilityKey, user, forwarded]),
+          protocolVersion: LATEST_LEGACY,
+          capabilities: profile?.capabilities ?? {},
+          clientInfo: { ...serverInfo },
+          headers: forwarded,
+        };
+  return () => links.legacy(owner());
+}
+
+function hopsOf(headers: IncomingHttpHeaders): number {
+  const value = headers[HEADER_HOPS];
+  const hops = typeof value === 'string' ? Number.parseInt(value, 10) : 0;
+  return Number.isNaN(hops) ? 0 : hops;
+}

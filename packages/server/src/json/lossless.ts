@@ -1,0 +1,34 @@
+/** A JSON value whose numbers may be `JSON.rawJSON` objects, where a double would not spell them as they came. */
+export type JsonValue = string | number | boolean | null | RawNumber | JsonValue[] | JsonObject;
+export type JsonObject = { [key: string]: JsonValue };
+
+/** A number that a double cannot carry exactly, kept as its own text: what `JSON.rawJSON` makes. */
+export interface RawNumber {
+  readonly rawJSON: string;
+}
+
+declare global {
+  // In Node.js since 21; not yet in TypeScript's library.
+  interface JSON {
+    rawJSON(text: string): RawNumber;
+    isRawJSON(value: unknown): value is RawNumber;
+  }
+}
+
+/**
+ * Parses JSON so that `JSON.stringify` spells every number as it came (9223372036854775807 and 1.0 included).
+ *
+ * For places where an object is read, changed and written again; the relay cuts and joins text instead. Throws the
+ * `SyntaxError` of `JSON.parse`.
+ */
+export function parseLossless(text: string): JsonValue {
+  return JSON.parse(text, (_key, value, context?: { source?: string }) => {
+    if (typeof value !== 'number' || context?.source === undefined || String(value) === context.source) return value;
+    return JSON.rawJSON(context.source);
+  });
+}
+
+/** True for a JSON object (not an array, not a raw number). */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
+}

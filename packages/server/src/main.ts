@@ -1,0 +1,67 @@
+import { writeSync } from 'node:fs';
+import { loadConfig } from './config/config.ts';
+import { ConfigError } from './config/config-error.ts';
+import { StoreError } from './registry/store/store.ts';
+import { type Service, startService } from './service.ts';
+import { createLogger } from './telemetry/log.ts';
+import { createLogSink } from './telemetry/log-sink.ts';
+
+/** Runs the service until it is told to stop; the exit code says how it ended (decisions 1.1). */
+async function main(): Promise<void> {
+  const invocation = await loadConfig(process.argv.slice(2), process.env, process.cwd());
+  if (invocation.kind === 'print') {
+    process.stdout.write(invocation.text);
+    return;
+  }
+  const { config } = invocation;
+  if (config.pipelineFile !== undefined) {
+    throw new ConfigError(`--pipeline-config ${config.pipelineFile}: pipeline files are not supported by this version`);
+  }
+  const sink = createLogSink(process.stderr);
+  process.once('exit', sink.flush);
+  const logger = createLogger(config.logFilter, sink.write);
+  for (const warning of config.warnings) logger.target('service').warn(warning);
+
+  const service = await startService(config, logger);
+  if (service.empty) welcome(service);
+  stopOnSignal(service);
+}
+
+/** The first signal stops in good order, a second one at once. */
+function stopOnSignal(service: Service): void {
+  let stopping = false;
+  const stop = (): void => {
+    if (stopping) process.exit(1);
+    stopping = true;
+    service.stop().then(() => process.exit(0), die);
+  };
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
+}
+
+/** What to do next, on a first start. Standard output: the log goes to standard error. */
+function welcome({ addresses }: Service): void {
+  const management = reachable(addresses.management);
+  const mcp = reachable(addresses.mcp);
+  process.stdout.write(
+    `Sluice is up; nothing is registered yet. Register an upstream MCP server:\n` +
+      `  curl -X POST http://${management}/api/v1/forwards -d '{"name":"my-tools","address":"http://HOST:PORT/mcp"}'\n` +
+      `Then point your MCP client at http://${mcp}/default/mcp\n` +
+      `or see the whole way in one go: npm run demo\n`,
+  );
+}
+
+/** An address that a person can use: a listener on all interfaces is reached on this machine by its loopback name. */
+function reachable(address: string): string {
+  return address.replace(/^(?:0\.0\.0\.0|\[::\]):/, 'localhost:');
+}
+
+/** Ends with one line on standard error: a problem of the operator's as it is, one of ours with its stack. */
+function die(error: unknown): never {
+  const expected = error instanceof ConfigError || error instanceof StoreError;
+  const text = expected ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error);
+  writeSync(2, `sluice: ${text}\n`);
+  process.exit(1);
+}
+
+main().catch(die);

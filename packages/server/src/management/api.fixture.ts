@@ -1,0 +1,82 @@
+import { request } from 'undici';
+import type { TestContext } from 'vitest';
+import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
+import { Forwards } from '../forwards/forwards.ts';
+import { createGuard } from '../listeners/origin.ts';
+import { Registry } from '../registry/registry.ts';
+import { memoryStore } from '../registry/store/memory.ts';
+import type { Store } from '../registry/store/store.ts';
+import { createLogger } from '../telemetry/log.ts';
+import { createManagement } from './management.ts';
+
+/** An answer of the API as a client sees it. */
+export interface Answered {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  /** `data` of the envelope. */
+  readonly data: unknown;
+  /** `error` of the envelope. */
+  readonly error: unknown;
+}
+
+/** A management API that listens on the loopback interface, with what stands behind it. */
+export interface Api {
+  readonly url: string;
+  readonly port: number;
+  readonly registry: Registry;
+  readonly forwards: Forwards;
+  /** Lines of the log so far. */
+  readonly log: readonly string[];
+  /** Sends a request; `body` is sent as it is when it is text or bytes, else as JSON. */
+  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answered>;
+}
+
+/** Settings of {@link startApi}. */
+export interface ApiSettings {
+  readonly corsOrigin?: string;
+  readonly allowedHosts?: readonly string[];
+  readonly ready?: () => boolean;
+  readonly store?: Store;
+}
+
+/** Starts the API for one test and stops it after that. */
+export async function startApi(context: Pick<TestContext, 'onTestFinished'>, settings: ApiSettings = {}): Promise<Api> {
+  const { corsOrigin, allowedHosts, ready = () => true, store = memoryStore() } = settings;
+  const lines: string[] = [];
+  const logger = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line));
+  const registry = new Registry(store);
+  await registry.load();
+  const forwards = new Forwards({ registry, log: logger.target('service::forward'), healthCheckIntervalMs: 0 });
+  const log = logger.target('service::mgmt');
+  const guard = createGuard({ allowedHosts, corsOrigin });
+  const app = createManagement({ registry, forwards, log, guard, corsOrigin, ready });
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  context.onTestFinished(async () => {
+    await app.close();
+    await forwards.close();
+    await registry.close();
+  });
+  return {
+    url,
+    port: Number(new URL(url).port),
+    registry,
+    forwards,
+    log: lines,
+    async call(method, path, body, headers = {}) {
+      const raw = body === undefined || typeof body === 'string' || Buffer.isBuffer(body);
+      const answer = await request(url + path, {
+        method,
+        headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+        body: raw ? (body ?? null) : JSON.stringify(body),
+        // Connections that are kept would hold up the app's end.
+        reset: true,
+      });
+      const text = await answer.body.text();
+      const parsed: unknown = text === '' ? {} : JSON.parse(text);
+      const has = typeof parsed === 'object' && parsed !== null && 'data' in parsed && 'error' in parsed;
+      const { data, error } = has ? parsed : { data: undefined, error: undefined };
+      return { status: answer.statusCode, headers: answer.headers, text, data, error };
+    },
+  };
+}

@@ -1,0 +1,54 @@
+import type { FastifyRequest } from 'fastify';
+import type { z } from 'zod';
+import { isJsonObject, type JsonValue, parseLossless } from '../json/lossless.ts';
+import { RequestError } from './answer.ts';
+
+/** Levels of nesting in a body. What is deeper than any schema of a tool could exhaust the stack of whoever reads it. */
+const DEEPEST = 256;
+
+/**
+ * The request's body as the schema's type. `kind` names what it describes. RequestError BAD_REQUEST when it is missing,
+ * is no JSON object in UTF-8, or breaks the schema; the message then names the first member concerned and `details` has
+ * all of them (decisions 2.1, 4.1).
+ */
+export function readBody<T extends z.ZodType>(request: FastifyRequest, kind: string, schema: T): z.output<T> {
+  const { body } = request;
+  if (!Buffer.isBuffer(body) || body.length === 0) throw new RequestError('BAD_REQUEST', 'request body required');
+  const result = schema.safeParse(parse(body, kind), {
+    reportInput: true,
+    error: ({ input }) => (input === undefined ? 'is required' : undefined),
+  });
+  if (result.success) return result.data;
+  const details = result.error.issues.map(({ path, message }) => ({
+    path: path.join('.'),
+    message: message.replace(/^Invalid input: /, ''),
+  }));
+  const first = details[0];
+  throw new RequestError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, details);
+}
+
+function parse(body: Buffer, kind: string): JsonValue {
+  const invalid = (reason: string): RequestError => new RequestError('BAD_REQUEST', `invalid ${kind} JSON: ${reason}`);
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(body);
+  } catch {
+    throw invalid('not valid UTF-8');
+  }
+  if (text.trim() === '') throw new RequestError('BAD_REQUEST', 'request body required');
+  let value: JsonValue;
+  try {
+    value = parseLossless(text);
+  } catch (error) {
+    // Besides a SyntaxError, nesting beyond the parser's own stack ends here.
+    throw invalid(error instanceof SyntaxError ? error.message : 'nested too deeply');
+  }
+  if (!isJsonObject(value)) throw invalid('not an object');
+  if (isDeeperThan(value, DEEPEST)) throw invalid(`nested deeper than ${DEEPEST} levels`);
+  return value;
+}
+
+function isDeeperThan(value: JsonValue, levels: number): boolean {
+  if (typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
+}

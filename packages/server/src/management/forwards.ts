@@ -1,0 +1,88 @@
+import { type Forward as ForwardBody, forwardInput, type Refreshed } from '@sluice/contract';
+import type { FastifyInstance } from 'fastify';
+import type { ForwardStatus } from '../forwards/forwards.ts';
+import type { Entry, Forward } from '../registry/entries.ts';
+import { DEFAULT_NAMESPACE } from '../registry/names.ts';
+import { namespaceOf } from '../registry/operations/submission.ts';
+import type { Snapshot } from '../registry/snapshot.ts';
+import { RequestError, sendData, sendList } from './answer.ts';
+import { readBody } from './body.ts';
+import type { ManagementContext } from './context.ts';
+import { queryOf } from './query.ts';
+
+interface ByName {
+  Params: { name: string };
+}
+
+/** `/api/v1/forwards` with refreshes (specification, "Endpoints"; decisions 2.4, 4.3). */
+export function forwardRoutes(app: FastifyInstance, { registry, forwards }: ManagementContext): void {
+  const path = '/api/v1/forwards';
+  const show = (forward: Forward): string =>
+    JSON.stringify(forwardBody(forward, registry.current, forwards.status(forward.name)));
+
+  app.get(path, (request, reply) => {
+    const namespace = queryOf(request).get('namespace');
+    const all = [...registry.current.forwards.values()].sort((a, b) => a.source - b.source);
+    return sendList(reply, namespace === null ? all : all.filter((forward) => forward.namespace === namespace), show);
+  });
+
+  app.post(path, async (request, reply) => {
+    const { name, address, namespace, labels = {}, prefix = '' } = readBody(request, 'forward', forwardInput);
+    const target = namespace === undefined ? DEFAULT_NAMESPACE : namespaceOf(namespace);
+    const added = await forwards.add({ name, address, namespace: target, labels, prefix });
+    reply.header('location', `${path}/${encodeURIComponent(name)}`);
+    return sendData(reply, show(registry.current.forwards.get(name) ?? added), 201);
+  });
+
+  app.get<ByName>(`${path}/:name`, (request, reply) => {
+    const { name } = request.params;
+    const forward = registry.current.forwards.get(name);
+    if (!forward) throw new RequestError('NOT_FOUND', `forward not found: ${name}`);
+    return sendData(reply, show(forward));
+  });
+
+  app.delete<ByName>(`${path}/:name`, async (request, reply) => {
+    const { name } = request.params;
+    await forwards.remove(name);
+    return sendData(reply, JSON.stringify({ removed: name }));
+  });
+
+  app.post<ByName>(`${path}/:name/refreshes`, async (request, reply) => {
+    const { name } = request.params;
+    await forwards.refresh(name);
+    const answer: Refreshed = { refreshed: name, ...countsOf(registry.current, name) };
+    return sendData(reply, JSON.stringify(answer));
+  });
+}
+
+function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus): ForwardBody {
+  const { name, address, namespace, labels, prefix } = forward;
+  const message = [status.statusMessage, shadowedNote(snapshot.shadowed(name))].filter(Boolean).join('; ');
+  return {
+    name,
+    address,
+    namespace,
+    labels,
+    ...(prefix !== '' && { prefix }),
+    available: status.available,
+    ...(message !== '' && { statusMessage: message }),
+    ...(status.serverInfo && { serverInfo: status.serverInfo }),
+    ...countsOf(snapshot, name),
+  };
+}
+
+function countsOf(snapshot: Snapshot, forward: string): Omit<Refreshed, 'refreshed'> {
+  const { tool, resource, prompt } = snapshot.counts(forward);
+  return { tools_discovered: tool, resources_discovered: resource, prompts_discovered: prompt };
+}
+
+/** Shadowed entries that a status message names one by one. */
+const NAMED = 100;
+
+/** Names what a forward has but does not serve, because something registered earlier holds its key (decisions 2.2). */
+function shadowedNote(shadowed: readonly Entry[]): string | undefined {
+  if (shadowed.length === 0) return undefined;
+  const named = shadowed.slice(0, NAMED).map(({ kind, key }) => `${kind} ${key}`);
+  const more = shadowed.length > NAMED ? ` and ${shadowed.length - NAMED} more` : '';
+  return `shadowed by entries registered earlier: ${named.join(', ')}${more}`;
+}

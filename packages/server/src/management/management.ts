@@ -1,0 +1,143 @@
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { ERROR_STATUS, type ErrorCode } from '@sluice/contract';
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { UpstreamError } from '../forwards/upstream-error.ts';
+import type { Guard } from '../listeners/origin.ts';
+import { RegistryError } from '../registry/operations/error.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
+import { watchRoutes } from './allowed-methods.ts';
+import { errorEnvelope, RequestError, sendError } from './answer.ts';
+import type { ManagementContext } from './context.ts';
+import { corsHeaders, PREFLIGHT_HEADERS } from './cors.ts';
+import { forwardRoutes } from './forwards.ts';
+import { healthRoutes } from './health.ts';
+import { namespaceRoutes } from './namespaces.ts';
+import { promptRoutes } from './prompts.ts';
+import { watchPublicNamespace } from './public-namespace.ts';
+import { resourceRoutes } from './resources.ts';
+import { statisticsRoutes } from './statistics.ts';
+import { toolRoutes } from './tools.ts';
+
+/** What the management API is made of. */
+export interface ManagementOptions extends ManagementContext {
+  readonly log: TargetLogger;
+  /** The checks of Host and Origin. */
+  readonly guard: Guard;
+  /** SERVICE_CORS_ORIGIN: `*` or one origin. */
+  readonly corsOrigin: string | undefined;
+  /** Bytes of a request body (default 1 MiB, decisions 8). */
+  readonly bodyLimit?: number;
+}
+
+/**
+ * The management API (specification, "Endpoints"; decisions 4.1 to 4.4) as a Fastify app that does not listen yet.
+ * Whoever starts it also closes it. Every answer has the envelope and CORS headers; failures of our own are answered
+ * without internals and go to the log.
+ */
+export function createManagement(options: ManagementOptions): FastifyInstance {
+  const { log, registry, guard, corsOrigin, bodyLimit = 1024 * 1024 } = options;
+  const cors = corsHeaders(corsOrigin);
+
+  const app = fastify({
+    bodyLimit,
+    // Fastify's default is to wait for a request's end for ever.
+    requestTimeout: 300_000,
+    // Health is answered until the listener is gone.
+    return503OnClosing: false,
+    // A name of 256 characters takes up to 3 KiB in a URL; what limits it is the size of a head.
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 64 * 1024 },
+    frameworkErrors: (_error, request, reply) => {
+      if (admit(request, reply)) sendError(reply, 'BAD_REQUEST', 'the path is not valid percent-encoded UTF-8');
+    },
+    clientErrorHandler: (error, socket) => refuseUnreadable(error, socket, cors),
+  });
+  const methodsOf = watchRoutes(app);
+
+  /** Sets CORS headers and checks Host and Origin; false when the request has been answered. */
+  function admit(request: FastifyRequest, reply: FastifyReply): boolean {
+    reply.headers(cors);
+    const refusal = guard(request.raw.socket.localAddress, request.headers.host, request.headers.origin);
+    if (!refusal) return true;
+    sendError(reply, 'FORBIDDEN', refusal.reason);
+    return false;
+  }
+
+  app.addHook('onRequest', (request, reply, next) => {
+    if (!admit(request, reply)) return;
+    if (request.method === 'OPTIONS') {
+      reply.code(204).headers(PREFLIGHT_HEADERS).send();
+      return;
+    }
+    // The content type is not checked (decisions 4.1), and Fastify would refuse one that it cannot read.
+    request.raw.headers['content-type'] = 'application/octet-stream';
+    next();
+  });
+
+  // Bodies stay bytes until a route says what they describe.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?', 1)[0] ?? '';
+    const methods = methodsOf(path);
+    if (!methods) return sendError(reply, 'NOT_FOUND', `path not found: ${path}`);
+    const allow = methods.join(', ');
+    reply.header('allow', allow);
+    return sendError(reply, 'METHOD_NOT_ALLOWED', `method ${request.method} not allowed on ${path}; allowed: ${allow}`);
+  });
+
+  app.setErrorHandler((error, request, reply) => {
+    if (error instanceof RegistryError || error instanceof RequestError) {
+      return sendError(reply, error.code, error.message, error.details);
+    }
+    if (error instanceof UpstreamError) return sendError(reply, 'BAD_GATEWAY', error.message);
+    const status = statusOf(error);
+    if (status === ERROR_STATUS.PAYLOAD_TOO_LARGE) {
+      // Fastify would close the connection, and a client that is still sending would lose the answer.
+      reply.removeHeader('connection');
+      return sendError(reply, 'PAYLOAD_TOO_LARGE', `request body too large: the limit is ${bodyLimit} bytes`);
+    }
+    if (status >= 400 && status < 500) return sendError(reply, 'BAD_REQUEST', 'the request could not be read');
+    const path = request.url.split('?', 1)[0];
+    log.error('request failed', { method: request.method, path, error });
+    return sendError(reply, 'INTERNAL', 'internal error; the log of the service says more');
+  });
+
+  const unwatch = watchPublicNamespace(registry, log);
+  app.addHook('onClose', async () => unwatch());
+
+  healthRoutes(app, options);
+  namespaceRoutes(app, options);
+  forwardRoutes(app, options);
+  toolRoutes(app, options);
+  resourceRoutes(app, options);
+  promptRoutes(app, options);
+  statisticsRoutes(app, options);
+  return app;
+}
+
+/** The status that Fastify gave an error of its own; 500 for all others. */
+function statusOf(error: unknown): number {
+  if (!(error instanceof Error) || !('statusCode' in error) || typeof error.statusCode !== 'number') return 500;
+  return error.statusCode;
+}
+
+/** Answers what Node could not read as a request, and ends the connection. */
+function refuseUnreadable(error: Error & { code?: string }, socket: Socket, cors: Record<string, string>): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
+  const code: ErrorCode = 'BAD_REQUEST';
+  const body = errorEnvelope(code, `the request could not be read: ${STATUS_CODES[status]}`);
+  const headers = Object.entries({
+    ...cors,
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(body)),
+    connection: 'close',
+  });
+  const head = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n${body}`);
+}

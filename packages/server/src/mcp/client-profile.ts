@@ -1,0 +1,86 @@
+import { capabilityKey, catalogueKey, chooseVariant } from '../forwards/capabilities.ts';
+import type { JsonObject } from '../json/lossless.ts';
+import type { CacheHint, KnownCatalogue } from '../registry/entries.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { CatalogueView } from '../registry/shelf.ts';
+import type { Implementation } from './identity.ts';
+import { type Era, META_SERVER_INFO } from './protocol.ts';
+
+/** What a client can do, and what it therefore sees (mcp 4, "Catalogues are per set of client capabilities"). */
+export interface ClientProfile {
+  readonly era: Era;
+  readonly capabilities: JsonObject;
+  /** Canonical form of the capabilities. */
+  readonly capabilityKey: string;
+  readonly view: CatalogueView;
+}
+
+/** Profiles are input from outside, so only so many are kept; what is made anew costs microseconds. */
+const MAX_PROFILES = 256;
+
+/** The member that carries a list's items, by method. */
+const LIST_MEMBER: Readonly<Record<string, string>> = {
+  'tools/list': 'tools',
+  'resources/list': 'resources',
+  'resources/templates/list': 'resourceTemplates',
+  'prompts/list': 'prompts',
+};
+
+/** Makes and keeps client profiles. */
+export class ClientProfiles {
+  readonly #registry: Registry;
+  readonly #serverInfo: Implementation;
+  readonly #profiles = new Map<string, ClientProfile>();
+
+  constructor(registry: Registry, serverInfo: Implementation) {
+    this.#registry = registry;
+    this.#serverInfo = serverInfo;
+  }
+
+  /** The profile of a client of this era that declares these capabilities. */
+  of(era: Era, capabilities: JsonObject): ClientProfile {
+    const key = catalogueKey(era, capabilities);
+    let profile = this.#profiles.get(key);
+    if (!profile) {
+      if (this.#profiles.size >= MAX_PROFILES) this.#profiles.clear();
+      profile = {
+        era,
+        capabilities,
+        capabilityKey: capabilityKey(capabilities),
+        view: this.#view(era, capabilities, key),
+      };
+      this.#profiles.set(key, profile);
+    }
+    return profile;
+  }
+
+  #view(era: Era, capabilities: JsonObject, key: string): CatalogueView {
+    return {
+      key,
+      choose: (forward) => {
+        const known = this.#registry.current.forwards.get(forward)?.catalogues ?? [];
+        return chooseCatalogue(known, era, capabilities);
+      },
+      wrap: (method, items, cache) => {
+        const list = `{"${LIST_MEMBER[method]}":${items}`;
+        return era === 'legacy' ? `${list}}` : `${list},${this.#modernMembers(cache)}}`;
+      },
+    };
+  }
+
+  /** The members that every modern list result has besides its items. */
+  #modernMembers({ ttlMs, cacheScope }: CacheHint): string {
+    const members = { resultType: 'complete', ttlMs, cacheScope, _meta: { [META_SERVER_INFO]: this.#serverInfo } };
+    return JSON.stringify(members).slice(1, -1);
+  }
+}
+
+/** The client's own era where the upstream offers it, and in it the variant that fits best. */
+function chooseCatalogue(
+  known: readonly KnownCatalogue[],
+  era: Era,
+  capabilities: JsonObject,
+): KnownCatalogue | undefined {
+  const own = known.filter((catalogue) => catalogue.era === era);
+  return chooseVariant(own.length > 0 ? own : known, capabilities);
+}

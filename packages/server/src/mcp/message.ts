@@ -1,0 +1,118 @@
+import { isUtf8 } from 'node:buffer';
+import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { members } from '../json/scan.ts';
+import { INVALID_REQUEST, PARSE_ERROR } from './protocol.ts';
+
+/** Where a value stands in a message's text; `end` is exclusive. */
+export interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** A JSON-RPC request: parsed for policy, and kept as text for the relay. */
+export interface RequestMessage {
+  readonly kind: 'request';
+  readonly text: string;
+  /** The id exactly as the client spelled it; answers carry it so. */
+  readonly idText: string;
+  readonly idRange: Range;
+  readonly method: string;
+  readonly params: JsonObject;
+  /** Undefined when the request has no params. */
+  readonly paramsRange: Range | undefined;
+}
+
+export interface NotificationMessage {
+  readonly kind: 'notification';
+  readonly text: string;
+  readonly method: string;
+  readonly params: JsonObject;
+}
+
+/** An answer to a request that the gateway sent to a legacy client. */
+export interface ResponseMessage {
+  readonly kind: 'response';
+  readonly text: string;
+  readonly idText: string;
+  readonly idRange: Range;
+}
+
+export type Message = RequestMessage | NotificationMessage | ResponseMessage;
+
+/** Why a body is no message: the JSON-RPC error, and the id to answer with when there was one. */
+export interface Malformed {
+  readonly kind: 'malformed';
+  readonly code: number;
+  readonly message: string;
+  readonly idText: string;
+}
+
+const NO_PARAMS: JsonObject = {};
+
+/** Parses a body once: as one JSON-RPC message, or as what is wrong with it (mcp 6). */
+export function parseMessage(body: Buffer): Message | Malformed {
+  if (!isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
+  const text = body.toString('utf8');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return malformed(PARSE_ERROR, `parse error: ${error instanceof Error ? error.message : 'not JSON'}`);
+  }
+  if (Array.isArray(value)) return malformed(INVALID_REQUEST, 'batches are accepted only in 2025-03-26 sessions');
+  if (!isJsonObject(value)) return malformed(INVALID_REQUEST, 'invalid request: a message is a JSON object');
+  return parseEnvelope(text, value);
+}
+
+function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
+  let idRange: Range | undefined;
+  let paramsRange: Range | undefined;
+  let methods = 0;
+  for (const { key, start, end } of members(text)) {
+    if (key === 'id') {
+      // Of two members of one name we would judge one and the upstream might obey the other.
+      if (idRange) return malformed(INVALID_REQUEST, 'invalid request: duplicate member "id"');
+      idRange = { start, end };
+    } else if (key === 'params') {
+      if (paramsRange) return malformed(INVALID_REQUEST, 'invalid request: duplicate member "params"');
+      paramsRange = { start, end };
+    } else if (key === 'method' && ++methods > 1) {
+      return malformed(INVALID_REQUEST, 'invalid request: duplicate member "method"');
+    }
+  }
+  const { jsonrpc, id, method, params = NO_PARAMS } = value;
+  const idText = idRange && isId(id) ? text.slice(idRange.start, idRange.end) : 'null';
+  const bad = (reason: string): Malformed => malformed(INVALID_REQUEST, `invalid request: ${reason}`, idText);
+  if (jsonrpc !== '2.0') return bad('member "jsonrpc" must be "2.0"');
+  if (idRange && !isId(id)) return bad('member "id" must be a string or an integer');
+  if (method === undefined) {
+    if (idRange && ('result' in value || 'error' in value)) return { kind: 'response', text, idText, idRange };
+    return bad('member "method" is missing');
+  }
+  if (typeof method !== 'string') return bad('member "method" must be a string');
+  if (!isJsonObject(params)) return bad('member "params" must be an object');
+  if (!idRange) return { kind: 'notification', text, method, params };
+  const duplicate = paramsRange && duplicateMember(text, paramsRange.start);
+  if (duplicate !== undefined) return bad(`duplicate member ${JSON.stringify(duplicate)} in "params"`);
+  return { kind: 'request', text, idText, idRange, method, params, paramsRange };
+}
+
+function isId(id: unknown): boolean {
+  return typeof id === 'string' || (typeof id === 'number' && Number.isInteger(id));
+}
+
+/** The first key that an object carries twice. */
+function duplicateMember(text: string, start: number): string | undefined {
+  const seen: string[] = [];
+  for (const { key } of members(text, start)) {
+    if (seen.includes(key)) return key;
+    seen.push(key);
+    // Params have a handful of members; past that a search per member would cost too much.
+    if (seen.length > 64) return 'params: more than 64 members';
+  }
+  return undefined;
+}
+
+function malformed(code: number, message: string, idText = 'null'): Malformed {
+  return { kind: 'malformed', code, message, idText };
+}

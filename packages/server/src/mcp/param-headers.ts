@@ -1,0 +1,163 @@
+/**
+ * `x-mcp-header`: parameters of a tool that are mirrored into `Mcp-Param-*` headers on the modern era's HTTP leg
+ * (2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters"; mcp 4), and the header value encoding that they
+ * share with `Mcp-Name`.
+ */
+
+import { isJsonObject } from '../json/lossless.ts';
+
+/** One declared header: its full name as declared, and the property path of its value in the call's arguments. */
+export interface ParamHeader {
+  /** `Mcp-Param-{name}`. */
+  readonly header: string;
+  readonly path: readonly string[];
+}
+
+/** What a tool's input schema declares; `valid: false` says why the tool must be left out. */
+export type ParamHeaders =
+  | { readonly valid: true; readonly headers: readonly ParamHeader[] }
+  | { readonly valid: false; readonly reason: string };
+
+const ANNOTATION = 'x-mcp-header';
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const TYPES: ReadonlySet<unknown> = new Set(['string', 'integer', 'boolean']);
+const NONE: ParamHeaders = { valid: true, headers: [] };
+
+/** Keywords other than `properties` whose value is a schema or an array of schemas. */
+const SUBSCHEMAS = [
+  'items',
+  'prefixItems',
+  'additionalItems',
+  'contains',
+  'additionalProperties',
+  'unevaluatedProperties',
+  'unevaluatedItems',
+  'propertyNames',
+  'contentSchema',
+  'oneOf',
+  'anyOf',
+  'allOf',
+  'not',
+  'if',
+  'then',
+  'else',
+];
+
+/** Keywords whose value maps names to schemas. */
+const SCHEMA_MAPS = ['patternProperties', 'dependentSchemas', 'dependencies', '$defs', 'definitions'];
+
+interface Visit {
+  readonly schema: Readonly<Record<string, unknown>>;
+  /** Where it stands in the chain of `properties` keys; undefined once off that chain. */
+  readonly place: Place | undefined;
+}
+
+/** A link of the chain, so that deep schemas cost no path of their own for every level. */
+interface Place {
+  readonly depth: number;
+  readonly key: string;
+  readonly parent: Place | undefined;
+}
+
+/** An annotation deeper than this is refused: its path would cost more than any real tool's arguments are worth. */
+const MAX_PATH = 64;
+const ROOT: Place = { depth: 0, key: '', parent: undefined };
+
+/**
+ * Reads the declarations of a parsed input schema. Any breach of the protocol's constraints makes the whole tool
+ * invalid: a value that is no header token, two names that differ by case only, a type other than string, integer or
+ * boolean, a place that is not reached by `properties` alone.
+ */
+export function readParamHeaders(inputSchema: unknown): ParamHeaders {
+  if (!isJsonObject(inputSchema)) return NONE;
+  const headers: ParamHeader[] = [];
+  const names = new Set<string>();
+  // A stack of our own: schemas come from outside and may be nested deeper than calls can be.
+  const open: Visit[] = [{ schema: inputSchema, place: ROOT }];
+  for (let visit = open.pop(); visit !== undefined; visit = open.pop()) {
+    const { schema, place } = visit;
+    if (Object.hasOwn(schema, ANNOTATION)) {
+      const name = schema[ANNOTATION];
+      if (place === undefined || place.depth === 0 || place.depth > MAX_PATH)
+        return invalid('is not on a property reached by properties alone');
+      if (typeof name !== 'string' || !TOKEN.test(name)) return invalid('is not a header name');
+      if (!TYPES.has(schema.type)) return invalid('is on a property that is no string, integer or boolean');
+      if (names.has(name.toLowerCase())) return invalid('names the same header twice');
+      names.add(name.toLowerCase());
+      headers.push({ header: `Mcp-Param-${name}`, path: pathTo(place) });
+    }
+    const { properties } = schema;
+    if (isJsonObject(properties)) {
+      for (const [key, child] of Object.entries(properties)) {
+        if (!isJsonObject(child)) continue;
+        open.push({ schema: child, place: place && { depth: place.depth + 1, key, parent: place } });
+      }
+    }
+    for (const keyword of SUBSCHEMAS) {
+      const child = schema[keyword];
+      if (isJsonObject(child)) open.push({ schema: child, place: undefined });
+      else if (Array.isArray(child)) pushAll(open, child);
+    }
+    for (const keyword of SCHEMA_MAPS) {
+      const children = schema[keyword];
+      if (isJsonObject(children)) pushAll(open, Object.values(children));
+    }
+  }
+  return headers.length === 0 ? NONE : { valid: true, headers };
+}
+
+/**
+ * The encoded header value of the parameter at `path` of a call's parsed arguments; undefined when the header must be
+ * left out: no value, null, or a value that is no string, boolean or number that can be told exactly.
+ */
+export function paramHeaderValue(args: unknown, path: readonly string[]): string | undefined {
+  let value = args;
+  for (const key of path) {
+    if (!isJsonObject(value) || !Object.hasOwn(value, key)) return undefined;
+    value = value[key];
+  }
+  if (typeof value === 'string') return encodeHeaderValue(value);
+  if (typeof value === 'boolean') return String(value);
+  if (typeof value !== 'number' || (Number.isInteger(value) && !Number.isSafeInteger(value))) return undefined;
+  return String(value);
+}
+
+const PREFIX = '=?base64?';
+const SUFFIX = '?=';
+/** What may stand in a header as it is: visible ASCII with spaces and tabs inside, not at the ends. */
+const PLAIN = /^[!-~](?:[\t -~]*[!-~])?$/;
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** `text` as a header value: itself when it is plain ASCII, else in the Base64 sentinel form. */
+export function encodeHeaderValue(text: string): string {
+  if (PLAIN.test(text) && !(text.startsWith(PREFIX) && text.endsWith(SUFFIX))) return text;
+  return PREFIX + Buffer.from(text, 'utf8').toString('base64') + SUFFIX;
+}
+
+/** The text that a header value stands for; undefined when it holds invalid characters, Base64 or UTF-8. */
+export function decodeHeaderValue(value: string): string | undefined {
+  if (!value.startsWith(PREFIX) || !value.endsWith(SUFFIX) || value.length < PREFIX.length + SUFFIX.length) {
+    return value === '' || PLAIN.test(value) ? value : undefined;
+  }
+  const encoded = value.slice(PREFIX.length, -SUFFIX.length);
+  if (!BASE64.test(encoded)) return undefined;
+  const bytes = Buffer.from(encoded, 'base64');
+  const text = bytes.toString('utf8');
+  return Buffer.from(text, 'utf8').equals(bytes) ? text : undefined;
+}
+
+function pushAll(open: Visit[], schemas: readonly unknown[]): void {
+  for (const schema of schemas) if (isJsonObject(schema)) open.push({ schema, place: undefined });
+}
+
+function pathTo(place: Place): string[] {
+  const path = new Array<string>(place.depth);
+  for (let link: Place | undefined = place; link !== undefined && link.depth > 0; link = link.parent) {
+    path[link.depth - 1] = link.key;
+  }
+  return path;
+}
+
+function invalid(what: string): ParamHeaders {
+  return { valid: false, reason: `${ANNOTATION} ${what}` };
+}

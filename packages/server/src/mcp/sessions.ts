@@ -1,0 +1,121 @@
+import { randomUUID } from 'node:crypto';
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
+import type { Namespace } from '../registry/names.ts';
+import type { ClientProfile, ClientProfiles } from './client-profile.ts';
+import type { Sealer } from './seal.ts';
+
+/** A legacy client's session, as its id carries it (mcp 3). */
+export interface ClientSession {
+  /** Random; names the session in whatever is kept about it. */
+  readonly id: string;
+  readonly namespace: Namespace;
+  readonly protocolVersion: string;
+  /** The client's own words on itself, for the sessions that are opened upstream on its behalf. */
+  readonly clientInfo: JsonObject;
+  readonly profile: ClientProfile;
+  /** The user the session belongs to, where an authenticating proxy names one. */
+  readonly user: string | undefined;
+  /** When the session ends by itself, in milliseconds since the epoch. */
+  readonly expires: number;
+}
+
+/** What a new session is made from. */
+export interface SessionOpening {
+  readonly namespace: Namespace;
+  readonly protocolVersion: string;
+  readonly clientInfo: JsonObject;
+  readonly capabilities: JsonObject;
+  readonly user: string | undefined;
+}
+
+/** Where the ids of ended sessions are kept until they would have expired. */
+export interface EndedSessions {
+  has(id: string): boolean;
+  /** Resolves when it is durable. */
+  add(id: string, expires: number): Promise<void>;
+}
+
+/** A session id must fit a header; what does not fit is refused at `initialize` (mcp 3). */
+const MAX_TOKEN_BYTES = 4096;
+const LIFETIME_MS = 7 * 24 * 3600 * 1000;
+/** Opened sessions kept so that a request costs no decryption. */
+const MAX_CACHED = 10_000;
+
+/**
+ * Legacy sessions without a table of sessions: the id given to the client is the session, sealed. Any process with the
+ * key opens it, so a restart is invisible to clients.
+ */
+export class ClientSessions {
+  readonly #sealer: Sealer;
+  readonly #profiles: ClientProfiles;
+  readonly #ended: EndedSessions;
+  readonly #now: () => number;
+  readonly #opened = new Map<string, ClientSession>();
+
+  constructor(sealer: Sealer, profiles: ClientProfiles, ended: EndedSessions, now: () => number = Date.now) {
+    this.#sealer = sealer;
+    this.#profiles = profiles;
+    this.#ended = ended;
+    this.#now = now;
+  }
+
+  /** The session's id for the client; undefined when what the client says of itself does not fit into one. */
+  create(opening: SessionOpening): string | undefined {
+    const text = JSON.stringify({
+      id: randomUUID(),
+      ns: opening.namespace,
+      v: opening.protocolVersion,
+      info: opening.clientInfo,
+      caps: opening.capabilities,
+      user: opening.user,
+      iat: this.#now(),
+    });
+    const token = this.#sealer.seal('session', text);
+    return token.length <= MAX_TOKEN_BYTES ? token : undefined;
+  }
+
+  /** The session of this id; undefined when it is forged, expired, ended, of another namespace or of another user. */
+  open(token: string, namespace: Namespace, user: string | undefined): ClientSession | undefined {
+    if (token.length > MAX_TOKEN_BYTES) return undefined;
+    let session = this.#opened.get(token);
+    if (!session) {
+      session = this.#unseal(token, namespace);
+      if (!session) return undefined;
+      this.#remember(token, session);
+    }
+    const ours = session.namespace === namespace && session.user === user;
+    return ours && session.expires > this.#now() && !this.#ended.has(session.id) ? session : undefined;
+  }
+
+  /** Ends a session for good; resolves when no restart can bring it back. */
+  end(session: ClientSession): Promise<void> {
+    return this.#ended.add(session.id, session.expires);
+  }
+
+  #unseal(token: string, namespace: Namespace): ClientSession | undefined {
+    const text = this.#sealer.open('session', token);
+    if (text === undefined) return undefined;
+    const sealed: JsonValue = JSON.parse(text);
+    if (!isJsonObject(sealed)) return undefined;
+    const { id, ns, v, info, caps, user, iat } = sealed;
+    if (typeof id !== 'string' || typeof v !== 'string' || typeof iat !== 'number') return undefined;
+    if (ns !== namespace || !isJsonObject(info) || !isJsonObject(caps)) return undefined;
+    return {
+      id,
+      namespace,
+      protocolVersion: v,
+      clientInfo: info,
+      profile: this.#profiles.of('legacy', caps),
+      user: typeof user === 'string' ? user : undefined,
+      expires: iat + LIFETIME_MS,
+    };
+  }
+
+  #remember(token: string, session: ClientSession): void {
+    if (this.#opened.size >= MAX_CACHED) {
+      const oldest = this.#opened.keys().next();
+      if (!oldest.done) this.#opened.delete(oldest.value);
+    }
+    this.#opened.set(token, session);
+  }
+}

@@ -1,0 +1,51 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { ClientProfile } from '../mcp/client-profile.ts';
+import type { Message } from '../mcp/message.ts';
+import type { Era } from '../mcp/protocol.ts';
+import type { ClientSession } from '../mcp/sessions.ts';
+import type { NamespaceState } from '../registry/snapshot.ts';
+
+/**
+ * One request on its way through a chain. The listener makes it; filters read it and fill in what they find out, each
+ * the members that its comment names.
+ */
+export class RequestContext {
+  readonly method: string;
+  /** Path without query, as sent. */
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+  /** String map that later filters and the log read: `mcp.method`, `service.namespace`, what actions set. */
+  readonly metadata = new Map<string, string>();
+
+  /** Header names and values that every answer to this request carries. Filled by `cors`. */
+  responseHeaders: readonly string[] = [];
+  /** The parsed body of a POST. Filled by `mcp`. */
+  message: Message | undefined = undefined;
+  /** Filled by `mcp`. */
+  era: Era = 'legacy';
+  /** The namespace as it stood when the request came in. Filled by `service_namespace`. */
+  namespace: NamespaceState | undefined = undefined;
+  /** Of a legacy client that has one. Filled by `service_namespace`. */
+  session: ClientSession | undefined = undefined;
+  /** What the client can do, and which catalogues it therefore sees. Filled by `service_namespace`. */
+  profile: ClientProfile | undefined = undefined;
+
+  constructor(method: string, path: string, headers: IncomingHttpHeaders, body: Buffer) {
+    this.method = method;
+    this.path = path;
+    this.headers = headers;
+    this.body = body;
+  }
+
+  /** The id to answer with, as the client spelled it. */
+  get idText(): string {
+    return this.message && this.message.kind !== 'notification' ? this.message.idText : 'null';
+  }
+
+  /** The user as the authenticating proxy passes it (mcp 3); undefined without such a proxy. */
+  get user(): string | undefined {
+    const user = this.headers['x-forwarded-user'] ?? this.headers['x-auth-request-user'];
+    return typeof user === 'string' ? user : undefined;
+  }
+}

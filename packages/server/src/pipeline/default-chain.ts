@@ -1,0 +1,70 @@
+import type { Forwards } from '../forwards/forwards.ts';
+import type { CallRelay } from '../forwards/relay.ts';
+import type { ClientProfiles } from '../mcp/client-profile.ts';
+import type { Implementation } from '../mcp/identity.ts';
+import type { ClientSessions } from '../mcp/sessions.ts';
+import type { Registry } from '../registry/registry.ts';
+import { type Chain, compile } from './chain.ts';
+import { cors } from './filters/cors.ts';
+import { mcp } from './filters/mcp.ts';
+import { serviceMcpInit } from './filters/service-mcp-init.ts';
+import { serviceNamespace } from './filters/service-namespace.ts';
+import { servicePromptGet } from './filters/service-prompt-get.ts';
+import { servicePromptList } from './filters/service-prompt-list.ts';
+import { serviceResourceList } from './filters/service-resource-list.ts';
+import { serviceResourceRead } from './filters/service-resource-read.ts';
+import { serviceToolCall } from './filters/service-tool-call.ts';
+import { serviceToolList } from './filters/service-tool-list.ts';
+
+/** What the filters work with. */
+export interface ChainParts {
+  readonly registry: Registry;
+  readonly forwards: Forwards;
+  readonly relay: CallRelay;
+  readonly sessions: ClientSessions;
+  readonly profiles: ClientProfiles;
+  readonly serverInfo: Implementation;
+  /** SERVICE_CORS_ORIGIN: stands in for the first allowed origin. */
+  readonly corsOrigin: string | undefined;
+}
+
+/** Chain `mcp_router` of the embedded default (decisions 1.4). The order is the way a request goes. */
+export function defaultChain(parts: ChainParts): Chain {
+  const { registry, forwards, relay, sessions } = parts;
+  return compile([
+    // First, so that every answer carries its headers, also one that says what is wrong.
+    cors({
+      allow_origins: [parts.corsOrigin ?? '*'],
+      allow_methods: ['GET', 'POST', 'DELETE', 'OPTIONS'],
+      allow_headers: [
+        'Content-Type',
+        'Accept',
+        'Authorization',
+        'Mcp-Session-Id',
+        'Mcp-Protocol-Version',
+        'Mcp-Method',
+        'Mcp-Name',
+        'Last-Event-ID',
+        'X-Request-Id',
+        'X-Conversation-Id',
+        'Mcp-Param-*',
+      ],
+      expose_headers: ['Mcp-Session-Id'],
+      allow_credentials: false,
+      max_age: 86_400,
+      disallowed_origin_mode: 'omit',
+      allow_null_origin: false,
+    }),
+    // Before the path is judged, so that a refusal can name the request's id.
+    mcp({ on_invalid: 'continue' }),
+    serviceNamespace(registry, sessions),
+    // Makes the client known to all that follow.
+    serviceMcpInit(parts),
+    serviceToolList(forwards),
+    serviceToolCall(relay),
+    serviceResourceList(forwards),
+    serviceResourceRead(relay),
+    servicePromptList(forwards),
+    servicePromptGet(relay),
+  ]);
+}

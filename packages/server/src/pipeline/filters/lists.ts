@@ -1,0 +1,22 @@
+import type { Forwards } from '../../forwards/forwards.ts';
+import type { Kind } from '../../registry/entries.ts';
+import type { Filter } from '../chain.ts';
+
+/**
+ * Answers list methods from memory: no upstream is asked (specification, "MCP request handling"). A client whose
+ * capabilities nobody has declared before waits, within limits, until the forwards were asked with them.
+ */
+export function lists(methods: Readonly<Record<string, Kind>>, forwards: Pick<Forwards, 'admit'>): Filter {
+  return ({ message, namespace, profile }) => {
+    if (message?.kind !== 'request' || !namespace || !profile) return undefined;
+    const kind = methods[message.method];
+    if (kind === undefined) return undefined;
+    const { method } = message;
+    const admitted = forwards.admit(profile);
+    if (!admitted) return { kind: 'result', ...namespace.shelves[kind].list(profile.view, method) };
+    return admitted.then((current) => {
+      const shelves = current.namespace(namespace.name)?.shelves ?? namespace.shelves;
+      return { kind: 'result', ...shelves[kind].list(profile.view, method) };
+    });
+  };
+}

@@ -1,0 +1,86 @@
+import type { Forwards } from '../../forwards/forwards.ts';
+import { isJsonObject } from '../../json/lossless.ts';
+import type { ClientProfiles } from '../../mcp/client-profile.ts';
+import { discoverResult, type Implementation, initializeResult, negotiate } from '../../mcp/identity.ts';
+import type { RequestMessage } from '../../mcp/message.ts';
+import { INVALID_PARAMS, META_CLIENT_CAPABILITIES } from '../../mcp/protocol.ts';
+import type { ClientSessions } from '../../mcp/sessions.ts';
+import type { Registry } from '../../registry/registry.ts';
+import type { NamespaceState } from '../../registry/snapshot.ts';
+import type { Filter } from '../chain.ts';
+import type { RequestContext } from '../context.ts';
+import { type Outcome, rpcError } from '../outcome.ts';
+
+/** What the filter works with. */
+export interface McpInitParts {
+  readonly registry: Registry;
+  readonly sessions: ClientSessions;
+  readonly profiles: ClientProfiles;
+  readonly forwards: Pick<Forwards, 'admit'>;
+  readonly serverInfo: Implementation;
+}
+
+/**
+ * Opens and closes conversations: `initialize`, `server/discover`, `ping`, life-cycle notifications, and DELETE of a
+ * legacy session. Every later filter finds the client's profile set.
+ */
+export function serviceMcpInit(parts: McpInitParts): Filter {
+  const { registry, sessions, profiles, serverInfo } = parts;
+  return (context) => {
+    const { message, namespace } = context;
+    if (!namespace) return undefined;
+    if (!message) return context.method === 'DELETE' ? endSession(context, sessions) : noStream();
+    // Notifications and answers of clients need none of ours.
+    if (message.kind !== 'request') return { kind: 'plain', status: 202 };
+
+    if (context.era === 'modern') {
+      context.profile = profiles.of('modern', modernCapabilities(message));
+      if (message.method !== 'server/discover') return undefined;
+      return { kind: 'result', json: discoverResult(registry.current, namespace, serverInfo) };
+    }
+    if (message.method === 'initialize') return initialize(context, message, namespace, parts);
+    context.profile = context.session?.profile ?? profiles.of('legacy', {});
+    return message.method === 'ping' ? { kind: 'result', json: '{}', bytes: 2 } : undefined;
+  };
+}
+
+async function initialize(
+  context: RequestContext,
+  message: RequestMessage,
+  namespace: NamespaceState,
+  { registry, sessions, profiles, forwards, serverInfo }: McpInitParts,
+): Promise<Outcome> {
+  const { protocolVersion, capabilities = {}, clientInfo = {} } = message.params;
+  if (typeof protocolVersion !== 'string')
+    return rpcError(INVALID_PARAMS, 'missing required parameter: protocolVersion');
+  if (!isJsonObject(capabilities)) return rpcError(INVALID_PARAMS, 'parameter "capabilities" must be an object');
+  if (!isJsonObject(clientInfo)) return rpcError(INVALID_PARAMS, 'parameter "clientInfo" must be an object');
+  const version = negotiate(protocolVersion);
+  const opening = { namespace: namespace.name, protocolVersion: version, clientInfo, capabilities, user: context.user };
+  const token = sessions.create(opening);
+  if (token === undefined) {
+    return rpcError(INVALID_PARAMS, 'parameters "clientInfo" and "capabilities" are too large for a session');
+  }
+  await forwards.admit(profiles.of('legacy', capabilities));
+  return {
+    kind: 'result',
+    json: initializeResult(registry.current, namespace, version, serverInfo),
+    headers: ['Mcp-Session-Id', token],
+  };
+}
+
+function modernCapabilities(message: RequestMessage) {
+  const meta = message.params._meta;
+  const capabilities = isJsonObject(meta) ? meta[META_CLIENT_CAPABILITIES] : undefined;
+  return isJsonObject(capabilities) ? capabilities : {};
+}
+
+async function endSession(context: RequestContext, sessions: ClientSessions): Promise<Outcome> {
+  if (context.session) await sessions.end(context.session);
+  return { kind: 'plain', status: 204 };
+}
+
+/** The notification stream of legacy sessions is not offered: 405 tells a client to go on without it. */
+function noStream(): Outcome {
+  return { kind: 'plain', status: 405, headers: ['Allow', 'POST, DELETE, OPTIONS'] };
+}

@@ -1,0 +1,33 @@
+import type { CallRelay } from '../../forwards/relay.ts';
+import { type Era, INVALID_PARAMS } from '../../mcp/protocol.ts';
+import { resultText } from '../../mcp/result.ts';
+import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
+import type { Filter } from '../chain.ts';
+import { type Outcome, rpcError } from '../outcome.ts';
+
+/** `tools/call`: finds the tool and hands the call to what carries it out (decisions 4.7, "Dispatch"). */
+export function serviceToolCall(relay: CallRelay): Filter {
+  return (context) => {
+    const { message, namespace } = context;
+    if (message?.kind !== 'request' || message.method !== 'tools/call' || !namespace) return undefined;
+    const { name } = message.params;
+    if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
+    const tool = namespace.shelves.tool.get(name);
+    if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${name}`);
+    const address = upstreamAddress(tool);
+    return address === undefined ? noHost(tool, context.era) : relay.call(context, message, { entry: tool, address });
+  };
+}
+
+/** The upstream MCP server that a call of this tool goes to; undefined when nothing that is registered carries it out. */
+function upstreamAddress(tool: Entry): string | undefined {
+  const { uri, toolType } = tool.members;
+  if (typeof uri !== 'string' || uri.startsWith('code-execution-engine://')) return undefined;
+  const isHttp = uri.startsWith('http://') || uri.startsWith('https://');
+  return isHttp && (toolType === FORWARD_TYPE || URL.canParse(uri)) ? uri : undefined;
+}
+
+function noHost(tool: Entry, era: Era): Outcome {
+  const text = `There is no host registered for service ${String(tool.members.toolType)}`;
+  return { kind: 'result', json: resultText(era, { content: [{ type: 'text', text }], isError: true }) };
+}

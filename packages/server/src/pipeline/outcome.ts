@@ -1,0 +1,29 @@
+import type { Exchange } from './exchange.ts';
+
+/** A JSON-RPC error as it goes out. `data` is JSON text. */
+export interface RpcError {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: string;
+}
+
+/**
+ * How a filter answers. The listener writes it; a filter that returns none passes the request on.
+ *
+ * - `result`: a JSON-RPC result, as JSON text; `bytes` is its length in UTF-8 when that is known already.
+ * - `error`: a JSON-RPC error; `status` where it is not sent with HTTP 200, `idText` where the id is not the message's
+ *   (a body that is no message may still name one).
+ * - `plain`: an HTTP answer of its own (202 for a notification, 204 for a preflight, a fixed answer).
+ * - `stream`: the answer is written to the exchange as it comes, by what `start` begins.
+ */
+export type Outcome =
+  | { readonly kind: 'result'; readonly json: string; readonly bytes?: number; readonly headers?: readonly string[] }
+  | { readonly kind: 'error'; readonly error: RpcError; readonly status?: number; readonly idText?: string }
+  | { readonly kind: 'plain'; readonly status: number; readonly headers?: readonly string[]; readonly body?: string }
+  | { readonly kind: 'stream'; start(exchange: Exchange): void };
+
+/** An error outcome. */
+export function rpcError(code: number, message: string, status?: number, data?: unknown): Outcome {
+  const error = data === undefined ? { code, message } : { code, message, data: JSON.stringify(data) };
+  return status === undefined ? { kind: 'error', error } : { kind: 'error', error, status };
+}

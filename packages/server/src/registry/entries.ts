@@ -1,0 +1,108 @@
+import type { JsonObject } from '../json/lossless.ts';
+import type { Namespace } from './names.ts';
+
+/** What a namespace offers: each kind has keys, lists and clashes of its own. Templates are resources. */
+export type Kind = 'tool' | 'resource' | 'prompt';
+
+export const KINDS: readonly Kind[] = ['tool', 'resource', 'prompt'];
+
+/** Free string map of an operator or, with the prefix `service.`, of the service. */
+export type Labels = Readonly<Record<string, string>>;
+
+/**
+ * An MCP object as it is served, and to whom: `catalogues` are the keys of those catalogues of its forward that list
+ * it (an upstream may list other things to a client that can be elicited, and in its other era); undefined means all.
+ */
+export interface Offer {
+  readonly json: string;
+  readonly catalogues: readonly string[] | undefined;
+}
+
+/** An entry that discovery found. `offers` are the upstream's exact objects, `overrides` what an operator changed. */
+export interface Discovered {
+  readonly forward: string;
+  /** The upstream's own name (tools, prompts) or uri (resources): what calls are made with. */
+  readonly upstreamKey: string;
+  readonly offers: readonly Offer[];
+  /** By member name of the MCP object; null takes a member away. Empty when nothing was changed. */
+  readonly overrides: JsonObject;
+}
+
+/** One tool, resource or prompt. Immutable: a change makes a new one. */
+export interface Entry {
+  readonly kind: Kind;
+  readonly namespace: Namespace;
+  /** Unique among the entries served in (namespace, kind): the name of a tool or prompt, the location of a resource. */
+  readonly key: string;
+  /** The name it is addressed by over REST. */
+  readonly name: string;
+  /** Registration number of its forward, or its own when hand-made, then place in the upstream's list: the order of lists. */
+  readonly source: number;
+  readonly position: number;
+  readonly labels: Labels;
+  /**
+   * Members of the registry's own that the management API shows and that never appear on MCP (decisions 2.5 to 2.7):
+   * `uri`, `toolType`, `type`, `configurationURI`, `secretsURI`, `id`, `params`.
+   */
+  readonly members: JsonObject;
+  /** Undefined for a hand-made entry. */
+  readonly discovered: Discovered | undefined;
+  /** Members of a hand-made entry that belong to its MCP object, in MCP's spelling; empty for a discovered one. */
+  readonly definition: JsonObject;
+  /** What MCP serves, ready: for a discovered entry each offer with name and overrides applied. */
+  readonly served: readonly Offer[];
+}
+
+/** Label that marks a resource as a template (decisions 2.6). */
+export const TEMPLATE_LABEL = 'service.is_template';
+/** Label that names further client headers to copy to the upstream (decisions 4.7). */
+export const FORWARD_HEADERS_LABEL = 'service.forward_headers';
+/** `toolType` and resource `type` of what a forward brought. */
+export const FORWARD_TYPE = 'mcp-forward';
+
+/** True for a resource template. */
+export function isTemplate(entry: Entry): boolean {
+  return entry.kind === 'resource' && entry.labels[TEMPLATE_LABEL] === 'true';
+}
+
+/** Order of lists: by registration of the source, then as the upstream lists them (decisions 4.1). */
+export function byOrder(a: Entry, b: Entry): number {
+  return a.source - b.source || a.position - b.position;
+}
+
+/** Tells records of one section apart, clashing ones included: what a removal names in the journal. */
+export function entryId(entry: Pick<Entry, 'namespace' | 'key' | 'discovered'>): string {
+  return JSON.stringify([entry.namespace, entry.key, entry.discovered?.forward ?? null]);
+}
+
+/** A registered upstream MCP server, as the operator registered it and as it last described itself (decisions 2.4). */
+export interface Forward {
+  readonly name: string;
+  readonly address: string;
+  readonly namespace: Namespace;
+  readonly labels: Labels;
+  /** Put in front of discovered tool and prompt names; empty for none. */
+  readonly prefix: string;
+  /** Registration number: forwards and hand-made entries share one sequence. */
+  readonly source: number;
+  /** What discovery last found, one per (era, capability set); empty before the first success. */
+  readonly catalogues: readonly KnownCatalogue[];
+}
+
+/** What is kept of one discovered catalogue besides its entries. */
+export interface KnownCatalogue {
+  /** Names the catalogue among its forward's: era and canonical capability set. */
+  readonly key: string;
+  readonly era: 'legacy' | 'modern';
+  /** The client capabilities that discovery declared. */
+  readonly capabilities: Readonly<JsonObject>;
+  /** Exact JSON of the upstream's InitializeResult or DiscoverResult. */
+  readonly identity: string;
+  /** Caching hints of its lists by method (modern era; empty otherwise). */
+  readonly cache: Readonly<Record<string, CacheHint>>;
+}
+
+export interface CacheHint {
+  readonly ttlMs: number;
+  readonly cacheScope: 'public' | 'private';
+}

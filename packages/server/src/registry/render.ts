@@ -1,0 +1,52 @@
+import type { JsonObject } from '../json/lossless.ts';
+import { members } from '../json/scan.ts';
+import type { Discovered, Entry, Kind, Offer } from './entries.ts';
+
+/**
+ * What MCP serves for an entry. A discovered one is the upstream's own text, untouched unless its name or an override
+ * differs; a hand-made one is written from its definition (decisions 2.5 to 2.7).
+ */
+export function render(entry: Omit<Entry, 'served'>): Entry {
+  const served = entry.discovered
+    ? entry.discovered.offers.map((offer) => renderOffer(entry, offer, entry.discovered?.overrides ?? {}))
+    : [{ json: JSON.stringify(handMade(entry)), catalogues: undefined }];
+  return { ...entry, served };
+}
+
+function renderOffer(entry: Omit<Entry, 'served'>, offer: Offer, overrides: JsonObject): Offer {
+  const renamed = entry.kind !== 'resource' && entry.key !== entry.discovered?.upstreamKey;
+  const changes: JsonObject = renamed ? { ...overrides, name: entry.key } : overrides;
+  return Object.keys(changes).length === 0 ? offer : { ...offer, json: withMembers(offer.json, changes) };
+}
+
+/** The object's text with these members set or, where null, taken away; all others keep their text and place. */
+function withMembers(json: string, changes: JsonObject): string {
+  const left = new Map(Object.entries(changes));
+  const parts: string[] = [];
+  for (const { key, start, end } of members(json)) {
+    const change = left.get(key);
+    left.delete(key);
+    if (change === undefined && !(key in changes)) parts.push(`${JSON.stringify(key)}:${json.slice(start, end)}`);
+    else if (change !== null && change !== undefined) parts.push(`${JSON.stringify(key)}:${JSON.stringify(change)}`);
+  }
+  for (const [key, value] of left) if (value !== null) parts.push(`${JSON.stringify(key)}:${JSON.stringify(value)}`);
+  return `{${parts.join(',')}}`;
+}
+
+function handMade(entry: Omit<Entry, 'served'>): JsonObject {
+  if (entry.kind !== 'resource') return { name: entry.key, ...entry.definition };
+  const uri = entry.labels['service.is_template'] === 'true' ? 'uriTemplate' : 'uri';
+  return { [uri]: entry.key, name: entry.name, ...withoutEmpty(entry.definition, ['description', 'mimeType']) };
+}
+
+/** Empty texts mean "not given" on REST (decisions 2.6) and are no member on MCP. */
+function withoutEmpty(definition: JsonObject, keys: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(definition).filter(([key, value]) => !(keys.includes(key) && value === '')));
+}
+
+/** The member by which MCP addresses an object of this kind, in the upstream's own object. */
+export function upstreamKeyMember(kind: Kind, discovered: Pick<Discovered, 'offers'>): 'name' | 'uri' | 'uriTemplate' {
+  if (kind !== 'resource') return 'name';
+  for (const { key } of members(discovered.offers[0]?.json ?? '{}')) if (key === 'uriTemplate') return 'uriTemplate';
+  return 'uri';
+}

@@ -1,0 +1,159 @@
+import { byOrder, type CacheHint, type Entry, isTemplate, type KnownCatalogue } from './entries.ts';
+
+/** What a client sees of the forwards' catalogues. Made once per (era, capability set) of clients. */
+export interface CatalogueView {
+  /** Names the view; lists are prebuilt under it. */
+  readonly key: string;
+  /** The forward's catalogue for this client; undefined when it has none. */
+  choose(forward: string): KnownCatalogue | undefined;
+  /** The result that carries a list: `items` is the array's JSON text, `cache` the hints of all its sources together. */
+  wrap(method: string, items: string, cache: CacheHint): string;
+}
+
+/** A list's result, ready to be sent. */
+export interface PrebuiltList {
+  readonly json: string;
+  /** Length of `json` in UTF-8. */
+  readonly bytes: number;
+}
+
+/** Views of one shelf that are kept prebuilt; client capabilities are input from outside, so they are bounded. */
+const MAX_PREBUILT = 64;
+
+/**
+ * The entries of one kind in one namespace. Several may claim a key: the first registered holds it, the others are
+ * shadowed until it goes away (decisions 2.2). Immutable once its snapshot is published, which is what makes the
+ * prebuilt lists safe to keep.
+ */
+export class Shelf {
+  readonly #claims: Map<string, readonly Entry[]>;
+  #ordered: readonly Entry[] | undefined;
+  #templates: readonly Entry[] | undefined;
+  readonly #lists = new Map<string, PrebuiltList>();
+
+  constructor(claims: Map<string, readonly Entry[]> = new Map()) {
+    this.#claims = claims;
+  }
+
+  /** The entry that holds this key. */
+  get(key: string): Entry | undefined {
+    return this.#claims.get(key)?.[0];
+  }
+
+  /** Every entry that claims this key, its holder first. */
+  claims(key: string): readonly Entry[] {
+    return this.#claims.get(key) ?? [];
+  }
+
+  /** The entries that are served, in the order of lists. */
+  get entries(): readonly Entry[] {
+    this.#ordered ??= [...this.#claims.values()].flatMap((claims) => claims.slice(0, 1)).sort(byOrder);
+    return this.#ordered;
+  }
+
+  /** The resource templates that are served, in the order of lists. */
+  get templates(): readonly Entry[] {
+    this.#templates ??= this.entries.filter(isTemplate);
+    return this.#templates;
+  }
+
+  /** All entries, shadowed ones included, in the order of lists. */
+  all(): Entry[] {
+    return [...this.#claims.values()].flat().sort(byOrder);
+  }
+
+  /** The entries that claim a key which another one holds, in no order. */
+  *shadowed(): Generator<Entry> {
+    for (const claims of this.#claims.values()) if (claims.length > 1) yield* claims.slice(1);
+  }
+
+  /** The list that this view's clients get; `method` picks templates or plain entries and the caching hints. */
+  list(view: CatalogueView, method: string): PrebuiltList {
+    const key = `${method} ${view.key}`;
+    let list = this.#lists.get(key);
+    if (!list) {
+      if (this.#lists.size >= MAX_PREBUILT) this.#lists.clear();
+      list = buildList(this.entries, view, method);
+      this.#lists.set(key, list);
+    }
+    return list;
+  }
+
+  /** A copy that may be changed until it is published. */
+  copy(): DraftShelf {
+    return new DraftShelf(new Map(this.#claims));
+  }
+}
+
+/** A shelf under change. Only a draft holds one; {@link DraftShelf.publish} ends it. */
+export class DraftShelf {
+  readonly #claims: Map<string, readonly Entry[]>;
+
+  constructor(claims: Map<string, readonly Entry[]>) {
+    this.#claims = claims;
+  }
+
+  get(key: string): Entry | undefined {
+    return this.#claims.get(key)?.[0];
+  }
+
+  claims(key: string): readonly Entry[] {
+    return this.#claims.get(key) ?? [];
+  }
+
+  *all(): Generator<Entry> {
+    for (const claims of this.#claims.values()) yield* claims;
+  }
+
+  /** Adds the entry, in place of the one of the same key and forward if there is one. */
+  put(entry: Entry): void {
+    const others = this.claims(entry.key).filter((claim) => claim.discovered?.forward !== entry.discovered?.forward);
+    this.#claims.set(entry.key, others.length === 0 ? [entry] : [...others, entry].sort(byOrder));
+  }
+
+  remove(entry: Entry): void {
+    const rest = this.claims(entry.key).filter((claim) => claim.discovered?.forward !== entry.discovered?.forward);
+    if (rest.length === 0) this.#claims.delete(entry.key);
+    else this.#claims.set(entry.key, rest);
+  }
+
+  publish(): Shelf {
+    return new Shelf(this.#claims);
+  }
+}
+
+const UNCACHED: CacheHint = { ttlMs: 0, cacheScope: 'public' };
+
+function buildList(entries: readonly Entry[], view: CatalogueView, method: string): PrebuiltList {
+  const templates = method === 'resources/templates/list';
+  const chosen = new Map<string, KnownCatalogue | undefined>();
+  const parts: string[] = [];
+  let cache: CacheHint | undefined;
+  for (const entry of entries) {
+    if (isTemplate(entry) !== templates) continue;
+    const forward = entry.discovered?.forward;
+    let hint = UNCACHED;
+    let offer = entry.served[0];
+    if (forward !== undefined) {
+      if (!chosen.has(forward)) chosen.set(forward, view.choose(forward));
+      const catalogue = chosen.get(forward);
+      if (catalogue) {
+        offer = entry.served.find(({ catalogues }) => !catalogues || catalogues.includes(catalogue.key));
+        hint = catalogue.cache[method] ?? UNCACHED;
+      }
+    }
+    if (!offer) continue;
+    parts.push(offer.json);
+    cache = cache ? strictest(cache, hint) : hint;
+  }
+  const json = view.wrap(method, `[${parts.join(',')}]`, cache ?? UNCACHED);
+  return { json, bytes: Buffer.byteLength(json) };
+}
+
+/** The least time and the narrower scope of two hints (mcp 2). */
+function strictest(a: CacheHint, b: CacheHint): CacheHint {
+  return {
+    ttlMs: Math.min(a.ttlMs, b.ttlMs),
+    cacheScope: a.cacheScope === 'private' || b.cacheScope === 'private' ? 'private' : 'public',
+  };
+}

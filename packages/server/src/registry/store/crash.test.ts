@@ -1,0 +1,248 @@
+import { describe, expect, it } from 'vitest';
+import { fileStore } from './file.ts';
+import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
+import { ManualClock } from './fixtures/manual-clock.ts';
+import { RecordedLog } from './fixtures/recorded-log.ts';
+import { CRASHES, type Fault, VolatileFiles } from './fixtures/volatile-files.ts';
+import type { Processes } from './processes.ts';
+import type { Change, Store } from './store.ts';
+
+const FOLDER = '/registry';
+
+/** Every process is gone by the time that another one asks. */
+const processes: Processes = { host: 'here', pid: 1, startOf: async () => undefined };
+
+interface Running {
+  ledger: Ledger;
+  store: Store;
+  clock: ManualClock;
+}
+
+async function start(files: VolatileFiles): Promise<Running> {
+  const ledger = new Ledger();
+  const clock = new ManualClock();
+  const log = new RecordedLog();
+  const { picture } = ledger;
+  const store = fileStore({ folder: FOLDER, recover: false, picture, log, files, clock, processes });
+  await store.load(ledger.restore);
+  return { ledger, store, clock };
+}
+
+/** The commits of a workload: each puts a pair, so that half of one would show, and some take away what came before. */
+function commitAt(index: number): Change[] {
+  const changes = [tool(`left ${index % 7}`, { index }), tool(`right ${index % 7}`, { index })];
+  if (index % 3 === 0) changes.push(withoutTool(`left ${(index + 3) % 7}`), withoutTool(`right ${(index + 3) % 7}`));
+  return changes;
+}
+
+/** What the registry holds after so many commits of the workload, for every number of them. */
+async function statesOf(count: number, before: ReadonlyMap<string, string>): Promise<string[]> {
+  const ledger = new Ledger();
+  for (const [key, text] of before) ledger.texts.set(key, text);
+  const states = [stateOf(ledger)];
+  const atOnce: Store = {
+    load: async () => {},
+    commit: async (_changes, publish) => publish(),
+    close: async () => {},
+  };
+  for (let index = 0; index < count; index++) {
+    await ledger.commit(atOnce, commitAt(index));
+    states.push(stateOf(ledger));
+  }
+  return states;
+}
+
+function stateOf({ texts }: Ledger): string {
+  return JSON.stringify([...texts].sort());
+}
+
+/** Lets everything that can go on without the clock go on. */
+async function settle(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Runs the workload: single and concurrent commits, with folds before, between and during them. */
+async function run({ ledger, store, clock }: Running, count: number, done: (index: number) => void): Promise<void> {
+  let index = 0;
+  while (index < count) {
+    const group: Promise<void>[] = [];
+    for (let i = 0; i < 1 + (index % 3) && index < count; i++) {
+      const own = index++;
+      group.push(ledger.commit(store, commitAt(own)).then(() => done(own)));
+    }
+    if (index % 4 === 0) clock.advance(600);
+    await Promise.all(group);
+    if (index % 5 === 0) await settle();
+  }
+}
+
+interface Moment {
+  files: VolatileFiles;
+  label: string;
+  /** False while the start is under way: what it found was not shown to anybody yet. */
+  started: boolean;
+  acknowledged: number;
+}
+
+/** Runs the workload on the folder, takes a picture of the folder after each step in each way to crash. */
+async function crashEverywhere(folder: VolatileFiles, count: number): Promise<{ moments: Moment[]; before: Ledger }> {
+  const moments: Moment[] = [];
+  let acknowledged = 0;
+  let started = false;
+  let steps = 0;
+  const files: VolatileFiles = folder.after('killed', () => {
+    steps++;
+    for (const crash of CRASHES) {
+      moments.push({ files: files.after(crash), label: `${crash} after step ${steps}`, started, acknowledged });
+    }
+  });
+  const running = await start(files);
+  started = true;
+  const before = new Ledger();
+  for (const [key, text] of running.ledger.texts) before.texts.set(key, text);
+  await run(running, count, (index) => {
+    acknowledged = Math.max(acknowledged, index + 1);
+  });
+  await running.store.close();
+  return { moments, before };
+}
+
+async function expectNothingLost(moments: readonly Moment[], count: number, before: Ledger): Promise<void> {
+  const states = await statesOf(count, before.texts);
+  for (const { files, label, acknowledged } of moments) {
+    const snapshot = files.dump()['registry.json'];
+    if (snapshot !== undefined) JSON.parse(snapshot);
+    const { ledger } = await start(files).catch((error: unknown) => {
+      throw new Error(`${label}: ${String(error)}`);
+    });
+    const reached = states.lastIndexOf(stateOf(ledger));
+    if (reached < acknowledged) {
+      expect.fail(`${label}: ${acknowledged} commits were acknowledged; found state ${reached}: ${stateOf(ledger)}`);
+    }
+  }
+}
+
+describe('a crash at any step', () => {
+  it('loses no acknowledged commit, splits none and leaves a registry.json that parses', async () => {
+    const { moments, before } = await crashEverywhere(new VolatileFiles(), 300);
+    expect(moments.length).toBeGreaterThan(2_000);
+    await expectNothingLost(moments, 300, before);
+  });
+
+  it('loses nothing either when the process crashes again after it came back', async () => {
+    const first = await crashEverywhere(new VolatileFiles(), 40);
+    for (const [index, moment] of first.moments.entries()) {
+      if (index % 7 !== 0) continue;
+      const second = await crashEverywhere(moment.files, 12);
+      const during = second.moments.filter(({ started }) => !started);
+      const { acknowledged } = moment;
+      await expectNothingLost(
+        during.map((again) => ({ ...again, acknowledged })),
+        40,
+        first.before,
+      );
+      const after = second.moments.filter(({ started }) => started);
+      await expectNothingLost(after, 12, second.before);
+    }
+  });
+});
+
+describe('a disk that refuses', () => {
+  /** Runs a workload that the disk refuses parts of; false when the fault lies behind its last step. */
+  async function refuseFrom(at: number, code: string, times: number): Promise<boolean> {
+    let armed = false;
+    let step = 0;
+    const fault: Fault = () => {
+      if (!armed) return undefined;
+      step++;
+      return step > at && step <= at + times ? code : undefined;
+    };
+    const failing = new VolatileFiles(undefined, fault);
+    const { ledger, store, clock } = await start(failing);
+    armed = true;
+    const refused: string[] = [];
+    for (let index = 0; index < 12; index++) {
+      const name = `tool ${index}`;
+      await ledger.commit(store, [tool(name)]).catch(async () => {
+        refused.push(`tools/${name}`);
+        // One failure can be mended before the refusal is told: from then on not even a power cut brings it back.
+        for (const crash of times === 1 ? CRASHES : []) {
+          const again = await start(failing.after(crash));
+          expect({ at, crash, state: stateOf(again.ledger) }).toEqual({ at, crash, state: stateOf(ledger) });
+        }
+      });
+      if (index % 4 !== 3) continue;
+      clock.advance(31_000);
+      await settle();
+    }
+    armed = false;
+    await ledger.commit(store, [tool('last')]);
+    for (const key of refused) expect(ledger.texts.has(key)).toBe(false);
+    expect(ledger.texts.size).toBe(13 - refused.length);
+    for (const crash of CRASHES) {
+      const again = await start(failing.after(crash));
+      expect({ at, crash, state: stateOf(again.ledger) }).toEqual({ at, crash, state: stateOf(ledger) });
+    }
+    await store.close();
+    expect(stateOf((await start(failing.after('lost'))).ledger)).toBe(stateOf(ledger));
+    return step > at;
+  }
+
+  it.each([
+    { code: 'ENOSPC', times: 1 },
+    { code: 'EIO', times: 1 },
+    { code: 'EIO', times: 4 },
+  ])(
+    '$code at any step, $times in a row: what was refused never comes back, all else stays',
+    async ({ code, times }) => {
+      let at = 0;
+      while (await refuseFrom(at, code, times)) at++;
+      expect(at).toBeGreaterThan(40);
+    },
+  );
+
+  it('refuses with one line that names the journal and the cause', async () => {
+    let full = false;
+    const files = new VolatileFiles(undefined, (operation) => (full && operation === 'write' ? 'ENOSPC' : undefined));
+    const { ledger, store } = await start(files);
+    full = true;
+    await expect(ledger.commit(store, [tool('a')])).rejects.toThrow(
+      /^\/registry\/registry\.journal\.1 could not be written: ENOSPC.*$/,
+    );
+    full = false;
+    await ledger.commit(store, [tool('b')]);
+    expect([...ledger.texts.keys()]).toEqual(['tools/b']);
+  });
+
+  it('refuses what waits behind a refused commit too, as it may build on it', async () => {
+    let failures = 1;
+    const files = new VolatileFiles(undefined, (operation) =>
+      operation === 'datasync' && failures-- > 0 ? 'EIO' : undefined,
+    );
+    const { ledger, store } = await start(files);
+    const first = ledger.commit(store, [tool('first')]);
+    // The first is on its way to the disk before the second comes.
+    for (let turn = 0; turn < 3; turn++) await Promise.resolve();
+    const second = ledger.commit(store, [tool('second')]);
+    const outcomes = await Promise.allSettled([first, second]);
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect((await start(files.after('killed'))).ledger.texts.size).toBe(0);
+  });
+
+  it('cleans up after itself once the disk works again, without a further commit', async () => {
+    let broken = false;
+    const files = new VolatileFiles(undefined, (operation) =>
+      broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,
+    );
+    const { ledger, store, clock } = await start(files);
+    await ledger.commit(store, [tool('kept')]);
+    broken = true;
+    await expect(ledger.commit(store, [tool('refused')])).rejects.toThrow('EIO');
+    expect(files.dump()['registry.journal.1']).toContain('refused');
+    broken = false;
+    clock.advance(600);
+    await settle();
+    expect(JSON.stringify(files.dump())).not.toContain('refused');
+    expect([...(await start(files.after('lost'))).ledger.texts.keys()]).toEqual(['tools/kept']);
+  });
+});

@@ -1,0 +1,348 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fileStore } from './file.ts';
+import type { Files } from './files.ts';
+import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
+import { ManualClock } from './fixtures/manual-clock.ts';
+import { RecordedLog } from './fixtures/recorded-log.ts';
+import { trackedFiles } from './fixtures/tracked-files.ts';
+import { Journal } from './journal.ts';
+import { memoryStore } from './memory.ts';
+import type { Processes } from './processes.ts';
+import { type Loaded, noEntries, type Store } from './store.ts';
+
+let parent: string;
+let folder: string;
+let disk: ReturnType<typeof trackedFiles>;
+
+beforeEach(async () => {
+  disk = trackedFiles();
+  parent = await mkdtemp(join(tmpdir(), 'sluice-store-'));
+  folder = join(parent, 'deep', 'registry');
+});
+afterEach(async () => {
+  await disk.closeAll();
+  await rm(parent, { recursive: true });
+});
+
+interface Running {
+  ledger: Ledger;
+  store: Store;
+  clock: ManualClock;
+  log: RecordedLog;
+}
+
+/** Every other process is gone, so that a store that was never closed is one whose process was killed. */
+const processes: Processes = { host: 'here', pid: 1, startOf: async () => undefined };
+
+async function start(options: { recover?: boolean; files?: Files } = {}): Promise<Running> {
+  const [ledger, clock, log] = [new Ledger(), new ManualClock(), new RecordedLog()];
+  const { picture, restore } = ledger;
+  const store = fileStore({ folder, recover: false, picture, log, clock, processes, files: disk, ...options });
+  await store.load(restore);
+  return { ledger, store, clock, log };
+}
+
+async function put(name: string, content: string | Buffer): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, name), content);
+}
+
+function text(name = 'registry.json'): Promise<string> {
+  return readFile(join(folder, name), 'utf8');
+}
+
+function names({ ledger }: Running): string[] {
+  return [...ledger.texts.keys()];
+}
+
+/** Turns the event loop until the condition holds. */
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe('the folder', () => {
+  it('is made with its parents, mode 0700, and its files have mode 0600', async () => {
+    const { ledger, store } = await start();
+    await ledger.commit(store, [tool('a')]);
+    expect((await stat(folder)).mode & 0o777).toBe(0o700);
+    const modes = async (): Promise<Record<string, number>> => {
+      const found: Record<string, number> = {};
+      for (const name of await readdir(folder)) found[name] = (await stat(join(folder, name))).mode & 0o777;
+      return found;
+    };
+    expect(await modes()).toEqual({ 'registry.lock': 0o600, 'registry.journal.1': 0o600 });
+    await store.close();
+    expect(await modes()).toEqual({ 'registry.json': 0o600 });
+  });
+
+  it('that cannot be made stops the start with a line that names the variable', async () => {
+    await writeFile(join(parent, 'deep'), 'a file');
+    await expect(start()).rejects.toThrow(/^SERVICE_PERSIST_PATH .*deep\/registry is not writable: .*$/);
+  });
+
+  it('that cannot be written stops the start with a line that names the variable', async () => {
+    const open = () => Promise.reject(Object.assign(new Error('EACCES: permission denied'), { code: 'EACCES' }));
+    await expect(start({ files: { ...disk, open } })).rejects.toThrow(
+      /^SERVICE_PERSIST_PATH .* is not writable: EACCES: permission denied$/,
+    );
+  });
+
+  it('is free again after a start that failed', async () => {
+    await put('registry.json', 'rubbish');
+    await expect(start()).rejects.toThrow();
+    expect(await readdir(folder)).toEqual(['registry.json']);
+  });
+});
+
+describe('commits', () => {
+  it('are in the journal when they are answered, and visible only then', async () => {
+    const { ledger, store } = await start();
+    const committing = ledger.commit(store, [tool('a'), tool('b')]);
+    expect(ledger.texts.size).toBe(0);
+    await committing;
+    expect(ledger.texts.size).toBe(2);
+    expect(names(await start())).toEqual(['tools/a', 'tools/b']);
+  });
+
+  it('of many callers at once share a few writes', async () => {
+    let syncs = 0;
+    const counting: Files = {
+      ...disk,
+      async open(path, flags) {
+        const file = await disk.open(path, flags);
+        return { ...file, datasync: () => file.datasync().finally(() => syncs++) };
+      },
+    };
+    const { ledger, store } = await start({ files: counting });
+    await Promise.all(Array.from({ length: 200 }, (_, index) => ledger.commit(store, [tool(`tool ${index}`)])));
+    expect(syncs).toBeLessThanOrEqual(2);
+    expect(names(await start())).toHaveLength(200);
+  });
+
+  it('keep the exact text of an entry over journal, snapshot and journal again', async () => {
+    const json = '{"name":"☕","big":9223372036854775807,"float":1.0,"esc":"\\u00e9\\/"}';
+    const first = await start();
+    await first.ledger.commit(first.store, [{ op: 'put', section: 'tools', json }]);
+    const second = await start();
+    expect([...second.ledger.texts.values()]).toEqual([json]);
+    await second.store.close();
+    const third = await start();
+    expect([...third.ledger.texts.values()]).toEqual([json]);
+  });
+
+  it('are refused once another process took the folder', async () => {
+    const { ledger, store, clock, log } = await start();
+    await ledger.commit(store, [tool('a')]);
+    const thief = await start();
+    clock.advance(5_000);
+    await until(async () => log.lines.some((line) => line.startsWith('error')));
+    await expect(ledger.commit(store, [tool('b')])).rejects.toThrow('was taken over by process 1 on host "here"');
+    await thief.ledger.commit(thief.store, [tool('c')]);
+    await expect(store.close()).rejects.toThrow('registry.lock was taken over');
+    await thief.store.close();
+    expect(JSON.parse(await text()).tools).toEqual([{ name: 'a' }, { name: 'c' }]);
+  });
+
+  it('are refused after the end', async () => {
+    const { ledger, store } = await start();
+    await store.close();
+    await expect(ledger.commit(store, [tool('a')])).rejects.toThrow('is not open');
+  });
+});
+
+describe('folding', () => {
+  it('brings registry.json up to date within a second of a change and removes the journal', async () => {
+    const { ledger, store, clock } = await start();
+    await ledger.commit(store, [tool('a'), tool('b')]);
+    clock.advance(999);
+    await until(async () => !(await readdir(folder)).includes('registry.journal.1'));
+    expect(JSON.parse(await text())).toEqual({
+      version: 1,
+      ...noEntries(),
+      tools: [{ name: 'a' }, { name: 'b' }],
+      journal: 2,
+    });
+    await ledger.commit(store, [withoutTool('a')]);
+    expect((await readdir(folder)).sort()).toEqual(['registry.journal.2', 'registry.json', 'registry.lock']);
+    expect(names(await start())).toEqual(['tools/b']);
+  });
+
+  it('at the end leaves registry.json alone in the folder', async () => {
+    const { ledger, store } = await start();
+    const commits = [ledger.commit(store, [tool('a')]), ledger.commit(store, [tool('b')])];
+    await store.close();
+    await Promise.all(commits);
+    expect(await readdir(folder)).toEqual(['registry.json']);
+    expect(JSON.parse(await text()).tools).toEqual([{ name: 'a' }, { name: 'b' }]);
+  });
+
+  it('takes in what a killed process left in the journal, without any new commit', async () => {
+    const killed = await start();
+    await killed.ledger.commit(killed.store, [tool('a')]);
+    const { clock, store } = await start();
+    clock.advance(999);
+    await until(async () => (await text().catch(() => '')).includes('"a"'));
+    await store.close();
+    expect(await readdir(folder)).toEqual(['registry.json']);
+  });
+
+  it('writes nothing when nothing changed', async () => {
+    await put('registry.json', '{"version":1}');
+    const { store, clock } = await start();
+    clock.advance(999);
+    await store.close();
+    expect(await text()).toBe('{"version":1}');
+  });
+
+  it('that fails is told in the log and tried again, while commits go on', async () => {
+    let full = true;
+    const rename: Files['rename'] = (from, to) =>
+      full && to.endsWith('.json') ? Promise.reject(new Error('EIO')) : disk.rename(from, to);
+    const { ledger, store, clock, log } = await start({ files: { ...disk, rename } });
+    await ledger.commit(store, [tool('a')]);
+    clock.advance(500);
+    await until(async () => log.lines.some((line) => line.includes('registry.json could not be written')));
+    await ledger.commit(store, [tool('b')]);
+    full = false;
+    clock.advance(1_000);
+    await until(async () => (await text().catch(() => '')).includes('"b"'));
+    await store.close();
+    expect(await readdir(folder)).toEqual(['registry.json']);
+  });
+
+  it('that fails at the end throws, and the next start has everything', async () => {
+    const rename = () => Promise.reject(new Error('EIO'));
+    const { ledger, store } = await start({ files: { ...disk, rename } });
+    await ledger.commit(store, [tool('a')]);
+    await expect(store.close()).rejects.toThrow(/registry\.json could not be written: EIO/);
+    expect(await readdir(folder)).not.toContain('registry.lock');
+    expect(names(await start())).toEqual(['tools/a']);
+  });
+
+  it('keeps what it does not know of', async () => {
+    await put('registry.json', '{"version":1,"tools":[],"x-note" : {"n": 1.0}}');
+    const { ledger, store } = await start();
+    await ledger.commit(store, [tool('a')]);
+    await store.close();
+    expect(await text()).toContain('"x-note" : {"n": 1.0}');
+  });
+
+  it('lets a fold of many entries go on while others work', async () => {
+    const { ledger, store, clock } = await start();
+    const tools = Array.from({ length: 20_000 }, (_, index) => tool(`tool ${index}`, { text: 'x'.repeat(300) }));
+    await ledger.commit(store, tools);
+    clock.advance(500);
+    let commits = 0;
+    while (!(await readdir(folder)).includes('registry.json')) {
+      await ledger.commit(store, [tool(`during ${commits++}`)]);
+    }
+    expect(commits).toBeGreaterThan(3);
+    await store.close();
+    expect(names(await start())).toHaveLength(20_000 + commits);
+  });
+});
+
+describe('damage', () => {
+  const damaged = '{"version":1,"tools":[{"name":"a"}';
+
+  it('stops the start with a line that names the file and the way out', async () => {
+    await put('registry.json', damaged);
+    await expect(start()).rejects.toThrow(
+      /^.*registry\/registry\.json is not valid JSON: .*; repair it, or set SERVICE_PERSIST_RECOVER=rename.*$/,
+    );
+    expect(await text()).toBe(damaged);
+  });
+
+  it('with recovery is set aside with the journal that builds on it, and the service starts without', async () => {
+    const before = await start();
+    await before.ledger.commit(before.store, [tool('a')]);
+    await put('registry.json', damaged);
+    const { store, log, ledger, clock } = await start({ recover: true });
+    expect(ledger.texts.size).toBe(0);
+    const stamp = clock.now();
+    expect((await readdir(folder)).sort()).toEqual([
+      `registry.journal.1.corrupt-${stamp}`,
+      `registry.json.corrupt-${stamp}`,
+      'registry.lock',
+    ]);
+    expect(await text(`registry.json.corrupt-${stamp}`)).toBe(damaged);
+    expect(log.lines.filter((line) => line.startsWith('error'))).toHaveLength(3);
+    await ledger.commit(store, [tool('new')]);
+    await store.close();
+    expect(names(await start())).toEqual(['tools/new']);
+  });
+
+  it('that only the registry sees is treated alike', async () => {
+    await put('registry.json', '{"tools":[{"title":"nameless"}]}');
+    await expect(start()).rejects.toThrow('registry.json cannot be used: an entry of tools has no name');
+    expect((await start({ recover: true })).ledger.texts.size).toBe(0);
+  });
+
+  it('that does not go away with the files still ends the start', async () => {
+    const restore = (_loaded: Loaded): void => {
+      throw new Error('no');
+    };
+    const log = new RecordedLog();
+    const store = fileStore({ folder, recover: true, picture: noEntries, log, processes, files: disk });
+    await expect(store.load(restore)).rejects.toThrow('registry.json cannot be used: no');
+  });
+
+  it('in a journal names it, and with recovery sets it aside with those after it', async () => {
+    await put('registry.json', '{"version":1,"tools":[{"name":"a"}],"journal":4}');
+    for (const generation of [4, 5, 6]) {
+      await new Journal(disk, folder, generation).append([[tool(`generation ${generation}`)]]);
+    }
+    const intact = await readFile(join(folder, 'registry.journal.5'));
+    await put('registry.journal.5', Buffer.concat([Buffer.from('broken\n'), intact]));
+    await expect(start()).rejects.toThrow(
+      /registry\.journal\.5 is broken at byte 0, with intact commits behind; repair/,
+    );
+    expect(names(await start({ recover: true }))).toEqual(['tools/a', 'tools/generation 4']);
+  });
+
+  it('is found when a generation of the journal is missing', async () => {
+    await put('registry.json', '{"version":1,"journal":4}');
+    await new Journal(disk, folder, 6).append([[tool('a')]]);
+    await expect(start()).rejects.toThrow('registry.journal.6 does not belong to what it lies beside');
+  });
+
+  it('is not what an unfinished write at the end of the journal is', async () => {
+    const { ledger, store } = await start();
+    await ledger.commit(store, [tool('a')]);
+    await put(
+      'registry.journal.1',
+      Buffer.concat([await readFile(join(folder, 'registry.journal.1')), Buffer.from('[[')]),
+    );
+    const again = await start();
+    expect(names(again)).toEqual(['tools/a']);
+    expect(again.log.lines).toContainEqual('warn an unfinished write at the end of registry.journal.1 was dropped');
+  });
+
+  it('is not what a file of a later release is: it stays, and the start ends', async () => {
+    await put('registry.json', '{"version":2}');
+    await expect(start({ recover: true })).rejects.toThrow(
+      'registry.json has version 2 and this service reads version 1',
+    );
+    expect(await text()).toBe('{"version":2}');
+  });
+
+  it('is not what a snapshot from elsewhere is: the journal beside it is taken to be its own', async () => {
+    await put('registry.json', '{"tools":[{"name":"mine"}]}');
+    await new Journal(disk, folder, 3).append([[tool('a')]]);
+    expect(names(await start())).toEqual(['tools/mine', 'tools/a']);
+  });
+});
+
+describe('the store that keeps nothing', () => {
+  it('publishes at once', async () => {
+    const [ledger, store] = [new Ledger(), memoryStore()];
+    await store.load(ledger.restore);
+    const committing = ledger.commit(store, [tool('a')]);
+    expect([...ledger.texts.keys()]).toEqual(['tools/a']);
+    await committing;
+    await store.close();
+  });
+});

@@ -1,0 +1,188 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Files } from './files.ts';
+import { ManualClock } from './fixtures/manual-clock.ts';
+import { RecordedLog } from './fixtures/recorded-log.ts';
+import { trackedFiles } from './fixtures/tracked-files.ts';
+import { type Lock, takeLock } from './lock.ts';
+import { hostProcesses, type Processes } from './processes.ts';
+
+let folder: string;
+let disk: ReturnType<typeof trackedFiles>;
+let clock: ManualClock;
+let log: RecordedLog;
+
+beforeEach(async () => {
+  disk = trackedFiles();
+  folder = await mkdtemp(join(tmpdir(), 'sluice-lock-'));
+  clock = new ManualClock();
+  log = new RecordedLog();
+});
+afterEach(async () => {
+  await disk.closeAll();
+  await rm(folder, { recursive: true });
+});
+
+/** Process `pid` of host `here`, where these processes run. */
+function on(pid: number, running: Record<number, string>, host = 'here'): Processes {
+  return { host, pid, startOf: async (other) => running[other] };
+}
+
+function take(processes: Processes, files: Files = disk): Promise<Lock> {
+  return takeLock({ folder, files, processes, clock, log });
+}
+
+/** Makes the lock look as if it was last renewed so long ago. */
+async function age(ms: number): Promise<void> {
+  const then = new Date(Date.now() - ms);
+  await utimes(join(folder, 'registry.lock'), then, then);
+}
+
+/** Lets file operations that are under way end: as many turns as any of them needs. */
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe('taking the folder', () => {
+  it('names host, process and start time in the lock, and leaves nothing when it is given back', async () => {
+    const lock = await take(on(7, { 7: 'boot/70' }));
+    const held: unknown = JSON.parse(await readFile(join(folder, 'registry.lock'), 'utf8'));
+    expect(held).toMatchObject({ host: 'here', pid: 7, started: new Date(clock.now()).toISOString() });
+    await lock.release();
+    expect(await readdir(folder)).toEqual([]);
+  });
+
+  it('is refused while a process of this host holds it, however long ago it renewed', async () => {
+    const running = { 7: 'boot/70', 8: 'boot/80' };
+    await take(on(7, running));
+    await age(3_600_000);
+    await expect(take(on(8, running))).rejects.toThrow(
+      /^SERVICE_PERSIST_PATH .*registry\.lock is held by process 7 of this host, running since 2026.*$/,
+    );
+    expect(await readdir(folder)).toEqual(['registry.lock']);
+  });
+
+  it('takes over, with a warning, from a process of this host that is gone', async () => {
+    await take(on(7, { 7: 'boot/70' }));
+    const lock = await take(on(8, { 8: 'boot/80' }));
+    await lock.check({ now: true });
+    expect(log.lines).toEqual([expect.stringMatching(/^warn registry.lock in .* was left by a process that is gone/)]);
+    expect(await readdir(folder)).toEqual(['registry.lock']);
+  });
+
+  it('takes over when the number of the holder belongs to another process now', async () => {
+    await take(on(7, { 7: 'boot/70' }));
+    await (await take(on(7, { 7: 'boot/99' }))).check({ now: true });
+  });
+
+  it('without start times takes a running process for the holder only while the lock is renewed', async () => {
+    await take(on(7, { 7: '' }));
+    await expect(take(on(8, { 7: '', 8: '' }))).rejects.toThrow('process 7 of this host');
+    await age(16_000);
+    await take(on(8, { 7: '', 8: '' }));
+  });
+
+  it('is refused for 15 s after a process of another host renewed it, then taken over', async () => {
+    await take(on(7, { 7: 'boot/70' }, 'there'));
+    await age(14_000);
+    await expect(take(on(7, {}))).rejects.toThrow('held by process 7 on host "there" (renewed 14 s ago');
+    await age(15_500);
+    await take(on(7, {}));
+  });
+
+  it('takes over a lock that cannot be read once it is old', async () => {
+    await writeFile(join(folder, 'registry.lock'), '');
+    await expect(take(on(7, {}))).rejects.toThrow('held by');
+    await age(16_000);
+    await take(on(7, {}));
+    expect(await readdir(folder)).toEqual(['registry.lock']);
+  });
+
+  it('is got by exactly one of many that start at once, also over a dead lock and a claim that died on it', async () => {
+    for (let round = 0; round < 30; round++) {
+      await rm(folder, { recursive: true });
+      folder = await mkdtemp(join(tmpdir(), 'sluice-lock-'));
+      if (round % 3 > 0) await take(on(7, { 7: 'boot/70' }));
+      if (round % 3 > 1) {
+        // Process 8 claims the dead lock, and dies before it replaces it.
+        const files = { ...disk, rename: () => Promise.reject(new Error('killed')) };
+        await expect(take(on(8, { 8: 'boot/80' }), files)).rejects.toThrow('killed');
+        expect((await readdir(folder)).length).toBe(2);
+      }
+      const pids = Array.from({ length: 10 }, (_, index) => 100 + index);
+      const running = Object.fromEntries(pids.map((pid) => [pid, `boot/${pid}`]));
+      const outcomes = await Promise.allSettled(pids.map((pid) => take(on(pid, running), unsteady(disk))));
+      const got = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+      expect(got).toHaveLength(1);
+      await got[0]?.check({ now: true });
+      expect(await readdir(folder)).toEqual(['registry.lock']);
+    }
+  });
+
+  it('sees that a killed process of this machine is gone', async () => {
+    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000); console.log("up")']);
+    await once(child.stdout, 'data');
+    const processes = hostProcesses();
+    const pid = child.pid ?? 0;
+    const begun = await processes.startOf(pid);
+    expect(begun).toBeDefined();
+    expect(await processes.startOf(pid)).toBe(begun);
+    expect(await processes.startOf(process.pid)).not.toBe(process.platform === 'linux' ? begun : undefined);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    expect(await processes.startOf(pid)).toBeUndefined();
+  });
+});
+
+describe('holding the folder', () => {
+  it('renews the lock every 5 s', async () => {
+    await take(on(7, { 7: 'boot/70' }));
+    await age(60_000);
+    const { modified } = disk;
+    clock.advance(5_000);
+    await until(async () => Date.now() - (await modified(join(folder, 'registry.lock'))) < 30_000);
+  });
+
+  it('is lost, with a line in the log, when another process took it', async () => {
+    const lock = await take(on(7, { 7: 'boot/70' }));
+    await take(on(8, { 8: 'boot/80' }));
+    clock.advance(5_000);
+    await until(() => log.lines.some((line) => line.startsWith('error')));
+    await expect(lock.check()).rejects.toThrow(/registry\.lock was taken over by process 8 on host "here"/);
+    await lock.release();
+    expect(await readdir(folder)).toEqual(['registry.lock']);
+  });
+
+  it('is doubted after a pause in which nothing ran', async () => {
+    const lock = await take(on(7, { 7: 'boot/70' }));
+    await take(on(8, { 8: 'boot/80' }));
+    await lock.check();
+    clock.sleep(20_000);
+    await expect(lock.check()).rejects.toThrow('taken over by process 8');
+  });
+
+  it('is lost when somebody removed the lock', async () => {
+    const lock = await take(on(7, { 7: 'boot/70' }));
+    await rm(join(folder, 'registry.lock'));
+    await expect(lock.check({ now: true })).rejects.toThrow('registry.lock was removed');
+  });
+});
+
+/** The same files, each operation after a random number of turns, so that those who start at once interleave. */
+function unsteady(files: Files): Files {
+  const turns = async (): Promise<void> => {
+    for (let left = Math.floor(Math.random() * 4); left > 0; left--)
+      await new Promise((resolve) => setImmediate(resolve));
+  };
+  return {
+    ...files,
+    link: async (path, name) => turns().then(() => files.link(path, name)),
+    read: async (path) => turns().then(() => files.read(path)),
+    rename: async (from, to) => turns().then(() => files.rename(from, to)),
+    remove: async (path) => turns().then(() => files.remove(path)),
+  };
+}

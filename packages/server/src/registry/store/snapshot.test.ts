@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest';
+import { Damage } from './damage.ts';
+import { readSnapshot, snapshotSlices } from './snapshot.ts';
+import { noEntries, StoreError } from './store.ts';
+
+function read(text: string): ReturnType<typeof readSnapshot> {
+  return readSnapshot(Buffer.from(text));
+}
+
+describe('reading registry.json', () => {
+  it('hands out each entry exactly as it is spelled', () => {
+    const odd = '{"name":"caf\\u00e9 ☕", "n":9223372036854775807, "x": 1.0e+2, "name":"twice" }';
+    const { entries } = read(`{"version":1,"tools":[ ${odd} ,{}],"prompts":[]}`);
+    expect(entries.tools).toEqual([odd, '{}']);
+  });
+
+  it('takes a missing array for an empty one, and a missing version for the first', () => {
+    expect(read('{}')).toEqual({ entries: noEntries(), extras: [], generation: undefined });
+    expect(read('{"version":1,"forwards":[{"name":"a"}]}').entries.forwards).toEqual(['{"name":"a"}']);
+  });
+
+  it('gives back the texts that were written, however deep, and does not move them when they are written again', () => {
+    const pretty = JSON.stringify({ name: 'ä', schema: { deep: [1, { x: 'a\n    b' }] } }, null, 2);
+    const odd = '{\n\t"name": "tabs",\n"at": "the margin"\n}';
+    const write = (texts: string[]): string => [...snapshotSlices({ ...noEntries(), tools: texts }, [], 7)].join('');
+    const first = write([pretty, odd]);
+    expect(read(first).entries.tools).toEqual([pretty, odd]);
+    expect(write(read(first).entries.tools)).toBe(first);
+    expect(read(first).generation).toBe(7);
+  });
+
+  it('keeps members it does not know, with their exact text', () => {
+    const extras = ['"x-größe" :  { "n": 1.0, "big": 12345678901234567890 }', '"caf\\u00e9":[\n    1\n  ]'];
+    const found = read(`{"version":1,${extras[0]},"tools":[{"name":"ü"}],\n  ${extras[1]}}`);
+    expect(found.extras).toEqual(extras);
+    const text = [...snapshotSlices({ ...noEntries(), tools: found.entries.tools }, found.extras, 1)].join('');
+    expect(read(text).extras).toEqual(extras);
+    expect(JSON.parse(text)).toMatchObject({ café: [1], 'x-größe': { n: 1 } });
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['half a file', '{"version":1,"tools":[{"name":"a"}'],
+    ['an array', '[]'],
+    ['a section that is no array', '{"tools":{}}'],
+    ['an entry that is no object', '{"tools":[1]}'],
+    ['a broken entry', '{"tools":[{"name":"a"},{"name":}]}'],
+    ['an entry cut short', '{"tools":[{"name":"a},{}]}'],
+    ['two entries without a comma', '{"tools":[{}{}]}'],
+    ['a number stuck to an entry', '{"tools":[{}.5]}'],
+    ['two members without a comma', '{"tools":[] "prompts":[]}'],
+    ['a trailing comma', '{"tools":[{},]}'],
+    ['text behind the end', '{"tools":[]} x'],
+    ['an empty place', '{"tools":[,{}]}'],
+    ['a version that never was', '{"version":"1"}'],
+    ['a journal that never was', '{"version":1,"journal":-1}'],
+  ])('takes %s for damage', (_what, text) => {
+    expect(() => read(text)).toThrow(Damage);
+  });
+
+  it('takes bytes that are not UTF-8 for damage', () => {
+    expect(() => readSnapshot(Buffer.from('{"x":"\xff"}', 'latin1'))).toThrow('is not valid UTF-8');
+  });
+
+  it('refuses the version of a later release, whatever else is in it', () => {
+    expect(() => read('{"version":2,"tools":{}}')).toThrow(StoreError);
+  });
+});
+
+describe('writing registry.json', () => {
+  it('is pretty-printed JSON with the version first and the sections in order', () => {
+    const entry = JSON.stringify({ name: 'a', labels: {} }, null, 2);
+    const text = [...snapshotSlices({ ...noEntries(), namespaces: [entry, entry] }, [], 3)].join('');
+    const { namespaces: _, ...others } = noEntries();
+    const same = { name: 'a', labels: {} };
+    expect(JSON.stringify(JSON.parse(text))).toBe(
+      JSON.stringify({ version: 1, namespaces: [same, same], ...others, journal: 3 }),
+    );
+    expect(text).toBe(`${JSON.stringify(JSON.parse(text), null, 2)}\n`);
+  });
+
+  it('comes in slices of at most a thousand entries, made one at a time', () => {
+    let made = 0;
+    function* tools(): Generator<string> {
+      for (; made < 2_500; made++) yield `{"name":"${made}"}`;
+    }
+    const slices = snapshotSlices({ ...noEntries(), tools: tools() }, [], 1);
+    let text = '';
+    let before = 0;
+    for (const slice of slices) {
+      expect(made - before).toBeLessThanOrEqual(1_001);
+      before = made;
+      text += slice;
+    }
+    expect(read(text).entries.tools).toHaveLength(2_500);
+  });
+});

@@ -1,0 +1,172 @@
+import type { Server } from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import type { ListenAddress } from './config/addresses.ts';
+import type { Config } from './config/config.ts';
+import { ConfigError } from './config/config-error.ts';
+import { forwardHeaders } from './config/forward-headers.ts';
+import { VERSION } from './config/version.ts';
+import { Deadlines } from './forwards/deadlines.ts';
+import { Forwards } from './forwards/forwards.ts';
+import { CallRelay } from './forwards/relay.ts';
+import { drain, listen } from './listeners/lifecycle.ts';
+import { createMcpListener } from './listeners/mcp.ts';
+import { createGuard } from './listeners/origin.ts';
+import { createManagement } from './management/management.ts';
+import { ClientProfiles } from './mcp/client-profile.ts';
+import { endedInFolder, endedInMemory } from './mcp/ended-sessions.ts';
+import type { Implementation } from './mcp/identity.ts';
+import { Sealer } from './mcp/seal.ts';
+import { newSessionKey, sessionKeyIn } from './mcp/session-key.ts';
+import { ClientSessions } from './mcp/sessions.ts';
+import { defaultChain } from './pipeline/default-chain.ts';
+import { picture, Registry } from './registry/registry.ts';
+import { fileStore } from './registry/store/file.ts';
+import { diskFiles } from './registry/store/files.ts';
+import { memoryStore } from './registry/store/memory.ts';
+import type { Logger } from './telemetry/log.ts';
+
+/** The service, running. */
+export interface Service {
+  /** Bound addresses, `host:port`. */
+  readonly addresses: { readonly management: string; readonly mcp: string };
+  /** True when nothing is registered yet but the namespace that always exists. */
+  readonly empty: boolean;
+  /** Drains, flushes and ends (decisions 1.1). */
+  stop(): Promise<void>;
+}
+
+const MCP_LISTEN = { host: '0.0.0.0', port: 8081 };
+const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
+const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+const SHUTDOWN_MS = 30_000;
+
+/** Who we are, towards clients. */
+const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
+
+/**
+ * Puts the service together, part by part in the order in which they need each other, and starts it (decisions 1.1:
+ * registry, bootstrap, listeners, ready, discovery). Throws what kept it from starting; nothing is left running then.
+ */
+export async function startService(config: Config, logger: Logger): Promise<Service> {
+  const log = logger.target('service');
+
+  // The registry comes first: its lock decides whether this process may run on the folder at all.
+  const registry = await openRegistry(config, logger);
+  const forwards = new Forwards({
+    registry,
+    log: logger.target('service::forward'),
+    healthCheckIntervalMs: config.healthCheckIntervalMs,
+  });
+  await bootstrap(config, registry, forwards);
+
+  const deadlines = new Deadlines({ silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs });
+  const relay = new CallRelay({
+    forwards,
+    deadlines,
+    serverInfo: SERVER_INFO,
+    forwardHeaders: config.forwardHeaders,
+    parseHeaderNames: (text) => forwardHeaders.parse(text).names,
+    maxResponseBytes: MAX_RESPONSE_BYTES,
+  });
+  const profiles = new ClientProfiles(registry, SERVER_INFO);
+  const sessions = await openSessions(config, profiles);
+
+  const guard = createGuard(config);
+  const chain = defaultChain({
+    registry,
+    forwards,
+    relay,
+    sessions,
+    profiles,
+    serverInfo: SERVER_INFO,
+    corsOrigin: config.corsOrigin,
+  });
+  const mcp = createMcpListener({
+    chain,
+    guard,
+    maxRequestBytes: MAX_REQUEST_BYTES,
+    log: logger.target('service::mcp'),
+  });
+
+  let ready = false;
+  const management = createManagement({
+    registry,
+    forwards,
+    log: logger.target('service::mgmt'),
+    ready: () => ready,
+    corsOrigin: config.corsOrigin,
+    guard,
+  });
+
+  const addresses = await bind(config, management, mcp);
+  log.info('listening', addresses);
+  ready = true;
+  forwards.start();
+
+  return {
+    addresses,
+    empty: registry.current.forwards.size === 0,
+    async stop() {
+      ready = false;
+      log.info('stopping', { grace_seconds: SHUTDOWN_MS / 1000 });
+      await drain(mcp, SHUTDOWN_MS);
+      await forwards.close();
+      deadlines.close();
+      await management.close();
+      await registry.close();
+    },
+  };
+}
+
+async function openRegistry(config: Config, logger: Logger): Promise<Registry> {
+  const log = logger.target('service::registry');
+  const { persist } = config;
+  const registry: Registry = new Registry(
+    persist.backend === 'none'
+      ? memoryStore()
+      : fileStore({ folder: persist.path, recover: persist.recover, picture: () => picture(registry.current), log }),
+  );
+  for (const problem of await registry.load()) log.warn(problem);
+  return registry;
+}
+
+/** Puts what the service-config file names on top of what is stored (decisions 1.3). */
+async function bootstrap(config: Config, registry: Registry, forwards: Forwards): Promise<void> {
+  await registry.commit((draft) => {
+    for (const { name, labels } of config.bootstrap.namespaces) {
+      if (labels || !draft.namespaces.has(name)) draft.putNamespace(name, labels);
+    }
+  });
+  for (const entry of config.bootstrap.forwards) await forwards.bootstrap({ ...entry, prefix: entry.prefix ?? '' });
+}
+
+async function openSessions(config: Config, profiles: ClientProfiles): Promise<ClientSessions> {
+  const { persist, sessionKey } = config;
+  const files = diskFiles();
+  if (persist.backend === 'none') {
+    return new ClientSessions(new Sealer(sessionKey ?? newSessionKey()), profiles, endedInMemory());
+  }
+  const key = sessionKey ?? (await sessionKeyIn(persist.path, files));
+  return new ClientSessions(new Sealer(key), profiles, await endedInFolder(persist.path, files));
+}
+
+/** Binds all listeners, or none. */
+async function bind(config: Config, management: FastifyInstance, mcp: Server): Promise<Service['addresses']> {
+  await management.ready();
+  const bound = await bindAs('SERVICE_MGMT_LISTEN', management.server, config.mgmtListen);
+  try {
+    return { management: bound, mcp: await bindAs('SERVICE_MCP_LISTEN', mcp, config.mcpListen ?? MCP_LISTEN) };
+  } catch (error) {
+    await management.close();
+    throw error;
+  }
+}
+
+async function bindAs(variable: string, server: Server, address: ListenAddress): Promise<string> {
+  try {
+    return await listen(server, address);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ConfigError(`${variable}: cannot listen on ${address.host}:${address.port}: ${reason}`);
+  }
+}

@@ -1,0 +1,132 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { constants, createReadStream } from 'node:fs';
+import { open, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough, Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { setImmediate as turn } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { createLogSink } from './log-sink.ts';
+
+/** A process whose standard error is the sink. Its script has `sink` and reports on standard output. */
+function processWithSink(script: string, stderr: 'pipe' | number = 'pipe') {
+  const module = JSON.stringify(new URL('./log-sink.ts', import.meta.url).href);
+  const source = `import { createLogSink } from ${module}; const sink = createLogSink(process.stderr);
+    process.once('exit', sink.flush); ${script}`;
+  return spawn(process.execPath, ['--input-type=module', '-e', source], { stdio: ['ignore', 'pipe', stderr] });
+}
+
+describe('the log sink', () => {
+  it('writes the lines of one turn at once and in order', async () => {
+    const chunks: string[] = [];
+    const stream = new Writable({
+      decodeStrings: false,
+      write: (chunk, _, done) => {
+        chunks.push(String(chunk));
+        done();
+      },
+    });
+    const sink = createLogSink(stream);
+    sink.write('1\n');
+    sink.write('2\n');
+    expect(chunks).toEqual([]);
+    await turn();
+    expect(chunks).toEqual(['1\n2\n']);
+    sink.write('3\n');
+    sink.flush();
+    expect(chunks).toEqual(['1\n2\n', '3\n']);
+    await turn();
+    expect(chunks).toHaveLength(2);
+  });
+
+  it('drops lines beyond its bound while nobody reads, and says how many once somebody does', async () => {
+    const stream = new PassThrough({ highWaterMark: 10 });
+    const sink = createLogSink(stream, 100);
+    for (let n = 0; n < 50; n++) {
+      sink.write('0123456789012345678\n');
+      await turn();
+    }
+    const kept = 100 / 20 + 1;
+    const reading = text(stream);
+    await once(stream, 'drain');
+    await turn();
+    sink.write('later\n');
+    await turn();
+    stream.end();
+    const lines = (await reading).trimEnd().split('\n');
+    expect(lines.filter((line) => line.startsWith('0'))).toHaveLength(kept);
+    expect(JSON.parse(lines[kept] ?? '')).toMatchObject({ level: 'warn', target: 'service', count: 50 - kept });
+    expect(lines.at(-1)).toBe('later');
+  });
+
+  it('goes on when a named pipe gets a new reader', async () => {
+    const fifo = join(tmpdir(), `sluice-log-${process.pid}.fifo`);
+    execFileSync('/bin/sh', ['-c', 'mkfifo "$1"', 'sh', fifo]);
+    // A pipe opens for writing only while it has a reader.
+    const first = await open(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
+    const end = await open(fifo, constants.O_WRONLY);
+    const child = processWithSink(
+      `process.stderr.once('error', (error) => process.stdout.write(error.code));
+      setInterval(() => sink.write('line\\n'), 5);`,
+      end.fd,
+    );
+    try {
+      await first.close();
+      const [code] = child.stdout === null ? [] : await once(child.stdout, 'data');
+      expect(String(code)).toBe('EPIPE');
+      const [line] = await once(createReadStream(fifo), 'data');
+      expect(String(line)).toMatch(/^line\n/);
+    } finally {
+      child.kill();
+      await end.close();
+      await rm(fifo);
+    }
+  });
+
+  it('does not mind that the reader of a pipe has gone', async () => {
+    const child = processWithSink(`
+      let n = 0;
+      const timer = setInterval(() => {
+        sink.write('x'.repeat(1000) + '\\n');
+        if (++n === 200) { clearInterval(timer); process.stdout.write('pending ' + process.stderr.writableLength); }
+      }, 1);`);
+    child.stderr?.destroy();
+    const said = child.stdout === null ? '' : await text(child.stdout);
+    expect(said).toBe('pending 0');
+    if (child.exitCode === null) await once(child, 'exit');
+    expect(child.exitCode).toBe(0);
+  });
+
+  it('neither stops the service nor fills memory while a pipe is not read', async () => {
+    const child = processWithSink(`
+      for (let n = 0; n < 200; n++) {
+        for (let k = 0; k < 100; k++) sink.write('x'.repeat(1000) + '\\n');
+        await new Promise(setImmediate);
+      }
+      process.stdout.write('pending ' + process.stderr.writableLength, () => process.exit(0));`);
+    const said = child.stdout === null ? '' : await text(child.stdout);
+    expect(said).toMatch(/^pending \d+$/);
+    expect(Number(said.slice('pending '.length))).toBeLessThanOrEqual(8 * 1024 * 1024 + 200_000);
+  });
+
+  it('loses no line of a process that exits at once, in a pipe and in a file', async () => {
+    const script = `for (let n = 0; n < 100; n++) sink.write(n + '\\n'); process.exit(3);`;
+    const expected = `${Array.from({ length: 100 }, (_, n) => n).join('\n')}\n`;
+    const piped = processWithSink(script);
+    expect(piped.stderr === null ? '' : await text(piped.stderr)).toBe(expected);
+
+    const path = join(tmpdir(), `sluice-log-${process.pid}.txt`);
+    const file = await open(path, 'w');
+    try {
+      const filed = processWithSink(script, file.fd);
+      await once(filed, 'close');
+      expect(filed.exitCode).toBe(3);
+      expect(await readFile(path, 'utf8')).toBe(expected);
+    } finally {
+      await file.close();
+      await rm(path);
+    }
+  });
+});

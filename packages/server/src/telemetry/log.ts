@@ -1,0 +1,156 @@
+/** From the gravest to the most talkative. */
+export const LOG_LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** The most talkative level that is still written. */
+export type LogThreshold = LogLevel | 'off';
+
+/** The parts that a line can come from (decisions 1.2); `service` itself tells of the process' own life. */
+export const LOG_TARGETS = [
+  'service',
+  'service::mcp',
+  'service::mgmt',
+  'service::inference',
+  'service::evaluator',
+  'service::bridge',
+  'service::registry',
+  'service::forward',
+] as const;
+export type LogTarget = (typeof LOG_TARGETS)[number];
+
+/** The threshold of every target. */
+export type LogFilter = Readonly<Record<LogTarget, LogThreshold>>;
+
+/**
+ * What a line says besides its message. Errors are written as message, code and messages of their causes, with the
+ * stack when the target's debug level is on. Never put in: Authorization, Cookie, api keys, argument values,
+ * `service_auth_` values, secrets (decisions 1.2).
+ */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+/** Writes one line. Never throws, whatever the fields are. */
+export type LogMethod = (msg: string, fields?: LogFields) => void;
+
+/** The log of one target. A method of a level that is off does nothing; ask `enabled` before costly fields are made. */
+export interface TargetLogger extends Readonly<Record<LogLevel, LogMethod>> {
+  readonly enabled: (level: LogLevel) => boolean;
+}
+
+/** The service's log (decisions 1.2): one JSON object per line with `ts`, `level`, `target`, `msg` and fields. */
+export interface Logger {
+  readonly target: (target: LogTarget) => TargetLogger;
+}
+
+const SEVERITY: Readonly<Record<LogThreshold, number>> = { off: 0, error: 1, warn: 2, info: 3, debug: 4, trace: 5 };
+
+const nothing: LogMethod = () => {};
+
+/** Makes the log. `write` takes finished lines with their line break and must not throw; `now` is epoch milliseconds. */
+export function createLogger(filter: LogFilter, write: (line: string) => void, now: () => number = Date.now): Logger {
+  const make = (target: LogTarget): TargetLogger => {
+    const threshold = SEVERITY[filter[target]];
+    const enabled = (level: LogLevel): boolean => SEVERITY[level] <= threshold;
+    const withStacks = enabled('debug');
+    const at = (level: LogLevel): LogMethod =>
+      enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks)) : nothing;
+    return {
+      error: at('error'),
+      warn: at('warn'),
+      info: at('info'),
+      debug: at('debug'),
+      trace: at('trace'),
+      enabled,
+    };
+  };
+  const loggers: Readonly<Record<LogTarget, TargetLogger>> = {
+    service: make('service'),
+    'service::mcp': make('service::mcp'),
+    'service::mgmt': make('service::mgmt'),
+    'service::inference': make('service::inference'),
+    'service::evaluator': make('service::evaluator'),
+    'service::bridge': make('service::bridge'),
+    'service::registry': make('service::registry'),
+    'service::forward': make('service::forward'),
+  };
+  return { target: (target) => loggers[target] };
+}
+
+/** One line of the log with its line break. A field that carries a name of the line's own gets `_` in front. */
+export function logLine(
+  ms: number,
+  level: LogLevel,
+  target: LogTarget,
+  msg: string,
+  fields?: LogFields,
+  withStacks = false,
+): string {
+  const line: Record<string, unknown> = { ts: new Date(ms).toISOString(), level, target, msg };
+  try {
+    for (const name in fields) {
+      const value = fields[name];
+      line[name in line ? `_${name}` : name] = value instanceof Error ? describeError(value, withStacks) : value;
+    }
+    return `${JSON.stringify(line)}\n`;
+  } catch {
+    return careful(line);
+  }
+}
+
+/** The same line when plain serialising failed: cycles cut, big integers as text, and at worst without its fields. */
+function careful(line: Readonly<Record<string, unknown>>): string {
+  const { ts, level, target, msg } = line;
+  try {
+    return `${JSON.stringify(plain(line, []))}\n`;
+  } catch {
+    return `${JSON.stringify({ ts, level, target, msg, fields: '[unserialisable]' })}\n`;
+  }
+}
+
+/** A copy that JSON can carry. `above` are the objects that contain the value. */
+function plain(value: unknown, above: readonly object[]): unknown {
+  if (typeof value === 'bigint') return value.toString();
+  if (typeof value !== 'object' || value === null) return value;
+  if (above.includes(value)) return '[circular]';
+  const inside = [...above, value];
+  if (Array.isArray(value)) return value.map((item) => plain(item, inside));
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member, inside)]));
+}
+
+const LONGEST_MESSAGE = 4096;
+const MOST_CAUSES = 8;
+
+function describeError(error: Error, withStack: boolean): Record<string, unknown> {
+  const described: Record<string, unknown> = { message: messageOf(error) };
+  const code = codeOf(error);
+  if (code !== undefined) described.code = code;
+  const causes: string[] = [];
+  for (let cause = error.cause; cause !== undefined && cause !== null && causes.length < MOST_CAUSES; ) {
+    if (!(cause instanceof Error)) {
+      causes.push(cut(typeof cause === 'string' ? cause : typeof cause));
+      break;
+    }
+    const causeCode = codeOf(cause);
+    causes.push(causeCode === undefined ? messageOf(cause) : `${messageOf(cause)} (${causeCode})`);
+    cause = cause.cause;
+  }
+  if (causes.length > 0) described.causes = causes;
+  if (withStack && error.stack !== undefined) described.stack = error.stack;
+  return described;
+}
+
+function messageOf(error: Error): string {
+  // A connection refused on every address of a host is an AggregateError without a message of its own.
+  if (error.message === '' && error instanceof AggregateError) {
+    return cut(error.errors.map((each) => (each instanceof Error ? each.message : typeof each)).join('; '));
+  }
+  return cut(error.message === '' ? error.name : error.message);
+}
+
+function codeOf(error: Error): string | number | undefined {
+  if (!('code' in error)) return undefined;
+  return typeof error.code === 'string' || typeof error.code === 'number' ? error.code : undefined;
+}
+
+function cut(text: string): string {
+  return text.length > LONGEST_MESSAGE ? `${text.slice(0, LONGEST_MESSAGE)}...` : text;
+}

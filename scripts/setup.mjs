@@ -1,0 +1,20 @@
+// Runs before every npm script, on whatever Node.js the machine has (20 or newer): installs the locked dependencies
+// when they are missing or older than the lock file. They bring Node.js 26, which everything after this step runs on.
+import { spawnSync } from 'node:child_process';
+import { statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** @param {string} path */
+const modified = (path) => statSync(join(root, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+
+if (modified('node_modules/.package-lock.json') < modified('package-lock.json')) {
+  console.error('installing dependencies (npm ci) ...');
+  const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  });
+  process.exit(status ?? 1);
+}
