@@ -1,6 +1,7 @@
 import { type Caller, makeCaller } from './caller.ts';
 import { type Child, startChild } from './child.ts';
 import { at, parseJson } from './json.ts';
+import { freePort } from './port.ts';
 
 /** How to start the gateway. */
 export interface GatewayStart {
@@ -31,16 +32,18 @@ export interface Gateway extends AsyncDisposable {
  * @throws Error with the end of its log when it ends or does not become ready within a minute
  */
 export async function startGateway(start: GatewayStart): Promise<Gateway> {
-  const began = performance.now();
+  const managementAddress = `127.0.0.1:${await freePort()}`;
+  const mcpAddress = `127.0.0.1:${await freePort()}`;
   const env: NodeJS.ProcessEnv = {
     ...process.env,
-    SERVICE_MGMT_LISTEN: '127.0.0.1:0',
-    SERVICE_MCP_LISTEN: '127.0.0.1:0',
+    SERVICE_MGMT_LISTEN: managementAddress,
+    SERVICE_MCP_LISTEN: mcpAddress,
     SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
     SERVICE_PERSIST_BACKEND: 'file',
     SERVICE_PERSIST_PATH: start.registryFolder,
     RUST_LOG: start.log,
   };
+  const began = performance.now();
   const child = startChild('gateway', start.outputFile, process.execPath, [...start.nodeFlags, start.entry], env);
   const caller = makeCaller();
   const stop = async () => {
@@ -48,8 +51,7 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
     await child.stop(2_000);
   };
   try {
-    const listening = await child.until('it logged "listening"', 60_000, () => addresses(child.output()));
-    const management = (path: string) => new URL(`http://${listening.management}${path}`);
+    const management = (path: string) => new URL(`http://${managementAddress}${path}`);
     await child.until('/readyz answered 200', 60_000, () => succeeds(caller, management('/readyz')));
     const readyMs = performance.now() - began;
     const forward = (name: string) =>
@@ -57,7 +59,7 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
     return {
       child,
       readyMs,
-      endpoint: (namespace) => new URL(`http://${listening.mcp}/${namespace}/mcp`),
+      endpoint: (namespace) => new URL(`http://${mcpAddress}/${namespace}/mcp`),
       async addForward(name, address, namespace, tools) {
         const body = JSON.stringify({ name, address: address.href, namespace });
         const headers = { 'Content-Type': 'application/json' };
@@ -82,18 +84,6 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
     await stop();
     throw error;
   }
-}
-
-/** Finds the line that says where it listens. */
-function addresses(log: string): { management: string; mcp: string } | undefined {
-  for (const text of log.split('\n')) {
-    if (!text.includes('listening')) continue;
-    const line = parseJson(text);
-    const management = at(line, 'management');
-    const mcp = at(line, 'mcp');
-    if (typeof management === 'string' && typeof mcp === 'string') return { management, mcp };
-  }
-  return undefined;
 }
 
 async function succeeds(caller: Caller, url: URL): Promise<true | undefined> {

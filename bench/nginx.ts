@@ -1,9 +1,8 @@
-import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { makeCaller } from './caller.ts';
 import { type Child, startChild } from './child.ts';
 import type { Era } from './messages.ts';
+import { freePort } from './port.ts';
 import { childrenOf } from './usage.ts';
 
 /** A running nginx with one worker. */
@@ -81,15 +80,4 @@ ${eras
   }
 }
 `;
-}
-
-/** nginx cannot report a port that the system chose, so one is found for it. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('the system gave no port');
-  return address.port;
 }

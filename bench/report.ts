@@ -15,10 +15,15 @@ export interface Report {
   readonly missed: readonly string[];
 }
 
-/** Puts the figures of one run into tables. */
-export function report(figures: readonly CaseFigures[], size: SizeFigures | undefined, options: Options): Report {
+/** Puts the figures of one run into tables; `loadBefore` is the machine's load average when it began. */
+export function report(
+  figures: readonly CaseFigures[],
+  size: SizeFigures | undefined,
+  options: Options,
+  loadBefore: number,
+): Report {
   const missed: string[] = [];
-  const parts = [circumstances(options)];
+  const parts = [circumstances(options, loadBefore)];
   if (figures.length > 0) parts.push(caseTable(figures, missed));
   if (size !== undefined) parts.push(sizeTable(size, missed));
   return { text: parts.join('\n\n'), missed };
@@ -54,13 +59,14 @@ export function writeBlock(file: string, name: string, text: string): void {
   writeFileSync(file, `${page.slice(0, from + begin.length)}\n\n${text}\n\n${page.slice(to)}`);
 }
 
-function circumstances({ quick, plan, nodeFlags, log }: Options): string {
+function circumstances({ quick, plan, nodeFlags, log }: Options, loadBefore: number): string {
   const [processor] = cpus();
   const form = quick ? 'Quick form' : 'Full form';
   const flags = nodeFlags.length > 0 ? ` with ${nodeFlags.join(' ')}` : '';
   return (
     `${form}, ${new Date().toISOString().slice(0, 10)}: ${cpus().length} cores of ${processor?.model.trim() ?? 'unknown'}, ` +
     `Node.js ${process.version.slice(1)}${flags}, ${nginxVersion()}, log ${log ?? 'as shipped'}; ` +
+    `load of the machine before ${loadBefore.toFixed(1)}; ` +
     `${plan.rounds} rounds of ${plan.loadSeconds} s. Medians, in brackets least to greatest.`
   );
 }

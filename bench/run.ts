@@ -1,6 +1,6 @@
 // npm run bench: measures the gateway against nginx and against calling directly, all in one run. See README.md here.
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cases } from './cases.ts';
 import { type Fixture, startFixture } from './fixture.ts';
@@ -20,6 +20,8 @@ const say = (line: string) => console.error(line);
 /** Runs what the options ask for; resolves to the exit code: 1 when a floor was missed. */
 async function bench(options: Options, folder: string, owned: AsyncDisposableStack): Promise<number> {
   const programs = findPrograms(say);
+  const loadBefore = loadavg()[0] ?? 0;
+  if (loadBefore > 0.5) say(`the machine is busy (load ${loadBefore.toFixed(1)}): the figures will be rough`);
   const gatewayStart = {
     ...options,
     registryFolder: `${folder}/registry`,
@@ -62,7 +64,7 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   const figures = await measureCases(options.parts, contenders, options.plan, folder, programs.wrk, say);
   for (const { child } of contenders) await child?.stop();
   const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, say) : undefined;
-  const { text, missed } = report(figures, size, options);
+  const { text, missed } = report(figures, size, options, loadBefore);
   console.log(text);
   for (const line of missed) console.log(`\nMISSED ${line}`);
   if (options.write) writeBlock(readme, 'figures', text);

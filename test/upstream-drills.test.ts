@@ -35,6 +35,8 @@ beforeAll(async () => {
   muteRegistered = gateway
     .api('POST', '/api/v1/forwards', { name: 'mute', address: mute.url })
     .then(({ status, body }) => ({ status, body, ms: performance.now() - before }));
+  // When only some of the drills run, nobody waits for it, and it fails as the gateway is closed.
+  muteRegistered.catch(() => undefined);
   steady = [await legacyClient(gateway.url()), modernClient(gateway.url())];
 });
 afterEach(async () => {

@@ -140,6 +140,8 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   }
 
   #connect(): void {
+    // Opening a session counts: a client waits for it as for the call.
+    this.#plan.deadlines.watch(this);
     const link = this.#plan.link();
     if (!(link instanceof Promise)) return this.#send(link);
     link.then(
@@ -151,14 +153,13 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #send(link: UpstreamLink): void {
     // The client may have left, and the deadline passed, while the session was being opened.
     if (this.#mode === 'over') return;
-    const { upstream, message, edits, progressToken, headers, deadlines } = this.#plan;
+    const { upstream, message, edits, progressToken, headers } = this.#plan;
     this.#link = link;
     link.active++;
     this.#id = upstream.links.nextId();
     const id = String(this.#id);
     const all: Edit[] = [{ start: message.idRange.start, end: message.idRange.end, text: id }, ...edits];
     if (progressToken) all.push({ ...progressToken, text: id });
-    deadlines.watch(this);
     this.#call = upstream.transport.dispatch(
       { method: 'POST', headers: [...link.headers, ...headers], body: splice(message.text, all) },
       this,
