@@ -176,7 +176,7 @@ function linkOf(
 ): () => UpstreamLink | Promise<UpstreamLink> {
   const { links } = upstream;
   if (context.era === 'modern') return () => links.modern;
-  const { session, profile, user } = context;
+  const { session, user } = context;
   const owner = (): LinkOwner =>
     session
       ? {
@@ -187,9 +187,9 @@ function linkOf(
           headers: forwarded,
         }
       : {
-          key: JSON.stringify([profile?.capabilityKey, user, forwarded]),
+          key: JSON.stringify([user, forwarded]),
           protocolVersion: LATEST_LEGACY,
-          capabilities: profile?.capabilities ?? {},
+          capabilities: context.capabilities,
           clientInfo: { ...serverInfo },
           headers: forwarded,
         };

@@ -14,6 +14,8 @@ export interface Answered {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
+  /** The header; empty when there is none. */
+  readonly location: string;
   /** `data` of the envelope. */
   readonly data: unknown;
   /** `error` of the envelope. */
@@ -76,7 +78,8 @@ export async function startApi(context: Pick<TestContext, 'onTestFinished'>, set
       const parsed: unknown = text === '' ? {} : JSON.parse(text);
       const has = typeof parsed === 'object' && parsed !== null && 'data' in parsed && 'error' in parsed;
       const { data, error } = has ? parsed : { data: undefined, error: undefined };
-      return { status: answer.statusCode, headers: answer.headers, text, data, error };
+      const location = typeof answer.headers.location === 'string' ? answer.headers.location : '';
+      return { status: answer.statusCode, headers: answer.headers, location, text, data, error };
     },
   };
 }

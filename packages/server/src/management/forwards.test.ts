@@ -19,7 +19,7 @@ test('a new forward is 201 with Location, its counts and what its server says of
     unknown: 1,
   });
   expect(added.status).toBe(201);
-  expect(added.headers.location).toBe('/api/v1/forwards/c%2Fr%20m');
+  expect(added.location).toBe('/api/v1/forwards/c%2Fr%20m');
   expect(added.data).toMatchObject({
     name: 'c/r m',
     address: upstream.url,
@@ -32,7 +32,7 @@ test('a new forward is 201 with Location, its counts and what its server says of
   });
   expect(forwardOutput.parse(added.data).serverInfo?.capabilities).toContain('tools');
   for (const member of ['prefix', 'unknown', 'statusMessage']) expect(added.data).not.toHaveProperty(member);
-  expect((await api.call('GET', added.headers.location)).data).toEqual(added.data);
+  expect((await api.call('GET', added.location)).data).toEqual(added.data);
   expect((await api.call('GET', PATH)).data).toEqual([added.data]);
 });
 

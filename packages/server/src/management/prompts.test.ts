@@ -14,7 +14,7 @@ test('a new prompt is 201 with Location and defaults', async (context) => {
   const api = await startApi(context);
   const made = await api.call('POST', PATH, { name: 'greet' });
   expect(made.status).toBe(201);
-  expect(made.headers.location).toBe('/api/v1/prompts/greet?namespace=default');
+  expect(made.location).toBe('/api/v1/prompts/greet?namespace=default');
   expect(made.data).toEqual({
     name: 'greet',
     description: '',

@@ -16,7 +16,7 @@ describe('hand-made resources', () => {
     const api = await startApi(context);
     const made = await api.call('POST', PATH, RESOURCE);
     expect(made.status).toBe(201);
-    expect(made.headers.location).toBe('/api/v1/resources/readme?namespace=default');
+    expect(made.location).toBe('/api/v1/resources/readme?namespace=default');
     expect(made.data).toEqual({ ...RESOURCE, description: '', mimeType: '', namespace: 'default', labels: {} });
     expect(resourceOutput.safeParse(made.data).success).toBe(true);
     expect(JSON.parse(served(api, 'file:///readme') ?? '')).toEqual({ uri: 'file:///readme', name: 'readme' });
@@ -74,12 +74,12 @@ describe('hand-made resources', () => {
     expect((await api.call('POST', PATH, { ...RESOURCE, name: 'another' })).status).toBe(409);
     const twin = await api.call('POST', PATH, { ...RESOURCE, location: 'file:///b?x=1' });
     expect(twin.status).toBe(201);
-    expect(twin.headers.location).toBe('/api/v1/resources/readme?namespace=default&uri=file%3A%2F%2F%2Fb%3Fx%3D1');
+    expect(twin.location).toBe('/api/v1/resources/readme?namespace=default&uri=file%3A%2F%2F%2Fb%3Fx%3D1');
     for (const method of ['GET', 'PUT', 'DELETE']) {
       const answer = await api.call(method, `${PATH}/readme`, method === 'PUT' ? RESOURCE : undefined);
       expect(answer).toMatchObject({ status: 409, error: { details: { uris: ['file:///readme', 'file:///b?x=1'] } } });
     }
-    expect((await api.call('GET', twin.headers.location)).data).toMatchObject({ location: 'file:///b?x=1' });
+    expect((await api.call('GET', twin.location)).data).toMatchObject({ location: 'file:///b?x=1' });
     expect((await api.call('GET', `${PATH}/readme?uri=file%3A%2F%2F%2Fnone`)).status).toBe(404);
     await api.call('DELETE', `${PATH}/readme?uri=file%3A%2F%2F%2Freadme`);
     expect((await api.call('GET', `${PATH}/readme`)).data).toMatchObject({ location: 'file:///b?x=1' });

@@ -24,9 +24,9 @@ describe('hand-made tools', () => {
     const api = await startApi(context);
     const made = await api.call('POST', PATH, TOOL);
     expect(made.status).toBe(201);
-    expect(made.headers.location).toBe('/api/v1/tools/transfer?namespace=default');
+    expect(made.location).toBe('/api/v1/tools/transfer?namespace=default');
     expect(made.data).toEqual({ ...TOOL, namespace: 'default', labels: {} });
-    const read = await api.call('GET', made.headers.location);
+    const read = await api.call('GET', made.location);
     expect(read.data).toEqual(made.data);
     expect(toolOutput.safeParse(read.data).success).toBe(true);
     expect(toolInput.safeParse(read.data).success).toBe(true);
@@ -94,7 +94,7 @@ describe('hand-made tools', () => {
     });
     const other = await api.call('POST', PATH, { ...TOOL, namespace: 'ops' });
     expect(other.status).toBe(201);
-    expect(other.headers.location).toBe('/api/v1/tools/transfer?namespace=ops');
+    expect(other.location).toBe('/api/v1/tools/transfer?namespace=ops');
     expect((await api.call('GET', '/api/v1/namespaces/ops')).status).toBe(200);
   });
 
@@ -146,7 +146,7 @@ describe('hand-made tools', () => {
     expect([...name].length).toBeLessThanOrEqual(256);
     const made = await api.call('POST', PATH, { ...TOOL, name });
     expect(made.status).toBe(201);
-    expect(await api.call('GET', made.headers.location)).toMatchObject({ status: 200, data: { name } });
+    expect(await api.call('GET', made.location)).toMatchObject({ status: 200, data: { name } });
     expect((await api.call('GET', `${PATH}/${encodeURIComponent(name)}/`)).status).toBe(200);
     expect((await api.call('DELETE', `${PATH}/${encodeURIComponent(name)}`)).data).toEqual({ removed: name });
   });
@@ -318,6 +318,24 @@ describe('discovered tools', () => {
     await put('other', { description: '' });
     expect(JSON.parse(served(api, 'other') ?? '')).not.toHaveProperty('description');
     expect((await api.call('GET', `${PATH}/other`)).data).toMatchObject({ description: '' });
+  });
+
+  test('members named like what every object inherits are members like any other', async (context) => {
+    const { api, upstream, refresh } = await start(context);
+    const odd = '{"name":"odd","toString":1,"constructor":{"prototype":2},"__proto__":3,"inputSchema":{}}';
+    upstream.scripts['tools/list'] = toolList(odd);
+    await refresh();
+    const { text } = await api.call('GET', `${PATH}/odd`);
+    for (const member of ['"toString":1', '"constructor":{"prototype":2}', '"__proto__":3'])
+      expect(text).toContain(member);
+    const body = JSON.stringify(JSON.parse(text).data);
+    await api.call('PUT', `${PATH}/odd`, body);
+    expect(served(api, 'odd')).toBe(odd);
+    await api.call('PUT', `${PATH}/odd`, body.replace('"description":""', '"description":"ours"'));
+    expect(served(api, 'odd')).toContain(odd.slice(1, -1));
+    const made = await api.call('POST', PATH, body.replace('"name":"odd"', '"name":"own"'));
+    expect(made.status).toBe(201);
+    expect(served(api, 'own')).toContain('"toString":1');
   });
 
   test('a refresh renews what lies below and keeps overrides, name, namespace and labels', async (context) => {

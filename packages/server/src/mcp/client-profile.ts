@@ -39,24 +39,25 @@ export class ClientProfiles {
 
   /** The profile of a client of this era that declares these capabilities. */
   of(era: Era, capabilities: JsonObject): ClientProfile {
-    const key = catalogueKey(era, capabilities);
-    let profile = this.#profiles.get(key);
+    // By what the client wrote: bringing it into canonical form costs more, and is done once per spelling.
+    const spelling = era + JSON.stringify(capabilities);
+    let profile = this.#profiles.get(spelling);
     if (!profile) {
       if (this.#profiles.size >= MAX_PROFILES) this.#profiles.clear();
       profile = {
         era,
         capabilities,
         capabilityKey: capabilityKey(capabilities),
-        view: this.#view(era, capabilities, key),
+        view: this.#view(era, capabilities),
       };
-      this.#profiles.set(key, profile);
+      this.#profiles.set(spelling, profile);
     }
     return profile;
   }
 
-  #view(era: Era, capabilities: JsonObject, key: string): CatalogueView {
+  #view(era: Era, capabilities: JsonObject): CatalogueView {
     return {
-      key,
+      key: catalogueKey(era, capabilities),
       choose: (forward) => {
         const known = this.#registry.current.forwards.get(forward)?.catalogues ?? [];
         return chooseCatalogue(known, era, capabilities);

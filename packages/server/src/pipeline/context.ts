@@ -1,9 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { ClientProfile } from '../mcp/client-profile.ts';
+import type { JsonObject } from '../json/lossless.ts';
 import type { Message } from '../mcp/message.ts';
 import type { Era } from '../mcp/protocol.ts';
 import type { ClientSession } from '../mcp/sessions.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
+
+const NO_CAPABILITIES: JsonObject = {};
 
 /**
  * One request on its way through a chain. The listener makes it; filters read it and fill in what they find out, each
@@ -28,8 +30,8 @@ export class RequestContext {
   namespace: NamespaceState | undefined = undefined;
   /** Of a legacy client that has one. Filled by `service_namespace`. */
   session: ClientSession | undefined = undefined;
-  /** What the client can do, and which catalogues it therefore sees. Filled by `service_namespace`. */
-  profile: ClientProfile | undefined = undefined;
+  /** What the client says it can do; a legacy client says it once per session. Filled by `service_mcp_init`. */
+  capabilities: JsonObject = NO_CAPABILITIES;
 
   constructor(method: string, path: string, headers: IncomingHttpHeaders, body: Buffer) {
     this.method = method;

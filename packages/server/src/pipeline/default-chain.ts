@@ -30,7 +30,7 @@ export interface ChainParts {
 
 /** Chain `mcp_router` of the embedded default (decisions 1.4). The order is the way a request goes. */
 export function defaultChain(parts: ChainParts): Chain {
-  const { registry, forwards, relay, sessions } = parts;
+  const { registry, relay, sessions } = parts;
   return compile([
     // First, so that every answer carries its headers, also one that says what is wrong.
     cors({
@@ -60,11 +60,11 @@ export function defaultChain(parts: ChainParts): Chain {
     serviceNamespace(registry, sessions),
     // Makes the client known to all that follow.
     serviceMcpInit(parts),
-    serviceToolList(forwards),
+    serviceToolList(parts),
     serviceToolCall(relay),
-    serviceResourceList(forwards),
+    serviceResourceList(parts),
     serviceResourceRead(relay),
-    servicePromptList(forwards),
+    servicePromptList(parts),
     servicePromptGet(relay),
   ]);
 }

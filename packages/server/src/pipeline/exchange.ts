@@ -50,12 +50,19 @@ export class Exchange {
   }
 
   /** A JSON-RPC result; `bytes` is the UTF-8 length of `json` when known. */
-  result(json: string, bytes: number = Buffer.byteLength(json), headers?: readonly string[]): void {
-    if (this.#streaming) return this.#endStream(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
+  result(json: string | Buffer, bytes: number = Buffer.byteLength(json), headers?: readonly string[]): void {
     const idBytes = Buffer.byteLength(this.idText);
     // 33 bytes are the envelope's own: {"jsonrpc":"2.0","id":,"result":}
     this.#head(200, 33 + idBytes + bytes, headers);
-    this.#response.end(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
+    const start = `{"jsonrpc":"2.0","id":${this.idText},"result":`;
+    if (typeof json === 'string') {
+      this.#response.end(`${start}${json}}`);
+      return;
+    }
+    this.#response.cork();
+    this.#response.write(start);
+    this.#response.write(json);
+    this.#response.end('}');
   }
 
   /** A JSON-RPC error. On a stream that has begun it is the last event, and the status cannot be had any more. */

@@ -17,7 +17,12 @@ export interface RpcError {
  * - `stream`: the answer is written to the exchange as it comes, by what `start` begins.
  */
 export type Outcome =
-  | { readonly kind: 'result'; readonly json: string; readonly bytes?: number; readonly headers?: readonly string[] }
+  | {
+      readonly kind: 'result';
+      readonly json: string | Buffer;
+      readonly bytes?: number;
+      readonly headers?: readonly string[];
+    }
   | { readonly kind: 'error'; readonly error: RpcError; readonly status?: number; readonly idText?: string }
   | { readonly kind: 'plain'; readonly status: number; readonly headers?: readonly string[]; readonly body?: string }
   | { readonly kind: 'stream'; start(exchange: Exchange): void };

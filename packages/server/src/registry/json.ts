@@ -38,8 +38,11 @@ const SPELLING: Readonly<Record<Kind, Spelling>> = {
 };
 
 const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
-/** Members of stored entries that the API does not emit. `offers` holds further variants of an upstream's object. */
-const STORED = ['upstream', 'overrides', 'catalogues', 'offers', 'source', 'position'];
+/**
+ * Members of stored entries that the API does not emit. `offers` holds further variants of an upstream's object, `kept`
+ * a hand-made entry's members of these same names.
+ */
+const STORED = ['upstream', 'overrides', 'catalogues', 'offers', 'source', 'position', 'kept'];
 
 /** REST's own names of one kind's registry members: what an upstream's members of these names give way to. */
 export function registryMembers(kind: Kind): readonly string[] {
@@ -48,7 +51,8 @@ export function registryMembers(kind: Kind): readonly string[] {
 
 /** REST's name of an MCP member. */
 export function restName(kind: Kind, member: string): string {
-  return SPELLING[kind].rename[member] ?? member;
+  const { rename } = SPELLING[kind];
+  return (Object.hasOwn(rename, member) ? rename[member] : undefined) ?? member;
 }
 
 /** MCP's name of a REST member. */
@@ -78,6 +82,9 @@ export function storedEntry(entry: Entry, indent = false): string {
     }
     stored.set('position', String(entry.position));
   }
+  // An operator's own members of these names would be lost behind the registry's.
+  const kept = Object.entries(entry.definition).filter(([member]) => STORED.includes(member));
+  if (kept.length > 0) stored.set('kept', JSON.stringify(Object.fromEntries(kept)));
   stored.set('source', String(entry.source));
   return indent ? joined(stored, ',\n') : joined(stored, ',');
 }
@@ -173,6 +180,7 @@ export function readEntry(kind: Kind, json: string, sourceOf: SourceOfForward, n
   for (const [member, value] of found) {
     if (!skip.has(member)) definition[mcpName(kind, member)] = parseLossless(value);
   }
+  Object.assign(definition, readObject(found.get('kept')));
   const source = numberOf('source') ?? next();
   return render({ ...base, source, position: 0, discovered: undefined, definition });
 }

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json/lossless.ts';
+import type { JsonObject, JsonValue } from '../json/lossless.ts';
 import { members } from '../json/scan.ts';
 import type { Discovered, Entry, Kind, Offer } from './entries.ts';
 
@@ -26,7 +26,7 @@ function withMembers(json: string, changes: JsonObject): string {
   for (const { key, start, end } of members(json)) {
     const change = left.get(key);
     left.delete(key);
-    if (change === undefined && !(key in changes)) parts.push(`${JSON.stringify(key)}:${json.slice(start, end)}`);
+    if (change === undefined && !Object.hasOwn(changes, key)) parts.push(`${JSON.stringify(key)}:${json.slice(start, end)}`);
     else if (change !== null && change !== undefined) parts.push(`${JSON.stringify(key)}:${JSON.stringify(change)}`);
   }
   for (const [key, value] of left) if (value !== null) parts.push(`${JSON.stringify(key)}:${JSON.stringify(value)}`);
@@ -34,14 +34,16 @@ function withMembers(json: string, changes: JsonObject): string {
 }
 
 function handMade(entry: Omit<Entry, 'served'>): JsonObject {
-  if (entry.kind !== 'resource') return { name: entry.key, ...entry.definition };
+  if (entry.kind === 'tool') return { name: entry.key, ...entry.definition };
+  if (entry.kind === 'prompt') return { name: entry.key, ...withoutEmpty(entry.definition, ['description', 'arguments']) };
   const uri = entry.labels['service.is_template'] === 'true' ? 'uriTemplate' : 'uri';
   return { [uri]: entry.key, name: entry.name, ...withoutEmpty(entry.definition, ['description', 'mimeType']) };
 }
 
-/** Empty texts mean "not given" on REST (decisions 2.6) and are no member on MCP. */
+/** Empty texts and lists mean "not given" on REST (decisions 2.6, 2.7) and are no member on MCP. */
 function withoutEmpty(definition: JsonObject, keys: readonly string[]): JsonObject {
-  return Object.fromEntries(Object.entries(definition).filter(([key, value]) => !(keys.includes(key) && value === '')));
+  const empty = (value: JsonValue): boolean => value === '' || (Array.isArray(value) && value.length === 0);
+  return Object.fromEntries(Object.entries(definition).filter(([key, value]) => !(keys.includes(key) && empty(value))));
 }
 
 /** The member by which MCP addresses an object of this kind, in the upstream's own object. */

@@ -12,10 +12,14 @@ export interface CatalogueView {
 
 /** A list's result, ready to be sent. */
 export interface PrebuiltList {
-  readonly json: string;
+  /** JSON text; in UTF-8 where it is long. */
+  readonly json: string | Buffer;
   /** Length of `json` in UTF-8. */
   readonly bytes: number;
 }
+
+/** From this length on, encoding a text for every answer costs more than a write of its own does. */
+const ENCODE_ONCE_BYTES = 64 * 1024;
 
 /** Views of one shelf that are kept prebuilt; client capabilities are input from outside, so they are bounded. */
 const MAX_PREBUILT = 64;
@@ -147,7 +151,8 @@ function buildList(entries: readonly Entry[], view: CatalogueView, method: strin
     cache = cache ? strictest(cache, hint) : hint;
   }
   const json = view.wrap(method, `[${parts.join(',')}]`, cache ?? UNCACHED);
-  return { json, bytes: Buffer.byteLength(json) };
+  const bytes = Buffer.byteLength(json);
+  return { json: bytes < ENCODE_ONCE_BYTES ? json : Buffer.from(json), bytes };
 }
 
 /** The least time and the narrower scope of two hints (mcp 2). */

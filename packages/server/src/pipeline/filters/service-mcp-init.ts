@@ -22,10 +22,10 @@ export interface McpInitParts {
 
 /**
  * Opens and closes conversations: `initialize`, `server/discover`, `ping`, life-cycle notifications, and DELETE of a
- * legacy session. Every later filter finds the client's profile set.
+ * legacy session. Every later filter finds the client's capabilities set.
  */
 export function serviceMcpInit(parts: McpInitParts): Filter {
-  const { registry, sessions, profiles, serverInfo } = parts;
+  const { registry, sessions, serverInfo } = parts;
   return (context) => {
     const { message, namespace } = context;
     if (!namespace) return undefined;
@@ -34,12 +34,12 @@ export function serviceMcpInit(parts: McpInitParts): Filter {
     if (message.kind !== 'request') return { kind: 'plain', status: 202 };
 
     if (context.era === 'modern') {
-      context.profile = profiles.of('modern', modernCapabilities(message));
+      context.capabilities = modernCapabilities(message);
       if (message.method !== 'server/discover') return undefined;
       return { kind: 'result', json: discoverResult(registry.current, namespace, serverInfo) };
     }
     if (message.method === 'initialize') return initialize(context, message, namespace, parts);
-    context.profile = context.session?.profile ?? profiles.of('legacy', {});
+    if (context.session) context.capabilities = context.session.profile.capabilities;
     return message.method === 'ping' ? { kind: 'result', json: '{}', bytes: 2 } : undefined;
   };
 }

@@ -25,7 +25,8 @@ export function overridesOf(kind: Kind, discovered: Discovered, definition: Json
   if (kind === 'resource') own.add('uri').add('uriTemplate');
   const overrides: [string, JsonValue][] = [];
   for (const member of new Set([...upstream.keys(), ...wanted.keys()])) {
-    if (own.has(restName(kind, member))) continue;
+    // The schemas of bodies drop `__proto__`, so that its absence says nothing.
+    if (own.has(restName(kind, member)) || member === '__proto__') continue;
     const theirs = given(kind, member, upstream.get(member));
     let ours = given(kind, member, wanted.get(member));
     // An empty schema or list is a value of its own where the upstream has one.
@@ -38,7 +39,7 @@ export function overridesOf(kind: Kind, discovered: Discovered, definition: Json
 }
 
 function given(kind: Kind, member: string, value: JsonValue | undefined): JsonValue | undefined {
-  const absent = ABSENT[kind][member];
+  const absent = Object.hasOwn(ABSENT[kind], member) ? ABSENT[kind][member] : undefined;
   return value !== undefined && absent !== undefined && equal(value, absent) ? undefined : value;
 }
 

@@ -1,0 +1,58 @@
+import { describe, expect, test } from 'vitest';
+import { ERROR_STATUS, entryName, errorCode, labels, namespaceName, success, toolInput } from './index.ts';
+
+const TOOL = { name: 't', description: '', uri: 'u', toolType: 'custom', input_schema: {} };
+
+describe('names', () => {
+  test('are trimmed', () => {
+    expect(entryName.parse('  a b\t')).toBe('a b');
+    expect(namespaceName.parse(' ops ')).toBe('ops');
+  });
+
+  test('have up to 256 characters, however many code units those take', () => {
+    expect(entryName.safeParse('😀'.repeat(256)).success).toBe(true);
+    expect(entryName.safeParse('😀'.repeat(257)).success).toBe(false);
+  });
+
+  test.each(['', ' ', 'a\nb', 'a\u007fb', 'a\u0085b', '\udc00', 5, null, undefined])('%j is none', (name) => {
+    expect(entryName.safeParse(name).success).toBe(false);
+  });
+});
+
+describe('aliases', () => {
+  test('are folded into canonical names', () => {
+    const { input_schema: schema, ...rest } = TOOL;
+    expect(toolInput.parse({ ...rest, inputSchema: schema })).toEqual(TOOL);
+  });
+
+  test('give way to the canonical name when both are there', () => {
+    expect(toolInput.parse({ ...TOOL, type: 'alias', inputSchema: { alias: true } })).toEqual(TOOL);
+  });
+
+  test('leave unknown members, and names that every object inherits, alone', () => {
+    const text =
+      '{"name":"t","description":"","uri":"u","toolType":"custom","input_schema":{},"toString":1,"constructor":2}';
+    expect(toolInput.parse(JSON.parse(text))).toEqual(JSON.parse(text));
+  });
+});
+
+test('objects are handed on as they are', () => {
+  const schema = { type: 'object' };
+  expect(toolInput.parse({ ...TOOL, input_schema: schema }).input_schema).toBe(schema);
+});
+
+test('a number that kept its spelling is no object', () => {
+  const raw = Object.freeze(Object.assign(Object.create(null), { rawJSON: '1.0' }));
+  expect(labels.safeParse(raw).success).toBe(false);
+  expect(toolInput.safeParse({ ...TOOL, input_schema: raw }).success).toBe(false);
+  expect(toolInput.parse({ ...TOOL, extra: raw }).extra).toBe(raw);
+});
+
+test('every error code has a status', () => {
+  expect(Object.keys(ERROR_STATUS).sort()).toEqual([...errorCode.options].sort());
+});
+
+test('the envelope of a success has a null error', () => {
+  expect(success(labels).safeParse({ data: {}, error: null }).success).toBe(true);
+  expect(success(labels).safeParse({ data: {}, error: {} }).success).toBe(false);
+});
