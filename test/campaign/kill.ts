@@ -1,13 +1,15 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { startGateway } from '../fixtures/gateway.ts';
+import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import type { Campaign } from './campaign.ts';
 import { Writers } from './writers.ts';
 
 const WRITERS = 200;
 /** Kills come at a random moment between these: long enough for several folds of the journal. */
 const KILL_MS = { earliest: 50, latest: 1_500 };
+/** Tools that are registered beforehand, so that a good part of the kills meets `registry.json` being written. */
+const BALLAST = 20_000;
 
 /** What one kill left, and what the next start made of it. */
 export interface KillRound {
@@ -29,13 +31,18 @@ export interface KillRound {
 /**
  * Kills the gateway at random moments under 200 concurrent writers and starts it again on the same folder, so many
  * times in a row. Each round checks that `registry.json` parses as the kill left it, and that the gateway holds every
- * acknowledged write, and nothing that nobody wrote.
+ * acknowledged write, and nothing that nobody wrote. `ballast` is the number of tools that are there from the start.
  */
-export async function killRounds(rounds: number, done: (round: KillRound) => void = () => {}): Promise<KillRound[]> {
+export async function killRounds(
+  rounds: number,
+  ballast: number,
+  done: (round: KillRound) => void = () => {},
+): Promise<KillRound[]> {
   const gateway = await startGateway();
   const writers = new Writers(gateway.management(), WRITERS);
   const results: KillRound[] = [];
   try {
+    if (ballast > 0) await load(gateway, writers, ballast);
     for (let round = 0; round < rounds; round++) {
       const before = { acknowledged: writers.acknowledged, surprises: writers.surprises.length };
       const killedAfter = Math.round(KILL_MS.earliest + Math.random() * (KILL_MS.latest - KILL_MS.earliest));
@@ -73,7 +80,7 @@ export const killCampaign: Campaign = {
   title: `SIGKILL under ${WRITERS} concurrent writes`,
   async run(print, rounds = 100) {
     let number = 0;
-    const results = await killRounds(rounds, (round) => {
+    const results = await killRounds(rounds, BALLAST, (round) => {
       const { killedAfter, acknowledged, unanswered, kept, readyAfter, wrong } = round;
       const cells = [++number, killedAfter, acknowledged, unanswered, kept, readyAfter, wrong.length];
       if (number === 1) print('round  killed after ms  acknowledged  unanswered  kept  ready after ms  wrong');
@@ -90,6 +97,7 @@ function report(results: readonly KillRound[]): string {
   const withFile = (pattern: RegExp) => sum(({ files }) => (files.some((name) => pattern.test(name)) ? 1 : 0));
   const rows: [string, number | string][] = [
     ['rounds', results.length],
+    ['tools registered beforehand', BALLAST],
     [
       'acknowledged writes (POST, PUT, DELETE of tools; POST, DELETE of namespaces)',
       sum((round) => round.acknowledged),
@@ -103,6 +111,21 @@ function report(results: readonly KillRound[]): string {
   ];
   const wrong = results.flatMap((round) => round.wrong).map((line) => `- ${line}\n`);
   return `| | |\n|---|---|\n${rows.map(([what, value]) => `| ${what} | ${value} |\n`).join('')}${wrong.join('')}`;
+}
+
+/** Has the gateway start with so many tools in its `registry.json`. */
+async function load(gateway: Gateway, writers: Writers, count: number): Promise<void> {
+  await gateway.stop();
+  const tools = Array.from({ length: count }, (_, index) => ({
+    name: `ballast-${index}`,
+    description: `Tool ${index} of many. ${'It weighs what a tool weighs. '.repeat(10)}`,
+    uri: 'http://tool',
+    toolType: 'http',
+    input_schema: { type: 'object', properties: { id: { type: 'integer' } } },
+  }));
+  await writeFile(join(gateway.folder, 'registry.json'), JSON.stringify({ version: 1, tools }));
+  await gateway.restart();
+  for (const { name, description } of tools) writers.expect(name, description);
 }
 
 async function parses(path: string): Promise<string[]> {

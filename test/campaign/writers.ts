@@ -35,6 +35,11 @@ export class Writers {
     this.#agent = new Agent({ keepAlive: true, maxSockets: count });
   }
 
+  /** Makes known a tool that was registered before, and that no writer touches. */
+  expect(name: string, description: string): void {
+    this.#tools.set(name, { acknowledged: description, asked: undefined });
+  }
+
   /** Lets all writers write until {@link end}, or until the other side is gone. */
   begin(): void {
     this.#stopped = false;

@@ -19,13 +19,19 @@ declare global {
  * Parses JSON so that `JSON.stringify` spells every number as it came (9223372036854775807 and 1.0 included).
  *
  * For places where an object is read, changed and written again; the relay cuts and joins text instead. Throws the
- * `SyntaxError` of `JSON.parse`.
+ * `SyntaxError` of `JSON.parse`, and one of its own for values nested so deeply (some thousand levels) that walking
+ * over them, which writing them again does too, would exhaust the stack.
  */
 export function parseLossless(text: string): JsonValue {
-  return JSON.parse(text, (_key, value, context?: { source?: string }) => {
-    if (typeof value !== 'number' || context?.source === undefined || String(value) === context.source) return value;
-    return JSON.rawJSON(context.source);
-  });
+  try {
+    return JSON.parse(text, (_key, value, context?: { source?: string }) => {
+      if (typeof value !== 'number' || context?.source === undefined || String(value) === context.source) return value;
+      return JSON.rawJSON(context.source);
+    });
+  } catch (error) {
+    if (error instanceof RangeError) throw new SyntaxError('nested too deeply', { cause: error });
+    throw error;
+  }
 }
 
 /** True for a JSON object (not an array, not a raw number). */

@@ -18,6 +18,8 @@ export interface McpListenerOptions {
 
 /** Longer than proxies and load balancers keep their side, so that it is never we who close a connection in use. */
 const KEEP_ALIVE_MS = 75_000;
+/** How long a client may go on sending a body that was refused. */
+const LINGER_MS = 2_000;
 const EMPTY = Buffer.alloc(0);
 
 /**
@@ -71,9 +73,9 @@ function readBody(options: McpListenerOptions, request: IncomingMessage, respons
 }
 
 function tooLarge(request: IncomingMessage, response: ServerResponse): void {
-  // The rest of the body is not read: the connection ends with the answer.
-  response.shouldKeepAlive = false;
-  response.once('finish', () => request.destroy());
+  // Closing on a client that is still sending would lose it the answer: for a while, the rest is read and thrown away.
+  const late = setTimeout(() => request.destroy(), LINGER_MS);
+  request.once('close', () => clearTimeout(late)).resume();
   new Exchange(response, [], 'null').error({ code: INVALID_REQUEST, message: 'request body too large' }, 413);
 }
 

@@ -1,7 +1,7 @@
 import { isIPv4 } from 'node:net';
 
 /** What a listener accepts in `Host` and `Origin`. Both as the configuration parsed them: lower case, no default port. */
-export interface GuardOptions {
+interface GuardOptions {
   /** SERVICE_ALLOWED_HOSTS; one without a port stands for that host with any port. */
   readonly allowedHosts: readonly string[] | undefined;
   /** SERVICE_CORS_ORIGIN: `*` or one origin. */
@@ -9,7 +9,7 @@ export interface GuardOptions {
 }
 
 /** Why a request is refused: answered with this status, and the reason names the header. */
-export interface Refusal {
+interface Refusal {
   readonly status: 403;
   readonly reason: string;
 }

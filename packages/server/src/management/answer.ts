@@ -17,7 +17,7 @@ export class RequestError extends Error {
 }
 
 /** The envelope around a payload (specification, "Response envelope"). `data` is JSON text. */
-export function envelope(data: string): string {
+function envelope(data: string): string {
   return `{"data":${data},"error":null}`;
 }
 

@@ -10,7 +10,7 @@ import { createLogger } from '../telemetry/log.ts';
 import { createManagement } from './management.ts';
 
 /** An answer of the API as a client sees it. */
-export interface Answered {
+interface Answered {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;

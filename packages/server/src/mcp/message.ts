@@ -101,14 +101,17 @@ function isId(id: unknown): boolean {
   return typeof id === 'string' || (typeof id === 'number' && Number.isInteger(id));
 }
 
+/** Params have a handful of members: so few are searched faster than they are hashed. */
+const FEW = 16;
+
 /** The first key that an object carries twice. */
 function duplicateMember(text: string, start: number): string | undefined {
-  const seen: string[] = [];
+  const few: string[] = [];
+  let many: Set<string> | undefined;
   for (const { key } of members(text, start)) {
-    if (seen.includes(key)) return key;
-    seen.push(key);
-    // Params have a handful of members; past that a search per member would cost too much.
-    if (seen.length > 64) return 'params: more than 64 members';
+    if (many ? many.has(key) : few.includes(key)) return key;
+    if (many) many.add(key);
+    else if (few.push(key) === FEW) many = new Set(few);
   }
   return undefined;
 }

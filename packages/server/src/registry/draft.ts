@@ -1,6 +1,6 @@
 import { type Entry, entryId, type Forward, KINDS, type Kind, type Labels } from './entries.ts';
 import { storedEntry } from './json.ts';
-import { DEFAULT_NAMESPACE, type Namespace } from './names.ts';
+import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
 import type { DraftShelf, Shelf } from './shelf.ts';
 import { emptyNamespace, type NamespaceState, Snapshot } from './snapshot.ts';
 import type { Change, Section } from './store/store.ts';
@@ -100,11 +100,13 @@ export class Draft {
 
   /** The entry that a removal in the journal names. */
   byId(kind: Kind, id: string): Entry | undefined {
-    for (const namespace of this.#namespaces.keys()) {
-      if (!id.startsWith(`["${namespace}",`)) continue;
-      for (const entry of this.entries(kind, namespace)) if (entryId(entry) === id) return entry;
-    }
-    return undefined;
+    const parts: unknown = JSON.parse(id);
+    const [name, key] = Array.isArray(parts) ? parts : [];
+    const namespace = typeof name === 'string' ? parseNamespace(name) : undefined;
+    if (!namespace || typeof key !== 'string') return undefined;
+    return this.#read(namespace, kind)
+      ?.claims(key)
+      .find((entry) => entryId(entry) === id);
   }
 
   /** Everything that a forward discovered. */
@@ -120,7 +122,7 @@ export class Draft {
     return found;
   }
 
-  /** Adds an entry, or replaces the one of the same namespace, key and forward. */
+  /** Adds an entry, or replaces the earlier state of the same record. */
   put(entry: Entry): void {
     this.ensureNamespace(entry.namespace);
     this.#write(entry.namespace, entry.kind).put(entry);

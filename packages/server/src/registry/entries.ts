@@ -70,9 +70,14 @@ export function byOrder(a: Entry, b: Entry): number {
   return a.source - b.source || a.position - b.position;
 }
 
+/** True for two states of one record under one key: a hand-made entry, or one find of one forward. */
+export function sameRecord(a: Entry, b: Entry): boolean {
+  return a.discovered?.forward === b.discovered?.forward && a.discovered?.upstreamKey === b.discovered?.upstreamKey;
+}
+
 /** Tells records of one section apart, clashing ones included: what a removal names in the journal. */
-export function entryId(entry: Pick<Entry, 'namespace' | 'key' | 'discovered'>): string {
-  return JSON.stringify([entry.namespace, entry.key, entry.discovered?.forward ?? null]);
+export function entryId({ namespace, key, discovered }: Pick<Entry, 'namespace' | 'key' | 'discovered'>): string {
+  return JSON.stringify([namespace, key, discovered?.forward ?? null, discovered?.upstreamKey ?? null]);
 }
 
 /** A registered upstream MCP server, as the operator registered it and as it last described itself (decisions 2.4). */

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '../json/lossless.ts';
-import { members } from '../json/scan.ts';
+import { members, memberText } from '../json/scan.ts';
 import { type Discovered, type Entry, FORWARD_TYPE, type Kind, type Labels, type Offer } from './entries.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from './names.ts';
 import { render } from './render.ts';
@@ -68,8 +68,24 @@ export function entryJson(entry: Entry, shadowed = false): string {
   return joined(shown, ',');
 }
 
-/** The entry as `registry.json` keeps it; `indent` puts each member on a line of its own. */
-export function storedEntry(entry: Entry, indent = false): string {
+/** The entry as the journal keeps it: one line, its place among those who claim its key being that of the line. */
+export function storedEntry(entry: Entry): string {
+  return joined(storedMembers(entry), ',');
+}
+
+/** The entry as `registry.json` keeps it: each member on a line of its own, and marked where another holds its key. */
+export function picturedEntry(entry: Entry, shadowed: boolean): string {
+  const stored = storedMembers(entry);
+  if (shadowed) stored.set('shadowed', 'true');
+  return joined(stored, ',\n');
+}
+
+/** True for the stored text of an entry that another keeps from its key: it comes back after the holder. */
+export function isStoredShadowed(json: string): boolean {
+  return memberText(json, 'shadowed') === 'true';
+}
+
+function storedMembers(entry: Entry): Map<string, string> {
   const stored = restMembers(entry);
   if (entry.discovered) {
     const [first, ...others] = entry.discovered.offers;
@@ -86,7 +102,7 @@ export function storedEntry(entry: Entry, indent = false): string {
   const kept = Object.entries(entry.definition).filter(([member]) => STORED.includes(member));
   if (kept.length > 0) stored.set('kept', JSON.stringify(Object.fromEntries(kept)));
   stored.set('source', String(entry.source));
-  return indent ? joined(stored, ',\n') : joined(stored, ',');
+  return stored;
 }
 
 function joined(shown: Map<string, string>, separator: string): string {

@@ -1,6 +1,6 @@
 import { Draft, SECTION, type Touched } from './draft.ts';
-import { KINDS, type Kind } from './entries.ts';
-import { readEntry, storedEntry } from './json.ts';
+import { type Entry, KINDS, type Kind } from './entries.ts';
+import { isStoredShadowed, picturedEntry, readEntry } from './json.ts';
 import { DEFAULT_NAMESPACE } from './names.ts';
 import { Snapshot } from './snapshot.ts';
 import type { Change, Loaded, Section, Store } from './store/store.ts';
@@ -112,8 +112,9 @@ export class Registry {
 
 /** The committed state as the store writes it to `registry.json`: each entry's text, made when it is asked for. */
 export function picture(snapshot: Snapshot): Record<Section, Iterable<string>> {
+  const holds = (entry: Entry) => snapshot.namespaces.get(entry.namespace)?.shelves[entry.kind].get(entry.key) === entry;
   const entries = (kind: Kind) =>
-    lazily(snapshot.entries(kind, { shadowed: true }), (entry) => storedEntry(entry, true));
+    lazily(snapshot.entries(kind, { shadowed: true }), (entry) => picturedEntry(entry, !holds(entry)));
   return {
     namespaces: lazily(snapshot.namespaces.values(), (namespace) => storedNamespace(namespace, 2)),
     forwards: lazily(snapshot.forwards.values(), (forward) => storedForward(forward, 2)),
@@ -135,8 +136,17 @@ function restore(loaded: Loaded): { snapshot: Snapshot; problems: string[] } {
     const problem = restoreOne(draft, section, json);
     if (problem) problems.push(`an entry of ${section} in registry.json was left out: ${problem}`);
   };
-  for (const section of ['namespaces', 'forwards', 'tools', 'resources', 'prompts'] as const) {
+  for (const section of ['namespaces', 'forwards'] as const) {
     for (const json of loaded.entries[section]) put(section, json);
+  }
+  for (const section of ['tools', 'resources', 'prompts'] as const) {
+    // Those who hold their keys come first, wherever they stand in the file: who is put first holds.
+    const shadowed: string[] = [];
+    for (const json of loaded.entries[section]) {
+      if (isStoredShadowed(json)) shadowed.push(json);
+      else put(section, json);
+    }
+    for (const json of shadowed) put(section, json);
   }
   for (const change of loaded.journal.flat()) {
     if (change.op === 'put') put(change.section, change.json);

@@ -1,4 +1,4 @@
-import { byOrder, type CacheHint, type Entry, isTemplate, type KnownCatalogue } from './entries.ts';
+import { byOrder, type CacheHint, type Entry, isTemplate, type KnownCatalogue, sameRecord } from './entries.ts';
 
 /** What a client sees of the forwards' catalogues. Made once per (era, capability set) of clients. */
 export interface CatalogueView {
@@ -109,14 +109,15 @@ export class DraftShelf {
     for (const claims of this.#claims.values()) yield* claims;
   }
 
-  /** Adds the entry, in place of the one of the same key and forward if there is one. */
+  /** Replaces the earlier state of this record, or adds it behind those who claimed the key before. */
   put(entry: Entry): void {
-    const others = this.claims(entry.key).filter((claim) => claim.discovered?.forward !== entry.discovered?.forward);
-    this.#claims.set(entry.key, others.length === 0 ? [entry] : [...others, entry].sort(byOrder));
+    const claims = this.claims(entry.key);
+    const at = claims.findIndex((claim) => sameRecord(claim, entry));
+    this.#claims.set(entry.key, at === -1 ? [...claims, entry] : claims.with(at, entry));
   }
 
   remove(entry: Entry): void {
-    const rest = this.claims(entry.key).filter((claim) => claim.discovered?.forward !== entry.discovered?.forward);
+    const rest = this.claims(entry.key).filter((claim) => !sameRecord(claim, entry));
     if (rest.length === 0) this.#claims.delete(entry.key);
     else this.#claims.set(entry.key, rest);
   }

@@ -14,9 +14,11 @@ export interface ListParts {
  * capabilities nobody has declared before waits, within limits, until the forwards were asked with them.
  */
 export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profiles }: ListParts): Filter {
+  // Not looked up in the record itself: methods come from outside, and every object has a `toString`.
+  const kinds = new Map(Object.entries(methods));
   return ({ message, namespace, session, era, capabilities }) => {
     if (message?.kind !== 'request' || !namespace) return undefined;
-    const kind = methods[message.method];
+    const kind = kinds.get(message.method);
     if (kind === undefined) return undefined;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);

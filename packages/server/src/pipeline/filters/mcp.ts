@@ -1,6 +1,6 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import { checkModernHeaders, eraOf } from '../../mcp/era-of-request.ts';
 import { parseMessage } from '../../mcp/message.ts';
+import { HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '../../mcp/protocol.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
 import { type Outcome, rpcError } from '../outcome.ts';
@@ -13,11 +13,13 @@ export interface McpSettings {
 
 /**
  * Parses the JSON-RPC message, settles which era it belongs to, and sets `mcp.method`. What is malformed, or whose
- * headers contradict its body, is answered here and reaches nothing behind.
+ * headers contradict its body, is answered here and reaches nothing behind. Requests without a message pass: what they
+ * are for depends on the path, which is judged later.
  */
 export function mcp(settings: McpSettings): Filter {
   return (context) => {
-    const outcome = context.method === 'POST' ? parsePost(context) : checkBodyless(context);
+    if (context.method !== 'POST') return markEra(context);
+    const outcome = parsePost(context);
     if (settings.on_invalid === 'reject' && outcome?.kind === 'error') return { ...outcome, status: 400 };
     return outcome;
   };
@@ -40,18 +42,8 @@ function parsePost(context: RequestContext): Outcome | undefined {
   return mismatch && rpcError(mismatch.code, mismatch.message, 400);
 }
 
-/** GET and DELETE belong to legacy sessions; without one, and for every other method, there is only POST (mcp 6). */
-function checkBodyless(context: RequestContext): Outcome | undefined {
-  const { method, headers } = context;
-  const session = method === 'GET' || method === 'DELETE';
-  if (session && hasSession(headers)) return undefined;
-  return { kind: 'plain', status: 405, headers: ['Allow', 'POST, GET, DELETE, OPTIONS'] };
-}
-
-function hasSession(headers: IncomingHttpHeaders): boolean {
-  return headers['mcp-session-id'] !== undefined && !isModernVersion(headers['mcp-protocol-version']);
-}
-
-function isModernVersion(version: string | string[] | undefined): boolean {
-  return typeof version === 'string' && version >= '2026-07-28';
+/** Only the version header tells the era of a request without a message. */
+function markEra(context: RequestContext): undefined {
+  const version = context.headers[HEADER_PROTOCOL_VERSION];
+  if (typeof version === 'string' && version >= LATEST_MODERN) context.era = 'modern';
 }

@@ -4,7 +4,7 @@ import type { ClientProfiles } from '../../mcp/client-profile.ts';
 import { discoverResult, type Implementation, initializeResult, negotiate } from '../../mcp/identity.ts';
 import type { RequestMessage } from '../../mcp/message.ts';
 import { INVALID_PARAMS, META_CLIENT_CAPABILITIES } from '../../mcp/protocol.ts';
-import type { ClientSessions } from '../../mcp/sessions.ts';
+import type { ClientSession, ClientSessions } from '../../mcp/sessions.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Filter } from '../chain.ts';
@@ -16,7 +16,7 @@ export interface McpInitParts {
   readonly registry: Registry;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
-  readonly forwards: Pick<Forwards, 'admit'>;
+  readonly forwards: Pick<Forwards, 'admit' | 'endSession'>;
   readonly serverInfo: Implementation;
 }
 
@@ -25,11 +25,11 @@ export interface McpInitParts {
  * legacy session. Every later filter finds the client's capabilities set.
  */
 export function serviceMcpInit(parts: McpInitParts): Filter {
-  const { registry, sessions, serverInfo } = parts;
+  const { registry, serverInfo } = parts;
   return (context) => {
     const { message, namespace } = context;
     if (!namespace) return undefined;
-    if (!message) return context.method === 'DELETE' ? endSession(context, sessions) : noStream();
+    if (!message) return withoutMessage(context, parts);
     // Notifications and answers of clients need none of ours.
     if (message.kind !== 'request') return { kind: 'plain', status: 202 };
 
@@ -75,12 +75,17 @@ function modernCapabilities(message: RequestMessage) {
   return isJsonObject(capabilities) ? capabilities : {};
 }
 
-async function endSession(context: RequestContext, sessions: ClientSessions): Promise<Outcome> {
-  if (context.session) await sessions.end(context.session);
-  return { kind: 'plain', status: 204 };
+/**
+ * DELETE ends a legacy session. Everything else is 405 (mcp 6): GET too, since the notification stream is not offered
+ * and this tells a client to go on without it.
+ */
+function withoutMessage({ method, session }: RequestContext, parts: McpInitParts): Outcome | Promise<Outcome> {
+  if (method === 'DELETE' && session) return endSession(session, parts);
+  return { kind: 'plain', status: 405, headers: ['Allow', 'POST, DELETE, OPTIONS'] };
 }
 
-/** The notification stream of legacy sessions is not offered: 405 tells a client to go on without it. */
-function noStream(): Outcome {
-  return { kind: 'plain', status: 405, headers: ['Allow', 'POST, DELETE, OPTIONS'] };
+async function endSession(session: ClientSession, { sessions, forwards }: McpInitParts): Promise<Outcome> {
+  await sessions.end(session);
+  forwards.endSession(session.id);
+  return { kind: 'plain', status: 204 };
 }

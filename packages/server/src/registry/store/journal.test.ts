@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { Damage } from './damage.ts';
 import { tool, withoutTool } from './fixtures/ledger.ts';
@@ -46,6 +47,17 @@ describe('the journal', () => {
     const at = whole.indexOf('"b') + 1;
     whole[at] = 'x'.charCodeAt(0);
     expect(() => readJournal(NAME, whole)).toThrow(Damage);
+  });
+
+  it.each([
+    '{}',
+    '[[{"op":"put","section":"tools"}]]',
+    '[[{"op":"put","section":"shoes","json":"{}"}]]',
+    '[[',
+    '[[1]]',
+  ])('takes a sealed line of %s for damage', (body) => {
+    const line = Buffer.from(`${body}\t${crc32(body).toString(16).padStart(8, '0')}\n`);
+    expect(() => readJournal(NAME, line)).toThrow('holds an unknown change at byte 0');
   });
 
   it('knows its files by name', () => {

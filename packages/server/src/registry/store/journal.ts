@@ -144,9 +144,18 @@ function unsealed(line: Buffer): string | undefined {
 }
 
 function readCommits(name: string, text: string, at: number): Change[][] {
-  const value: unknown = JSON.parse(text);
+  const value = parse(text);
   if (Array.isArray(value) && value.every(isCommit)) return value;
   throw new Damage(name, `holds an unknown change at byte ${at}`);
+}
+
+/** The JSON value of the text; undefined when it is none. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function isCommit(value: unknown): value is Change[] {

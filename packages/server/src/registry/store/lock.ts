@@ -6,7 +6,7 @@ import type { Processes } from './processes.ts';
 import { StoreError, type StoreLog } from './store.ts';
 
 /** The folder's lock file: host, process id and start time of its holder, in JSON (decisions 1.5). */
-export const LOCK_NAME = 'registry.lock';
+const LOCK_NAME = 'registry.lock';
 
 /** The holder writes its lock anew this often. */
 const RENEW_MS = 5_000;
