@@ -9,7 +9,7 @@ const WRITERS = 200;
 /** Kills come at a random moment between these: long enough for several folds of the journal. */
 const KILL_MS = { earliest: 50, latest: 1_500 };
 /** Tools that are registered beforehand, so that a good part of the kills meets `registry.json` being written. */
-const BALLAST = 20_000;
+const BALLAST = 10_000;
 
 /** What one kill left, and what the next start made of it. */
 export interface KillRound {

@@ -169,8 +169,8 @@ export class Forwards {
 
   /** Ends the sessions that were opened upstream for a client's session. */
   endSession(session: string): void {
-    for (const { upstream } of this.#supervisors.values()) upstream.links.close(session);
-    for (const upstream of this.#addressed.values()) upstream.links.close(session);
+    const upstreams = [...this.#supervisors.values()].map(({ upstream }) => upstream);
+    for (const { links } of [...upstreams, ...this.#addressed.values()]) links.close(session).catch(() => undefined);
   }
 
   /** Stops everything; calls under way finish first. */

@@ -15,10 +15,12 @@ export interface UpstreamLink {
   readonly owner: string;
   /** What opened the session and ends it; undefined in the modern era. */
   readonly client: LegacyClient | undefined;
-  /** Requests under way: a link with any is never closed as idle. */
+  /** Requests under way: a session is never ended below them. */
   active: number;
   /** When it was last used, in milliseconds of `performance.now()`. */
   usedAt: number;
+  /** Set when the session is to be ended as soon as no request is under way. */
+  ending: boolean;
 }
 
 /** On whose behalf a legacy session is opened upstream (mcp 4). Equal keys share one session. */
@@ -52,6 +54,7 @@ export class UpstreamLinks {
       client: undefined,
       active: 0,
       usedAt: 0,
+      ending: false,
     };
   }
 
@@ -82,6 +85,13 @@ export class UpstreamLinks {
     return opening;
   }
 
+  /** To be told of every request that ends. */
+  release(link: UpstreamLink, now: number): void {
+    link.active--;
+    link.usedAt = now;
+    if (link.ending && link.active === 0) void link.client?.close();
+  }
+
   /** Forgets a session that the upstream no longer knows; the next use opens another. */
   forget(link: UpstreamLink): void {
     if (this.#open.get(link.owner) === link) this.#open.delete(link.owner);
@@ -91,21 +101,23 @@ export class UpstreamLinks {
   closeIdle(idleMs: number, now: number = performance.now()): void {
     for (const [owner, link] of this.#open) {
       if (link instanceof Promise || link.active > 0 || now - link.usedAt < idleMs) continue;
-      this.#open.delete(owner);
-      void link.client?.close();
+      void this.close(owner);
     }
   }
 
-  /** Ends the session of one owner, as when its client ended its own. */
-  close(owner: string): void {
-    const link = this.#open.get(owner);
+  /** Ends the session of one owner, as when its client ended its own; requests under way finish first. */
+  async close(owner: string): Promise<void> {
+    const opening = this.#open.get(owner);
+    if (opening === undefined) return;
     this.#open.delete(owner);
-    if (link !== undefined && !(link instanceof Promise)) void link.client?.close();
+    const link = await opening;
+    if (link.active > 0) link.ending = true;
+    else await link.client?.close();
   }
 
-  /** Ends all sessions, without waiting for the upstream to say so. */
-  closeAll(): void {
-    for (const owner of [...this.#open.keys()]) this.close(owner);
+  /** Ends all sessions. Never rejects. */
+  async closeAll(): Promise<void> {
+    await Promise.allSettled([...this.#open.keys()].map((owner) => this.close(owner)));
   }
 
   async #initialize(owner: LinkOwner): Promise<UpstreamLink> {
@@ -128,6 +140,7 @@ export class UpstreamLinks {
       client,
       active: 0,
       usedAt: performance.now(),
+      ending: false,
     };
   }
 }

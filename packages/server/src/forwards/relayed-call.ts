@@ -300,8 +300,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #release(): void {
     this.#plan.deadlines.unwatch(this);
     if (!this.#link) return;
-    this.#link.active--;
-    this.#link.usedAt = this.activeAt;
+    this.#plan.upstream.links.release(this.#link, this.activeAt);
     this.#link = undefined;
   }
 

@@ -1,5 +1,6 @@
 import { VERSION } from '../config/version.ts';
 import { applyCatalogues } from '../registry/catalogues.ts';
+import type { Forward } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { Backoff } from './backoff.ts';
@@ -37,7 +38,7 @@ const VERDICT_MS = 60 * 60_000;
  * goes into the registry in one change; what goes wrong leaves the last good catalogue there (decisions 4.3).
  */
 export class Supervisor implements UpstreamObserver {
-  readonly name: string;
+  readonly #forward: Forward;
   readonly upstream: Upstream;
   health: ForwardHealth = { available: false, message: 'discovery pending' };
   readonly #options: SupervisorOptions;
@@ -48,12 +49,11 @@ export class Supervisor implements UpstreamObserver {
   #timer: NodeJS.Timeout | undefined = undefined;
   #verdictAt = 0;
 
-  constructor(forward: { name: string; address: string }, options: SupervisorOptions) {
-    this.name = forward.name;
+  constructor(forward: Forward, options: SupervisorOptions) {
+    this.#forward = forward;
     this.upstream = new Upstream(forward.address, this);
     this.#options = options;
-    const eras = options.registry.current.forwards.get(forward.name)?.catalogues.map(({ era }) => era) ?? [];
-    if (eras.length > 0) this.upstream.eras = new Set(eras);
+    if (forward.catalogues.length > 0) this.upstream.eras = new Set(forward.catalogues.map(({ era }) => era));
   }
 
   /**
@@ -127,20 +127,17 @@ export class Supervisor implements UpstreamObserver {
     const catalogues = await Promise.all(runs);
     if (signal.aborted) throw new UpstreamError('aborted', this.upstream.transport.address, 'is no longer registered');
     await registry.commit((draft) => {
-      const forward = draft.forwards.get(this.name);
-      if (forward && forward.address === this.#address()) applyCatalogues(draft, forward, catalogues);
+      const forward = draft.forwards.get(this.#forward.name);
+      // Another forward may have been registered under the name meanwhile.
+      if (forward?.source === this.#forward.source) applyCatalogues(draft, forward, catalogues);
     });
     this.upstream.eras = new Set(opened.map(({ era }) => era));
     this.#up(catalogues);
   }
 
-  #address(): string | undefined {
-    return this.#options.registry.current.forwards.get(this.name)?.address;
-  }
-
   #up(catalogues: readonly Catalogue[]): void {
     const notes = new Set(catalogues.flatMap(({ notes }) => notes));
-    if (!this.health.available) this.#options.log.info('forward available', { forward: this.name });
+    if (!this.health.available) this.#options.log.info('forward available', { forward: this.#forward.name });
     this.health = { available: true, message: notes.size > 0 ? [...notes].join('; ') : undefined };
     this.upstream.available = true;
     this.#backoff.reset();
@@ -153,7 +150,7 @@ export class Supervisor implements UpstreamObserver {
     const delay = this.#backoff.next();
     const message = `${reason}; retrying in ${(delay / 1000).toFixed(1)} s`;
     if (this.health.available || this.health.message === 'discovery pending') {
-      this.#options.log.warn('forward unavailable', { forward: this.name, reason });
+      this.#options.log.warn('forward unavailable', { forward: this.#forward.name, reason });
     }
     this.health = { available: false, message };
     this.upstream.available = false;

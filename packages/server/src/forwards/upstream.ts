@@ -46,12 +46,7 @@ export class Upstream {
 
   /** Ends the sessions upstream and lets calls under way finish. */
   async close(): Promise<void> {
-    this.links.closeAll();
+    await this.links.closeAll();
     await this.transport.close();
-  }
-
-  /** Ends everything at once. */
-  destroy(): Promise<void> {
-    return this.transport.destroy();
   }
 }

@@ -284,7 +284,7 @@ describe('a body', () => {
       socket.write(`${head}Connection: close\r\nContent-Length: ${PING.length}\r\n\r\n${PING}`);
       let answers = '';
       for await (const chunk of socket) answers += chunk;
-      expect(answers.match(/^HTTP.*/gm)).toEqual(['HTTP/1.1 413 Payload Too Large\r', 'HTTP/1.1 200 OK\r']);
+      expect(answers.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 200']);
       expect(answers).toContain(
         '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"request body too large"}}',
       );
@@ -298,10 +298,8 @@ describe('a body', () => {
     socket.on('error', () => undefined).resume();
     const closed = once(socket, 'close');
     socket.write(`POST /default/mcp HTTP/1.1\r\nHost: ${hostname}\r\nTransfer-Encoding: chunked\r\n\r\n`);
-    const piece = Buffer.alloc(256 * 1024, ' ');
-    const more = () =>
-      socket.write(Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n')]));
-    socket.on('drain', () => setTimeout(more, 20));
+    const piece = Buffer.concat([Buffer.from('40000\r\n'), Buffer.alloc(0x40000, ' '), Buffer.from('\r\n')]);
+    const more = () => socket.write(piece, () => setTimeout(more, 20));
     more();
     await closed;
   });

@@ -65,9 +65,12 @@ export function isTemplate(entry: Entry): boolean {
   return entry.kind === 'resource' && entry.labels[TEMPLATE_LABEL] === 'true';
 }
 
-/** Order of lists: by registration of the source, then as the upstream lists them (decisions 4.1). */
+/**
+ * Order of lists: by registration of the source, then as the upstream lists them (decisions 4.1). Templates are an
+ * upstream's second list of resources and follow on the first.
+ */
 export function byOrder(a: Entry, b: Entry): number {
-  return a.source - b.source || a.position - b.position;
+  return a.source - b.source || Number(isTemplate(a)) - Number(isTemplate(b)) || a.position - b.position;
 }
 
 /** True for two states of one record under one key: a hand-made entry, or one find of one forward. */
@@ -92,7 +95,16 @@ export interface Forward {
   readonly source: number;
   /** What discovery last found, one per (era, capability set); empty before the first success. */
   readonly catalogues: readonly KnownCatalogue[];
+  /**
+   * Entries that an operator changed and that discovery did not find of late, as they were. When the upstream offers
+   * one again, the changes are there again, until the forward is deleted (decisions 2.5).
+   */
+  readonly absent?: readonly Entry[] | undefined;
+  readonly unknown?: UnknownMembers | undefined;
 }
+
+/** Members of a stored record that this version does not know: exact text by name, written again as it was found. */
+export type UnknownMembers = ReadonlyMap<string, string>;
 
 /** What is kept of one discovered catalogue besides its entries. */
 export interface KnownCatalogue {

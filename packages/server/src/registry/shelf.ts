@@ -33,6 +33,8 @@ export class Shelf {
   readonly #claims: Map<string, readonly Entry[]>;
   #ordered: readonly Entry[] | undefined;
   #templates: readonly Entry[] | undefined;
+  #shadowed: readonly Entry[] | undefined;
+  #counts: ReadonlyMap<string, number> | undefined;
   readonly #lists = new Map<string, PrebuiltList>();
 
   constructor(claims: Map<string, readonly Entry[]> = new Map()) {
@@ -61,14 +63,21 @@ export class Shelf {
     return this.#templates;
   }
 
-  /** All entries, shadowed ones included, in the order of lists. */
-  all(): Entry[] {
-    return [...this.#claims.values()].flat().sort(byOrder);
+  /** All entries, shadowed ones included, in no order. */
+  *all(): Generator<Entry> {
+    for (const claims of this.#claims.values()) yield* claims;
   }
 
   /** The entries that claim a key which another one holds, in no order. */
-  *shadowed(): Generator<Entry> {
-    for (const claims of this.#claims.values()) if (claims.length > 1) yield* claims.slice(1);
+  get shadowed(): readonly Entry[] {
+    this.#shadowed ??= [...this.#claims.values()].flatMap((claims) => (claims.length > 1 ? claims.slice(1) : []));
+    return this.#shadowed;
+  }
+
+  /** How many entries each forward has here, shadowed ones included. */
+  get counts(): ReadonlyMap<string, number> {
+    this.#counts ??= count(this.#claims.values());
+    return this.#counts;
   }
 
   /** The list that this view's clients get; `method` picks templates or plain entries and the caching hints. */
@@ -77,7 +86,9 @@ export class Shelf {
     let list = this.#lists.get(key);
     if (!list) {
       if (this.#lists.size >= MAX_PREBUILT) this.#lists.clear();
-      list = buildList(this.entries, view, method);
+      const built = buildList(this.entries, view, method);
+      // Clients choose their capabilities: what comes out the same for several is kept once.
+      list = this.#lists.values().find((other) => sameList(other, built)) ?? built;
       this.#lists.set(key, list);
     }
     return list;
@@ -109,22 +120,39 @@ export class DraftShelf {
     for (const claims of this.#claims.values()) yield* claims;
   }
 
-  /** Replaces the earlier state of this record, or adds it behind those who claimed the key before. */
+  /**
+   * Replaces the earlier state of this record, or adds it to those who claim the key. Who holds it goes on holding it;
+   * the others wait in order of registration.
+   */
   put(entry: Entry): void {
     const claims = this.claims(entry.key);
     const at = claims.findIndex((claim) => sameRecord(claim, entry));
-    this.#claims.set(entry.key, at === -1 ? [...claims, entry] : claims.with(at, entry));
+    const [holder, ...others] = at === -1 ? [...claims, entry] : claims.with(at, entry);
+    this.set(entry.key, holder ? [holder, ...others.sort(byOrder)] : []);
   }
 
   remove(entry: Entry): void {
     const rest = this.claims(entry.key).filter((claim) => !sameRecord(claim, entry));
-    if (rest.length === 0) this.#claims.delete(entry.key);
-    else this.#claims.set(entry.key, rest);
+    this.set(entry.key, rest);
+  }
+
+  /** Sets who claims a key, the holder first: for taking a change back. */
+  set(key: string, claims: readonly Entry[]): void {
+    if (claims.length === 0) this.#claims.delete(key);
+    else this.#claims.set(key, claims);
   }
 
   publish(): Shelf {
     return new Shelf(this.#claims);
   }
+}
+
+function count(claims: Iterable<readonly Entry[]>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { discovered } of [...claims].flat()) {
+    if (discovered) counts.set(discovered.forward, (counts.get(discovered.forward) ?? 0) + 1);
+  }
+  return counts;
 }
 
 const UNCACHED: CacheHint = { ttlMs: 0, cacheScope: 'public' };
@@ -154,6 +182,11 @@ function buildList(entries: readonly Entry[], view: CatalogueView, method: strin
   const json = view.wrap(method, `[${parts.join(',')}]`, cache ?? UNCACHED);
   const bytes = Buffer.byteLength(json);
   return { json: bytes < ENCODE_ONCE_BYTES ? json : Buffer.from(json), bytes };
+}
+
+function sameList(a: PrebuiltList, b: PrebuiltList): boolean {
+  if (a.bytes !== b.bytes) return false;
+  return typeof a.json === 'string' || typeof b.json === 'string' ? a.json === b.json : a.json.equals(b.json);
 }
 
 /** The least time and the narrower scope of two hints (mcp 2). */

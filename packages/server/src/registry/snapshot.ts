@@ -1,12 +1,14 @@
-import type { Entry, Forward, Kind, Labels } from './entries.ts';
+import { byOrder, type Entry, type Forward, KINDS, type Kind, type Labels, type UnknownMembers } from './entries.ts';
 import type { Namespace } from './names.ts';
 import { Shelf } from './shelf.ts';
+import type { Section } from './store/store.ts';
 
 /** A namespace with what it offers. */
 export interface NamespaceState {
   readonly name: Namespace;
   readonly labels: Labels;
   readonly shelves: Readonly<Record<Kind, Shelf>>;
+  readonly unknown?: UnknownMembers | undefined;
 }
 
 /** How many entries of each kind a forward has, shadowed ones included. */
@@ -25,17 +27,23 @@ export class Snapshot {
   readonly forwards: ReadonlyMap<string, Forward>;
   /** The next registration number. */
   readonly next: number;
-  #counts: Map<string, { tool: number; resource: number; prompt: number }> | undefined;
+  /**
+   * Records of `registry.json` that this version has no use for, by section, as exact text: they are written again as
+   * they were found, so that neither a slip of a hand nor an older release loses them.
+   */
+  readonly foreign: ReadonlyMap<Section, readonly string[]>;
   #shadowed: Map<string, Entry[]> | undefined;
 
   constructor(
     namespaces: ReadonlyMap<Namespace, NamespaceState>,
     forwards: ReadonlyMap<string, Forward>,
     next: number,
+    foreign: ReadonlyMap<Section, readonly string[]> = new Map(),
   ) {
     this.namespaces = namespaces;
     this.forwards = forwards;
     this.next = next;
+    this.foreign = foreign;
   }
 
   static empty(): Snapshot {
@@ -52,16 +60,18 @@ export class Snapshot {
     const states = [...this.namespaces.values()].filter(
       (state) => options.namespace === undefined || state.name === options.namespace,
     );
-    const found = states.flatMap(({ shelves }) =>
-      options.shadowed ? shelves[kind].all() : [...shelves[kind].entries],
-    );
-    return states.length > 1 ? found.sort((a, b) => a.source - b.source || a.position - b.position) : found;
+    return states
+      .flatMap(({ shelves }) => [...shelves[kind].entries, ...(options.shadowed ? shelves[kind].shadowed : [])])
+      .sort(byOrder);
   }
 
   /** What a forward brought, in numbers (decisions 2.4, `tools_discovered` and its like). */
   counts(forward: string): Counts {
-    this.#counts ??= this.#count();
-    return this.#counts.get(forward) ?? { tool: 0, resource: 0, prompt: 0 };
+    const counts = { tool: 0, resource: 0, prompt: 0 };
+    for (const { shelves } of this.namespaces.values()) {
+      for (const kind of KINDS) counts[kind] += shelves[kind].counts.get(forward) ?? 0;
+    }
+    return counts;
   }
 
   /** The entries of a forward that are not served, because another entry holds their key (decisions 2.2). */
@@ -74,7 +84,7 @@ export class Snapshot {
     const found = new Map<string, Entry[]>();
     for (const { shelves } of this.namespaces.values()) {
       for (const shelf of Object.values(shelves)) {
-        for (const entry of shelf.shadowed()) {
+        for (const entry of shelf.shadowed) {
           const forward = entry.discovered?.forward;
           if (forward === undefined) continue;
           const entries = found.get(forward) ?? [];
@@ -84,21 +94,6 @@ export class Snapshot {
       }
     }
     return found;
-  }
-
-  #count(): Map<string, { tool: number; resource: number; prompt: number }> {
-    const counts = new Map<string, { tool: number; resource: number; prompt: number }>();
-    for (const { shelves } of this.namespaces.values()) {
-      for (const shelf of Object.values(shelves)) {
-        for (const { kind, discovered } of shelf.all()) {
-          if (!discovered) continue;
-          const count = counts.get(discovered.forward) ?? { tool: 0, resource: 0, prompt: 0 };
-          count[kind]++;
-          counts.set(discovered.forward, count);
-        }
-      }
-    }
-    return counts;
   }
 }
 
