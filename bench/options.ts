@@ -27,7 +27,8 @@ export interface Plan {
   readonly rounds: number;
   /** Seconds of load per contender, case and round. */
   readonly loadSeconds: number;
-  /** Seconds of load on the gateway before the first round of a case. */
+  /** Load on the gateway before the first round of a case: so many requests, but at most so many seconds. */
+  readonly warmUpRequests: number;
   readonly warmUpSeconds: number;
   /** Requests of the single caller per contender, case and round. */
   readonly singleCalls: number;
@@ -55,7 +56,8 @@ const parts: readonly Part[] = ['list', 'call', 'size'];
 const fullPlan: Plan = {
   rounds: 7,
   loadSeconds: 3,
-  warmUpSeconds: 3,
+  warmUpRequests: 150_000,
+  warmUpSeconds: 12,
   singleCalls: 400,
   directRounds: 1,
   sizeNamespaces: 50,
@@ -66,12 +68,13 @@ const fullPlan: Plan = {
 const quickPlan: Plan = {
   rounds: 2,
   loadSeconds: 1,
-  warmUpSeconds: 1,
+  warmUpRequests: 80_000,
+  warmUpSeconds: 4,
   singleCalls: 150,
   directRounds: 0,
   sizeNamespaces: 10,
   sizeStarts: 1,
-  sizeRounds: 2,
+  sizeRounds: 1,
 };
 
 /**

@@ -5,7 +5,8 @@ import type { Gateway, GatewayStart } from './gateway.ts';
 import { startGateway } from './gateway.ts';
 import { at, parseJson } from './json.ts';
 import { load } from './load.ts';
-import { caseMessages, checkAnswer } from './measure.ts';
+import { caseMessages, checkAnswer, warmUp } from './measure.ts';
+import type { Plan } from './options.ts';
 
 /** A share of the busy time, 0 to 1, and whose it is. */
 export interface Share {
@@ -24,6 +25,7 @@ export interface Profile {
 /**
  * Runs one case against a gateway under `--cpu-prof` and sums what the samples during the load show.
  *
+ * @param seconds length of the load that is sampled, after a warm-up
  * @param connect registers the upstreams in the started gateway
  * @throws Error when the gateway left no profile
  */
@@ -31,6 +33,7 @@ export async function profileCase(
   measured: Case,
   start: GatewayStart,
   connect: (gateway: Gateway) => Promise<void>,
+  plan: Plan,
   seconds: number,
   folder: string,
 ): Promise<Profile> {
@@ -44,10 +47,11 @@ export async function profileCase(
   const url = gateway.endpoint(measured.era);
   const messages = await caseMessages(caller, measured, url);
   const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, measured, url, messages[0]);
-  await load(`${folder}/profile.lua`, url, messages, 2, bytes);
+  const loaded = (duration: number) => load(`${folder}/profile.lua`, url, messages, duration, bytes);
+  await warmUp(plan, loaded);
   // The profiler's clock and this one are the same monotonic clock, in microseconds there.
   const from = Number(process.hrtime.bigint() / 1000n);
-  await load(`${folder}/profile.lua`, url, messages, seconds, bytes);
+  await loaded(seconds);
   const to = Number(process.hrtime.bigint() / 1000n);
   await gateway.child.stop(40_000);
   const file = readdirSync(profiles).find((name) => name.endsWith('.cpuprofile'));

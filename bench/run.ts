@@ -39,7 +39,7 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
     for (const measured of cases.filter(({ name }) => options.profile.includes(name))) {
       const start = { ...gatewayStart, registryFolder: `${folder}/registry-${measured.name}` };
       const connect = (gateway: Gateway) => connectUpstreams(gateway, upstreams);
-      profiles.push(await profileCase(measured, start, connect, options.quick ? 3 : 6, folder));
+      profiles.push(await profileCase(measured, start, connect, options.plan, options.quick ? 3 : 6, folder));
     }
     const text = profileText(profiles);
     console.log(text);

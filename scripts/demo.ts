@@ -7,7 +7,6 @@
  */
 
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +16,7 @@ import { firstFree, preferred } from './demo/ports.ts';
 import { type Places, walk } from './demo/walk.ts';
 
 const SERVICE = fileURLToPath(new URL('../packages/server/src/main.ts', import.meta.url));
-const UPSTREAM = createRequire(import.meta.url).resolve('@modelcontextprotocol/server-everything/dist/index.js');
+const UPSTREAM = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
 const HOST = '127.0.0.1';
 
 async function demo(once: boolean): Promise<void> {

@@ -296,7 +296,9 @@ describe('a body', () => {
     const { hostname, port } = new URL(service.mcp);
     const socket = connect(Number(port), hostname);
     socket.on('error', () => undefined).resume();
-    const closed = once(socket, 'close');
+    const closed = new Promise((resolve) => {
+      socket.once('close', resolve);
+    });
     socket.write(`POST /default/mcp HTTP/1.1\r\nHost: ${hostname}\r\nTransfer-Encoding: chunked\r\n\r\n`);
     const piece = Buffer.concat([Buffer.from('40000\r\n'), Buffer.alloc(0x40000, ' '), Buffer.from('\r\n')]);
     const more = () => socket.write(piece, () => setTimeout(more, 20));
@@ -698,14 +700,14 @@ describe('a session id', () => {
 
   it('is of no use when it is forged or altered', async () => {
     const session = await open();
-    const other = session.at(-1) === 'A' ? 'B' : 'A';
+    const other = (character = '') => (character === 'A' ? 'B' : 'A');
     for (const forged of [
       'x',
       'null',
       session.slice(0, -1),
       `${session}A`,
-      session.slice(0, -1) + other,
-      `A${session.slice(1)}`,
+      session.slice(0, -1) + other(session.at(-1)),
+      other(session[0]) + session.slice(1),
     ]) {
       gone(await use(forged));
     }

@@ -12,7 +12,7 @@ export function expandPrompt(
   const values = isJsonObject(given) ? given : {};
   for (const argument of asList(prompt.definition.arguments)) {
     if (!isJsonObject(argument) || argument.required !== true || typeof argument.name !== 'string') continue;
-    if (values[argument.name] === undefined) return { missing: argument.name };
+    if (!Object.hasOwn(values, argument.name)) return { missing: argument.name };
   }
   const messages = asList(prompt.members.messages).filter(isJsonObject);
   const description = prompt.definition.description;

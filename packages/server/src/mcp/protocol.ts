@@ -18,19 +18,12 @@ export const LATEST_LEGACY = '2025-11-25';
 /** What we ask for in a modern request when the upstream has not named its versions. */
 export const LATEST_MODERN = '2026-07-28';
 
-/** The one version whose sessions accept arrays of messages (mcp 1). */
-export const BATCH_VERSION = '2025-03-26';
-
 /** `params._meta` of a modern request: the version the request speaks. Required. */
 export const META_PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion';
 /** `params._meta` of a modern request: name and version of the client. */
 export const META_CLIENT_INFO = 'io.modelcontextprotocol/clientInfo';
 /** `params._meta` of a modern request: what the client can do. Required. */
 export const META_CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
-/** `params._meta` of a modern request: the least level of log messages that it asks for. */
-export const META_LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
-/** `params._meta` of a notification on a `subscriptions/listen` stream. */
-export const META_SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 /** `result._meta` of a modern answer: name and version of the server. */
 export const META_SERVER_INFO = 'io.modelcontextprotocol/serverInfo';
 
@@ -54,7 +47,7 @@ export const INTERNAL_ERROR = -32603;
 /** Modern: a header and the body disagree, or a required header is missing. HTTP 400. */
 export const HEADER_MISMATCH = -32020;
 /** Modern: the request needs a client capability that was not declared. HTTP 400. */
-export const MISSING_CAPABILITY = -32021;
+const MISSING_CAPABILITY = -32021;
 /** Modern: `data.supported` names the versions that would have been accepted. HTTP 400. */
 export const UNSUPPORTED_VERSION = -32022;
 

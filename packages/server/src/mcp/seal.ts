@@ -30,7 +30,7 @@ export class Sealer {
   open(purpose: Purpose, sealed: string): string | undefined {
     const bytes = Buffer.from(sealed, 'base64url');
     // Base64 has many spellings of one value; only ours is ours.
-    if (bytes.length <= NONCE_BYTES + TAG_BYTES || bytes.toString('base64url') !== sealed) return undefined;
+    if (bytes.length < NONCE_BYTES + TAG_BYTES || bytes.toString('base64url') !== sealed) return undefined;
     const decipher = createDecipheriv('aes-256-gcm', this.#key, bytes.subarray(0, NONCE_BYTES), {
       authTagLength: TAG_BYTES,
     });

@@ -125,7 +125,7 @@ export class Exchange {
 }
 
 /** JSON text of an error response. */
-export function errorText(idText: string, { code, message, data }: RpcError): string {
+function errorText(idText: string, { code, message, data }: RpcError): string {
   const more = data === undefined ? '' : `,"data":${data}`;
   return `{"jsonrpc":"2.0","id":${idText},"error":{"code":${code},"message":${JSON.stringify(message)}${more}}}`;
 }

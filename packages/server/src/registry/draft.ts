@@ -1,13 +1,19 @@
-import { type Entry, entryId, type Forward, KINDS, type Kind, type Labels } from './entries.ts';
-import { storedEntry } from './json.ts';
+import {
+  type Entry,
+  entryId,
+  type Forward,
+  KINDS,
+  type Kind,
+  type Labels,
+  SECTION,
+  type UnknownMembers,
+} from './entries.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
 import type { DraftShelf, Shelf } from './shelf.ts';
 import { emptyNamespace, type NamespaceState, Snapshot } from './snapshot.ts';
 import type { Change, Section } from './store/store.ts';
 import { storedForward, storedNamespace } from './stored.ts';
-
-/** The section of `registry.json` that entries of a kind are kept in. */
-export const SECTION: Readonly<Record<Kind, Section>> = { tool: 'tools', resource: 'resources', prompt: 'prompts' };
+import { storedEntry } from './stored-entry.ts';
 
 /** What a published state changed, for those who tell clients of it. */
 export interface Touched {
@@ -15,16 +21,16 @@ export interface Touched {
   readonly kind: Kind;
 }
 
-/**
- * The registry under change: a copy of a snapshot in which only what is touched is copied. Operations check first and
- * change afterwards, so that one that throws has changed nothing.
- */
+/** The registry under change: a copy of a snapshot in which only what is touched is copied. */
 export class Draft {
-  readonly #namespaces: Map<Namespace, NamespaceState>;
-  readonly #forwards: Map<string, Forward>;
+  #namespaces: Map<Namespace, NamespaceState>;
+  #forwards: Map<string, Forward>;
+  readonly #foreign: Map<Section, readonly string[]>;
   readonly #shelves = new Map<Namespace, Partial<Record<Kind, DraftShelf>>>();
   #next: number;
   readonly #recording: boolean;
+  /** How to take back what the operation under way did, step by step. */
+  #undo: (() => void)[] | undefined;
   /** What to write so that the state survives. */
   readonly changes: Change[] = [];
 
@@ -33,7 +39,26 @@ export class Draft {
     this.#recording = recording;
     this.#namespaces = new Map(base.namespaces);
     this.#forwards = new Map(base.forwards);
+    this.#foreign = new Map(base.foreign);
     this.#next = base.next;
+  }
+
+  /** Runs an operation. When it throws, the draft is as it was before, and the error comes through. */
+  attempt<T>(operation: (draft: Draft) => T): T {
+    const undo: (() => void)[] = [];
+    const changes = this.changes.length;
+    const next = this.#next;
+    this.#undo = undo;
+    try {
+      return operation(this);
+    } catch (error) {
+      for (const step of undo.reverse()) step();
+      this.changes.length = changes;
+      this.#next = next;
+      throw error;
+    } finally {
+      this.#undo = undefined;
+    }
   }
 
   get namespaces(): ReadonlyMap<Namespace, { readonly name: Namespace; readonly labels: Labels }> {
@@ -55,10 +80,12 @@ export class Draft {
   }
 
   /** Creates the namespace, or gives the existing one these labels. */
-  putNamespace(name: Namespace, labels: Labels = {}): void {
-    const state = this.#namespaces.get(name);
-    this.#namespaces.set(name, state ? { ...state, labels } : emptyNamespace(name, labels));
-    this.#record(() => ({ op: 'put', section: 'namespaces', json: storedNamespace({ name, labels }) }));
+  putNamespace(name: Namespace, labels: Labels = {}, unknown?: UnknownMembers): void {
+    const state = this.#namespaces.get(name) ?? emptyNamespace(name);
+    const changed = { ...state, labels, unknown: unknown ?? state.unknown };
+    this.#undo?.push(takeBack(this.#namespaces, name));
+    this.#namespaces.set(name, changed);
+    this.#record('namespaces', () => storedNamespace(changed));
   }
 
   /** Creates the namespace when it is missing (decisions 2.2: an entry that names one creates it). */
@@ -70,22 +97,43 @@ export class Draft {
   removeNamespace(name: Namespace): void {
     if (name === DEFAULT_NAMESPACE) throw new Error('the default namespace cannot be removed');
     for (const kind of KINDS) for (const entry of [...this.entries(kind, name)]) this.remove(entry);
+    const before = this.#namespaces;
+    const drafts = this.#shelves.get(name);
+    this.#undo?.push(() => {
+      this.#namespaces = before;
+      if (drafts) this.#shelves.set(name, drafts);
+    });
+    // A copy, because what is deleted and put back into a map stands at its end.
+    this.#namespaces = new Map(before);
     this.#namespaces.delete(name);
     this.#shelves.delete(name);
-    this.#record(() => ({ op: 'remove', section: 'namespaces', id: name }));
+    this.#recordRemoval('namespaces', name);
   }
 
   putForward(forward: Forward): void {
     this.ensureNamespace(forward.namespace);
+    const before = this.#forwards.get(forward.name);
+    if (before && listsDiffer(before, forward)) this.#renewLists(forward.name);
+    this.#undo?.push(takeBack(this.#forwards, forward.name));
     this.#forwards.set(forward.name, forward);
-    this.#record(() => ({ op: 'put', section: 'forwards', json: storedForward(forward) }));
+    this.#record('forwards', () => storedForward(forward));
   }
 
   /** Removes the forward and all that it discovered, in whatever namespace (decisions 4.3). */
   removeForward(name: string): void {
     for (const entry of this.entriesOf(name)) this.remove(entry);
+    const before = this.#forwards;
+    this.#undo?.push(() => {
+      this.#forwards = before;
+    });
+    this.#forwards = new Map(before);
     this.#forwards.delete(name);
-    this.#record(() => ({ op: 'remove', section: 'forwards', id: name }));
+    this.#recordRemoval('forwards', name);
+  }
+
+  /** Keeps a stored record that this version has no use for. */
+  putForeign(section: Section, json: string): void {
+    this.#foreign.set(section, [...(this.#foreign.get(section) ?? []), json]);
   }
 
   /** The entry that holds a key. */
@@ -114,6 +162,7 @@ export class Draft {
     const found: Entry[] = [];
     for (const namespace of this.#namespaces.keys()) {
       for (const kind of KINDS) {
+        if (!this.#concerns(namespace, kind, forward)) continue;
         for (const entry of this.entries(kind, namespace)) {
           if (entry.discovered?.forward === forward) found.push(entry);
         }
@@ -125,13 +174,13 @@ export class Draft {
   /** Adds an entry, or replaces the earlier state of the same record. */
   put(entry: Entry): void {
     this.ensureNamespace(entry.namespace);
-    this.#write(entry.namespace, entry.kind).put(entry);
-    this.#record(() => ({ op: 'put', section: SECTION[entry.kind], json: storedEntry(entry) }));
+    this.#changeable(entry).put(entry);
+    this.#record(SECTION[entry.kind], () => storedEntry(entry));
   }
 
   remove(entry: Entry): void {
-    this.#write(entry.namespace, entry.kind).remove(entry);
-    this.#record(() => ({ op: 'remove', section: SECTION[entry.kind], id: entryId(entry) }));
+    this.#changeable(entry).remove(entry);
+    this.#recordRemoval(SECTION[entry.kind], entryId(entry));
   }
 
   /** Ends the draft: the state it describes, and which lists differ from the base's. */
@@ -149,15 +198,50 @@ export class Draft {
       }
       this.#namespaces.set(namespace, { ...state, shelves });
     }
-    return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next), touched };
+    return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#foreign), touched };
   }
 
-  #record(change: () => Change): void {
-    if (this.#recording) this.changes.push(change());
+  /**
+   * Notes what to write. The text is made when the store asks for it, which it does a slice at a time: a forward may
+   * bring ten thousand entries at once, and they never change any more.
+   */
+  #record(section: Section, text: () => string): void {
+    if (!this.#recording) return;
+    this.changes.push({
+      op: 'put',
+      section,
+      get json() {
+        return text();
+      },
+    });
+  }
+
+  #recordRemoval(section: Section, id: string): void {
+    if (this.#recording) this.changes.push({ op: 'remove', section, id });
+  }
+
+  /** Lists are kept prebuilt with their shelf: a copy of it has none. */
+  #renewLists(forward: string): void {
+    for (const namespace of this.#namespaces.keys()) {
+      for (const kind of KINDS) if (this.#concerns(namespace, kind, forward)) this.#write(namespace, kind);
+    }
+  }
+
+  /** False when the forward has surely nothing there. */
+  #concerns(namespace: Namespace, kind: Kind, forward: string): boolean {
+    if (this.#shelves.get(namespace)?.[kind]) return true;
+    return this.#namespaces.get(namespace)?.shelves[kind].counts.has(forward) ?? false;
   }
 
   #read(namespace: Namespace, kind: Kind): DraftShelf | Shelf | undefined {
     return this.#shelves.get(namespace)?.[kind] ?? this.#namespaces.get(namespace)?.shelves[kind];
+  }
+
+  #changeable({ namespace, kind, key }: Entry): DraftShelf {
+    const shelf = this.#write(namespace, kind);
+    const claims = shelf.claims(key);
+    this.#undo?.push(() => shelf.set(key, claims));
+    return shelf;
   }
 
   #write(namespace: Namespace, kind: Kind): DraftShelf {
@@ -170,4 +254,20 @@ export class Draft {
   #shelf(namespace: Namespace, kind: Kind): Shelf {
     return (this.#namespaces.get(namespace) ?? emptyNamespace(namespace)).shelves[kind];
   }
+}
+
+/** How to bring a map's member back to what it is now. */
+function takeBack<K, V>(map: Map<K, V>, key: K): () => void {
+  const before = map.get(key);
+  return () => {
+    if (before === undefined) map.delete(key);
+    else map.set(key, before);
+  };
+}
+
+/** True when clients may see other lists, or other caching hints with them, though no entry changed. */
+function listsDiffer(before: Forward, after: Forward): boolean {
+  const seen = ({ catalogues }: Forward): string =>
+    JSON.stringify(catalogues.map(({ key, era, capabilities, cache }) => [key, era, capabilities, cache]));
+  return seen(before) !== seen(after);
 }

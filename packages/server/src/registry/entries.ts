@@ -1,10 +1,14 @@
 import type { JsonObject } from '../json/lossless.ts';
 import type { Namespace } from './names.ts';
+import type { Section } from './store/store.ts';
 
 /** What a namespace offers: each kind has keys, lists and clashes of its own. Templates are resources. */
 export type Kind = 'tool' | 'resource' | 'prompt';
 
 export const KINDS: readonly Kind[] = ['tool', 'resource', 'prompt'];
+
+/** The section of `registry.json` that entries of a kind are kept in. */
+export const SECTION: Readonly<Record<Kind, Section>> = { tool: 'tools', resource: 'resources', prompt: 'prompts' };
 
 /** Free string map of an operator or, with the prefix `service.`, of the service. */
 export type Labels = Readonly<Record<string, string>>;

@@ -1,16 +1,18 @@
-import { Draft, SECTION, type Touched } from './draft.ts';
-import { type Entry, KINDS, type Kind } from './entries.ts';
-import { isStoredShadowed, picturedEntry, readEntry } from './json.ts';
+import { Draft, type Touched } from './draft.ts';
+import type { Entry, Kind } from './entries.ts';
 import { DEFAULT_NAMESPACE } from './names.ts';
+import { restore } from './restore.ts';
 import { Snapshot } from './snapshot.ts';
-import type { Change, Loaded, Section, Store } from './store/store.ts';
-import { readForward, readNamespace, storedForward, storedNamespace } from './stored.ts';
+import type { Section, Store } from './store/store.ts';
+import { storedForward, storedNamespace } from './stored.ts';
+import { picturedEntry } from './stored-entry.ts';
 
-/** An operation on the registry. Checks, then changes the draft, then returns; or throws having changed nothing. */
+/** An operation on the registry. It changes the draft and returns, or throws, and then nothing of it counts. */
 export type Mutation<T> = (draft: Draft) => T;
 
 interface Pending {
   run(draft: Draft): void;
+  /** `failure` is the store's refusal of the batch; undefined when it was kept. */
   settle(failure: unknown): void;
 }
 
@@ -33,8 +35,8 @@ export class Registry {
   }
 
   /**
-   * Reads the stored state and makes sure that `default` exists. Entries that cannot be read are reported as text and
-   * left out. Throws the store's error when the file is damaged.
+   * Reads the stored state and makes sure that `default` exists. Returns, as text, what of it cannot be used; it stays
+   * in the file all the same. Throws the store's error when the file is damaged.
    */
   async load(): Promise<string[]> {
     let problems: string[] = [];
@@ -52,25 +54,31 @@ export class Registry {
   commit<T>(mutation: Mutation<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       let outcome: { value: T } | { error: unknown } | undefined;
+      let alone = true;
       this.#queue.push({
         run: (draft) => {
+          alone = draft.changes.length === 0;
           try {
-            outcome = { value: mutation(draft) };
+            outcome = { value: draft.attempt(mutation) };
           } catch (error) {
             outcome = { error };
           }
         },
         settle: (failure) => {
-          if (outcome && 'error' in outcome) reject(outcome.error);
-          else if (failure !== undefined || !outcome) reject(failure);
-          else resolve(outcome.value);
+          // An error that others' changes may have caused means nothing when those were not kept.
+          if (outcome && 'error' in outcome && (alone || failure === undefined)) reject(outcome.error);
+          else if (outcome && 'value' in outcome && failure === undefined) resolve(outcome.value);
+          else reject(failure);
         },
       });
       this.#writing ??= this.#write();
     });
   }
 
-  /** Calls back after each published change with the lists it may have altered; returns how to stop. */
+  /**
+   * Calls back after each published change with the lists it may have altered; returns how to stop. An error that a
+   * listener throws is an uncaught exception and holds up neither writers nor other listeners.
+   */
   onChange(listener: (touched: readonly Touched[]) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -105,95 +113,47 @@ export class Registry {
     } catch (error) {
       return error ?? new Error('the registry could not be written');
     }
-    for (const listener of this.#listeners) listener(touched);
+    for (const listener of this.#listeners) {
+      try {
+        listener(touched);
+      } catch (error) {
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    }
     return undefined;
   }
 }
 
 /** The committed state as the store writes it to `registry.json`: each entry's text, made when it is asked for. */
 export function picture(snapshot: Snapshot): Record<Section, Iterable<string>> {
-  const holds = (entry: Entry) => snapshot.namespaces.get(entry.namespace)?.shelves[entry.kind].get(entry.key) === entry;
-  const entries = (kind: Kind) =>
-    lazily(snapshot.entries(kind, { shadowed: true }), (entry) => picturedEntry(entry, !holds(entry)));
+  const holds = (entry: Entry) =>
+    snapshot.namespaces.get(entry.namespace)?.shelves[entry.kind].get(entry.key) === entry;
+  function* texts<T>(section: Section, values: () => Iterable<T>, text: (value: T) => string): Generator<string> {
+    for (const value of values()) yield text(value);
+    yield* snapshot.foreign.get(section) ?? [];
+  }
+  const entries = (section: Section, kind: Kind) =>
+    texts(
+      section,
+      () => snapshot.entries(kind, { shadowed: true }),
+      (entry) => picturedEntry(entry, !holds(entry)),
+    );
   return {
-    namespaces: lazily(snapshot.namespaces.values(), (namespace) => storedNamespace(namespace, 2)),
-    forwards: lazily(snapshot.forwards.values(), (forward) => storedForward(forward, 2)),
-    tools: entries('tool'),
-    resources: entries('resource'),
-    prompts: entries('prompt'),
-    services: [],
+    namespaces: texts(
+      'namespaces',
+      () => snapshot.namespaces.values(),
+      (namespace) => storedNamespace(namespace, true),
+    ),
+    forwards: texts(
+      'forwards',
+      () => snapshot.forwards.values(),
+      (forward) => storedForward(forward, true),
+    ),
+    tools: entries('tools', 'tool'),
+    resources: entries('resources', 'resource'),
+    prompts: entries('prompts', 'prompt'),
+    services: snapshot.foreign.get('services') ?? [],
   };
-}
-
-function* lazily<T>(values: Iterable<T>, text: (value: T) => string): Generator<string> {
-  for (const value of values) yield text(value);
-}
-
-function restore(loaded: Loaded): { snapshot: Snapshot; problems: string[] } {
-  const draft = new Draft(Snapshot.empty(), false);
-  const problems: string[] = [];
-  const put = (section: Section, json: string): void => {
-    const problem = restoreOne(draft, section, json);
-    if (problem) problems.push(`an entry of ${section} in registry.json was left out: ${problem}`);
-  };
-  for (const section of ['namespaces', 'forwards'] as const) {
-    for (const json of loaded.entries[section]) put(section, json);
-  }
-  for (const section of ['tools', 'resources', 'prompts'] as const) {
-    // Those who hold their keys come first, wherever they stand in the file: who is put first holds.
-    const shadowed: string[] = [];
-    for (const json of loaded.entries[section]) {
-      if (isStoredShadowed(json)) shadowed.push(json);
-      else put(section, json);
-    }
-    for (const json of shadowed) put(section, json);
-  }
-  for (const change of loaded.journal.flat()) {
-    if (change.op === 'put') put(change.section, change.json);
-    else removeOne(draft, change);
-  }
-  return { snapshot: draft.finish().snapshot, problems };
-}
-
-/** Puts one stored record back; a text saying why not when it cannot be read. */
-function restoreOne(draft: Draft, section: Section, json: string): string | undefined {
-  if (section === 'services') return undefined;
-  if (section === 'namespaces') {
-    const namespace = readNamespace(json);
-    if (typeof namespace === 'string') return namespace;
-    draft.putNamespace(namespace.name, namespace.labels);
-    return undefined;
-  }
-  if (section === 'forwards') {
-    const forward = readForward(json, () => draft.nextSource());
-    if (typeof forward === 'string') return forward;
-    draft.reserveSource(forward.source);
-    draft.putForward(forward);
-    return undefined;
-  }
-  const kind = KINDS.find((candidate) => SECTION[candidate] === section) ?? 'tool';
-  const entry = readEntry(
-    kind,
-    json,
-    (name) => draft.forwards.get(name)?.source,
-    () => draft.nextSource(),
-  );
-  if (typeof entry === 'string') return entry;
-  draft.reserveSource(entry.source);
-  draft.put(entry);
-  return undefined;
-}
-
-function removeOne(draft: Draft, change: Extract<Change, { op: 'remove' }>): void {
-  const { section, id } = change;
-  if (section === 'services') return;
-  if (section === 'namespaces') {
-    const name = [...draft.namespaces.keys()].find((candidate) => candidate === id);
-    if (name && name !== DEFAULT_NAMESPACE) draft.removeNamespace(name);
-    return;
-  }
-  if (section === 'forwards') return draft.removeForward(id);
-  const kind = KINDS.find((candidate) => SECTION[candidate] === section) ?? 'tool';
-  const entry = draft.byId(kind, id);
-  if (entry) draft.remove(entry);
 }

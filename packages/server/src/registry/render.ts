@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../json/lossless.ts';
 import { members } from '../json/scan.ts';
-import type { Discovered, Entry, Kind, Offer } from './entries.ts';
+import type { Entry, Offer } from './entries.ts';
 
 /**
  * What MCP serves for an entry. A discovered one is the upstream's own text, untouched unless its name or an override
@@ -26,7 +26,8 @@ function withMembers(json: string, changes: JsonObject): string {
   for (const { key, start, end } of members(json)) {
     const change = left.get(key);
     left.delete(key);
-    if (change === undefined && !Object.hasOwn(changes, key)) parts.push(`${JSON.stringify(key)}:${json.slice(start, end)}`);
+    if (change === undefined && !Object.hasOwn(changes, key))
+      parts.push(`${JSON.stringify(key)}:${json.slice(start, end)}`);
     else if (change !== null && change !== undefined) parts.push(`${JSON.stringify(key)}:${JSON.stringify(change)}`);
   }
   for (const [key, value] of left) if (value !== null) parts.push(`${JSON.stringify(key)}:${JSON.stringify(value)}`);
@@ -35,7 +36,8 @@ function withMembers(json: string, changes: JsonObject): string {
 
 function handMade(entry: Omit<Entry, 'served'>): JsonObject {
   if (entry.kind === 'tool') return { name: entry.key, ...entry.definition };
-  if (entry.kind === 'prompt') return { name: entry.key, ...withoutEmpty(entry.definition, ['description', 'arguments']) };
+  if (entry.kind === 'prompt')
+    return { name: entry.key, ...withoutEmpty(entry.definition, ['description', 'arguments']) };
   const uri = entry.labels['service.is_template'] === 'true' ? 'uriTemplate' : 'uri';
   return { [uri]: entry.key, name: entry.name, ...withoutEmpty(entry.definition, ['description', 'mimeType']) };
 }
@@ -44,11 +46,4 @@ function handMade(entry: Omit<Entry, 'served'>): JsonObject {
 function withoutEmpty(definition: JsonObject, keys: readonly string[]): JsonObject {
   const empty = (value: JsonValue): boolean => value === '' || (Array.isArray(value) && value.length === 0);
   return Object.fromEntries(Object.entries(definition).filter(([key, value]) => !(keys.includes(key) && empty(value))));
-}
-
-/** The member by which MCP addresses an object of this kind, in the upstream's own object. */
-export function upstreamKeyMember(kind: Kind, discovered: Pick<Discovered, 'offers'>): 'name' | 'uri' | 'uriTemplate' {
-  if (kind !== 'resource') return 'name';
-  for (const { key } of members(discovered.offers[0]?.json ?? '{}')) if (key === 'uriTemplate') return 'uriTemplate';
-  return 'uri';
 }

@@ -1,59 +1,119 @@
 import { isJsonObject, parseLossless } from '../json/lossless.ts';
-import { elements, members } from '../json/scan.ts';
-import type { CacheHint, Forward, KnownCatalogue, Labels } from './entries.ts';
-import { readLabels } from './json.ts';
+import { elements } from '../json/scan.ts';
+import {
+  type CacheHint,
+  type Entry,
+  type Forward,
+  KINDS,
+  type KnownCatalogue,
+  type Labels,
+  SECTION,
+  type UnknownMembers,
+} from './entries.ts';
+import { joined } from './json.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
+import { detached, readEntry, readLabels, readSource, storedEntry, textIn, textOfMembers } from './stored-entry.ts';
 
-/** Namespaces and forwards as `registry.json` keeps them (decisions 1.5). */
+/** Namespaces and forwards as `registry.json` keeps them (decisions 1.5), members that it does not know included. */
 
-export function storedNamespace(namespace: { name: Namespace; labels: Labels }, indent?: number): string {
-  return JSON.stringify({ name: namespace.name, labels: namespace.labels }, null, indent);
+interface StoredNamespace {
+  readonly name: Namespace;
+  readonly labels: Labels;
+  readonly unknown?: UnknownMembers | undefined;
 }
 
-export function storedForward(forward: Forward, indent?: number): string {
-  const { name, address, namespace, labels, prefix, source } = forward;
-  const shown = JSON.stringify({ name, address, namespace, labels, ...(prefix && { prefix }), source }, null, indent);
+const OF_NAMESPACES = ['name', 'labels'];
+const OF_FORWARDS = ['name', 'address', 'namespace', 'labels', 'prefix', 'source', 'upstream', 'absent'];
+
+/** `lines` puts each member on a line of its own, here and below. */
+export function storedNamespace({ name, labels, unknown = new Map() }: StoredNamespace, lines = false): string {
+  const known: [string, string][] = [
+    ['name', JSON.stringify(name)],
+    ['labels', JSON.stringify(labels)],
+  ];
+  return joined(new Map([...known, ...unknown]), lines);
+}
+
+export function storedForward(forward: Forward, lines = false): string {
+  const stored = new Map<string, string>();
+  for (const member of ['name', 'address', 'namespace', 'labels'] as const) {
+    stored.set(member, JSON.stringify(forward[member]));
+  }
+  if (forward.prefix !== '') stored.set('prefix', JSON.stringify(forward.prefix));
+  stored.set('source', String(forward.source));
+  // The upstream's own words are joined in as text: they are kept exactly as it sent them.
   const catalogues = forward.catalogues.map(
     ({ key, era, capabilities, identity, cache }) =>
       `${JSON.stringify({ key, era, capabilities, cache }).slice(0, -1)},"identity":${identity}}`,
   );
-  // The upstream's own words are appended as text: they are kept exactly as it sent them.
-  const end = indent ? '\n}' : '}';
-  const separator = indent ? `,\n${' '.repeat(indent)}` : ',';
-  return `${shown.slice(0, -end.length)}${separator}"upstream":${indent ? ' ' : ''}[${catalogues.join(',')}]${end}`;
+  stored.set('upstream', `[${catalogues.join(',')}]`);
+  if (forward.absent && forward.absent.length > 0) stored.set('absent', storedAbsent(forward.absent));
+  for (const [member, text] of forward.unknown ?? []) stored.set(member, text);
+  return joined(stored, lines);
 }
 
 /** Reads a stored namespace; a text saying why not when it cannot be one. */
-export function readNamespace(json: string): { name: Namespace; labels: Labels } | string {
+export function readNamespace(json: string): StoredNamespace | string {
   const found = textOfMembers(json);
-  const name: unknown = JSON.parse(found.get('name') ?? 'null');
-  const parsed = typeof name === 'string' ? parseNamespace(name) : undefined;
-  return parsed
-    ? { name: parsed, labels: readLabels(found.get('labels')) }
-    : `invalid namespace name ${found.get('name')}`;
+  const name = parseNamespace(textIn(found, 'name') ?? '');
+  if (!name) return `invalid namespace name ${found.get('name')}`;
+  return { name, labels: readLabels(found.get('labels')), unknown: unknownIn(found, OF_NAMESPACES) };
 }
 
 /** Reads a stored forward; `next` numbers one that carries no number. A text saying why not when it cannot be one. */
 export function readForward(json: string, next: () => number): Forward | string {
   const found = textOfMembers(json);
-  const value = (key: string): unknown => JSON.parse(found.get(key) ?? 'null');
-  const name = value('name');
-  const address = value('address');
-  if (typeof name !== 'string' || typeof address !== 'string') return 'name and address are required';
+  const name = textIn(found, 'name');
+  const address = textIn(found, 'address');
+  if (name === undefined || address === undefined) return 'name and address are required';
   if (!URL.canParse(address)) return `invalid address ${JSON.stringify(address)}`;
-  const namespace = parseNamespace(String(value('namespace') ?? DEFAULT_NAMESPACE));
+  const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
-  const prefix = value('prefix');
-  const source = value('source');
+  const source = readSource(found) ?? next();
   return {
     name,
     address,
     namespace,
     labels: readLabels(found.get('labels')),
-    prefix: typeof prefix === 'string' ? prefix : '',
-    source: typeof source === 'number' ? source : next(),
+    prefix: textIn(found, 'prefix') ?? '',
+    source,
     catalogues: readCatalogues(found.get('upstream')),
+    absent: readAbsent(found.get('absent'), source),
+    unknown: unknownIn(found, OF_FORWARDS),
   };
+}
+
+function storedAbsent(absent: readonly Entry[]): string {
+  const sections = new Map<string, string>();
+  for (const kind of KINDS) {
+    const entries = absent.filter((entry) => entry.kind === kind).map((entry) => storedEntry(entry));
+    if (entries.length > 0) sections.set(SECTION[kind], `[${entries.join(',')}]`);
+  }
+  return joined(sections);
+}
+
+function readAbsent(text: string | undefined, source: number): readonly Entry[] | undefined {
+  if (text === undefined) return undefined;
+  const sections = textOfMembers(text);
+  const absent: Entry[] = [];
+  for (const kind of KINDS) {
+    const list = sections.get(SECTION[kind]) ?? '[]';
+    for (const { start, end } of elements(list)) {
+      const entry = readEntry(
+        kind,
+        list.slice(start, end),
+        () => source,
+        () => source,
+      );
+      if (typeof entry !== 'string' && entry.discovered) absent.push(entry);
+    }
+  }
+  return absent;
+}
+
+function unknownIn(found: ReadonlyMap<string, string>, known: readonly string[]): UnknownMembers | undefined {
+  const unknown = [...found].filter(([member]) => !known.includes(member));
+  return unknown.length > 0 ? new Map(unknown.map(([member, text]) => [member, detached(text)])) : undefined;
 }
 
 function readCatalogues(text: string | undefined): KnownCatalogue[] {
@@ -61,29 +121,23 @@ function readCatalogues(text: string | undefined): KnownCatalogue[] {
   if (text === undefined) return catalogues;
   for (const { start, end } of elements(text)) {
     const found = textOfMembers(text.slice(start, end));
-    const key: unknown = JSON.parse(found.get('key') ?? 'null');
-    const era = JSON.parse(found.get('era') ?? 'null') === 'modern' ? 'modern' : 'legacy';
+    const key = textIn(found, 'key');
+    const era = textIn(found, 'era') === 'modern' ? 'modern' : 'legacy';
     const capabilities = parseLossless(found.get('capabilities') ?? '{}');
     const identity = found.get('identity');
-    if (typeof key !== 'string' || identity === undefined || !isJsonObject(capabilities)) continue;
-    catalogues.push({ key, era, capabilities, identity, cache: readCache(found.get('cache')) });
+    if (key === undefined || identity === undefined || !isJsonObject(capabilities)) continue;
+    catalogues.push({ key, era, capabilities, identity: detached(identity), cache: readCache(found.get('cache')) });
   }
   return catalogues;
 }
 
 function readCache(text: string | undefined): Record<string, CacheHint> {
-  const hints: Record<string, CacheHint> = {};
-  for (const { key, start, end } of members(text ?? '{}')) {
-    const hint: unknown = JSON.parse((text ?? '').slice(start, end));
+  const hints: [string, CacheHint][] = [];
+  for (const [method, json] of textOfMembers(text ?? '{}')) {
+    const hint: unknown = JSON.parse(json);
     if (typeof hint !== 'object' || hint === null || !('ttlMs' in hint) || !('cacheScope' in hint)) continue;
     if (typeof hint.ttlMs !== 'number') continue;
-    hints[key] = { ttlMs: hint.ttlMs, cacheScope: hint.cacheScope === 'private' ? 'private' : 'public' };
+    hints.push([method, { ttlMs: hint.ttlMs, cacheScope: hint.cacheScope === 'private' ? 'private' : 'public' }]);
   }
-  return hints;
-}
-
-function textOfMembers(json: string): Map<string, string> {
-  const found = new Map<string, string>();
-  for (const { key, start, end } of members(json)) found.set(key, json.slice(start, end));
-  return found;
+  return Object.fromEntries(hints);
 }

@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest';
+import { type Message, parseMessage } from './message.ts';
+
+function parse(text: string): ReturnType<typeof parseMessage> {
+  return parseMessage(Buffer.from(text));
+}
+
+function valid(text: string): Message {
+  const message = parse(text);
+  if (message.kind === 'malformed') throw new Error(message.message);
+  return message;
+}
+
+describe('a request', () => {
+  it('is parsed once and keeps where its id and params stand', () => {
+    const text = '{ "params" : {"name":"a"} , "id":\t"x\\u0041" ,"jsonrpc":"2.0","method":"tools/call", "extra":[1] }';
+    const message = valid(text);
+    if (message.kind !== 'request') throw new Error(message.kind);
+    expect(message).toMatchObject({ method: 'tools/call', params: { name: 'a' }, idText: '"x\\u0041"', text });
+    expect(text.slice(message.idRange.start, message.idRange.end)).toBe('"x\\u0041"');
+    expect(text.slice(message.paramsRange?.start, message.paramsRange?.end)).toBe('{"name":"a"}');
+  });
+
+  it('may have no params', () => {
+    expect(valid('{"jsonrpc":"2.0","id":1,"method":"ping"}')).toMatchObject({ params: {}, paramsRange: undefined });
+  });
+
+  it('may have unknown members twice, outside of params', () => {
+    expect(valid('{"jsonrpc":"2.0","id":1,"method":"ping","x":1,"x":2}').kind).toBe('request');
+  });
+
+  it('may repeat keys further down, where nothing is read', () => {
+    const text = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":1,"x":2}}}';
+    expect(valid(text).kind).toBe('request');
+  });
+
+  it.each([0, 15, 16, 17, 100])('with %i further params and a repeated one is refused by name', (count) => {
+    const more = Array.from({ length: count }, (_, i) => `"k${i}":${i},`).join('');
+    const params = `{${more}"name":"a","n\\u0061me":"b"}`;
+    expect(parse(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`)).toEqual({
+      kind: 'malformed',
+      code: -32600,
+      message: 'invalid request: duplicate member "name" in "params"',
+      idText: '1',
+    });
+    expect(parse(`{"jsonrpc":"2.0","id":1,"method":"x","params":{${more}"name":1}}`).kind).toBe('request');
+  });
+
+  it('with a member called __proto__ is a request like others', () => {
+    const text = '{"jsonrpc":"2.0","id":1,"method":"x","params":{"__proto__":{"name":"a"}},"__proto__":{"method":"y"}}';
+    const message = valid(text);
+    if (message.kind !== 'request') throw new Error(message.kind);
+    expect(message.method).toBe('x');
+    expect(message.params.name).toBeUndefined();
+  });
+});
+
+describe('other messages', () => {
+  it('without id are notifications', () => {
+    const text = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}';
+    expect(valid(text)).toEqual({
+      kind: 'notification',
+      text,
+      method: 'notifications/progress',
+      params: { progress: 1 },
+    });
+  });
+
+  it.each(['"result":{}', '"error":{"code":1,"message":"m"}', '"result":null'])(
+    'with id and %s are answers',
+    (member) => {
+      expect(valid(`{"jsonrpc":"2.0","id":"a",${member}}`)).toMatchObject({ kind: 'response', idText: '"a"' });
+    },
+  );
+
+  it('without id and method are nothing', () => {
+    expect(parse('{"jsonrpc":"2.0","result":{}}')).toMatchObject({ kind: 'malformed', code: -32600, idText: 'null' });
+  });
+});
+
+it('is judged in time that grows with its length, not faster', () => {
+  const hostile = [
+    `{"jsonrpc":"2.0","id":1,"method":"x","params":{${Array.from({ length: 200_000 }, (_, i) => `"${i}":0`).join(',')}}}`,
+    `{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":"${'\\\\'.repeat(1_000_000)}"}}`,
+    `{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}}}`,
+  ];
+  for (const text of hostile) {
+    const before = performance.now();
+    expect(parse(text).kind).toBe('request');
+    // Quadratic behaviour would take minutes.
+    expect(performance.now() - before).toBeLessThan(3_000);
+  }
+});

@@ -1,0 +1,130 @@
+import { Draft } from './draft.ts';
+import { KINDS, type Kind, SECTION } from './entries.ts';
+import { DEFAULT_NAMESPACE } from './names.ts';
+import { Snapshot } from './snapshot.ts';
+import { type Change, type Loaded, SECTIONS, type Section } from './store/store.ts';
+import { readForward, readNamespace } from './stored.ts';
+import { isStoredShadowed, LARGEST_SOURCE, readEntry } from './stored-entry.ts';
+
+/**
+ * Builds the state from what was stored (decisions 1.5): the entries of `registry.json`, then the commits that came
+ * after. `problems` say, one text each, which records cannot be used; they are kept as they are, except for entries
+ * whose forward is gone: those would not come back in any way.
+ */
+export function restore(loaded: Loaded): { snapshot: Snapshot; problems: string[] } {
+  return new Restoration(loaded).run();
+}
+
+class Restoration {
+  readonly #loaded: Loaded;
+  readonly #draft = new Draft(Snapshot.empty(), false);
+  readonly #problems: string[] = [];
+  #numbered = false;
+
+  constructor(loaded: Loaded) {
+    this.#loaded = loaded;
+  }
+
+  run(): { snapshot: Snapshot; problems: string[] } {
+    const { entries, journal } = this.#loaded;
+    for (const section of SECTIONS) {
+      // Who holds its key comes first, wherever it stands in the file: who is put first holds.
+      const shadowed: string[] = [];
+      for (const json of entries[section]) {
+        if (isStoredShadowed(json)) shadowed.push(json);
+        else this.#put(section, json);
+      }
+      for (const json of shadowed) this.#put(section, json);
+    }
+    for (const commit of journal) {
+      for (const change of commit) {
+        if (change.op === 'put') this.#put(change.section, change.json);
+        else this.#remove(change);
+      }
+    }
+    return { snapshot: this.#draft.finish().snapshot, problems: this.#problems };
+  }
+
+  #put(section: Section, json: string): void {
+    try {
+      if (section === 'services') this.#draft.putForeign(section, json);
+      else if (section === 'namespaces') this.#putNamespace(json);
+      else if (section === 'forwards') this.#putForward(json);
+      else this.#putEntry(section, kindOf(section), json);
+    } catch (error) {
+      this.#keep(section, json, error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  #putNamespace(json: string): void {
+    const namespace = readNamespace(json);
+    if (typeof namespace === 'string') this.#keep('namespaces', json, namespace);
+    else this.#draft.putNamespace(namespace.name, namespace.labels, namespace.unknown);
+  }
+
+  #putForward(json: string): void {
+    const forward = readForward(json, () => this.#number());
+    if (typeof forward === 'string') {
+      this.#keep('forwards', json, forward);
+      return;
+    }
+    this.#draft.reserveSource(forward.source);
+    this.#draft.putForward(forward);
+  }
+
+  #putEntry(section: Section, kind: Kind, json: string): void {
+    let orphaned = false;
+    const sourceOf = (forward: string): number | undefined => {
+      const source = this.#draft.forwards.get(forward)?.source;
+      orphaned = source === undefined;
+      return source;
+    };
+    const entry = readEntry(kind, json, sourceOf, () => this.#number());
+    if (typeof entry !== 'string') {
+      this.#draft.reserveSource(entry.source);
+      this.#draft.put(entry);
+    } else if (orphaned) {
+      this.#problems.push(`an entry of ${section} in registry.json is dropped: ${entry}`);
+    } else {
+      this.#keep(section, json, entry);
+    }
+  }
+
+  #remove({ section, id }: Extract<Change, { op: 'remove' }>): void {
+    if (section === 'services') return;
+    if (section === 'namespaces') {
+      const name = [...this.#draft.namespaces.keys()].find((candidate) => candidate === id);
+      if (name && name !== DEFAULT_NAMESPACE) this.#draft.removeNamespace(name);
+      return;
+    }
+    if (section === 'forwards') {
+      this.#draft.removeForward(id);
+      return;
+    }
+    const entry = this.#draft.byId(kindOf(section), id);
+    if (entry) this.#draft.remove(entry);
+  }
+
+  #keep(section: Section, json: string, problem: string): void {
+    this.#draft.putForeign(section, json);
+    this.#problems.push(`an entry of ${section} in registry.json cannot be used: ${problem}`);
+  }
+
+  /** A registration number for a record that has none, as in a file written by hand: behind all that were given. */
+  #number(): number {
+    if (!this.#numbered) {
+      this.#numbered = true;
+      for (const json of Object.values(this.#loaded.entries).flat()) {
+        // Whatever is called so: a number too many is harmless, one that is given twice is not.
+        for (const [, digits] of json.matchAll(/"source":\s*(\d{1,16})/g)) {
+          if (Number(digits) < LARGEST_SOURCE) this.#draft.reserveSource(Number(digits));
+        }
+      }
+    }
+    return this.#draft.nextSource();
+  }
+}
+
+function kindOf(section: Section): Kind {
+  return KINDS.find((kind) => SECTION[kind] === section) ?? 'tool';
+}

@@ -1,0 +1,105 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:net';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { stripVTControlCharacters } from 'node:util';
+import { afterEach, expect, test } from 'vitest';
+
+const DEMO = fileURLToPath(new URL('./demo.ts', import.meta.url));
+
+const running: ChildProcess[] = [];
+const servers: Server[] = [];
+
+afterEach(async () => {
+  for (const child of running.splice(0)) {
+    if (child.exitCode !== null || child.signalCode !== null) continue;
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+  }
+  for (const server of servers.splice(0)) server.close();
+});
+
+/** Runs the demo; `onLine` sees each line of its output as it comes. Resolves with all of them and the exit code. */
+async function run(
+  args: readonly string[],
+  onLine: (line: string, demo: ChildProcess) => void = () => {},
+): Promise<{ lines: string[]; code: number | null }> {
+  const demo = spawn(process.execPath, [DEMO, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  running.push(demo);
+  const lines: string[] = [];
+  createInterface({ input: demo.stdout }).on('line', (line) => {
+    lines.push(line);
+    onLine(line, demo);
+  });
+  await once(demo, 'close');
+  return { lines, code: demo.exitCode };
+}
+
+/** Makes sure that something listens on a port of the loopback interface: we, unless another does already. */
+async function occupy(port: number): Promise<void> {
+  const server = createServer();
+  servers.push(server);
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening').catch(() => undefined);
+}
+
+function processOf(line: string): number {
+  return Number(/\(process (\d+)\)/.exec(line)?.[1]);
+}
+
+function lives(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+test('walks an agent through the service, on other ports when the usual ones are taken, and ends with --once', async () => {
+  await Promise.all([occupy(8080), occupy(8081), occupy(3001)]);
+  const { lines, code } = await run(['--once']);
+  expect(lines).toEqual([
+    expect.stringMatching(/^✓ upstream {2}@modelcontextprotocol\/server-everything at http:\/\/127\.0\.0\.1:\d+\/mcp/),
+    expect.stringMatching(
+      /^✓ sluice {4}management API at http:\/\/127\.0\.0\.1:\d+, MCP at http:\/\/127\.0\.0\.1:\d+ /,
+    ),
+    expect.stringMatching(/^✓ register {2}POST \/api\/v1\/forwards: .* has 1\d tools, \d+ resources, \d+ prompts$/),
+    expect.stringMatching(
+      /^✓ connect {3}an MCP client opened a session with sluice \d+\.\d+\.\d+, protocol 2025-11-25$/,
+    ),
+    expect.stringMatching(/^✓ list {6}tools\/list, answered from the registry: echo, .* and 1\d more/),
+    '✓ call      tools/call echo, answered by the upstream: "Echo: hello through Sluice"',
+    '✓ refuse    tools/call not-registered: error -32602, tool not found: not-registered',
+    '✓ progress  tools/call trigger-long-running-operation: 1/4 2/4 3/4 4/4, then its result',
+  ]);
+  expect(lines.join('\n')).not.toMatch(/:(?:8080|8081|3001)\b/);
+  expect(lines.map(stripVTControlCharacters)).toEqual(lines);
+  expect(code).toBe(0);
+});
+
+test('serves until it is stopped, and takes its processes with it', async () => {
+  let management: string | undefined;
+  let served: Promise<number> | undefined;
+  const { lines, code } = await run([], (line, demo) => {
+    management ??= /management API at (http:[^,]+),/.exec(line)?.[1];
+    if (!line.startsWith('Serving until Ctrl-C')) return;
+    served = fetch(`${management}/api/v1/forwards/everything`)
+      .then(({ status }) => status)
+      .finally(() => demo.kill('SIGINT'));
+  });
+  expect(await served).toBe(200);
+  expect(code).toBe(0);
+  const pids = lines.map(processOf).filter((pid) => !Number.isNaN(pid));
+  expect(pids).toHaveLength(2);
+  expect(pids.filter(lives)).toEqual([]);
+});
+
+test('tells which step failed and why, and ends with exit code 1', async () => {
+  const { lines, code } = await run([], (line) => {
+    if (line.startsWith('✓ upstream')) process.kill(processOf(line), 'SIGKILL');
+  });
+  expect(lines).toContainEqual(expect.stringMatching(/^✗ register {2}forward everything: upstream .* refused/));
+  expect(lines.filter((line) => line.startsWith('✓ connect'))).toEqual([]);
+  expect(code).toBe(1);
+});
