@@ -41,6 +41,7 @@ const ADD_TIMEOUT_MS = 30_000;
 const ADMIT_TIMEOUT_MS = 2_000;
 /** Capability sets that forwards are asked with. Clients choose what they declare, so there must be an end to it. */
 const MAX_VARIANTS = 16;
+const MAX_VARIANT_LENGTH = 4096;
 
 /** The registered upstream MCP servers at work: each is looked after by a supervisor, apart from all others. */
 export class Forwards {
@@ -189,7 +190,7 @@ export class Forwards {
   }
 
   #addVariant(key: string, capabilities: ClientCapabilities): boolean {
-    if (this.#variants.has(key) || this.#variants.size >= MAX_VARIANTS) return false;
+    if (this.#variants.has(key) || this.#variants.size >= MAX_VARIANTS || key.length > MAX_VARIANT_LENGTH) return false;
     this.#variants.set(key, capabilities);
     return true;
   }

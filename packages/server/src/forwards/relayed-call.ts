@@ -35,6 +35,9 @@ export interface CallPlan {
   readonly maxResponseBytes: number;
 }
 
+/** How long an upstream may keep a stream open after the answer, so that its connection can be used again. */
+const LINGER_MS = 1_000;
+
 type Mode = 'waiting' | 'json' | 'stream' | 'over';
 
 /**
@@ -59,6 +62,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #blocked = false;
   #renewed = false;
   #clientGone = false;
+  #linger: NodeJS.Timeout | undefined = undefined;
 
   constructor(plan: CallPlan, exchange: Exchange) {
     this.#plan = plan;
@@ -93,6 +97,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
       return !this.#blocked;
     }
     if (this.#mode !== 'json') return true;
+    this.activeAt = this.#plan.deadlines.now();
     this.#bytes += chunk.length;
     if (this.#bytes > this.#plan.maxResponseBytes) {
       this.#fail(this.#error('too-large', `answered with more than ${this.#plan.maxResponseBytes} bytes`));
@@ -103,6 +108,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   }
 
   onEnd(): void {
+    clearTimeout(this.#linger);
     if (this.#mode === 'json') this.#finishJson();
     else if (this.#mode === 'stream') this.#fail(this.#error('dropped', 'ended the event stream before the answer'));
     else this.#fail(this.#error('invalid', `ended without an answer (HTTP ${this.#status})`));
@@ -207,6 +213,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     if (!this.#answers(value)) return;
     const answer = withId(data, this.#exchange.idText);
     this.#decoder?.stop();
+    this.#linger = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
     this.#settle();
     this.#plan.upstream.succeeded();
     if (this.#clientGone) return;

@@ -15,8 +15,9 @@ export interface ClientProfile {
   readonly view: CatalogueView;
 }
 
-/** Profiles are input from outside, so only so many are kept; what is made anew costs microseconds. */
+/** Profiles are input from outside, so only so many are kept, and no long ones; what is made anew costs microseconds. */
 const MAX_PROFILES = 256;
+const MAX_SPELLING = 4096;
 
 /** The member that carries a list's items, by method. */
 const LIST_MEMBER: Readonly<Record<string, string>> = {
@@ -50,7 +51,7 @@ export class ClientProfiles {
         capabilityKey: capabilityKey(capabilities),
         view: this.#view(era, capabilities),
       };
-      this.#profiles.set(spelling, profile);
+      if (spelling.length <= MAX_SPELLING) this.#profiles.set(spelling, profile);
     }
     return profile;
   }
