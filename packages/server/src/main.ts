@@ -27,12 +27,22 @@ async function main(): Promise<void> {
   stopOnSignal(service);
 }
 
+/**
+ * One Ctrl-C may arrive twice: the terminal sends it to every process in the foreground, and a package runner that
+ * started us passes it on as well.
+ */
+const SAME_SIGINT_MS = 100;
+
 /** The first signal stops in good order, a second one at once. */
 function stopOnSignal(service: Service): void {
-  let stopping = false;
-  const stop = (): void => {
-    if (stopping) process.exit(1);
-    stopping = true;
+  let first: { signal: NodeJS.Signals; at: number } | undefined;
+  const stop = (signal: NodeJS.Signals): void => {
+    const at = performance.now();
+    if (first) {
+      if (signal === 'SIGINT' && first.signal === 'SIGINT' && at - first.at < SAME_SIGINT_MS) return;
+      process.exit(1);
+    }
+    first = { signal, at };
     service.stop().then(() => process.exit(0), die);
   };
   process.on('SIGTERM', stop);

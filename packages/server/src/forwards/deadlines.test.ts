@@ -11,6 +11,7 @@ afterEach(() => {
 class Call implements Watched {
   readonly startedAt: number;
   activeAt: number;
+  slot = -1;
   readonly told: string[] = [];
 
   constructor(now: number) {

@@ -3,6 +3,8 @@ export interface Watched {
   /** When it began, and when the other side last gave a sign of life: milliseconds of {@link Deadlines.now}. */
   readonly startedAt: number;
   readonly activeAt: number;
+  /** Kept by {@link Deadlines}: its place there, -1 while it is not watched. */
+  slot: number;
   /** Called once, when a limit is passed. */
   onDeadline(limit: 'silence' | 'total'): void;
 }
@@ -20,7 +22,11 @@ export interface DeadlineLimits {
  */
 export class Deadlines {
   readonly limits: DeadlineLimits;
-  readonly #watched = new Set<Watched>();
+  /**
+   * In no order. Not a Set: one whose members come and go at this rate is copied all the time, and a copy that has
+   * grown old keeps the next one alive with all that is in it. Measured, that doubled what a call costs.
+   */
+  readonly #watched: Watched[] = [];
   readonly #timer: NodeJS.Timeout;
 
   constructor(limits: DeadlineLimits) {
@@ -35,11 +41,18 @@ export class Deadlines {
   }
 
   watch(call: Watched): void {
-    this.#watched.add(call);
+    if (call.slot !== -1) return;
+    call.slot = this.#watched.length;
+    this.#watched.push(call);
   }
 
   unwatch(call: Watched): void {
-    this.#watched.delete(call);
+    const { slot } = call;
+    const last = slot === -1 ? undefined : this.#watched.pop();
+    call.slot = -1;
+    if (last === undefined || last === call) return;
+    this.#watched[slot] = last;
+    last.slot = slot;
   }
 
   close(): void {
@@ -48,10 +61,12 @@ export class Deadlines {
 
   #sweep(): void {
     const now = this.now();
-    for (const call of this.#watched) {
+    for (const call of [...this.#watched]) {
+      // One that was told before may have ended this one.
+      if (call.slot === -1) continue;
       const total = now - call.startedAt > this.limits.totalMs;
       if (!total && now - call.activeAt <= this.limits.silenceMs) continue;
-      this.#watched.delete(call);
+      this.unwatch(call);
       call.onDeadline(total ? 'total' : 'silence');
     }
   }

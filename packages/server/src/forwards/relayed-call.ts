@@ -48,6 +48,7 @@ type Mode = 'waiting' | 'json' | 'stream' | 'over';
 export class RelayedCall implements ResponseHandler, EventSink, Watched {
   readonly startedAt: number;
   activeAt: number;
+  slot = -1;
   readonly #plan: CallPlan;
   readonly #exchange: Exchange;
   #mode: Mode = 'waiting';
