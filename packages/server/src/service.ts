@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { ListenAddress } from './config/addresses.ts';
 import type { Config } from './config/config.ts';
 import { ConfigError } from './config/config-error.ts';
-import { forwardHeaders } from './config/forward-headers.ts';
+import { labelledHeaders } from './config/forward-headers.ts';
 import { VERSION } from './config/version.ts';
 import { Deadlines } from './forwards/deadlines.ts';
 import { Forwards } from './forwards/forwards.ts';
@@ -31,8 +31,8 @@ export interface Service {
   readonly addresses: { readonly management: string; readonly mcp: string };
   /** True when nothing is registered yet but the namespace that always exists. */
   readonly empty: boolean;
-  /** Drains, flushes and ends (decisions 1.1). */
-  stop(): Promise<void>;
+  /** Drains for at most `graceMs` (30 s), flushes and ends (decisions 1.1). */
+  stop(graceMs?: number): Promise<void>;
 }
 
 const MCP_LISTEN = { host: '0.0.0.0', port: 8081 };
@@ -48,10 +48,20 @@ const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: 
  * registry, bootstrap, listeners, ready, discovery). Throws what kept it from starting; nothing is left running then.
  */
 export async function startService(config: Config, logger: Logger): Promise<Service> {
-  const log = logger.target('service');
-
   // The registry comes first: its lock decides whether this process may run on the folder at all.
   const registry = await openRegistry(config, logger);
+  const deadlines = new Deadlines({ silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs });
+  try {
+    return await compose(config, logger, registry, deadlines);
+  } catch (error) {
+    deadlines.close();
+    await registry.close();
+    throw error;
+  }
+}
+
+async function compose(config: Config, logger: Logger, registry: Registry, deadlines: Deadlines): Promise<Service> {
+  const log = logger.target('service');
   const forwards = new Forwards({
     registry,
     log: logger.target('service::forward'),
@@ -59,13 +69,12 @@ export async function startService(config: Config, logger: Logger): Promise<Serv
   });
   await bootstrap(config, registry, forwards);
 
-  const deadlines = new Deadlines({ silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs });
   const relay = new CallRelay({
     forwards,
     deadlines,
     serverInfo: SERVER_INFO,
     forwardHeaders: config.forwardHeaders,
-    parseHeaderNames: (text) => forwardHeaders.parse(text).names,
+    parseHeaderNames: labelledHeaders,
     maxResponseBytes: MAX_RESPONSE_BYTES,
   });
   const profiles = new ClientProfiles(registry, SERVER_INFO);
@@ -106,11 +115,13 @@ export async function startService(config: Config, logger: Logger): Promise<Serv
   return {
     addresses,
     empty: registry.current.forwards.size === 0,
-    async stop() {
+    async stop(graceMs = SHUTDOWN_MS) {
       ready = false;
-      log.info('stopping', { grace_seconds: SHUTDOWN_MS / 1000 });
-      await drain(mcp, SHUTDOWN_MS);
-      await forwards.close();
+      log.info('stopping', { grace_seconds: graceMs / 1000 });
+      const over = performance.now() + graceMs;
+      await drain(mcp, graceMs);
+      // Calls whose client has left are still under way; of the grace, they get what is left.
+      await forwards.close(over - performance.now());
       deadlines.close();
       await management.close();
       await registry.close();

@@ -35,7 +35,7 @@ function isNeverCopied(name: string): boolean {
 
 const HEADER_NAME = /^[!#$%&'+.^_`|~0-9a-z-]+$/;
 
-/** The comma list of SERVICE_FORWARD_HEADERS and of the label `service.forward_headers` (decisions 4.7). */
+/** The comma list of SERVICE_FORWARD_HEADERS (decisions 4.7). */
 export const forwardHeaders: Setting<ForwardHeaders> = {
   accepts: 'a comma list of header names, without wildcards',
   parse: (text) => {
@@ -50,3 +50,12 @@ export const forwardHeaders: Setting<ForwardHeaders> = {
     };
   },
 };
+
+/**
+ * The names in the label `service.forward_headers` of an entry that can be copied, lower case. A label is free text:
+ * whatever else stands in it is left out.
+ */
+export function labelledHeaders(text: string): readonly string[] {
+  const names = commaList(text).map((name) => name.toLowerCase());
+  return names.filter((name) => HEADER_NAME.test(name) && !isNeverCopied(name));
+}

@@ -39,6 +39,8 @@ export interface ForwardsOptions {
 const ADD_TIMEOUT_MS = 30_000;
 /** A client whose capabilities nobody has had before waits so long for the forwards to be asked with them. */
 const ADMIT_TIMEOUT_MS = 2_000;
+/** What ending the sessions upstream may take in any case. */
+const MIN_CLOSE_MS = 1_000;
 /** Capability sets that forwards are asked with. Clients choose what they declare, so there must be an end to it. */
 const MAX_VARIANTS = 16;
 const MAX_VARIANT_LENGTH = 4096;
@@ -174,10 +176,14 @@ export class Forwards {
     for (const { links } of [...upstreams, ...this.#addressed.values()]) links.close(session).catch(() => undefined);
   }
 
-  /** Stops everything; calls under way finish first. */
-  async close(): Promise<void> {
-    const upstreams = [...this.#addressed.values()].map((upstream) => upstream.close());
-    await Promise.allSettled([...upstreams, ...[...this.#supervisors.values()].map((supervisor) => supervisor.end())]);
+  /** Stops everything: sessions are ended, calls under way get so long to finish, and what is left then is cut off. */
+  async close(graceMs = 0): Promise<void> {
+    const supervisors = [...this.#supervisors.values()];
+    const upstreams = [...this.#addressed.values(), ...supervisors.map(({ upstream }) => upstream)];
+    const ends = [...this.#addressed.values()].map((upstream) => upstream.close());
+    const ended = Promise.allSettled([...ends, ...supervisors.map((supervisor) => supervisor.end())]);
+    await within(Math.max(graceMs, MIN_CLOSE_MS), ended);
+    await Promise.all(upstreams.map((upstream) => upstream.destroy()));
   }
 
   #supervise(forward: Forward): Supervisor {

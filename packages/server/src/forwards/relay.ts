@@ -198,6 +198,5 @@ function linkOf(
 
 function hopsOf(headers: IncomingHttpHeaders): number {
   const value = headers[HEADER_HOPS];
-  const hops = typeof value === 'string' ? Number.parseInt(value, 10) : 0;
-  return Number.isNaN(hops) ? 0 : hops;
+  return typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : 0;
 }

@@ -49,4 +49,9 @@ export class Upstream {
     await this.links.closeAll();
     await this.transport.close();
   }
+
+  /** Ends everything at once. */
+  destroy(): Promise<void> {
+    return this.transport.destroy();
+  }
 }

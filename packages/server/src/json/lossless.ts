@@ -1,3 +1,5 @@
+import { hasEscapedKey, readJson } from './reader.ts';
+
 /** A JSON value whose numbers may be `JSON.rawJSON` objects, where a double would not spell them as they came. */
 export type JsonValue = string | number | boolean | null | RawNumber | JsonValue[] | JsonObject;
 export type JsonObject = { [key: string]: JsonValue };
@@ -23,15 +25,22 @@ declare global {
  * over them, which writing them again does too, would exhaust the stack.
  */
 export function parseLossless(text: string): JsonValue {
+  // Most of what is read is a text, in which there is nothing to keep.
+  if (text.startsWith('"')) return JSON.parse(text);
   try {
-    return JSON.parse(text, (_key, value, context?: { source?: string }) => {
-      if (typeof value !== 'number' || context?.source === undefined || String(value) === context.source) return value;
-      return JSON.rawJSON(context.source);
-    });
+    const value: JsonValue = JSON.parse(text, (_key, member, context?: { source?: string }) =>
+      typeof member === 'number' && context?.source !== undefined ? asSpelled(context.source) : member,
+    );
+    return hasEscapedKey(text) ? readJson(text, asSpelled) : value;
   } catch (error) {
     if (error instanceof RangeError) throw new SyntaxError('nested too deeply', { cause: error });
     throw error;
   }
+}
+
+function asSpelled(source: string): number | RawNumber {
+  const number = Number(source);
+  return String(number) === source ? number : JSON.rawJSON(source);
 }
 
 /** True for a JSON object (not an array, not a raw number). */

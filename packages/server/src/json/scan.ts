@@ -60,14 +60,14 @@ export function memberText(text: string, key: string, start = 0): string | undef
 }
 
 /** The position after white space. */
-function skipSpace(text: string, at: number): number {
+export function skipSpace(text: string, at: number): number {
   let code = text.charCodeAt(at);
   while (code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09) code = text.charCodeAt(++at);
   return at;
 }
 
 /** The position after the string whose opening quote stands at `at`. */
-function skipString(text: string, at: number): number {
+export function skipString(text: string, at: number): number {
   let quote = text.indexOf('"', at + 1);
   while (quote !== -1) {
     let back = quote - 1;

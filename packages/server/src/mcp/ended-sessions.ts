@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { isJsonObject } from '../json/lossless.ts';
 import { errorCode, type Files } from '../registry/store/files.ts';
 import { replaceFile } from '../registry/store/replace.ts';
+import { StoreError } from '../registry/store/store.ts';
 import type { EndedSessions } from './sessions.ts';
 
 /** Beside `registry.json` (decisions 1.5). */
@@ -22,7 +23,7 @@ export function endedInMemory(now: () => number = Date.now): EndedSessions {
 
 /**
  * Ended sessions kept in the folder until they would have expired: a session that was ended stays so after a restart.
- * Ends that come together share one write. Throws when the file is damaged.
+ * Ends that come together share one write. Throws {@link StoreError} when the file is damaged.
  */
 export async function endedInFolder(
   folder: string,
@@ -58,7 +59,9 @@ async function read(path: string): Promise<Map<string, number>> {
     content = JSON.parse(await readFile(path, 'utf8'));
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return ended;
-    throw new Error(`${path} is damaged; remove it to go on without the sessions that were ended`, { cause: error });
+    throw new StoreError(`${path} is damaged; remove it to go on without the sessions that were ended`, {
+      cause: error,
+    });
   }
   const kept = isJsonObject(content) && isJsonObject(content.ended) ? content.ended : {};
   for (const [id, expires] of Object.entries(kept)) if (typeof expires === 'number') ended.set(id, expires);

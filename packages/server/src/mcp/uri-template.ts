@@ -27,7 +27,7 @@ export function matchTemplate(template: string, uri: string): boolean {
     }
   };
   reach(0);
-  let budget = PLACES * (template.length + uri.length);
+  let budget = PLACES * (steps.length + uri.length);
   for (const character of uri.slice(fixed)) {
     const places = next;
     budget -= places.length;

@@ -32,7 +32,8 @@ export class Exchange {
 
   /** Calls back once when the client leaves before its answer is complete. */
   onLeave(listener: () => void): void {
-    this.#response.once('close', () => {
+    // Not `once`: it would wrap the listener, and a response closes but once.
+    this.#response.on('close', () => {
       if (!this.#response.writableEnded) listener();
     });
   }

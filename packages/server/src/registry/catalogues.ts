@@ -1,8 +1,19 @@
 import { memberText } from '../json/scan.ts';
 import type { Draft } from './draft.ts';
-import { type Entry, type Forward, type Kind, type KnownCatalogue, type Offer, TEMPLATE_LABEL } from './entries.ts';
+import {
+  type Entry,
+  type Forward,
+  isTemplate,
+  KINDS,
+  type Kind,
+  type KnownCatalogue,
+  type Labels,
+  type Offer,
+  TEMPLATE_LABEL,
+} from './entries.ts';
 import { discoveredMembers } from './json.ts';
 import { render } from './render.ts';
+import { detached } from './stored-entry.ts';
 
 /** One object that an upstream lists: what it is addressed by, and its exact text. */
 export interface FoundItem {
@@ -30,85 +41,140 @@ const ADDRESS_LABEL = 'service.forward_address';
 
 /**
  * Makes a forward's entries exactly what discovery found: new ones are added, missing ones removed, all in one change,
- * so that no reader sees half of it (decisions 4.3). What an operator changed on an entry stays (decisions 2.5).
+ * so that no reader sees half of it (decisions 4.3). What an operator changed on an entry stays, also while the
+ * upstream does not offer it (decisions 2.5).
  */
 export function applyCatalogues(draft: Draft, forward: Forward, catalogues: readonly FoundCatalogue[]): void {
-  const before = new Map(draft.entriesOf(forward.name).map((entry) => [identity(entry), entry]));
+  const before = byUpstreamKey(draft.entriesOf(forward.name));
+  const absent = byUpstreamKey(forward.absent ?? []);
+  const taken = { tool: new Set<string>(), resource: new Set<string>(), prompt: new Set<string>() };
   for (const { list, kind, template } of LISTS) {
-    for (const [position, item] of merge(catalogues, list).entries()) {
-      const known = before.get(`${kind} ${item.key}`);
-      before.delete(`${kind} ${item.key}`);
-      const entry = discoveredEntry(forward, { kind, template, position, ...item }, known);
-      if (!known || !same(known, entry)) draft.put(entry);
+    let position = 0;
+    for (const [key, offers] of merge(catalogues, list)) {
+      const found = { kind, template, key, offers, position: position++ };
+      // A uri that is a template as well: the key is held, by the resource.
+      if (taken[kind].has(key)) continue;
+      taken[kind].add(key);
+      const known = before[kind].get(key);
+      if (!known || !isCurrent(forward, found, known)) {
+        draft.put(discoveredEntry(draft, forward, found, known ?? absent[kind].get(key)));
+      }
+      before[kind].delete(key);
+      absent[kind].delete(key);
     }
   }
-  for (const gone of before.values()) draft.remove(gone);
+  for (const kind of KINDS) {
+    for (const [key, gone] of before[kind]) {
+      draft.remove(gone);
+      if (isChanged(forward, gone)) absent[kind].set(key, gone);
+    }
+  }
+  const waiting = KINDS.flatMap((kind) => [...absent[kind].values()]);
+  putKnowledge(draft, forward, catalogues, waiting);
+}
+
+function byUpstreamKey(entries: readonly Entry[]): Record<Kind, Map<string, Entry>> {
+  const found = {
+    tool: new Map<string, Entry>(),
+    resource: new Map<string, Entry>(),
+    prompt: new Map<string, Entry>(),
+  };
+  for (const entry of entries) found[entry.kind].set(entry.discovered?.upstreamKey ?? entry.key, entry);
+  return found;
+}
+
+/** Keeps with the forward what discovery found besides entries, when that is news. */
+function putKnowledge(
+  draft: Draft,
+  forward: Forward,
+  catalogues: readonly FoundCatalogue[],
+  absent: readonly Entry[],
+): void {
   const known = catalogues.map(({ key, era, capabilities, identity, cache }) => {
     return { key, era, capabilities, identity, cache };
   });
-  if (JSON.stringify(known) !== JSON.stringify(forward.catalogues)) draft.putForward({ ...forward, catalogues: known });
-}
-
-interface Merged {
-  readonly key: string;
-  readonly offers: Offer[];
+  const waiting = forward.absent ?? [];
+  const sameAbsent = absent.length === waiting.length && absent.every((entry, at) => entry === waiting[at]);
+  if (sameAbsent && JSON.stringify(known) === JSON.stringify(forward.catalogues)) return;
+  draft.putForward({ ...forward, catalogues: known, absent });
 }
 
 /**
- * One list over all catalogues: an object that reads the same in several becomes one offer. The longest catalogue
- * gives the order, since the shorter ones usually leave things out of it.
+ * One list over all catalogues, by key: an object that reads the same in several becomes one offer. The longest
+ * catalogue gives the order, since the shorter ones usually leave things out of it.
  */
-function merge(catalogues: readonly FoundCatalogue[], list: (typeof LISTS)[number]['list']): Merged[] {
-  const merged = new Map<string, Map<string, string[]>>();
+function merge(
+  catalogues: readonly FoundCatalogue[],
+  list: (typeof LISTS)[number]['list'],
+): Map<string, readonly Offer[]> {
+  const merged = new Map<string, { json: string; catalogues: string[] | undefined }[]>();
   for (const catalogue of [...catalogues].sort((a, b) => b[list].length - a[list].length)) {
     for (const { key, json } of catalogue[list]) {
-      const texts = merged.get(key) ?? new Map<string, string[]>();
-      merged.set(key, texts);
-      texts.set(json, [...(texts.get(json) ?? []), catalogue.key]);
+      const offers = merged.get(key);
+      const offer = offers?.find((other) => other.json === json);
+      if (offer) offer.catalogues?.push(catalogue.key);
+      else if (offers) offers.push({ json, catalogues: [catalogue.key] });
+      else merged.set(key, [{ json, catalogues: [catalogue.key] }]);
     }
   }
-  return [...merged].map(([key, texts]) => ({
-    key,
-    offers: [...texts].map(([json, keys]) => ({
-      json,
-      catalogues: keys.length === catalogues.length ? undefined : keys,
-    })),
-  }));
+  for (const offers of merged.values()) {
+    for (const offer of offers) if (offer.catalogues?.length === catalogues.length) offer.catalogues = undefined;
+  }
+  return merged;
 }
 
-function discoveredEntry(
-  forward: Forward,
-  item: Merged & { kind: Kind; template: boolean; position: number },
-  known: Entry | undefined,
-): Entry {
-  const { kind, offers } = item;
+/** One object of an upstream, and where it lists it. */
+interface Found {
+  readonly kind: Kind;
+  readonly template: boolean;
+  readonly key: string;
+  readonly offers: readonly Offer[];
+  readonly position: number;
+}
+
+/** `known` is the entry as it is, or was when the upstream last offered it. */
+function discoveredEntry(draft: Draft, forward: Forward, item: Found, known: Entry | undefined): Entry {
+  const { kind } = item;
   const key = kind === 'resource' ? item.key : forward.prefix + item.key;
-  const labels = kind === 'resource' ? resourceLabels(forward.address, item.template) : {};
+  // Where it was moved to may be gone by the time that it comes back.
+  const namespace = known && draft.namespaces.has(known.namespace) ? known.namespace : forward.namespace;
   return render({
     kind,
-    namespace: known?.namespace ?? forward.namespace,
+    namespace,
     key: known?.key ?? key,
     name: kind === 'resource' ? entryName(item, known) : (known?.name ?? key),
     source: forward.source,
     position: item.position,
-    labels: { ...known?.labels, ...labels },
+    labels: discoveredLabels(forward, item, known),
     members: { ...known?.members, ...discoveredMembers(kind, forward.address) },
     discovered: {
       forward: forward.name,
       upstreamKey: item.key,
-      offers,
+      offers: keptOffers(item.offers, known?.discovered?.offers ?? []),
       overrides: known?.discovered?.overrides ?? {},
     },
     definition: {},
   });
 }
 
-function resourceLabels(address: string, template: boolean): Record<string, string> {
-  return template ? { [ADDRESS_LABEL]: address, [TEMPLATE_LABEL]: 'true' } : { [ADDRESS_LABEL]: address };
+/** The operator's labels, and with a resource those of the service (decisions 2.6). */
+function discoveredLabels(forward: Forward, { kind, template }: Found, known: Entry | undefined): Labels {
+  if (kind !== 'resource') return known?.labels ?? {};
+  const labels = Object.entries({ ...known?.labels, [ADDRESS_LABEL]: forward.address });
+  const others = labels.filter(([label]) => label !== TEMPLATE_LABEL);
+  return Object.fromEntries(template ? [...others, [TEMPLATE_LABEL, 'true']] : others);
+}
+
+/** An unchanged text stays the one that is in memory; of a new one a copy, which does not hold its whole page there. */
+function keptOffers(offers: readonly Offer[], known: readonly Offer[]): Offer[] {
+  return offers.map(({ json, catalogues }) => {
+    const text = known.find((offer) => offer.json === json)?.json ?? detached(json);
+    return { json: text, catalogues };
+  });
 }
 
 /** A renamed resource keeps its name, another follows its upstream. */
-function entryName(item: Merged, known: Entry | undefined): string {
+function entryName(item: Found, known: Entry | undefined): string {
   const renamed = known?.discovered?.overrides.name;
   return typeof renamed === 'string' ? renamed : resourceName(item.key, item.offers);
 }
@@ -119,15 +185,36 @@ export function resourceName(location: string, offers: readonly Offer[]): string
   return typeof name === 'string' && name !== '' ? name : location;
 }
 
-function identity(entry: Entry): string {
-  return `${entry.kind} ${entry.discovered?.upstreamKey ?? entry.key}`;
+/** True for an entry that is not as discovery would make it: an operator renamed, moved, labelled or overrode it. */
+function isChanged(forward: Forward, entry: Entry): boolean {
+  const { kind, namespace, key, labels, members, discovered } = entry;
+  if (!discovered) return false;
+  return (
+    namespace !== forward.namespace ||
+    (kind !== 'resource' && key !== forward.prefix + discovered.upstreamKey) ||
+    Object.keys(discovered.overrides).length > 0 ||
+    Object.keys(labels).some((label) => label !== ADDRESS_LABEL && label !== TEMPLATE_LABEL) ||
+    Object.keys(members).length > Object.keys(discoveredMembers(kind, forward.address)).length
+  );
 }
 
-function same(a: Entry, b: Entry): boolean {
+/** True when nothing that discovery decides differs: most of a refresh, so that it makes nothing anew. */
+function isCurrent(forward: Forward, { kind, template, offers, position }: Found, known: Entry): boolean {
+  const { labels, members, discovered } = known;
+  if (known.position !== position || known.source !== forward.source) return false;
+  if (!sameOffers(offers, discovered?.offers ?? [])) return false;
+  if (kind === 'resource' && (labels[ADDRESS_LABEL] !== forward.address || isTemplate(known) !== template))
+    return false;
+  return Object.entries(discoveredMembers(kind, forward.address)).every(([member, value]) => members[member] === value);
+}
+
+function sameOffers(a: readonly Offer[], b: readonly Offer[]): boolean {
   return (
-    a.position === b.position &&
-    a.source === b.source &&
-    JSON.stringify([a.labels, a.members, a.discovered?.offers]) ===
-      JSON.stringify([b.labels, b.members, b.discovered?.offers])
+    a.length === b.length &&
+    a.every(({ json, catalogues }, at) => {
+      const other = b[at];
+      if (json !== other?.json || catalogues?.length !== other.catalogues?.length) return false;
+      return catalogues?.every((key, index) => key === other.catalogues?.[index]) ?? true;
+    })
   );
 }

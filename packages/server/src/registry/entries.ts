@@ -65,7 +65,7 @@ export const FORWARD_HEADERS_LABEL = 'service.forward_headers';
 export const FORWARD_TYPE = 'mcp-forward';
 
 /** True for a resource template. */
-export function isTemplate(entry: Entry): boolean {
+export function isTemplate(entry: Pick<Entry, 'kind' | 'labels'>): boolean {
   return entry.kind === 'resource' && entry.labels[TEMPLATE_LABEL] === 'true';
 }
 

@@ -36,6 +36,14 @@ const SPELLING: Readonly<Record<Kind, Spelling>> = {
 };
 
 const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
+/** Members that REST shows from the registry, whatever the MCP object says. */
+const NOT_UPSTREAMS: Readonly<Record<Kind, ReadonlySet<string>>> = {
+  tool: new Set(registryMembers('tool')),
+  // The upstream addresses a resource by `uri` or `uriTemplate`; over REST both are `location`.
+  resource: new Set([...registryMembers('resource'), 'uri', 'uriTemplate']),
+  prompt: new Set(registryMembers('prompt')),
+};
+
 /** REST's own names of one kind's registry members: what an upstream's members of these names give way to. */
 export function registryMembers(kind: Kind): readonly string[] {
   return [...COMMON, ...SPELLING[kind].registry];
@@ -56,6 +64,7 @@ export function mcpName(kind: Kind, member: string): string {
 /** The entry as the management API shows it: JSON text of one object. */
 export function entryJson(entry: Entry, shadowed = false): string {
   const shown = restMembers(entry);
+  for (const [key, text] of Object.entries(SPELLING[entry.kind].defaults)) if (!shown.has(key)) shown.set(key, text);
   if (shadowed) shown.set('shadowed', 'true');
   return joined(shown);
 }
@@ -68,17 +77,14 @@ export function joined(shown: ReadonlyMap<string, string>, lines = false): strin
   return lines ? `{\n${parts.join(',\n')}\n}` : `{${parts.join(',')}}`;
 }
 
-/** The text of each member of the management API's view. */
+/** The text of each member of the management API's view that the entry has; those that are always shown may be missing. */
 export function restMembers(entry: Entry): Map<string, string> {
   const { kind } = entry;
   const shown = new Map<string, string>([
     ['name', JSON.stringify(entry.name)],
     ['namespace', JSON.stringify(entry.namespace)],
   ]);
-  for (const [key, text] of Object.entries(SPELLING[kind].defaults)) shown.set(key, text);
-  const own = new Set(registryMembers(kind));
-  // The upstream addresses a resource by `uri` or `uriTemplate`; over REST both are `location`.
-  if (kind === 'resource') own.add('uri').add('uriTemplate');
+  const own = NOT_UPSTREAMS[kind];
   for (const [key, text] of mcpMembers(entry)) {
     const name = restName(kind, key);
     if (!own.has(name)) shown.set(name, text);

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '../json/lossless.ts';
 import { members } from '../json/scan.ts';
-import type { Entry, Offer } from './entries.ts';
+import { type Entry, isTemplate, type Offer } from './entries.ts';
 
 /**
  * What MCP serves for an entry. A discovered one is the upstream's own text, untouched unless its name or an override
@@ -26,8 +26,7 @@ function withMembers(json: string, changes: JsonObject): string {
   for (const { key, start, end } of members(json)) {
     const change = left.get(key);
     left.delete(key);
-    if (change === undefined && !Object.hasOwn(changes, key))
-      parts.push(`${JSON.stringify(key)}:${json.slice(start, end)}`);
+    if (!Object.hasOwn(changes, key)) parts.push(`${JSON.stringify(key)}:${json.slice(start, end)}`);
     else if (change !== null && change !== undefined) parts.push(`${JSON.stringify(key)}:${JSON.stringify(change)}`);
   }
   for (const [key, value] of left) if (value !== null) parts.push(`${JSON.stringify(key)}:${JSON.stringify(value)}`);
@@ -35,10 +34,15 @@ function withMembers(json: string, changes: JsonObject): string {
 }
 
 function handMade(entry: Omit<Entry, 'served'>): JsonObject {
-  if (entry.kind === 'tool') return { name: entry.key, ...entry.definition };
-  if (entry.kind === 'prompt')
+  if (entry.kind === 'tool') {
+    const tool = { name: entry.key, ...entry.definition };
+    // A file written by hand may leave the schema out, and clients refuse a whole list for one tool without.
+    return Object.hasOwn(tool, 'inputSchema') ? tool : { ...tool, inputSchema: { type: 'object' } };
+  }
+  if (entry.kind === 'prompt') {
     return { name: entry.key, ...withoutEmpty(entry.definition, ['description', 'arguments']) };
-  const uri = entry.labels['service.is_template'] === 'true' ? 'uriTemplate' : 'uri';
+  }
+  const uri = isTemplate(entry) ? 'uriTemplate' : 'uri';
   return { [uri]: entry.key, name: entry.name, ...withoutEmpty(entry.definition, ['description', 'mimeType']) };
 }
 

@@ -1,10 +1,10 @@
 import { Draft } from './draft.ts';
-import { KINDS, type Kind, SECTION } from './entries.ts';
+import { type Entry, KINDS, type Kind, SECTION } from './entries.ts';
 import { DEFAULT_NAMESPACE } from './names.ts';
 import { Snapshot } from './snapshot.ts';
 import { type Change, type Loaded, SECTIONS, type Section } from './store/store.ts';
 import { readForward, readNamespace } from './stored.ts';
-import { isStoredShadowed, LARGEST_SOURCE, readEntry } from './stored-entry.ts';
+import { LARGEST_SOURCE, readEntry } from './stored-entry.ts';
 
 /**
  * Builds the state from what was stored (decisions 1.5): the entries of `registry.json`, then the commits that came
@@ -19,6 +19,8 @@ class Restoration {
   readonly #loaded: Loaded;
   readonly #draft = new Draft(Snapshot.empty(), false);
   readonly #problems: string[] = [];
+  /** Entries whose keys others held: who is put first holds, so these are put last, wherever they stand in the file. */
+  readonly #shadowed: Entry[] = [];
   #numbered = false;
 
   constructor(loaded: Loaded) {
@@ -27,15 +29,8 @@ class Restoration {
 
   run(): { snapshot: Snapshot; problems: string[] } {
     const { entries, journal } = this.#loaded;
-    for (const section of SECTIONS) {
-      // Who holds its key comes first, wherever it stands in the file: who is put first holds.
-      const shadowed: string[] = [];
-      for (const json of entries[section]) {
-        if (isStoredShadowed(json)) shadowed.push(json);
-        else this.#put(section, json);
-      }
-      for (const json of shadowed) this.#put(section, json);
-    }
+    for (const section of SECTIONS) for (const json of entries[section]) this.#put(section, json);
+    for (const entry of this.#shadowed) this.#draft.put(entry);
     for (const commit of journal) {
       for (const change of commit) {
         if (change.op === 'put') this.#put(change.section, change.json);
@@ -79,14 +74,15 @@ class Restoration {
       orphaned = source === undefined;
       return source;
     };
-    const entry = readEntry(kind, json, sourceOf, () => this.#number());
-    if (typeof entry !== 'string') {
-      this.#draft.reserveSource(entry.source);
-      this.#draft.put(entry);
+    const read = readEntry(kind, json, sourceOf, () => this.#number());
+    if (typeof read !== 'string') {
+      this.#draft.reserveSource(read.entry.source);
+      if (read.shadowed) this.#shadowed.push(read.entry);
+      else this.#draft.put(read.entry);
     } else if (orphaned) {
-      this.#problems.push(`an entry of ${section} in registry.json is dropped: ${entry}`);
+      this.#problems.push(`an entry of ${section} in registry.json is dropped: ${read}`);
     } else {
-      this.#keep(section, json, entry);
+      this.#keep(section, json, read);
     }
   }
 

@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '../json/lossless.ts';
-import { elements, members, memberText } from '../json/scan.ts';
+import { parseJson } from '../json/parse.ts';
+import { elements, members } from '../json/scan.ts';
 import type { Entry, Kind, Labels, Offer } from './entries.ts';
 import { joined, mcpName, registryMembers, restMembers } from './json.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from './names.ts';
@@ -11,8 +12,10 @@ import { render } from './render.ts';
  * further variants of the upstream's object, `catalogues` for who lists it, `position` for where.
  */
 
-/** Members of a stored hand-made entry that are not the operator's; his own of these names are in `kept`. */
+/** Members of a stored hand-made entry that are not the operator's: one that has its own of these names is in `kept`. */
 const RESERVED = ['source', 'kept'];
+/** Members of the registry's own that an entry keeps in places of their own. */
+const SEPARATE = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed', 'location'];
 /** By these a resource is addressed on MCP; here it has a `location`. */
 const ADDRESSES = ['uri', 'uriTemplate'];
 /** Registration numbers are smaller: a larger one was not given by the registry, and counting on from it would go wrong. */
@@ -30,17 +33,15 @@ export function picturedEntry(entry: Entry, shadowed: boolean): string {
   return joined(stored, true);
 }
 
-/** True for the stored text of an entry that another keeps from its key: it comes back after the holder. */
-export function isStoredShadowed(json: string): boolean {
-  return json.includes('"shadowed"') && memberText(json, 'shadowed') === 'true';
-}
-
 function storedMembers(entry: Entry): Map<string, string> {
   const stored = restMembers(entry);
   if (entry.discovered) {
     const [first, ...others] = entry.discovered.offers;
     stored.set('upstream', first?.json ?? '{}');
     stored.set('overrides', JSON.stringify(entry.discovered.overrides));
+    // An upstream's own members of these names are in its object above, and must not be taken for ours.
+    stored.delete('catalogues');
+    stored.delete('offers');
     if (first?.catalogues) stored.set('catalogues', JSON.stringify(first.catalogues));
     if (others.length > 0) {
       const offers = others.map((o) => `{"catalogues":${JSON.stringify(o.catalogues ?? null)},"upstream":${o.json}}`);
@@ -48,8 +49,9 @@ function storedMembers(entry: Entry): Map<string, string> {
     }
     stored.set('position', String(entry.position));
   }
-  const kept = Object.entries(entry.definition).filter(([member]) => RESERVED.includes(member));
-  if (kept.length > 0) stored.set('kept', JSON.stringify(Object.fromEntries(kept)));
+  if (RESERVED.some((member) => Object.hasOwn(entry.definition, member))) {
+    stored.set('kept', JSON.stringify(entry.definition));
+  }
   stored.set('source', String(entry.source));
   return stored;
 }
@@ -57,12 +59,18 @@ function storedMembers(entry: Entry): Map<string, string> {
 /** What loading needs to know of an entry's forward: its registration number. */
 export type SourceOfForward = (forward: string) => number | undefined;
 
+/** An entry that was read. `shadowed`: another held its key, so that it comes back after that one. */
+export interface ReadEntry {
+  readonly entry: Entry;
+  readonly shadowed: boolean;
+}
+
 /**
  * Reads an entry of `registry.json` or the journal. `next` numbers a hand-made entry that carries no number of its own
  * (a file written by hand). Returns why not, as text, for an entry that cannot be one. SyntaxError where something is
  * nested too deeply.
  */
-export function readEntry(kind: Kind, json: string, sourceOf: SourceOfForward, next: () => number): Entry | string {
+export function readEntry(kind: Kind, json: string, sourceOf: SourceOfForward, next: () => number): ReadEntry | string {
   const found = textOfMembers(json);
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
@@ -80,9 +88,11 @@ export function readEntry(kind: Kind, json: string, sourceOf: SourceOfForward, n
   };
   const forward = textIn(found, 'forward');
   const upstream = found.get('upstream');
+  const shadowed = found.get('shadowed') === 'true';
   if (forward === undefined || upstream === undefined) {
     const source = readSource(found) ?? next();
-    return render({ ...base, source, position: 0, discovered: undefined, definition: readDefinition(kind, found) });
+    const definition = readDefinition(kind, found);
+    return { entry: render({ ...base, source, position: 0, discovered: undefined, definition }), shadowed };
   }
   const source = sourceOf(forward);
   if (source === undefined) return `its forward ${JSON.stringify(forward)} is not registered`;
@@ -93,7 +103,8 @@ export function readEntry(kind: Kind, json: string, sourceOf: SourceOfForward, n
     offers: readOffers(upstream, found.get('catalogues'), found.get('offers')),
     overrides: readObject(found.get('overrides')),
   };
-  return render({ ...base, source, position: typeof position === 'number' ? position : 0, discovered, definition: {} });
+  const place = typeof position === 'number' ? position : 0;
+  return { entry: render({ ...base, source, position: place, discovered, definition: {} }), shadowed };
 }
 
 /** The registration number in a stored record. */
@@ -106,7 +117,7 @@ export function readSource(found: ReadonlyMap<string, string>): number | undefin
 
 /** Labels of a stored record; values that are no text are left out. */
 export function readLabels(text: string | undefined): Labels {
-  const value: unknown = JSON.parse(text ?? '{}');
+  const value = parseJson(text ?? '{}');
   if (!isJsonObject(value)) return {};
   return Object.fromEntries(
     Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
@@ -128,18 +139,18 @@ export function textIn(found: ReadonlyMap<string, string>, key: string): string 
 
 /** Members of the registry's own, besides those that an entry keeps in places of their own. */
 function ownMembers(kind: Kind, found: ReadonlyMap<string, string>): JsonObject {
+  const names = registryMembers(kind);
   const own: [string, JsonValue][] = [];
-  for (const member of registryMembers(kind)) {
-    const text = found.get(member);
-    if (text !== undefined && !SEPARATE.includes(member)) own.push([member, parseLossless(text)]);
+  for (const [member, text] of found) {
+    if (names.includes(member) && !SEPARATE.includes(member)) own.push([member, parseLossless(text)]);
   }
   return Object.fromEntries(own);
 }
 
-const SEPARATE = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed', 'location'];
-
 function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObject {
-  const skip = new Set([...registryMembers(kind), 'kept']);
+  const kept = found.get('kept');
+  if (kept !== undefined) return readObject(kept);
+  const skip = new Set(registryMembers(kind));
   // A number is ours; anything else of this name was written by hand.
   if (readSource(found) !== undefined) skip.add('source');
   if (kind === 'resource') for (const member of ADDRESSES) skip.add(member);
@@ -147,7 +158,7 @@ function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObj
   for (const [member, text] of found) {
     if (!skip.has(member)) definition.push([mcpName(kind, member), parseLossless(text)]);
   }
-  return Object.fromEntries([...definition, ...Object.entries(readObject(found.get('kept')))]);
+  return Object.fromEntries(definition);
 }
 
 function readOffers(upstream: string, catalogues: string | undefined, others: string | undefined): Offer[] {

@@ -99,13 +99,13 @@ function readAbsent(text: string | undefined, source: number): readonly Entry[] 
   for (const kind of KINDS) {
     const list = sections.get(SECTION[kind]) ?? '[]';
     for (const { start, end } of elements(list)) {
-      const entry = readEntry(
+      const read = readEntry(
         kind,
         list.slice(start, end),
         () => source,
         () => source,
       );
-      if (typeof entry !== 'string' && entry.discovered) absent.push(entry);
+      if (typeof read !== 'string' && read.entry.discovered) absent.push(read.entry);
     }
   }
   return absent;

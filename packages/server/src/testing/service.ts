@@ -22,26 +22,27 @@ export interface TestService {
   manage(method: string, path: string, body?: unknown): Promise<Managed>;
   /** Registers something; throws unless the answer is 201. */
   register(collection: 'forwards' | 'tools' | 'resources' | 'prompts' | 'namespaces', body: object): Promise<void>;
-  stop(): Promise<void>;
+  /** Stops it; requests in flight get `graceMs` to finish. */
+  stop(graceMs?: number): Promise<void>;
 }
 
 /**
  * Starts the service on the loopback interface, on ports that the system chooses and, unless `env` says otherwise,
- * without persistence and without periodic checks.
+ * without persistence and without periodic checks. `argv` is its command line.
  */
-export async function startTestService(env: Readonly<Record<string, string>> = {}): Promise<TestService> {
-  const invocation = await loadConfig(
-    [],
-    {
-      SERVICE_PERSIST_BACKEND: 'none',
-      SERVICE_FORWARD_HEALTHCHECK_INTERVAL: '0',
-      SERVICE_MGMT_LISTEN: '127.0.0.1:0',
-      SERVICE_MCP_LISTEN: '127.0.0.1:0',
-      ...env,
-    },
-    import.meta.dirname,
-  );
-  if (invocation.kind !== 'run') throw new Error('the configuration only prints');
+export async function startTestService(
+  env: Readonly<Record<string, string>> = {},
+  argv: readonly string[] = [],
+): Promise<TestService> {
+  const variables = {
+    SERVICE_PERSIST_BACKEND: 'none',
+    SERVICE_FORWARD_HEALTHCHECK_INTERVAL: '0',
+    SERVICE_MGMT_LISTEN: '127.0.0.1:0',
+    SERVICE_MCP_LISTEN: '127.0.0.1:0',
+    ...env,
+  };
+  const invocation = await loadConfig(argv, variables, import.meta.dirname);
+  if (invocation.kind !== 'run') throw new Error('the command line only asks for a text');
   const { config } = invocation;
   const log: string[] = [];
   const service = await startService(
@@ -71,6 +72,6 @@ export async function startTestService(env: Readonly<Record<string, string>> = {
       const { status } = await manage('POST', `/${collection}`, body);
       if (status !== 201) throw new Error(`POST /${collection} answered ${status}`);
     },
-    stop: service.stop,
+    stop: (graceMs) => service.stop(graceMs),
   };
 }

@@ -1,7 +1,7 @@
 import type { CallRelay } from '../../forwards/relay.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { matchTemplate } from '../../mcp/uri-template.ts';
-import { type Entry, FORWARD_TYPE, isTemplate } from '../../registry/entries.ts';
+import { type Entry, isTemplate } from '../../registry/entries.ts';
 import type { Shelf } from '../../registry/shelf.ts';
 import type { Filter } from '../chain.ts';
 import { rpcError } from '../outcome.ts';
@@ -22,8 +22,7 @@ export function serviceResourceRead(relay: CallRelay): Filter {
         : rpcError(INVALID_PARAMS, `resource not found: ${uri}`);
     }
     if (resource.discovered) return relay.call(context, message, { entry: resource, address: undefined });
-    const type = resource.members.type === FORWARD_TYPE ? FORWARD_TYPE : String(resource.members.type);
-    return rpcError(INTERNAL_ERROR, `There is no host registered for service ${type}`);
+    return rpcError(INTERNAL_ERROR, `There is no host registered for service ${String(resource.members.type)}`);
   };
 }
 

@@ -1,7 +1,7 @@
 import type { CallRelay } from '../../forwards/relay.ts';
 import { type Era, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';
-import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
+import type { Entry } from '../../registry/entries.ts';
 import type { Filter } from '../chain.ts';
 import { type Outcome, rpcError } from '../outcome.ts';
 
@@ -21,10 +21,9 @@ export function serviceToolCall(relay: CallRelay): Filter {
 
 /** The upstream MCP server that a call of this tool goes to; undefined when nothing that is registered carries it out. */
 function upstreamAddress(tool: Entry): string | undefined {
-  const { uri, toolType } = tool.members;
-  if (typeof uri !== 'string' || uri.startsWith('code-execution-engine://')) return undefined;
-  const isHttp = uri.startsWith('http://') || uri.startsWith('https://');
-  return isHttp && (toolType === FORWARD_TYPE || URL.canParse(uri)) ? uri : undefined;
+  const { uri } = tool.members;
+  if (typeof uri !== 'string' || !/^https?:/.test(uri)) return undefined;
+  return URL.canParse(uri) ? uri : undefined;
 }
 
 function noHost(tool: Entry, era: Era): Outcome {

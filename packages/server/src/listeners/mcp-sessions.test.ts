@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest';
+import { LEGACY, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
+import { errorOf, LIST, listenerTests, rpc } from '../testing/listener.ts';
+import { startTestService } from '../testing/service.ts';
+
+const service = listenerTests();
+
+describe('a session id', () => {
+  const gone = (answer: RawAnswer) => {
+    expect(answer.status).toBe(404);
+    expect(errorOf(answer)).toMatchObject({ code: -32600, id: 1, message: expect.stringContaining('initialize') });
+  };
+  const use = (session: string, headers: Record<string, string> = {}, url = service().url()) =>
+    post(url, LIST, { 'mcp-session-id': session, ...headers });
+  const open = async (url = service().url(), headers: Record<string, string> = {}): Promise<string> => {
+    const params = { protocolVersion: LEGACY, capabilities: {}, clientInfo: { name: 'c', version: '1' } };
+    return String((await post(url, rpc('initialize', params), headers)).headers['mcp-session-id']);
+  };
+
+  it('opens its session again and again', async () => {
+    const session = await open();
+    for (let i = 0; i < 3; i++) expect((await use(session)).status).toBe(200);
+  });
+
+  it('is of no use when it is forged or altered', async () => {
+    const session = await open();
+    const other = (character = '') => (character === 'A' ? 'B' : 'A');
+    for (const forged of [
+      'x',
+      'null',
+      session.slice(0, -1),
+      `${session}A`,
+      session.slice(0, -1) + other(session.at(-1)),
+      other(session[0]) + session.slice(1),
+    ]) {
+      gone(await use(forged));
+    }
+    gone(await use('x'.repeat(5000)));
+    expect((await use(session)).status).toBe(200);
+  });
+
+  it('is of no use in another namespace', async () => {
+    const session = await open();
+    gone(await use(session, {}, service().url('finance')));
+    expect((await use(session)).status).toBe(200);
+    gone(await use(session, {}, service().url('finance')));
+  });
+
+  it('is of no use to another user, or to none', async () => {
+    const session = await open(service().url(), { 'x-forwarded-user': 'ann' });
+    expect((await use(session, { 'x-forwarded-user': 'ann' })).status).toBe(200);
+    gone(await use(session, { 'x-forwarded-user': 'bob' }));
+    gone(await use(session));
+    gone(await use(await open(), { 'x-forwarded-user': 'ann' }));
+  });
+
+  it('may be sent along when its client initialises anew', async () => {
+    expect(await open(service().url(), { 'mcp-session-id': 'forgotten' })).toMatch(/^[!-~]{20,}$/);
+  });
+
+  it('is of no use after DELETE, and others go on', async () => {
+    const [one, two] = [await open(), await open()];
+    const ended = await send(service().url(), 'DELETE', { 'mcp-session-id': one });
+    expect([ended.status, ended.text]).toEqual([204, '']);
+    gone(await use(one));
+    expect((await send(service().url(), 'DELETE', { 'mcp-session-id': one })).status).toBe(404);
+    expect((await send(service().url(), 'GET', { 'mcp-session-id': one })).status).toBe(404);
+    expect((await use(two)).status).toBe(200);
+  });
+
+  it('cannot be ended from another namespace or by another user', async () => {
+    const session = await open(service().url(), { 'x-forwarded-user': 'ann' });
+    const headers = { 'mcp-session-id': session };
+    expect((await send(service().url(), 'DELETE', headers)).status).toBe(404);
+    expect((await send(service().url('finance'), 'DELETE', { ...headers, 'x-forwarded-user': 'ann' })).status).toBe(
+      404,
+    );
+    expect((await use(session, { 'x-forwarded-user': 'ann' })).status).toBe(200);
+  });
+
+  it('is told that there is no notification stream to open', async () => {
+    const answer = await send(service().url(), 'GET', { 'mcp-session-id': await open(), accept: 'text/event-stream' });
+    expect([answer.status, answer.headers.allow]).toEqual([405, expect.stringContaining('POST')]);
+  });
+
+  it('is good for every process that has the same SERVICE_SESSION_KEY, and for no other', async () => {
+    const key = { SERVICE_SESSION_KEY: 'ab'.repeat(32) };
+    const [one, two] = await Promise.all([startTestService(key), startTestService(key)]);
+    try {
+      const session = await open(one.url());
+      expect((await use(session, {}, two.url())).status).toBe(200);
+      expect((await use(await open(two.url()), {}, one.url())).status).toBe(200);
+      gone(await use(session));
+    } finally {
+      await Promise.all([one.stop(), two.stop()]);
+    }
+  });
+});

@@ -1,0 +1,382 @@
+import { describe, expect, test } from 'vitest';
+import { applyCatalogues, type FoundCatalogue } from './catalogues.ts';
+import type { Entry, Forward, Kind } from './entries.ts';
+import { HeldStore } from './fixtures/held-store.ts';
+import { pictured, stateOf } from './fixtures/state.ts';
+import { addForward, catalogue, items } from './fixtures/upstreams.ts';
+import { createEntry, removeEntry, updateEntry } from './operations/entries.ts';
+import { Registry } from './registry.ts';
+
+/** A registry with one forward, `up`. */
+async function withForward(more: Partial<Forward> = {}) {
+  const store = new HeldStore();
+  const registry = new Registry(store);
+  await registry.load();
+  await registry.commit((draft) => addForward(draft, 'up', more));
+  const discover = (found: Partial<FoundCatalogue> | FoundCatalogue[]): Promise<void> =>
+    registry.commit((draft) => {
+      const forward = draft.forwards.get('up');
+      if (forward) applyCatalogues(draft, forward, Array.isArray(found) ? found : [catalogue(found)]);
+    });
+  const entries = (kind: Kind = 'tool'): readonly Entry[] => registry.current.entries(kind);
+  const served = (kind: Kind = 'tool') => entries(kind).map((entry) => entry.served.map(({ json }) => json));
+  /** What the commits wrote since the last call. */
+  const written = () => store.journal.splice(0).flat();
+  written();
+  return { registry, store, discover, entries, served, written };
+}
+
+const TOOL = { description: '', uri: 'http://up.test/mcp', toolType: 'mcp-forward', input_schema: {} };
+const keys = (entries: readonly Entry[]): string[] => entries.map(({ key }) => key);
+
+describe('what discovery finds', () => {
+  test('is there as the upstream spelled it, in its order', async () => {
+    const { discover, entries, served } = await withForward();
+    const tools = [
+      { key: 'b', json: '{ "name":"b",\n "max":9223372036854775807, "x":1.0 }' },
+      { key: 'a', json: '{"name":"a","\\u0078":"\\u00e9"}' },
+    ];
+    await discover({ tools, prompts: items('name', ['p']) });
+    expect(keys(entries())).toEqual(['b', 'a']);
+    expect(served()).toEqual(tools.map(({ json }) => [json]));
+    expect(entries()[0]).toMatchObject({
+      namespace: 'default',
+      members: { uri: 'http://up.test/mcp', toolType: 'mcp-forward' },
+    });
+    expect(entries('prompt')[0]).toMatchObject({ members: { configurationURI: 'http://up.test/mcp' } });
+  });
+
+  test('replaces what was found before, in one commit: new ones come, missing ones go, the order follows', async () => {
+    const { registry, discover, entries, written } = await withForward();
+    await discover({ tools: items('name', ['a', 'b', 'c']) });
+    const seen: string[][] = [];
+    registry.onChange(() => seen.push(keys(entries())));
+    await discover({ tools: items('name', ['c', 'd', 'a']) });
+    expect(seen).toEqual([['c', 'd', 'a']]);
+    written();
+    await discover({});
+    expect(written().filter(({ op }) => op === 'remove')).toHaveLength(3);
+    expect(entries()).toEqual([]);
+  });
+
+  test('writes nothing and touches no list when it is what is there', async () => {
+    const { registry, discover, entries, written } = await withForward({ prefix: 'p.' });
+    const found = () => [
+      catalogue({ tools: items('name', ['a', 'b']), templates: items('uriTemplate', ['x:{y}']) }),
+      catalogue({
+        key: 'modern:{}',
+        era: 'modern',
+        tools: items('name', ['b', 'c']),
+        resources: items('uri', ['x:1']),
+      }),
+    ];
+    await discover(found());
+    await registry.commit((draft) => {
+      updateEntry(draft, 'tool', { name: 'p.a' }, { ...TOOL, name: 'z', labels: { l: '1' }, title: 'Ours' });
+      updateEntry(draft, 'resource', { name: 'x:1' }, { name: 'r', location: 'x:1', type: 'mcp-forward', labels: {} });
+    });
+    written();
+    const before = [...entries(), ...entries('resource')];
+    await discover(found());
+    expect(written()).toEqual([]);
+    expect([...entries(), ...entries('resource')]).toEqual(before);
+
+    // Nor after a restart.
+    const store = new HeldStore({ entries: pictured(registry.current) });
+    const again = new Registry(store);
+    await again.load();
+    await again.commit((draft) => {
+      const forward = draft.forwards.get('up');
+      if (forward) applyCatalogues(draft, forward, found());
+    });
+    expect(store.journal).toEqual([]);
+  });
+
+  test('changes one object: that one is written', async () => {
+    const { discover, written, served } = await withForward();
+    await discover({ tools: items('name', ['a', 'b', 'c']) });
+    written();
+    const changed = { key: 'b', json: '{"name":"b","n":1.00}' };
+    await discover({ tools: [...items('name', ['a']), changed, ...items('name', ['c'])] });
+    expect(written().map((change) => 'json' in change && JSON.parse(change.json).name)).toEqual(['b']);
+    expect(served()[1]).toEqual(['{"name":"b","n":1.00}']);
+  });
+
+  test('has its prefix before tools and prompts, and not before uris', async () => {
+    const { discover, entries, served } = await withForward({ prefix: 'crm.' });
+    await discover({
+      tools: items('name', ['a']),
+      prompts: items('name', ['p']),
+      resources: items('uri', ['x:1']),
+      templates: items('uriTemplate', ['x:{y}']),
+    });
+    expect([...keys(entries()), ...keys(entries('prompt')), ...keys(entries('resource'))]).toEqual([
+      'crm.a',
+      'crm.p',
+      'x:1',
+      'x:{y}',
+    ]);
+    expect(served()).toEqual([['{"name":"crm.a","n":1.0}']]);
+    expect(entries()[0]?.discovered?.upstreamKey).toBe('a');
+  });
+});
+
+describe('over several catalogues', () => {
+  test('an object that reads the same in all is one offer to all, others are offered to whom they were listed', async () => {
+    const { discover, entries } = await withForward();
+    const poor = { key: 'v', json: '{"name":"v","for":"poor"}' };
+    const rich = { key: 'v', json: '{"name":"v","for":"rich"}' };
+    await discover([
+      catalogue({ key: 'poor', tools: [...items('name', ['all']), poor] }),
+      catalogue({ key: 'rich', tools: [...items('name', ['all']), rich, ...items('name', ['only'])] }),
+      catalogue({ key: 'modern', tools: [...items('name', ['all']), rich] }),
+    ]);
+    expect(Object.fromEntries(entries().map(({ key, served }) => [key, served]))).toEqual({
+      all: [{ json: '{"name":"all","n":1.0}', catalogues: undefined }],
+      v: [
+        { json: rich.json, catalogues: ['rich', 'modern'] },
+        { json: poor.json, catalogues: ['poor'] },
+      ],
+      only: [{ json: '{"name":"only","n":1.0}', catalogues: ['rich'] }],
+    });
+  });
+
+  test('the longest gives the order, and what only others have comes behind', async () => {
+    const { discover, entries } = await withForward();
+    await discover([
+      catalogue({ key: '1', tools: items('name', ['c', 'x']) }),
+      catalogue({ key: '2', tools: items('name', ['a', 'b', 'c']) }),
+      catalogue({ key: '3', tools: items('name', ['b', 'a', 'y']) }),
+    ]);
+    expect(keys(entries())).toEqual(['a', 'b', 'c', 'y', 'x']);
+  });
+
+  test('each of its texts is renamed and overridden', async () => {
+    const { registry, discover, served } = await withForward();
+    await discover([
+      catalogue({ key: '1', tools: [{ key: 'a', json: '{"name":"a","one":1.0}' }] }),
+      catalogue({ key: '2', tools: [{ key: 'a', json: '{"name":"a","title":"T","two":2.0}' }] }),
+    ]);
+    await registry.commit((draft) =>
+      updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'z', one: JSON.rawJSON('1.0'), title: 'Ours' }),
+    );
+    expect(served()).toEqual([['{"name":"z","one":1.0,"title":"Ours"}', '{"name":"z","title":"Ours","two":2.0}']]);
+  });
+});
+
+describe('a uri that is a resource and a template', () => {
+  const both = { resources: items('uri', ['x:1']), templates: items('uriTemplate', ['x:1', 'x:{y}']) };
+
+  test('is the resource, at every refresh', async () => {
+    const { discover, entries, written } = await withForward();
+    await discover(both);
+    expect(entries('resource').map(({ key, labels }) => [key, labels['service.is_template']])).toEqual([
+      ['x:1', undefined],
+      ['x:{y}', 'true'],
+    ]);
+    written();
+    await discover(both);
+    expect(written()).toEqual([]);
+  });
+
+  test('turns from one into the other with its upstream', async () => {
+    const { discover, entries } = await withForward();
+    const shown = () => entries('resource').map(({ key, labels, served }) => [key, labels, served[0]?.json]);
+    const address = { 'service.forward_address': 'http://up.test/mcp' };
+    await discover({ templates: items('uriTemplate', ['x:1']) });
+    expect(shown()).toEqual([['x:1', { ...address, 'service.is_template': 'true' }, '{"uriTemplate":"x:1","n":1.0}']]);
+    await discover({ resources: items('uri', ['x:1']) });
+    expect(shown()).toEqual([['x:1', address, '{"uri":"x:1","n":1.0}']]);
+  });
+});
+
+describe('a resource', () => {
+  test('is named as its upstream names it, else by its uri, and follows unless it was renamed', async () => {
+    const { registry, discover, entries } = await withForward();
+    const found = (name: string) => ({
+      resources: [
+        { key: 'x:1', json: `{"uri":"x:1","name":${name}}` },
+        { key: 'x:2', json: `{"uri":"x:2","name":${name}}` },
+      ],
+    });
+    const names = () => entries('resource').map(({ name, served }) => [name, JSON.parse(served[0]?.json ?? '').name]);
+    await discover(found('"one"'));
+    await registry.commit((draft) =>
+      updateEntry(
+        draft,
+        'resource',
+        { name: 'one', uri: 'x:2' },
+        { name: 'ours', location: 'x:2', type: 'mcp-forward' },
+      ),
+    );
+    expect(names()).toEqual([
+      ['one', 'one'],
+      ['ours', 'ours'],
+    ]);
+    await discover(found('"two"'));
+    expect(names()).toEqual([
+      ['two', 'two'],
+      ['ours', 'ours'],
+    ]);
+    await discover(found('""'));
+    expect(names()).toEqual([
+      ['x:1', ''],
+      ['ours', 'ours'],
+    ]);
+  });
+});
+
+/** Renames, moves, labels and overrides tool `a`. */
+function change(registry: Registry): Promise<Entry> {
+  return registry.commit((draft) => {
+    const wanted = {
+      ...TOOL,
+      name: 'z',
+      namespace: 'ops',
+      labels: { mine: '1' },
+      id: 'i',
+      title: 'Ours',
+      n: JSON.rawJSON('1.0'),
+    };
+    return updateEntry(draft, 'tool', { name: 'a' }, wanted);
+  });
+}
+
+describe('what an operator changed', () => {
+  const CHANGED = { key: 'z', name: 'z', namespace: 'ops', labels: { mine: '1' }, members: { id: 'i' } };
+
+  test('stays over refreshes that renew the object below', async () => {
+    const { registry, discover, entries, served } = await withForward();
+    await discover({ tools: items('name', ['a']) });
+    await change(registry);
+    await discover({ tools: items('name', ['a'], ',"new":2.0,"title":"Theirs"') });
+    expect(entries()).toMatchObject([CHANGED]);
+    expect(served()).toEqual([['{"name":"z","n":1.0,"new":2.0,"title":"Ours"}']]);
+  });
+
+  test('is there again when the upstream leaves it out for a while, restarts between included', async () => {
+    const { registry, discover } = await withForward();
+    await discover({ tools: items('name', ['a', 'b']) });
+    await change(registry);
+    await discover({ tools: items('name', ['b']) });
+    expect(keys(registry.current.entries('tool'))).toEqual(['b']);
+    await discover({ tools: [] });
+
+    const again = new Registry(new HeldStore({ entries: pictured(registry.current) }));
+    expect(await again.load()).toEqual([]);
+    expect(stateOf(again.current)).toEqual(stateOf(registry.current));
+    for (const each of [registry, again]) {
+      await each.commit((draft) => {
+        const forward = draft.forwards.get('up');
+        if (forward) applyCatalogues(draft, forward, [catalogue({ tools: items('name', ['a', 'b'], ',"new":2.0') })]);
+      });
+      expect(each.current.entries('tool')).toMatchObject([CHANGED, { key: 'b' }]);
+      expect(each.current.entries('tool')[0]?.served[0]?.json).toBe('{"name":"z","n":1.0,"new":2.0,"title":"Ours"}');
+      expect(each.current.forwards.get('up')?.absent).toEqual([]);
+    }
+  });
+
+  test('is not kept of what nobody changed, nor written again while it waits', async () => {
+    const { registry, discover, written } = await withForward();
+    await discover({
+      tools: items('name', ['a', 'b']),
+      resources: items('uri', ['x:1']),
+      templates: items('uriTemplate', ['t:{x}']),
+    });
+    await change(registry);
+    await discover({});
+    expect(registry.current.forwards.get('up')?.absent).toMatchObject([CHANGED]);
+    written();
+    await discover({});
+    expect(written()).toEqual([]);
+  });
+
+  test('comes back where the forward is when the namespace that it was moved to is gone', async () => {
+    const { registry, discover, entries } = await withForward();
+    await discover({ tools: items('name', ['a']) });
+    await change(registry);
+    await discover({});
+    await registry.commit((draft) => {
+      const ops = [...draft.namespaces.keys()].find((name) => name === 'ops');
+      if (ops) draft.removeNamespace(ops);
+    });
+    await discover({ tools: items('name', ['a']) });
+    expect(entries()).toMatchObject([{ ...CHANGED, namespace: 'default' }]);
+    expect(registry.current.namespace('ops')).toBeUndefined();
+  });
+
+  test('goes when the entry is deleted, which returns as the upstream has it', async () => {
+    const { registry, discover, entries } = await withForward();
+    await discover({ tools: items('name', ['a']) });
+    await change(registry);
+    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'z' }));
+    await discover({ tools: items('name', ['a']) });
+    expect(entries()).toMatchObject([{ key: 'a', namespace: 'default', labels: {} }]);
+  });
+
+  test('goes with the forward', async () => {
+    const { registry, discover, entries } = await withForward();
+    await discover({ tools: items('name', ['a']) });
+    await change(registry);
+    await discover({});
+    await registry.commit((draft) => {
+      draft.removeForward('up');
+      addForward(draft, 'up');
+    });
+    await discover({ tools: items('name', ['a']) });
+    expect(entries()).toMatchObject([{ key: 'a', namespace: 'default', labels: {} }]);
+  });
+});
+
+describe('a key that is held', () => {
+  test('by a hand-made entry shadows what is found, until that one goes', async () => {
+    const { registry, discover, entries } = await withForward();
+    await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, toolType: 'custom', name: 'a' }));
+    await discover({ tools: items('name', ['a']) });
+    expect(entries()[0]?.discovered).toBeUndefined();
+    expect(keys(registry.current.shadowed('up'))).toEqual(['a']);
+    await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a' }));
+    expect(entries()[0]?.discovered?.forward).toBe('up');
+    expect(registry.current.shadowed('up')).toEqual([]);
+  });
+
+  test('by a renamed entry stays with it when the upstream brings that very name, and goes over with it', async () => {
+    const { registry, discover } = await withForward();
+    const origins = () =>
+      registry.current
+        .namespace('default')
+        ?.shelves.tool.claims('b')
+        .map(({ discovered }) => discovered?.upstreamKey);
+    await discover({ tools: items('name', ['a']) });
+    await registry.commit((draft) => updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'b' }));
+    await discover({ tools: items('name', ['b', 'a']) });
+    expect(origins()).toEqual(['a', 'b']);
+    await discover({ tools: items('name', ['b', 'a']) });
+    expect(origins()).toEqual(['a', 'b']);
+    // In one go: the holder is not found any more, the other one still is.
+    await discover({ tools: items('name', ['b']) });
+    expect(origins()).toEqual(['b']);
+  });
+
+  test('by a renamed entry is not lost when that one goes in the moment in which the name comes', async () => {
+    const { registry, discover, entries } = await withForward();
+    await discover({ tools: items('name', ['a']) });
+    await registry.commit((draft) => updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'b' }));
+    await discover({ tools: items('name', ['b']) });
+    expect(entries().map(({ key, discovered }) => [key, discovered?.upstreamKey])).toEqual([['b', 'b']]);
+  });
+});
+
+test('what else a catalogue says is kept with the forward', async () => {
+  const { registry, discover } = await withForward();
+  const cache = { 'tools/list': { ttlMs: 5, cacheScope: 'private' } } as const;
+  const { tools, resources, templates, prompts, ...known } = catalogue({
+    key: 'modern:{}',
+    era: 'modern',
+    capabilities: { sampling: {} },
+    identity: '{ "serverInfo":{"name":"s","version":"1"},"n":1.0 }',
+    cache,
+  });
+  await discover([{ ...known, tools, resources, templates, prompts }]);
+  expect(registry.current.forwards.get('up')?.catalogues).toEqual([known]);
+});

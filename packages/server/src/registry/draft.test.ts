@@ -1,0 +1,206 @@
+import { describe, expect, test } from 'vitest';
+import { applyCatalogues } from './catalogues.ts';
+import { Draft } from './draft.ts';
+import { addForward, catalogue, items, view } from './fixtures/upstreams.ts';
+import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
+import { createEntry, removeEntry } from './operations/entries.ts';
+import { Snapshot } from './snapshot.ts';
+
+function namespace(name: string): Namespace {
+  return parseNamespace(name) ?? DEFAULT_NAMESPACE;
+}
+
+const TOOL = { description: '', uri: 'u', toolType: 'custom', input_schema: {} };
+
+/** The state after these operations. */
+function after(base: Snapshot, ...operations: ((draft: Draft) => void)[]): ReturnType<Draft['finish']> {
+  const draft = new Draft(base);
+  for (const operation of operations) draft.attempt(operation);
+  return draft.finish();
+}
+
+const base = after(Snapshot.empty(), (draft) => {
+  for (const name of ['default', 'ops', 'crm']) draft.ensureNamespace(namespace(name));
+  createEntry(draft, 'tool', { ...TOOL, name: 'mine' });
+  createEntry(draft, 'tool', { ...TOOL, name: 'theirs', namespace: 'crm' });
+  const forward = addForward(draft, 'up', { namespace: namespace('ops') });
+  applyCatalogues(draft, forward, [
+    catalogue({ tools: items('name', ['a', 'b']), resources: items('uri', ['r:1']), prompts: items('name', ['p']) }),
+  ]);
+}).snapshot;
+
+/** Everything that a snapshot shows. */
+function shown(snapshot: Snapshot): unknown {
+  return structuredClone({
+    namespaces: [...snapshot.namespaces.values()].map(({ name, labels }) => ({ name, labels })),
+    forwards: [...snapshot.forwards],
+    entries: (['tool', 'resource', 'prompt'] as const).map((kind) => snapshot.entries(kind, { shadowed: true })),
+    counts: snapshot.counts('up'),
+    next: snapshot.next,
+  });
+}
+
+/** Operations that change all there is. */
+const CHANGES: [string, (draft: Draft) => void][] = [
+  ['a new entry', (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'new', namespace: 'new' })],
+  ['an entry less', (draft) => removeEntry(draft, 'tool', { name: 'mine' })],
+  ['a namespace labelled', (draft) => draft.putNamespace(namespace('ops'), { a: '1' })],
+  ['a namespace removed', (draft) => draft.removeNamespace(namespace('ops'))],
+  [
+    'a namespace removed and made again',
+    (draft) => {
+      draft.removeNamespace(namespace('ops'));
+      createEntry(draft, 'tool', { ...TOOL, name: 'z', namespace: 'ops' });
+    },
+  ],
+  ['a forward removed', (draft) => draft.removeForward('up')],
+  [
+    'a forward replaced',
+    (draft) => {
+      draft.removeForward('up');
+      addForward(draft, 'up');
+    },
+  ],
+  [
+    'a forward discovered anew',
+    (draft) => {
+      const forward = draft.forwards.get('up');
+      if (forward) applyCatalogues(draft, forward, [catalogue({ tools: items('name', ['b', 'c'], ',"x":1') })]);
+    },
+  ],
+];
+
+describe.each(CHANGES)('%s', (_name, change) => {
+  test('is not seen by who holds the state before', () => {
+    const before = shown(base);
+    const lists = base.namespaces.get(namespace('ops'))?.shelves.tool.list(
+      view(() => []),
+      'tools/list',
+    );
+    const { snapshot } = after(base, change);
+    expect(shown(base)).toEqual(before);
+    expect(
+      base.namespaces.get(namespace('ops'))?.shelves.tool.list(
+        view(() => []),
+        'tools/list',
+      ),
+    ).toBe(lists);
+    expect(shown(snapshot)).not.toEqual(before);
+  });
+
+  test('never was when the operation throws in the end, among others that succeed', () => {
+    const alone = after(
+      base,
+      (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'first', namespace: 'ops' }),
+      (draft) => createEntry(draft, 'tool', { ...TOOL, name: 'last' }),
+    );
+    const draft = new Draft(base);
+    draft.attempt((current) => createEntry(current, 'tool', { ...TOOL, name: 'first', namespace: 'ops' }));
+    const noted = JSON.stringify(draft.changes);
+    const fails = () =>
+      draft.attempt((current) => {
+        change(current);
+        throw new Error('too late');
+      });
+    expect(fails).toThrow('too late');
+    expect(JSON.stringify(draft.changes)).toBe(noted);
+    draft.attempt((current) => createEntry(current, 'tool', { ...TOOL, name: 'last' }));
+    const { snapshot } = draft.finish();
+    expect(shown(snapshot)).toEqual(shown(alone.snapshot));
+    expect([...snapshot.namespaces.keys()]).toEqual([...alone.snapshot.namespaces.keys()]);
+  });
+});
+
+describe('what is touched', () => {
+  test('are the lists with changed entries, and no others', () => {
+    const { touched, snapshot } = after(
+      base,
+      (draft) => createEntry(draft, 'prompt', { name: 'q', namespace: 'ops' }),
+      (draft) => removeEntry(draft, 'tool', { name: 'mine' }),
+    );
+    expect(touched).toEqual([
+      { namespace: 'ops', kind: 'prompt' },
+      { namespace: 'default', kind: 'tool' },
+    ]);
+    // All else is the same object, prebuilt lists included.
+    expect(snapshot.namespaces.get(namespace('crm'))).toBe(base.namespaces.get(namespace('crm')));
+    expect(snapshot.namespaces.get(namespace('ops'))?.shelves.tool).toBe(
+      base.namespaces.get(namespace('ops'))?.shelves.tool,
+    );
+  });
+
+  test('is nothing when namespaces or forwards change alone', () => {
+    const { touched } = after(base, (draft) => {
+      draft.putNamespace(namespace('crm'), { a: '1' });
+      addForward(draft, 'second');
+    });
+    expect(touched).toEqual([]);
+  });
+
+  test("are a forward's lists when its caching hints or catalogues change though no entry does", () => {
+    const found = (ttlMs: number, extra: string[] = []) => {
+      const hints = { 'tools/list': { ttlMs, cacheScope: 'public' } } as const;
+      const lists = {
+        tools: items('name', ['a', 'b']),
+        resources: items('uri', ['r:1']),
+        prompts: items('name', ['p']),
+      };
+      return ['legacy:{}', ...extra].map((key) => catalogue({ key, cache: hints, ...lists }));
+    };
+    const apply =
+      (...args: Parameters<typeof found>) =>
+      (draft: Draft) => {
+        const forward = draft.forwards.get('up');
+        if (forward) applyCatalogues(draft, forward, found(...args));
+      };
+    const tools = (snapshot: Snapshot) =>
+      snapshot.namespaces
+        .get(namespace('ops'))
+        ?.shelves.tool.list(
+          view(() => snapshot.forwards.get('up')?.catalogues ?? []),
+          'tools/list',
+        )
+        .json.toString();
+    const first = after(base, apply(5_000)).snapshot;
+    expect(tools(first)).toMatch(/5000 public$/);
+    const second = after(first, apply(7_000));
+    expect(tools(second.snapshot)).toMatch(/7000 public$/);
+    expect(tools(first)).toMatch(/5000 public$/);
+    expect(second.touched).toContainEqual({ namespace: 'ops', kind: 'tool' });
+    expect(second.touched).not.toContainEqual({ namespace: 'default', kind: 'tool' });
+    expect(after(second.snapshot, apply(7_000)).touched).toEqual([]);
+    expect(after(second.snapshot, apply(7_000, ['legacy:rich'])).touched).toContainEqual({
+      namespace: 'ops',
+      kind: 'tool',
+    });
+  });
+});
+
+test('an entry that names a namespace makes it, and the default one cannot be removed', () => {
+  const draft = new Draft(Snapshot.empty());
+  createEntry(draft, 'tool', { ...TOOL, name: 'a', namespace: 'fresh' });
+  expect([...draft.namespaces.keys()]).toEqual(['fresh']);
+  expect(draft.changes.map(({ section }) => section)).toEqual(['namespaces', 'tools']);
+  expect(() => draft.removeNamespace(DEFAULT_NAMESPACE)).toThrow();
+});
+
+test('labelling a namespace keeps what it holds', () => {
+  const { snapshot } = after(base, (draft) => draft.putNamespace(namespace('ops'), { a: '1' }));
+  const state = snapshot.namespace('ops');
+  expect(state?.labels).toEqual({ a: '1' });
+  expect(state?.shelves.tool.entries).toHaveLength(2);
+  expect(snapshot.namespace('no such')).toBeUndefined();
+});
+
+test('the shadowed entries of a forward are found, and counted with the others', () => {
+  const { snapshot } = after(base, (draft) => {
+    createEntry(draft, 'tool', { ...TOOL, name: 'x', namespace: 'ops' });
+    const late = addForward(draft, 'late', { namespace: namespace('ops') });
+    applyCatalogues(draft, late, [catalogue({ tools: items('name', ['a', 'x', 'own']) })]);
+  });
+  expect(snapshot.shadowed('late').map(({ key }) => key)).toEqual(['a', 'x']);
+  expect(snapshot.shadowed('up')).toEqual([]);
+  expect(snapshot.counts('late')).toEqual({ tool: 3, resource: 0, prompt: 0 });
+  expect(snapshot.counts('up')).toEqual({ tool: 2, resource: 1, prompt: 1 });
+  expect(snapshot.counts('nobody')).toEqual({ tool: 0, resource: 0, prompt: 0 });
+});

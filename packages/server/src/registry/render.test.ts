@@ -1,0 +1,97 @@
+import { describe, expect, test } from 'vitest';
+import { type JsonObject, parseLossless } from '../json/lossless.ts';
+import type { Entry, Kind } from './entries.ts';
+import { DEFAULT_NAMESPACE } from './names.ts';
+import { render } from './render.ts';
+
+function object(json: string): JsonObject {
+  return Object(parseLossless(json));
+}
+
+function discovered(
+  kind: Kind,
+  upstreamKey: string,
+  json: string,
+  change: { key?: string; overrides?: string } = {},
+): Entry {
+  const key = change.key ?? upstreamKey;
+  const base = { kind, namespace: DEFAULT_NAMESPACE, key, name: key, source: 1, position: 0, labels: {}, members: {} };
+  const overrides = object(change.overrides ?? '{}');
+  const found = { forward: 'up', upstreamKey, offers: [{ json, catalogues: ['c'] }], overrides };
+  return render({ ...base, discovered: found, definition: {} });
+}
+
+function handMade(kind: Kind, key: string, name: string, definition: string, labels = {}): string | undefined {
+  const base = { kind, namespace: DEFAULT_NAMESPACE, key, name, source: 1, position: 0, members: { id: 'x' } };
+  return render({ ...base, labels, discovered: undefined, definition: object(definition) }).served[0]?.json;
+}
+
+describe('a discovered entry', () => {
+  const odd = '{ "\\u0078" : 1.0,\r\n "name":"a", "name":"a", "__proto__":{"n":9223372036854775807},"toString":1e400 }';
+
+  test("that nobody changed is the upstream's own text", () => {
+    const entry = discovered('tool', 'a', odd);
+    expect(entry.served).toEqual([{ json: odd, catalogues: ['c'] }]);
+    expect(entry.served[0]).toBe(entry.discovered?.offers[0]);
+  });
+
+  test('under another name differs in its name alone', () => {
+    expect(discovered('tool', 'a', odd, { key: 'z' }).served[0]?.json).toBe(
+      '{"x":1.0,"name":"z","__proto__":{"n":9223372036854775807},"toString":1e400}',
+    );
+    expect(discovered('prompt', 'a', '{"title":"T","name":"a"}', { key: 'p.a' }).served[0]?.json).toBe(
+      '{"title":"T","name":"p.a"}',
+    );
+  });
+
+  test.each([
+    ['sets', '{"b":2.0}', '{"name":"a","b":2.0,"c":[1.0]}'],
+    ['adds', '{"d":1e400,"__proto__":1}', '{"name":"a","b":1,"c":[1.0],"d":1e400,"__proto__":1}'],
+    ['takes away', '{"b":null}', '{"name":"a","c":[1.0]}'],
+    ['takes away what is not there', '{"d":null}', '{"name":"a","b":1,"c":[1.0]}'],
+    ['empties', '{"c":[],"b":""}', '{"name":"a","b":"","c":[]}'],
+  ])('an override %s a member and leaves the others as they are', (_what, overrides, expected) => {
+    expect(discovered('tool', 'a', '{"name":"a","b":1,"c":[1.0]}', { overrides }).served[0]?.json).toBe(expected);
+  });
+
+  test('a member that objects in JavaScript inherit is overridden only when it is', () => {
+    const json = '{"name":"a","constructor":1.0,"toString":2.0,"valueOf":3.0}';
+    expect(discovered('tool', 'a', json, { overrides: '{"toString":null,"title":"T"}' }).served[0]?.json).toBe(
+      '{"name":"a","constructor":1.0,"valueOf":3.0,"title":"T"}',
+    );
+  });
+
+  test('both of two members of one name give way to an override', () => {
+    expect(discovered('tool', 'a', '{"b":1,"name":"a","b":2}', { overrides: '{"b":3}' }).served[0]?.json).toBe(
+      '{"b":3,"name":"a"}',
+    );
+  });
+});
+
+describe('a hand-made entry', () => {
+  test('a tool is its definition, with a schema where a file left that out', () => {
+    expect(handMade('tool', 't', 't', '{"description":"","inputSchema":{"max":1.0},"x":9223372036854775807}')).toBe(
+      '{"name":"t","description":"","inputSchema":{"max":1.0},"x":9223372036854775807}',
+    );
+    expect(handMade('tool', 't', 't', '{}')).toBe('{"name":"t","inputSchema":{"type":"object"}}');
+  });
+
+  test('a resource is addressed by its uri, a template by its uri template', () => {
+    const definition = '{"description":"","mimeType":"text/plain","size":1.0}';
+    expect(handMade('resource', 'x:1', 'r', definition)).toBe(
+      '{"uri":"x:1","name":"r","mimeType":"text/plain","size":1.0}',
+    );
+    expect(handMade('resource', 'x:{y}', 'r', definition, { 'service.is_template': 'true' })).toBe(
+      '{"uriTemplate":"x:{y}","name":"r","mimeType":"text/plain","size":1.0}',
+    );
+  });
+
+  test('a prompt has no member for what was not given', () => {
+    expect(handMade('prompt', 'p', 'p', '{"description":"","arguments":[],"title":""}')).toBe(
+      '{"name":"p","title":""}',
+    );
+    expect(handMade('prompt', 'p', 'p', '{"arguments":[{"name":"a"}]}')).toBe(
+      '{"name":"p","arguments":[{"name":"a"}]}',
+    );
+  });
+});

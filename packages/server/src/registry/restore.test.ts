@@ -1,0 +1,314 @@
+import { describe, expect, test } from 'vitest';
+import { seeded } from '../json/fixtures/documents.ts';
+import { parseLossless } from '../json/lossless.ts';
+import { applyCatalogues, type FoundCatalogue } from './catalogues.ts';
+import type { Draft } from './draft.ts';
+import { type Entry, KINDS } from './entries.ts';
+import { HeldStore, stored } from './fixtures/held-store.ts';
+import { pictured, stateOf } from './fixtures/state.ts';
+import { addForward, catalogue } from './fixtures/upstreams.ts';
+import { entryJson } from './json.ts';
+import { DEFAULT_NAMESPACE, parseNamespace } from './names.ts';
+import { createEntry, removeEntry, updateEntry } from './operations/entries.ts';
+import type { Submission } from './operations/submission.ts';
+import { Registry } from './registry.ts';
+import type { Loaded } from './store/store.ts';
+
+async function restored(loaded: Partial<Loaded>): Promise<{ registry: Registry; problems: string[] }> {
+  const registry = new Registry(new HeldStore(loaded));
+  return { registry, problems: await registry.load() };
+}
+
+/** Makes random changes that an operator or discovery could make. */
+class Life {
+  readonly #random: () => number;
+
+  constructor(seed: number) {
+    this.#random = seeded(seed);
+  }
+
+  change(draft: Draft): void {
+    const forwards = [...draft.forwards.values()];
+    const forward = this.#pick(forwards);
+    switch (this.#int(9)) {
+      case 0:
+        draft.putNamespace(this.#namespace(), { a: this.#word() });
+        return;
+      case 1:
+        if (forwards.length > 3) return;
+        addForward(draft, `f${this.#int(1_000_000)}`, {
+          namespace: this.#namespace(),
+          prefix: this.#pick(['', 'p.']) ?? '',
+          labels: { l: '1' },
+        });
+        return;
+      case 2:
+        if (forward && this.#int(6) === 0) draft.removeForward(forward.name);
+        return;
+      case 3: {
+        const name = this.#namespace();
+        if (this.#int(8) > 0 || name === DEFAULT_NAMESPACE || !draft.namespaces.has(name)) return;
+        for (const other of forwards) if (other.namespace === name) draft.removeForward(other.name);
+        draft.removeNamespace(name);
+        return;
+      }
+      case 4:
+        createEntry(draft, this.#pick(KINDS) ?? 'tool', this.#submission());
+        return;
+      case 5: {
+        const entry = this.#entry(draft);
+        if (entry) removeEntry(draft, entry.kind, { name: entry.name, namespace: entry.namespace, uri: entry.key });
+        return;
+      }
+      case 6:
+      case 7: {
+        const entry = this.#entry(draft);
+        if (entry) this.#update(draft, entry);
+        return;
+      }
+      default:
+        if (forward) applyCatalogues(draft, forward, this.#catalogues());
+    }
+  }
+
+  #update(draft: Draft, entry: Entry): void {
+    const shown = Object(parseLossless(entryJson(entry)));
+    const labels = this.#int(3) === 0 ? { mine: this.#word() } : shown.labels;
+    const changed = { ...shown, labels, ...(this.#int(2) === 0 && { title: this.#word(), n: JSON.rawJSON('2.0') }) };
+    if (this.#int(3) === 0) changed.name = this.#word();
+    if (this.#int(3) === 0) changed.namespace = this.#namespace();
+    updateEntry(draft, entry.kind, { name: entry.name, namespace: entry.namespace, uri: entry.key }, changed);
+  }
+
+  #submission(): Submission {
+    return {
+      name: this.#word(),
+      namespace: this.#namespace(),
+      location: `x:${this.#word()}`,
+      description: this.#word(),
+      input_schema: { type: 'object', max: JSON.rawJSON('9223372036854775807') },
+      labels: this.#int(2) === 0 ? {} : { 'service.is_template': 'true' },
+      toolType: 'custom',
+      uri: 'u',
+      id: 'i',
+      ...(this.#int(3) === 0 && { source: 'mine', position: 3, upstream: {}, kept: [1], offers: null, constructor: 1 }),
+    };
+  }
+
+  #catalogues(): FoundCatalogue[] {
+    const word = () => this.#word();
+    const list = (member: string) => {
+      const keys = new Set(Array.from({ length: this.#int(6) }, word));
+      return [...keys].map((key) => {
+        const uri = member === 'name' ? key : `x:${key}`;
+        const odd = [',"n":1.0', ',"toString":9223372036854775807', ',"__proto__":{"a":1e400}', ''];
+        const more = this.#pick(member === 'name' ? odd : [...odd, ',"name":"\\u0061"', ',"name":"b"']);
+        return { key: uri, json: `{ "${member}" : ${JSON.stringify(uri)}${more}}` };
+      });
+    };
+    return (this.#pick([['legacy:{}'], ['legacy:{}', 'legacy:rich', 'modern:{}']]) ?? []).map((key) =>
+      catalogue({
+        key,
+        cache: key.startsWith('modern') ? { 'tools/list': { ttlMs: this.#int(3), cacheScope: 'private' } } : {},
+        tools: list('name'),
+        prompts: list('name'),
+        resources: list('uri'),
+        templates: list('uriTemplate'),
+      }),
+    );
+  }
+
+  #entry(draft: Draft): Entry | undefined {
+    const kind = this.#pick(KINDS) ?? 'tool';
+    const all = [...draft.namespaces.keys()].flatMap((namespace) => [...draft.entries(kind, namespace)]);
+    return this.#pick(all.filter((entry) => draft.get(kind, entry.namespace, entry.key) === entry));
+  }
+
+  #word(): string {
+    return this.#pick(['a', 'b', 'c', 'd', 'e f', 'é𝄞', 'g"\\', 'p.a']) ?? 'a';
+  }
+
+  #namespace() {
+    return parseNamespace(this.#pick(['default', 'ops', 'crm']) ?? 'default') ?? DEFAULT_NAMESPACE;
+  }
+
+  #pick<T>(choices: readonly T[]): T | undefined {
+    return choices[this.#int(choices.length)];
+  }
+
+  #int(below: number): number {
+    return Math.floor(this.#random() * below);
+  }
+}
+
+describe('a state that random changes made', () => {
+  test.each(Array.from({ length: 40 }, (_, seed) => seed + 1))(
+    'comes back from the file, from the journal, and from both (%i)',
+    async (seed) => {
+      const store = new HeldStore();
+      const registry = new Registry(store);
+      await registry.load();
+      const life = new Life(seed);
+      let folded: Partial<Loaded> = {};
+      let since = 0;
+      for (let step = 0; step < 120; step++) {
+        // Some are refused; those must leave nothing behind either.
+        await registry.commit((draft) => life.change(draft)).catch(() => undefined);
+        if (step === 60) {
+          folded = { entries: pictured(registry.current) };
+          since = store.journal.length;
+        }
+      }
+      const now = stateOf(registry.current);
+      for (const loaded of [
+        { entries: pictured(registry.current) },
+        { journal: store.journal },
+        { ...folded, journal: store.journal.slice(since) },
+      ]) {
+        const { registry: again, problems } = await restored(loaded);
+        expect(problems).toEqual([]);
+        expect(stateOf(again.current)).toEqual(now);
+        expect(pictured(again.current)).toEqual(pictured(registry.current));
+      }
+    },
+  );
+});
+
+describe('a file written by hand', () => {
+  test('may say as little as names, and what is missing has its default', async () => {
+    const { registry, problems } = await restored({
+      entries: stored({
+        tools: [{ name: 't' }],
+        resources: [
+          { name: 'r', location: 'x:1' },
+          { uri: 'x:{y}', name: 'tpl', labels: { 'service.is_template': 'true' } },
+        ],
+        prompts: [{ name: 'p', namespace: 'ops' }],
+        forwards: [{ name: 'f', address: 'http://f.test/mcp' }],
+      }),
+    });
+    expect(problems).toEqual([]);
+    const { current } = registry;
+    const shown = KINDS.map((kind) => current.entries(kind).map((entry) => [entry.served[0]?.json, entryJson(entry)]));
+    expect(shown).toEqual([
+      [
+        [
+          '{"name":"t","inputSchema":{"type":"object"}}',
+          '{"name":"t","namespace":"default","labels":{},"description":"","input_schema":{}}',
+        ],
+      ],
+      [
+        [
+          '{"uri":"x:1","name":"r"}',
+          '{"name":"r","namespace":"default","location":"x:1","labels":{},"description":"","mimeType":""}',
+        ],
+        [
+          '{"uriTemplate":"x:{y}","name":"tpl"}',
+          '{"name":"tpl","namespace":"default","location":"x:{y}","labels":{"service.is_template":"true"},"description":"","mimeType":""}',
+        ],
+      ],
+      [['{"name":"p"}', '{"name":"p","namespace":"ops","labels":{},"description":"","arguments":[],"messages":[]}']],
+    ]);
+    expect([...current.namespaces.keys()].sort()).toEqual(['default', 'ops']);
+    expect(current.forwards.get('f')).toMatchObject({ namespace: 'default', labels: {}, prefix: '', catalogues: [] });
+    // And reads the same after it was written.
+    const { registry: again } = await restored({ entries: pictured(current) });
+    expect(stateOf(again.current)).toEqual(stateOf(current));
+  });
+
+  test('keeps members that this version does not know', async () => {
+    const entries = stored({
+      namespaces: ['{"name":"default","owner":{"team":1.0}}'],
+      forwards: ['{"name":"f","address":"http://f.test/mcp","note":9223372036854775807,"a\\n":[]}'],
+      tools: ['{"name":"t","x-mine":1.0,"source":"ours","upstream":"crm","__proto__":{"a":1}}'],
+    });
+    const { registry } = await restored({ entries });
+    await registry.commit((draft) => {
+      draft.putNamespace(DEFAULT_NAMESPACE, { a: '1' });
+      const forward = draft.forwards.get('f');
+      if (forward) applyCatalogues(draft, forward, [catalogue()]);
+    });
+    const { namespaces, forwards, tools } = pictured(registry.current);
+    expect(namespaces[0]).toContain('"owner": {"team":1.0}');
+    expect(forwards[0]).toContain('"note": 9223372036854775807,\n  "a\\n": []');
+    const served =
+      '{"name":"t","x-mine":1.0,"source":"ours","upstream":"crm","__proto__":{"a":1},"inputSchema":{"type":"object"}}';
+    expect(registry.current.entries('tool')[0]?.served[0]?.json).toBe(served);
+    const { registry: again } = await restored({ entries: { ...stored({}), namespaces, forwards, tools } });
+    expect(again.current.entries('tool')[0]?.served[0]?.json).toBe(served);
+    expect(stateOf(again.current)).toEqual(stateOf(registry.current));
+  });
+
+  test('loses nothing that cannot be used, and says what that is', async () => {
+    const bad = {
+      namespaces: ['{"name":"No Such"}'],
+      forwards: ['{"name":"f"}', '{"name":"f","address":"nowhere"}'],
+      tools: [
+        '{"name":"t","namespace":"-"}',
+        '{"description":"nameless"}',
+        `{"name":"deep","x":${'['.repeat(9_999)}${']'.repeat(9_999)}}`,
+      ],
+      resources: ['{"name":"r"}'],
+      services: ['{"name":"s","host":"h","port":1.0}'],
+    };
+    const { registry, problems } = await restored({ entries: stored(bad) });
+    expect(problems).toEqual([
+      'an entry of namespaces in registry.json cannot be used: invalid namespace name "No Such"',
+      'an entry of forwards in registry.json cannot be used: name and address are required',
+      'an entry of forwards in registry.json cannot be used: invalid address "nowhere"',
+      'an entry of tools in registry.json cannot be used: invalid namespace "-"',
+      'an entry of tools in registry.json cannot be used: no name',
+      'an entry of tools in registry.json cannot be used: nested too deeply',
+      'an entry of resources in registry.json cannot be used: no location for resource "r"',
+    ]);
+    await registry.commit((draft) => createEntry(draft, 'tool', { name: 'new' }));
+    const { namespaces, ...others } = pictured(registry.current);
+    expect(namespaces).toContain(bad.namespaces[0]);
+    expect(others).toMatchObject({ forwards: bad.forwards, resources: bad.resources, services: bad.services });
+    expect(others.tools).toEqual(expect.arrayContaining(bad.tools));
+  });
+
+  test('drops entries whose forward was taken out, and says so', async () => {
+    const orphan = { name: 't', forward: 'gone', upstream: { name: 't' }, overrides: {} };
+    const { registry, problems } = await restored({ entries: stored({ tools: [orphan] }) });
+    expect(problems).toEqual(['an entry of tools in registry.json is dropped: its forward "gone" is not registered']);
+    expect(pictured(registry.current).tools).toEqual([]);
+  });
+
+  test('numbers what has no number behind all that has one, so that no two are registered at once', async () => {
+    const { registry } = await restored({
+      entries: stored({
+        forwards: [
+          { name: 'new', address: 'http://new.test/' },
+          { name: 'old', address: 'http://old.test/', source: 7 },
+        ],
+        tools: [
+          { name: 'hand' },
+          { name: 'odd', source: -1 },
+          { name: 'huge', source: 1e300 },
+          { name: 'mine', source: 9, service: { source: 3 } },
+        ],
+      }),
+    });
+    const { current } = registry;
+    const numbers = [...current.forwards.values(), ...current.entries('tool')].map(({ name, source }) => [
+      name,
+      source,
+    ]);
+    expect(Object.fromEntries(numbers)).toEqual({ old: 7, mine: 9, new: 10, hand: 11, odd: 12, huge: 13 });
+    expect(current.next).toBe(14);
+  });
+
+  test('gives a key that two entries claim to the first', async () => {
+    const forward = (name: string) => ({ name, address: `http://${name}.test/` });
+    const tool = (name: string) => ({ name: 't', forward: name, upstream: { name: 't', from: name } });
+    const entries = stored({ forwards: [forward('a'), forward('b')], tools: [tool('b'), tool('a')] });
+    const { registry } = await restored({ entries });
+    expect(
+      registry.current
+        .namespace('default')
+        ?.shelves.tool.claims('t')
+        .map((entry) => entry.discovered?.forward),
+    ).toEqual(['b', 'a']);
+  });
+});
