@@ -41,6 +41,9 @@ const ADD_TIMEOUT_MS = 30_000;
 const ADMIT_TIMEOUT_MS = 2_000;
 /** What ending the sessions upstream may take in any case. */
 const MIN_CLOSE_MS = 1_000;
+/** What was not used upstream for this long is ended, and how often that is looked at. */
+const IDLE_MS = 5 * 60_000;
+const TIDY_MS = 60_000;
 /** Capability sets that forwards are asked with. Clients choose what they declare, so there must be an end to it. */
 const MAX_VARIANTS = 16;
 const MAX_VARIANT_LENGTH = 4096;
@@ -52,12 +55,14 @@ export class Forwards {
   /** Upstreams that hand-made tools name by address. */
   readonly #addressed = new Map<string, Upstream>();
   readonly #variants = new Map<string, ClientCapabilities>();
+  readonly #tidying: NodeJS.Timeout;
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
     for (const capabilities of [NO_CAPABILITIES, FULL_CAPABILITIES]) {
       this.#variants.set(capabilityKey(capabilities), capabilities);
     }
+    this.#tidying = setInterval(() => this.#tidy(), TIDY_MS).unref();
   }
 
   /** Begins to look after all forwards of the registry, all at once and in the background. */
@@ -155,6 +160,7 @@ export class Forwards {
       upstream = new Upstream(address, { failed() {}, recovered() {} });
       this.#addressed.set(address, upstream);
     }
+    upstream.usedAt = performance.now();
     return upstream;
   }
 
@@ -178,12 +184,24 @@ export class Forwards {
 
   /** Stops everything: sessions are ended, calls under way get so long to finish, and what is left then is cut off. */
   async close(graceMs = 0): Promise<void> {
+    clearInterval(this.#tidying);
     const supervisors = [...this.#supervisors.values()];
     const upstreams = [...this.#addressed.values(), ...supervisors.map(({ upstream }) => upstream)];
     const ends = [...this.#addressed.values()].map((upstream) => upstream.close());
     const ended = Promise.allSettled([...ends, ...supervisors.map((supervisor) => supervisor.end())]);
     await within(Math.max(graceMs, MIN_CLOSE_MS), ended);
     await Promise.all(upstreams.map((upstream) => upstream.destroy()));
+  }
+
+  /** Ends the sessions that nobody uses, and forgets the addresses that no tool has been called at for long. */
+  #tidy(now: number = performance.now()): void {
+    for (const { upstream } of this.#supervisors.values()) upstream.links.closeIdle(IDLE_MS, now);
+    for (const [address, upstream] of this.#addressed) {
+      upstream.links.closeIdle(IDLE_MS, now);
+      if (!upstream.links.idle || now - upstream.usedAt < IDLE_MS) continue;
+      this.#addressed.delete(address);
+      upstream.close().catch(() => undefined);
+    }
   }
 
   #supervise(forward: Forward): Supervisor {

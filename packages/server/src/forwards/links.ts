@@ -19,8 +19,8 @@ export interface UpstreamLink {
   active: number;
   /** When it was last used, in milliseconds of `performance.now()`. */
   usedAt: number;
-  /** Set when the session is to be ended as soon as no request is under way. */
-  ending: boolean;
+  /** Told when no request is under way any more, by who waits to end the session. */
+  onIdle: (() => void) | undefined;
 }
 
 /** On whose behalf a legacy session is opened upstream (mcp 4). Equal keys share one session. */
@@ -34,6 +34,7 @@ export interface LinkOwner {
 }
 
 const CONTENT = ['Content-Type', 'application/json', 'Accept', 'application/json, text/event-stream'];
+
 /**
  * The links to one upstream. Each legacy client session has a session of its own there, since upstreams keep state per
  * session; clients without a session share one with others who are equal in every respect that the upstream can see.
@@ -54,7 +55,7 @@ export class UpstreamLinks {
       client: undefined,
       active: 0,
       usedAt: 0,
-      ending: false,
+      onIdle: undefined,
     };
   }
 
@@ -89,7 +90,7 @@ export class UpstreamLinks {
   release(link: UpstreamLink, now: number): void {
     link.active--;
     link.usedAt = now;
-    if (link.ending && link.active === 0) void link.client?.close();
+    if (link.active === 0) link.onIdle?.();
   }
 
   /** Forgets a session that the upstream no longer knows; the next use opens another. */
@@ -111,8 +112,17 @@ export class UpstreamLinks {
     if (opening === undefined) return;
     this.#open.delete(owner);
     const link = await opening;
-    if (link.active > 0) link.ending = true;
-    else await link.client?.close();
+    if (link.active > 0) {
+      await new Promise<void>((resolve) => {
+        link.onIdle = resolve;
+      });
+    }
+    await link.client?.close();
+  }
+
+  /** True when nothing is open and nothing is under way. */
+  get idle(): boolean {
+    return this.#open.size === 0 && this.#modern.active === 0;
   }
 
   /** Ends all sessions. Never rejects. */
@@ -140,7 +150,7 @@ export class UpstreamLinks {
       client,
       active: 0,
       usedAt: performance.now(),
-      ending: false,
+      onIdle: undefined,
     };
   }
 }

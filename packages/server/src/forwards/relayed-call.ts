@@ -120,6 +120,12 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   }
 
   onDeadline(limit: 'silence' | 'total'): void {
+    if (limit === 'silence' && this.#blocked) {
+      // It is our client who is slow: the upstream is not being read.
+      this.activeAt = this.#plan.deadlines.now();
+      this.#plan.deadlines.watch(this);
+      return;
+    }
     const { silenceMs, totalMs } = this.#plan.deadlines.limits;
     const what =
       limit === 'silence' ? `sent nothing for ${silenceMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
@@ -191,22 +197,25 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     const body = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks);
     const text = body?.toString('utf8') ?? '';
     const value = parse(text);
-    if (!isJsonObject(value)) {
-      const what = this.#status < 300 ? 'answered with text that is not a JSON object' : 'answered with';
-      return this.#fail(this.#error('http', `${what} (HTTP ${this.#status})`));
-    }
+    if (!isJsonObject(value)) return this.#unusable('text that is not a JSON object');
     if (this.#link?.sessionId !== undefined && isJsonObject(value.error)) {
       const { code } = value.error;
       if (tellsSessionLost(this.#status, typeof code === 'number' ? code : undefined)) return this.#renew();
     }
-    if (!this.#answers(value))
-      return this.#fail(this.#error('invalid', 'answered with JSON that is no answer to the call'));
+    if (!this.#answers(value)) return this.#unusable('JSON that is no answer to the call');
     this.#settle();
     this.#plan.upstream.succeeded();
     if (this.#clientGone) return;
     const answer = withId(text, this.#exchange.idText);
     this.#exchange.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
     this.#exchange.end(answer);
+  }
+
+  /** The body is nothing to hand on: with an error status, that status says more than the body. */
+  #unusable(body: string): void {
+    const [kind, what]: [UpstreamError['kind'], string] =
+      this.#status < 300 ? ['invalid', body] : ['http', `HTTP ${this.#status}`];
+    this.#fail(this.#error(kind, `answered with ${what}`));
   }
 
   #finishStream(data: string, value: JsonObject): void {

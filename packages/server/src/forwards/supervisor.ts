@@ -28,8 +28,6 @@ export interface ForwardHealth {
   readonly message: string | undefined;
 }
 
-/** Sessions upstream that no client used for this long are ended. */
-const IDLE_LINK_MS = 5 * 60_000;
 /** The verdict on an upstream's eras is tested again after this long (mcp 4). */
 const VERDICT_MS = 60 * 60_000;
 
@@ -167,7 +165,6 @@ export class Supervisor implements UpstreamObserver {
   }
 
   async #check(): Promise<void> {
-    this.upstream.links.closeIdle(IDLE_LINK_MS);
     if (performance.now() - this.#verdictAt > VERDICT_MS) return this.#inBackground();
     const era = this.upstream.eras?.has('modern') ? 'modern' : 'legacy';
     const options = { transport: this.upstream.transport, version: VERSION, capabilities: NO_CAPABILITIES };

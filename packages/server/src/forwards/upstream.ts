@@ -19,6 +19,8 @@ export class Upstream {
   eras: ReadonlySet<Era> | undefined = undefined;
   /** Whether it counts as available; only then a success is no news. */
   available = false;
+  /** When it was last asked for, in milliseconds of `performance.now()`; kept for those that no forward holds. */
+  usedAt = 0;
   readonly #observer: UpstreamObserver;
 
   /** `address` is an http or https URL. Nothing is sent yet. */

@@ -141,6 +141,15 @@ describe('over several catalogues', () => {
     });
   });
 
+  test('an object that is listed to others than before is offered to those', async () => {
+    const { discover, entries } = await withForward();
+    const listed = (...to: string[]) =>
+      ['1', '2', '3'].map((key) => catalogue({ key, tools: to.includes(key) ? items('name', ['a']) : [] }));
+    await discover(listed('1', '2'));
+    await discover(listed('2', '3'));
+    expect(entries()[0]?.served.map(({ catalogues }) => catalogues)).toEqual([['2', '3']]);
+  });
+
   test('the longest gives the order, and what only others have comes behind', async () => {
     const { discover, entries } = await withForward();
     await discover([
@@ -187,6 +196,11 @@ describe('a uri that is a resource and a template', () => {
     expect(shown()).toEqual([['x:1', { ...address, 'service.is_template': 'true' }, '{"uriTemplate":"x:1","n":1.0}']]);
     await discover({ resources: items('uri', ['x:1']) });
     expect(shown()).toEqual([['x:1', address, '{"uri":"x:1","n":1.0}']]);
+    // Also when it is the very same object.
+    const both = [{ key: 'x:1', json: '{"uri":"x:1","uriTemplate":"x:1"}' }];
+    await discover({ resources: both });
+    await discover({ templates: both });
+    expect(shown()).toMatchObject([['x:1', { 'service.is_template': 'true' }, both[0]?.json]]);
   });
 });
 

@@ -3,7 +3,7 @@ import { applyCatalogues } from './catalogues.ts';
 import { Draft } from './draft.ts';
 import { addForward, catalogue, items, view } from './fixtures/upstreams.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
-import { createEntry, removeEntry } from './operations/entries.ts';
+import { createEntry, removeEntry, updateEntry } from './operations/entries.ts';
 import { Snapshot } from './snapshot.ts';
 
 function namespace(name: string): Namespace {
@@ -46,6 +46,15 @@ const CHANGES: [string, (draft: Draft) => void][] = [
   ['an entry less', (draft) => removeEntry(draft, 'tool', { name: 'mine' })],
   ['a namespace labelled', (draft) => draft.putNamespace(namespace('ops'), { a: '1' })],
   ['a namespace removed', (draft) => draft.removeNamespace(namespace('ops'))],
+  [
+    'an entry changed twice',
+    (draft) => {
+      updateEntry(draft, 'tool', { name: 'mine' }, { ...TOOL, title: 'once' });
+      updateEntry(draft, 'tool', { name: 'mine' }, { ...TOOL, title: 'twice' });
+      draft.putNamespace(namespace('ops'), { a: '1' });
+      draft.putNamespace(namespace('ops'), { a: '2' });
+    },
+  ],
   [
     'a namespace removed and made again',
     (draft) => {

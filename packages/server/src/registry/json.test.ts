@@ -154,7 +154,7 @@ const ENTRIES: [string, Entry][] = [
     discovered(
       'tool',
       'a',
-      '{"name":"a","source":1,"position":9,"upstream":2,"overrides":{"name":"b"},"catalogues":["c"],"offers":3,"kept":4,"namespace":"ops","shadowed":true}',
+      '{"name":"a","source":1,"position":9,"upstream":2,"overrides":{"name":"b"},"catalogues":["c"],"offers":[{"upstream":{"name":"b"}}],"kept":4,"namespace":"ops","shadowed":true}',
     ),
   ],
   ['one whose keys are escaped', discovered('tool', 'a', '{"\\u006eame":"a","a\\nb":1,"\\\\":2}')],
