@@ -1,4 +1,5 @@
 import { isJsonObject } from '../json/lossless.ts';
+import { parseJson } from '../json/parse.ts';
 import { elements } from '../json/scan.ts';
 import {
   type EventSink,
@@ -143,7 +144,7 @@ class Exchange implements ResponseHandler, EventSink {
     if (event.data === '') return;
     let value: unknown;
     try {
-      value = JSON.parse(event.data);
+      value = parseJson(event.data);
     } catch (cause) {
       this.#fail(new UpstreamError('invalid', this.#address, 'sent an event that is not JSON', { cause }));
       return;
@@ -276,7 +277,7 @@ function abortion(address: string, reason: unknown): UpstreamError {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return undefined;
   }

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { parseJson } from '../json/parse.ts';
 import { elements, members } from '../json/scan.ts';
 import { type Edit, splice } from '../json/splice.ts';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
@@ -336,7 +337,7 @@ function withId(text: string, idText: string): string {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     return undefined;
   }

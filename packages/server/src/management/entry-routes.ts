@@ -61,9 +61,8 @@ export function entryRoutes(app: FastifyInstance, context: ManagementContext, ro
   });
 }
 
-function isShadowed(snapshot: Snapshot, { namespace, kind, key, discovered }: Entry): boolean {
-  const holder = snapshot.namespaces.get(namespace)?.shelves[kind].get(key);
-  return holder?.discovered?.forward !== discovered?.forward;
+function isShadowed(snapshot: Snapshot, entry: Entry): boolean {
+  return snapshot.namespaces.get(entry.namespace)?.shelves[entry.kind].get(entry.key) !== entry;
 }
 
 /** Where the entry can be read. Resources may share a name: then the uri tells them apart. */

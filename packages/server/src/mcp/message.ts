@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { parseJson } from '../json/parse.ts';
 import { members } from '../json/scan.ts';
 import { INVALID_REQUEST, PARSE_ERROR } from './protocol.ts';
 
@@ -55,7 +56,7 @@ export function parseMessage(body: Buffer): Message | Malformed {
   const text = body.toString('utf8');
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch (error) {
     return malformed(PARSE_ERROR, `parse error: ${error instanceof Error ? error.message : 'not JSON'}`);
   }

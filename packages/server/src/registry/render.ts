@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
 import { members } from '../json/scan.ts';
 import { type Entry, isTemplate, type Offer } from './entries.ts';
 
@@ -37,7 +37,10 @@ function handMade(entry: Omit<Entry, 'served'>): JsonObject {
   if (entry.kind === 'tool') {
     const tool = { name: entry.key, ...entry.definition };
     // A file written by hand may leave the schema out, and clients refuse a whole list for one tool without.
-    return Object.hasOwn(tool, 'inputSchema') ? tool : { ...tool, inputSchema: { type: 'object' } };
+    const { inputSchema = {} } = tool;
+    // The protocol demands the type, and clients refuse a whole list in which one schema lacks it.
+    if (!isJsonObject(inputSchema) || inputSchema.type !== undefined) return tool;
+    return { ...tool, inputSchema: { type: 'object', ...inputSchema } };
   }
   if (entry.kind === 'prompt') {
     return { name: entry.key, ...withoutEmpty(entry.definition, ['description', 'arguments']) };
