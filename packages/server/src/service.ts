@@ -76,6 +76,7 @@ async function compose(config: Config, logger: Logger, registry: Registry, deadl
     forwardHeaders: config.forwardHeaders,
     parseHeaderNames: labelledHeaders,
     maxResponseBytes: MAX_RESPONSE_BYTES,
+    log: logger.target('service::forward'),
   });
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const sessions = await openSessions(config, profiles);

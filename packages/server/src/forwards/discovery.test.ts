@@ -5,7 +5,7 @@ import { type Everything, startEverything } from '../../../../test/fixtures/ever
 import { pagedTools, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import type { Era } from '../mcp/protocol.ts';
-import { FULL_CAPABILITIES, NO_CAPABILITIES } from './capabilities.ts';
+import { FULL_CAPABILITIES, NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import { discover } from './discovery.ts';
 import { probeEras } from './era.ts';
 import { createTransport } from './transport.ts';

@@ -5,7 +5,7 @@ import { readParamHeaders } from '../mcp/param-headers.ts';
 import { type Era, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { FoundCatalogue, FoundItem } from '../registry/catalogues.ts';
 import type { CacheHint } from '../registry/entries.ts';
-import { type ClientCapabilities, catalogueKey } from './capabilities.ts';
+import { type ClientCapabilities, catalogueKey } from '../mcp/capabilities.ts';
 import { openLegacy } from './legacy-client.ts';
 import { openModern } from './modern-client.ts';
 import { type ClientOptions, resultOf, type UpstreamClient } from './upstream-client.ts';

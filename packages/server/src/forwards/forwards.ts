@@ -7,7 +7,7 @@ import { RegistryError } from '../registry/operations/error.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { type ClientCapabilities, capabilityKey, FULL_CAPABILITIES, NO_CAPABILITIES } from './capabilities.ts';
+import { type ClientCapabilities, capabilityKey, FULL_CAPABILITIES, NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import { serverInfoOf } from './server-info.ts';
 import { Supervisor } from './supervisor.ts';
 import { Upstream } from './upstream.ts';

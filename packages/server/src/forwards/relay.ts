@@ -1,11 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isJsonObject } from '../json/lossless.ts';
+import { type Outcome, rpcError } from '../answer/outcome.ts';
+import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { members } from '../json/scan.ts';
 import type { Edit } from '../json/splice.ts';
+import { capabilityKey } from '../mcp/capabilities.ts';
 import type { Implementation } from '../mcp/identity.ts';
 import type { RequestMessage } from '../mcp/message.ts';
 import { encodeHeaderValue } from '../mcp/param-headers.ts';
 import {
+  type Era,
   HEADER_HOPS,
   HEADER_METHOD,
   HEADER_NAME,
@@ -14,19 +17,35 @@ import {
   LATEST_LEGACY,
   NAME_PARAM,
 } from '../mcp/protocol.ts';
-import type { RequestContext } from '../pipeline/context.ts';
-import { type Outcome, rpcError } from '../pipeline/outcome.ts';
-import { type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
+import type { ClientSession } from '../mcp/sessions.ts';
+import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { Forwards } from './forwards.ts';
 import type { LinkOwner, UpstreamLink } from './links.ts';
 import { RelayedCall } from './relayed-call.ts';
 import type { Upstream } from './upstream.ts';
 
-/** What a call is for: an entry, hand-made ones with the address they name, or whatever a forward knows of itself. */
-export type CallTarget = { readonly entry: Entry; readonly address: string | undefined } | { readonly forward: string };
+/**
+ * What a call is for: something that a forward brought, a hand-made tool at the address it names, or a uri that no list
+ * names and only this forward can know.
+ */
+export type CallTarget =
+  | { readonly kind: 'discovered'; readonly entry: Entry; readonly discovered: Discovered }
+  | { readonly kind: 'addressed'; readonly entry: Entry; readonly address: string }
+  | { readonly kind: 'unlisted'; readonly forward: string };
 
+/** What a call needs to know of who makes it. */
+export interface Caller {
+  readonly era: Era;
+  readonly headers: IncomingHttpHeaders;
+  readonly session: ClientSession | undefined;
+  readonly user: string | undefined;
+  readonly capabilities: JsonObject;
+}
+
+/** What the relay works with. */
 export interface CallRelayOptions {
   readonly forwards: Forwards;
   readonly deadlines: Deadlines;
@@ -38,6 +57,7 @@ export interface CallRelayOptions {
   readonly parseHeaderNames: (text: string) => readonly string[];
   /** Bound on an upstream's answer, in bytes. */
   readonly maxResponseBytes: number;
+  readonly log: TargetLogger;
 }
 
 /** What a failed call is called, by method (decisions 4.7). */
@@ -59,24 +79,24 @@ export class CallRelay {
   }
 
   /** The outcome that carries the call out. */
-  call(context: RequestContext, message: RequestMessage, target: CallTarget): Outcome {
-    const { forwards, deadlines, maxResponseBytes } = this.#options;
+  call(caller: Caller, message: RequestMessage, target: CallTarget): Outcome {
+    const { forwards, deadlines, maxResponseBytes, serverInfo, log } = this.#options;
     const failure = FAILURE[message.method] ?? 'forwarded request failed';
     const upstream = upstreamOf(forwards, target);
-    if (!upstream) return rpcError(INTERNAL_ERROR, `${failure}: its forward is no longer registered`);
-    if (upstream.eras && !upstream.eras.has(context.era)) {
+    if (!upstream) return rpcError(INTERNAL_ERROR, `${failure}: its forward is no longer registered; list again`);
+    if (upstream.eras && !upstream.eras.has(caller.era)) {
       return rpcError(
         INTERNAL_ERROR,
-        `${failure}: upstream ${upstream.transport.address} does not speak the ${context.era} era of MCP`,
+        `${failure}: upstream ${upstream.transport.address} does not speak the ${caller.era} era of MCP`,
       );
     }
-    const hops = hopsOf(context.headers);
+    const hops = hopsOf(caller.headers);
     if (hops >= MAX_HOPS) return rpcError(INTERNAL_ERROR, 'forwarding loop');
 
     const name = upstreamName(message, target);
-    const forwarded = this.#forwardedHeaders(context.headers, target);
+    const forwarded = this.#forwardedHeaders(caller.headers, target);
     const headers = [HEADER_HOPS, String(hops + 1), ...forwarded];
-    if (context.era === 'modern') headers.push(...modernHeaders(message, name, context.headers));
+    if (caller.era === 'modern') headers.push(...modernHeaders(message, name, caller.headers));
     const { edits, progressToken } = editsOf(message, name);
     const plan = {
       upstream,
@@ -84,29 +104,27 @@ export class CallRelay {
       edits,
       progressToken,
       headers,
-      link: linkOf(upstream, context, forwarded, this.#options.serverInfo),
+      link: linkOf(upstream, caller, forwarded, serverInfo),
       failure,
-      streams:
-        context.headers.accept?.includes('application/json') !== true ||
-        context.headers.accept.includes('event-stream'),
-      era: context.era,
+      streams: readsStreams(caller.headers.accept),
+      era: caller.era,
       deadlines,
       maxResponseBytes,
+      log,
     };
-    return { kind: 'stream', start: (exchange) => new RelayedCall(plan, exchange).start() };
+    return { kind: 'stream', start: (client) => new RelayedCall(plan, client).start() };
   }
 
   /** The only forward of a namespace that offers resources; undefined when there are several or none. */
   onlyForwardWithResources(namespace: NamespaceState): string | undefined {
-    const names = new Set<string>();
-    for (const { discovered } of namespace.shelves.resource.entries) if (discovered) names.add(discovered.forward);
-    const [only] = names;
-    return names.size === 1 ? only : undefined;
+    const { counts } = namespace.shelves.resource;
+    const [only] = counts.keys();
+    return counts.size === 1 ? only : undefined;
   }
 
   /** The client's headers that this upstream may have: none unless an operator named them. */
   #forwardedHeaders(headers: IncomingHttpHeaders, target: CallTarget): string[] {
-    const label = 'entry' in target ? target.entry.labels[FORWARD_HEADERS_LABEL] : undefined;
+    const label = target.kind === 'unlisted' ? undefined : target.entry.labels[FORWARD_HEADERS_LABEL];
     const { forwardHeaders, parseHeaderNames } = this.#options;
     if (label === undefined && forwardHeaders.length === 0) return [];
     const names = label === undefined ? forwardHeaders : new Set([...forwardHeaders, ...parseHeaderNames(label)]);
@@ -120,17 +138,21 @@ export class CallRelay {
 }
 
 function upstreamOf(forwards: Forwards, target: CallTarget): Upstream | undefined {
-  if ('forward' in target) return forwards.upstream(target.forward);
-  const { entry, address } = target;
-  if (entry.discovered) return forwards.upstream(entry.discovered.forward);
-  return address === undefined ? undefined : forwards.upstreamAt(address);
+  switch (target.kind) {
+    case 'discovered':
+      return forwards.upstream(target.discovered.forward);
+    case 'addressed':
+      return forwards.upstreamAt(target.address);
+    case 'unlisted':
+      return forwards.upstream(target.forward);
+  }
 }
 
 /** What the upstream calls it: its own name for a tool or prompt, the very uri that was asked for otherwise. */
 function upstreamName(message: RequestMessage, target: CallTarget): string {
   const asked = message.params[NAME_PARAM.get(message.method) ?? 'name'];
-  const own = 'entry' in target && target.entry.kind !== 'resource' ? target.entry.discovered?.upstreamKey : undefined;
-  return own ?? String(asked);
+  const renameable = target.kind === 'discovered' && target.entry.kind !== 'resource';
+  return renameable ? target.discovered.upstreamKey : String(asked);
 }
 
 /** Where the request's text must differ upstream. */
@@ -170,13 +192,13 @@ function modernHeaders(message: RequestMessage, name: string, client: IncomingHt
  */
 function linkOf(
   upstream: Upstream,
-  context: RequestContext,
+  caller: Caller,
   forwarded: readonly string[],
   serverInfo: Implementation,
 ): () => UpstreamLink | Promise<UpstreamLink> {
   const { links } = upstream;
-  if (context.era === 'modern') return () => links.modern;
-  const { session, user } = context;
+  if (caller.era === 'modern') return () => links.modern;
+  const { session, user } = caller;
   const owner = (): LinkOwner =>
     session
       ? {
@@ -187,13 +209,18 @@ function linkOf(
           headers: forwarded,
         }
       : {
-          key: JSON.stringify([user, forwarded]),
+          key: JSON.stringify([capabilityKey(caller.capabilities), user, forwarded]),
           protocolVersion: LATEST_LEGACY,
-          capabilities: context.capabilities,
+          capabilities: caller.capabilities,
           clientInfo: { ...serverInfo },
           headers: forwarded,
         };
   return () => links.legacy(owner());
+}
+
+/** A client that names JSON and not event streams gets its answer alone; one that names neither reads both. */
+function readsStreams(accept: string | undefined): boolean {
+  return accept === undefined || accept.includes('event-stream') || !accept.includes('application/json');
 }
 
 function hopsOf(headers: IncomingHttpHeaders): number {

@@ -1,3 +1,4 @@
+import type { ClientAnswer } from '../answer/client-answer.ts';
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { parseJson } from '../json/parse.ts';
 import { elements, members } from '../json/scan.ts';
@@ -5,7 +6,7 @@ import { type Edit, splice } from '../json/splice.ts';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
 import type { RequestMessage } from '../mcp/message.ts';
 import { type Era, INTERNAL_ERROR, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '../mcp/protocol.ts';
-import type { Exchange } from '../pipeline/exchange.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
 import type { Deadlines, Watched } from './deadlines.ts';
 import type { UpstreamLink } from './links.ts';
 import { tellsSessionLost } from './session-loss.ts';
@@ -34,6 +35,7 @@ export interface CallPlan {
   readonly deadlines: Deadlines;
   /** Bound on an answer that must be held whole, in bytes. */
   readonly maxResponseBytes: number;
+  readonly log: TargetLogger;
 }
 
 /** How long an upstream may keep a stream open after the answer, so that its connection can be used again. */
@@ -51,7 +53,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   activeAt: number;
   slot = -1;
   readonly #plan: CallPlan;
-  readonly #exchange: Exchange;
+  readonly #answer: ClientAnswer;
   #mode: Mode = 'waiting';
   #link: UpstreamLink | undefined = undefined;
   #call: UpstreamCall | undefined = undefined;
@@ -66,15 +68,15 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #clientGone = false;
   #linger: NodeJS.Timeout | undefined = undefined;
 
-  constructor(plan: CallPlan, exchange: Exchange) {
+  constructor(plan: CallPlan, answer: ClientAnswer) {
     this.#plan = plan;
-    this.#exchange = exchange;
+    this.#answer = answer;
     this.startedAt = plan.deadlines.now();
     this.activeAt = this.startedAt;
   }
 
   start(): void {
-    this.#exchange.onLeave(() => this.#clientLeft());
+    this.#answer.onLeave(() => this.#clientLeft());
     this.#connect();
   }
 
@@ -207,9 +209,9 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#settle();
     this.#plan.upstream.succeeded();
     if (this.#clientGone) return;
-    const answer = withId(text, this.#exchange.idText);
-    this.#exchange.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
-    this.#exchange.end(answer);
+    const answer = withId(text, this.#answer.idText);
+    this.#answer.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
+    this.#answer.end(answer);
   }
 
   /** The body is nothing to hand on: with an error status, that status says more than the body. */
@@ -222,29 +224,29 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #finishStream(data: string, value: JsonObject): void {
     // A response to something else on this stream is nobody's.
     if (!this.#answers(value)) return;
-    const answer = withId(data, this.#exchange.idText);
+    const answer = withId(data, this.#answer.idText);
     this.#decoder?.stop();
     this.#linger = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
     this.#settle();
     this.#plan.upstream.succeeded();
     if (this.#clientGone) return;
-    if (this.#exchange.streaming || ('result' in value && this.#plan.streams)) {
-      if (!this.#exchange.streaming) this.#exchange.beginStream();
-      this.#exchange.event(answer);
-      this.#exchange.end();
+    if (this.#answer.streaming || ('result' in value && this.#plan.streams)) {
+      if (!this.#answer.streaming) this.#answer.beginStream();
+      this.#answer.event(answer);
+      this.#answer.end();
     } else {
-      this.#exchange.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
-      this.#exchange.end(answer);
+      this.#answer.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
+      this.#answer.end(answer);
     }
   }
 
   /** Hands a notification on. */
   #pass(data: string): void {
     if (this.#clientGone || !this.#plan.streams) return;
-    if (!this.#exchange.streaming) this.#exchange.beginStream();
-    if (this.#exchange.event(data) || this.#blocked) return;
+    if (!this.#answer.streaming) this.#answer.beginStream();
+    if (this.#answer.event(data) || this.#blocked) return;
     this.#blocked = true;
-    this.#exchange.onDrain(() => {
+    this.#answer.onDrain(() => {
       this.#blocked = false;
       this.#call?.resume();
     });
@@ -255,7 +257,10 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     for (const { key, start, end } of members(data)) {
       if (key !== 'id' || !this.#link) continue;
       const error = `{"code":${METHOD_NOT_FOUND},"message":"the client cannot be asked on this connection"}`;
-      this.#plan.upstream.post(this.#link.headers, `{"jsonrpc":"2.0","id":${data.slice(start, end)},"error":${error}}`);
+      this.#plan.upstream.post(
+        [...this.#link.headers, ...this.#plan.headers],
+        `{"jsonrpc":"2.0","id":${data.slice(start, end)},"error":${error}}`,
+      );
     }
   }
 
@@ -304,10 +309,16 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#decoder?.stop();
     this.#settle();
     this.#call?.abort();
-    if (error instanceof UpstreamError) this.#plan.upstream.failed(error);
+    const { log, message, upstream } = this.#plan;
+    if (error instanceof UpstreamError) {
+      upstream.failed(error);
+      log.debug('call failed', { method: message.method, error });
+    } else {
+      log.error('call failed', { method: message.method, upstream: upstream.transport.address, error });
+    }
     if (this.#clientGone) return;
     const reason = error instanceof UpstreamError ? error.message : 'internal error';
-    this.#exchange.error({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: ${reason}` });
+    this.#answer.error({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: ${reason}` });
   }
 
   #settle(): void {

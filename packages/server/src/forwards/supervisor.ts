@@ -4,7 +4,7 @@ import type { Forward } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { Backoff } from './backoff.ts';
-import { type ClientCapabilities, NO_CAPABILITIES } from './capabilities.ts';
+import { type ClientCapabilities, NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import { type Catalogue, discover } from './discovery.ts';
 import { probeEras } from './era.ts';
 import { checkHealth } from './health.ts';

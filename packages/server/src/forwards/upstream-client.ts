@@ -1,7 +1,7 @@
 import { isJsonObject } from '../json/lossless.ts';
 import { memberText } from '../json/scan.ts';
 import type { Era } from '../mcp/protocol.ts';
-import type { ClientCapabilities } from './capabilities.ts';
+import type { ClientCapabilities } from '../mcp/capabilities.ts';
 import type { ExchangeAnswer } from './exchange.ts';
 import type { UpstreamTransport } from './transport.ts';
 import { quoted, UpstreamError } from './upstream-error.ts';

@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { ClientAnswer, INTERNAL } from '../answer/client-answer.ts';
+import type { Outcome } from '../answer/outcome.ts';
 import { INVALID_REQUEST, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { Chain } from '../pipeline/chain.ts';
 import { RequestContext } from '../pipeline/context.ts';
-import { Exchange, INTERNAL } from '../pipeline/exchange.ts';
-import type { Outcome } from '../pipeline/outcome.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { Guard } from './origin.ts';
 
@@ -41,7 +41,10 @@ function receive(options: McpListenerOptions, request: IncomingMessage, response
   const refusal = options.guard(socket.localAddress, headers.host, headers.origin);
   if (refusal) {
     request.resume();
-    return new Exchange(response, [], 'null').error({ code: INVALID_REQUEST, message: refusal.reason }, refusal.status);
+    return new ClientAnswer(response, [], 'null').error(
+      { code: INVALID_REQUEST, message: refusal.reason },
+      refusal.status,
+    );
   }
   if (request.method !== 'POST') {
     request.resume();
@@ -76,7 +79,7 @@ function tooLarge(request: IncomingMessage, response: ServerResponse): void {
   // Closing on a client that is still sending would lose it the answer: for a while, the rest is read and thrown away.
   const late = setTimeout(() => request.destroy(), LINGER_MS);
   request.once('close', () => clearTimeout(late)).resume();
-  new Exchange(response, [], 'null').error({ code: INVALID_REQUEST, message: 'request body too large' }, 413);
+  new ClientAnswer(response, [], 'null').error({ code: INVALID_REQUEST, message: 'request body too large' }, 413);
 }
 
 function handle(options: McpListenerOptions, request: IncomingMessage, response: ServerResponse, body: Buffer): void {
@@ -84,8 +87,10 @@ function handle(options: McpListenerOptions, request: IncomingMessage, response:
   const query = url.indexOf('?');
   const context = new RequestContext(method, query === -1 ? url : url.slice(0, query), headers, body);
   const fail = (error: unknown): void => {
-    options.log.error('request failed', { err: error, method: context.metadata.get('mcp.method') });
-    answer(context, response, { kind: 'error', error: INTERNAL });
+    options.log.error('request failed', { error, method: context.metadata.get('mcp.method') });
+    // Half an answer cannot be taken back: the connection says that it is one.
+    if (response.headersSent) response.destroy();
+    else answer(context, response, { kind: 'error', error: INTERNAL });
   };
   try {
     const outcome = options.chain(context);
@@ -99,19 +104,19 @@ function handle(options: McpListenerOptions, request: IncomingMessage, response:
 function answer(context: RequestContext, response: ServerResponse, outcome: Outcome | undefined): void {
   if (response.destroyed) return;
   const idText = outcome?.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;
-  const exchange = new Exchange(response, context.responseHeaders, idText);
+  const client = new ClientAnswer(response, context.responseHeaders, idText);
   if (outcome === undefined) {
     const message = `method not found: ${context.metadata.get('mcp.method')}`;
-    return exchange.error({ code: METHOD_NOT_FOUND, message }, context.era === 'modern' ? 404 : 200);
+    return client.error({ code: METHOD_NOT_FOUND, message }, context.era === 'modern' ? 404 : 200);
   }
   switch (outcome.kind) {
     case 'result':
-      return exchange.result(outcome.json, outcome.bytes, outcome.headers);
+      return client.result(outcome.json, outcome.bytes, outcome.headers);
     case 'error':
-      return exchange.error(outcome.error, outcome.status);
+      return client.error(outcome.error, outcome.status);
     case 'plain':
-      return exchange.plain(outcome.status, outcome.headers, outcome.body);
+      return client.plain(outcome.status, outcome.headers, outcome.body);
     case 'stream':
-      return outcome.start(exchange);
+      return outcome.start(client);
   }
 }

@@ -74,7 +74,7 @@ describe('hand-made tools', () => {
       location: 5,
     });
     const mcp = served(api, 'big') ?? '';
-    expect(mcp).toContain('"inputSchema":{"maximum":9223372036854775807}');
+    expect(mcp).toContain('"inputSchema":{"type":"object","maximum":9223372036854775807}');
     for (const member of ['uri', 'toolType', 'namespace', 'labels', 'id'])
       expect(JSON.parse(mcp)).not.toHaveProperty(member);
   });

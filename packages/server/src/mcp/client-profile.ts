@@ -1,8 +1,8 @@
-import { capabilityKey, catalogueKey, chooseVariant } from '../forwards/capabilities.ts';
 import type { JsonObject } from '../json/lossless.ts';
 import type { CacheHint, KnownCatalogue } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { CatalogueView } from '../registry/shelf.ts';
+import { capabilityKey, catalogueKey, chooseVariant } from './capabilities.ts';
 import type { Implementation } from './identity.ts';
 import { type Era, META_SERVER_INFO } from './protocol.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { Outcome } from '../answer/outcome.ts';
 import { compile, type Filter } from './chain.ts';
 import { RequestContext } from './context.ts';
-import type { Outcome } from './outcome.ts';
 
 function context(): RequestContext {
   return new RequestContext('POST', '/default/mcp', {}, Buffer.alloc(0));

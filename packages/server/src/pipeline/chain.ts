@@ -1,5 +1,5 @@
+import type { Outcome } from '../answer/outcome.ts';
 import type { RequestContext } from './context.ts';
-import type { Outcome } from './outcome.ts';
 
 /** One step of a chain: undefined passes the request on, an outcome answers it. A promise only where it must wait. */
 export type Filter = (context: RequestContext) => Outcome | undefined | Promise<Outcome | undefined>;

@@ -71,7 +71,7 @@ describe('a discovered entry', () => {
 describe('a hand-made entry', () => {
   test('a tool is its definition, with a schema where a file left that out', () => {
     expect(handMade('tool', 't', 't', '{"description":"","inputSchema":{"max":1.0},"x":9223372036854775807}')).toBe(
-      '{"name":"t","description":"","inputSchema":{"max":1.0},"x":9223372036854775807}',
+      '{"name":"t","description":"","inputSchema":{"type":"object","max":1.0},"x":9223372036854775807}',
     );
     expect(handMade('tool', 't', 't', '{}')).toBe('{"name":"t","inputSchema":{"type":"object"}}');
   });

@@ -35,7 +35,7 @@ function withMembers(json: string, changes: JsonObject): string {
 
 function handMade(entry: Omit<Entry, 'served'>): JsonObject {
   if (entry.kind === 'tool') {
-    const tool = { name: entry.key, ...entry.definition };
+    const tool: JsonObject = { name: entry.key, ...entry.definition };
     // A file written by hand may leave the schema out, and clients refuse a whole list for one tool without.
     const { inputSchema = {} } = tool;
     // The protocol demands the type, and clients refuse a whole list in which one schema lacks it.

@@ -1,6 +1,6 @@
+import type { Outcome } from '../../answer/outcome.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
-import type { Outcome } from '../outcome.ts';
 
 /** Settings of the `cors` filter (decisions 1.4). */
 export interface CorsSettings {

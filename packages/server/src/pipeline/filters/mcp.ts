@@ -1,9 +1,9 @@
+import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import { checkModernHeaders, eraOf } from '../../mcp/era-of-request.ts';
 import { parseMessage } from '../../mcp/message.ts';
-import { HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '../../mcp/protocol.ts';
+import { HEADER_PROTOCOL_VERSION, MODERN_VERSIONS } from '../../mcp/protocol.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
-import { type Outcome, rpcError } from '../outcome.ts';
 
 /** Settings of the `mcp` filter (decisions 1.4). */
 export interface McpSettings {
@@ -45,5 +45,5 @@ function parsePost(context: RequestContext): Outcome | undefined {
 /** Only the version header tells the era of a request without a message. */
 function markEra(context: RequestContext): undefined {
   const version = context.headers[HEADER_PROTOCOL_VERSION];
-  if (typeof version === 'string' && version >= LATEST_MODERN) context.era = 'modern';
+  if (typeof version === 'string' && MODERN_VERSIONS.includes(version)) context.era = 'modern';
 }

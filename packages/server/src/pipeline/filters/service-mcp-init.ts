@@ -1,3 +1,4 @@
+import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import { isJsonObject } from '../../json/lossless.ts';
 import type { ClientProfiles } from '../../mcp/client-profile.ts';
@@ -9,7 +10,6 @@ import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
-import { type Outcome, rpcError } from '../outcome.ts';
 
 /** What the filter works with. */
 export interface McpInitParts {

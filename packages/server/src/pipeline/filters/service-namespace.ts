@@ -1,8 +1,8 @@
+import { rpcError } from '../../answer/outcome.ts';
 import { INVALID_REQUEST } from '../../mcp/protocol.ts';
 import type { ClientSessions } from '../../mcp/sessions.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Filter } from '../chain.ts';
-import { rpcError } from '../outcome.ts';
 
 const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;
 

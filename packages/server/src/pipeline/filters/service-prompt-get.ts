@@ -1,9 +1,9 @@
+import { rpcError } from '../../answer/outcome.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import { expandPrompt } from '../../mcp/local-prompt.ts';
 import { INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';
 import type { Filter } from '../chain.ts';
-import { rpcError } from '../outcome.ts';
 
 /** `prompts/get`: relayed to the forward that brought the prompt, or made here from a hand-made one (decisions 2.7). */
 export function servicePromptGet(relay: CallRelay): Filter {
@@ -14,7 +14,8 @@ export function servicePromptGet(relay: CallRelay): Filter {
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const prompt = namespace.shelves.prompt.get(name);
     if (!prompt) return rpcError(INVALID_PARAMS, `prompt not found: ${name}`);
-    if (prompt.discovered) return relay.call(context, message, { entry: prompt, address: undefined });
+    const { discovered } = prompt;
+    if (discovered) return relay.call(context, message, { kind: 'discovered', entry: prompt, discovered });
     const expanded = expandPrompt(prompt, message.params.arguments);
     if ('missing' in expanded) return rpcError(INVALID_PARAMS, `missing required argument: ${expanded.missing}`);
     return { kind: 'result', json: resultText(context.era, expanded.result) };

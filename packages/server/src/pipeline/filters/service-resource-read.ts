@@ -1,10 +1,10 @@
+import { rpcError } from '../../answer/outcome.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { matchTemplate } from '../../mcp/uri-template.ts';
 import { type Entry, isTemplate } from '../../registry/entries.ts';
 import type { Shelf } from '../../registry/shelf.ts';
 import type { Filter } from '../chain.ts';
-import { rpcError } from '../outcome.ts';
 
 /** `resources/read`: the uri exactly, then the templates in order of registration (decisions 4.7). */
 export function serviceResourceRead(relay: CallRelay): Filter {
@@ -18,10 +18,11 @@ export function serviceResourceRead(relay: CallRelay): Filter {
       // A uri that no list names, such as a resource_link's, can only be the one upstream's that offers resources.
       const forward = relay.onlyForwardWithResources(namespace);
       return forward
-        ? relay.call(context, message, { forward })
+        ? relay.call(context, message, { kind: 'unlisted', forward })
         : rpcError(INVALID_PARAMS, `resource not found: ${uri}`);
     }
-    if (resource.discovered) return relay.call(context, message, { entry: resource, address: undefined });
+    const { discovered } = resource;
+    if (discovered) return relay.call(context, message, { kind: 'discovered', entry: resource, discovered });
     return rpcError(INTERNAL_ERROR, `There is no host registered for service ${String(resource.members.type)}`);
   };
 }

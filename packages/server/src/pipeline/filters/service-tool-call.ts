@@ -1,9 +1,9 @@
+import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import { type Era, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';
 import type { Entry } from '../../registry/entries.ts';
 import type { Filter } from '../chain.ts';
-import { type Outcome, rpcError } from '../outcome.ts';
 
 /** `tools/call`: finds the tool and hands the call to what carries it out (decisions 4.7, "Dispatch"). */
 export function serviceToolCall(relay: CallRelay): Filter {
@@ -14,12 +14,15 @@ export function serviceToolCall(relay: CallRelay): Filter {
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const tool = namespace.shelves.tool.get(name);
     if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${name}`);
+    const { discovered } = tool;
+    if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });
     const address = upstreamAddress(tool);
-    return address === undefined ? noHost(tool, context.era) : relay.call(context, message, { entry: tool, address });
+    if (address === undefined) return noHost(tool, context.era);
+    return relay.call(context, message, { kind: 'addressed', entry: tool, address });
   };
 }
 
-/** The upstream MCP server that a call of this tool goes to; undefined when nothing that is registered carries it out. */
+/** The upstream MCP server that a hand-made tool names; undefined when nothing that is registered carries it out. */
 function upstreamAddress(tool: Entry): string | undefined {
   const { uri } = tool.members;
   if (typeof uri !== 'string' || !/^https?:/.test(uri)) return undefined;

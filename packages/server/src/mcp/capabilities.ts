@@ -5,7 +5,7 @@
 
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 
-import type { Era } from '../mcp/protocol.ts';
+import type { Era } from './protocol.ts';
 
 /** The `capabilities` of `initialize`, or the modern `_meta` member: parsed JSON, unknown members included. */
 export type ClientCapabilities = Readonly<JsonObject>;

@@ -7,7 +7,7 @@ import type { RpcError } from './outcome.ts';
  * The client's side of one request: writes the answer, once, in the form it turns out to have. Everything that answers
  * a JSON-RPC request goes through here, so the envelope and its id are spelled in one place.
  */
-export class Exchange {
+export class ClientAnswer {
   /** The id as the client spelled it. */
   readonly idText: string;
   readonly #response: ServerResponse;

@@ -1,4 +1,4 @@
-import type { Exchange } from './exchange.ts';
+import type { ClientAnswer } from './client-answer.ts';
 
 /** A JSON-RPC error as it goes out. `data` is JSON text. */
 export interface RpcError {
@@ -25,7 +25,7 @@ export type Outcome =
     }
   | { readonly kind: 'error'; readonly error: RpcError; readonly status?: number; readonly idText?: string }
   | { readonly kind: 'plain'; readonly status: number; readonly headers?: readonly string[]; readonly body?: string }
-  | { readonly kind: 'stream'; start(exchange: Exchange): void };
+  | { readonly kind: 'stream'; start(exchange: ClientAnswer): void };
 
 /** An error outcome. */
 export function rpcError(code: number, message: string, status?: number, data?: unknown): Outcome {
