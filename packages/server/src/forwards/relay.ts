@@ -21,6 +21,7 @@ import type { ClientSession } from '../mcp/sessions.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import { crossing } from './crossing.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { Forwards } from './forwards.ts';
 import type { LinkOwner, UpstreamLink } from './links.ts';
@@ -84,27 +85,25 @@ export class CallRelay {
     const failure = FAILURE[message.method] ?? 'forwarded request failed';
     const upstream = upstreamOf(forwards, target);
     if (!upstream) return rpcError(INTERNAL_ERROR, `${failure}: its forward is no longer registered; list again`);
-    if (upstream.eras && !upstream.eras.has(caller.era)) {
-      return rpcError(
-        INTERNAL_ERROR,
-        `${failure}: upstream ${upstream.transport.address} does not speak the ${caller.era} era of MCP`,
-      );
-    }
     const hops = hopsOf(caller.headers);
     if (hops >= MAX_HOPS) return rpcError(INTERNAL_ERROR, 'forwarding loop');
 
     const name = upstreamName(message, target);
     const forwarded = this.#forwardedHeaders(caller.headers, target);
     const headers = [HEADER_HOPS, String(hops + 1), ...forwarded];
-    if (caller.era === 'modern') headers.push(...modernHeaders(message, name, caller.headers));
+    const era = eraTowards(upstream, caller.era);
+    if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers));
     const { edits, progressToken } = editsOf(message, name);
+    const crossed = era === caller.era ? undefined : crossing(caller.era, message, clientInfoOf(caller, serverInfo));
     const plan = {
       upstream,
       message,
-      edits,
-      progressToken,
+      edits: crossed ? [...edits, ...crossed.edits] : edits,
+      crossing: crossed,
+      // Across eras the token goes as it is: it stands inside what is written anew.
+      progressToken: crossed ? undefined : progressToken,
       headers,
-      link: linkOf(upstream, caller, forwarded, serverInfo),
+      link: linkOf(upstream, era, caller, forwarded, serverInfo),
       failure,
       streams: readsStreams(caller.headers.accept),
       era: caller.era,
@@ -146,6 +145,16 @@ function upstreamOf(forwards: Forwards, target: CallTarget): Upstream | undefine
     case 'unlisted':
       return forwards.upstream(target.forward);
   }
+}
+
+/** The client's own era where the upstream speaks it, or where nothing is known; else the other (mcp 4). */
+function eraTowards({ eras }: Upstream, era: Era): Era {
+  if (!eras || eras.has(era)) return era;
+  return era === 'modern' ? 'legacy' : 'modern';
+}
+
+function clientInfoOf({ session }: Caller, serverInfo: Implementation): JsonObject {
+  return session?.clientInfo ?? { ...serverInfo };
 }
 
 /** What the upstream calls it: its own name for a tool or prompt, the very uri that was asked for otherwise. */
@@ -192,13 +201,16 @@ function modernHeaders(message: RequestMessage, name: string, client: IncomingHt
  */
 function linkOf(
   upstream: Upstream,
+  era: Era,
   caller: Caller,
   forwarded: readonly string[],
   serverInfo: Implementation,
 ): () => UpstreamLink | Promise<UpstreamLink> {
   const { links } = upstream;
-  if (caller.era === 'modern') return () => links.modern;
+  if (era === 'modern') return () => links.modern;
   const { session, user } = caller;
+  // A modern client cannot be asked over a session that it does not know of.
+  const capabilities = caller.era === 'modern' ? {} : caller.capabilities;
   const owner = (): LinkOwner =>
     session
       ? {
@@ -209,9 +221,9 @@ function linkOf(
           headers: forwarded,
         }
       : {
-          key: JSON.stringify([capabilityKey(caller.capabilities), user, forwarded]),
+          key: JSON.stringify([capabilityKey(capabilities), user, forwarded]),
           protocolVersion: LATEST_LEGACY,
-          capabilities: caller.capabilities,
+          capabilities,
           clientInfo: { ...serverInfo },
           headers: forwarded,
         };

@@ -7,6 +7,7 @@ import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp
 import type { RequestMessage } from '../mcp/message.ts';
 import { type Era, INTERNAL_ERROR, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '../mcp/protocol.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import type { Crossing } from './crossing.ts';
 import type { Deadlines, Watched } from './deadlines.ts';
 import type { UpstreamLink } from './links.ts';
 import { tellsSessionLost } from './session-loss.ts';
@@ -20,6 +21,8 @@ export interface CallPlan {
   readonly message: RequestMessage;
   /** Replacements in the message's text besides the id: the upstream's own name for what is called. */
   readonly edits: readonly Edit[];
+  /** Set where client and upstream are of different eras. */
+  readonly crossing: Crossing | undefined;
   /** Where the client's progress token stands in the text; undefined when it wants no progress. */
   readonly progressToken: Edit | undefined;
   /** Headers besides the link's own. */
@@ -148,7 +151,9 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     if (!isJsonObject(value)) return this.#fail(this.#error('invalid', 'sent an event that is no JSON-RPC message'));
     if (!('method' in value)) return this.#finishStream(data, value);
     if ('id' in value) return this.#refuse(data);
-    this.#pass(value.method === 'notifications/progress' ? this.#withClientToken(data, value) : data);
+    const { method } = value;
+    if (typeof method === 'string' && this.#plan.crossing?.passes(method) === false) return;
+    this.#pass(method === 'notifications/progress' ? this.#withClientToken(data, value) : data);
   }
 
   onEventError(error: Error): void {
@@ -209,7 +214,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#settle();
     this.#plan.upstream.succeeded();
     if (this.#clientGone) return;
-    const answer = withId(text, this.#answer.idText);
+    const answer = this.#final(text);
     this.#answer.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
     this.#answer.end(answer);
   }
@@ -224,7 +229,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #finishStream(data: string, value: JsonObject): void {
     // A response to something else on this stream is nobody's.
     if (!this.#answers(value)) return;
-    const answer = withId(data, this.#answer.idText);
+    const answer = this.#final(data);
     this.#decoder?.stop();
     this.#linger = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
     this.#settle();
@@ -238,6 +243,12 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
       this.#answer.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
       this.#answer.end(answer);
     }
+  }
+
+  /** The response as the client is to have it. */
+  #final(text: string): string {
+    const answer = withId(text, this.#answer.idText);
+    return this.#plan.crossing?.answer(answer) ?? answer;
   }
 
   /** Hands a notification on. */
@@ -255,12 +266,9 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   /** A request of the upstream's: it is told that nobody here can answer it, so that it does not wait. */
   #refuse(data: string): void {
     for (const { key, start, end } of members(data)) {
-      if (key !== 'id' || !this.#link) continue;
+      if (key !== 'id') continue;
       const error = `{"code":${METHOD_NOT_FOUND},"message":"the client cannot be asked on this connection"}`;
-      this.#plan.upstream.post(
-        [...this.#link.headers, ...this.#plan.headers],
-        `{"jsonrpc":"2.0","id":${data.slice(start, end)},"error":${error}}`,
-      );
+      this.#tell(`{"jsonrpc":"2.0","id":${data.slice(start, end)},"error":${error}}`);
     }
   }
 
@@ -300,8 +308,18 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
       this.#call?.resume();
       return;
     }
+    if (this.#link?.era === 'legacy') {
+      const params = `{"requestId":${this.#id}}`;
+      this.#tell(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
+    }
     this.#settle();
     this.#call?.abort();
+  }
+
+  /** Sends the upstream a message of its own, the way the call went. */
+  #tell(message: string): void {
+    const headers = [...(this.#link?.headers ?? []), ...this.#plan.headers];
+    this.#plan.upstream.post(headers, message);
   }
 
   #fail(error: unknown): void {

@@ -24,6 +24,8 @@ export const META_PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion';
 export const META_CLIENT_INFO = 'io.modelcontextprotocol/clientInfo';
 /** `params._meta` of a modern request: what the client can do. Required. */
 export const META_CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
+/** `params._meta` of a modern request: the least level of log messages that it asks for. */
+export const META_LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 /** `result._meta` of a modern answer: name and version of the server. */
 export const META_SERVER_INFO = 'io.modelcontextprotocol/serverInfo';
 
