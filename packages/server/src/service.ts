@@ -19,6 +19,7 @@ import { Sealer } from './mcp/seal.ts';
 import { newSessionKey, sessionKeyIn } from './mcp/session-key.ts';
 import { ClientSessions } from './mcp/sessions.ts';
 import { defaultChain } from './pipeline/default-chain.ts';
+import { bootstrapForward } from './registry/operations/forwards.ts';
 import { picture, Registry } from './registry/registry.ts';
 import { fileStore } from './registry/store/file.ts';
 import { diskFiles } from './registry/store/files.ts';
@@ -39,8 +40,10 @@ const MCP_LISTEN = { host: '0.0.0.0', port: 8081 };
 const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 const SHUTDOWN_MS = 30_000;
+/** What management requests get to finish when the grace is used up. */
+const MIN_DRAIN_MS = 1_000;
 
-/** Who we are, towards clients. */
+/** Who we are, towards clients and upstreams. */
 const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
 
 /**
@@ -65,9 +68,10 @@ async function compose(config: Config, logger: Logger, registry: Registry, deadl
   const forwards = new Forwards({
     registry,
     log: logger.target('service::forward'),
+    clientInfo: { ...SERVER_INFO },
     healthCheckIntervalMs: config.healthCheckIntervalMs,
   });
-  await bootstrap(config, registry, forwards);
+  await bootstrap(config, registry);
 
   const relay = new CallRelay({
     forwards,
@@ -120,12 +124,16 @@ async function compose(config: Config, logger: Logger, registry: Registry, deadl
       ready = false;
       log.info('stopping', { grace_seconds: graceMs / 1000 });
       const over = performance.now() + graceMs;
+      const left = () => Math.max(over - performance.now(), MIN_DRAIN_MS);
       await drain(mcp, graceMs);
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await forwards.close(over - performance.now());
       deadlines.close();
+      // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.
+      await drain(management.server, left());
       await management.close();
       await registry.close();
+      log.info('stopped');
     },
   };
 }
@@ -143,13 +151,15 @@ async function openRegistry(config: Config, logger: Logger): Promise<Registry> {
 }
 
 /** Puts what the service-config file names on top of what is stored (decisions 1.3). */
-async function bootstrap(config: Config, registry: Registry, forwards: Forwards): Promise<void> {
+async function bootstrap(config: Config, registry: Registry): Promise<void> {
   await registry.commit((draft) => {
     for (const { name, labels } of config.bootstrap.namespaces) {
       if (labels || !draft.namespaces.has(name)) draft.putNamespace(name, labels);
     }
   });
-  for (const entry of config.bootstrap.forwards) await forwards.bootstrap({ ...entry, prefix: entry.prefix ?? '' });
+  for (const { prefix = '', ...entry } of config.bootstrap.forwards) {
+    await registry.commit((draft) => bootstrapForward(draft, { ...entry, prefix }));
+  }
 }
 
 async function openSessions(config: Config, profiles: ClientProfiles): Promise<ClientSessions> {

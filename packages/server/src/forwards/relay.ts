@@ -39,6 +39,7 @@ export type CallTarget =
 
 /** What a call needs to know of who makes it. */
 export interface Caller {
+  readonly namespace: { readonly name: string } | undefined;
   readonly era: Era;
   readonly headers: IncomingHttpHeaders;
   readonly session: ClientSession | undefined;
@@ -221,7 +222,7 @@ function linkOf(
           headers: forwarded,
         }
       : {
-          key: JSON.stringify([capabilityKey(capabilities), user, forwarded]),
+          key: JSON.stringify([caller.namespace?.name, capabilityKey(capabilities), user, forwarded]),
           protocolVersion: LATEST_LEGACY,
           capabilities,
           clientInfo: { ...serverInfo },

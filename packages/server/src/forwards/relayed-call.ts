@@ -1,4 +1,5 @@
 import type { ClientAnswer } from '../answer/client-answer.ts';
+import { ByteCollector } from '../bytes/collector.ts';
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { parseJson } from '../json/parse.ts';
 import { elements, members } from '../json/scan.ts';
@@ -44,6 +45,9 @@ export interface CallPlan {
 /** How long an upstream may keep a stream open after the answer, so that its connection can be used again. */
 const LINGER_MS = 1_000;
 
+/** Requests of an upstream that are refused on one call before the call is given up. */
+const MAX_REFUSED = 16;
+
 type Mode = 'waiting' | 'json' | 'stream' | 'over';
 
 /**
@@ -63,10 +67,10 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   /** Our id of the request upstream, which also serves as its progress token. */
   #id = 0;
   #status = 0;
-  #chunks: Buffer[] = [];
-  #bytes = 0;
+  #body = new ByteCollector();
   #decoder: EventStreamDecoder | undefined = undefined;
   #blocked = false;
+  #refused = 0;
   #renewed = false;
   #clientGone = false;
   #linger: NodeJS.Timeout | undefined = undefined;
@@ -105,11 +109,10 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     }
     if (this.#mode !== 'json') return true;
     this.activeAt = this.#plan.deadlines.now();
-    this.#bytes += chunk.length;
-    if (this.#bytes > this.#plan.maxResponseBytes) {
+    if (this.#body.length + chunk.length > this.#plan.maxResponseBytes) {
       this.#fail(this.#error('too-large', `answered with more than ${this.#plan.maxResponseBytes} bytes`));
     } else {
-      this.#chunks.push(chunk);
+      this.#body.push(chunk);
     }
     return true;
   }
@@ -143,11 +146,15 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     if (data === '') return;
     this.activeAt = this.#plan.deadlines.now();
     const value = parse(data);
-    if (Array.isArray(value)) {
-      for (const { start, end } of elements(data))
-        if (this.#mode === 'stream') this.onEvent({ data: data.slice(start, end) });
-      return;
+    if (!Array.isArray(value)) return this.#message(data, value);
+    // Version 2025-03-26 may answer in arrays of messages.
+    let index = 0;
+    for (const { start, end } of elements(data)) {
+      if (this.#mode === 'stream') this.#message(data.slice(start, end), value[index++]);
     }
+  }
+
+  #message(data: string, value: unknown): void {
     if (!isJsonObject(value)) return this.#fail(this.#error('invalid', 'sent an event that is no JSON-RPC message'));
     if (!('method' in value)) return this.#finishStream(data, value);
     if ('id' in value) return this.#refuse(data);
@@ -195,15 +202,13 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#release();
     this.#call?.abort();
     this.#mode = 'waiting';
-    this.#chunks = [];
-    this.#bytes = 0;
+    this.#body = new ByteCollector();
     this.#plan.upstream.links.forget(link);
     this.#connect();
   }
 
   #finishJson(): void {
-    const body = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks);
-    const text = body?.toString('utf8') ?? '';
+    const text = this.#body.take().toString('utf8');
     const value = parse(text);
     if (!isJsonObject(value)) return this.#unusable('text that is not a JSON object');
     if (this.#link?.sessionId !== undefined && isJsonObject(value.error)) {
@@ -263,8 +268,12 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     });
   }
 
-  /** A request of the upstream's: it is told that nobody here can answer it, so that it does not wait. */
+  /**
+   * A request of the upstream's: it is told that nobody here can answer it, so that it does not wait. One that goes on
+   * asking is not serious.
+   */
   #refuse(data: string): void {
+    if (++this.#refused > MAX_REFUSED) return this.#fail(this.#error('invalid', 'goes on asking a client that cannot be asked'));
     for (const { key, start, end } of members(data)) {
       if (key !== 'id') continue;
       const error = `{"code":${METHOD_NOT_FOUND},"message":"the client cannot be asked on this connection"}`;

@@ -1,5 +1,5 @@
 import type { ServerInfo } from '@sluice/contract';
-import { isJsonObject, type JsonObject, parseLossless } from '../json/lossless.ts';
+import { members, memberText } from '../json/scan.ts';
 import { META_SERVER_INFO } from '../mcp/protocol.ts';
 import type { KnownCatalogue } from '../registry/entries.ts';
 
@@ -9,26 +9,37 @@ import type { KnownCatalogue } from '../registry/entries.ts';
  */
 export function serverInfoOf(catalogues: readonly KnownCatalogue[]): ServerInfo | undefined {
   const [first] = catalogues;
-  if (!first) return undefined;
-  const identity = parseLossless(first.identity);
-  if (!isJsonObject(identity)) return undefined;
-  const meta = isJsonObject(identity._meta) ? identity._meta[META_SERVER_INFO] : undefined;
-  const server: JsonObject = [identity.serverInfo, meta].find(isJsonObject) ?? {};
-  const capabilities: JsonObject = isJsonObject(identity.capabilities) ? identity.capabilities : {};
-  const { extensions } = capabilities;
+  if (!first?.identity.startsWith('{')) return undefined;
+  const { identity } = first;
+  // Only what is shown is read: the rest of the text may be of any size and depth.
+  const server = objectIn(identity, 'serverInfo') ?? objectIn(memberText(identity, '_meta') ?? '{}', META_SERVER_INFO);
+  const capabilities = keysOf(memberText(identity, 'capabilities') ?? '{}');
+  const extensions = keysOf(memberText(memberText(identity, 'capabilities') ?? '{}', 'extensions') ?? '{}');
   return {
-    serverName: text(server.name) ?? '',
-    version: text(server.version) ?? '',
-    ...optional('description', text(server.description)),
-    ...optional('websiteUrl', text(server.websiteUrl)),
-    capabilities: Object.keys(capabilities).filter((name) => name !== 'extensions' && name !== 'experimental'),
-    extensions: isJsonObject(extensions) ? Object.keys(extensions) : [],
-    ...optional('instructions', text(identity.instructions)),
+    serverName: textIn(server, 'name') ?? '',
+    version: textIn(server, 'version') ?? '',
+    ...optional('description', textIn(server, 'description')),
+    ...optional('websiteUrl', textIn(server, 'websiteUrl')),
+    capabilities: capabilities.filter((name) => name !== 'extensions' && name !== 'experimental'),
+    extensions,
+    ...optional('instructions', textIn(identity, 'instructions')),
   };
 }
 
-function text(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
+/** The text of a member that is an object. */
+function objectIn(json: string, key: string): string | undefined {
+  const text = memberText(json, key);
+  return text?.startsWith('{') ? text : undefined;
+}
+
+/** The value of a member that is a string. */
+function textIn(json: string | undefined, key: string): string | undefined {
+  const text = json === undefined ? undefined : memberText(json, key);
+  return text?.startsWith('"') ? String(JSON.parse(text)) : undefined;
+}
+
+function keysOf(json: string): string[] {
+  return [...members(json)].map(({ key }) => key);
 }
 
 function optional<Key extends string>(key: Key, value: string | undefined): { [K in Key]?: string } {

@@ -190,18 +190,31 @@ describe('a body', () => {
     },
   );
 
-  it('over the limit that goes on and on is cut off', async () => {
+  it('over the limit that goes on and on is refused, and cut off after a while', async () => {
     const { hostname, port } = new URL(service().mcp);
     const socket = connect(Number(port), hostname);
-    socket.on('error', () => undefined).resume();
+    let answer = '';
+    socket
+      .on('error', () => undefined)
+      .on('data', (chunk) => {
+        answer += chunk;
+      });
     const closed = new Promise((resolve) => {
       socket.once('close', resolve);
     });
+    const begun = performance.now();
     socket.write(`POST /default/mcp HTTP/1.1\r\nHost: ${hostname}\r\nTransfer-Encoding: chunked\r\n\r\n`);
     const piece = Buffer.concat([Buffer.from('40000\r\n'), Buffer.alloc(0x40000, ' '), Buffer.from('\r\n')]);
-    const more = () => socket.write(piece, () => setTimeout(more, 20));
+    const more = () => {
+      if (!socket.destroyed) socket.write(piece, () => setTimeout(more, 20));
+    };
     more();
     await closed;
+    expect(answer).toMatch(/^HTTP\/1\.1 413 /);
+    expect(answer).toContain('"request body too large"');
+    // It gets two seconds to read its answer in.
+    expect(performance.now() - begun).toBeGreaterThan(1_950);
+    expect(performance.now() - begun).toBeLessThan(15_000);
   });
 
   it('that its client never finishes is nobody else’s trouble', async () => {

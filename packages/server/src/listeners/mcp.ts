@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { ClientAnswer, INTERNAL } from '../answer/client-answer.ts';
 import type { Outcome } from '../answer/outcome.ts';
+import { ByteCollector } from '../bytes/collector.ts';
 import { INVALID_REQUEST, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { Chain } from '../pipeline/chain.ts';
 import { RequestContext } from '../pipeline/context.ts';
@@ -57,20 +58,13 @@ function receive(options: McpListenerOptions, request: IncomingMessage, response
 function readBody(options: McpListenerOptions, request: IncomingMessage, response: ServerResponse): void {
   const limit = options.maxRequestBytes;
   if (Number(request.headers['content-length']) > limit) return tooLarge(request, response);
-  let first: Buffer | undefined;
-  let rest: Buffer[] | undefined;
-  let bytes = 0;
+  const body = new ByteCollector();
   request.on('data', (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > limit) {
-      request.removeAllListeners('data').removeAllListeners('end');
-      return tooLarge(request, response);
-    }
-    if (first === undefined) first = chunk;
-    else if (rest === undefined) rest = [first, chunk];
-    else rest.push(chunk);
+    if (body.length + chunk.length <= limit) return body.push(chunk);
+    request.removeAllListeners('data').removeAllListeners('end');
+    tooLarge(request, response);
   });
-  request.on('end', () => handle(options, request, response, rest ? Buffer.concat(rest) : (first ?? EMPTY)));
+  request.on('end', () => handle(options, request, response, body.take()));
   // A client that leaves in the middle of its body has asked nothing.
   request.on('error', () => response.destroy());
 }

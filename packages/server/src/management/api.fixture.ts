@@ -49,7 +49,12 @@ export async function startApi(context: Pick<TestContext, 'onTestFinished'>, set
   const logger = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line));
   const registry = new Registry(store);
   await registry.load();
-  const forwards = new Forwards({ registry, log: logger.target('service::forward'), healthCheckIntervalMs: 0 });
+  const forwards = new Forwards({
+    registry,
+    log: logger.target('service::forward'),
+    clientInfo: { name: 'test', version: '1' },
+    healthCheckIntervalMs: 0,
+  });
   const log = logger.target('service::mgmt');
   const guard = createGuard({ allowedHosts, corsOrigin });
   const app = createManagement({ registry, forwards, log, guard, corsOrigin, ready });

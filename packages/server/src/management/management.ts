@@ -8,6 +8,7 @@ import { RegistryError } from '../registry/operations/error.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { watchRoutes } from './allowed-methods.ts';
 import { errorEnvelope, RequestError, sendError } from './answer.ts';
+import { collectBody } from './body.ts';
 import type { ManagementContext } from './context.ts';
 import { corsHeaders, PREFLIGHT_HEADERS } from './cors.ts';
 import { forwardRoutes } from './forwards.ts';
@@ -76,7 +77,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
 
   // Bodies stay bytes until a route says what they describe.
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  app.addContentTypeParser('*', (_request, payload, done) => collectBody(payload, bodyLimit, done));
 
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0] ?? '';
@@ -102,6 +103,16 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     const path = request.url.split('?', 1)[0];
     log.error('request failed', { method: request.method, path, error });
     return sendError(reply, 'INTERNAL', 'internal error; the log of the service says more');
+  });
+
+  // What an operator changed, and who it was where a proxy says so; never what with.
+  app.addHook('onResponse', (request, reply, next) => {
+    const reading = request.method === 'GET' || request.method === 'HEAD' || request.method === 'OPTIONS';
+    if (!reading && reply.statusCode < 300) {
+      const actor = request.headers['x-forwarded-user'] ?? request.headers['x-auth-request-user'];
+      log.info('changed', { method: request.method, path: request.url.split('?', 1)[0], actor });
+    }
+    next();
   });
 
   const unwatch = watchPublicNamespace(registry, log);

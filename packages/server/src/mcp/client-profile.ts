@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { JsonObject } from '../json/lossless.ts';
 import type { CacheHint, KnownCatalogue } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -58,7 +59,7 @@ export class ClientProfiles {
 
   #view(era: Era, capabilities: JsonObject): CatalogueView {
     return {
-      key: catalogueKey(era, capabilities),
+      key: shortened(catalogueKey(era, capabilities)),
       choose: (forward) => {
         const known = this.#registry.current.forwards.get(forward)?.catalogues ?? [];
         return chooseCatalogue(known, era, capabilities);
@@ -75,6 +76,11 @@ export class ClientProfiles {
     const members = { resultType: 'complete', ttlMs, cacheScope, _meta: { [META_SERVER_INFO]: this.#serverInfo } };
     return JSON.stringify(members).slice(1, -1);
   }
+}
+
+/** Lists are kept under these keys, and what a client declares can be as long as a body. */
+function shortened(key: string): string {
+  return key.length <= MAX_SPELLING ? key : createHash('sha256').update(key).digest('hex');
 }
 
 /** The client's own era where the upstream offers it, and in it the variant that fits best. */

@@ -47,7 +47,11 @@ export async function endedInFolder(
         queued = writing.then(write);
         writing = queued.catch(() => undefined);
       }
-      return queued;
+      // What could not be kept has not ended: the client is told so, and may try again.
+      return queued.catch((error: unknown) => {
+        ended.delete(id);
+        throw error;
+      });
     },
   };
 }

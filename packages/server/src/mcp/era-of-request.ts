@@ -26,6 +26,7 @@ export interface Refusal {
   readonly data?: unknown;
 }
 
+/** The era that a message is served in, or why it is served in none. */
 export type RequestEra = { readonly kind: 'served'; readonly era: Era } | Refusal;
 
 const LEGACY: RequestEra = { kind: 'served', era: 'legacy' };

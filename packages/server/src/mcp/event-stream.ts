@@ -47,18 +47,11 @@ const DEFAULT_MAX_EVENT_BYTES = 64 * 1024 * 1024;
  * anywhere: inside a UTF-8 character, between CR and LF, inside the byte order mark. An event that has not been ended
  * by an empty line when the stream ends is not an event, as the standard says: there is nothing to flush.
  *
- * Ids and retry times take effect without data too; they stay readable in {@link lastEventId} and {@link retry}.
- *
  * @example
  * const decoder = new EventStreamDecoder({ onEvent: (event) => handle(event.data), onEventError: fail });
  * socket.on('data', (chunk) => decoder.write(chunk));
  */
 export class EventStreamDecoder {
-  /** The latest id any event of the stream carried, for `Last-Event-ID`. */
-  lastEventId: string | undefined = undefined;
-  /** The latest reconnection time the stream asked for, in milliseconds. */
-  retry: number | undefined = undefined;
-
   readonly #sink: EventSink;
   readonly #maxEventBytes: number;
   /** The beginning of a line whose end has not come yet; grows by doubling, so that tiny chunks cost no more than large. */
@@ -184,13 +177,9 @@ export class EventStreamDecoder {
     const value = bytes.toString('utf8', valueStart(bytes, colon, end), end);
     if (name === 'event') this.#event = value;
     else if (name === 'id') {
-      if (!value.includes('\0')) {
-        this.#id = value;
-        this.lastEventId = value;
-      }
+      if (!value.includes('\0')) this.#id = value;
     } else if (/^[0-9]+$/.test(value)) {
       this.#retry = Number(value);
-      this.retry = this.#retry;
     }
   }
 

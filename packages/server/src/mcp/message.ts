@@ -23,6 +23,7 @@ export interface RequestMessage {
   readonly paramsRange: Range | undefined;
 }
 
+/** A JSON-RPC notification: acknowledged with 202, never answered. */
 export interface NotificationMessage {
   readonly kind: 'notification';
   readonly text: string;
@@ -38,6 +39,7 @@ export interface ResponseMessage {
   readonly idRange: Range;
 }
 
+/** What a body that is a JSON-RPC message can be. */
 export type Message = RequestMessage | NotificationMessage | ResponseMessage;
 
 /** Why a body is no message: the JSON-RPC error, and the id to answer with when there was one. */

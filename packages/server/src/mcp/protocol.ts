@@ -29,10 +29,15 @@ export const META_LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 /** `result._meta` of a modern answer: name and version of the server. */
 export const META_SERVER_INFO = 'io.modelcontextprotocol/serverInfo';
 
-/** Header names, lower case, as node:http and undici report them. */
+// Header names are lower case, as node:http and undici report them.
+
+/** The version that the message speaks; in every message but a legacy `initialize`. */
 export const HEADER_PROTOCOL_VERSION = 'mcp-protocol-version';
+/** Modern: repeats the method of the body. */
 export const HEADER_METHOD = 'mcp-method';
+/** Modern: repeats the name or uri that the body addresses. */
 export const HEADER_NAME = 'mcp-name';
+/** Legacy: the session that `initialize` opened. */
 export const HEADER_SESSION_ID = 'mcp-session-id';
 /** Prefix of the headers that mirror `x-mcp-header` parameters. */
 export const HEADER_PARAM_PREFIX = 'mcp-param-';
@@ -43,8 +48,11 @@ export const HEADER_HOPS = 'x-service-hops';
 export const PARSE_ERROR = -32700;
 /** JSON-RPC: the body is not a request, or not one that is accepted here. */
 export const INVALID_REQUEST = -32600;
+/** JSON-RPC: nothing here answers the method. */
 export const METHOD_NOT_FOUND = -32601;
+/** JSON-RPC: the method is known, but names nothing that is there or has unfit parameters. */
 export const INVALID_PARAMS = -32602;
+/** JSON-RPC: it failed here or upstream. */
 export const INTERNAL_ERROR = -32603;
 /** Modern: a header and the body disagree, or a required header is missing. HTTP 400. */
 export const HEADER_MISMATCH = -32020;

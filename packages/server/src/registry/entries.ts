@@ -5,6 +5,7 @@ import type { Section } from './store/store.ts';
 /** What a namespace offers: each kind has keys, lists and clashes of its own. Templates are resources. */
 export type Kind = 'tool' | 'resource' | 'prompt';
 
+/** Every {@link Kind}. */
 export const KINDS: readonly Kind[] = ['tool', 'resource', 'prompt'];
 
 /** The section of `registry.json` that entries of a kind are kept in. */
@@ -123,6 +124,7 @@ export interface KnownCatalogue {
   readonly cache: Readonly<Record<string, CacheHint>>;
 }
 
+/** How long a modern list may be kept, and whether it is the same for every client. */
 export interface CacheHint {
   readonly ttlMs: number;
   readonly cacheScope: 'public' | 'private';

@@ -22,6 +22,8 @@ interface StoredNamespace {
   readonly unknown?: UnknownMembers | undefined;
 }
 
+const HTTP: ReadonlySet<string> = new Set(['http:', 'https:']);
+
 const OF_NAMESPACES = ['name', 'labels'];
 const OF_FORWARDS = ['name', 'address', 'namespace', 'labels', 'prefix', 'source', 'upstream', 'absent'];
 
@@ -66,7 +68,10 @@ export function readForward(json: string, next: () => number): Forward | string 
   const name = textIn(found, 'name');
   const address = textIn(found, 'address');
   if (name === undefined || address === undefined) return 'name and address are required';
-  if (!URL.canParse(address)) return `invalid address ${JSON.stringify(address)}`;
+  const url = URL.parse(address);
+  if (!url) return `invalid address ${JSON.stringify(address)}`;
+  // Forwards are spoken to over HTTP (decisions 2.4); at another address there is nothing that could be looked after.
+  if (!HTTP.has(url.protocol)) return `invalid address ${JSON.stringify(address)}: only http and https are spoken`;
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
   const source = readSource(found) ?? next();

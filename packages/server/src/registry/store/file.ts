@@ -15,6 +15,7 @@ const FOLD_AFTER_MS = 500;
 /** A fold that failed is tried again after the first time, then twice as long each time up to the second. */
 const RETRY_MS = { first: 1_000, longest: 30_000 };
 
+/** What {@link fileStore} is told; files, clock and processes are the real ones unless given. */
 export interface FileStoreOptions {
   /** SERVICE_PERSIST_PATH. Made when missing. */
   folder: string;

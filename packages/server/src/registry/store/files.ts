@@ -1,4 +1,5 @@
 import { constants, link, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 
 /** An open file of the store. Positions and lengths are in bytes. */
 export interface StoreFile {
@@ -60,7 +61,7 @@ export function diskFiles(): Files {
     remove: (path) => rm(path, { force: true }),
     list: (folder) => readdir(folder),
     async makeFolder(folder) {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await makeFolder(folder);
     },
     async sync(path) {
       const handle = await open(path, 'r+');
@@ -82,6 +83,21 @@ export function diskFiles(): Files {
       }
     },
   };
+}
+
+/** Like `mkdir` with `recursive`, which runs for ever where a parent exists and yet nothing can be made in it (`/proc`). */
+async function makeFolder(folder: string, mode = 0o700): Promise<void> {
+  try {
+    await mkdir(folder, { mode });
+  } catch (error) {
+    const parent = dirname(folder);
+    if (errorCode(error) === 'ENOENT' && parent !== folder) {
+      await makeFolder(parent);
+      await mkdir(folder, { mode });
+    } else if (errorCode(error) !== 'EEXIST' || !(await stat(folder)).isDirectory()) {
+      throw error;
+    }
+  }
 }
 
 /** The code of a system error (`ENOENT`), undefined for anything else. */
