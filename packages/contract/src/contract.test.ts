@@ -1,5 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { ERROR_STATUS, entryName, errorCode, labels, namespaceName, success, toolInput } from './index.ts';
+import {
+  ERROR_STATUS,
+  entryName,
+  errorCode,
+  forwardInput,
+  labels,
+  namespaceName,
+  success,
+  toolInput,
+} from './index.ts';
 
 const TOOL = { name: 't', description: '', uri: 'u', toolType: 'custom', input_schema: {} };
 
@@ -17,6 +26,21 @@ describe('names', () => {
   test.each(['', ' ', 'a\nb', 'a\u007fb', 'a\u0085b', '\udc00', 5, null, undefined])('%j is none', (name) => {
     expect(entryName.safeParse(name).success).toBe(false);
   });
+});
+
+describe('the address of a forward', () => {
+  const accepts = (address: string) => forwardInput.safeParse({ name: 'f', address }).success;
+
+  test.each(['http://a', ' HTTPS://a:1/mcp?x=1#y ', 'http://[::1]:80/'])('%j is one', (address) => {
+    expect(accepts(address)).toBe(true);
+  });
+
+  test.each(['a:1', 'ftp://a', 'http:a', 'http://', 'http:///a', 'http://a/b c', 'http://a\\b', 'http://u:p@a'])(
+    '%j is none',
+    (address) => {
+      expect(accepts(address)).toBe(false);
+    },
+  );
 });
 
 describe('aliases', () => {

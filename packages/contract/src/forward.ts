@@ -3,13 +3,16 @@ import { labels } from './labels.ts';
 import { entryName, namespaceName } from './names.ts';
 
 /**
- * Address of an upstream MCP server: an http or https URL, trimmed. Credentials in it are refused rather than silently
- * not sent: what goes upstream is named by SERVICE_FORWARD_HEADERS.
+ * Address of an upstream MCP server: an http or https URL, trimmed, in which nothing has to be repaired to be one.
+ * Credentials in it are refused rather than silently not sent: what goes upstream is named by SERVICE_FORWARD_HEADERS.
  */
 const upstreamAddress = z
   .string()
   .trim()
-  .refine((text) => /^https?:\/\//i.test(text) && URL.canParse(text), 'must be an http or https URL')
+  .refine(
+    (text) => /^https?:\/\/[^/?#]/i.test(text) && !/[\s\\]/.test(text) && URL.canParse(text),
+    'must be an http or https URL',
+  )
   .refine((text) => {
     const url = URL.parse(text);
     return url === null || (url.username === '' && url.password === '');

@@ -14,5 +14,5 @@ export const jsonValue = z.custom<JsonValue>((value) => value !== undefined);
 export const jsonObject = z.custom<JsonObject>(
   (value) =>
     typeof value === 'object' && value !== null && !Array.isArray(value) && Object.getPrototypeOf(value) !== null,
-  { error: ({ input }) => (input === undefined ? 'is required' : 'expected an object') },
+  { error: ({ input }) => (input === undefined ? 'is required' : 'must be an object') },
 );

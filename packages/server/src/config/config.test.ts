@@ -84,6 +84,23 @@ describe('loadConfig', () => {
     );
   });
 
+  it('warns of what is set and changes nothing, once each', async () => {
+    const { warnings } = await configOf(['--plugins-path', 'p'], {
+      SERVICE_AUTH_ISSUER: 'https://id.example',
+      SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
+      SERVICE_INFERENCE_UPSTREAM: '127.0.0.1:1',
+      SERVICE_CLASSIC_URL: '',
+      SERVICE_MGMT_LISTEN: '127.0.0.1:0',
+      HOME: '/home/op',
+    });
+    expect(warnings).toEqual([
+      'SERVICE_AUTH_ISSUER has no effect in this version',
+      'SERVICE_INFERENCE_LISTEN has no effect in this version',
+      'SERVICE_INFERENCE_UPSTREAM has no effect in this version',
+      '--plugins-path has no effect in this version',
+    ]);
+  });
+
   it('collects the warnings of environment and file', async () => {
     await writeFile(join(folder, 'service.yaml'), 'forwards: [{name: crm}]');
     const { warnings } = await configOf([], { SERVICE_FORWARD_HEADERS: 'host' });
@@ -153,22 +170,35 @@ forwards:
     });
   });
 
+  it('warns of the keys of later parts, once each, unless they are empty', async () => {
+    const { warnings } = await bootstrapOf('forwards: []\nevaluators: []\nllm_connections: [1]\nplugins:\nbridge: {}');
+    expect(warnings).toEqual([
+      expect.stringMatching(/b\.yaml:2:1: evaluators has no effect in this version$/),
+      expect.stringMatching(/b\.yaml:3:1: llm_connections has no effect in this version$/),
+      expect.stringMatching(/b\.yaml:5:1: bridge has no effect in this version$/),
+    ]);
+  });
+
   it.each([
     ['{address: "http://a"}', '5', 'name is missing'],
-    ['{name: 7, address: "http://a"}', '6', 'name is not a string'],
-    ['{name: " ", address: "http://a"}', '6', 'name is not 1 to 256 characters without control characters'],
-    [`{name: "${'x'.repeat(257)}", address: "http://a"}`, '6', 'name is not 1 to 256 characters'],
-    ['{name: "a\\tb", address: "http://a"}', '6', 'name is not 1 to 256 characters'],
+    ['{name: 7, address: "http://a"}', '6', 'name is not a string; quote it'],
+    ['{name: " ", address: "http://a"}', '6', 'name must not be empty'],
+    [`{name: "${'x'.repeat(257)}", address: "http://a"}`, '6', 'name must have at most 256 characters'],
+    ['{name: "a\\tb", address: "http://a"}', '6', 'name must not contain control characters'],
+    ['{name: "\\ud800", address: "http://a"}', '6', 'name must be valid Unicode'],
     ['{name: a}', '5', 'address is missing'],
-    ['{name: a, address: "ftp://a"}', '15', 'address is not an http or https URL'],
-    ['{name: a, address: "http://"}', '15', 'address is not an http or https URL'],
-    ['{name: a, address: "http://a b"}', '15', 'address is not an http or https URL'],
-    ['{name: a, address: "http://a", namespace: Finance}', '36', 'namespace is not 1 to 63 lowercase letters'],
-    ['{name: a, address: "http://a", namespace: -a}', '36', 'namespace is not 1 to 63 lowercase letters'],
-    ['{name: a, address: "http://a", labels: [x]}', '36', 'labels is not a map of strings'],
+    ['{name: a, address: "ftp://a"}', '15', 'address must be an http or https URL'],
+    ['{name: a, address: "http://"}', '15', 'address must be an http or https URL'],
+    ['{name: a, address: "http://a b"}', '15', 'address must be an http or https URL'],
+    ['{name: a, address: "http:///a"}', '15', 'address must be an http or https URL'],
+    ['{name: a, address: "http://user:hunter2@a"}', '15', 'address must not carry a user name or password'],
+    ['{name: a, address: "http://user@a"}', '15', 'address must not carry a user name or password'],
+    ['{name: a, address: "http://a", namespace: Finance}', '36', 'namespace must consist of lowercase letters'],
+    ['{name: a, address: "http://a", namespace: -a}', '36', 'namespace must start and end with a letter or digit'],
+    ['{name: a, address: "http://a", labels: [x]}', '36', 'labels must be an object'],
     ['{name: a, address: "http://a", labels: {x: 1}}', '45', 'labels.x is not a string; quote it'],
-    ['{name: a, address: "http://a", prefix: "a b"}', '36', 'prefix is not 1 to 32 of'],
-    ['{name: a, address: "http://a", prefix: ""}', '36', 'prefix is not 1 to 32 of'],
+    ['{name: a, address: "http://a", prefix: "a b"}', '36', 'prefix must be 1 to 32 of'],
+    ['{name: a, address: "http://a", prefix: ""}', '36', 'prefix must be 1 to 32 of'],
     ['just-a-name', '5', 'is not a map with name and address'],
   ])('leaves the forward %s out with a warning and takes the others', async (entry, column, problem) => {
     const { bootstrap, warnings } = await bootstrapOf(
@@ -217,7 +247,11 @@ forwards:
     ['bytes that are no text', Buffer.from([0x66, 0xff, 0xfe]), /b\.yaml is not UTF-8 text/],
     ['forwards that are no list', 'forwards: {name: a}', /b\.yaml:1:1: forwards: is not a list/],
     ['namespaces that are no list', 'namespaces: a', /b\.yaml:1:1: namespaces: is not a list/],
-    ['an invalid namespace', 'namespaces:\n  - a\n  - B', /b\.yaml:3:5: namespaces\[1\]: name is not 1 to 63/],
+    [
+      'an invalid namespace',
+      'namespaces:\n  - a\n  - B',
+      /b\.yaml:3:5: namespaces\[1\]: name must consist of lowercase letters/,
+    ],
     ['a nameless namespace', 'namespaces: [{labels: {}}]', /b\.yaml:1:14: namespaces\[0\]: name is missing/],
     ['a number as namespace', 'namespaces: [7]', /b\.yaml:1:14: namespaces\[0\]: is neither a name nor a map/],
     ['a namespace label', 'namespaces: [{name: a, labels: {x: 1}}]', /b\.yaml:1:33: namespaces\[0\]: labels\.x is not/],
@@ -246,7 +280,7 @@ forwards:
   });
 
   it('reports what the YAML parser lets pass as a warning', async () => {
-    const { warnings } = await bootstrapOf('bridge: !vendor 1');
-    expect(warnings).toEqual([expect.stringMatching(/b\.yaml:1:9: Unresolved tag/)]);
+    const { warnings } = await bootstrapOf('namespaces: !vendor []');
+    expect(warnings).toEqual([expect.stringMatching(/b\.yaml:1:13: Unresolved tag/)]);
   });
 });

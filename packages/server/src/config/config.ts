@@ -6,6 +6,7 @@ import { parseFlags, USAGE } from './flags.ts';
 import { loadServiceFile, type ServiceFile } from './service-file.ts';
 import { quote } from './setting.ts';
 import { VERSION } from './version.ts';
+import { warnOfNoEffect } from './without-effect.ts';
 
 /** Everything that the service is told from outside, parsed. Paths are absolute. Nothing changes it after start-up. */
 export interface Config extends Environment {
@@ -37,6 +38,8 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   if (actionsPath !== undefined) await requireFolder('SERVICE_ACTIONS_PATH', actionsPath);
 
   const { warnings, ...bootstrap } = await loadServiceFile(flags.serviceConfig, cwd);
+  const set = Object.keys(env).filter((name) => env[name] !== '');
+  if (flags.pluginsPath !== undefined) set.push('--plugins-path');
   return {
     kind: 'run',
     config: Object.freeze({
@@ -47,7 +50,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       pipelineFile: absolute(flags.pipelineConfig),
       pluginsPath: absolute(flags.pluginsPath),
       bootstrap,
-      warnings: [...environment.warnings, ...warnings],
+      warnings: [...environment.warnings, ...warnOfNoEffect(set), ...warnings],
     }),
   };
 }

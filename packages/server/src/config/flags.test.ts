@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from './config-error.ts';
-import { parseFlags } from './flags.ts';
+import { parseFlags, USAGE } from './flags.ts';
 
 const NOTHING = { kind: 'run', pipelineConfig: undefined, serviceConfig: undefined, pluginsPath: undefined };
 
@@ -43,5 +43,12 @@ describe('flags', () => {
   ])('%j is refused in one line', (argv, start) => {
     expect(() => parseFlags(argv)).toThrow(ConfigError);
     expect(() => parseFlags(argv)).toThrow(new RegExp(`^${start}[^\\n]*$`));
+  });
+
+  it('are told of as they work today', () => {
+    expect(USAGE).toContain('npm start -- [options]');
+    const told = USAGE.match(/--\w[\w-]*/g);
+    expect(told).toEqual(['--service-config', '--help', '--version']);
+    expect(() => parseFlags(['--port'])).toThrow('see npm start -- --help');
   });
 });

@@ -14,14 +14,12 @@ export type Flags =
     };
 
 /** The answer to `--help`. */
-export const USAGE = `Usage: sluice serve [options]
+export const USAGE = `Usage: npm start -- [options]
 
-Runs the service: MCP gateway, management API and inference proxy.
+Runs the service: MCP gateway and management API.
 
 Options:
-  --pipeline-config <file>  filter pipeline: listeners and filter chains (YAML)
-  --service-config <file>   bootstrap: forwards and namespaces (YAML); default: service.yaml, when it exists
-  --plugins-path <folder>   plugins of the admin UI
+  --service-config <file>   forwards and namespaces to register at start (YAML); default: service.yaml, when it exists
   -h, --help                print this and exit
   -v, --version             print the version and exit
 
@@ -58,15 +56,15 @@ export function parseFlags(argv: readonly string[]): Flags {
     if (token.kind === 'option-terminator') continue;
     if (token.kind === 'positional') {
       if (token.index === 0 && token.value === 'serve') continue;
-      throw new ConfigError(`unexpected argument ${quote(token.value)}; see sluice --help`);
+      throw new ConfigError(`unexpected argument ${quote(token.value)}; see npm start -- --help`);
     }
     if (!PATH_FLAGS.includes(token.name)) {
-      throw new ConfigError(`unknown option ${quote(token.rawName)}; see sluice --help`);
+      throw new ConfigError(`unknown option ${quote(token.rawName)}; see npm start -- --help`);
     }
     const { value } = token;
     // A value that begins with a dash is the next option after a forgotten value; `--flag=-value` says that it is meant.
     if (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-'))) {
-      throw new ConfigError(`${token.rawName}: needs a path after it; see sluice --help`);
+      throw new ConfigError(`${token.rawName}: needs a path after it; see npm start -- --help`);
     }
     if (paths.has(token.name)) throw new ConfigError(`${token.rawName}: is given twice; give it once`);
     paths.set(token.name, value);

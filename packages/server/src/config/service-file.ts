@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { type ForwardEntry, forwardEntry, type NamespaceEntry, namespaceEntry } from './bootstrap-entries.ts';
 import { ConfigError } from './config-error.ts';
 import { quote } from './setting.ts';
+import { warnOfNoEffect } from './without-effect.ts';
 import { type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-file.ts';
 
 /** Keys that are known here and read by the parts that they belong to. */
@@ -49,6 +50,9 @@ function parseServiceFile(text: string, path: string, name: string): ServiceFile
   };
   const forwards = parseForwards(file, warn);
   const namespaces = parseNamespaces(file, warn);
+  for (const key of Object.keys(content).filter((known) => content[known] !== null)) {
+    for (const warning of warnOfNoEffect([key])) warn([key], warning);
+  }
   const later = Object.fromEntries(LATER_KEYS.filter((key) => key in content).map((key) => [key, content[key]]));
   return { path, forwards, namespaces, later, warnings };
 }
@@ -60,7 +64,7 @@ function parseForwards(file: YamlFile, warn: Warn): ForwardEntry[] {
   list(file, 'forwards').forEach((item, index) => {
     const path = ['forwards', index];
     const label = `forwards[${index}]`;
-    const parsed = forwardEntry.safeParse(item);
+    const parsed = forwardEntry.safeParse(item, { error: wrongType });
     if (!parsed.success) {
       const { at, problem } = firstProblem(parsed.error);
       warn([...path, ...at], `${label} is left out: ${problem}`);
@@ -80,7 +84,7 @@ function parseNamespaces(file: YamlFile, warn: Warn): NamespaceEntry[] {
   list(file, 'namespaces').forEach((item, index) => {
     const path = ['namespaces', index];
     const label = `namespaces[${index}]`;
-    const parsed = namespaceEntry.safeParse(typeof item === 'string' ? { name: item } : item);
+    const parsed = namespaceEntry.safeParse(typeof item === 'string' ? { name: item } : item, { error: wrongType });
     if (!parsed.success) {
       const { at, problem } = firstProblem(parsed.error);
       throw new ConfigError(`${file.where([...path, ...at])}: ${label}: ${problem}`);
@@ -109,6 +113,16 @@ function warnOfStrangers(item: unknown, schema: z.ZodObject, path: KeyPath, warn
     warn([...path, member], `unknown member ${quote(member)} is ignored; known members: ${known.join(', ')}`);
   }
 }
+
+/** What is missing or of the wrong type, for someone who writes YAML; every other rule has its words in the contract. */
+const wrongType: z.core.$ZodErrorMap = ({ code, input, expected }) => {
+  if (code !== 'invalid_type') return undefined;
+  if (input === undefined) return 'is missing';
+  const article = /^[aeiou]/.test(expected) ? 'an' : 'a';
+  // A name such as 007 or true is a number or a truth value to YAML.
+  const hint = expected === 'string' && typeof input !== 'object' ? '; quote it' : '';
+  return `is not ${article} ${expected}${hint}`;
+};
 
 function firstProblem(error: z.ZodError): { at: KeyPath; problem: string } {
   const [issue] = error.issues;

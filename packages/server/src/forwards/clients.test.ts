@@ -40,7 +40,12 @@ async function serve(answers: Record<string, (response: ServerResponse, id: numb
     },
     () => transport.destroy(),
   );
-  const options: ClientOptions = { transport, version: '1.2.3', capabilities: { sampling: {} }, timeoutMs: 5_000 };
+  const options: ClientOptions = {
+    transport,
+    clientInfo: { name: 'sluice', version: '1.2.3' },
+    capabilities: { sampling: {} },
+    timeoutMs: 5_000,
+  };
   return { seen, options };
 }
 

@@ -4,8 +4,8 @@ import { type DualEra, startDualEra } from '../../../../test/fixtures/dual-era.t
 import { type Everything, startEverything } from '../../../../test/fixtures/everything.ts';
 import { pagedTools, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import type { Era } from '../mcp/protocol.ts';
 import { FULL_CAPABILITIES, NO_CAPABILITIES } from '../mcp/capabilities.ts';
+import type { Era } from '../mcp/protocol.ts';
 import { discover } from './discovery.ts';
 import { probeEras } from './era.ts';
 import { createTransport } from './transport.ts';
@@ -19,7 +19,13 @@ afterEach(async () => {
 function optionsFor(url: string, more: Partial<ClientOptions> = {}): ClientOptions {
   const transport = createTransport(url);
   closers.push(() => transport.destroy());
-  return { transport, version: '1.2.3', capabilities: NO_CAPABILITIES, timeoutMs: 5_000, ...more };
+  return {
+    transport,
+    clientInfo: { name: 'sluice', version: '1.2.3' },
+    capabilities: NO_CAPABILITIES,
+    timeoutMs: 5_000,
+    ...more,
+  };
 }
 
 async function raw(options: RawUpstreamOptions) {

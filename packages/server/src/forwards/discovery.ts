@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject } from '../json/lossless.ts';
 import { elements, members } from '../json/scan.ts';
+import { type ClientCapabilities, catalogueKey } from '../mcp/capabilities.ts';
 import { readParamHeaders } from '../mcp/param-headers.ts';
 import { type Era, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { FoundCatalogue, FoundItem } from '../registry/catalogues.ts';
 import type { CacheHint } from '../registry/entries.ts';
-import { type ClientCapabilities, catalogueKey } from '../mcp/capabilities.ts';
 import { openLegacy } from './legacy-client.ts';
 import { openModern } from './modern-client.ts';
 import { type ClientOptions, resultOf, type UpstreamClient } from './upstream-client.ts';

@@ -14,7 +14,7 @@ afterEach(async () => {
 function optionsFor(url: string): ClientOptions {
   const transport = createTransport(url);
   closers.push(() => transport.destroy());
-  return { transport, version: '1.2.3', capabilities: {}, timeoutMs: 5_000 };
+  return { transport, clientInfo: { name: 'sluice', version: '1.2.3' }, capabilities: {}, timeoutMs: 5_000 };
 }
 
 async function raw(options: RawUpstreamOptions) {
@@ -35,20 +35,19 @@ describe('probeEras with real servers', () => {
   afterAll(() => Promise.all([everything.close(), dual.close()]));
 
   it('finds the legacy era alone', async () => {
-    const { verdict, legacy, modern } = await probeEras(optionsFor(everything.url));
-    expect(verdict.legacy?.protocolVersion).toBe('2025-11-25');
-    expect(JSON.parse(verdict.legacy?.initializeResult ?? '')).toHaveProperty('serverInfo');
-    expect(verdict.modern).toBeUndefined();
-    expect(verdict.undecided).toEqual([]);
+    const { legacy, modern, undecided } = await probeEras(optionsFor(everything.url));
+    expect(legacy?.protocolVersion).toBe('2025-11-25');
+    expect(JSON.parse(legacy?.identity ?? '')).toHaveProperty('serverInfo');
+    expect(undecided).toEqual([]);
     expect(modern).toBeUndefined();
     await legacy?.close();
   });
 
   it('finds both eras, and its session can be used and ended', async () => {
-    const { verdict, legacy, modern } = await probeEras(optionsFor(dual.url));
-    expect(verdict.legacy?.protocolVersion).toBe('2025-11-25');
-    expect(verdict.modern?.versions).toContain('2026-07-28');
-    expect(JSON.parse(verdict.modern?.discoverResult ?? '')).toHaveProperty('capabilities');
+    const { legacy, modern } = await probeEras(optionsFor(dual.url));
+    expect(legacy?.protocolVersion).toBe('2025-11-25');
+    expect(modern?.supportedVersions).toContain('2026-07-28');
+    expect(JSON.parse(modern?.identity ?? '')).toHaveProperty('capabilities');
     expect(modern?.protocolVersion).toBe('2026-07-28');
     expect(dual.sessions()).toBe(1);
     expect(await legacy?.request('ping')).toMatchObject({ kind: 'result' });
@@ -60,26 +59,28 @@ describe('probeEras with real servers', () => {
 describe('probeEras', () => {
   it('finds the modern era alone', async () => {
     const upstream = await raw({ eras: ['modern'] });
-    const { verdict, legacy } = await probeEras(optionsFor(upstream.url));
-    expect(verdict).toMatchObject({ modern: { versions: ['2026-07-28'] }, undecided: [] });
-    expect(verdict.legacy).toBeUndefined();
+    const { legacy, modern, undecided } = await probeEras(optionsFor(upstream.url));
+    expect(modern?.supportedVersions).toEqual(['2026-07-28']);
+    expect(undecided).toEqual([]);
     expect(legacy).toBeUndefined();
     for (const { headers } of upstream.seen) expect(headers['x-service-hops']).toBe('1');
   });
 
-  it.each([-32020, -32021])('takes %i as proof of the modern era', async (code) => {
+  it.each([-32020, -32021])('takes %i as proof of a modern server that cannot be asked', async (code) => {
     const upstream = await raw({ eras: ['modern'], scripts: { 'server/discover': error(400, code) } });
-    const { verdict } = await probeEras(optionsFor(upstream.url));
-    expect(verdict.modern).toBeDefined();
-    expect(verdict.modern?.discoverResult).toBeUndefined();
+    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining(`speaks the modern era of MCP but cannot be asked: it answered server/discover`),
+    });
   });
 
-  it('takes -32022 as proof and notes the versions it names', async () => {
-    const told = error(400, -32022, '{"supported":["2099-01-01"]}');
+  it('takes -32022 as proof, and names the versions when none of them is known', async () => {
+    const told = error(400, -32022, '{"supported":["2099-01-01","2098-01-01"]}');
     const upstream = await raw({ eras: ['modern'], scripts: { 'server/discover': told } });
-    const { verdict, modern } = await probeEras(optionsFor(upstream.url));
-    expect(verdict.modern).toEqual({ versions: ['2099-01-01'] });
-    expect(modern).toBeUndefined();
+    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining('speaks only versions of MCP that are not known here: 2099-01-01, 2098-01-01'),
+    });
   });
 
   it.each([
@@ -89,18 +90,18 @@ describe('probeEras', () => {
     [400, -32000],
   ])('never takes HTTP %i with %i as proof of the modern era', async (status, code) => {
     const upstream = await raw({ scripts: { 'server/discover': error(status, code) } });
-    const { verdict } = await probeEras(optionsFor(upstream.url));
-    expect(verdict.legacy).toBeDefined();
-    expect(verdict.modern).toBeUndefined();
-    expect(verdict.undecided).toEqual([]);
+    const { legacy, modern, undecided } = await probeEras(optionsFor(upstream.url));
+    expect(legacy).toBeDefined();
+    expect(modern).toBeUndefined();
+    expect(undecided).toEqual([]);
   });
 
   it.each([401, 403, 429, 500, 503])('leaves an era undecided that is answered with HTTP %i', async (status) => {
     const upstream = await raw({ scripts: { 'server/discover': error(status, -32022) } });
-    const { verdict } = await probeEras(optionsFor(upstream.url));
-    expect(verdict.legacy).toBeDefined();
-    expect(verdict.modern).toBeUndefined();
-    expect(verdict.undecided).toMatchObject([{ era: 'modern', error: { kind: 'http', status } }]);
+    const { legacy, modern, undecided } = await probeEras(optionsFor(upstream.url));
+    expect(legacy).toBeDefined();
+    expect(modern).toBeUndefined();
+    expect(undecided).toMatchObject([{ era: 'modern', error: { kind: 'http', status } }]);
   });
 
   it.each([
@@ -129,8 +130,8 @@ describe('probeEras', () => {
 
   it('does not wait long for an era that stays silent when the other has answered', async () => {
     const upstream = await raw({ scripts: { 'server/discover': { kind: 'silence' } } });
-    const { verdict, legacy } = await probeEras(optionsFor(upstream.url), 50);
-    expect(verdict.undecided).toMatchObject([{ era: 'modern', error: { kind: 'timeout' } }]);
+    const { legacy, undecided } = await probeEras(optionsFor(upstream.url), 50);
+    expect(undecided).toMatchObject([{ era: 'modern', error: { kind: 'timeout' } }]);
     expect(await legacy?.request('ping')).toMatchObject({ kind: 'result' });
   });
 

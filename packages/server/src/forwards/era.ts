@@ -1,29 +1,27 @@
 import { isJsonObject } from '../json/lossless.ts';
-import { type Era, MODERN_ERROR_CODES } from '../mcp/protocol.ts';
+import { type Era, LEGACY_VERSIONS, MODERN_ERROR_CODES, MODERN_VERSIONS } from '../mcp/protocol.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import { type ModernClient, openModern } from './modern-client.ts';
 import type { ClientOptions } from './upstream-client.ts';
-import { UpstreamError } from './upstream-error.ts';
+import { quoted, UpstreamError } from './upstream-error.ts';
+import { decidesNothing } from './upstream-response.ts';
 
-/** Which eras an upstream address speaks: a set, since servers may speak both (mcp 4). At least one is there. */
-export interface EraVerdict {
-  readonly legacy?: { readonly protocolVersion: string; readonly initializeResult: string };
-  readonly modern?: {
-    /** What it says it supports, legacy versions too if it names them; empty when it did not say. */
-    readonly versions: readonly string[];
-    /** Exact JSON; absent when only an error code proved the era. */
-    readonly discoverResult?: string;
-  };
-  /** Eras that could be neither proved nor ruled out; worth another probe sooner than usual. */
-  readonly undecided: readonly { readonly era: Era; readonly error: UpstreamError }[];
-}
-
-/** A verdict with the clients that reached it, so that discovery can go on with them. */
+/**
+ * Which eras an upstream address speaks: a set, since servers may speak both (mcp 4). At least one is there, with the
+ * client that proved it, so that discovery can go on with it.
+ */
 export interface Probe {
-  readonly verdict: EraVerdict;
   /** To be used or closed: it holds a session of the upstream. */
   readonly legacy: LegacyClient | undefined;
   readonly modern: ModernClient | undefined;
+  /** Eras that could be neither proved nor ruled out; worth another probe sooner than usual. */
+  readonly undecided: readonly Undecided[];
+}
+
+/** An era about which an attempt said nothing, and how that attempt failed. */
+export interface Undecided {
+  readonly era: Era;
+  readonly error: UpstreamError;
 }
 
 /** When one era is proved, how long the other may still take: servers may stay silent on what they do not know. */
@@ -34,8 +32,8 @@ const GRACE_MS = 3_000;
  * that only modern servers send, never by -32601; legacy by an InitializeResult. 401, 403, 429, 5xx and failures of the
  * network decide nothing.
  *
- * Rejects with an {@link UpstreamError} when neither era is proved: the one that kept it from being decided, else
- * `invalid`. `graceMs` is for tests.
+ * Rejects with an {@link UpstreamError} when nothing can be spoken with it: the one that kept an era from being decided,
+ * else `invalid`, also for a modern server of whose versions none is known here. `graceMs` is for tests.
  */
 export async function probeEras(options: ClientOptions, graceMs: number = GRACE_MS): Promise<Probe> {
   const { address } = options.transport;
@@ -56,27 +54,13 @@ export async function probeEras(options: ClientOptions, graceMs: number = GRACE_
     attempt(openModern(within('modern')), () => hurry('legacy')),
   ]).finally(() => clearTimeout(grace));
 
-  const undecided: { era: Era; error: UpstreamError }[] = [];
+  const undecided: Undecided[] = [];
   if (legacy.error !== undefined && !decides(legacy.error)) undecided.push({ era: 'legacy', error: legacy.error });
   if (modern.error !== undefined && !decides(modern.error)) undecided.push({ era: 'modern', error: modern.error });
-  const provedModern =
-    modern.client === undefined
-      ? (provedByError(modern.error) ?? provedByError(legacy.error))
-      : { versions: modern.client.supportedVersions, discoverResult: modern.client.identity };
-  if (legacy.client === undefined && provedModern === undefined) {
-    throw undecided[0]?.error ?? neither(address, legacy.error, modern.error);
+  if (legacy.client === undefined && modern.client === undefined) {
+    throw undecided[0]?.error ?? unusable(address, legacy.error, modern.error);
   }
-  return {
-    verdict: {
-      ...(legacy.client && {
-        legacy: { protocolVersion: legacy.client.protocolVersion, initializeResult: legacy.client.identity },
-      }),
-      ...(provedModern && { modern: provedModern }),
-      undecided,
-    },
-    legacy: legacy.client,
-    modern: modern.client,
-  };
+  return { legacy: legacy.client, modern: modern.client, undecided };
 }
 
 interface Attempt<Client> {
@@ -91,26 +75,40 @@ async function attempt<Client>(opening: Promise<Client>, proved: () => void): Pr
     return { client };
   } catch (error) {
     if (!(error instanceof UpstreamError)) throw error;
-    if (provedByError(error) !== undefined) proved();
+    if (provesModern(error)) proved();
     return { error };
   }
 }
 
 /** True when an era is ruled out (or proved) by this failure; false when it says nothing about the era. */
 function decides({ kind, status = 0 }: UpstreamError): boolean {
-  if (kind === 'http') return status < 500 && status !== 401 && status !== 403 && status !== 429;
+  if (kind === 'http') return !decidesNothing(status);
   return kind === 'rpc' || kind === 'invalid';
 }
 
-function provedByError(error: UpstreamError | undefined): EraVerdict['modern'] {
-  if (error?.code === undefined || !MODERN_ERROR_CODES.has(error.code)) return undefined;
-  const supported = isJsonObject(error.data) ? error.data.supported : undefined;
-  const versions = Array.isArray(supported) ? supported.filter((version) => typeof version === 'string') : [];
-  return { versions };
+function provesModern({ code }: UpstreamError): boolean {
+  return code !== undefined && MODERN_ERROR_CODES.has(code);
 }
 
-function neither(address: string, legacy: UpstreamError | undefined, modern: UpstreamError | undefined): UpstreamError {
-  const prefix = `upstream ${address} `;
-  const said = [legacy, modern].map((error) => error?.message.replace(prefix, 'it ') ?? '').join('; ');
-  return new UpstreamError('invalid', address, `speaks neither era of MCP: ${said}`, { cause: legacy });
+/** Why there is nothing to be spoken with an upstream that has been asked for both eras. */
+function unusable(address: string, legacy?: UpstreamError, modern?: UpstreamError): UpstreamError {
+  const proof = [modern, legacy].find((error) => error !== undefined && provesModern(error));
+  const said = (error: UpstreamError | undefined) => error?.message.replace(`upstream ${address} `, 'it ') ?? '';
+  if (!proof) {
+    const what = `speaks neither era of MCP: ${said(legacy)}; ${said(modern)}`;
+    return new UpstreamError('invalid', address, what, { cause: legacy });
+  }
+  const versions = versionsIn(proof.data);
+  const known = versions.some((version) => MODERN_VERSIONS.includes(version) || LEGACY_VERSIONS.includes(version));
+  const what =
+    versions.length > 0 && !known
+      ? `speaks only versions of MCP that are not known here: ${quoted(versions.join(', '))}`
+      : `speaks the modern era of MCP but cannot be asked: ${said(proof)}`;
+  return new UpstreamError('invalid', address, what, { cause: proof });
+}
+
+/** The versions that an error names as supported; empty when it names none. */
+function versionsIn(data: unknown): string[] {
+  const supported = isJsonObject(data) ? data.supported : undefined;
+  return Array.isArray(supported) ? supported.filter((version) => typeof version === 'string') : [];
 }

@@ -8,8 +8,10 @@ import {
   type ServerSentEvent,
 } from '../mcp/event-stream.ts';
 import { HEADER_SESSION_ID } from '../mcp/protocol.ts';
+import { MESSAGE_HEADERS } from './message-headers.ts';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamTransport } from './transport.ts';
 import { quoted, UpstreamError } from './upstream-error.ts';
+import { contentType, decidesNothing } from './upstream-response.ts';
 
 /** One JSON-RPC message to send and what to wait for. */
 export interface ExchangeRequest {
@@ -23,10 +25,6 @@ export interface ExchangeRequest {
   readonly timeoutMs: number;
   /** Ends the exchange; a reason that is an {@link UpstreamError} is what it fails with. */
   readonly signal?: AbortSignal | undefined;
-  /** Bound on the bytes of the answer (default 64 MiB, decisions 8). */
-  readonly maxBytes?: number;
-  /** Told the exact text of every notification that comes before the answer. */
-  readonly onNotification?: (json: string) => void;
 }
 
 /** A JSON-RPC response: what of it was parsed, beside its exact text. */
@@ -36,7 +34,6 @@ export type RpcOutcome =
 
 export interface ExchangeAnswer {
   readonly status: number;
-  readonly headers: ResponseHeaders;
   /** Value of `Mcp-Session-Id`. */
   readonly sessionId: string | undefined;
   /** Exact text of the JSON-RPC response, from a JSON body or an event stream; absent for a notification. */
@@ -45,7 +42,8 @@ export interface ExchangeAnswer {
   readonly outcome?: RpcOutcome;
 }
 
-const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
+/** Bound on the bytes of an answer (decisions 8). */
+const MAX_BYTES = 64 * 1024 * 1024;
 /** An error's body is read for the sentence in it, no further. */
 const MAX_ERROR_BYTES = 64 * 1024;
 /** How long a stream may stay open after the answer, so that its connection can be used again. */
@@ -57,16 +55,22 @@ const LINGER_MS = 1_000;
  *
  * A response with an HTTP error status resolves too when its body is a JSON-RPC error: statuses of the modern era (mcp
  * 1). Rejects with an {@link UpstreamError}, `http` for 401, 403, 429, 5xx and error statuses without JSON-RPC.
+ * `maxBytes` is for tests.
  */
-export function exchange(transport: UpstreamTransport, request: ExchangeRequest): Promise<ExchangeAnswer> {
+export function exchange(
+  transport: UpstreamTransport,
+  request: ExchangeRequest,
+  maxBytes: number = MAX_BYTES,
+): Promise<ExchangeAnswer> {
   return new Promise((resolve, reject) => {
-    new Exchange(transport.address, request, resolve, reject).start(transport);
+    new Exchange(transport.address, request, maxBytes, resolve, reject).start(transport);
   });
 }
 
 class Exchange implements ResponseHandler, EventSink {
   readonly #address: string;
   readonly #request: ExchangeRequest;
+  readonly #maxBytes: number;
   readonly #resolve: (answer: ExchangeAnswer) => void;
   readonly #reject: (error: UpstreamError) => void;
   #call: UpstreamCall | undefined = undefined;
@@ -82,11 +86,13 @@ class Exchange implements ResponseHandler, EventSink {
   constructor(
     address: string,
     request: ExchangeRequest,
+    maxBytes: number,
     resolve: (answer: ExchangeAnswer) => void,
     reject: (error: UpstreamError) => void,
   ) {
     this.#address = address;
     this.#request = request;
+    this.#maxBytes = maxBytes;
     this.#resolve = resolve;
     this.#reject = reject;
   }
@@ -101,15 +107,14 @@ class Exchange implements ResponseHandler, EventSink {
     this.#timer = setTimeout(() => {
       this.#fail(new UpstreamError('timeout', this.#address, `did not answer within ${timeoutMs / 1000} s`));
     }, timeoutMs);
-    const fixed = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream'];
-    this.#call = transport.dispatch({ method: 'POST', headers: [...fixed, ...headers], body: message }, this);
+    this.#call = transport.dispatch({ method: 'POST', headers: [...MESSAGE_HEADERS, ...headers], body: message }, this);
   }
 
   onHead(status: number, headers: ResponseHeaders): void {
     this.#status = status;
     this.#headers = headers;
     if (this.#request.id !== undefined && status < 300 && contentType(headers) === 'text/event-stream') {
-      this.#decoder = new EventStreamDecoder(this, this.#maxBytes());
+      this.#decoder = new EventStreamDecoder(this, this.#maxBytes);
     }
   }
 
@@ -119,7 +124,7 @@ class Exchange implements ResponseHandler, EventSink {
     if (this.#status >= 300 && this.#bytes > MAX_ERROR_BYTES) {
       this.#finish();
       this.#call?.abort();
-    } else if (this.#bytes > this.#maxBytes()) {
+    } else if (this.#bytes > this.#maxBytes) {
       this.#tooLarge();
     } else if (this.#decoder !== undefined) {
       this.#decoder.write(chunk);
@@ -167,10 +172,8 @@ class Exchange implements ResponseHandler, EventSink {
 
   #message(text: string, value: unknown): void {
     const outcome = readResponse(value, this.#request.id);
+    // Notifications, and requests that nobody here can answer, pass by.
     if (outcome !== undefined) this.#answer(text, outcome);
-    else if (isJsonObject(value) && typeof value.method === 'string' && value.id === undefined) {
-      this.#request.onNotification?.(text);
-    }
   }
 
   /** The body is here as far as it matters, and no event of it was the answer. */
@@ -188,7 +191,7 @@ class Exchange implements ResponseHandler, EventSink {
     }
     if (this.#request.id === undefined) {
       this.#settle();
-      this.#resolve({ status, headers: this.#headers, sessionId: sessionId(this.#headers) });
+      this.#resolve({ status, sessionId: sessionId(this.#headers) });
       return;
     }
     const outcome = readResponse(value, this.#request.id) ?? readAnonymousError(value);
@@ -208,8 +211,7 @@ class Exchange implements ResponseHandler, EventSink {
   #httpError(text: string, value: unknown): void {
     const status = this.#status;
     const outcome = readResponse(value, this.#request.id) ?? readAnonymousError(value);
-    const decided = status < 500 && status !== 401 && status !== 403 && status !== 429;
-    if (decided && outcome?.kind === 'error') {
+    if (!decidesNothing(status) && outcome?.kind === 'error') {
       this.#answer(text, outcome);
       return;
     }
@@ -222,7 +224,7 @@ class Exchange implements ResponseHandler, EventSink {
     this.#settle();
     this.#decoder?.stop();
     if (this.#decoder !== undefined) this.#timer = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
-    this.#resolve({ status, headers: this.#headers, sessionId: sessionId(this.#headers), response, outcome });
+    this.#resolve({ status, sessionId: sessionId(this.#headers), response, outcome });
   }
 
   #fail(error: UpstreamError): void {
@@ -233,7 +235,7 @@ class Exchange implements ResponseHandler, EventSink {
   }
 
   #tooLarge(): void {
-    const limit = `${this.#maxBytes()} bytes`;
+    const limit = `${this.#maxBytes} bytes`;
     this.#fail(
       new UpstreamError('too-large', this.#address, `answered with more than ${limit}`, { status: this.#status }),
     );
@@ -244,10 +246,6 @@ class Exchange implements ResponseHandler, EventSink {
     this.#chunks = [];
     clearTimeout(this.#timer);
     this.#request.signal?.removeEventListener('abort', this.#onAbort);
-  }
-
-  #maxBytes(): number {
-    return this.#request.maxBytes ?? DEFAULT_MAX_BYTES;
   }
 }
 
@@ -286,10 +284,4 @@ function parse(text: string): unknown {
 function sessionId(headers: ResponseHeaders): string | undefined {
   const value = headers[HEADER_SESSION_ID];
   return typeof value === 'string' && value !== '' ? value : undefined;
-}
-
-/** The media type without parameters, lower case; empty when there is none. */
-function contentType(headers: ResponseHeaders): string {
-  const value = headers['content-type'];
-  return typeof value === 'string' ? (value.split(';', 1)[0] ?? '').trim().toLowerCase() : '';
 }

@@ -1,26 +1,18 @@
 import type { ServerInfo } from '@sluice/contract';
 import type { ClientProfile } from '../mcp/client-profile.ts';
-import type { Draft } from '../registry/draft.ts';
-import type { Forward, Labels } from '../registry/entries.ts';
-import type { Namespace } from '../registry/names.ts';
+import type { Forward } from '../registry/entries.ts';
 import { RegistryError } from '../registry/operations/error.ts';
+import { addForward, type ForwardInput, removeForward } from '../registry/operations/forwards.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { type ClientCapabilities, capabilityKey, FULL_CAPABILITIES, NO_CAPABILITIES } from '../mcp/capabilities.ts';
+import { AddressedUpstreams } from './addressed.ts';
 import { serverInfoOf } from './server-info.ts';
-import { Supervisor } from './supervisor.ts';
-import { Upstream } from './upstream.ts';
-
-/** A forward as it is registered. */
-export interface ForwardInput {
-  readonly name: string;
-  readonly address: string;
-  readonly namespace: Namespace;
-  readonly labels: Labels;
-  /** Empty for none. */
-  readonly prefix: string;
-}
+import { type ForwardHealth, Supervisor } from './supervisor.ts';
+import type { Upstream } from './upstream.ts';
+import type { ClientOptions } from './upstream-client.ts';
+import { Variants } from './variants.ts';
+import { within } from './within.ts';
 
 /** What the management API shows of a forward besides its record (decisions 2.4). */
 export interface ForwardStatus {
@@ -32,36 +24,34 @@ export interface ForwardStatus {
 export interface ForwardsOptions {
   readonly registry: Registry;
   readonly log: TargetLogger;
+  /** Who we are, towards upstreams. */
+  readonly clientInfo: ClientOptions['clientInfo'];
   readonly healthCheckIntervalMs: number;
 }
 
 /** Registering waits so long for discovery; it goes on in the background (decisions 4.3). */
 const ADD_TIMEOUT_MS = 30_000;
-/** A client whose capabilities nobody has had before waits so long for the forwards to be asked with them. */
-const ADMIT_TIMEOUT_MS = 2_000;
 /** What ending the sessions upstream may take in any case. */
 const MIN_CLOSE_MS = 1_000;
 /** What was not used upstream for this long is ended, and how often that is looked at. */
 const IDLE_MS = 5 * 60_000;
 const TIDY_MS = 60_000;
-/** Capability sets that forwards are asked with. Clients choose what they declare, so there must be an end to it. */
-const MAX_VARIANTS = 16;
-const MAX_VARIANT_LENGTH = 4096;
 
 /** The registered upstream MCP servers at work: each is looked after by a supervisor, apart from all others. */
 export class Forwards {
   readonly #options: ForwardsOptions;
   readonly #supervisors = new Map<string, Supervisor>();
-  /** Upstreams that hand-made tools name by address. */
-  readonly #addressed = new Map<string, Upstream>();
-  readonly #variants = new Map<string, ClientCapabilities>();
+  /** Of several forwards of one address, the first. */
+  readonly #byAddress = new Map<string, Supervisor>();
+  readonly #addressed = new AddressedUpstreams();
+  readonly #variants: Variants;
   readonly #tidying: NodeJS.Timeout;
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
-    for (const capabilities of [NO_CAPABILITIES, FULL_CAPABILITIES]) {
-      this.#variants.set(capabilityKey(capabilities), capabilities);
-    }
+    this.#variants = new Variants(() =>
+      Promise.all([...this.#supervisors.values()].map((supervisor) => supervisor.variantAdded())),
+    );
     this.#tidying = setInterval(() => this.#tidy(), TIDY_MS).unref();
   }
 
@@ -69,7 +59,7 @@ export class Forwards {
   start(): void {
     for (const forward of this.#options.registry.current.forwards.values()) {
       // Sets that clients had declared before a restart are asked for again.
-      for (const { capabilities } of forward.catalogues) this.#addVariant(capabilityKey(capabilities), capabilities);
+      for (const { capabilities } of forward.catalogues) this.#variants.restore(capabilities);
       this.#supervise(forward);
     }
     for (const supervisor of this.#supervisors.values()) supervisor.discover().catch(() => undefined);
@@ -80,29 +70,13 @@ export class Forwards {
    * registered all the same. Throws {@link RegistryError} when the name is taken.
    */
   async add(input: ForwardInput): Promise<Forward> {
-    const stored = await this.#options.registry.commit((draft) => {
-      if (draft.forwards.has(input.name)) throw new RegistryError('CONFLICT', `forward already exists: ${input.name}`);
-      return putForward(draft, input);
-    });
+    const stored = await this.#options.registry.commit((draft) => addForward(draft, input));
     const discovery = this.#supervise(stored).discover();
     await within(
       ADD_TIMEOUT_MS,
       discovery.catch(() => undefined),
     );
     return this.#options.registry.current.forwards.get(input.name) ?? stored;
-  }
-
-  /**
-   * Makes the registry hold this forward as the bootstrap file has it: an equal one stays as it is, one that differs is
-   * replaced (decisions 1.3). Discovery is left to {@link start}.
-   */
-  async bootstrap(input: ForwardInput): Promise<void> {
-    await this.#options.registry.commit((draft) => {
-      const known = draft.forwards.get(input.name);
-      if (known && sameForward(known, input)) return;
-      if (known) draft.removeForward(input.name);
-      putForward(draft, input);
-    });
   }
 
   /**
@@ -117,10 +91,7 @@ export class Forwards {
 
   /** Removes a forward and what it discovered; calls under way finish. Throws {@link RegistryError} for an unknown name. */
   async remove(name: string): Promise<void> {
-    await this.#options.registry.commit((draft) => {
-      if (!draft.forwards.has(name)) throw new RegistryError('NOT_FOUND', `forward not found: ${name}`);
-      draft.removeForward(name);
-    });
+    await this.#options.registry.commit((draft) => removeForward(draft, name));
     this.removed([name]);
   }
 
@@ -128,18 +99,21 @@ export class Forwards {
   removed(names: readonly string[]): void {
     for (const name of names) {
       const supervisor = this.#supervisors.get(name);
+      if (!supervisor) continue;
       this.#supervisors.delete(name);
-      supervisor?.end().catch(() => undefined);
+      this.#giveUpAddress(supervisor);
+      supervisor.end().catch(() => undefined);
     }
   }
 
   /** How a forward is doing. */
   status(name: string): ForwardStatus {
-    const health = this.#supervisors.get(name)?.health;
+    const health = this.#supervisors.get(name)?.health ?? { kind: 'pending' };
+    const message = messageOf(health);
     const serverInfo = serverInfoOf(this.#options.registry.current.forwards.get(name)?.catalogues ?? []);
     return {
-      available: health?.available ?? false,
-      ...(health?.message !== undefined && { statusMessage: health.message }),
+      available: health.kind === 'up',
+      ...(message !== undefined && { statusMessage: message }),
       ...(serverInfo && { serverInfo }),
     };
   }
@@ -151,17 +125,7 @@ export class Forwards {
 
   /** The upstream at an address that a hand-made tool names; one that a forward has is that forward's. */
   upstreamAt(address: string): Upstream {
-    for (const forward of this.#options.registry.current.forwards.values()) {
-      const upstream = forward.address === address ? this.upstream(forward.name) : undefined;
-      if (upstream) return upstream;
-    }
-    let upstream = this.#addressed.get(address);
-    if (!upstream) {
-      upstream = new Upstream(address, { failed() {}, recovered() {} });
-      this.#addressed.set(address, upstream);
-    }
-    upstream.usedAt = performance.now();
-    return upstream;
+    return this.#byAddress.get(address)?.upstream ?? this.#addressed.at(address);
   }
 
   /**
@@ -169,25 +133,22 @@ export class Forwards {
    * always; else a promise of the registry as it is after that, or after as long as a client is made to wait.
    */
   admit(profile: ClientProfile): Promise<Snapshot> | undefined {
-    if (!this.#addVariant(profile.capabilityKey, profile.capabilities)) return undefined;
-    const runs = [...this.#supervisors.values()]
-      .filter(({ health }) => health.available)
-      .map((supervisor) => supervisor.discover(true).catch(() => undefined));
-    return within(ADMIT_TIMEOUT_MS, Promise.all(runs)).then(() => this.#options.registry.current);
+    const asking = this.#variants.admit(profile.capabilityKey, profile.capabilities);
+    return asking?.then(() => this.#options.registry.current);
   }
 
   /** Ends the sessions that were opened upstream for a client's session. */
   endSession(session: string): void {
     const upstreams = [...this.#supervisors.values()].map(({ upstream }) => upstream);
-    for (const { links } of [...upstreams, ...this.#addressed.values()]) links.close(session).catch(() => undefined);
+    for (const { links } of [...upstreams, ...this.#addressed]) links.close(session).catch(() => undefined);
   }
 
   /** Stops everything: sessions are ended, calls under way get so long to finish, and what is left then is cut off. */
   async close(graceMs = 0): Promise<void> {
     clearInterval(this.#tidying);
     const supervisors = [...this.#supervisors.values()];
-    const upstreams = [...this.#addressed.values(), ...supervisors.map(({ upstream }) => upstream)];
-    const ends = [...this.#addressed.values()].map((upstream) => upstream.close());
+    const upstreams = [...this.#addressed, ...supervisors.map(({ upstream }) => upstream)];
+    const ends = [...this.#addressed].map((upstream) => upstream.close());
     const ended = Promise.allSettled([...ends, ...supervisors.map((supervisor) => supervisor.end())]);
     await within(Math.max(graceMs, MIN_CLOSE_MS), ended);
     await Promise.all(upstreams.map((upstream) => upstream.destroy()));
@@ -196,48 +157,27 @@ export class Forwards {
   /** Ends the sessions that nobody uses, and forgets the addresses that no tool has been called at for long. */
   #tidy(now: number = performance.now()): void {
     for (const { upstream } of this.#supervisors.values()) upstream.links.closeIdle(IDLE_MS, now);
-    for (const [address, upstream] of this.#addressed) {
-      upstream.links.closeIdle(IDLE_MS, now);
-      if (!upstream.links.idle || now - upstream.usedAt < IDLE_MS) continue;
-      this.#addressed.delete(address);
-      upstream.close().catch(() => undefined);
-    }
+    this.#addressed.closeIdle(IDLE_MS, now);
   }
 
   #supervise(forward: Forward): Supervisor {
     this.removed([forward.name]);
-    const { registry, log, healthCheckIntervalMs } = this.#options;
-    const variants = () => this.#variants.values();
-    const supervisor = new Supervisor(forward, { registry, log, variants, healthCheckIntervalMs });
+    const variants = () => this.#variants.capabilities();
+    const supervisor = new Supervisor(forward, { ...this.#options, variants });
     this.#supervisors.set(forward.name, supervisor);
+    if (!this.#byAddress.has(forward.address)) this.#byAddress.set(forward.address, supervisor);
     return supervisor;
   }
 
-  #addVariant(key: string, capabilities: ClientCapabilities): boolean {
-    if (this.#variants.has(key) || this.#variants.size >= MAX_VARIANTS || key.length > MAX_VARIANT_LENGTH) return false;
-    this.#variants.set(key, capabilities);
-    return true;
+  /** Another forward of the same address takes over what hand-made tools call there. */
+  #giveUpAddress({ forward: { address }, upstream }: Supervisor): void {
+    if (this.#byAddress.get(address)?.upstream !== upstream) return;
+    this.#byAddress.delete(address);
+    const next = [...this.#supervisors.values()].find(({ forward }) => forward.address === address);
+    if (next) this.#byAddress.set(address, next);
   }
 }
 
-function putForward(draft: Draft, input: ForwardInput): Forward {
-  const forward: Forward = { ...input, source: draft.nextSource(), catalogues: [] };
-  draft.putForward(forward);
-  return forward;
-}
-
-function sameForward(known: Forward, input: ForwardInput): boolean {
-  const relevant = ({ address, namespace, prefix, labels }: ForwardInput): string =>
-    JSON.stringify([address, namespace, prefix, Object.entries(labels).sort()]);
-  return relevant(known) === relevant(input);
-}
-
-/** Waits for the promise, but no longer than this; it goes on all the same. */
-async function within(ms: number, promise: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([promise, late]);
-  clearTimeout(timer);
+function messageOf(health: ForwardHealth): string | undefined {
+  return health.kind === 'pending' ? 'discovery pending' : health.message;
 }

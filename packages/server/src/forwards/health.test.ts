@@ -15,7 +15,10 @@ async function start(options: RawUpstreamOptions) {
     () => upstream.close(),
     () => transport.destroy(),
   );
-  return { upstream, options: { transport, version: '1', capabilities: {}, timeoutMs: 5_000 } };
+  return {
+    upstream,
+    options: { transport, clientInfo: { name: 'sluice', version: '1' }, capabilities: {}, timeoutMs: 5_000 },
+  };
 }
 
 describe('checkHealth', () => {
@@ -29,8 +32,9 @@ describe('checkHealth', () => {
 
   it('takes an error that answers ping as a sign of life', async () => {
     const ping = { kind: 'error', text: '{"code":-32601,"message":"Method not found"}' } as const;
-    const { options } = await start({ eras: ['legacy'], scripts: { ping } });
-    await checkHealth(options, 'legacy');
+    const { upstream, options } = await start({ eras: ['legacy'], scripts: { ping } });
+    await expect(checkHealth(options, 'legacy')).resolves.toBeUndefined();
+    expect(upstream.count('ping')).toBe(1);
   });
 
   it('asks a modern upstream who it is', async () => {

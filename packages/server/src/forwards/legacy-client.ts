@@ -9,7 +9,6 @@ import {
 import { type ExchangeAnswer, exchange } from './exchange.ts';
 import { tellsSessionLost } from './session-loss.ts';
 import {
-  CLIENT_NAME,
   type ClientOptions,
   DEFAULT_TIMEOUT_MS,
   type Reply,
@@ -33,12 +32,8 @@ export interface LegacyClient extends UpstreamClient {
  * upstream answers `initialize` with an error, `invalid` when the answer is no InitializeResult of a version we know.
  */
 export async function openLegacy(options: ClientOptions): Promise<LegacyClient> {
-  const { transport, version, capabilities, timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
-  const {
-    protocolVersion: wanted = LATEST_LEGACY,
-    clientInfo = { name: CLIENT_NAME, version },
-    headers = [],
-  } = options;
+  const { transport, capabilities, clientInfo, timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+  const { protocolVersion: wanted = LATEST_LEGACY, headers = [] } = options;
   const { address } = transport;
   const params = { protocolVersion: wanted, capabilities, clientInfo };
   const answer = await exchange(transport, {

@@ -1,7 +1,7 @@
-import { VERSION } from '../config/version.ts';
 import type { JsonObject } from '../json/lossless.ts';
 import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '../mcp/protocol.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
+import { MESSAGE_HEADERS } from './message-headers.ts';
 import type { UpstreamTransport } from './transport.ts';
 
 /** What requests to an upstream are sent over: in the legacy era a session, in the modern era just the headers. */
@@ -33,8 +33,6 @@ export interface LinkOwner {
   readonly headers: readonly string[];
 }
 
-const CONTENT = ['Content-Type', 'application/json', 'Accept', 'application/json, text/event-stream'];
-
 /**
  * The links to one upstream. Each legacy client session has a session of its own there, since upstreams keep state per
  * session; clients without a session share one with others who are equal in every respect that the upstream can see.
@@ -49,7 +47,7 @@ export class UpstreamLinks {
     this.#transport = transport;
     this.#modern = {
       era: 'modern',
-      headers: [...CONTENT, HEADER_PROTOCOL_VERSION, LATEST_MODERN],
+      headers: [...MESSAGE_HEADERS, HEADER_PROTOCOL_VERSION, LATEST_MODERN],
       sessionId: undefined,
       owner: '',
       client: undefined,
@@ -132,19 +130,11 @@ export class UpstreamLinks {
 
   async #initialize(owner: LinkOwner): Promise<UpstreamLink> {
     const { protocolVersion, capabilities, clientInfo, headers } = owner;
-    const options = {
-      transport: this.#transport,
-      version: VERSION,
-      protocolVersion,
-      capabilities,
-      clientInfo,
-      headers,
-    };
-    const client = await openLegacy(options);
+    const client = await openLegacy({ transport: this.#transport, protocolVersion, capabilities, clientInfo, headers });
     const session = client.sessionId === undefined ? [] : [HEADER_SESSION_ID, client.sessionId];
     return {
       era: 'legacy',
-      headers: [...CONTENT, HEADER_PROTOCOL_VERSION, client.protocolVersion, ...session],
+      headers: [...MESSAGE_HEADERS, HEADER_PROTOCOL_VERSION, client.protocolVersion, ...session],
       sessionId: client.sessionId,
       owner: owner.key,
       client,

@@ -15,7 +15,6 @@ import {
 } from '../mcp/protocol.ts';
 import { exchange } from './exchange.ts';
 import {
-  CLIENT_NAME,
   type ClientOptions,
   DEFAULT_TIMEOUT_MS,
   type Reply,
@@ -78,7 +77,7 @@ class Asking {
     this.protocolVersion = protocolVersion;
     this.#meta = {
       [META_PROTOCOL_VERSION]: protocolVersion,
-      [META_CLIENT_INFO]: { name: CLIENT_NAME, version: options.version },
+      [META_CLIENT_INFO]: options.clientInfo,
       [META_CLIENT_CAPABILITIES]: options.capabilities,
     };
   }

@@ -15,6 +15,7 @@ import { tellsSessionLost } from './session-loss.ts';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from './transport.ts';
 import type { Upstream } from './upstream.ts';
 import { UpstreamError } from './upstream-error.ts';
+import { contentType } from './upstream-response.ts';
 
 /** Everything about one call that is known before it is sent. */
 export interface CallPlan {
@@ -273,7 +274,8 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
    * asking is not serious.
    */
   #refuse(data: string): void {
-    if (++this.#refused > MAX_REFUSED) return this.#fail(this.#error('invalid', 'goes on asking a client that cannot be asked'));
+    if (++this.#refused > MAX_REFUSED)
+      return this.#fail(this.#error('invalid', 'goes on asking a client that cannot be asked'));
     for (const { key, start, end } of members(data)) {
       if (key !== 'id') continue;
       const error = `{"code":${METHOD_NOT_FOUND},"message":"the client cannot be asked on this connection"}`;
@@ -379,11 +381,4 @@ function parse(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** The media type without parameters, lower case; empty when there is none. */
-function contentType(headers: ResponseHeaders): string {
-  const value = headers['content-type'];
-  if (value === 'application/json' || value === 'text/event-stream') return value;
-  return typeof value === 'string' ? (value.split(';', 1)[0] ?? '').trim().toLowerCase() : '';
 }

@@ -1,57 +1,78 @@
-import { VERSION } from '../config/version.ts';
+import { type ClientCapabilities, NO_CAPABILITIES } from '../mcp/capabilities.ts';
+import type { Era } from '../mcp/protocol.ts';
 import { applyCatalogues } from '../registry/catalogues.ts';
 import type { Forward } from '../registry/entries.ts';
+import { keptCatalogues } from '../registry/kept-catalogues.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { Backoff } from './backoff.ts';
-import { type ClientCapabilities, NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import { type Catalogue, discover } from './discovery.ts';
-import { probeEras } from './era.ts';
+import { probeEras, type Undecided } from './era.ts';
 import { checkHealth } from './health.ts';
 import { Upstream, type UpstreamObserver } from './upstream.ts';
-import type { UpstreamClient } from './upstream-client.ts';
+import type { ClientOptions, UpstreamClient } from './upstream-client.ts';
 import { UpstreamError } from './upstream-error.ts';
 
 export interface SupervisorOptions {
   readonly registry: Registry;
   readonly log: TargetLogger;
+  /** Who we are, towards upstreams. */
+  readonly clientInfo: ClientOptions['clientInfo'];
   /** The sets of client capabilities to discover with. Read at each run. */
   readonly variants: () => Iterable<ClientCapabilities>;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */
   readonly healthCheckIntervalMs: number;
+  /** Milliseconds before an era that could not be decided is asked for again, at first (default 60000); for tests. */
+  readonly undecidedMs?: number;
 }
 
-/** How a forward is doing (decisions 2.4). */
-export interface ForwardHealth {
-  readonly available: boolean;
-  /** Last failure, or what discovery left out; undefined when there is nothing to say. */
-  readonly message: string | undefined;
-}
+/**
+ * How a forward is doing (decisions 2.4): nothing known yet since the start, available, or not. `message` says what
+ * discovery left out (undefined when nothing), or why the forward is down.
+ */
+export type ForwardHealth =
+  | { readonly kind: 'pending' }
+  | { readonly kind: 'up'; readonly message: string | undefined }
+  | { readonly kind: 'down'; readonly message: string };
 
 /** The verdict on an upstream's eras is tested again after this long (mcp 4). */
 const VERDICT_MS = 60 * 60_000;
+/** One that left an era undecided sooner: at first after this long, then after twice as long each time. */
+const UNDECIDED_MS = 60_000;
 
 /**
  * Looks after one forward: discovers it, checks it while it is well, and tries again while it is not. What it finds
  * goes into the registry in one change; what goes wrong leaves the last good catalogue there (decisions 4.3).
  */
 export class Supervisor implements UpstreamObserver {
-  readonly #forward: Forward;
+  readonly forward: Forward;
   readonly upstream: Upstream;
-  health: ForwardHealth = { available: false, message: 'discovery pending' };
   readonly #options: SupervisorOptions;
+  readonly #client: Omit<ClientOptions, 'capabilities'>;
   readonly #ended = new AbortController();
   readonly #backoff = new Backoff(Math.random, () => performance.now());
+  #health: ForwardHealth = { kind: 'pending' };
   #run: Promise<void> | undefined = undefined;
   #again = false;
   #timer: NodeJS.Timeout | undefined = undefined;
-  #verdictAt = 0;
+  /** When the eras are to be probed again, in milliseconds of `performance.now()`. */
+  #probeAt = 0;
+  #undecidedMs: number;
+  /** The era that checks are made in: one that the upstream answered in last time. */
+  #spoken: Era = 'legacy';
 
   constructor(forward: Forward, options: SupervisorOptions) {
-    this.#forward = forward;
+    this.forward = forward;
     this.upstream = new Upstream(forward.address, this);
     this.#options = options;
+    const { clientInfo, undecidedMs = UNDECIDED_MS } = options;
+    this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#ended.signal };
+    this.#undecidedMs = undecidedMs;
     if (forward.catalogues.length > 0) this.upstream.eras = new Set(forward.catalogues.map(({ era }) => era));
+  }
+
+  get health(): ForwardHealth {
+    return this.#health;
   }
 
   /**
@@ -70,14 +91,23 @@ export class Supervisor implements UpstreamObserver {
     return this.#run;
   }
 
-  /** A call found the upstream out of reach: what it offers stays, and it is tried again soon. */
-  failed(error: UpstreamError): void {
-    if (this.health.available && (error.kind === 'refused' || error.kind === 'dropped')) this.#down(error);
+  /**
+   * To be told of a further set of client capabilities; resolves when the upstream was asked with it. One that is down
+   * is not waited for: the next run will ask with all there are. Never rejects.
+   */
+  async variantAdded(): Promise<void> {
+    if (this.#health.kind === 'down') this.#again ||= this.#run !== undefined;
+    else await this.discover(true).catch(() => undefined);
   }
 
-  /** A call got through although the upstream counts as down: it is back. */
-  recovered(): void {
-    if (!this.#ended.signal.aborted) this.#inBackground();
+  /** A call found the upstream out of reach: what it offers stays, and it is tried again soon. */
+  failed(error: UpstreamError): void {
+    if (this.#health.kind === 'up' && (error.kind === 'refused' || error.kind === 'dropped')) this.#down(error);
+  }
+
+  /** A call got through: an upstream that counted as down is back. */
+  succeeded(): void {
+    if (this.#health.kind !== 'up' && !this.#ended.signal.aborted) this.#inBackground();
   }
 
   /** Stops looking after it; calls under way finish. */
@@ -108,10 +138,9 @@ export class Supervisor implements UpstreamObserver {
 
   async #discoverOnce(): Promise<void> {
     const { registry, variants } = this.#options;
-    const signal = this.#ended.signal;
-    const options = { transport: this.upstream.transport, version: VERSION, capabilities: NO_CAPABILITIES, signal };
-    const { legacy, modern } = await probeEras(options);
-    this.#verdictAt = performance.now();
+    const { legacy, modern, undecided } = await probeEras({ ...this.#client, capabilities: NO_CAPABILITIES });
+    this.#probeNext(undecided);
+    this.#spoken = modern ? 'modern' : 'legacy';
     const opened: UpstreamClient[] = [];
     if (legacy) opened.push(legacy);
     if (modern) opened.push(modern);
@@ -119,25 +148,42 @@ export class Supervisor implements UpstreamObserver {
     const runs = opened.flatMap((client) =>
       [...variants()].map((capabilities) => {
         const first = capabilities === NO_CAPABILITIES ? client : undefined;
-        return discover({ ...options, capabilities }, client.era, first);
+        return discover({ ...this.#client, capabilities }, client.era, first);
       }),
     );
     const catalogues = await Promise.all(runs);
-    if (signal.aborted) throw new UpstreamError('aborted', this.upstream.transport.address, 'is no longer registered');
-    await registry.commit((draft) => {
-      const forward = draft.forwards.get(this.#forward.name);
+    if (this.#ended.signal.aborted) {
+      throw new UpstreamError('aborted', this.upstream.transport.address, 'is no longer registered');
+    }
+    // Nothing was learnt about an undecided era, so what was known of it stays.
+    const unheard = new Set(undecided.map(({ era }) => era));
+    const kept = await registry.commit((draft) => {
+      const forward = draft.forwards.get(this.forward.name);
       // Another forward may have been registered under the name meanwhile.
-      if (forward?.source === this.#forward.source) applyCatalogues(draft, forward, catalogues);
+      if (forward?.source !== this.forward.source) return [];
+      const known = keptCatalogues(draft, forward, unheard);
+      applyCatalogues(draft, forward, [...catalogues, ...known]);
+      return known;
     });
-    this.upstream.eras = new Set(opened.map(({ era }) => era));
-    this.#up(catalogues);
+    const silent = new Set(kept.map(({ era }) => era));
+    this.upstream.eras = new Set([...opened.map(({ era }) => era), ...silent]);
+    this.#up([...notesOf(catalogues), ...undecided.filter(({ era }) => silent.has(era)).map(keptNote)]);
   }
 
-  #up(catalogues: readonly Catalogue[]): void {
-    const notes = new Set(catalogues.flatMap(({ notes }) => notes));
-    if (!this.health.available) this.#options.log.info('forward available', { forward: this.#forward.name });
-    this.health = { available: true, message: notes.size > 0 ? [...notes].join('; ') : undefined };
-    this.upstream.available = true;
+  #probeNext(undecided: readonly Undecided[]): void {
+    const now = performance.now();
+    if (undecided.length === 0) {
+      this.#undecidedMs = this.#options.undecidedMs ?? UNDECIDED_MS;
+      this.#probeAt = now + VERDICT_MS;
+    } else {
+      this.#probeAt = now + this.#undecidedMs;
+      this.#undecidedMs = Math.min(this.#undecidedMs * 2, VERDICT_MS);
+    }
+  }
+
+  #up(notes: readonly string[]): void {
+    if (this.#health.kind !== 'up') this.#options.log.info('forward available', { forward: this.forward.name });
+    this.#health = { kind: 'up', message: notes.length > 0 ? notes.join('; ') : undefined };
     this.#backoff.reset();
     this.#schedule();
   }
@@ -146,33 +192,41 @@ export class Supervisor implements UpstreamObserver {
     if (this.#ended.signal.aborted) return;
     const reason = error instanceof Error ? error.message : String(error);
     const delay = this.#backoff.next();
-    const message = `${reason}; retrying in ${(delay / 1000).toFixed(1)} s`;
-    if (this.health.available || this.health.message === 'discovery pending') {
-      this.#options.log.warn('forward unavailable', { forward: this.#forward.name, reason });
+    if (this.#health.kind !== 'down') {
+      this.#options.log.warn('forward unavailable', { forward: this.forward.name, reason });
     }
-    this.health = { available: false, message };
-    this.upstream.available = false;
+    this.#health = { kind: 'down', message: `${reason}; retrying in ${(delay / 1000).toFixed(1)} s` };
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#inBackground(), delay);
   }
 
+  /** The next look at an upstream that is well: a check of its health, or a probe of its eras when that is due. */
   #schedule(): void {
     clearTimeout(this.#timer);
+    if (this.#ended.signal.aborted) return;
     const { healthCheckIntervalMs } = this.#options;
-    if (healthCheckIntervalMs > 0 && !this.#ended.signal.aborted) {
+    const probeInMs = Math.max(this.#probeAt - performance.now(), 0);
+    if (healthCheckIntervalMs > 0 && healthCheckIntervalMs < probeInMs) {
       this.#timer = setTimeout(() => void this.#check(), healthCheckIntervalMs);
+    } else {
+      this.#timer = setTimeout(() => this.#inBackground(), probeInMs);
     }
   }
 
   async #check(): Promise<void> {
-    if (performance.now() - this.#verdictAt > VERDICT_MS) return this.#inBackground();
-    const era = this.upstream.eras?.has('modern') ? 'modern' : 'legacy';
-    const options = { transport: this.upstream.transport, version: VERSION, capabilities: NO_CAPABILITIES };
     try {
-      await checkHealth({ ...options, signal: this.#ended.signal }, era);
+      await checkHealth({ ...this.#client, capabilities: NO_CAPABILITIES }, this.#spoken);
       this.#schedule();
     } catch (error) {
       this.#down(error);
     }
   }
+}
+
+function notesOf(catalogues: readonly Catalogue[]): Set<string> {
+  return new Set(catalogues.flatMap(({ notes }) => notes));
+}
+
+function keptNote({ era, error }: Undecided): string {
+  return `what it offered in the ${era} era is kept, since it could not be asked: ${error.message}`;
 }

@@ -1,7 +1,7 @@
 import { isJsonObject } from '../json/lossless.ts';
 import { memberText } from '../json/scan.ts';
-import type { Era } from '../mcp/protocol.ts';
 import type { ClientCapabilities } from '../mcp/capabilities.ts';
+import type { Era } from '../mcp/protocol.ts';
 import type { ExchangeAnswer } from './exchange.ts';
 import type { UpstreamTransport } from './transport.ts';
 import { quoted, UpstreamError } from './upstream-error.ts';
@@ -9,12 +9,10 @@ import { quoted, UpstreamError } from './upstream-error.ts';
 /** Who asks, and how: shared by everything that speaks to an upstream outside calls. */
 export interface ClientOptions {
   readonly transport: UpstreamTransport;
-  /** Version of the service, told to upstreams as `clientInfo.version`. */
-  readonly version: string;
   /** What is declared to the upstream. */
   readonly capabilities: ClientCapabilities;
-  /** Who asks on whose behalf: a client's own name and version for its sessions; ours by default. */
-  readonly clientInfo?: Readonly<Record<string, unknown>>;
+  /** Name and version of who asks: a client's own for its sessions, ours for everything else. */
+  readonly clientInfo: Readonly<Record<string, unknown>>;
   /** Legacy version to ask for (default: the latest). */
   readonly protocolVersion?: string;
   /** Headers besides the protocol's own, alternating names and values. */
@@ -45,9 +43,6 @@ export interface UpstreamClient {
 }
 
 export const DEFAULT_TIMEOUT_MS = 30_000;
-
-/** The name under which upstreams know the service. */
-export const CLIENT_NAME = 'sluice';
 
 /** Reads the answer to a request. Rejects a result that is no object (`invalid`). */
 export function toReply(answer: ExchangeAnswer, method: string, address: string): Reply {

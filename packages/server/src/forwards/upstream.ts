@@ -7,9 +7,12 @@ import type { UpstreamError } from './upstream-error.ts';
 export interface UpstreamObserver {
   /** A call failed; the upstream may be down. */
   failed(error: UpstreamError): void;
-  /** A call succeeded although the upstream counted as down. */
-  recovered(): void;
+  /** A call got an answer. Told of every one: must cost nothing. */
+  succeeded(): void;
 }
+
+/** An upstream that does not take a message of ours in this time does not get it. */
+const POST_TIMEOUT_MS = 5_000;
 
 /** One upstream MCP server as calls see it: its connections, its sessions, the eras it speaks. */
 export class Upstream {
@@ -17,10 +20,6 @@ export class Upstream {
   readonly links: UpstreamLinks;
   /** The eras it is known to speak; undefined until something is known. */
   eras: ReadonlySet<Era> | undefined = undefined;
-  /** Whether it counts as available; only then a success is no news. */
-  available = false;
-  /** When it was last asked for, in milliseconds of `performance.now()`; kept for those that no forward holds. */
-  usedAt = 0;
   readonly #observer: UpstreamObserver;
 
   /** `address` is an http or https URL. Nothing is sent yet. */
@@ -32,7 +31,7 @@ export class Upstream {
 
   /** To be told by every call that got an answer. */
   succeeded(): void {
-    if (!this.available) this.#observer.recovered();
+    this.#observer.succeeded();
   }
 
   /** To be told by every call that failed. */
@@ -43,7 +42,8 @@ export class Upstream {
   /** Sends a message that needs no answer, on the headers of a link; what becomes of it changes nothing. */
   post(headers: readonly string[], body: string): void {
     const ignore = { onHead() {}, onData: () => true, onEnd() {}, onError() {} };
-    this.transport.dispatch({ method: 'POST', headers: [...headers], body }, ignore);
+    const call = this.transport.dispatch({ method: 'POST', headers: [...headers], body }, ignore);
+    setTimeout(() => call.abort(), POST_TIMEOUT_MS).unref();
   }
 
   /** Ends the sessions upstream and lets calls under way finish. */

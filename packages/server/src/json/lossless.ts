@@ -2,6 +2,7 @@ import { hasEscapedKey, readJson } from './reader.ts';
 
 /** A JSON value whose numbers may be `JSON.rawJSON` objects, where a double would not spell them as they came. */
 export type JsonValue = string | number | boolean | null | RawNumber | JsonValue[] | JsonObject;
+/** A parsed JSON object, its members in the order of the text. */
 export type JsonObject = { [key: string]: JsonValue };
 
 /** A number that a double cannot carry exactly, kept as its own text: what `JSON.rawJSON` makes. */

@@ -10,7 +10,8 @@ export function matchTemplate(template: string, uri: string): boolean {
   const fixed = template.indexOf('{');
   if (fixed === -1) return template === uri;
   // Most templates are ruled out by how they begin.
-  if (uri.length > LONGEST_URI || template.length > LONGEST_URI || !uri.startsWith(template.slice(0, fixed))) return false;
+  if (uri.length > LONGEST_URI || template.length > LONGEST_URI || !uri.startsWith(template.slice(0, fixed)))
+    return false;
 
   const steps = parse(template.slice(fixed));
   /** At which character of the uri each place was last reached. */

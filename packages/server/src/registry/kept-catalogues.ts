@@ -4,7 +4,8 @@ import { type Entry, type Forward, isTemplate, type Kind, type KnownCatalogue } 
 
 /**
  * What an earlier discovery found in these eras, put together from the forward's entries: for an era that cannot be
- * asked at the moment, so that what it offered stays beside what the other one offers now (mcp 4).
+ * asked at the moment, so that what it offered stays beside what the other one offers now (mcp 4). Items stand in the order
+ * in which clients see them.
  */
 export function keptCatalogues(
   draft: Draft,

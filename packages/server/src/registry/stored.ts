@@ -36,6 +36,7 @@ export function storedNamespace({ name, labels, unknown = new Map() }: StoredNam
   return joined(new Map([...known, ...unknown]), lines);
 }
 
+/** A forward as `registry.json` keeps it, as JSON text: its catalogues are spelled as the upstream spelled them. */
 export function storedForward(forward: Forward, lines = false): string {
   const stored = new Map<string, string>();
   for (const member of ['name', 'address', 'namespace', 'labels'] as const) {

@@ -1,5 +1,6 @@
 /** From the gravest to the most talkative. */
 export const LOG_LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
+/** How grave a line is. */
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** The most talkative level that is still written. */
@@ -16,6 +17,7 @@ export const LOG_TARGETS = [
   'service::registry',
   'service::forward',
 ] as const;
+/** The part that a line comes from. */
 export type LogTarget = (typeof LOG_TARGETS)[number];
 
 /** The threshold of every target. */

@@ -4,8 +4,9 @@ import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startTestService, type TestService } from './service.ts';
 
-/** The plainest requests. */
+/** The plainest list. */
 export const LIST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
+/** The plainest request of all. */
 export const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 
 /**

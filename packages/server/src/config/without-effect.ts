@@ -1,0 +1,29 @@
+/**
+ * Settings that are known and checked, but that no part of this version acts on: environment variables, flags, and
+ * top-level keys of the service-config file. Whoever adds the part that acts on one deletes its line here.
+ */
+const WITHOUT_EFFECT: readonly string[] = [
+  'SERVICE_INFERENCE_LISTEN',
+  'SERVICE_INFERENCE_UPSTREAM',
+  'SERVICE_INTERACTION_CAPACITY',
+  'SERVICE_CLASSIC_URL',
+  'SERVICE_UI_PATH',
+  'SERVICE_AUTH_ISSUER',
+  'SERVICE_AUTH_UPSTREAM_ISSUER',
+  'SERVICE_ACTIONS_PATH',
+  'SERVICE_BRIDGE_GRPC_TIMEOUT_MS',
+  'SERVICE_BRIDGE_GRPC_MAX_RETRIES',
+  'SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS',
+  '--plugins-path',
+  'evaluators',
+  'llm_connections',
+  'plugins',
+  'bridge',
+];
+
+/** One warning for each of the settings given that changes nothing, so that nobody relies on it. */
+export function warnOfNoEffect(settings: readonly string[]): string[] {
+  return settings
+    .filter((setting) => WITHOUT_EFFECT.includes(setting))
+    .map((setting) => `${setting} has no effect in this version`);
+}

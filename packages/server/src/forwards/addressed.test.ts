@@ -1,0 +1,30 @@
+import { afterEach, expect, it, vi } from 'vitest';
+import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { AddressedUpstreams } from './addressed.ts';
+
+let upstream: RawUpstream | undefined;
+const addressed = new AddressedUpstreams();
+afterEach(async () => {
+  for (const left of addressed) await left.destroy();
+  await upstream?.close();
+});
+
+it('an address has one upstream until nobody has used it for long, and then its sessions are ended', async () => {
+  upstream = await startRawUpstream({ eras: ['legacy'] });
+  const first = addressed.at(upstream.url);
+  expect(addressed.at(upstream.url)).toBe(first);
+  expect([...addressed]).toEqual([first]);
+  const owner = { key: 'a', protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {}, headers: [] };
+  const link = await first.links.legacy(owner);
+  link.active++;
+  const later = performance.now() + 10_000;
+  addressed.closeIdle(5_000, later);
+  expect([...addressed], 'a request is under way').toEqual([first]);
+  first.links.release(link, later - 4_000);
+  addressed.closeIdle(5_000, later);
+  expect([...addressed], 'its session was used of late').toEqual([first]);
+  addressed.closeIdle(5_000, later + 5_000);
+  expect([...addressed]).toEqual([]);
+  await vi.waitFor(() => expect(upstream?.sessions()).toBe(0));
+  expect(addressed.at(upstream.url)).not.toBe(first);
+});
