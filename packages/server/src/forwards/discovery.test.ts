@@ -292,3 +292,32 @@ describe('discover', () => {
     });
   });
 });
+
+describe('an upstream without measure', () => {
+  it('is refused when what it says of itself would burden every client', async () => {
+    const identity = JSON.stringify({
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      serverInfo: { name: 'n', version: '1' },
+      instructions: 'x'.repeat(300_000),
+    });
+    const upstream = await raw({ scripts: { initialize: identity } });
+    await expect(discover(optionsFor(upstream.url), 'legacy')).rejects.toMatchObject({ kind: 'too-large' });
+  });
+
+  it('is not read on when the run is over, however many pages it has', async () => {
+    const ended = new AbortController();
+    let page = 0;
+    const upstream = await raw({
+      scripts: {
+        'tools/list': () => {
+          if (++page === 3) ended.abort();
+          return `{"tools":[${toolText(`t${page}`)}],"nextCursor":"${page}"}`;
+        },
+      },
+    });
+    const reading = discover(optionsFor(upstream.url, { signal: ended.signal }), 'legacy');
+    await expect(reading).rejects.toMatchObject({ kind: 'aborted' });
+    expect(page).toBe(3);
+  });
+});

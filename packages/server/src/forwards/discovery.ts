@@ -45,6 +45,10 @@ const LISTS: readonly List[] = [
   { into: 'prompts', capability: 'prompts', method: 'prompts/list', member: 'prompts', key: 'name' },
 ];
 
+/** What an upstream may say of itself goes to every client, and a list without an end would take all memory. */
+const LARGEST_IDENTITY = 256 * 1024;
+const LARGEST_LIST = 256 * 1024 * 1024;
+
 /** Items cut out of a page before other work gets its turn: a page may hold a hundred thousand. */
 const ITEMS_PER_TURN = 1_000;
 
@@ -68,15 +72,20 @@ function open(options: ClientOptions, era: Era): Promise<UpstreamClient> {
   return era === 'legacy' ? openLegacy(options) : openModern(options);
 }
 
-async function read({ transport, capabilities }: ClientOptions, client: UpstreamClient): Promise<Catalogue> {
+async function read(options: ClientOptions, client: UpstreamClient): Promise<Catalogue> {
+  const { transport, capabilities, signal } = options;
   const { era, protocolVersion, identity } = client;
   const found: Record<List['into'], FoundItem[]> = { tools: [], resources: [], templates: [], prompts: [] };
   const cache: Record<string, CacheHint> = {};
   const notes: string[] = [];
   try {
+    if (identity.length > LARGEST_IDENTITY) {
+      const limit = `${LARGEST_IDENTITY / 1024} KiB`;
+      throw new UpstreamError('too-large', transport.address, `says more than ${limit} of itself and its use`);
+    }
     for (const list of LISTS) {
       if (!isJsonObject(client.serverCapabilities[list.capability])) continue;
-      const reader = new ListReader(transport.address, client, list);
+      const reader = new ListReader(transport.address, client, list, signal);
       found[list.into] = await reader.read();
       if (reader.cache !== undefined) cache[list.method] = reader.cache;
       notes.push(...reader.notes());
@@ -96,6 +105,8 @@ class ListReader {
   readonly #address: string;
   readonly #client: UpstreamClient;
   readonly #list: List;
+  readonly #signal: AbortSignal | undefined;
+  #length = 0;
   readonly #items: FoundItem[] = [];
   readonly #keys = new Set<string>();
   #pages = 0;
@@ -105,10 +116,11 @@ class ListReader {
   #invalid = 0;
   #firstInvalid = '';
 
-  constructor(address: string, client: UpstreamClient, list: List) {
+  constructor(address: string, client: UpstreamClient, list: List, signal: AbortSignal | undefined) {
     this.#address = address;
     this.#client = client;
     this.#list = list;
+    this.#signal = signal;
   }
 
   async read(): Promise<FoundItem[]> {
@@ -119,7 +131,13 @@ class ListReader {
       const reply = await this.#client.request(method, cursor === undefined ? undefined : { cursor });
       if (reply.kind === 'error' && reply.code === METHOD_NOT_FOUND) break;
       const { text, result } = resultOf(reply, method, this.#address);
+      if (this.#signal?.aborted) throw new UpstreamError('aborted', this.#address, 'is not asked any further');
       this.#pages++;
+      this.#length += text.length;
+      if (this.#length > LARGEST_LIST) {
+        const limit = `${LARGEST_LIST / 1024 / 1024} MiB`;
+        throw new UpstreamError('too-large', this.#address, `answers ${method} with more than ${limit}`);
+      }
       await this.#page(text, result);
       // Any string is a cursor, the empty one too; null means what a missing one means.
       cursor = result.nextCursor ?? undefined;

@@ -145,13 +145,20 @@ export class Supervisor implements UpstreamObserver {
     if (legacy) opened.push(legacy);
     if (modern) opened.push(modern);
     // What was opened to find out the era goes on to read the catalogue of a client without capabilities.
+    const failed = new AbortController();
+    const signal = AbortSignal.any([this.#ended.signal, failed.signal]);
     const runs = opened.flatMap((client) =>
       [...variants()].map((capabilities) => {
         const first = capabilities === NO_CAPABILITIES ? client : undefined;
-        return discover({ ...this.#client, capabilities }, client.era, first);
+        return discover({ ...this.#client, signal, capabilities }, client.era, first);
       }),
     );
-    const catalogues = await Promise.all(runs);
+    const catalogues = await Promise.all(runs).catch(async (error: unknown) => {
+      // One failure fails the whole run: what the others would still find is for nothing.
+      failed.abort();
+      await Promise.allSettled(runs);
+      throw error;
+    });
     if (this.#ended.signal.aborted) {
       throw new UpstreamError('aborted', this.upstream.transport.address, 'is no longer registered');
     }
