@@ -1,6 +1,6 @@
 /**
- * The upstream leg's HTTP client as the rest of the gateway sees it. Behind it stands a client of our own, which costs a
- * relayed call a quarter to a third less CPU time than `undici` (architecture, "Speed").
+ * The upstream leg's HTTP client as the rest of the gateway sees it. Behind it stands a client of our own, with which
+ * a relayed call of 500 bytes costs the gateway 17 to 25 % less CPU time than with `undici` (architecture, "Speed").
  */
 
 import { Http1Pool } from './http1/pool.ts';

@@ -425,22 +425,31 @@ describe('Http1Pool over TLS', () => {
     expect(upstream.sockets[0]).toMatchObject({ servername: 'localhost', alpnProtocol: 'http/1.1' });
   });
 
-  it('waits while the handler wants no more', async () => {
-    const lines = Array.from({ length: 400 }, (_, n) => `${n}${'.'.repeat(500)}`);
-    const text = `${OK}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n${lines.map(chunk).join('')}0\r\n\r\n`;
-    const upstream = await startUpstream((socket) => socket.end(text), true);
-    const to = pool(upstream, {}, `https://localhost:${upstream.port}/`);
-    const call = new Sent(to, {}, (event) => (event === 'data' ? false : undefined));
-    let pieces = 0;
-    while (!call.log.includes('end')) {
-      await new Promise(setImmediate);
-      const heard = call.log.filter((event) => event === 'data').length;
-      expect(heard - pieces).toBeLessThanOrEqual(1);
-      pieces = heard;
-      call.call.resume();
-    }
-    expect((await call.done).body === lines.join('')).toBe(true);
-  });
+  it.each([
+    ['in chunks', `Transfer-Encoding: chunked\r\n\r\n`, chunk, '0\r\n\r\n'],
+    ['until the end', '\r\n', (text: string) => text, ''],
+  ])(
+    'waits while the handler wants no more, also after the upstream has left (%s)',
+    async (_what, head, part, tail) => {
+      const lines = Array.from({ length: 400 }, (_, n) => `${n}${'.'.repeat(500)}`);
+      const text = OK + head + lines.map(part).join('') + tail;
+      const upstream = await startUpstream((socket) => socket.end(text), true);
+      const to = pool(upstream, {}, `https://localhost:${upstream.port}/`);
+      for (let n = 0; n < 2; n++) {
+        const call = new Sent(to, {}, (event) => (event === 'data' ? false : undefined));
+        let pieces = 0;
+        while (!call.log.includes('end')) {
+          await new Promise(setImmediate);
+          const heard = call.log.filter((event) => event === 'data').length;
+          expect(heard - pieces).toBeLessThanOrEqual(1);
+          expect(call.error).toBeUndefined();
+          pieces = heard;
+          call.call.resume();
+        }
+        expect((await call.done).body === lines.join('')).toBe(true);
+      }
+    },
+  );
 
   it('sends nothing to an upstream whose certificate is for another name', async () => {
     const upstream = await startUpstream(always(answer('a')), true);
