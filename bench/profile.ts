@@ -103,8 +103,6 @@ function frame(callFrame: unknown): { group: string; file: string; name: string 
   if (name === '(garbage collector)') return { group: 'garbage collection', file: 'garbage collection', name };
   if (url === '') return { group: native, file: native, name };
   if (url.startsWith('node:')) return { group: "Node's own JavaScript", file: url, name };
-  // The gateway's own process runs no WebAssembly but the HTTP parser that undici brings.
-  if (url.startsWith('wasm:')) return { group: 'undici', file: 'undici/llhttp (wasm)', name };
   const placed = `${name}:${Number(at(callFrame, 'lineNumber')) + 1}`;
   const dependency = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\/(?!.*\/node_modules\/)(.*)$/.exec(url);
   if (dependency?.[1] !== undefined) {

@@ -128,7 +128,14 @@ async function prepare(options: Options, folder: string, members: readonly Membe
         const url = gateway.endpoint(namespace);
         const messages = await caseMessages(caller, listCase(), url);
         const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, listCase(), url, messages[0]);
-        const result = await load(`${folder}.lua`, url, messages, warmUp ? warmUpSeconds : seconds, bytes, gateway.child.pid);
+        const result = await load(
+          `${folder}.lua`,
+          url,
+          messages,
+          warmUp ? warmUpSeconds : seconds,
+          bytes,
+          gateway.child.pid,
+        );
         if (!warmUp) lists[namespace].push(1000 / result.perCpuSecond);
         gateway.child.forget();
       }

@@ -29,7 +29,7 @@ export const META_LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 /** `result._meta` of a modern answer: name and version of the server. */
 export const META_SERVER_INFO = 'io.modelcontextprotocol/serverInfo';
 
-// Header names are lower case, as node:http and undici report them.
+// Header names are lower case, as node:http reports them.
 
 /** The version that the message speaks; in every message but a legacy `initialize`. */
 export const HEADER_PROTOCOL_VERSION = 'mcp-protocol-version';
