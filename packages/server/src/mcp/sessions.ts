@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { parseJson } from '../json/parse.ts';
 import type { Namespace } from '../registry/names.ts';
 import type { ClientProfile, ClientProfiles } from './client-profile.ts';
 import type { Sealer } from './seal.ts';
@@ -95,7 +96,7 @@ export class ClientSessions {
   #unseal(token: string, namespace: Namespace): ClientSession | undefined {
     const text = this.#sealer.open('session', token);
     if (text === undefined) return undefined;
-    const sealed: JsonValue = JSON.parse(text);
+    const sealed = parseJson(text);
     if (!isJsonObject(sealed)) return undefined;
     const { id, ns, v, info, caps, user, iat } = sealed;
     if (typeof id !== 'string' || typeof v !== 'string' || typeof iat !== 'number') return undefined;
