@@ -13,17 +13,17 @@ import { createMcpListener } from './listeners/mcp.ts';
 import { createGuard } from './listeners/origin.ts';
 import { createManagement } from './management/management.ts';
 import { ClientProfiles } from './mcp/client-profile.ts';
-import { endedInFolder, endedInMemory } from './mcp/ended-sessions.ts';
 import type { Implementation } from './mcp/identity.ts';
-import { Sealer } from './mcp/seal.ts';
-import { newSessionKey, sessionKeyIn } from './mcp/session-key.ts';
-import { ClientSessions } from './mcp/sessions.ts';
 import { defaultChain } from './pipeline/default-chain.ts';
 import { bootstrapForward } from './registry/operations/forwards.ts';
 import { picture, Registry } from './registry/registry.ts';
 import { fileStore } from './registry/store/file.ts';
 import { diskFiles } from './registry/store/files.ts';
 import { memoryStore } from './registry/store/memory.ts';
+import { endedInFolder, endedInMemory } from './sessions/ended-sessions.ts';
+import { Sealer } from './sessions/seal.ts';
+import { newSessionKey, sessionKeyIn } from './sessions/session-key.ts';
+import { ClientSessions } from './sessions/sessions.ts';
 import type { Logger } from './telemetry/log.ts';
 
 /** The service, running. */

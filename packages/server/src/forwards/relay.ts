@@ -17,9 +17,9 @@ import {
   LATEST_LEGACY,
   NAME_PARAM,
 } from '../mcp/protocol.ts';
-import type { ClientSession } from '../mcp/sessions.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
+import type { ClientSession } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { crossing } from './crossing.ts';
 import type { Deadlines } from './deadlines.ts';

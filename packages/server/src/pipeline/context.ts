@@ -2,8 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { JsonObject } from '../json/lossless.ts';
 import type { Message } from '../mcp/message.ts';
 import type { Era } from '../mcp/protocol.ts';
-import type { ClientSession } from '../mcp/sessions.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
+import type { ClientSession } from '../sessions/sessions.ts';
 
 const NO_CAPABILITIES: JsonObject = {};
 

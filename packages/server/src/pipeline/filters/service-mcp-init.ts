@@ -5,9 +5,9 @@ import type { ClientProfiles } from '../../mcp/client-profile.ts';
 import { discoverResult, type Implementation, initializeResult, negotiate } from '../../mcp/identity.ts';
 import type { RequestMessage } from '../../mcp/message.ts';
 import { INVALID_PARAMS, META_CLIENT_CAPABILITIES } from '../../mcp/protocol.ts';
-import type { ClientSession, ClientSessions } from '../../mcp/sessions.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
+import type { ClientSession, ClientSessions } from '../../sessions/sessions.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
 

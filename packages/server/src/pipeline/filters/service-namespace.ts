@@ -1,7 +1,7 @@
 import { rpcError } from '../../answer/outcome.ts';
 import { INVALID_REQUEST } from '../../mcp/protocol.ts';
-import type { ClientSessions } from '../../mcp/sessions.ts';
 import type { Registry } from '../../registry/registry.ts';
+import type { ClientSessions } from '../../sessions/sessions.ts';
 import type { Filter } from '../chain.ts';
 
 const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;

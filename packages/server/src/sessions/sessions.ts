@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { parseJson } from '../json/parse.ts';
+import type { ClientProfile, ClientProfiles } from '../mcp/client-profile.ts';
 import type { Namespace } from '../registry/names.ts';
-import type { ClientProfile, ClientProfiles } from './client-profile.ts';
 import type { Sealer } from './seal.ts';
 
 /** A legacy client's session, as its id carries it (mcp 3). */

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
+import { ClientProfiles } from '../mcp/client-profile.ts';
 import { parseNamespace } from '../registry/names.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
-import { ClientProfiles } from './client-profile.ts';
 import { endedInMemory } from './ended-sessions.ts';
 import { Sealer } from './seal.ts';
 import { ClientSessions, type SessionOpening } from './sessions.ts';
