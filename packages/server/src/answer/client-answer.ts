@@ -1,6 +1,6 @@
-import type { ServerResponse } from 'node:http';
 import { encodeEvent } from '../mcp/event-stream.ts';
 import { INTERNAL_ERROR } from '../mcp/protocol.ts';
+import type { AnswerTarget } from './answer-target.ts';
 import type { RpcError } from './outcome.ts';
 
 /**
@@ -10,11 +10,11 @@ import type { RpcError } from './outcome.ts';
 export class ClientAnswer {
   /** The id as the client spelled it. */
   readonly idText: string;
-  readonly #response: ServerResponse;
+  readonly #response: AnswerTarget;
   readonly #headers: readonly string[];
   #streaming = false;
 
-  constructor(response: ServerResponse, headers: readonly string[], idText: string) {
+  constructor(response: AnswerTarget, headers: readonly string[], idText: string) {
     this.#response = response;
     this.#headers = headers;
     this.idText = idText;
@@ -50,8 +50,11 @@ export class ClientAnswer {
     this.#response.end(body);
   }
 
-  /** A JSON-RPC result; `bytes` is the UTF-8 length of `json` when known. */
+  /**
+   * A JSON-RPC result; `bytes` is the UTF-8 length of `json` when known. On a stream that has begun it is the last event.
+   */
   result(json: string | Buffer, bytes: number = Buffer.byteLength(json), headers?: readonly string[]): void {
+    if (this.#streaming) return this.#endStream(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
     const idBytes = Buffer.byteLength(this.idText);
     // 33 bytes are the envelope's own: {"jsonrpc":"2.0","id":,"result":}
     this.#head(200, 33 + idBytes + bytes, headers);
@@ -107,6 +110,11 @@ export class ClientAnswer {
   /** One message on the stream. False when the client reads too slowly. */
   event(data: string): boolean {
     return this.#response.write(encodeEvent({ event: 'message', data }));
+  }
+
+  /** A comment on the stream: keeps connections alive that carry nothing for long. */
+  keepAlive(): void {
+    this.#response.write(':\n\n');
   }
 
   /** Ends the connection without an answer: there is nobody left to tell, or no way to tell it. */

@@ -1,0 +1,15 @@
+/**
+ * What an answer is written to: an HTTP response, or one message's place in the answer to a batch. The members of
+ * node:http's `ServerResponse` that answers need, with its meanings.
+ */
+export interface AnswerTarget {
+  readonly destroyed: boolean;
+  readonly writableEnded: boolean;
+  writeHead(status: number, headers: string[]): unknown;
+  write(chunk: string | Buffer): boolean;
+  end(chunk?: string | Buffer): unknown;
+  cork(): void;
+  destroy(): unknown;
+  on(event: 'close' | 'drain', listener: () => void): unknown;
+  once(event: 'close' | 'drain', listener: () => void): unknown;
+}
