@@ -1,22 +1,12 @@
 import { type Caller, makeCaller, openSession } from './caller.ts';
 import { type Case, cases } from './cases.ts';
-import type { Child } from './child.ts';
+import type { Contender } from './contenders.ts';
 import { at, parseJson } from './json.ts';
 import { connections, type Load, load } from './load.ts';
 import { callMessage, listMessage, type Message } from './messages.ts';
 import type { Plan } from './options.ts';
 import { percentile, type Spread, spread } from './statistics.ts';
 import { residentMiB } from './usage.ts';
-
-/** Something that answers MCP requests: the gateway, nginx in front of the upstream, or the upstream itself. */
-export interface Contender {
-  readonly name: 'gateway' | 'nginx' | 'direct';
-  /** The proxy's own process, whose CPU time counts; none for the upstream itself. */
-  readonly pid: number | undefined;
-  /** Its process as started, whose log is emptied between stretches of load. */
-  readonly child: Child | undefined;
-  endpoint(era: Case['era']): URL;
-}
 
 /** Figures of one contender in one case. */
 export interface Row {
@@ -156,7 +146,8 @@ async function callSingly(caller: Caller, lanes: readonly Lane[], count: number,
   }
 }
 
-const rotated = <T>(items: readonly T[], by: number): T[] => {
+/** The items with another one at the front, so that no contender always has the same neighbours in time. */
+export const rotated = <T>(items: readonly T[], by: number): T[] => {
   const from = by % items.length;
   return [...items.slice(from), ...items.slice(0, from)];
 };

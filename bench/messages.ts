@@ -30,6 +30,25 @@ export function callMessage(era: Era, session?: string): Message {
   return withQuery(filler(300 - withQuery('').body.length));
 }
 
+/** What the upstream of the bench is asked to stream: so many progress notifications, one every so many milliseconds. */
+export interface Streamed {
+  readonly events: number;
+  readonly everyMs: number;
+}
+
+/**
+ * `tools/call` that is answered with an event stream: progress first, the result as its last event.
+ *
+ * @param index makes the request's id and its progress token its own
+ */
+export function streamMessage(era: Era, streamed: Streamed, index: number, session?: string): Message {
+  const params = { name: calledTool, arguments: { query: 'all', ...streamed } };
+  return message(era, 'tools/call', calledTool, params, session, { id: index, progressToken: streamToken(index) });
+}
+
+/** The progress token of a stream's call. */
+export const streamToken = (index: number): string => `stream-${index}`;
+
 /** `initialize` of a legacy client that declares no capability. */
 export function initializeMessage(): Message {
   return message('legacy', 'initialize', undefined, {
@@ -69,7 +88,14 @@ export function filler(length: number): string {
   return 'the quick brown fox jumps over the lazy dog and '.repeat(Math.ceil(length / 48)).slice(0, length);
 }
 
-function message(era: Era, method: string, name: string | undefined, params: object, session?: string): Message {
+function message(
+  era: Era,
+  method: string,
+  name: string | undefined,
+  params: object,
+  session?: string,
+  { id = 1, progressToken }: { id?: number; progressToken?: string } = {},
+): Message {
   const headers: Record<string, string> = {
     'Content-Type': 'application/json',
     Accept: 'application/json, text/event-stream',
@@ -79,6 +105,8 @@ function message(era: Era, method: string, name: string | undefined, params: obj
   if (session !== undefined) headers['Mcp-Session-Id'] = session;
   if (era === 'modern') headers['Mcp-Method'] = method;
   if (era === 'modern' && name !== undefined) headers['Mcp-Name'] = name;
-  const full = era === 'modern' ? { ...params, _meta: envelope } : params;
-  return { headers, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: full }) };
+  const token = progressToken === undefined ? {} : { progressToken };
+  const _meta = era === 'modern' ? { ...envelope, ...token } : token;
+  const full = Object.keys(_meta).length > 0 ? { ...params, _meta } : params;
+  return { headers, body: JSON.stringify({ jsonrpc: '2.0', id, method, params: full }) };
 }

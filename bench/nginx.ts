@@ -5,6 +5,9 @@ import type { Era } from './messages.ts';
 import { freePort } from './port.ts';
 import { childrenOf } from './usage.ts';
 
+/** What nginx is to relay: answers at once, as it does by default, or event streams, whose pieces it must not hold back. */
+export type Relayed = 'answers' | 'streams';
+
 /** A running nginx with one worker. */
 export interface Nginx extends AsyncDisposable {
   readonly child: Child;
@@ -20,11 +23,15 @@ export interface Nginx extends AsyncDisposable {
  *
  * @throws Error with its own message when it does not start
  */
-export async function startNginx(folder: string, upstreams: Readonly<Record<Era, URL>>): Promise<Nginx> {
+export async function startNginx(
+  folder: string,
+  upstreams: Readonly<Record<Era, URL>>,
+  relayed: Relayed,
+): Promise<Nginx> {
   mkdirSync(folder, { recursive: true });
   const port = await freePort();
   const configuration = `${folder}/nginx.conf`;
-  writeFileSync(configuration, configurationText(folder, port, upstreams));
+  writeFileSync(configuration, configurationText(folder, port, upstreams, relayed));
   const args = ['-p', folder, '-c', configuration, '-e', `${folder}/error.log`];
   const child = startChild('nginx', `${folder}/output.log`, 'nginx', args);
   try {
@@ -48,7 +55,14 @@ export async function startNginx(folder: string, upstreams: Readonly<Record<Era,
 
 const eras: readonly Era[] = ['legacy', 'modern'];
 
-function configurationText(folder: string, port: number, upstreams: Readonly<Record<Era, URL>>): string {
+function configurationText(
+  folder: string,
+  port: number,
+  upstreams: Readonly<Record<Era, URL>>,
+  relayed: Relayed,
+): string {
+  // Each stream holds two connections.
+  const [connections, kept] = relayed === 'streams' ? [4096, 1024] : [1024, 128];
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
   // As root the worker would change to a user who cannot enter the temporary folder.
   const user = process.getuid?.() === 0 ? 'user root;' : '';
@@ -58,13 +72,13 @@ daemon off;
 worker_processes 1;
 pid ${folder}/nginx.pid;
 error_log ${folder}/error.log;
-events { worker_connections 1024; }
+events { worker_connections ${connections}; }
 http {
   access_log off;
   ${temporary.map((name) => `${name}_temp_path ${folder}/${name};`).join('\n  ')}
   keepalive_requests 100000000;
   keepalive_timeout 300s;
-${eras.map((era) => `  upstream ${era} { server ${upstreams[era].host}; keepalive 128; keepalive_requests 100000000; }`).join('\n')}
+${eras.map((era) => `  upstream ${era} { server ${upstreams[era].host}; keepalive ${kept}; keepalive_requests 100000000; }`).join('\n')}
   server {
     listen 127.0.0.1:${port};
     location = /ready { return 204; }
@@ -74,6 +88,7 @@ ${eras
       proxy_pass http://${era}${upstreams[era].pathname};
       proxy_http_version 1.1;
       proxy_set_header Connection "";
+      proxy_buffering ${relayed === 'streams' ? 'off' : 'on'};
     }`,
   )
   .join('\n')}

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { type CaseName, caseNames } from './cases.ts';
+import { type CaseName, caseNames, type StreamCaseName, streamCaseNames } from './cases.ts';
 
-/** Which part of the bench runs: the list cases, the call cases or the registry at size. */
-export type Part = 'list' | 'call' | 'size';
+/** Which part of the bench runs: the list cases, the call cases, event streams or the registry at size. */
+export type Part = 'list' | 'call' | 'streams' | 'size';
 
 /** What one run of the bench does. */
 export interface Options {
@@ -12,7 +12,7 @@ export interface Options {
   /** Writes the figures (or the profile) into the marked blocks of the bench's own page. */
   readonly write: boolean;
   /** Cases to profile; empty: measure. */
-  readonly profile: readonly CaseName[];
+  readonly profile: readonly (CaseName | StreamCaseName)[];
   /** The file that starts the gateway. */
   readonly entry: string;
   /** Flags of Node.js in front of it. */
@@ -34,24 +34,31 @@ export interface Plan {
   readonly singleCalls: number;
   /** Rounds in which the upstream without a proxy is loaded too. */
   readonly directRounds: number;
+  readonly streamRounds: number;
+  /** Seconds that each event stream lasts. */
+  readonly streamSeconds: number;
+  /** Seconds of event streams on the gateway before the first round of a case. */
+  readonly streamWarmUpSeconds: number;
   readonly sizeNamespaces: number;
   readonly sizeStarts: number;
   readonly sizeRounds: number;
 }
 
+const parts: readonly Part[] = ['list', 'call', 'streams', 'size'];
+const profiled = [...caseNames, ...streamCaseNames];
+
 /** What `--help` prints. */
 export const usage = `usage: npm run bench -- [options]
 
-  --quick               short form, under 40 seconds (the full form takes about five minutes)
-  --only <part,...>     parts to run: list, call, size (default: all)
+  --quick               short form, a bit over a minute (the full form takes about eight)
+  --only <part,...>     parts to run: ${parts.join(', ')} (default: all)
   --write               put the figures into bench/README.md
-  --profile <case,...>  show where the gateway's time goes instead: ${caseNames.join(', ')}, or all
+  --profile <case,...>  show where the gateway's time goes instead, or all:
+                        ${profiled.join(', ')}
   --log <directives>    RUST_LOG of the gateway (default: unset, so that it logs as shipped)
   --node-flags=<flags>  flags of Node.js for the gateway (default: those of the npm start script)
   --entry <file>        another gateway to start, of another checkout for example
   --help                this text`;
-
-const parts: readonly Part[] = ['list', 'call', 'size'];
 
 const fullPlan: Plan = {
   rounds: 7,
@@ -60,6 +67,9 @@ const fullPlan: Plan = {
   warmUpSeconds: 12,
   singleCalls: 400,
   directRounds: 1,
+  streamRounds: 7,
+  streamSeconds: 3,
+  streamWarmUpSeconds: 5,
   sizeNamespaces: 50,
   sizeStarts: 3,
   sizeRounds: 3,
@@ -72,6 +82,9 @@ const quickPlan: Plan = {
   warmUpSeconds: 4,
   singleCalls: 150,
   directRounds: 0,
+  streamRounds: 2,
+  streamSeconds: 2,
+  streamWarmUpSeconds: 4,
   sizeNamespaces: 10,
   sizeStarts: 1,
   sizeRounds: 1,
@@ -109,8 +122,8 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
       values.profile === undefined
         ? []
         : values.profile === 'all'
-          ? caseNames
-          : chosen('--profile', values.profile, caseNames),
+          ? profiled
+          : chosen('--profile', values.profile, profiled),
     entry: values.entry ?? start.entry,
     nodeFlags: values['node-flags'] === undefined ? start.flags : words(values['node-flags']),
     log: values.log,

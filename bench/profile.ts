@@ -1,12 +1,13 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
-import { makeCaller } from './caller.ts';
-import type { Case } from './cases.ts';
+import { type Caller, makeCaller } from './caller.ts';
+import type { Case, StreamCase } from './cases.ts';
 import type { Gateway, GatewayStart } from './gateway.ts';
 import { startGateway } from './gateway.ts';
 import { at, parseJson } from './json.ts';
 import { load } from './load.ts';
 import { caseMessages, checkAnswer, warmUp } from './measure.ts';
 import type { Plan } from './options.ts';
+import { busyStreams } from './streams.ts';
 
 /** A share of the busy time, 0 to 1, and whose it is. */
 export interface Share {
@@ -16,7 +17,7 @@ export interface Share {
 
 /** Where the gateway's time went in one case, by self time; idle time is left out. */
 export interface Profile {
-  readonly case: Case;
+  readonly case: Case | StreamCase;
   readonly groups: readonly Share[];
   readonly files: readonly Share[];
   readonly functions: readonly Share[];
@@ -30,7 +31,7 @@ export interface Profile {
  * @throws Error when the gateway left no profile
  */
 export async function profileCase(
-  measured: Case,
+  measured: Case | StreamCase,
   start: GatewayStart,
   connect: (gateway: Gateway) => Promise<void>,
   plan: Plan,
@@ -45,10 +46,10 @@ export async function profileCase(
   await connect(gateway);
   using caller = makeCaller();
   const url = gateway.endpoint(measured.era);
-  const messages = await caseMessages(caller, measured, url);
-  const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, measured, url, messages[0]);
-  const loaded = (duration: number) => load(`${folder}/profile.lua`, url, messages, duration, bytes);
-  await warmUp(plan, loaded);
+  const loaded =
+    measured.method === 'stream'
+      ? await warmStreams(caller, measured, url, plan, folder)
+      : await warmRequests(caller, measured, url, plan, folder);
   // The profiler's clock and this one are the same monotonic clock, in microseconds there.
   const from = Number(process.hrtime.bigint() / 1000n);
   await loaded(seconds);
@@ -59,7 +60,23 @@ export async function profileCase(
   return summarise(measured, parseJson(readFileSync(`${profiles}/${file}`, 'utf8')), from, to);
 }
 
-function summarise(measured: Case, profile: unknown, from: number, to: number): Profile {
+/** Warms the gateway up for a case of requests; returns what loads it. */
+async function warmRequests(caller: Caller, measured: Case, url: URL, plan: Plan, folder: string) {
+  const messages = await caseMessages(caller, measured, url);
+  const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, measured, url, messages[0]);
+  const loaded = (seconds: number) => load(`${folder}/profile.lua`, url, messages, seconds, bytes);
+  await warmUp(plan, loaded);
+  return loaded;
+}
+
+/** The same for a case of event streams. */
+async function warmStreams(caller: Caller, measured: StreamCase, url: URL, plan: Plan, folder: string) {
+  const loaded = await busyStreams(caller, measured, url, folder);
+  await loaded(plan.streamWarmUpSeconds);
+  return loaded;
+}
+
+function summarise(measured: Case | StreamCase, profile: unknown, from: number, to: number): Profile {
   const frames = new Map<number, { group: string; file: string; name: string }>();
   for (const node of list(at(profile, 'nodes'))) frames.set(Number(at(node, 'id')), frame(at(node, 'callFrame')));
   const deltas = list(at(profile, 'timeDeltas')).map(Number);

@@ -1,12 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { addedLimitMs } from './cases.ts';
-import type { CaseFigures, Row } from './measure.ts';
+import { addedLimitMs, type Case, type StreamCase, streamAddedLimitMs } from './cases.ts';
+import type { CaseFigures } from './measure.ts';
 import type { Options } from './options.ts';
 import type { Profile, Share } from './profile.ts';
 import { growthAim, growthLimit, type RegistryFigures, type SizeFigures } from './size.ts';
 import type { Spread } from './statistics.ts';
+import { streamCount } from './stream-load.ts';
+import type { StreamFigures } from './streams.ts';
 
 /** What was found, as text, and which limits were missed. */
 export interface Report {
@@ -18,6 +20,7 @@ export interface Report {
 /** Puts the figures of one run into tables; `loadBefore` is the machine's load average when it began. */
 export function report(
   figures: readonly CaseFigures[],
+  streams: readonly StreamFigures[],
   size: SizeFigures | undefined,
   options: Options,
   loadBefore: number,
@@ -25,6 +28,7 @@ export function report(
   const missed: string[] = [];
   const parts = [circumstances(options, loadBefore)];
   if (figures.length > 0) parts.push(caseTable(figures, missed));
+  if (streams.length > 0) parts.push(streamTable(streams, missed));
   if (size !== undefined) parts.push(sizeTable(size, missed));
   return { text: parts.join('\n\n'), missed };
 }
@@ -67,7 +71,7 @@ function circumstances({ quick, plan, nodeFlags, log }: Options, loadBefore: num
     `${form}, ${new Date().toISOString().slice(0, 10)}: ${cpus().length} cores of ${processor?.model.trim() ?? 'unknown'}, ` +
     `Node.js ${process.version.slice(1)}${flags}, ${nginxVersion()}, log ${log ?? 'as shipped'}; ` +
     `load of the machine before ${loadBefore.toFixed(1)}; ` +
-    `${plan.rounds} rounds of ${plan.loadSeconds} s. Medians, in brackets least to greatest.`
+    `${plan.rounds} rounds of ${plan.loadSeconds} s, of event streams ${plan.streamRounds} of ${plan.streamSeconds} s. Medians, in brackets least to greatest.`
   );
 }
 
@@ -95,8 +99,8 @@ function caseTable(figures: readonly CaseFigures[], missed: string[]): string {
   ];
   const body = figures.flatMap(({ case: measured, rows }) =>
     rows.map((row) => {
-      if (row.contender === 'gateway') judge(row, measured.title, measured.floor, missed);
       const own = row.contender === 'gateway';
+      if (own) judge(row.ratio, row.addedMs, addedLimitMs, measured, missed);
       return [
         measured.title,
         own ? '**gateway**' : row.contender,
@@ -115,12 +119,55 @@ function caseTable(figures: readonly CaseFigures[], missed: string[]): string {
   return table(head, body);
 }
 
-function judge(row: Row, title: string, floor: number, missed: string[]): void {
-  if (row.ratio !== undefined && row.ratio.median < floor) {
-    missed.push(`${title}: ratio ${hundredths(row.ratio.median)} is below its floor ${floor}`);
+function streamTable(figures: readonly StreamFigures[], missed: string[]): string {
+  const head = [
+    `${streamCount} at once`,
+    'through',
+    'CPU µs per chunk',
+    'ratio',
+    'aim',
+    'floor',
+    'chunks per second',
+    'p50 ms',
+    'added',
+    'p99 ms',
+    'RSS MiB',
+  ];
+  const body = figures.flatMap(({ case: measured, rows }) =>
+    rows.map((row) => {
+      const own = row.contender === 'gateway';
+      if (own) judge(row.ratio, row.addedMs?.median, streamAddedLimitMs, measured, missed);
+      const added = range(row.addedMs, thousandths);
+      return [
+        measured.title,
+        own ? '**gateway**' : row.contender,
+        range(row.cpuPerChunkUs, tenths),
+        bold(range(row.ratio, hundredths), own),
+        own ? measured.aim.toFixed(2) : '',
+        own ? measured.floor.toFixed(2) : '',
+        whole(row.perSecond.median),
+        range(row.p50Ms, thousandths),
+        own ? `${added}, limit ${streamAddedLimitMs}` : added,
+        range(row.p99Ms, tenths),
+        row.rssMiB === undefined ? '' : whole(row.rssMiB),
+      ];
+    }),
+  );
+  return table(head, body);
+}
+
+function judge(
+  ratio: Spread | undefined,
+  addedMs: number | undefined,
+  limitMs: number,
+  { title, floor }: Case | StreamCase,
+  missed: string[],
+): void {
+  if (ratio !== undefined && ratio.median < floor) {
+    missed.push(`${title}: ratio ${hundredths(ratio.median)} is below its floor ${floor}`);
   }
-  if (row.addedMs !== undefined && row.addedMs > addedLimitMs) {
-    missed.push(`${title}: added p50 of ${row.addedMs.toFixed(3)} ms is above ${addedLimitMs} ms`);
+  if (addedMs !== undefined && addedMs > limitMs) {
+    missed.push(`${title}: added p50 of ${addedMs.toFixed(3)} ms is above ${limitMs} ms`);
   }
 }
 
@@ -146,7 +193,9 @@ function sizeTable({ full, alone }: SizeFigures, missed: string[]): string {
 }
 
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');
+const tenths = (value: number) => value.toFixed(1);
 const hundredths = (value: number) => value.toFixed(2);
+const thousandths = (value: number) => value.toFixed(3);
 const bold = (text: string, really: boolean) => (really && text !== '' ? `**${text}**` : text);
 const code = (name: string) => `\`${name}\``;
 

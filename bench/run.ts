@@ -2,17 +2,18 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { cases } from './cases.ts';
-import { type Fixture, startFixture } from './fixture.ts';
-import { type Gateway, startGateway } from './gateway.ts';
-import { type Contender, measureCases } from './measure.ts';
-import type { Era } from './messages.ts';
-import { startNginx } from './nginx.ts';
+import { cases, streamCases } from './cases.ts';
+import { connectUpstreams, startContenders } from './contenders.ts';
+import { startFixture } from './fixture.ts';
+import type { Gateway } from './gateway.ts';
+import { type CaseFigures, measureCases } from './measure.ts';
+import type { Relayed } from './nginx.ts';
 import { type Options, parseOptions, usage } from './options.ts';
 import { findPrograms } from './packages.ts';
 import { type Profile, profileCase } from './profile.ts';
 import { profileText, report, writeBlock } from './report.ts';
 import { measureSize } from './size.ts';
+import { measureStreams, type StreamFigures } from './streams.ts';
 
 const readme = `${import.meta.dirname}/README.md`;
 const say = (line: string) => console.error(line);
@@ -33,10 +34,11 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   });
 
   if (options.profile.length > 0) {
-    if (!programs.wrk) return 1;
+    const needWrk = options.profile.some((name) => cases.some((measured) => measured.name === name));
+    if (needWrk && !programs.wrk) return 1;
     const upstreams = await startUpstreams();
     const profiles: Profile[] = [];
-    for (const measured of cases.filter(({ name }) => options.profile.includes(name))) {
+    for (const measured of [...cases, ...streamCases].filter(({ name }) => options.profile.includes(name))) {
       const start = { ...gatewayStart, registryFolder: `${folder}/registry-${measured.name}` };
       const connect = (gateway: Gateway) => connectUpstreams(gateway, upstreams);
       profiles.push(await profileCase(measured, start, connect, options.plan, options.quick ? 3 : 6, folder));
@@ -48,34 +50,29 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   }
 
   const upstreams = await startUpstreams();
-  const contenders: Contender[] = [];
+  const start = (relayed: Relayed) => {
+    const registryFolder = `${folder}/registry-${relayed}`;
+    const nginx = programs.nginx ? { folder: `${folder}/nginx-${relayed}`, relayed } : undefined;
+    return startContenders({ ...gatewayStart, registryFolder }, upstreams, nginx, owned);
+  };
+  let figures: CaseFigures[] = [];
   if (options.parts.has('list') || options.parts.has('call')) {
-    if (programs.nginx) {
-      const addresses = { legacy: upstreams.legacy.endpoint(), modern: upstreams.modern.endpoint() };
-      const nginx = owned.use(await startNginx(`${folder}/nginx`, addresses));
-      contenders.push({ name: 'nginx', pid: nginx.workerPid, child: undefined, endpoint: nginx.endpoint });
-    }
-    const gateway = owned.use(await startGateway(gatewayStart));
-    await connectUpstreams(gateway, upstreams);
-    contenders.push({ name: 'gateway', pid: gateway.child.pid, child: gateway.child, endpoint: gateway.endpoint });
-    const direct = (era: Era) => upstreams[era].endpoint();
-    contenders.push({ name: 'direct', pid: undefined, child: undefined, endpoint: direct });
+    const contenders = await start('answers');
+    figures = await measureCases(options.parts, contenders, options.plan, folder, programs.wrk, say);
+    for (const { child } of contenders) await child?.stop();
   }
-  const figures = await measureCases(options.parts, contenders, options.plan, folder, programs.wrk, say);
-  for (const { child } of contenders) await child?.stop();
+  let streams: StreamFigures[] = [];
+  if (options.parts.has('streams')) {
+    const contenders = await start('streams');
+    streams = await measureStreams(contenders, options.plan, folder, say);
+    for (const { child } of contenders) await child?.stop();
+  }
   const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, say) : undefined;
-  const { text, missed } = report(figures, size, options, loadBefore);
+  const { text, missed } = report(figures, streams, size, options, loadBefore);
   console.log(text);
   for (const line of missed) console.log(`\nMISSED ${line}`);
   if (options.write) writeBlock(readme, 'figures', text);
   return missed.length > 0 ? 1 : 0;
-}
-
-/** Gives the gateway one namespace per era, each with an upstream that speaks only that era. */
-async function connectUpstreams(gateway: Gateway, upstreams: Readonly<Record<Era, Fixture>>): Promise<void> {
-  for (const era of ['legacy', 'modern'] as const) {
-    await gateway.addForward(`bench-${era}`, upstreams[era].endpoint(), era, 20);
-  }
 }
 
 async function main(): Promise<number> {

@@ -2,11 +2,13 @@
 //   node bench/upstream.ts --era legacy|modern --tools <n> --page <n>
 // It speaks one era, so that the gateway has no choice of era on that leg, and prints its port as one JSON line.
 // Any path is served; its first segment, when it has two, prefixes the tool names, so that one process can stand for
-// many servers with catalogues of their own.
+// many servers with catalogues of their own. A call whose arguments have `events` and `everyMs` is answered with an event
+// stream.
 import { randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import { parseArgs } from 'node:util';
 import { type Era, filler, protocolVersions, tool } from './messages.ts';
+import { makePacer } from './pacer.ts';
 
 const { values } = parseArgs({
   options: { era: { type: 'string' }, tools: { type: 'string' }, page: { type: 'string' } },
@@ -88,9 +90,35 @@ function handle(path: string, body: string, res: ServerResponse): void {
   }
   const { status, rest, session } = reply(path, member(request, 'method'), request);
   const text = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},${rest}}`;
+  const params = member(request, 'params');
+  const events = member(member(params, 'arguments'), 'events');
+  if (typeof events === 'number') return stream(params, events, text, res);
   const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) };
   res.writeHead(status, session === undefined ? headers : { ...headers, 'Mcp-Session-Id': session });
   res.end(text);
+}
+
+const pacer = makePacer();
+/** Fills an event up to about 200 bytes, those of its frame included. */
+const eventFiller = filler(40);
+
+/** Answers with progress notifications, each of which says in nanoseconds when it was sent, and with `last`. */
+function stream(params: unknown, events: number, last: string, res: ServerResponse): void {
+  const token = JSON.stringify(member(member(params, '_meta'), 'progressToken'));
+  const start = `event: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},`;
+  let sent = 0;
+  res.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' });
+  res.flushHeaders();
+  pacer.add(Number(member(member(params, 'arguments'), 'everyMs')), () => {
+    if (res.destroyed) return false;
+    if (sent === events) {
+      res.end(`event: message\ndata: ${last}\n\n`);
+      return false;
+    }
+    const message = `${process.hrtime.bigint()} ${eventFiller}`;
+    res.write(`${start}"progress":${++sent},"total":${events},"message":"${message}"}}\n\n`);
+    return true;
+  });
 }
 
 const server = createServer((req, res) => {

@@ -1,10 +1,20 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 
 // The unit of times in /proc is fixed at 1/100 s for programs, whatever the kernel's own tick.
 const ticksPerSecond = 100;
 
-/** CPU time that a process has used in user and system mode, all its threads together, in seconds. */
+/**
+ * CPU time that a process has used in user and system mode, all its threads together, in seconds. The scheduler's own
+ * account has nanoseconds; where the kernel does not show it, there are hundredths of a second.
+ */
 export function cpuSeconds(pid: number): number {
+  const threads = `/proc/${pid}/task`;
+  if (existsSync(`/proc/${pid}/schedstat`)) {
+    const used = readdirSync(threads).map((id) =>
+      Number.parseInt(readFileSync(`${threads}/${id}/schedstat`, 'latin1'), 10),
+    );
+    return used.reduce((sum, nanoseconds) => sum + nanoseconds, 0) / 1e9;
+  }
   const { fields } = readStat(pid);
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }

@@ -1,26 +1,35 @@
+import { randomBytes } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { FastifyInstance } from 'fastify';
+import { LongStreams } from './answer/long-streams.ts';
 import type { ListenAddress } from './config/addresses.ts';
 import type { Config } from './config/config.ts';
 import { ConfigError } from './config/config-error.ts';
 import { labelledHeaders } from './config/forward-headers.ts';
 import { VERSION } from './config/version.ts';
-import { Deadlines } from './forwards/deadlines.ts';
+import { CallsUnderWay } from './forwards/calls-under-way.ts';
 import { Forwards } from './forwards/forwards.ts';
+import { LinkedResources } from './forwards/linked-resources.ts';
 import { CallRelay } from './forwards/relay.ts';
+import type { RelayedCall } from './forwards/relayed-call.ts';
+import { SessionLinks } from './forwards/session-links.ts';
 import { drain, listen } from './listeners/lifecycle.ts';
 import { createMcpListener } from './listeners/mcp.ts';
 import { createGuard } from './listeners/origin.ts';
 import { createManagement } from './management/management.ts';
 import { ClientProfiles } from './mcp/client-profile.ts';
+import { DeclaredParams } from './mcp/declared-params.ts';
 import type { Implementation } from './mcp/identity.ts';
+import { Notices } from './notices/notices.ts';
 import { defaultChain } from './pipeline/default-chain.ts';
 import { bootstrapForward } from './registry/operations/forwards.ts';
 import { picture, Registry } from './registry/registry.ts';
 import { fileStore } from './registry/store/file.ts';
 import { diskFiles } from './registry/store/files.ts';
 import { memoryStore } from './registry/store/memory.ts';
-import { endedInFolder, endedInMemory } from './sessions/ended-sessions.ts';
+import { EventStore } from './sessions/event-store.ts';
+import { type KeptSessions, keptInFolder, keptInMemory } from './sessions/kept-sessions.ts';
+import { LiveSessions } from './sessions/live-sessions.ts';
 import { Sealer } from './sessions/seal.ts';
 import { newSessionKey, sessionKeyIn } from './sessions/session-key.ts';
 import { ClientSessions } from './sessions/sessions.ts';
@@ -53,17 +62,23 @@ const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: 
 export async function startService(config: Config, logger: Logger): Promise<Service> {
   // The registry comes first: its lock decides whether this process may run on the folder at all.
   const registry = await openRegistry(config, logger);
-  const deadlines = new Deadlines({ silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs });
+  const limits = { silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
+  const calls = new CallsUnderWay<RelayedCall>(limits);
   try {
-    return await compose(config, logger, registry, deadlines);
+    return await compose(config, logger, registry, calls);
   } catch (error) {
-    deadlines.close();
+    calls.close();
     await registry.close();
     throw error;
   }
 }
 
-async function compose(config: Config, logger: Logger, registry: Registry, deadlines: Deadlines): Promise<Service> {
+async function compose(
+  config: Config,
+  logger: Logger,
+  registry: Registry,
+  calls: CallsUnderWay<RelayedCall>,
+): Promise<Service> {
   const log = logger.target('service');
   const forwards = new Forwards({
     registry,
@@ -73,17 +88,38 @@ async function compose(config: Config, logger: Logger, registry: Registry, deadl
   });
   await bootstrap(config, registry);
 
+  const profiles = new ClientProfiles(registry, SERVER_INFO);
+  const sealer = await openSealer(config);
+  const kept = await openKeptSessions(config, logger);
+  const sessions = new ClientSessions(sealer, profiles, kept);
+  const replica = randomBytes(6).toString('base64url');
+  const events = new EventStore(sealer, replica);
+  const lives = new LiveSessions(events, replica);
+  const notices = new Notices(registry);
+  const longStreams = new LongStreams();
+
+  const sessionLinks = new SessionLinks({
+    upstreams: () => forwards.upstreams(),
+    upstream: (forward) => forwards.upstream(forward),
+    sessions,
+    lives,
+    calls,
+  });
+  const declaredParams = new DeclaredParams(profiles);
   const relay = new CallRelay({
     forwards,
-    deadlines,
+    declaredParams,
+    linkedResources: new LinkedResources(),
+    calls,
+    lives,
+    sessions,
+    sessionLinks,
     serverInfo: SERVER_INFO,
     forwardHeaders: config.forwardHeaders,
     parseHeaderNames: labelledHeaders,
     maxResponseBytes: MAX_RESPONSE_BYTES,
     log: logger.target('service::forward'),
   });
-  const profiles = new ClientProfiles(registry, SERVER_INFO);
-  const sessions = await openSessions(config, profiles);
 
   const guard = createGuard(config);
   const chain = defaultChain({
@@ -91,13 +127,21 @@ async function compose(config: Config, logger: Logger, registry: Registry, deadl
     forwards,
     relay,
     sessions,
+    sessionLinks,
+    lives,
+    events,
+    calls,
+    notices,
+    longStreams,
     profiles,
+    declaredParams,
     serverInfo: SERVER_INFO,
     corsOrigin: config.corsOrigin,
   });
   const mcp = createMcpListener({
     chain,
     guard,
+    events,
     maxRequestBytes: MAX_REQUEST_BYTES,
     log: logger.target('service::mcp'),
   });
@@ -125,14 +169,22 @@ async function compose(config: Config, logger: Logger, registry: Registry, deadl
       log.info('stopping', { grace_seconds: graceMs / 1000 });
       const over = performance.now() + graceMs;
       const left = () => Math.max(over - performance.now(), MIN_DRAIN_MS);
+      // They would never end by themselves.
+      longStreams.endAll();
       await drain(mcp, graceMs);
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await forwards.close(over - performance.now());
-      deadlines.close();
+      calls.close();
+      events.close();
+      notices.close();
       // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.
       await drain(management.server, left());
       await management.close();
-      await registry.close();
+      try {
+        await kept.close();
+      } finally {
+        await registry.close();
+      }
       log.info('stopped');
     },
   };
@@ -162,14 +214,14 @@ async function bootstrap(config: Config, registry: Registry): Promise<void> {
   }
 }
 
-async function openSessions(config: Config, profiles: ClientProfiles): Promise<ClientSessions> {
-  const { persist, sessionKey } = config;
-  const files = diskFiles();
-  if (persist.backend === 'none') {
-    return new ClientSessions(new Sealer(sessionKey ?? newSessionKey()), profiles, endedInMemory());
-  }
-  const key = sessionKey ?? (await sessionKeyIn(persist.path, files));
-  return new ClientSessions(new Sealer(key), profiles, await endedInFolder(persist.path, files));
+async function openSealer({ persist, sessionKey }: Config): Promise<Sealer> {
+  if (sessionKey) return new Sealer(sessionKey);
+  return new Sealer(persist.backend === 'none' ? newSessionKey() : await sessionKeyIn(persist.path, diskFiles()));
+}
+
+async function openKeptSessions({ persist }: Config, logger: Logger): Promise<KeptSessions> {
+  if (persist.backend === 'none') return keptInMemory();
+  return keptInFolder(persist.path, diskFiles(), logger.target('service::mcp'));
 }
 
 /** Binds all listeners, or none. */

@@ -1,9 +1,11 @@
 /**
  * What an answer is written to: an HTTP response, or one message's place in the answer to a batch. The members of
- * node:http's `ServerResponse` that answers need, with its meanings.
+ * node:http's `ServerResponse` that answers need, with its meanings. An event stream is written in whole events, so that
+ * those of several answers can share one stream.
  */
 export interface AnswerTarget {
   readonly destroyed: boolean;
+  readonly headersSent: boolean;
   readonly writableEnded: boolean;
   writeHead(status: number, headers: string[]): unknown;
   write(chunk: string | Buffer): boolean;

@@ -1,7 +1,11 @@
 import { encodeEvent } from '../mcp/event-stream.ts';
 import { INTERNAL_ERROR } from '../mcp/protocol.ts';
+import type { ClientStream } from '../sessions/client-stream.ts';
 import type { AnswerTarget } from './answer-target.ts';
 import type { RpcError } from './outcome.ts';
+
+/** Makes the stream that the answer to a request goes out on; undefined where it cannot be resumed. */
+export type OpenStream = (idText: string) => ClientStream | undefined;
 
 /**
  * The client's side of one request: writes the answer, once, in the form it turns out to have. Everything that answers
@@ -12,17 +16,17 @@ export class ClientAnswer {
   readonly idText: string;
   readonly #response: AnswerTarget;
   readonly #headers: readonly string[];
+  readonly #openStream: OpenStream | undefined;
   #streaming = false;
+  /** Set where the event stream can be resumed. */
+  #stream: ClientStream | undefined = undefined;
 
-  constructor(response: AnswerTarget, headers: readonly string[], idText: string) {
+  /** `openStream` for clients that can come back to their streams: those with a session. */
+  constructor(response: AnswerTarget, headers: readonly string[], idText: string, openStream?: OpenStream) {
     this.#response = response;
     this.#headers = headers;
+    this.#openStream = openStream;
     this.idText = idText;
-  }
-
-  /** True once the client is gone or has its answer. */
-  get ended(): boolean {
-    return this.#response.writableEnded || this.#response.destroyed;
   }
 
   /** True once an event stream was begun. */
@@ -30,17 +34,18 @@ export class ClientAnswer {
     return this.#streaming;
   }
 
-  /** Calls back once when the client leaves before its answer is complete. */
+  /** Calls back once when the client leaves before its answer is complete, and cannot come back for it. */
   onLeave(listener: () => void): void {
     // Not `once`: it would wrap the listener, and a response closes but once.
     this.#response.on('close', () => {
-      if (!this.#response.writableEnded) listener();
+      if (!this.#response.writableEnded && !this.#stream) listener();
     });
   }
 
-  /** Calls back once when buffered data has gone out. */
+  /** Calls back once when buffered data has gone out, or will not any more. */
   onDrain(listener: () => void): void {
-    this.#response.once('drain', listener);
+    if (this.#stream) this.#stream.onDrain(listener);
+    else this.#response.once('drain', listener);
   }
 
   /** An HTTP answer as it is. */
@@ -54,7 +59,7 @@ export class ClientAnswer {
    * A JSON-RPC result; `bytes` is the UTF-8 length of `json` when known. On a stream that has begun it is the last event.
    */
   result(json: string | Buffer, bytes: number = Buffer.byteLength(json), headers?: readonly string[]): void {
-    if (this.#streaming) return this.#endStream(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
+    if (this.#streaming) return this.lastEvent(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
     const idBytes = Buffer.byteLength(this.idText);
     // 33 bytes are the envelope's own: {"jsonrpc":"2.0","id":,"result":}
     this.#head(200, 33 + idBytes + bytes, headers);
@@ -72,7 +77,7 @@ export class ClientAnswer {
   /** A JSON-RPC error. On a stream that has begun it is the last event, and the status cannot be had any more. */
   error(error: RpcError, status = 200): void {
     const text = errorText(this.idText, error);
-    if (this.#streaming) return this.#endStream(text);
+    if (this.#streaming) return this.lastEvent(text);
     this.#head(status, Buffer.byteLength(text));
     this.#response.end(text);
   }
@@ -93,23 +98,52 @@ export class ClientAnswer {
     else this.#response.end(chunk);
   }
 
-  /** Begins an event stream. */
-  beginStream(): void {
+  /**
+   * Begins an event stream. `prime`: no message follows at once, and a client that can come back is told where to.
+   */
+  beginStream(prime = false): void {
     this.#streaming = true;
-    this.#response.writeHead(200, [
-      'Content-Type',
-      'text/event-stream',
-      'Cache-Control',
-      'no-cache, no-transform',
-      'X-Accel-Buffering',
-      'no',
-      ...this.#headers,
-    ]);
+    this.#streamHead();
+    this.#stream = this.#openStream?.(this.idText);
+    this.#stream?.attach(this.#response);
+    if (prime) this.#stream?.prime();
+  }
+
+  /** Goes on with a stream that was begun before, after event number `after`; a new one from its beginning. */
+  continueStream(stream: ClientStream, after?: number): void {
+    this.#streaming = true;
+    this.#stream = stream;
+    this.#streamHead();
+    stream.attach(this.#response, after);
   }
 
   /** One message on the stream. False when the client reads too slowly. */
   event(data: string): boolean {
+    if (this.#stream) return this.#stream.send(data);
     return this.#response.write(encodeEvent({ event: 'message', data }));
+  }
+
+  /** The last message on the stream. */
+  lastEvent(data: string): void {
+    if (this.#stream) return this.#stream.end(data);
+    this.event(data);
+    this.#response.end();
+  }
+
+  /**
+   * Ends the connection of a stream and not the stream: the client is to come back in `retryMs`. False where it cannot.
+   */
+  poll(retryMs: number): boolean {
+    if (!this.#streaming) this.beginStream();
+    this.#stream?.poll(retryMs);
+    return this.#stream !== undefined;
+  }
+
+  /** Ends a request that nobody waits for any more: there is an HTTP answer, but no response in it. */
+  cancelled(): void {
+    if (this.#stream) return this.#stream.end();
+    if (this.#streaming) this.#response.end();
+    else this.plain(202);
   }
 
   /** A comment on the stream: keeps connections alive that carry nothing for long. */
@@ -122,9 +156,16 @@ export class ClientAnswer {
     this.#response.destroy();
   }
 
-  #endStream(data: string): void {
-    this.event(data);
-    this.#response.end();
+  #streamHead(): void {
+    this.#response.writeHead(200, [
+      'Content-Type',
+      'text/event-stream',
+      'Cache-Control',
+      'no-cache, no-transform',
+      'X-Accel-Buffering',
+      'no',
+      ...this.#headers,
+    ]);
   }
 
   #head(status: number, bytes: number | undefined, headers: readonly string[] = []): void {

@@ -1,3 +1,4 @@
+import type { Batch } from '../mcp/batch.ts';
 import type { ClientAnswer } from './client-answer.ts';
 
 /** A JSON-RPC error as it goes out. `data` is JSON text. */
@@ -15,6 +16,7 @@ export interface RpcError {
  *   (a body that is no message may still name one).
  * - `plain`: an HTTP answer of its own (202 for a notification, 204 for a preflight, a fixed answer).
  * - `stream`: the answer is written to the exchange as it comes, by what `start` begins.
+ * - `batch`: the answer is that of the batch's messages, each of which goes through the chain from its beginning.
  */
 export type Outcome =
   | {
@@ -25,7 +27,8 @@ export type Outcome =
     }
   | { readonly kind: 'error'; readonly error: RpcError; readonly status?: number; readonly idText?: string }
   | { readonly kind: 'plain'; readonly status: number; readonly headers?: readonly string[]; readonly body?: string }
-  | { readonly kind: 'stream'; start(exchange: ClientAnswer): void };
+  | { readonly kind: 'stream'; start(exchange: ClientAnswer): void }
+  | Batch;
 
 /** An error outcome. */
 export function rpcError(code: number, message: string, status?: number, data?: unknown): Outcome {

@@ -15,7 +15,7 @@ it('an address has one upstream until nobody has used it for long, and then its 
   expect(addressed.at(upstream.url)).toBe(first);
   expect([...addressed]).toEqual([first]);
   const owner = { key: 'a', protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {}, headers: [] };
-  const link = await first.links.legacy(owner);
+  const link = await first.links.open(owner);
   link.active++;
   const later = performance.now() + 10_000;
   addressed.closeIdle(5_000, later);

@@ -1,7 +1,7 @@
 import { Upstream } from './upstream.ts';
 
 /** Nothing follows from how calls to them end: nobody looks after them. */
-const NOBODY = { failed() {}, succeeded() {} };
+const NOBODY = { failed() {}, succeeded() {}, changed() {} };
 
 /** The upstreams that hand-made tools name by address and that no forward holds. */
 export class AddressedUpstreams {

@@ -20,19 +20,15 @@ export interface Crossing {
   readonly edits: readonly Edit[];
   /** The response's text as the client's era writes it. */
   answer(text: string): string;
-  /** Whether the client may get this notification of the upstream's. */
-  passes(method: string): boolean;
 }
 
 /** The crossing from a client of `era` to an upstream of the other. */
 export function crossing(era: Era, message: RequestMessage, clientInfo: JsonObject): Crossing {
   return era === 'legacy'
-    ? { edits: [envelope(message, clientInfo)], answer: (text) => text, passes: () => true }
+    ? { edits: [envelope(message, clientInfo)], answer: (text) => text }
     : {
         edits: withoutEnvelope(message),
         answer: (text) => withModernMembers(text, message.method),
-        // A modern client gets log messages only where it asks for them, and a legacy upstream cannot be asked so.
-        passes: (method) => method !== 'notifications/message',
       };
 }
 

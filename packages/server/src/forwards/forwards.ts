@@ -139,15 +139,20 @@ export class Forwards {
 
   /** Ends the sessions that were opened upstream for a client's session. */
   endSession(session: string): void {
-    const upstreams = [...this.#supervisors.values()].map(({ upstream }) => upstream);
-    for (const { links } of [...upstreams, ...this.#addressed]) links.close(session).catch(() => undefined);
+    for (const { links } of this.upstreams()) links.close(session).catch(() => undefined);
+  }
+
+  /** All upstreams there are: those of the forwards, and those that hand-made tools name. */
+  *upstreams(): Generator<Upstream> {
+    for (const { upstream } of this.#supervisors.values()) yield upstream;
+    yield* this.#addressed;
   }
 
   /** Stops everything: sessions are ended, calls under way get so long to finish, and what is left then is cut off. */
   async close(graceMs = 0): Promise<void> {
     clearInterval(this.#tidying);
     const supervisors = [...this.#supervisors.values()];
-    const upstreams = [...this.#addressed, ...supervisors.map(({ upstream }) => upstream)];
+    const upstreams = [...this.upstreams()];
     const ends = [...this.#addressed].map((upstream) => upstream.close());
     const ended = Promise.allSettled([...ends, ...supervisors.map((supervisor) => supervisor.end())]);
     await within(Math.max(graceMs, MIN_CLOSE_MS), ended);

@@ -1,16 +1,18 @@
 import { expect, it } from 'vitest';
-import { reply } from '../../../../test/fixtures/raw-client.ts';
-import { client, errorOf, relayTests } from '../testing/relay.ts';
+import { post, reply } from '../../../../test/fixtures/raw-client.ts';
+import { errorOf, relayTests } from '../testing/relay.ts';
 
 const { register, upstreamWith } = relayTests();
 
 const RESULT = '{"content":[{"type":"text","text":"done"}]}';
 const ask = (id: number) => `{"jsonrpc":"2.0","id":"s${id}","method":"roots/list"}`;
 
+const CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}';
+
+/** A call without a session: its client cannot be asked. */
 async function callWith(before: readonly string[]) {
   const upstream = await upstreamWith({ 'tools/call': { kind: 'result', text: RESULT, before } }, { eras: ['legacy'] });
-  const caller = await client('legacy', await register(upstream.url));
-  return { upstream, answer: await caller.call('tools/call', '{"name":"a"}') };
+  return { upstream, answer: await post(await register(upstream.url), CALL) };
 }
 
 it('messages in an array are taken one by one, arrays in it are no messages, however deep', async () => {

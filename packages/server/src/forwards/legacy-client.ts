@@ -39,7 +39,7 @@ export async function openLegacy(options: ClientOptions): Promise<LegacyClient> 
   const answer = await exchange(transport, {
     message: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params }),
     id: 0,
-    headers: [HEADER_HOPS, '1', ...headers],
+    headers: withHops(headers),
     timeoutMs,
     signal,
   });
@@ -60,6 +60,11 @@ export async function openLegacy(options: ClientOptions): Promise<LegacyClient> 
     throw error;
   }
   return client;
+}
+
+/** Who opens a session for a request that has come through gateways says so in `headers`; for others this is the first. */
+function withHops(headers: readonly string[]): string[] {
+  return headers.includes(HEADER_HOPS) ? [...headers] : [HEADER_HOPS, '1', ...headers];
 }
 
 class Session implements LegacyClient {
@@ -84,7 +89,7 @@ class Session implements LegacyClient {
     this.protocolVersion = protocolVersion;
     this.identity = identity;
     this.serverCapabilities = serverCapabilities;
-    this.#headers = [HEADER_HOPS, '1', HEADER_PROTOCOL_VERSION, protocolVersion, ...(options.headers ?? [])];
+    this.#headers = [HEADER_PROTOCOL_VERSION, protocolVersion, ...withHops(options.headers ?? [])];
     if (sessionId !== undefined) this.#headers.push(HEADER_SESSION_ID, sessionId);
   }
 

@@ -27,6 +27,10 @@ function owner(key: string, more: Partial<LinkOwner> = {}): LinkOwner {
   };
 }
 
+function linkOf(from: UpstreamLinks, asked: LinkOwner): UpstreamLink | Promise<UpstreamLink> {
+  return from.get(asked.key) ?? from.open(asked);
+}
+
 /** Uses a link for a request that has not ended yet. */
 function begin(link: UpstreamLink): UpstreamLink {
   link.active++;
@@ -35,9 +39,9 @@ function begin(link: UpstreamLink): UpstreamLink {
 
 it('a session is opened once per owner, in the owner’s own words', async () => {
   const ann = owner('ann', { capabilities: { sampling: {} }, headers: ['x-tenant', 'a'] });
-  const [one, two, bob] = await Promise.all([links.legacy(ann), links.legacy(ann), links.legacy(owner('bob'))]);
+  const [one, two, bob] = await Promise.all([linkOf(links, ann), linkOf(links, ann), linkOf(links, owner('bob'))]);
   expect(one).toBe(two);
-  expect(links.legacy(ann)).toBe(one);
+  expect(linkOf(links, ann)).toBe(one);
   expect(bob.sessionId).not.toBe(one.sessionId);
   expect(upstream.count('initialize')).toBe(2);
   expect(upstream.count('notifications/initialized')).toBe(2);
@@ -54,45 +58,45 @@ it('a session is opened once per owner, in the owner’s own words', async () =>
 
 it('an opening that fails fails for all who wait for it, and is tried anew by the next', async () => {
   upstream.fault = { kind: 'http', status: 503, type: 'text/plain', body: 'later' };
-  const waiting = [links.legacy(owner('a')), links.legacy(owner('a'))];
+  const waiting = [linkOf(links, owner('a')), linkOf(links, owner('a'))];
   for (const outcome of await Promise.allSettled(waiting)) {
     expect(outcome).toMatchObject({ status: 'rejected', reason: { kind: 'http', status: 503 } });
   }
   upstream.fault = undefined;
-  expect((await links.legacy(owner('a'))).sessionId).toBeDefined();
+  expect((await linkOf(links, owner('a'))).sessionId).toBeDefined();
 });
 
 it('a session that was lost is forgotten once, whoever says so how often', async () => {
-  const lost = await links.legacy(owner('a'));
+  const lost = await linkOf(links, owner('a'));
   links.forget(lost);
-  const next = await links.legacy(owner('a'));
+  const next = await linkOf(links, owner('a'));
   expect(next.sessionId).not.toBe(lost.sessionId);
   links.forget(lost);
-  expect(links.legacy(owner('a'))).toBe(next);
+  expect(linkOf(links, owner('a'))).toBe(next);
 });
 
 it('sessions that nobody uses are ended upstream, others stay', async () => {
-  const idle = await links.legacy(owner('idle'));
-  const busy = begin(await links.legacy(owner('busy')));
-  const recent = await links.legacy(owner('recent'));
+  const idle = await linkOf(links, owner('idle'));
+  const busy = begin(await linkOf(links, owner('busy')));
+  const recent = await linkOf(links, owner('recent'));
   idle.usedAt = busy.usedAt = 0;
   recent.usedAt = 500;
   links.closeIdle(1_000, 1_499);
   await expect.poll(() => upstream.sessions()).toBe(2);
-  expect(links.legacy(owner('busy'))).toBe(busy);
-  expect(links.legacy(owner('recent'))).toBe(recent);
-  expect(links.legacy(owner('idle'))).not.toBe(idle);
+  expect(linkOf(links, owner('busy'))).toBe(busy);
+  expect(linkOf(links, owner('recent'))).toBe(recent);
+  expect(linkOf(links, owner('idle'))).not.toBe(idle);
 });
 
 it('ending an owner’s session ends its own alone', async () => {
-  await Promise.all([links.legacy(owner('a')), links.legacy(owner('b'))]);
+  await Promise.all([linkOf(links, owner('a')), linkOf(links, owner('b'))]);
   await links.close('a');
   await links.close('unknown');
   expect(upstream.sessions()).toBe(1);
 });
 
 it('a session that is still being opened is ended when it is there', async () => {
-  const opening = links.legacy(owner('a'));
+  const opening = linkOf(links, owner('a'));
   await links.close('a');
   await opening;
   expect(upstream.count('initialize')).toBe(1);
@@ -100,9 +104,9 @@ it('a session that is still being opened is ended when it is there', async () =>
 });
 
 it('a session is not ended below a request that is under way, but after it', async () => {
-  const link = begin(await links.legacy(owner('a')));
+  const link = begin(await linkOf(links, owner('a')));
   const closing = links.close('a');
-  await links.legacy(owner('b'));
+  await linkOf(links, owner('b'));
   expect(upstream.sessions()).toBe(2);
   links.release(link, 0);
   await closing;
@@ -110,11 +114,11 @@ it('a session is not ended below a request that is under way, but after it', asy
 });
 
 it('ending all ends all, whatever becomes of one', async () => {
-  await Promise.all([links.legacy(owner('a')), links.legacy(owner('b'))]);
+  await Promise.all([linkOf(links, owner('a')), linkOf(links, owner('b'))]);
   await links.closeAll();
   expect(upstream.sessions()).toBe(0);
   upstream.fault = { kind: 'cut' };
-  const failing = links.legacy(owner('c'));
+  const failing = linkOf(links, owner('c'));
   await links.closeAll();
   await expect(failing).rejects.toMatchObject({ kind: 'dropped' });
 });

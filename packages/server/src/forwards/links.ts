@@ -7,7 +7,9 @@ import type { UpstreamTransport } from './transport.ts';
 /** What requests to an upstream are sent over: in the legacy era a session, in the modern era just the headers. */
 export interface UpstreamLink {
   readonly era: Era;
-  /** Names and values, alternating, that every request on this link carries. */
+  /** Names and values, alternating, that say whose requests these are: version and session. */
+  readonly identity: readonly string[];
+  /** The same, and what every POST of a message needs. */
   readonly headers: readonly string[];
   /** Undefined in the modern era, and where a legacy upstream keeps no sessions. */
   readonly sessionId: string | undefined;
@@ -21,6 +23,18 @@ export interface UpstreamLink {
   usedAt: number;
   /** Told when no request is under way any more, by who waits to end the session. */
   onIdle: (() => void) | undefined;
+  /** What runs between a client's session and this one beside calls. */
+  channel: LinkChannel | undefined;
+}
+
+/** What is open on a link besides calls. */
+export interface LinkChannel {
+  /** True while the session must not be ended for being idle. */
+  readonly pinned: boolean;
+  /** The upstream may have had news while nobody listened to it. */
+  missed(): void;
+  /** The link is given up. */
+  close(): void;
 }
 
 /** On whose behalf a legacy session is opened upstream (mcp 4). Equal keys share one session. */
@@ -31,6 +45,8 @@ export interface LinkOwner {
   readonly clientInfo: JsonObject;
   /** Further headers that opening the session needs: those that the operator lets through. */
   readonly headers: readonly string[];
+  /** Called once with the new link, before anything is sent on it; never rejects. */
+  readonly opened?: (link: UpstreamLink, client: LegacyClient) => Promise<void>;
 }
 
 /**
@@ -45,15 +61,18 @@ export class UpstreamLinks {
 
   constructor(transport: UpstreamTransport) {
     this.#transport = transport;
+    const identity = [HEADER_PROTOCOL_VERSION, LATEST_MODERN];
     this.#modern = {
       era: 'modern',
-      headers: [...MESSAGE_HEADERS, HEADER_PROTOCOL_VERSION, LATEST_MODERN],
+      identity,
+      headers: [...MESSAGE_HEADERS, ...identity],
       sessionId: undefined,
       owner: '',
       client: undefined,
       active: 0,
       usedAt: 0,
       onIdle: undefined,
+      channel: undefined,
     };
   }
 
@@ -67,10 +86,13 @@ export class UpstreamLinks {
     return ++this.#lastId;
   }
 
-  /** The owner's session, opened when there is none. Rejects with {@link UpstreamError}. */
-  legacy(owner: LinkOwner): UpstreamLink | Promise<UpstreamLink> {
-    const open = this.#open.get(owner.key);
-    if (open !== undefined) return open;
+  /** The session of the owner with this key, or its opening; undefined when there is none. */
+  get(key: string): UpstreamLink | Promise<UpstreamLink> | undefined {
+    return this.#open.get(key);
+  }
+
+  /** Opens a session for an owner who has none. Rejects with {@link UpstreamError}. */
+  open(owner: LinkOwner): Promise<UpstreamLink> {
     const opening = this.#initialize(owner);
     this.#open.set(owner.key, opening);
     opening.then(
@@ -93,13 +115,14 @@ export class UpstreamLinks {
 
   /** Forgets a session that the upstream no longer knows; the next use opens another. */
   forget(link: UpstreamLink): void {
+    link.channel?.close();
     if (this.#open.get(link.owner) === link) this.#open.delete(link.owner);
   }
 
   /** Ends the sessions that were not used for this long. */
   closeIdle(idleMs: number, now: number = performance.now()): void {
     for (const [owner, link] of this.#open) {
-      if (link instanceof Promise || link.active > 0 || now - link.usedAt < idleMs) continue;
+      if (link instanceof Promise || link.active > 0 || link.channel?.pinned || now - link.usedAt < idleMs) continue;
       void this.close(owner);
     }
   }
@@ -110,6 +133,7 @@ export class UpstreamLinks {
     if (opening === undefined) return;
     this.#open.delete(owner);
     const link = await opening;
+    link.channel?.close();
     if (link.active > 0) {
       await new Promise<void>((resolve) => {
         link.onIdle = resolve;
@@ -132,15 +156,20 @@ export class UpstreamLinks {
     const { protocolVersion, capabilities, clientInfo, headers } = owner;
     const client = await openLegacy({ transport: this.#transport, protocolVersion, capabilities, clientInfo, headers });
     const session = client.sessionId === undefined ? [] : [HEADER_SESSION_ID, client.sessionId];
-    return {
+    const identity = [HEADER_PROTOCOL_VERSION, client.protocolVersion, ...session];
+    const link: UpstreamLink = {
       era: 'legacy',
-      headers: [...MESSAGE_HEADERS, HEADER_PROTOCOL_VERSION, client.protocolVersion, ...session],
+      identity,
+      headers: [...MESSAGE_HEADERS, ...identity],
       sessionId: client.sessionId,
       owner: owner.key,
       client,
       active: 0,
       usedAt: performance.now(),
       onIdle: undefined,
+      channel: undefined,
     };
+    await owner.opened?.(link, client);
+    return link;
   }
 }

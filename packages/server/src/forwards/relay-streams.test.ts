@@ -150,7 +150,8 @@ describe('a client that reads slowly', () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const arrived = upstream.next();
-    const opened = openCall(url, callText(era), callHeaders(era));
+    const asked = era === 'modern' ? '"io.modelcontextprotocol/logLevel":"info"' : '';
+    const opened = openCall(url, callText(era, asked), callHeaders(era));
     const call = await arrived;
     call.begin();
     const padding = 'x'.repeat(64 * 1024);

@@ -1,41 +1,37 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Outcome, rpcError } from '../answer/outcome.ts';
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
-import { members } from '../json/scan.ts';
-import type { Edit } from '../json/splice.ts';
 import { capabilityKey } from '../mcp/capabilities.ts';
+import type { DeclaredParams } from '../mcp/declared-params.ts';
 import type { Implementation } from '../mcp/identity.ts';
+import { isLogLevel } from '../mcp/log-level.ts';
 import type { RequestMessage } from '../mcp/message.ts';
-import { encodeHeaderValue } from '../mcp/param-headers.ts';
-import {
-  type Era,
-  HEADER_HOPS,
-  HEADER_METHOD,
-  HEADER_NAME,
-  HEADER_PARAM_PREFIX,
-  INTERNAL_ERROR,
-  LATEST_LEGACY,
-  NAME_PARAM,
-} from '../mcp/protocol.ts';
+import type { MirroredParams } from '../mcp/mirrored-params.ts';
+import { type Era, HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, META_LOG_LEVEL } from '../mcp/protocol.ts';
+import { readsStreams } from '../mcp/reads-streams.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
-import type { ClientSession } from '../sessions/sessions.ts';
-import type { TargetLogger } from '../telemetry/log.ts';
+import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
+import { copiedHeaders, nextHop } from './caller-headers.ts';
 import { crossing } from './crossing.ts';
-import type { Deadlines } from './deadlines.ts';
 import type { Forwards } from './forwards.ts';
-import type { LinkOwner, UpstreamLink } from './links.ts';
-import { RelayedCall } from './relayed-call.ts';
+import type { LinkedResources } from './linked-resources.ts';
+import type { UpstreamLink } from './links.ts';
+import { modernHeaders } from './modern-headers.ts';
+import { type CallParts, RelayedCall } from './relayed-call.ts';
+import { calledName, requestEdits } from './request-edits.ts';
+import type { SessionLinks } from './session-links.ts';
 import type { Upstream } from './upstream.ts';
 
 /**
- * What a call is for: something that a forward brought, a hand-made tool at the address it names, or a uri that no list
- * names and only this forward can know.
+ * What a call is for: something that a forward brought, a hand-made tool at the address it names, a uri that no list
+ * names and only this forward can know, or a method that only this forward can answer.
  */
 export type CallTarget =
   | { readonly kind: 'discovered'; readonly entry: Entry; readonly discovered: Discovered }
   | { readonly kind: 'addressed'; readonly entry: Entry; readonly address: string }
-  | { readonly kind: 'unlisted'; readonly forward: string };
+  | { readonly kind: 'unlisted'; readonly forward: string }
+  | { readonly kind: 'method'; readonly forward: string };
 
 /** What a call needs to know of who makes it. */
 export interface Caller {
@@ -48,18 +44,18 @@ export interface Caller {
 }
 
 /** What the relay works with. */
-export interface CallRelayOptions {
+export interface CallRelayOptions extends CallParts {
   readonly forwards: Forwards;
-  readonly deadlines: Deadlines;
+  readonly declaredParams: DeclaredParams;
+  readonly linkedResources: LinkedResources;
+  readonly sessions: ClientSessions;
+  readonly sessionLinks: SessionLinks;
   /** Who we are, told to upstreams by clients that open no session. */
   readonly serverInfo: Implementation;
   /** Lower-case names of client headers that every upstream gets (SERVICE_FORWARD_HEADERS). */
   readonly forwardHeaders: readonly string[];
   /** Reads the same list from an entry's label; names that are never copied are left out. */
   readonly parseHeaderNames: (text: string) => readonly string[];
-  /** Bound on an upstream's answer, in bytes. */
-  readonly maxResponseBytes: number;
-  readonly log: TargetLogger;
 }
 
 /** What a failed call is called, by method (decisions 4.7). */
@@ -67,10 +63,8 @@ const FAILURE: Readonly<Record<string, string>> = {
   'tools/call': 'forwarded tool call failed',
   'resources/read': 'forwarded resource read failed',
   'prompts/get': 'forwarded prompt get failed',
+  'completion/complete': 'forwarded completion failed',
 };
-
-/** A request that has crossed this many gateways goes in a circle (decisions 4.3). */
-const MAX_HOPS = 8;
 
 /** Plans calls to upstream MCP servers: which one, under which name, with which headers, in whose session. */
 export class CallRelay {
@@ -82,19 +76,20 @@ export class CallRelay {
 
   /** The outcome that carries the call out. */
   call(caller: Caller, message: RequestMessage, target: CallTarget): Outcome {
-    const { forwards, deadlines, maxResponseBytes, serverInfo, log } = this.#options;
+    const { forwards, serverInfo } = this.#options;
     const failure = FAILURE[message.method] ?? 'forwarded request failed';
     const upstream = upstreamOf(forwards, target);
     if (!upstream) return rpcError(INTERNAL_ERROR, `${failure}: its forward is no longer registered; list again`);
-    const hops = hopsOf(caller.headers);
-    if (hops >= MAX_HOPS) return rpcError(INTERNAL_ERROR, 'forwarding loop');
+    const hop = nextHop(caller.headers);
+    if (hop === undefined) return rpcError(INTERNAL_ERROR, 'forwarding loop');
 
     const name = upstreamName(message, target);
-    const forwarded = this.#forwardedHeaders(caller.headers, target);
-    const headers = [HEADER_HOPS, String(hops + 1), ...forwarded];
+    const label = 'entry' in target ? target.entry.labels[FORWARD_HEADERS_LABEL] : undefined;
+    const forwarded = this.forwardedHeaders(caller.headers, label);
+    const headers = [HEADER_HOPS, String(hop), ...forwarded];
     const era = eraTowards(upstream, caller.era);
-    if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers));
-    const { edits, progressToken } = editsOf(message, name);
+    if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
+    const { edits, progressToken } = requestEdits(message, name);
     const crossed = era === caller.era ? undefined : crossing(caller.era, message, clientInfoOf(caller, serverInfo));
     const plan = {
       upstream,
@@ -104,48 +99,94 @@ export class CallRelay {
       // Across eras the token goes as it is: it stands inside what is written anew.
       progressToken: crossed ? undefined : progressToken,
       headers,
-      link: linkOf(upstream, era, caller, forwarded, serverInfo),
+      link: this.#link(upstream, era, caller, headers, forwarded),
       failure,
+      learn: this.#learner(caller, target),
       streams: readsStreams(caller.headers.accept),
       era: caller.era,
-      deadlines,
-      maxResponseBytes,
-      log,
+      session: caller.session,
+      logLevel: () => this.#logLevel(caller, message),
     };
-    return { kind: 'stream', start: (client) => new RelayedCall(plan, client).start() };
+    return { kind: 'stream', start: (client) => new RelayedCall(this.#options, plan, client).start() };
   }
 
-  /** The only forward of a namespace that offers resources; undefined when there are several or none. */
-  onlyForwardWithResources(namespace: NamespaceState): string | undefined {
+  /**
+   * The forward that is asked for a uri which no list names: the one that sent a link to it, else the only one that
+   * offers resources (mcp 6). Undefined when there are several or none.
+   */
+  forwardOfUnlisted(namespace: NamespaceState, uri: string): string | undefined {
+    const { forwards, linkedResources } = this.#options;
+    const sender = linkedResources.find(namespace.name, uri);
+    if (sender !== undefined && forwards.upstream(sender)) return sender;
     const { counts } = namespace.shelves.resource;
     const [only] = counts.keys();
     return counts.size === 1 ? only : undefined;
   }
 
-  /** The client's headers that this upstream may have: none unless an operator named them. */
-  #forwardedHeaders(headers: IncomingHttpHeaders, target: CallTarget): string[] {
-    const label = target.kind === 'unlisted' ? undefined : target.entry.labels[FORWARD_HEADERS_LABEL];
+  /** Takes in the links to resources in what a forward answers; undefined where it is no forward. */
+  #learner({ namespace }: Caller, target: CallTarget): ((text: string, value: unknown) => void) | undefined {
+    const forward = forwardOf(target);
+    if (forward === undefined || !namespace) return undefined;
+    return (text, value) => this.#options.linkedResources.learn(namespace.name, forward, text, value);
+  }
+
+  /** What the called tool declares to be mirrored into headers. */
+  #params({ capabilities }: Caller, target: CallTarget): MirroredParams | undefined {
+    if (!('entry' in target) || target.entry.kind !== 'tool') return undefined;
+    return this.#options.declaredParams.expectedOf(capabilities, target.entry);
+  }
+
+  /**
+   * Whose session a call goes out in: a legacy client's own, one per upstream; for clients without a session one that is
+   * shared by those who look the same to the upstream (mcp 4).
+   */
+  #link(
+    upstream: Upstream,
+    era: Era,
+    caller: Caller,
+    headers: readonly string[],
+    forwarded: readonly string[],
+  ): () => UpstreamLink | Promise<UpstreamLink> {
+    const { links } = upstream;
+    if (era === 'modern') return () => links.modern;
+    const { sessionLinks, serverInfo } = this.#options;
+    const { session, user, namespace } = caller;
+    if (session) return () => sessionLinks.link(upstream, session, headers);
+    // A modern client cannot be asked over a session that it does not know of.
+    const capabilities = caller.era === 'modern' ? {} : caller.capabilities;
+    const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), user, forwarded]);
+    const clientInfo = { ...serverInfo };
+    return () =>
+      links.get(key) ??
+      links.open({ key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo, headers: forwarded });
+  }
+
+  /** What the client wants to see of the upstream's log: a modern one says so with each request. */
+  #logLevel({ era, session }: Caller, { params }: RequestMessage): string | undefined {
+    if (era === 'legacy') return (session && this.#options.sessions.state(session)?.logLevel) ?? 'debug';
+    const meta = params._meta;
+    const level = isJsonObject(meta) ? meta[META_LOG_LEVEL] : undefined;
+    return isLogLevel(level) ? level : undefined;
+  }
+
+  /** The client's headers that upstreams may have: none unless an operator named them, on the entry's label too. */
+  forwardedHeaders(headers: IncomingHttpHeaders, label?: string): string[] {
     const { forwardHeaders, parseHeaderNames } = this.#options;
     if (label === undefined && forwardHeaders.length === 0) return [];
     const names = label === undefined ? forwardHeaders : new Set([...forwardHeaders, ...parseHeaderNames(label)]);
-    const copied: string[] = [];
-    for (const name of names) {
-      const value = headers[name];
-      for (const line of Array.isArray(value) ? value : [value]) if (line !== undefined) copied.push(name, line);
-    }
-    return copied;
+    return copiedHeaders(headers, names);
   }
 }
 
+function forwardOf(target: CallTarget): string | undefined {
+  if (target.kind === 'addressed') return undefined;
+  return target.kind === 'discovered' ? target.discovered.forward : target.forward;
+}
+
 function upstreamOf(forwards: Forwards, target: CallTarget): Upstream | undefined {
-  switch (target.kind) {
-    case 'discovered':
-      return forwards.upstream(target.discovered.forward);
-    case 'addressed':
-      return forwards.upstreamAt(target.address);
-    case 'unlisted':
-      return forwards.upstream(target.forward);
-  }
+  if (target.kind === 'addressed') return forwards.upstreamAt(target.address);
+  const forward = forwardOf(target);
+  return forward === undefined ? undefined : forwards.upstream(forward);
 }
 
 /** The client's own era where the upstream speaks it, or where nothing is known; else the other (mcp 4). */
@@ -160,83 +201,6 @@ function clientInfoOf({ session }: Caller, serverInfo: Implementation): JsonObje
 
 /** What the upstream calls it: its own name for a tool or prompt, the very uri that was asked for otherwise. */
 function upstreamName(message: RequestMessage, target: CallTarget): string {
-  const asked = message.params[NAME_PARAM.get(message.method) ?? 'name'];
   const renameable = target.kind === 'discovered' && target.entry.kind !== 'resource';
-  return renameable ? target.discovered.upstreamKey : String(asked);
-}
-
-/** Where the request's text must differ upstream. */
-function editsOf(message: RequestMessage, name: string): { edits: Edit[]; progressToken: Edit | undefined } {
-  const { text, params, paramsRange, method } = message;
-  const member = NAME_PARAM.get(method);
-  const renamed = member !== undefined && params[member] !== name;
-  const meta = params._meta;
-  const wantsProgress = isJsonObject(meta) && meta.progressToken !== undefined;
-  const edits: Edit[] = [];
-  let progressToken: Edit | undefined;
-  if (!paramsRange || (!renamed && !wantsProgress)) return { edits, progressToken };
-  for (const { key, start, end } of members(text, paramsRange.start)) {
-    if (renamed && key === member) edits.push({ start, end, text: JSON.stringify(name) });
-    if (!wantsProgress || key !== '_meta') continue;
-    for (const found of members(text, start)) {
-      if (found.key === 'progressToken') progressToken = { start: found.start, end: found.end, text: '' };
-    }
-  }
-  return { edits, progressToken };
-}
-
-/** The headers that mirror a modern body, and those of the client that mirror parameters of the tool. */
-function modernHeaders(message: RequestMessage, name: string, client: IncomingHttpHeaders): string[] {
-  const headers = [HEADER_METHOD, message.method];
-  if (NAME_PARAM.has(message.method)) headers.push(HEADER_NAME, encodeHeaderValue(name));
-  for (const header of Object.keys(client)) {
-    const value = header.startsWith(HEADER_PARAM_PREFIX) ? client[header] : undefined;
-    if (typeof value === 'string') headers.push(header, value);
-  }
-  return headers;
-}
-
-/**
- * Whose session a call goes out in: a legacy client's own, one per upstream; for clients without a session one that is
- * shared by those who look the same to the upstream (mcp 4).
- */
-function linkOf(
-  upstream: Upstream,
-  era: Era,
-  caller: Caller,
-  forwarded: readonly string[],
-  serverInfo: Implementation,
-): () => UpstreamLink | Promise<UpstreamLink> {
-  const { links } = upstream;
-  if (era === 'modern') return () => links.modern;
-  const { session, user } = caller;
-  // A modern client cannot be asked over a session that it does not know of.
-  const capabilities = caller.era === 'modern' ? {} : caller.capabilities;
-  const owner = (): LinkOwner =>
-    session
-      ? {
-          key: session.id,
-          protocolVersion: session.protocolVersion,
-          capabilities: session.profile.capabilities,
-          clientInfo: session.clientInfo,
-          headers: forwarded,
-        }
-      : {
-          key: JSON.stringify([caller.namespace?.name, capabilityKey(capabilities), user, forwarded]),
-          protocolVersion: LATEST_LEGACY,
-          capabilities,
-          clientInfo: { ...serverInfo },
-          headers: forwarded,
-        };
-  return () => links.legacy(owner());
-}
-
-/** A client that names JSON and not event streams gets its answer alone; one that names neither reads both. */
-function readsStreams(accept: string | undefined): boolean {
-  return accept === undefined || accept.includes('event-stream') || !accept.includes('application/json');
-}
-
-function hopsOf(headers: IncomingHttpHeaders): number {
-  const value = headers[HEADER_HOPS];
-  return typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : 0;
+  return renameable ? target.discovered.upstreamKey : calledName(message);
 }

@@ -2,20 +2,42 @@ import type { ClientAnswer } from '../answer/client-answer.ts';
 import { ByteCollector } from '../bytes/collector.ts';
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { parseJson } from '../json/parse.ts';
-import { elements, members } from '../json/scan.ts';
+import { elements, members, memberText } from '../json/scan.ts';
 import { type Edit, splice } from '../json/splice.ts';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
-import type { RequestMessage } from '../mcp/message.ts';
-import { type Era, INTERNAL_ERROR, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '../mcp/protocol.ts';
+import { reachesLevel } from '../mcp/log-level.ts';
+import type { NotificationMessage, RequestMessage } from '../mcp/message.ts';
+import { withParam } from '../mcp/params-text.ts';
+import {
+  type Era,
+  HEADER_LAST_EVENT_ID,
+  INTERNAL_ERROR,
+  METHOD_NOT_FOUND,
+  MODERN_ERROR_CODES,
+  POLLING_VERSION,
+} from '../mcp/protocol.ts';
+import type { LiveSessions } from '../sessions/live-sessions.ts';
+import type { ClientSession } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import type { CallsUnderWay, Watched } from './calls-under-way.ts';
 import type { Crossing } from './crossing.ts';
-import type { Deadlines, Watched } from './deadlines.ts';
+import { deliver } from './deliver.ts';
 import type { UpstreamLink } from './links.ts';
+import { UpstreamQuestions } from './questions.ts';
 import { tellsSessionLost } from './session-loss.ts';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from './transport.ts';
 import type { Upstream } from './upstream.ts';
 import { UpstreamError } from './upstream-error.ts';
-import { contentType } from './upstream-response.ts';
+import { contentType, decidesNothing } from './upstream-response.ts';
+
+/** What all calls share. */
+export interface CallParts {
+  readonly calls: CallsUnderWay<RelayedCall>;
+  readonly lives: LiveSessions;
+  /** Bound on an answer that must be held whole, in bytes. */
+  readonly maxResponseBytes: number;
+  readonly log: TargetLogger;
+}
 
 /** Everything about one call that is known before it is sent. */
 export interface CallPlan {
@@ -37,10 +59,10 @@ export interface CallPlan {
   readonly streams: boolean;
   /** The client's; its leaving ends a modern call and not a legacy one (mcp 1). */
   readonly era: Era;
-  readonly deadlines: Deadlines;
-  /** Bound on an answer that must be held whole, in bytes. */
-  readonly maxResponseBytes: number;
-  readonly log: TargetLogger;
+  /** The client's session, when it has one. */
+  readonly session: ClientSession | undefined;
+  /** Least level of log messages that the client wants on this call; undefined for none, and `debug` for all. */
+  logLevel(): string | undefined;
 }
 
 /** How long an upstream may keep a stream open after the answer, so that its connection can be used again. */
@@ -48,6 +70,11 @@ const LINGER_MS = 1_000;
 
 /** Requests of an upstream that are refused on one call before the call is given up. */
 const MAX_REFUSED = 16;
+
+/** When an upstream that has ended its stream is asked for the rest, where it does not say when; and how often in vain. */
+const RETRY_MS = 1_000;
+const MAX_RETRY_MS = 60_000;
+const MAX_RETRIES = 5;
 
 type Mode = 'waiting' | 'json' | 'stream' | 'over';
 
@@ -60,6 +87,8 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
+  lasting = false;
+  readonly #parts: CallParts;
   readonly #plan: CallPlan;
   readonly #answer: ClientAnswer;
   #mode: Mode = 'waiting';
@@ -75,11 +104,21 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #renewed = false;
   #clientGone = false;
   #linger: NodeJS.Timeout | undefined = undefined;
+  /** What the upstream has asked the client on this call. */
+  #questions: UpstreamQuestions | undefined = undefined;
+  /** Where the upstream's stream can be taken up again, when it said so. */
+  #lastEventId: string | undefined = undefined;
+  #retryMs = RETRY_MS;
+  /** Attempts since the last message. */
+  #retries = 0;
+  #resuming = false;
+  #retry: NodeJS.Timeout | undefined = undefined;
 
-  constructor(plan: CallPlan, answer: ClientAnswer) {
+  constructor(parts: CallParts, plan: CallPlan, answer: ClientAnswer) {
+    this.#parts = parts;
     this.#plan = plan;
     this.#answer = answer;
-    this.startedAt = plan.deadlines.now();
+    this.startedAt = parts.calls.now();
     this.activeAt = this.startedAt;
   }
 
@@ -89,13 +128,14 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   }
 
   onHead(status: number, headers: ResponseHeaders): void {
-    this.activeAt = this.#plan.deadlines.now();
+    this.activeAt = this.#parts.calls.now();
     this.#status = status;
+    if (this.#resuming) return this.#resumed(headers);
     if (status === 404 && this.#link?.sessionId !== undefined) return this.#renew();
     const type = contentType(headers);
     if (type === 'text/event-stream' && status < 300) {
       this.#mode = 'stream';
-      this.#decoder = new EventStreamDecoder(this, this.#plan.maxResponseBytes);
+      this.#decoder = new EventStreamDecoder(this, this.#parts.maxResponseBytes);
     } else if (type === 'application/json') {
       this.#mode = 'json';
     } else {
@@ -109,9 +149,9 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
       return !this.#blocked;
     }
     if (this.#mode !== 'json') return true;
-    this.activeAt = this.#plan.deadlines.now();
-    if (this.#body.length + chunk.length > this.#plan.maxResponseBytes) {
-      this.#fail(this.#error('too-large', `answered with more than ${this.#plan.maxResponseBytes} bytes`));
+    this.activeAt = this.#parts.calls.now();
+    if (this.#body.length + chunk.length > this.#parts.maxResponseBytes) {
+      this.#fail(this.#error('too-large', `answered with more than ${this.#parts.maxResponseBytes} bytes`));
     } else {
       this.#body.push(chunk);
     }
@@ -121,31 +161,67 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   onEnd(): void {
     clearTimeout(this.#linger);
     if (this.#mode === 'json') this.#finishJson();
-    else if (this.#mode === 'stream') this.#fail(this.#error('dropped', 'ended the event stream before the answer'));
+    else if (this.#mode === 'stream') this.#sentAway();
     else this.#fail(this.#error('invalid', `ended without an answer (HTTP ${this.#status})`));
   }
 
   onError(error: UpstreamError): void {
-    this.#fail(error);
+    if (this.#mode === 'stream') this.#interrupted(error);
+    else this.#fail(error);
+  }
+
+  /** True for the call that answers this request of this session. */
+  isFor(session: string, idText: string): boolean {
+    return this.#plan.session?.id === session && this.#answer.idText === idText;
+  }
+
+  /** True for the call that gave out this progress token to this upstream. */
+  reportsTo(upstream: Upstream, token: unknown): boolean {
+    return this.#plan.upstream === upstream && this.#plan.progressToken !== undefined && this.#id === token;
+  }
+
+  /** A progress notification of the upstream's that did not come on the call's own stream. */
+  progressed(data: string, value: JsonObject): void {
+    this.activeAt = this.#parts.calls.now();
+    this.#pass(this.#withClientToken(data, value));
+  }
+
+  /** The client no longer wants the answer, as it says in this `notifications/cancelled`: nor does it get one. */
+  cancel({ text }: NotificationMessage): void {
+    if (this.#mode === 'over') return;
+    if (this.#link?.era === 'legacy') this.#tell(withParam(text, 'requestId', String(this.#id)));
+    this.#settle();
+    this.#call?.abort();
+    if (!this.#clientGone) this.#answer.cancelled();
+  }
+
+  /** A client that loses the connection can come back for the answer, once it has been told where to. */
+  onLasting(): void {
+    if (this.#clientGone || this.#answer.streaming || !this.#plan.streams) return;
+    if (this.#plan.session && this.#plan.session.protocolVersion >= POLLING_VERSION) this.#answer.beginStream(true);
   }
 
   onDeadline(limit: 'silence' | 'total'): void {
-    if (limit === 'silence' && this.#blocked) {
-      // It is our client who is slow: the upstream is not being read.
-      this.activeAt = this.#plan.deadlines.now();
-      this.#plan.deadlines.watch(this);
+    if (limit === 'silence' && (this.#blocked || this.#questions?.open)) {
+      // It is our client who is slow: the upstream is not being read, or waits for an answer.
+      this.activeAt = this.#parts.calls.now();
+      this.#parts.calls.watch(this);
       return;
     }
-    const { silenceMs, totalMs } = this.#plan.deadlines.limits;
+    const { silenceMs, totalMs } = this.#parts.calls.limits;
     const what =
       limit === 'silence' ? `sent nothing for ${silenceMs / 1000} s` : `did not finish within ${totalMs / 1000} s`;
+    this.#tellCancelled('it took too long');
     this.#fail(this.#error('timeout', what));
   }
 
-  onEvent({ data }: ServerSentEvent): void {
+  onEvent({ data, id, retry }: ServerSentEvent): void {
+    if (id !== undefined) this.#lastEventId = id;
+    if (retry !== undefined) this.#retryMs = Math.min(retry, MAX_RETRY_MS);
     // Streams may begin with an event that carries an id and nothing else, to resume from.
     if (data === '') return;
-    this.activeAt = this.#plan.deadlines.now();
+    this.activeAt = this.#parts.calls.now();
+    this.#retries = 0;
     const value = parse(data);
     if (!Array.isArray(value)) return this.#message(data, value);
     // Version 2025-03-26 may answer in arrays of messages.
@@ -157,11 +233,25 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
 
   #message(data: string, value: unknown): void {
     if (!isJsonObject(value)) return this.#fail(this.#error('invalid', 'sent an event that is no JSON-RPC message'));
-    if (!('method' in value)) return this.#finishStream(data, value);
-    if ('id' in value) return this.#refuse(data);
     const { method } = value;
-    if (typeof method === 'string' && this.#plan.crossing?.passes(method) === false) return;
-    this.#pass(method === 'notifications/progress' ? this.#withClientToken(data, value) : data);
+    if (method === undefined) return this.#finishStream(data, value);
+    if ('id' in value) return this.#request(data, value);
+    switch (method) {
+      case 'notifications/progress':
+        return this.#pass(this.#withClientToken(data, value));
+      case 'notifications/message':
+        if (this.#wantsLog(value)) this.#pass(data);
+        return;
+      case 'notifications/cancelled':
+        return this.#questions?.cancelled(data);
+      case 'notifications/tools/list_changed':
+      case 'notifications/resources/list_changed':
+      case 'notifications/prompts/list_changed':
+        // Our clients are told when the change is here, and they can see it.
+        return this.#plan.upstream.changed();
+      default:
+        return this.#pass(data);
+    }
   }
 
   onEventError(error: Error): void {
@@ -170,7 +260,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
 
   #connect(): void {
     // Opening a session counts: a client waits for it as for the call.
-    this.#plan.deadlines.watch(this);
+    this.#parts.calls.watch(this);
     const link = this.#plan.link();
     if (!(link instanceof Promise)) return this.#send(link);
     link.then(
@@ -221,6 +311,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#plan.upstream.succeeded();
     if (this.#clientGone) return;
     const answer = this.#final(text);
+    if (this.#answer.streaming) return this.#answer.lastEvent(answer);
     this.#answer.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
     this.#answer.end(answer);
   }
@@ -243,8 +334,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     if (this.#clientGone) return;
     if (this.#answer.streaming || ('result' in value && this.#plan.streams)) {
       if (!this.#answer.streaming) this.#answer.beginStream();
-      this.#answer.event(answer);
-      this.#answer.end();
+      this.#answer.lastEvent(answer);
     } else {
       this.#answer.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
       this.#answer.end(answer);
@@ -269,18 +359,36 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     });
   }
 
-  /**
-   * A request of the upstream's: it is told that nobody here can answer it, so that it does not wait. One that goes on
-   * asking is not serious.
-   */
-  #refuse(data: string): void {
+  /** Whether the client wants to see this log message. */
+  #wantsLog({ params }: JsonObject): boolean {
+    const least = this.#plan.logLevel();
+    return least !== undefined && reachesLevel(isJsonObject(params) ? params.level : undefined, least);
+  }
+
+  /** A request of the upstream's goes to the client whose call caused it, on this call's own stream (mcp 4). */
+  #request(data: string, value: JsonObject): void {
+    const { session, streams, era } = this.#plan;
+    if (session && streams && era === 'legacy' && this.#link?.era === 'legacy' && !this.#clientGone) {
+      const { lives } = this.#parts;
+      this.#questions ??= new UpstreamQuestions({
+        live: () => lives.of(session.id),
+        send: (text) => this.#pass(text),
+        deliver: (text) => this.#deliver(text),
+      });
+      if (this.#questions.ask(data, value)) return;
+    }
+    this.#refuse(data, value);
+  }
+
+  /** A client that cannot be asked: the upstream is told so, and does not wait. One that goes on asking is not serious. */
+  #refuse(data: string, { method }: JsonObject): void {
     if (++this.#refused > MAX_REFUSED)
       return this.#fail(this.#error('invalid', 'goes on asking a client that cannot be asked'));
-    for (const { key, start, end } of members(data)) {
-      if (key !== 'id') continue;
-      const error = `{"code":${METHOD_NOT_FOUND},"message":"the client cannot be asked on this connection"}`;
-      this.#tell(`{"jsonrpc":"2.0","id":${data.slice(start, end)},"error":${error}}`);
-    }
+    const answer =
+      method === 'ping'
+        ? '"result":{}'
+        : `"error":{"code":${METHOD_NOT_FOUND},"message":"the client cannot be asked on this connection"}`;
+    this.#tell(`{"jsonrpc":"2.0","id":${memberText(data, 'id')},${answer}}`);
   }
 
   /** Puts the client's own progress token in place of ours. */
@@ -319,18 +427,68 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
       this.#call?.resume();
       return;
     }
-    if (this.#link?.era === 'legacy') {
-      const params = `{"requestId":${this.#id}}`;
-      this.#tell(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
-    }
+    this.#tellCancelled('the client has left');
     this.#settle();
     this.#call?.abort();
   }
 
-  /** Sends the upstream a message of its own, the way the call went. */
+  /** Nobody waits for the answer. A modern upstream is told by the end of its request. */
+  #tellCancelled(reason: string): void {
+    if (this.#link?.era !== 'legacy') return;
+    const params = `{"requestId":${this.#id},"reason":"${reason}"}`;
+    this.#tell(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
+  }
+
+  /** Sends the upstream a message of its own that may be lost, the way the call went. */
   #tell(message: string): void {
-    const headers = [...(this.#link?.headers ?? []), ...this.#plan.headers];
-    this.#plan.upstream.post(headers, message);
+    this.#deliver(message).catch(() => undefined);
+  }
+
+  /** Sends the upstream a message of its own; resolves when it has taken it. */
+  async #deliver(message: string): Promise<void> {
+    const { upstream, headers } = this.#plan;
+    await deliver(upstream.transport, [...(this.#link?.identity ?? []), ...headers], message);
+    this.activeAt = this.#parts.calls.now();
+  }
+
+  /** The upstream has ended its stream, to be asked for the rest: so is the client, which need not wait on a connection. */
+  #sentAway(): void {
+    const { session, streams } = this.#plan;
+    this.#interrupted(this.#error('dropped', 'ended the event stream before the answer'));
+    if (this.#mode === 'over' || this.#clientGone || !streams || this.#questions?.open) return;
+    if (session && session.protocolVersion >= POLLING_VERSION) this.#answer.poll(this.#retryMs);
+  }
+
+  /** The upstream's stream broke off: the rest is asked for, where the upstream has said how. */
+  #interrupted(error: UpstreamError): void {
+    const link = this.#link;
+    const lastEventId = this.#lastEventId;
+    if (lastEventId === undefined || link?.era !== 'legacy' || this.#retries >= MAX_RETRIES) return this.#fail(error);
+    this.#decoder?.stop();
+    const delay = Math.min(this.#retryMs * 2 ** this.#retries++, MAX_RETRY_MS);
+    this.#retry = setTimeout(() => this.#resume(link, lastEventId), delay).unref();
+  }
+
+  #resume(link: UpstreamLink, lastEventId: string): void {
+    const { upstream, headers } = this.#plan;
+    const resumption = ['Accept', 'text/event-stream', HEADER_LAST_EVENT_ID, lastEventId];
+    this.#resuming = true;
+    this.#call = upstream.transport.dispatch(
+      { method: 'GET', headers: [...link.identity, ...headers, ...resumption] },
+      this,
+    );
+  }
+
+  #resumed(headers: ResponseHeaders): void {
+    this.#resuming = false;
+    if (this.#status === 200 && contentType(headers) === 'text/event-stream') {
+      this.#decoder = new EventStreamDecoder(this, this.#parts.maxResponseBytes);
+      return;
+    }
+    const error = this.#error('http', `did not take its event stream up again (HTTP ${this.#status})`);
+    this.#call?.abort();
+    if (decidesNothing(this.#status)) this.#interrupted(error);
+    else this.#fail(error);
   }
 
   #fail(error: unknown): void {
@@ -338,7 +496,8 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#decoder?.stop();
     this.#settle();
     this.#call?.abort();
-    const { log, message, upstream } = this.#plan;
+    const { log } = this.#parts;
+    const { message, upstream } = this.#plan;
     if (error instanceof UpstreamError) {
       upstream.failed(error);
       log.debug('call failed', { method: message.method, error });
@@ -351,12 +510,14 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   }
 
   #settle(): void {
+    this.#questions?.withdrawAll();
     this.#mode = 'over';
+    clearTimeout(this.#retry);
     this.#release();
   }
 
   #release(): void {
-    this.#plan.deadlines.unwatch(this);
+    this.#parts.calls.unwatch(this);
     if (!this.#link) return;
     this.#plan.upstream.links.release(this.#link, this.activeAt);
     this.#link = undefined;

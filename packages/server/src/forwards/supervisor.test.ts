@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
+import type { Era } from '../../../../test/fixtures/raw-upstream/message.ts';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
-import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import { FULL_CAPABILITIES, NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
@@ -9,6 +11,7 @@ import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { Supervisor, type SupervisorOptions } from './supervisor.ts';
+import { UpstreamError } from './upstream-error.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -16,15 +19,21 @@ afterEach(async () => {
 });
 
 /** A supervisor of an upstream that offers `plain` in both eras, `old` in the legacy and `new` in the modern one. */
-async function supervise(more: Partial<SupervisorOptions> = {}) {
+async function supervise(more: Partial<SupervisorOptions> = {}, options: RawUpstreamOptions = {}) {
   const upstream = await startRawUpstream({
     scripts: {
       'tools/list': ({ era }) => toolList(toolText(era === 'legacy' ? 'old' : 'new'), toolText('plain')),
     },
+    ...options,
   });
+  closers.push(() => upstream.close());
+  return { upstream, ...(await superviseAt(upstream.url, more)) };
+}
+
+async function superviseAt(address: string, more: Partial<SupervisorOptions> = {}) {
   const registry = new Registry(memoryStore());
   await registry.load();
-  const input = { name: 'up', address: upstream.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
+  const input = { name: 'up', address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
   const forward = await registry.commit((draft) => addForward(draft, input));
   const supervisor = new Supervisor(forward, {
     registry,
@@ -35,11 +44,10 @@ async function supervise(more: Partial<SupervisorOptions> = {}) {
     ...more,
   });
   closers.push(
-    () => upstream.close(),
     () => registry.close(),
     () => supervisor.end(),
   );
-  return { upstream, supervisor, offered: () => offeredBy(registry) };
+  return { supervisor, offered: () => offeredBy(registry), shows: (tool: string) => shows(registry, tool) };
 }
 
 /** Names of the tools known from the forward, with the eras that offer them, and the eras of its catalogues. */
@@ -52,6 +60,20 @@ function offeredBy(registry: Registry) {
     tools[key] = [...new Set(keys.map((name) => name.split(':')[0]))].join();
   }
   return { tools, eras: catalogues.map(({ key }) => key).sort() };
+}
+
+/** Resolves when readers of the registry see a tool; with the milliseconds that it took. */
+function shows(registry: Registry, tool: string): Promise<number> {
+  const since = performance.now();
+  return new Promise((resolve) => {
+    const look = () => {
+      if (registry.current.namespace(DEFAULT_NAMESPACE)?.shelves.tool.get(tool) === undefined) return;
+      stop();
+      resolve(performance.now() - since);
+    };
+    const stop = registry.onChange(look);
+    look();
+  });
 }
 
 const ALL = {
@@ -130,5 +152,139 @@ describe('a supervisor', () => {
     void supervisor.discover().catch(() => undefined);
     await expect(supervisor.variantAdded()).resolves.toBeUndefined();
     expect(supervisor.health.kind).toBe('down');
+  });
+});
+
+const NOTICE = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
+const WAIT = { timeout: 10_000, interval: 5 };
+const eras: readonly Era[] = ['legacy', 'modern'];
+
+describe('a supervisor of an upstream that announces changes', () => {
+  it.each(eras)('sees a change in less than a second (%s)', async (era) => {
+    const { upstream, supervisor, shows } = await supervise({}, { eras: [era] });
+    await supervisor.discover();
+    const asked = upstream.count('server/discover') + upstream.count('initialize');
+    upstream.scripts['tools/list'] = toolList(toolText('added'));
+    upstream.push(NOTICE);
+    expect(await shows('added')).toBeLessThan(1_000);
+    expect(supervisor.health).toEqual({ kind: 'up', message: undefined });
+    // The other era was ruled out: one request per set of client capabilities is all it takes.
+    expect(upstream.count('server/discover') + upstream.count('initialize')).toBe(asked + 2);
+  });
+
+  it('sees a change of a complete server of both eras in less than a second', async () => {
+    const dual = await startDualEra();
+    closers.push(() => dual.close());
+    const { supervisor, shows } = await superviseAt(dual.url);
+    await supervisor.discover();
+    for (const name of ['one', 'two', 'three']) {
+      dual.addTool(name);
+      expect(await shows(name)).toBeLessThan(1_000);
+    }
+  });
+
+  it('reads it about twice a second while it floods us with notices', async () => {
+    const { upstream, supervisor } = await supervise({}, { eras: ['modern'] });
+    await supervisor.discover();
+    const perRun = upstream.count('tools/list');
+    const until = performance.now() + 1_200;
+    await expect
+      .poll(() => {
+        upstream.push(NOTICE);
+        return performance.now() > until;
+      }, WAIT)
+      .toBe(true);
+    const runs = upstream.count('tools/list') / perRun - 1;
+    expect(runs).toBeGreaterThanOrEqual(2);
+    expect(runs).toBeLessThanOrEqual(4);
+  });
+
+  it('reads it once more after a run during which it was told of changes', async () => {
+    const { upstream, supervisor, shows } = await supervise(
+      { variants: () => [NO_CAPABILITIES], rediscovery: { intervalMs: 0 } },
+      { eras: ['legacy'] },
+    );
+    await supervisor.discover();
+    const held = Promise.withResolvers<void>();
+    upstream.scripts['tools/list'] = async () => {
+      await held.promise;
+      return toolList(toolText('before'));
+    };
+    const run = supervisor.discover();
+    await expect.poll(() => upstream.count('tools/list'), WAIT).toBe(2);
+    for (let count = 0; count < 5; count++) upstream.push(NOTICE);
+    // Once this is answered, they have been heard.
+    upstream.push('{"jsonrpc":"2.0","id":"heard","method":"ping"}');
+    await expect.poll(() => upstream.seen.some(({ id, method }) => id === '"heard"' && !method), WAIT).toBe(true);
+    upstream.scripts['tools/list'] = toolList(toolText('after'));
+    held.resolve();
+    await run;
+    await shows('after');
+    await supervisor.discover(true);
+    expect(upstream.count('tools/list')).toBe(4);
+  });
+
+  it('counts a run after a notice like any other when it fails, and watches again once it is well', async () => {
+    const { upstream, supervisor, shows } = await supervise();
+    await supervisor.discover();
+    upstream.fault = { kind: 'http', status: 503, type: 'text/plain', body: '' };
+    upstream.push(NOTICE);
+    await expect
+      .poll(() => supervisor.health, WAIT)
+      .toMatchObject({ kind: 'down', message: expect.stringMatching(/retrying in/) });
+    await expect.poll(() => upstream.streams(), WAIT).toBe(0);
+    upstream.fault = undefined;
+    await expect.poll(() => supervisor.health.kind, WAIT).toBe('up');
+    upstream.scripts['tools/list'] = toolList(toolText('added'));
+    upstream.push(NOTICE);
+    expect(await shows('added')).toBeLessThan(1_000);
+  });
+
+  it.each(eras)('watches it again after it was away (%s)', async (era) => {
+    const { upstream, supervisor, shows } = await supervise({}, { eras: [era] });
+    await supervisor.discover();
+    await upstream.down();
+    await expect(supervisor.discover()).rejects.toBeInstanceOf(UpstreamError);
+    await upstream.up();
+    await expect.poll(() => supervisor.health.kind, WAIT).toBe('up');
+    expect(upstream.streams()).toBe(1);
+    upstream.scripts['tools/list'] = toolList(toolText('added'));
+    upstream.push(NOTICE);
+    expect(await shows('added')).toBeLessThan(1_000);
+  });
+
+  it('watches it again when a call failed while it was being read', async () => {
+    const { upstream, supervisor } = await supervise({}, { eras: ['modern'] });
+    await supervisor.discover();
+    const held = Promise.withResolvers<string>();
+    upstream.scripts['tools/list'] = () => held.promise;
+    const asked = upstream.count('tools/list');
+    const run = supervisor.discover();
+    await expect.poll(() => upstream.count('tools/list'), WAIT).toBeGreaterThan(asked);
+    supervisor.failed(new UpstreamError('dropped', upstream.url, 'dropped it'));
+    held.resolve(toolList(toolText('plain')));
+    await run;
+    await expect.poll(() => upstream.streams(), WAIT).toBe(1);
+    expect(supervisor.health.kind).toBe('up');
+  });
+
+  it.each(eras)('leaves nothing behind when it ends (%s)', async (era) => {
+    vi.useFakeTimers({
+      toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'],
+      shouldAdvanceTime: true,
+    });
+    try {
+      const { upstream, supervisor } = await supervise({ healthCheckIntervalMs: 60_000 }, { eras: [era] });
+      await supervisor.discover();
+      await vi.waitFor(() => expect(upstream.sessions()).toBe(era === 'legacy' ? 1 : 0));
+      expect(upstream.streams()).toBe(1);
+      upstream.push(NOTICE);
+      supervisor.changed();
+      await supervisor.end();
+      await vi.waitFor(() => expect([upstream.streams(), upstream.sessions()]).toEqual([0, 0]));
+      expect(vi.getTimerCount()).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 });

@@ -7,11 +7,14 @@ import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { Backoff } from './backoff.ts';
 import { type Catalogue, discover } from './discovery.ts';
-import { probeEras, type Undecided } from './era.ts';
+import type { Undecided } from './era.ts';
 import { checkHealth } from './health.ts';
+import { KnownEras } from './known-eras.ts';
+import { Rediscovery, type RediscoveryTimes } from './rediscovery.ts';
 import { Upstream, type UpstreamObserver } from './upstream.ts';
 import type { ClientOptions, UpstreamClient } from './upstream-client.ts';
 import { UpstreamError } from './upstream-error.ts';
+import { UpstreamWatch, type WatchOptions } from './watch.ts';
 
 export interface SupervisorOptions {
   readonly registry: Registry;
@@ -24,6 +27,10 @@ export interface SupervisorOptions {
   readonly healthCheckIntervalMs: number;
   /** Milliseconds before an era that could not be decided is asked for again, at first (default 60000); for tests. */
   readonly undecidedMs?: number;
+  /** How soon notices of change are followed; for tests. */
+  readonly rediscovery?: RediscoveryTimes;
+  /** Times of the watch over the upstream; for tests. */
+  readonly watch?: Pick<WatchOptions, 'readyMs' | 'delays'>;
 }
 
 /**
@@ -35,14 +42,10 @@ export type ForwardHealth =
   | { readonly kind: 'up'; readonly message: string | undefined }
   | { readonly kind: 'down'; readonly message: string };
 
-/** The verdict on an upstream's eras is tested again after this long (mcp 4). */
-const VERDICT_MS = 60 * 60_000;
-/** One that left an era undecided sooner: at first after this long, then after twice as long each time. */
-const UNDECIDED_MS = 60_000;
-
 /**
- * Looks after one forward: discovers it, checks it while it is well, and tries again while it is not. What it finds
- * goes into the registry in one change; what goes wrong leaves the last good catalogue there (decisions 4.3).
+ * Looks after one forward: discovers it, checks it and watches it for changes while it is well, and tries again while it
+ * is not. What it finds goes into the registry in one change; what goes wrong leaves the last good catalogue there
+ * (decisions 4.3).
  */
 export class Supervisor implements UpstreamObserver {
   readonly forward: Forward;
@@ -51,23 +54,30 @@ export class Supervisor implements UpstreamObserver {
   readonly #client: Omit<ClientOptions, 'capabilities'>;
   readonly #ended = new AbortController();
   readonly #backoff = new Backoff(Math.random, () => performance.now());
+  readonly #eras: KnownEras;
+  readonly #watch: UpstreamWatch;
+  readonly #rediscovery: Rediscovery;
   #health: ForwardHealth = { kind: 'pending' };
   #run: Promise<void> | undefined = undefined;
   #again = false;
+  /** The next run is to probe the eras; the one under way does. */
+  #probeWanted = false;
+  #probes = false;
   #timer: NodeJS.Timeout | undefined = undefined;
-  /** When the eras are to be probed again, in milliseconds of `performance.now()`. */
-  #probeAt = 0;
-  #undecidedMs: number;
   /** The era that checks are made in: one that the upstream answered in last time. */
   #spoken: Era = 'legacy';
 
   constructor(forward: Forward, options: SupervisorOptions) {
     this.forward = forward;
-    this.upstream = new Upstream(forward.address, this);
+    this.upstream = new Upstream(forward.address, this, forward.name);
     this.#options = options;
-    const { clientInfo, undecidedMs = UNDECIDED_MS } = options;
+    const { clientInfo, undecidedMs } = options;
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#ended.signal };
-    this.#undecidedMs = undecidedMs;
+    this.#eras = new KnownEras({ ...this.#client, capabilities: NO_CAPABILITIES }, undecidedMs);
+    const { transport, links } = this.upstream;
+    const changed = () => this.changed();
+    this.#watch = new UpstreamWatch({ transport, clientInfo, nextId: () => links.nextId(), changed, ...options.watch });
+    this.#rediscovery = new Rediscovery(() => this.#readAnew(), options.rediscovery);
     if (forward.catalogues.length > 0) this.upstream.eras = new Set(forward.catalogues.map(({ era }) => era));
   }
 
@@ -76,12 +86,19 @@ export class Supervisor implements UpstreamObserver {
   }
 
   /**
-   * Reads everything the upstream offers. Callers that come while a run is under way share it; one with `fresh` needs
-   * what only a run that begins now can know. Rejects with an {@link UpstreamError}.
+   * Finds out which eras the upstream speaks and reads everything it offers. Callers that come while a run is under way
+   * share it; one with `fresh` needs what only a run that begins now can know. Rejects with an {@link UpstreamError}.
    */
   discover(fresh = false): Promise<void> {
+    if (this.#run && this.#probes && !fresh) return this.#run;
+    this.#probeWanted = true;
+    return this.#readAnew();
+  }
+
+  /** Reads everything in a run that begins now, or next; which eras the upstream speaks may be taken for known. */
+  #readAnew(): Promise<void> {
     if (this.#run) {
-      this.#again ||= fresh;
+      this.#again = true;
       return this.#run;
     }
     clearTimeout(this.#timer);
@@ -100,6 +117,11 @@ export class Supervisor implements UpstreamObserver {
     else await this.discover(true).catch(() => undefined);
   }
 
+  /** The upstream says that what it offers has changed: it is read anew soon, once for all notices of a moment. */
+  changed(): void {
+    this.#rediscovery.notice();
+  }
+
   /** A call found the upstream out of reach: what it offers stays, and it is tried again soon. */
   failed(error: UpstreamError): void {
     if (this.#health.kind === 'up' && (error.kind === 'refused' || error.kind === 'dropped')) this.#down(error);
@@ -114,6 +136,8 @@ export class Supervisor implements UpstreamObserver {
   async end(): Promise<void> {
     this.#ended.abort();
     clearTimeout(this.#timer);
+    this.#rediscovery.end();
+    this.#watch.end();
     await this.upstream.close();
   }
 
@@ -138,9 +162,12 @@ export class Supervisor implements UpstreamObserver {
 
   async #discoverOnce(): Promise<void> {
     const { registry, variants } = this.#options;
-    const { legacy, modern, undecided } = await probeEras({ ...this.#client, capabilities: NO_CAPABILITIES });
-    this.#probeNext(undecided);
+    this.#probes = this.#probeWanted || this.#eras.dueInMs === 0;
+    this.#probeWanted = false;
+    const { legacy, modern, undecided } = await (this.#probes ? this.#eras.probe() : this.#eras.open());
     this.#spoken = modern ? 'modern' : 'legacy';
+    // Before anything is read: what changes from here on is noticed.
+    await this.#watch.follow({ legacy, modern });
     const opened: UpstreamClient[] = [];
     if (legacy) opened.push(legacy);
     if (modern) opened.push(modern);
@@ -177,22 +204,13 @@ export class Supervisor implements UpstreamObserver {
     this.#up([...notesOf(catalogues), ...undecided.filter(({ era }) => silent.has(era)).map(keptNote)]);
   }
 
-  #probeNext(undecided: readonly Undecided[]): void {
-    const now = performance.now();
-    if (undecided.length === 0) {
-      this.#undecidedMs = this.#options.undecidedMs ?? UNDECIDED_MS;
-      this.#probeAt = now + VERDICT_MS;
-    } else {
-      this.#probeAt = now + this.#undecidedMs;
-      this.#undecidedMs = Math.min(this.#undecidedMs * 2, VERDICT_MS);
-    }
-  }
-
   #up(notes: readonly string[]): void {
     if (this.#health.kind !== 'up') this.#options.log.info('forward available', { forward: this.forward.name });
     this.#health = { kind: 'up', message: notes.length > 0 ? notes.join('; ') : undefined };
     this.#backoff.reset();
     this.#schedule();
+    // A call that failed during the run had it paused.
+    if (this.#watch.paused) this.changed();
   }
 
   #down(error: unknown): void {
@@ -202,6 +220,7 @@ export class Supervisor implements UpstreamObserver {
     if (this.#health.kind !== 'down') {
       this.#options.log.warn('forward unavailable', { forward: this.forward.name, reason });
     }
+    this.#watch.pause();
     this.#health = { kind: 'down', message: `${reason}; retrying in ${(delay / 1000).toFixed(1)} s` };
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#inBackground(), delay);
@@ -212,7 +231,7 @@ export class Supervisor implements UpstreamObserver {
     clearTimeout(this.#timer);
     if (this.#ended.signal.aborted) return;
     const { healthCheckIntervalMs } = this.#options;
-    const probeInMs = Math.max(this.#probeAt - performance.now(), 0);
+    const probeInMs = this.#eras.dueInMs;
     if (healthCheckIntervalMs > 0 && healthCheckIntervalMs < probeInMs) {
       this.#timer = setTimeout(() => void this.#check(), healthCheckIntervalMs);
     } else {

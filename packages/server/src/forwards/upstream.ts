@@ -9,21 +9,23 @@ export interface UpstreamObserver {
   failed(error: UpstreamError): void;
   /** A call got an answer. Told of every one: must cost nothing. */
   succeeded(): void;
+  /** It said that what it offers has changed. */
+  changed(): void;
 }
-
-/** An upstream that does not take a message of ours in this time does not get it. */
-const POST_TIMEOUT_MS = 5_000;
 
 /** One upstream MCP server as calls see it: its connections, its sessions, the eras it speaks. */
 export class Upstream {
   readonly transport: UpstreamTransport;
+  /** The forward that brought it; undefined for one that only hand-made tools name. */
+  readonly forward: string | undefined;
   readonly links: UpstreamLinks;
   /** The eras it is known to speak; undefined until something is known. */
   eras: ReadonlySet<Era> | undefined = undefined;
   readonly #observer: UpstreamObserver;
 
   /** `address` is an http or https URL. Nothing is sent yet. */
-  constructor(address: string, observer: UpstreamObserver) {
+  constructor(address: string, observer: UpstreamObserver, forward?: string) {
+    this.forward = forward;
     this.transport = createTransport(address);
     this.links = new UpstreamLinks(this.transport);
     this.#observer = observer;
@@ -39,11 +41,9 @@ export class Upstream {
     this.#observer.failed(error);
   }
 
-  /** Sends a message that needs no answer, on the headers of a link; what becomes of it changes nothing. */
-  post(headers: readonly string[], body: string): void {
-    const ignore = { onHead() {}, onData: () => true, onEnd() {}, onError() {} };
-    const call = this.transport.dispatch({ method: 'POST', headers: [...headers], body }, ignore);
-    setTimeout(() => call.abort(), POST_TIMEOUT_MS).unref();
+  /** To be told when it says that what it offers has changed. */
+  changed(): void {
+    this.#observer.changed();
   }
 
   /** Ends the sessions upstream and lets calls under way finish. */

@@ -78,11 +78,6 @@ describe('a session id', () => {
     expect((await use(session, { 'x-forwarded-user': 'ann' })).status).toBe(200);
   });
 
-  it('is told that there is no notification stream to open', async () => {
-    const answer = await send(service().url(), 'GET', { 'mcp-session-id': await open(), accept: 'text/event-stream' });
-    expect([answer.status, answer.headers.allow]).toEqual([405, expect.stringContaining('POST')]);
-  });
-
   it('is good for every process that has the same SERVICE_SESSION_KEY, and for no other', async () => {
     const key = { SERVICE_SESSION_KEY: 'ab'.repeat(32) };
     const [one, two] = await Promise.all([startTestService(key), startTestService(key)]);

@@ -1,17 +1,22 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AnswerTarget } from '../answer/answer-target.ts';
 import { ClientAnswer, INTERNAL } from '../answer/client-answer.ts';
 import type { Outcome } from '../answer/outcome.ts';
 import { ByteCollector } from '../bytes/collector.ts';
 import { INVALID_REQUEST, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { Chain } from '../pipeline/chain.ts';
 import { RequestContext } from '../pipeline/context.ts';
+import type { EventStore } from '../sessions/event-store.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import { serveBatch } from './batch.ts';
 import type { Guard } from './origin.ts';
 
 export interface McpListenerOptions {
   /** The compiled chain that every request goes through. */
   readonly chain: Chain;
   readonly guard: Guard;
+  /** Where the streams of clients with a session are kept, for them to come back to. */
+  readonly events: EventStore;
   /** Bound on a request's body, in bytes. */
   readonly maxRequestBytes: number;
   readonly log: TargetLogger;
@@ -79,26 +84,38 @@ function tooLarge(request: IncomingMessage, response: ServerResponse): void {
 function handle(options: McpListenerOptions, request: IncomingMessage, response: ServerResponse, body: Buffer): void {
   const { method = '', url = '/', headers } = request;
   const query = url.indexOf('?');
-  const context = new RequestContext(method, query === -1 ? url : url.slice(0, query), headers, body);
+  serve(options, new RequestContext(method, query === -1 ? url : url.slice(0, query), headers, body), response);
+}
+
+function serve(options: McpListenerOptions, context: RequestContext, response: AnswerTarget): void {
   const fail = (error: unknown): void => {
     options.log.error('request failed', { error, method: context.metadata.get('mcp.method') });
     // Half an answer cannot be taken back: the connection says that it is one.
     if (response.headersSent) response.destroy();
-    else answer(context, response, { kind: 'error', error: INTERNAL });
+    else answer(options, context, response, { kind: 'error', error: INTERNAL });
   };
   try {
     const outcome = options.chain(context);
-    if (!(outcome instanceof Promise)) return answer(context, response, outcome);
-    outcome.then((settled) => answer(context, response, settled)).catch(fail);
+    if (!(outcome instanceof Promise)) return answer(options, context, response, outcome);
+    outcome.then((settled) => answer(options, context, response, settled)).catch(fail);
   } catch (error) {
     fail(error);
   }
 }
 
-function answer(context: RequestContext, response: ServerResponse, outcome: Outcome | undefined): void {
+function answer(
+  options: McpListenerOptions,
+  context: RequestContext,
+  response: AnswerTarget,
+  outcome: Outcome | undefined,
+): void {
   if (response.destroyed) return;
   const idText = outcome?.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;
-  const client = new ClientAnswer(response, context.responseHeaders, idText);
+  const { session, message, inBatch } = context;
+  // The stream that the answer to a batch may be carries those to several requests: it cannot be taken up again.
+  const resumable = session && message?.kind === 'request' && !inBatch;
+  const openStream = resumable ? (request: string) => options.events.open(session.id, request) : undefined;
+  const client = new ClientAnswer(response, context.responseHeaders, idText, openStream);
   if (outcome === undefined) {
     const message = `method not found: ${context.metadata.get('mcp.method')}`;
     return client.error({ code: METHOD_NOT_FOUND, message }, context.era === 'modern' ? 404 : 200);
@@ -112,5 +129,7 @@ function answer(context: RequestContext, response: ServerResponse, outcome: Outc
       return client.plain(outcome.status, outcome.headers, outcome.body);
     case 'stream':
       return outcome.start(client);
+    case 'batch':
+      return serveBatch(context, outcome, response, (part, target) => serve(options, part, target));
   }
 }

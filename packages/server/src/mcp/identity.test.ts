@@ -2,8 +2,11 @@ import { describe, expect, it } from 'vitest';
 import type { Forward } from '../registry/entries.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../registry/names.ts';
 import { emptyNamespace, Snapshot } from '../registry/snapshot.ts';
+import type { ClientProfile } from './client-profile.ts';
 import { discoverResult, initializeResult, negotiate } from './identity.ts';
 
+/** Capabilities that every namespace has. */
+const ALWAYS = { tools: { listChanged: true }, resources: { listChanged: true }, prompts: { listChanged: true } };
 const US = { name: 'sluice', title: 'Sluice', version: '1.2.3' };
 
 function forward(name: string, identities: readonly string[], namespace: Namespace = DEFAULT_NAMESPACE): Forward {
@@ -22,8 +25,20 @@ function snapshotOf(...forwards: readonly Forward[]): Snapshot {
   return new Snapshot(new Map([[state.name, state]]), new Map(forwards.map((entry) => [entry.name, entry])), 1);
 }
 
+/** A client that sees the first catalogue of each forward. */
+function seeing(forwards: readonly Forward[]): Pick<ClientProfile, 'view'> {
+  const choose = (name: string) => forwards.find((one) => one.name === name)?.catalogues[0];
+  return { view: { key: '', choose, wrap: () => '' } };
+}
+
 function initialized(...forwards: readonly Forward[]): { instructions?: string } {
-  return JSON.parse(initializeResult(snapshotOf(...forwards), emptyNamespace(DEFAULT_NAMESPACE), '2025-06-18', US));
+  const namespace = emptyNamespace(DEFAULT_NAMESPACE);
+  return JSON.parse(initializeResult(snapshotOf(...forwards), namespace, '2025-06-18', US, seeing(forwards)));
+}
+
+function discovered(...forwards: readonly Forward[]): { instructions?: string } {
+  const namespace = emptyNamespace(DEFAULT_NAMESPACE);
+  return JSON.parse(discoverResult(snapshotOf(...forwards), namespace, US, seeing(forwards)));
 }
 
 describe('the version that is spoken', () => {
@@ -43,13 +58,13 @@ describe('what clients are told', () => {
   it('is the version, who we are, and what is always offered', () => {
     expect(initialized()).toEqual({
       protocolVersion: '2025-06-18',
-      capabilities: { tools: {}, resources: {}, prompts: {} },
+      capabilities: ALWAYS,
       serverInfo: US,
     });
-    expect(JSON.parse(discoverResult(snapshotOf(), emptyNamespace(DEFAULT_NAMESPACE), US))).toEqual({
+    expect(discovered()).toEqual({
       resultType: 'complete',
       supportedVersions: ['2026-07-28'],
-      capabilities: { tools: {}, resources: {}, prompts: {} },
+      capabilities: ALWAYS,
       ttlMs: 0,
       cacheScope: 'public',
       _meta: { 'io.modelcontextprotocol/serverInfo': US },
@@ -68,7 +83,6 @@ describe('what clients are told', () => {
       forward('f', ['{"instructions":"Not here."}'], elsewhere),
     ];
     expect(initialized(...forwards).instructions).toBe('First "a".\n\nThen b.');
-    const discovered = JSON.parse(discoverResult(snapshotOf(...forwards), emptyNamespace(DEFAULT_NAMESPACE), US));
-    expect(discovered.instructions).toBe('First "a".\n\nThen b.');
+    expect(discovered(...forwards).instructions).toBe('First "a".\n\nThen b.');
   });
 });

@@ -1,7 +1,10 @@
 import { memberText } from '../json/scan.ts';
 import type { Forward } from '../registry/entries.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
+import { advertisedCapabilities } from './advertised-capabilities.ts';
+import type { ClientProfile } from './client-profile.ts';
 import { LATEST_LEGACY, LEGACY_VERSIONS, META_SERVER_INFO, MODERN_VERSIONS } from './protocol.ts';
+import { declarationsTo } from './upstream-capabilities.ts';
 
 /** Who we are, towards clients and upstreams: JSON text of an Implementation. */
 export interface Implementation {
@@ -10,39 +13,43 @@ export interface Implementation {
   readonly version: string;
 }
 
-/**
- * Advertised always: an upstream that offers them may come up at any time (mcp 6). Capabilities beyond these are
- * advertised by whoever relays them.
- */
-const CAPABILITIES = { tools: {}, resources: {}, prompts: {} };
-
 /** The version to speak with a client that asks for this one: its own when we know it, else our latest. */
 export function negotiate(requested: unknown): string {
   return typeof requested === 'string' && LEGACY_VERSIONS.includes(requested) ? requested : LATEST_LEGACY;
 }
 
-/** InitializeResult of a namespace, as JSON text. */
+/** InitializeResult of a namespace for this client, as JSON text. */
 export function initializeResult(
   snapshot: Snapshot,
   namespace: NamespaceState,
   protocolVersion: string,
   serverInfo: Implementation,
+  client: Pick<ClientProfile, 'view'>,
 ): string {
-  const instructions = joinedInstructions(snapshot, namespace);
-  return JSON.stringify({ protocolVersion, capabilities: CAPABILITIES, serverInfo, ...instructions });
+  const capabilities = advertisedCapabilities(declarationsTo(client, snapshot, namespace), 'legacy');
+  const rest = { serverInfo, ...joinedInstructions(snapshot, namespace) };
+  return withCapabilities({ protocolVersion }, capabilities, rest);
 }
 
-/** DiscoverResult of a namespace, as JSON text. Not to be cached: what a namespace offers can change at any time. */
-export function discoverResult(snapshot: Snapshot, namespace: NamespaceState, serverInfo: Implementation): string {
-  return JSON.stringify({
-    resultType: 'complete',
-    supportedVersions: MODERN_VERSIONS,
-    capabilities: CAPABILITIES,
+/** DiscoverResult of a namespace for this client, as JSON text. Not to be cached: what a namespace offers can change. */
+export function discoverResult(
+  snapshot: Snapshot,
+  namespace: NamespaceState,
+  serverInfo: Implementation,
+  client: Pick<ClientProfile, 'view'>,
+): string {
+  const capabilities = advertisedCapabilities(declarationsTo(client, snapshot, namespace), 'modern');
+  return withCapabilities({ resultType: 'complete', supportedVersions: MODERN_VERSIONS }, capabilities, {
     ...joinedInstructions(snapshot, namespace),
     ttlMs: 0,
     cacheScope: 'public',
     _meta: { [META_SERVER_INFO]: serverInfo },
   });
+}
+
+/** Joins texts, so that what upstreams declare stays as they spelled it. */
+function withCapabilities(before: object, capabilities: string, after: object): string {
+  return `${JSON.stringify(before).slice(0, -1)},"capabilities":${capabilities},${JSON.stringify(after).slice(1)}`;
 }
 
 /** What the upstreams of a namespace tell models about their use, one after the other. */

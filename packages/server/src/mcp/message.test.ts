@@ -8,6 +8,7 @@ function parse(text: string): ReturnType<typeof parseMessage> {
 function valid(text: string): Message {
   const message = parse(text);
   if (message.kind === 'malformed') throw new Error(message.message);
+  if (message.kind === 'batch') throw new Error('a batch');
   return message;
 }
 

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { parseJson } from '../json/parse.ts';
 import { members } from '../json/scan.ts';
+import { type Batch, parseBatch } from './batch.ts';
 import { INVALID_REQUEST, PARSE_ERROR } from './protocol.ts';
 
 /** Where a value stands in a message's text; `end` is exclusive. */
@@ -52,8 +53,8 @@ export interface Malformed {
 
 const NO_PARAMS: JsonObject = {};
 
-/** Parses a body once: as one JSON-RPC message, or as what is wrong with it (mcp 6). */
-export function parseMessage(body: Buffer): Message | Malformed {
+/** Parses a body once: as one JSON-RPC message, as a batch of them, or as what is wrong with it (mcp 6). */
+export function parseMessage(body: Buffer): Message | Batch | Malformed {
   if (!isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
   const text = body.toString('utf8');
   let value: unknown;
@@ -62,7 +63,7 @@ export function parseMessage(body: Buffer): Message | Malformed {
   } catch (error) {
     return malformed(PARSE_ERROR, `parse error: ${error instanceof Error ? error.message : 'not JSON'}`);
   }
-  if (Array.isArray(value)) return malformed(INVALID_REQUEST, 'batches are accepted only in 2025-03-26 sessions');
+  if (Array.isArray(value)) return parseBatch(text, value);
   if (!isJsonObject(value)) return malformed(INVALID_REQUEST, 'invalid request: a message is a JSON object');
   return parseEnvelope(text, value);
 }

@@ -106,22 +106,6 @@ export function readParamHeaders(inputSchema: unknown): ParamHeaders {
   return headers.length === 0 ? NONE : { valid: true, headers };
 }
 
-/**
- * The encoded header value of the parameter at `path` of a call's parsed arguments; undefined when the header must be
- * left out: no value, null, or a value that is no string, boolean or number that can be told exactly.
- */
-export function paramHeaderValue(args: unknown, path: readonly string[]): string | undefined {
-  let value = args;
-  for (const key of path) {
-    if (!isJsonObject(value) || !Object.hasOwn(value, key)) return undefined;
-    value = value[key];
-  }
-  if (typeof value === 'string') return encodeHeaderValue(value);
-  if (typeof value === 'boolean') return String(value);
-  if (typeof value !== 'number' || (Number.isInteger(value) && !Number.isSafeInteger(value))) return undefined;
-  return String(value);
-}
-
 const PREFIX = '=?base64?';
 const SUFFIX = '?=';
 /** What may stand in a header as it is: visible ASCII with spaces and tabs inside, not at the ends. */

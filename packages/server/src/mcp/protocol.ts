@@ -15,6 +15,12 @@ export const MODERN_VERSIONS: readonly string[] = ['2026-07-28'];
 /** What we ask for in `initialize`, and answer when a client asks for a version we do not know. */
 export const LATEST_LEGACY = '2025-11-25';
 
+/** The one version in which a body may be a batch of messages. */
+export const BATCH_VERSION = '2025-03-26';
+
+/** From this legacy version on clients expect events without data, and to be sent away until an answer is there. */
+export const POLLING_VERSION = '2025-11-25';
+
 /** What we ask for in a modern request when the upstream has not named its versions. */
 export const LATEST_MODERN = '2026-07-28';
 
@@ -39,6 +45,8 @@ export const HEADER_METHOD = 'mcp-method';
 export const HEADER_NAME = 'mcp-name';
 /** Legacy: the session that `initialize` opened. */
 export const HEADER_SESSION_ID = 'mcp-session-id';
+/** Legacy: the last event that a client has seen of the stream that it takes up again. */
+export const HEADER_LAST_EVENT_ID = 'last-event-id';
 /** Prefix of the headers that mirror `x-mcp-header` parameters. */
 export const HEADER_PARAM_PREFIX = 'mcp-param-';
 /** How many gateways a request has crossed (decisions 4.3). */

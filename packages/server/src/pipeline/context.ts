@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { JsonObject } from '../json/lossless.ts';
+import type { Batch } from '../mcp/batch.ts';
 import type { Message } from '../mcp/message.ts';
 import type { Era } from '../mcp/protocol.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
@@ -17,6 +18,8 @@ export class RequestContext {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
+  /** True for a message of a batch: each goes through the chain as a request of its own. */
+  readonly inBatch: boolean;
   /** String map that later filters and the log read: `mcp.method`, `service.namespace`, what actions set. */
   readonly metadata = new Map<string, string>();
 
@@ -24,6 +27,8 @@ export class RequestContext {
   responseHeaders: readonly string[] = [];
   /** The parsed body of a POST. Filled by `mcp`. */
   message: Message | undefined = undefined;
+  /** Set instead where the body is a batch: whether it may be sent is judged before any of its messages. Filled by `mcp`. */
+  batch: Batch | undefined = undefined;
   /** Filled by `mcp`. */
   era: Era = 'legacy';
   /** The namespace as it stood when the request came in. Filled by `service_namespace`. */
@@ -33,11 +38,12 @@ export class RequestContext {
   /** What the client says it can do; a legacy client says it once per session. Filled by `service_mcp_init`. */
   capabilities: JsonObject = NO_CAPABILITIES;
 
-  constructor(method: string, path: string, headers: IncomingHttpHeaders, body: Buffer) {
+  constructor(method: string, path: string, headers: IncomingHttpHeaders, body: Buffer, inBatch = false) {
     this.method = method;
     this.path = path;
     this.headers = headers;
     this.body = body;
+    this.inBatch = inBatch;
   }
 
   /** The id to answer with, as the client spelled it. */

@@ -1,28 +1,46 @@
+import type { LongStreams } from '../answer/long-streams.ts';
+import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Forwards } from '../forwards/forwards.ts';
 import type { CallRelay } from '../forwards/relay.ts';
+import type { RelayedCall } from '../forwards/relayed-call.ts';
+import type { SessionLinks } from '../forwards/session-links.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
+import type { DeclaredParams } from '../mcp/declared-params.ts';
 import type { Implementation } from '../mcp/identity.ts';
+import type { Notices } from '../notices/notices.ts';
 import type { Registry } from '../registry/registry.ts';
+import type { EventStore } from '../sessions/event-store.ts';
+import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 import { type Chain, compile } from './chain.ts';
 import { cors } from './filters/cors.ts';
 import { mcp } from './filters/mcp.ts';
+import { serviceCompletion } from './filters/service-completion.ts';
 import { serviceMcpInit } from './filters/service-mcp-init.ts';
 import { serviceNamespace } from './filters/service-namespace.ts';
 import { servicePromptGet } from './filters/service-prompt-get.ts';
 import { servicePromptList } from './filters/service-prompt-list.ts';
+import { serviceRelay } from './filters/service-relay.ts';
 import { serviceResourceList } from './filters/service-resource-list.ts';
 import { serviceResourceRead } from './filters/service-resource-read.ts';
+import { serviceSubscribe } from './filters/service-subscribe.ts';
 import { serviceToolCall } from './filters/service-tool-call.ts';
 import { serviceToolList } from './filters/service-tool-list.ts';
 
 /** What the filters work with. */
 export interface ChainParts {
+  readonly calls: CallsUnderWay<RelayedCall>;
+  readonly events: EventStore;
+  readonly lives: LiveSessions;
+  readonly longStreams: LongStreams;
+  readonly notices: Notices;
+  readonly sessionLinks: SessionLinks;
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly relay: CallRelay;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
+  readonly declaredParams: DeclaredParams;
   readonly serverInfo: Implementation;
   /** SERVICE_CORS_ORIGIN: stands in for the first allowed origin. */
   readonly corsOrigin: string | undefined;
@@ -61,10 +79,14 @@ export function defaultChain(parts: ChainParts): Chain {
     // Makes the client known to all that follow.
     serviceMcpInit(parts),
     serviceToolList(parts),
-    serviceToolCall(relay),
+    serviceToolCall(relay, parts.declaredParams),
     serviceResourceList(parts),
     serviceResourceRead(relay),
+    serviceSubscribe(parts),
     servicePromptList(parts),
     servicePromptGet(relay),
+    serviceCompletion(parts),
+    // Last: it has what nobody else answers.
+    serviceRelay(parts),
   ]);
 }

@@ -4,7 +4,7 @@ import { ClientProfiles } from '../mcp/client-profile.ts';
 import { parseNamespace } from '../registry/names.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
-import { endedInMemory } from './ended-sessions.ts';
+import { keptInMemory } from './kept-sessions.ts';
 import { Sealer } from './seal.ts';
 import { ClientSessions, type SessionOpening } from './sessions.ts';
 
@@ -26,7 +26,7 @@ function setUp(key = KEY) {
   const profiles = new ClientProfiles(new Registry(memoryStore()), { name: 'n', title: 't', version: '1' });
   const now = () => clock.now;
   const sealer = new Sealer(key);
-  return { clock, sealer, sessions: new ClientSessions(sealer, profiles, endedInMemory(now), now) };
+  return { clock, sealer, sessions: new ClientSessions(sealer, profiles, keptInMemory(now), now) };
 }
 
 function opening(more: Partial<SessionOpening> = {}): SessionOpening {

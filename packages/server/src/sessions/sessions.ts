@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { parseJson } from '../json/parse.ts';
 import type { ClientProfile, ClientProfiles } from '../mcp/client-profile.ts';
 import type { Namespace } from '../registry/names.ts';
+import type { KeptSessions, SessionState } from './kept-sessions.ts';
 import type { Sealer } from './seal.ts';
 
 /** A legacy client's session, as its id carries it (mcp 3). */
@@ -29,13 +30,6 @@ export interface SessionOpening {
   readonly user: string | undefined;
 }
 
-/** Where the ids of ended sessions are kept until they would have expired. */
-export interface EndedSessions {
-  has(id: string): boolean;
-  /** Resolves when it is durable. */
-  add(id: string, expires: number): Promise<void>;
-}
-
 /** A session id must fit a header; what does not fit is refused at `initialize` (mcp 3). */
 const MAX_TOKEN_BYTES = 4096;
 const LIFETIME_MS = 7 * 24 * 3600 * 1000;
@@ -49,14 +43,14 @@ const MAX_CACHED = 10_000;
 export class ClientSessions {
   readonly #sealer: Sealer;
   readonly #profiles: ClientProfiles;
-  readonly #ended: EndedSessions;
+  readonly #kept: KeptSessions;
   readonly #now: () => number;
   readonly #opened = new Map<string, ClientSession>();
 
-  constructor(sealer: Sealer, profiles: ClientProfiles, ended: EndedSessions, now: () => number = Date.now) {
+  constructor(sealer: Sealer, profiles: ClientProfiles, kept: KeptSessions, now: () => number = Date.now) {
     this.#sealer = sealer;
     this.#profiles = profiles;
-    this.#ended = ended;
+    this.#kept = kept;
     this.#now = now;
   }
 
@@ -85,12 +79,22 @@ export class ClientSessions {
       this.#remember(token, session);
     }
     const ours = session.namespace === namespace && session.user === user;
-    return ours && session.expires > this.#now() && !this.#ended.has(session.id) ? session : undefined;
+    return ours && session.expires > this.#now() && !this.#kept.ended(session.id) ? session : undefined;
+  }
+
+  /** What the client has changed during its session. */
+  state(session: ClientSession): SessionState | undefined {
+    return this.#kept.state(session.id);
+  }
+
+  /** Changes that; resolves when it is durable. Rejects when there is too much of it. */
+  change(session: ClientSession, change: (before: SessionState) => SessionState): Promise<void> {
+    return this.#kept.change(session.id, session.expires, change);
   }
 
   /** Ends a session for good; resolves when no restart can bring it back. */
   end(session: ClientSession): Promise<void> {
-    return this.#ended.add(session.id, session.expires);
+    return this.#kept.end(session.id, session.expires);
   }
 
   #unseal(token: string, namespace: Namespace): ClientSession | undefined {

@@ -1,7 +1,7 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import { checkModernHeaders, eraOf } from '../../mcp/era-of-request.ts';
 import { parseMessage } from '../../mcp/message.ts';
-import { HEADER_PROTOCOL_VERSION, MODERN_VERSIONS } from '../../mcp/protocol.ts';
+import { HEADER_PROTOCOL_VERSION, INVALID_REQUEST, MODERN_VERSIONS } from '../../mcp/protocol.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
 
@@ -14,7 +14,7 @@ export interface McpSettings {
 /**
  * Parses the JSON-RPC message, settles which era it belongs to, and sets `mcp.method`. What is malformed, or whose
  * headers contradict its body, is answered here and reaches nothing behind. Requests without a message pass: what they
- * are for depends on the path, which is judged later.
+ * are for depends on the path, which is judged later. So does a batch: its messages come by here one by one.
  */
 export function mcp(settings: McpSettings): Filter {
   return (context) => {
@@ -30,6 +30,11 @@ function parsePost(context: RequestContext): Outcome | undefined {
   if (message.kind === 'malformed') {
     const { code, message: reason, idText } = message;
     return { kind: 'error', error: { code, message: reason }, status: 400, idText };
+  }
+  if (message.kind === 'batch') {
+    if (context.inBatch) return rpcError(INVALID_REQUEST, 'invalid request: a batch in a batch', 400);
+    context.batch = message;
+    return markEra(context);
   }
   context.message = message;
   if (message.kind === 'response') return undefined;

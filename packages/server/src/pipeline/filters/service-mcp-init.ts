@@ -1,47 +1,114 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
+import type { CallsUnderWay } from '../../forwards/calls-under-way.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
+import type { RelayedCall } from '../../forwards/relayed-call.ts';
+import type { SessionLinks } from '../../forwards/session-links.ts';
+import { UpstreamError } from '../../forwards/upstream-error.ts';
 import { isJsonObject } from '../../json/lossless.ts';
 import type { ClientProfiles } from '../../mcp/client-profile.ts';
 import { discoverResult, type Implementation, initializeResult, negotiate } from '../../mcp/identity.ts';
-import type { RequestMessage } from '../../mcp/message.ts';
-import { INVALID_PARAMS, META_CLIENT_CAPABILITIES } from '../../mcp/protocol.ts';
+import { isLogLevel } from '../../mcp/log-level.ts';
+import type { NotificationMessage, RequestMessage, ResponseMessage } from '../../mcp/message.ts';
+import { paramText } from '../../mcp/params-text.ts';
+import { INTERNAL_ERROR, INVALID_PARAMS, META_CLIENT_CAPABILITIES } from '../../mcp/protocol.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { ClientSession, ClientSessions } from '../../sessions/sessions.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
+import { type NotificationStreamParts, notificationStream } from './notification-stream.ts';
 
 /** What the filter works with. */
-export interface McpInitParts {
+export interface McpInitParts extends NotificationStreamParts {
   readonly registry: Registry;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
   readonly forwards: Pick<Forwards, 'admit' | 'endSession'>;
+  readonly calls: CallsUnderWay<RelayedCall>;
+  readonly sessionLinks: SessionLinks;
   readonly serverInfo: Implementation;
 }
 
 /**
- * Opens and closes conversations: `initialize`, `server/discover`, `ping`, life-cycle notifications, and DELETE of a
- * legacy session. Every later filter finds the client's capabilities set.
+ * Opens and closes conversations, and keeps them going: `initialize`, `server/discover`, `ping`, `logging/setLevel`, the
+ * client's notifications and its answers to upstreams, GET and DELETE of a legacy session. Every later filter finds the
+ * client's capabilities set.
  */
 export function serviceMcpInit(parts: McpInitParts): Filter {
-  const { registry, serverInfo } = parts;
+  const { registry, profiles, serverInfo } = parts;
   return (context) => {
     const { message, namespace } = context;
     if (!namespace) return undefined;
     if (!message) return withoutMessage(context, parts);
-    // Notifications and answers of clients need none of ours.
-    if (message.kind !== 'request') return { kind: 'plain', status: 202 };
+    if (message.kind === 'response') return answerToUpstream(context.session, message, parts);
+    if (message.kind === 'notification') return notified(context.session, message, parts);
 
     if (context.era === 'modern') {
       context.capabilities = modernCapabilities(message);
       if (message.method !== 'server/discover') return undefined;
-      return { kind: 'result', json: discoverResult(registry.current, namespace, serverInfo) };
+      const profile = profiles.of('modern', context.capabilities);
+      return { kind: 'result', json: discoverResult(registry.current, namespace, serverInfo, profile) };
     }
     if (message.method === 'initialize') return initialize(context, message, namespace, parts);
     if (context.session) context.capabilities = context.session.profile.capabilities;
-    return message.method === 'ping' ? { kind: 'result', json: '{}', bytes: 2 } : undefined;
+    if (message.method === 'ping') return EMPTY_RESULT;
+    return message.method === 'logging/setLevel' ? setLevel(context.session, message, parts) : undefined;
   };
+}
+
+const EMPTY_RESULT: Outcome = { kind: 'result', json: '{}', bytes: 2 };
+const ACCEPTED: Outcome = { kind: 'plain', status: 202 };
+
+/** The client's answer to a question: taken when the upstream that asked has it. One that nobody waits for is no error. */
+async function answerToUpstream(
+  session: ClientSession | undefined,
+  message: ResponseMessage,
+  { lives }: McpInitParts,
+): Promise<Outcome> {
+  try {
+    await (session && lives.find(session.id)?.answer(message));
+    return ACCEPTED;
+  } catch (error) {
+    const reason = error instanceof UpstreamError ? error.message : 'internal error';
+    const answer = `the answer could not be passed on: ${reason}`;
+    return { kind: 'error', error: { code: INTERNAL_ERROR, message: answer }, status: 502, idText: 'null' };
+  }
+}
+
+/** Notifications are never answered. What a client without a session says means nothing to anybody. */
+function notified(session: ClientSession | undefined, message: NotificationMessage, parts: McpInitParts): Outcome {
+  if (!session) return ACCEPTED;
+  const { lives, calls, sessionLinks } = parts;
+  switch (message.method) {
+    case 'notifications/initialized':
+      break;
+    case 'notifications/cancelled': {
+      const requestId = paramText(message.text, 'requestId');
+      if (requestId !== undefined) calls.find((call) => call.isFor(session.id, requestId))?.cancel(message);
+      break;
+    }
+    case 'notifications/progress': {
+      const token = paramText(message.text, 'progressToken');
+      if (token !== undefined) lives.find(session.id)?.question(token)?.progressed(message.text);
+      break;
+    }
+    default:
+      sessionLinks.notify(session, message.text);
+  }
+  return ACCEPTED;
+}
+
+/** The least level of log messages that the session wants, kept and told to the upstreams it has sessions with. */
+async function setLevel(
+  session: ClientSession | undefined,
+  { params: { level } }: RequestMessage,
+  { sessions, sessionLinks }: McpInitParts,
+): Promise<Outcome> {
+  if (!isLogLevel(level)) return rpcError(INVALID_PARAMS, 'parameter "level" must be the name of a log level');
+  if (!session) return EMPTY_RESULT;
+  await sessions.change(session, (before) => ({ ...before, logLevel: level }));
+  await sessionLinks.setLevel(session, level);
+  return EMPTY_RESULT;
 }
 
 async function initialize(
@@ -61,10 +128,11 @@ async function initialize(
   if (token === undefined) {
     return rpcError(INVALID_PARAMS, 'parameters "clientInfo" and "capabilities" are too large for a session');
   }
-  await forwards.admit(profiles.of('legacy', capabilities));
+  const profile = profiles.of('legacy', capabilities);
+  await forwards.admit(profile);
   return {
     kind: 'result',
-    json: initializeResult(registry.current, namespace, version, serverInfo),
+    json: initializeResult(registry.current, namespace, version, serverInfo, profile),
     headers: ['Mcp-Session-Id', token],
   };
 }
@@ -75,17 +143,17 @@ function modernCapabilities(message: RequestMessage) {
   return isJsonObject(capabilities) ? capabilities : {};
 }
 
-/**
- * DELETE ends a legacy session. Everything else is 405 (mcp 6): GET too, since the notification stream is not offered
- * and this tells a client to go on without it.
- */
-function withoutMessage({ method, session }: RequestContext, parts: McpInitParts): Outcome | Promise<Outcome> {
+/** GET opens a legacy session's notification stream, DELETE ends the session. All else is 405 (mcp 6). */
+function withoutMessage(context: RequestContext, parts: McpInitParts): Outcome | Promise<Outcome> {
+  const { method, session } = context;
+  if (method === 'GET' && session) return notificationStream(context, session, parts);
   if (method === 'DELETE' && session) return endSession(session, parts);
-  return { kind: 'plain', status: 405, headers: ['Allow', 'POST, DELETE, OPTIONS'] };
+  return { kind: 'plain', status: 405, headers: ['Allow', 'GET, POST, DELETE, OPTIONS'] };
 }
 
-async function endSession(session: ClientSession, { sessions, forwards }: McpInitParts): Promise<Outcome> {
+async function endSession(session: ClientSession, { sessions, forwards, lives }: McpInitParts): Promise<Outcome> {
   await sessions.end(session);
+  lives.find(session.id)?.end();
   forwards.endSession(session.id);
   return { kind: 'plain', status: 204 };
 }

@@ -1,5 +1,5 @@
-import { rpcError } from '../../answer/outcome.ts';
-import { INVALID_REQUEST } from '../../mcp/protocol.ts';
+import { type Outcome, rpcError } from '../../answer/outcome.ts';
+import { BATCH_VERSION, INVALID_REQUEST } from '../../mcp/protocol.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { ClientSessions } from '../../sessions/sessions.ts';
 import type { Filter } from '../chain.ts';
@@ -8,7 +8,8 @@ const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;
 
 /**
  * Takes the namespace from the path `/{namespace}/mcp`, sets `service.namespace`, and opens the legacy session that
- * the request names: a session belongs to a namespace, so it can be told whether it is valid only here.
+ * the request names: a session belongs to a namespace, so it can be told whether it is valid only here. A batch goes no
+ * further: in a session that may send them it is the outcome, and what goes on are its messages.
  */
 export function serviceNamespace(registry: Registry, sessions: ClientSessions): Filter {
   return (context) => {
@@ -20,16 +21,24 @@ export function serviceNamespace(registry: Registry, sessions: ClientSessions): 
     if (!namespace) return rpcError(INVALID_REQUEST, `namespace not found: ${decoded(segment)}`, 404);
     context.namespace = namespace;
     context.metadata.set('service.namespace', namespace.name);
-    if (context.era === 'modern') return undefined;
+    const { batch } = context;
+    if (context.era === 'modern') return batch && noBatch();
 
     const token = context.headers['mcp-session-id'];
-    if (typeof token !== 'string') return undefined;
+    if (typeof token !== 'string') return batch && noBatch();
     // A client that initialises anew may still send the id that it is about to give up.
-    if (context.message?.kind === 'request' && context.message.method === 'initialize') return undefined;
+    if (context.message?.kind === 'request' && context.message.method === 'initialize') {
+      return context.inBatch ? rpcError(INVALID_REQUEST, 'initialize must not be part of a batch') : undefined;
+    }
     context.session = sessions.open(token, namespace.name, context.user);
-    if (context.session) return undefined;
-    return rpcError(INVALID_REQUEST, 'session not found or ended: initialize again', 404);
+    if (!context.session) return rpcError(INVALID_REQUEST, 'session not found or ended: initialize again', 404);
+    if (!batch) return undefined;
+    return context.session.protocolVersion === BATCH_VERSION ? batch : noBatch();
   };
+}
+
+function noBatch(): Outcome {
+  return rpcError(INVALID_REQUEST, `batches are accepted only in ${BATCH_VERSION} sessions`, 400);
 }
 
 function decoded(segment: string): string {

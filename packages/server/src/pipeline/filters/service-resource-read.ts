@@ -1,9 +1,7 @@
 import { rpcError } from '../../answer/outcome.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
+import { findResource } from '../../mcp/find-resource.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
-import { matchTemplate } from '../../mcp/uri-template.ts';
-import { type Entry, isTemplate } from '../../registry/entries.ts';
-import type { Shelf } from '../../registry/shelf.ts';
 import type { Filter } from '../chain.ts';
 
 /** `resources/read`: the uri exactly, then the templates in order of registration (decisions 4.7). */
@@ -15,8 +13,8 @@ export function serviceResourceRead(relay: CallRelay): Filter {
     if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
     const resource = findResource(namespace.shelves.resource, uri);
     if (!resource) {
-      // A uri that no list names, such as a resource_link's, can only be the one upstream's that offers resources.
-      const forward = relay.onlyForwardWithResources(namespace);
+      // A uri that no list names, such as a resource_link's, is asked for where it came from.
+      const forward = relay.forwardOfUnlisted(namespace, uri);
       return forward
         ? relay.call(context, message, { kind: 'unlisted', forward })
         : rpcError(INVALID_PARAMS, `resource not found: ${uri}`);
@@ -25,10 +23,4 @@ export function serviceResourceRead(relay: CallRelay): Filter {
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: resource, discovered });
     return rpcError(INTERNAL_ERROR, `There is no host registered for service ${String(resource.members.type)}`);
   };
-}
-
-function findResource(shelf: Shelf, uri: string): Entry | undefined {
-  const exact = shelf.get(uri);
-  if (exact && !isTemplate(exact)) return exact;
-  return shelf.templates.find((template) => matchTemplate(template.key, uri));
 }

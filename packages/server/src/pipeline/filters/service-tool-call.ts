@@ -1,12 +1,16 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
-import { type Era, INVALID_PARAMS } from '../../mcp/protocol.ts';
+import type { DeclaredParams } from '../../mcp/declared-params.ts';
+import { type Era, HEADER_MISMATCH, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';
 import type { Entry } from '../../registry/entries.ts';
 import type { Filter } from '../chain.ts';
 
-/** `tools/call`: finds the tool and hands the call to what carries it out (decisions 4.7, "Dispatch"). */
-export function serviceToolCall(relay: CallRelay): Filter {
+/**
+ * `tools/call`: finds the tool, compares the headers of a modern client with the arguments that the tool wants mirrored
+ * in them (mcp 4), and hands the call to what carries it out (decisions 4.7, "Dispatch").
+ */
+export function serviceToolCall(relay: CallRelay, declaredParams: DeclaredParams): Filter {
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'tools/call' || !namespace) return undefined;
@@ -14,12 +18,21 @@ export function serviceToolCall(relay: CallRelay): Filter {
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const tool = namespace.shelves.tool.get(name);
     if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${name}`);
+    if (context.era === 'modern') {
+      const problem = declaredParams.shownTo(context.capabilities, tool)?.problem(message, context.headers);
+      if (problem !== undefined) return rpcError(HEADER_MISMATCH, `tool ${quoted(name)}: ${problem}`, 400);
+    }
     const { discovered } = tool;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });
     const address = upstreamAddress(tool);
     if (address === undefined) return noHost(tool, context.era);
     return relay.call(context, message, { kind: 'addressed', entry: tool, address });
   };
+}
+
+/** A name as the client sent it, short enough to be repeated to it. */
+function quoted(name: string): string {
+  return JSON.stringify(name.slice(0, 100));
 }
 
 /** The upstream MCP server that a hand-made tool names; undefined when nothing that is registered carries it out. */

@@ -1,10 +1,14 @@
-/** What is watched for silence and for its whole length. */
+/** A call, as it is watched for silence and for its whole length. */
 export interface Watched {
-  /** When it began, and when the other side last gave a sign of life: milliseconds of {@link Deadlines.now}. */
+  /** When it began, and when the other side last gave a sign of life: milliseconds of {@link CallsUnderWay.now}. */
   readonly startedAt: number;
   readonly activeAt: number;
-  /** Kept by {@link Deadlines}: its place there, -1 while it is not watched. */
+  /** Kept by {@link CallsUnderWay}: its place there, -1 while it is not watched. */
   slot: number;
+  /** Set when {@link onLasting} was called. */
+  lasting: boolean;
+  /** Called once, when it has gone on for so long that its client may lose the connection over it. */
+  onLasting(): void;
   /** Called once, when a limit is passed. */
   onDeadline(limit: 'silence' | 'total'): void;
 }
@@ -16,17 +20,21 @@ export interface DeadlineLimits {
   readonly totalMs: number;
 }
 
+/** From about here on a call lasts. */
+const LASTING_MS = 500;
+
 /**
- * Ends calls whose upstream stays silent, or that have lasted too long (decisions 4.7). One timer looks at all calls
- * every so often, since a timer per call would cost each call more than its deadline is worth.
+ * All calls under way. Ends those whose upstream stays silent, or that have lasted too long (decisions 4.7): one timer
+ * looks at all of them every so often, since a timer per call would cost each call more than its deadline is worth. And
+ * finds the call that a message means, which is so rare that calls are not indexed for it.
  */
-export class Deadlines {
+export class CallsUnderWay<Call extends Watched> {
   readonly limits: DeadlineLimits;
   /**
    * In no order. Not a Set: one whose members come and go at this rate is copied all the time, and a copy that has
    * grown old keeps the next one alive with all that is in it. Measured, that doubled what a call costs.
    */
-  readonly #watched: Watched[] = [];
+  readonly #watched: Call[] = [];
   readonly #timer: NodeJS.Timeout;
 
   constructor(limits: DeadlineLimits) {
@@ -40,19 +48,24 @@ export class Deadlines {
     return performance.now();
   }
 
-  watch(call: Watched): void {
+  watch(call: Call): void {
     if (call.slot !== -1) return;
     call.slot = this.#watched.length;
     this.#watched.push(call);
   }
 
-  unwatch(call: Watched): void {
+  unwatch(call: Call): void {
     const { slot } = call;
     const last = slot === -1 ? undefined : this.#watched.pop();
     call.slot = -1;
     if (last === undefined || last === call) return;
     this.#watched[slot] = last;
     last.slot = slot;
+  }
+
+  /** The call that the test is true of. */
+  find(test: (call: Call) => boolean): Call | undefined {
+    return this.#watched.find(test);
   }
 
   close(): void {
@@ -64,6 +77,10 @@ export class Deadlines {
     for (const call of [...this.#watched]) {
       // One that was told before may have ended this one.
       if (call.slot === -1) continue;
+      if (!call.lasting && now - call.startedAt > LASTING_MS) {
+        call.lasting = true;
+        call.onLasting();
+      }
       const total = now - call.startedAt > this.limits.totalMs;
       if (!total && now - call.activeAt <= this.limits.silenceMs) continue;
       this.unwatch(call);

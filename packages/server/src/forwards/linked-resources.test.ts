@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import { LinkedResources } from './linked-resources.ts';
+
+const link = (uri: string) => ({ type: 'resource_link', uri, name: 'n' });
+
+function answer(result: object) {
+  const value: unknown = { jsonrpc: '2.0', id: 1, result };
+  return [JSON.stringify(value), value] as const;
+}
+
+describe('links to resources', () => {
+  it('are remembered from tool results and prompts, for their namespace', () => {
+    const links = new LinkedResources();
+    links.learn('a', 'one', ...answer({ content: [{ type: 'text', text: 'x' }, link('x://1'), link('x://2')] }));
+    links.learn('a', 'two', ...answer({ messages: [{ role: 'user', content: link('x://3') }] }));
+    links.learn('b', 'three', ...answer({ messages: [{ role: 'user', content: [link('x://1')] }] }));
+    expect(['x://1', 'x://2', 'x://3', 'x://4'].map((uri) => links.find('a', uri))).toEqual([
+      'one',
+      'one',
+      'two',
+      undefined,
+    ]);
+    expect(links.find('b', 'x://1')).toBe('three');
+  });
+
+  it('belong to who sent them last', () => {
+    const links = new LinkedResources();
+    links.learn('a', 'one', ...answer({ content: [link('x://1')] }));
+    links.learn('a', 'two', ...answer({ content: [link('x://1')] }));
+    expect(links.find('a', 'x://1')).toBe('two');
+  });
+
+  it('are forgotten, the oldest first, when there are too many', () => {
+    const links = new LinkedResources(3);
+    const uris = ['x://1', 'x://2', 'x://3'];
+    links.learn('a', 'one', ...answer({ content: uris.map(link) }));
+    links.learn('a', 'one', ...answer({ content: [link('x://1'), link('x://4')] }));
+    expect([...uris, 'x://4'].map((uri) => links.find('a', uri))).toEqual(['one', undefined, 'one', 'one']);
+  });
+
+  it.each([
+    ['one that is too long', { content: [link(`x://${'y'.repeat(4096)}`)] }],
+    ['one without a uri', { content: [{ type: 'resource_link', name: 'x://1' }] }],
+    ['something else of that name', { content: [{ type: 'text', text: '"resource_link"', uri: 'x://1' }] }],
+    ['content of no form', { content: '"resource_link"', messages: [null, 'x', { content: [[]] }] }],
+  ])('are not: %s', (_what, result) => {
+    const links = new LinkedResources();
+    links.learn('a', 'one', ...answer(result));
+    links.learn('a', 'one', '"resource_link"', undefined);
+    links.learn('a', 'one', '{"resource_link":1,"error":{}}', { error: {} });
+    expect(links.find('a', 'x://1')).toBeUndefined();
+    expect(links.find('a', `x://${'y'.repeat(4096)}`)).toBeUndefined();
+  });
+});

@@ -1,0 +1,123 @@
+import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { members, memberText } from '../json/scan.ts';
+import { type Edit, splice } from '../json/splice.ts';
+import type { ResponseMessage } from '../mcp/message.ts';
+import { paramText, withParam } from '../mcp/params-text.ts';
+import type { LiveSession, Question } from '../sessions/live-sessions.ts';
+
+/** Questions that one call, or one upstream session, may have open at a time. */
+const MAX_OPEN = 32;
+
+/** Where questions come from and go to. */
+export interface QuestionRoute {
+  /** The client's session, as it is when a question comes. */
+  live(): LiveSession;
+  /** Sends the client a message, on the stream that the questions belong to. */
+  send(text: string): void;
+  /** Sends the upstream a message; resolves when it has taken it, rejects with `UpstreamError`. */
+  deliver(text: string): Promise<void>;
+}
+
+interface OpenQuestion extends Question {
+  readonly live: LiveSession;
+  /** The upstream's own id, as JSON text. */
+  readonly upstreamId: string;
+}
+
+/**
+ * The requests that an upstream sends to one client (sampling, elicitation, roots, ping and whatever else), from one
+ * call's stream or from a session's notification stream: each goes out under an id of ours and its answer comes back
+ * under the upstream's (mcp 4). An answer counts only from the session that was asked.
+ */
+export class UpstreamQuestions {
+  readonly #route: QuestionRoute;
+  readonly #open = new Set<OpenQuestion>();
+
+  constructor(route: QuestionRoute) {
+    this.#route = route;
+  }
+
+  /** How many wait for the client. */
+  get open(): number {
+    return this.#open.size;
+  }
+
+  /** Asks the client. False when too many questions are open already. `text` is the request, `value` the same parsed. */
+  ask(text: string, value: JsonObject): boolean {
+    if (this.#open.size >= MAX_OPEN) return false;
+    const live = this.#route.live();
+    const token = progressTokenText(text, value);
+    const question = live.ask((idText) => {
+      const asked: OpenQuestion = {
+        idText,
+        live,
+        upstreamId: memberText(text, 'id') ?? 'null',
+        answered: (answer) => this.#answered(asked, answer),
+        progressed: (progress) => {
+          if (token !== undefined) this.#deliver(withParam(progress, 'progressToken', token));
+        },
+      };
+      this.#open.add(asked);
+      return asked;
+    });
+    this.#route.send(asAskedBy(text, question.idText));
+    return true;
+  }
+
+  /** The upstream takes a question back: passes that on when the question is open. */
+  cancelled(text: string): void {
+    const requestId = paramText(text, 'requestId');
+    for (const question of this.#open) {
+      if (question.upstreamId !== requestId) continue;
+      this.#withdraw(question);
+      this.#route.send(withParam(text, 'requestId', question.idText));
+    }
+  }
+
+  /** Nobody waits for the answers any more, and the client is told so. */
+  withdrawAll(): void {
+    for (const question of this.#open) {
+      this.#withdraw(question);
+      const params = `{"requestId":${question.idText},"reason":"the request that caused it has ended"}`;
+      this.#route.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
+    }
+  }
+
+  #answered(question: OpenQuestion, { text, idRange }: ResponseMessage): Promise<void> {
+    this.#open.delete(question);
+    return this.#route.deliver(splice(text, [{ ...idRange, text: question.upstreamId }]));
+  }
+
+  #withdraw(question: OpenQuestion): void {
+    this.#open.delete(question);
+    question.live.withdraw(question);
+  }
+
+  /** Sends what may be lost: nobody is told when it is. */
+  #deliver(text: string): void {
+    this.#route.deliver(text).catch(() => undefined);
+  }
+}
+
+/** The request with our id, which is also what the client is to report progress under. */
+function asAskedBy(text: string, idText: string): string {
+  const edits: Edit[] = [];
+  for (const { key, start, end } of members(text)) {
+    if (key === 'id') edits.push({ start, end, text: idText });
+    if (key !== 'params') continue;
+    for (const param of members(text, start)) {
+      if (param.key !== '_meta') continue;
+      for (const meta of members(text, param.start)) {
+        if (meta.key === 'progressToken') edits.push({ start: meta.start, end: meta.end, text: idText });
+      }
+    }
+  }
+  return splice(text, edits);
+}
+
+function progressTokenText(text: string, { params }: JsonObject): string | undefined {
+  const meta = isJsonObject(params) ? params._meta : undefined;
+  if (!isJsonObject(meta) || meta.progressToken === undefined) return undefined;
+  const inside = memberText(memberText(text, 'params') ?? '', '_meta') ?? '';
+  return memberText(inside, 'progressToken');
+}

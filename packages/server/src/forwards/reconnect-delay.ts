@@ -1,0 +1,50 @@
+/** How long to wait before a stream is opened again; for tests. */
+export interface ReconnectDelayOptions {
+  /** Milliseconds before the first attempt when the upstream has named no time (default 1000). */
+  readonly firstMs?: number;
+  /** What attempts that go on failing come to (default 30000). */
+  readonly maxMs?: number;
+  /** Gives numbers from 0 to below 1. */
+  readonly random?: () => number;
+}
+
+/** An upstream that wants us back sooner than this would have us do nothing else. */
+const LEAST_MS = 50;
+/** What an upstream may make us wait. */
+const MOST_MS = 60 * 60_000;
+
+/**
+ * Delays between attempts to open a long-lived stream. The first one comes after the time that the upstream asked for
+ * (`retry` of its events), or a little later; its successors after a time that doubles up to 30 s, of which jitter takes
+ * up to half, so that streams that broke together do not come back together.
+ */
+export class ReconnectDelay {
+  readonly #maxMs: number;
+  readonly #random: () => number;
+  #askedMs: number;
+  #failures = 0;
+
+  constructor({ firstMs = 1_000, maxMs = 30_000, random = Math.random }: ReconnectDelayOptions = {}) {
+    this.#askedMs = firstMs;
+    this.#maxMs = maxMs;
+    this.#random = random;
+  }
+
+  /** The upstream names the time to reconnect after, in milliseconds; never less is waited, unless it is over an hour. */
+  asked(retryMs: number): void {
+    this.#askedMs = Math.min(Math.max(retryMs, LEAST_MS), MOST_MS);
+  }
+
+  /** Milliseconds to wait before the next attempt. */
+  next(): number {
+    const bound = Math.min(this.#askedMs * 2 ** this.#failures, this.#maxMs);
+    const jittered = this.#failures === 0 ? bound * (1 + this.#random() / 10) : (bound / 2) * (1 + this.#random());
+    this.#failures++;
+    return Math.round(Math.max(jittered, this.#askedMs));
+  }
+
+  /** To be told of a stream that is there to stay: the next delay is a first one again. */
+  reset(): void {
+    this.#failures = 0;
+  }
+}

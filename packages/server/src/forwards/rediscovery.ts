@@ -1,0 +1,60 @@
+/** Milliseconds for {@link Rediscovery}; for tests. */
+export interface RediscoveryTimes {
+  /** From the first notice to the run: an upstream often changes several things at once (default 20). */
+  readonly delayMs?: number;
+  /** From the beginning of one run to that of the next, at least (default 500). */
+  readonly intervalMs?: number;
+}
+
+const DELAY_MS = 20;
+const INTERVAL_MS = 500;
+
+/**
+ * Makes runs of discovery out of an upstream's notices of change, however many there are: one shortly after the first
+ * notice, never two at once, exactly one more for all notices that came during a run, and about two a second at most.
+ */
+export class Rediscovery {
+  readonly #run: () => Promise<unknown>;
+  readonly #delayMs: number;
+  readonly #intervalMs: number;
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #running = false;
+  #again = false;
+  #ended = false;
+  #beganAt = Number.NEGATIVE_INFINITY;
+
+  /** `run` reads anew; how it ends changes nothing here. */
+  constructor(run: () => Promise<unknown>, { delayMs = DELAY_MS, intervalMs = INTERVAL_MS }: RediscoveryTimes = {}) {
+    this.#run = run;
+    this.#delayMs = delayMs;
+    this.#intervalMs = intervalMs;
+  }
+
+  /** To be told of every notice: costs next to nothing. */
+  notice(): void {
+    if (this.#running) this.#again = true;
+    else if (!this.#ended) this.#timer ??= setTimeout(() => this.#begin(), this.#wait()).unref();
+  }
+
+  /** No further run begins. */
+  end(): void {
+    this.#ended = true;
+    clearTimeout(this.#timer);
+  }
+
+  #wait(): number {
+    return Math.max(this.#delayMs, this.#beganAt + this.#intervalMs - performance.now());
+  }
+
+  #begin(): void {
+    this.#timer = undefined;
+    this.#running = true;
+    this.#again = false;
+    this.#beganAt = performance.now();
+    const over = () => {
+      this.#running = false;
+      if (this.#again) this.notice();
+    };
+    this.#run().then(over, over);
+  }
+}

@@ -1,0 +1,283 @@
+import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { memberText } from '../json/scan.ts';
+import { findResource } from '../mcp/find-resource.ts';
+import type { ListenFilter } from '../mcp/listen-filter.ts';
+import type { Forward } from '../registry/entries.ts';
+import type { Namespace } from '../registry/names.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { NamespaceState } from '../registry/snapshot.ts';
+import type { Forwards } from './forwards.ts';
+import { Listening, type ListenSink } from './listening.ts';
+import type { Upstream } from './upstream.ts';
+import type { UpstreamError } from './upstream-error.ts';
+
+/** Who watches. */
+export interface Watcher {
+  readonly namespace: Namespace;
+  /** The client's own, told to the upstreams. */
+  readonly clientInfo: JsonObject;
+  readonly capabilities: JsonObject;
+  /** Headers besides the protocol's own, names and values alternating: the hop count, and what is let through. */
+  readonly headers: readonly string[];
+}
+
+/** Told of watched resources. */
+export interface WatchSink {
+  /** Every upstream has answered, or had its time: these uris are watched from now on, and no others. Called once. */
+  onReady(granted: readonly string[]): void;
+  /**
+   * The upstream's `notifications/resources/updated` for a granted uri or for what is below one, as text; undefined when
+   * one may have been missed. It may come before `onReady`. False: send no more until `resume`.
+   */
+  onUpdated(uri: string, text: string | undefined): boolean;
+}
+
+/** What watching works with. */
+export interface WatchParts {
+  readonly registry: Pick<Registry, 'current'>;
+  readonly forwards: Pick<Forwards, 'upstream'>;
+  /** The forward of a uri that no list names. */
+  readonly unlisted: (namespace: NamespaceState, uri: string) => string | undefined;
+  /** Milliseconds that upstreams get to grant what is asked for (default 5000); for tests. */
+  readonly readyMs?: number;
+}
+
+const READY_MS = 5_000;
+
+/**
+ * Watches resources for one client: each uri at the forward that serves it, on a `subscriptions/listen` of its own per
+ * upstream. A uri whose resource moves to another forward is followed there, on {@link refresh}. Only modern upstreams
+ * that declare `resources.subscribe` are asked.
+ */
+export class ResourceWatch {
+  readonly #parts: WatchParts;
+  readonly #watcher: Watcher;
+  readonly #sink: WatchSink;
+  /** What is asked for at first, and later what was granted, with the upstream that it was last looked for at. */
+  #owners: Map<string, Upstream | undefined>;
+  readonly #legs = new Map<Upstream, Leg>();
+  #ready = false;
+  #closed = false;
+  #timer: NodeJS.Timeout | undefined = undefined;
+
+  constructor(parts: WatchParts, watcher: Watcher, uris: Iterable<string>, sink: WatchSink) {
+    this.#parts = parts;
+    this.#watcher = watcher;
+    this.#sink = sink;
+    this.#owners = new Map([...uris].map((uri) => [uri, undefined]));
+  }
+
+  /** Asks the upstreams. `onReady` may come before this returns. */
+  start(): void {
+    this.#owners = this.#resolve();
+    for (const [upstream, uris] of byUpstream(this.#owners)) this.#open(upstream, uris);
+    this.#timer = setTimeout(() => this.#settle(), this.#parts.readyMs ?? READY_MS).unref();
+    this.#settleIfAnswered();
+  }
+
+  /** To be called when the namespace's resources have changed: looks anew for who serves what is watched. */
+  refresh(): void {
+    if (!this.#ready || this.#closed) return;
+    const before = this.#owners;
+    this.#owners = this.#resolve();
+    const groups = byUpstream(this.#owners);
+    for (const [upstream, leg] of this.#legs) {
+      const uris = groups.get(upstream);
+      // What has left is left out; only for what has come the upstream must be asked anew.
+      if (uris?.every((uri) => leg.asked.has(uri))) leg.keep(uris);
+      else this.#close(leg);
+    }
+    const asked = new Set<Upstream | undefined>();
+    for (const [upstream, uris] of groups) {
+      if (this.#legs.has(upstream)) continue;
+      this.#open(upstream, uris);
+      asked.add(upstream);
+    }
+    for (const [uri, owner] of this.#owners) {
+      // An upstream that is asked now has this told when it answers: nothing is missed from then on.
+      if (owner !== before.get(uri) && !asked.has(owner)) this.#sink.onUpdated(uri, undefined);
+    }
+  }
+
+  /** Goes on after `onUpdated` returned false. */
+  resume(): void {
+    for (const leg of this.#legs.values()) leg.resume();
+  }
+
+  /** Ends everything that was opened upstream. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const leg of [...this.#legs.values()]) this.#close(leg);
+  }
+
+  #open(upstream: Upstream, uris: readonly string[]): void {
+    const late = this.#ready;
+    const leg = new Leg(upstream, uris, this.#watcher, {
+      answered: (gap) => this.#answered(leg, gap || late),
+      updated: (uri, text) => this.#sink.onUpdated(uri, text),
+    });
+    this.#legs.set(upstream, leg);
+  }
+
+  #answered(leg: Leg, gap: boolean): void {
+    if (!this.#ready) return this.#settleIfAnswered();
+    if (!gap) return;
+    for (const uri of leg.uris) this.#sink.onUpdated(uri, undefined);
+  }
+
+  #settleIfAnswered(): void {
+    if ([...this.#legs.values()].every((leg) => leg.answered)) this.#settle();
+  }
+
+  /** What is granted now is all that is watched. */
+  #settle(): void {
+    if (this.#ready) return;
+    this.#ready = true;
+    clearTimeout(this.#timer);
+    const owners = new Map<string, Upstream | undefined>();
+    for (const leg of [...this.#legs.values()]) {
+      if (!leg.granted || leg.uris.size === 0) this.#close(leg);
+      else for (const uri of leg.uris) owners.set(uri, leg.upstream);
+    }
+    // In the order in which they were asked for.
+    const granted = [...this.#owners.keys()].filter((uri) => owners.has(uri));
+    this.#owners = new Map(granted.map((uri) => [uri, owners.get(uri)]));
+    this.#sink.onReady(granted);
+    this.refresh();
+  }
+
+  #close(leg: Leg): void {
+    this.#legs.delete(leg.upstream);
+    leg.close();
+  }
+
+  /** Who serves each uri now. */
+  #resolve(): Map<string, Upstream | undefined> {
+    const { registry, forwards } = this.#parts;
+    const { current } = registry;
+    const namespace = current.namespaces.get(this.#watcher.namespace);
+    const upstreams = new Map<string, Upstream | undefined>();
+    const owners = new Map<string, Upstream | undefined>();
+    for (const uri of this.#owners.keys()) {
+      const name = namespace && this.#forwardOf(namespace, uri);
+      if (name !== undefined && !upstreams.has(name)) {
+        const forward = current.forwards.get(name);
+        upstreams.set(name, forward && canWatch(forward) ? forwards.upstream(name) : undefined);
+      }
+      owners.set(uri, name === undefined ? undefined : upstreams.get(name));
+    }
+    return owners;
+  }
+
+  /** The forward that `resources/read` would ask. */
+  #forwardOf(namespace: NamespaceState, uri: string): string | undefined {
+    const entry = findResource(namespace.shelves.resource, uri);
+    return entry ? entry.discovered?.forward : this.#parts.unlisted(namespace, uri);
+  }
+}
+
+interface LegSink {
+  /** The upstream has granted something, or refused for good; `gap`: notices may have been missed before. */
+  answered(gap: boolean): void;
+  updated(uri: string, text: string): boolean;
+}
+
+/** What is watched at one upstream. */
+class Leg implements ListenSink {
+  readonly upstream: Upstream;
+  /** What the upstream was asked for. */
+  readonly asked: ReadonlySet<string>;
+  /** Of this, what is passed on. */
+  uris: ReadonlySet<string>;
+  /** What the upstream has granted; undefined until it has. */
+  granted: ReadonlySet<string> | undefined = undefined;
+  /** True once it has granted or refused. */
+  answered = false;
+  readonly #sink: LegSink;
+  readonly #listening: Listening;
+
+  constructor(upstream: Upstream, uris: readonly string[], watcher: Watcher, sink: LegSink) {
+    this.upstream = upstream;
+    this.asked = new Set(uris);
+    this.uris = this.asked;
+    this.#sink = sink;
+    this.#listening = new Listening({
+      transport: upstream.transport,
+      clientInfo: watcher.clientInfo,
+      capabilities: watcher.capabilities,
+      headers: watcher.headers,
+      filter: { resourceSubscriptions: uris },
+      nextId: () => upstream.links.nextId(),
+      sink: this,
+    });
+  }
+
+  onAcknowledged({ resourceSubscriptions = [] }: ListenFilter, gap: boolean): void {
+    // What was granted once is not taken back: on a later connection the upstream may grant less for a while.
+    if (!this.granted) {
+      this.granted = new Set(resourceSubscriptions);
+      this.keep(this.uris);
+    }
+    this.answered = true;
+    this.#sink.answered(gap);
+  }
+
+  onNotification(text: string, { method, params }: JsonObject): boolean {
+    if (!this.granted || method !== 'notifications/resources/updated') return true;
+    const uri = isJsonObject(params) ? params.uri : undefined;
+    if (typeof uri !== 'string' || !this.#concerns(uri)) return true;
+    return this.#sink.updated(uri, text);
+  }
+
+  onRefused(_error: UpstreamError, final: boolean): void {
+    if (!final) return;
+    this.answered = true;
+    this.#sink.answered(this.granted !== undefined);
+  }
+
+  /** Passes on only what concerns these uris, of those that are granted. */
+  keep(uris: Iterable<string>): void {
+    const { granted } = this;
+    this.uris = new Set([...uris].filter((uri) => granted?.has(uri) ?? true));
+  }
+
+  resume(): void {
+    this.#listening.resume();
+  }
+
+  close(): void {
+    this.#listening.close();
+  }
+
+  /** True for a watched uri and for a part of one: an upstream may name what exactly has changed (2026-07-28, schema). */
+  #concerns(uri: string): boolean {
+    if (this.uris.has(uri)) return true;
+    for (const watched of this.uris) if (uri.startsWith(watched) && isBelow(watched, uri)) return true;
+    return false;
+  }
+}
+
+/** Whether what follows on the watched uri begins a part of it, and not another name: `/a` and `/a/b`, not `/ab`. */
+function isBelow(watched: string, uri: string): boolean {
+  return watched.endsWith('/') || '/?#'.includes(uri[watched.length] ?? '');
+}
+
+/** True for a forward that says, in the modern era, that its resources can be watched. */
+function canWatch({ catalogues }: Forward): boolean {
+  return catalogues.some(({ era, identity }) => {
+    const capabilities = memberText(identity, 'capabilities') ?? '{}';
+    return era === 'modern' && memberText(memberText(capabilities, 'resources') ?? '{}', 'subscribe') === 'true';
+  });
+}
+
+function byUpstream(owners: ReadonlyMap<string, Upstream | undefined>): Map<Upstream, string[]> {
+  const groups = new Map<Upstream, string[]>();
+  for (const [uri, upstream] of owners) {
+    if (!upstream) continue;
+    const uris = groups.get(upstream) ?? [];
+    groups.set(upstream, uris);
+    uris.push(uri);
+  }
+  return groups;
+}

@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest';
+import type { Forward, KnownCatalogue } from '../registry/entries.ts';
+import { DEFAULT_NAMESPACE } from '../registry/names.ts';
+import { emptyNamespace, Snapshot } from '../registry/snapshot.ts';
+import { advertisedCapabilities } from './advertised-capabilities.ts';
+import type { Era } from './protocol.ts';
+import { type Declaration, declarationsTo, forwardForMethod } from './upstream-capabilities.ts';
+
+/** What upstreams named `a`, `b`, ... declare; an era may be put in front of the JSON text (`modern {...}`). */
+function declarations(...texts: readonly string[]): Declaration[] {
+  const forwards = texts.map((text, index): Forward => {
+    const [, era, capabilities = ''] = /^(?:(legacy|modern) )?(.*)$/.exec(text) ?? [];
+    const catalogue: KnownCatalogue = {
+      key: 'k',
+      era: era === 'modern' ? 'modern' : 'legacy',
+      capabilities: {},
+      identity: `{"capabilities":${capabilities}}`,
+      cache: {},
+    };
+    const name = String.fromCharCode(97 + index);
+    // The order of registration is not that of the map.
+    const source = texts.length - index;
+    return {
+      name,
+      address: '',
+      namespace: DEFAULT_NAMESPACE,
+      labels: {},
+      prefix: '',
+      source,
+      catalogues: capabilities === '' ? [] : [catalogue],
+    };
+  });
+  const byName = new Map(forwards.map((forward) => [forward.name, forward]));
+  const choose = (name: string) => byName.get(name)?.catalogues[0];
+  const namespace = emptyNamespace(DEFAULT_NAMESPACE);
+  return declarationsTo({ view: { key: '', choose, wrap: () => '' } }, new Snapshot(new Map(), byName, 9), namespace);
+}
+
+const ALWAYS = { tools: { listChanged: true }, resources: { listChanged: true }, prompts: { listChanged: true } };
+
+describe('advertised capabilities', () => {
+  const advertised = (era: Era, ...texts: readonly string[]) =>
+    JSON.parse(advertisedCapabilities(declarations(...texts), era));
+
+  it('are tools, resources and prompts with change notices, whatever the forwards declare of them', () => {
+    expect(advertised('legacy')).toEqual(ALWAYS);
+    expect(advertised('modern', '', 'modern {"tools":{"x":1},"resources":{"subscribe":false},"prompts":null}')).toEqual(
+      ALWAYS,
+    );
+  });
+
+  it('are completions of any forward, log messages and subscriptions of those of the client’s era', () => {
+    const all = '{"completions":{},"logging":{},"resources":{"subscribe":true}}';
+    const whole = {
+      ...ALWAYS,
+      resources: { subscribe: true, listChanged: true },
+      completions: {},
+      logging: {},
+    };
+    expect(advertised('legacy', '{}', all, all)).toEqual(whole);
+    expect(advertised('modern', `modern ${all}`)).toEqual(whole);
+    expect(advertised('modern', all)).toEqual({ ...ALWAYS, completions: {} });
+    expect(advertised('legacy', '{"completions":false,"logging":null}')).toEqual(ALWAYS);
+  });
+
+  it('are tasks, extensions, experiments and vendors’ members of the one forward that declares them', () => {
+    const a = '{"tasks":{"list":{}},"extensions":{"x/ui":{"v":1},"x/both":{}},"acme":1}';
+    const b = '{"experimental":{"lab":{}},"extensions":{"y/chat":{},"x/both":{}}}';
+    expect(advertised('legacy', a, b)).toEqual({
+      ...ALWAYS,
+      tasks: { list: {} },
+      acme: 1,
+      extensions: { 'x/ui': { v: 1 }, 'y/chat': {} },
+      experimental: { lab: {} },
+    });
+    expect(advertised('modern', a, b)).toEqual(ALWAYS);
+    expect(advertised('legacy', a, a)).toEqual(ALWAYS);
+    // Nobody could tell whom tasks/get is for.
+    expect(advertised('modern', 'modern {"extensions":{"x/tasks":{}}}', '{"tasks":{}}')).toEqual(ALWAYS);
+  });
+
+  it('are spelled as the upstream spelled them, in order of registration', () => {
+    const text = advertisedCapabilities(
+      declarations('{"b":{"n":9223372036854775807}}', '{"a":{"f":1.0, "__proto__":{}}}'),
+      'legacy',
+    );
+    expect(text).toContain(
+      '"prompts":{"listChanged":true},"a":{"f":1.0, "__proto__":{}},"b":{"n":9223372036854775807}}',
+    );
+  });
+
+  it('leave out what clients would refuse the whole answer for', () => {
+    expect(advertised('legacy', '{"tasks":true,"extensions":{"x/ui":true,"x/ok":{}},"experimental":[1]}')).toEqual({
+      ...ALWAYS,
+      extensions: { 'x/ok': {} },
+    });
+  });
+});
+
+describe('the forward for a method', () => {
+  it.each([
+    ['the one that declares its segment', ['{"tasks":{}}', '{"logging":{}}'], 'a'],
+    ['the one that has it as an extension', ['{}', '{"extensions":{"io.x/tasks":{}}}'], 'b'],
+    ['the one that has it as an experiment', ['{}', '{"experimental":{"tasks":{}}}'], 'b'],
+    ['the only one with any extension', ['{"experimental":{}}', '{"extensions":{"io.x/other":{}}}'], 'b'],
+    ['none of two that declare it', ['{"tasks":{}}', '{"extensions":{"io.x/tasks":{}}}'], undefined],
+    ['none of two with extensions', ['{"experimental":{"x":{}}}', '{"extensions":{"y":{}}}'], undefined],
+    ['none where nobody declares anything', ['{"tools":{}}', ''], undefined],
+    ['none that takes it back', ['{"tasks":null}', '{"tasks":false}'], undefined],
+  ])('is %s', (_what, texts, forward) => {
+    expect(forwardForMethod('tasks/get', declarations(...texts))).toBe(forward);
+    expect(forwardForMethod('notifications/tasks/status', declarations(...texts))).toBe(forward);
+  });
+});

@@ -1,0 +1,13 @@
+/** Levels of log messages, least first (2025-11-25, "Logging"; RFC 5424). */
+const LEVELS: readonly unknown[] = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
+
+/** True for the name of a level. */
+export function isLogLevel(level: unknown): level is string {
+  return LEVELS.includes(level);
+}
+
+/** True when a message of this level reaches the least level that was asked for; one of an unknown level always does. */
+export function reachesLevel(level: unknown, least: string): boolean {
+  const at = LEVELS.indexOf(level);
+  return at === -1 || at >= LEVELS.indexOf(least);
+}

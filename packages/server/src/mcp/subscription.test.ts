@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import {
+  acknowledgement,
+  listenResult,
+  resourceUpdated,
+  subscriptionNotice,
+  withSubscriptionId,
+} from './subscription.ts';
+
+const META = '"_meta":{"io.modelcontextprotocol/subscriptionId":9007199254740993}';
+const ID = '9007199254740993';
+
+describe('messages of a subscription', () => {
+  it('carry the id as the client spelled it', () => {
+    expect(acknowledgement(ID, { toolsListChanged: true })).toBe(
+      `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{${META},"notifications":{"toolsListChanged":true}}}`,
+    );
+    expect(subscriptionNotice(ID, 'notifications/x')).toBe(
+      `{"jsonrpc":"2.0","method":"notifications/x","params":{${META}}}`,
+    );
+    expect(resourceUpdated(ID, 'r://"')).toBe(
+      `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{${META},"uri":"r://\\""}}`,
+    );
+    expect(listenResult(ID)).toBe(`{"resultType":"complete",${META}}`);
+  });
+
+  it.each([
+    [
+      'an id of the upstream',
+      '{"params":{"_meta":{"a":1.0,"io.modelcontextprotocol/subscriptionId" : "u" },"uri":"r"}}',
+    ],
+    ['an escaped one', '{"params":{"_meta":{"a":1.0,"io.modelcontextprotocol\\/subscriptionId":[1]},"uri":"r"}}'],
+    ['no id', '{"params":{"_meta":{"a":1.0},"uri":"r"}}'],
+    ['an empty _meta', '{"params":{"uri":"r","_meta":{ }}}'],
+    ['a _meta that is no object', '{"params":{"uri":"r","_meta":null}}'],
+    ['no _meta', '{"x":{"_meta":{}},"params": {"uri":"r"}}'],
+    ['empty params', '{"params":{}}'],
+    [
+      'two ids',
+      '{"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1,"io.modelcontextprotocol/subscriptionId":2}}}',
+    ],
+  ])('are made of notifications with %s', (_what, text) => {
+    const made = withSubscriptionId(text, '"mine"');
+    const expected = JSON.parse(text);
+    expected.params._meta = { ...expected.params._meta, 'io.modelcontextprotocol/subscriptionId': 'mine' };
+    expect(JSON.parse(made)).toEqual(expected);
+    expect(made.includes('1.0')).toBe(text.includes('1.0'));
+  });
+});

@@ -1,0 +1,70 @@
+/**
+ * What goes out on a `subscriptions/listen` stream, as JSON text (2026-07-28, "Subscriptions"). Each message names the
+ * request that opened the stream, by the text of its id as the client spelled it.
+ */
+
+import { type Member, members } from '../json/scan.ts';
+import { type Edit, splice } from '../json/splice.ts';
+import type { ListenFilter } from './listen-filter.ts';
+
+/** `_meta` of every message on a stream of `subscriptions/listen`: the id of the request that opened it. */
+const META_SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
+
+/** The first message on the stream: what of the request is granted. */
+export function acknowledgement(idText: string, granted: ListenFilter): string {
+  return notification('notifications/subscriptions/acknowledged', idText, `"notifications":${JSON.stringify(granted)}`);
+}
+
+/** A notification without parameters of its own, such as `notifications/tools/list_changed`. */
+export function subscriptionNotice(idText: string, method: string): string {
+  return notification(method, idText);
+}
+
+/** `notifications/resources/updated` of our own making. */
+export function resourceUpdated(idText: string, uri: string): string {
+  return notification('notifications/resources/updated', idText, `"uri":${JSON.stringify(uri)}`);
+}
+
+/** The result of the request, which ends a stream from our side. */
+export function listenResult(idText: string): string {
+  return `{"resultType":"complete","_meta":${meta(idText)}}`;
+}
+
+/**
+ * An upstream's notification, whose `params` are an object, with this id in place of the upstream's own; all else in it
+ * stays as it was spelled.
+ */
+export function withSubscriptionId(text: string, idText: string): string {
+  const params = lastMember(text, 'params', 0);
+  if (!params) return text;
+  const found = lastMember(text, '_meta', params.start);
+  const edit =
+    found && text[found.start] === '{'
+      ? setMember(text, found.start, META_SUBSCRIPTION_ID, idText)
+      : setMember(text, params.start, '_meta', meta(idText));
+  return splice(text, [edit]);
+}
+
+function notification(method: string, idText: string, params?: string): string {
+  const rest = params === undefined ? '' : `,${params}`;
+  return `{"jsonrpc":"2.0","method":"${method}","params":{"_meta":${meta(idText)}${rest}}}`;
+}
+
+function meta(idText: string): string {
+  return `{"${META_SUBSCRIPTION_ID}":${idText}}`;
+}
+
+/** Gives a member of the object at `start` this value; a new one comes first. */
+function setMember(text: string, start: number, key: string, value: string): Edit {
+  const member = lastMember(text, key, start);
+  if (member) return { start: member.start, end: member.end, text: value };
+  const [first] = members(text, start);
+  return { start: start + 1, end: start + 1, text: `"${key}":${value}${first ? ',' : ''}` };
+}
+
+/** Of duplicates the last, which is the one that parsers keep. */
+function lastMember(text: string, key: string, start: number): Member | undefined {
+  let found: Member | undefined;
+  for (const member of members(text, start)) if (member.key === key) found = member;
+  return found;
+}

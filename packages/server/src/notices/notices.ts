@@ -1,0 +1,123 @@
+import { KINDS, type Kind } from '../registry/entries.ts';
+import type { Namespace } from '../registry/names.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { Snapshot } from '../registry/snapshot.ts';
+import { mayLookDifferent } from './visible-change.ts';
+
+/** Told of what happens to a namespace's lists. Must not throw. */
+export interface NoticeListener {
+  /** Clients may see other lists of these kinds now: what to send them is in {@link LIST_CHANGED}. */
+  onChanged(kinds: ReadonlySet<Kind>): void;
+  /** Something changed with these kinds, seen by clients or not: whose an entry is, for example. Told ahead of `onChanged`. */
+  onTouched?(kinds: ReadonlySet<Kind>): void;
+  /** The namespace is gone. Nothing is told after this. */
+  onGone(): void;
+}
+
+/** The notification that tells clients of a changed list; resource templates are resources. The same in both eras. */
+export const LIST_CHANGED: Readonly<Record<Kind, string>> = {
+  tool: 'notifications/tools/list_changed',
+  resource: 'notifications/resources/list_changed',
+  prompt: 'notifications/prompts/list_changed',
+};
+
+/** The first change is told at once, those that follow on it together after this long. */
+const SPACING_MS = 100;
+
+/**
+ * Tells who listens which lists of a namespace have changed (mcp 4: in under one second). Changes that come together
+ * are told together, and what clients cannot see, such as a label, or a refresh that found nothing new, is not told.
+ * While nobody listens, nothing is done.
+ */
+export class Notices {
+  readonly #registry: Registry;
+  readonly #listeners = new Map<Namespace, Set<NoticeListener>>();
+  /** The state that was told last; undefined while nobody listens. */
+  #told: Snapshot | undefined = undefined;
+  #stop: (() => void) | undefined = undefined;
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #lastAt = Number.NEGATIVE_INFINITY;
+
+  constructor(registry: Registry) {
+    this.#registry = registry;
+  }
+
+  /** Tells of changes from now on; returns how to stop. Of a namespace that is not there only that it is gone. */
+  subscribe(namespace: Namespace, listener: NoticeListener): () => void {
+    // What others are still to be told came before this listener's time.
+    if (this.#timer) this.#tell();
+    if (!this.#told) {
+      this.#told = this.#registry.current;
+      this.#stop = this.#registry.onChange(() => this.#schedule());
+    }
+    const listeners = this.#listeners.get(namespace) ?? new Set();
+    this.#listeners.set(namespace, listeners.add(listener));
+    if (!this.#told.namespaces.has(namespace)) this.#schedule();
+    return () => this.#leave(namespace, listener);
+  }
+
+  /** Ends all telling, without a word. */
+  close(): void {
+    this.#listeners.clear();
+    this.#rest();
+  }
+
+  #leave(namespace: Namespace, listener: NoticeListener): void {
+    const listeners = this.#listeners.get(namespace);
+    listeners?.delete(listener);
+    if (listeners?.size === 0) this.#listeners.delete(namespace);
+    this.#rest();
+  }
+
+  /** Lets go of everything when nobody listens any more. */
+  #rest(): void {
+    if (this.#listeners.size > 0) return;
+    this.#stop?.();
+    this.#stop = undefined;
+    this.#told = undefined;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #schedule(): void {
+    const delay = Math.max(this.#lastAt + SPACING_MS - performance.now(), 0);
+    this.#timer ??= setTimeout(() => this.#tell(), delay).unref();
+  }
+
+  #tell(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#lastAt = performance.now();
+    const before = this.#told;
+    const after = this.#registry.current;
+    if (!before) return;
+    this.#told = after;
+    for (const [namespace, listeners] of [...this.#listeners]) {
+      if (after.namespaces.has(namespace)) tellChanges(before, after, namespace, listeners);
+      else this.#tellGone(namespace, listeners);
+    }
+  }
+
+  #tellGone(namespace: Namespace, listeners: ReadonlySet<NoticeListener>): void {
+    this.#listeners.delete(namespace);
+    for (const listener of [...listeners]) listener.onGone();
+    this.#rest();
+  }
+}
+
+function tellChanges(
+  before: Snapshot,
+  after: Snapshot,
+  namespace: Namespace,
+  listeners: ReadonlySet<NoticeListener>,
+): void {
+  const shelves = after.namespaces.get(namespace)?.shelves;
+  const former = before.namespaces.get(namespace)?.shelves;
+  const touched = new Set(KINDS.filter((kind) => shelves?.[kind] !== former?.[kind]));
+  if (touched.size === 0) return;
+  const changed = new Set([...touched].filter((kind) => mayLookDifferent(before, after, namespace, kind)));
+  for (const listener of [...listeners]) {
+    listener.onTouched?.(touched);
+    if (changed.size > 0) listener.onChanged(changed);
+  }
+}

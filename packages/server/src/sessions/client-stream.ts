@@ -1,0 +1,175 @@
+import type { AnswerTarget } from '../answer/answer-target.ts';
+import { encodeEvent } from '../mcp/event-stream.ts';
+
+/** What a stream tells whoever keeps it for resumption. */
+export interface StreamKeeper {
+  /** Kept text grew or shrank by so many characters. */
+  grown(characters: number): void;
+  /** Nobody reads it any more, or it was read to its end; it may be taken up again for some time. */
+  left(stream: ClientStream): void;
+}
+
+/**
+ * Kept for a client that comes back. What is older gives way: a stream that nobody reads must not hold its upstream up
+ * (mcp 1, "its answer is kept for resumption within the event store's limits").
+ */
+const MAX_EVENTS = 256;
+const MAX_CHARACTERS = 256 * 1024;
+
+/**
+ * One event stream of a legacy session, apart from the connection that carries it: the client may lose the connection
+ * and go on reading on another one, from the event that it saw last (2025-11-25, "Resumability and Redelivery").
+ */
+export class ClientStream {
+  /** Names the stream in its event ids. */
+  readonly token: string;
+  /** True once the last event was sent. */
+  ended = false;
+  /** True once a connection has carried it to its end. */
+  readToEnd = false;
+  /** Called once when it cannot be taken up again. */
+  onGone: (() => void) | undefined = undefined;
+  /** When nobody was reading any more, in milliseconds of `performance.now()`; undefined while somebody does. */
+  leftAt: number | undefined = undefined;
+  readonly #keeper: StreamKeeper;
+  #target: AnswerTarget | undefined = undefined;
+  /** The latest events; the last of them has the number `#sent`. */
+  #kept: string[] = [];
+  #characters = 0;
+  #sent = 0;
+  #drained: (() => void)[] = [];
+  #gone = false;
+
+  constructor(token: string, keeper: StreamKeeper) {
+    this.token = token;
+    this.#keeper = keeper;
+  }
+
+  /** True while a connection carries it. */
+  get attached(): boolean {
+    return this.#target !== undefined;
+  }
+
+  /** True when the client has been told an event id, so that it can come back. */
+  get resumable(): boolean {
+    return this.#sent > 0;
+  }
+
+  /**
+   * Sends on this connection from now on, whose head is written; first what was sent after event number `after`. What
+   * is not kept any more is not sent again. A connection that carried the stream before is ended.
+   */
+  attach(target: AnswerTarget, after: number = this.#sent): void {
+    const former = this.#target;
+    this.#target = target;
+    this.leftAt = undefined;
+    former?.end();
+    target.on('close', () => this.#closed(target));
+    target.on('drain', () => this.#flow());
+    const first = this.#sent - this.#kept.length + 1;
+    for (let number = Math.max(first, after + 1); number <= this.#sent; number++) {
+      this.#write(target, number, this.#kept[number - first] ?? '');
+    }
+    if (this.ended) this.#finish();
+    // Whoever waited for the former connection's buffer need not wait for it any more.
+    else this.#flow();
+  }
+
+  /** Tells the client an id to come back with, before there is a message (2025-11-25, "priming"). */
+  prime(retryMs?: number): void {
+    this.#keep('');
+    if (this.#target) this.#write(this.#target, this.#sent, '', retryMs);
+  }
+
+  /** One message. False when the client reads too slowly: wait for `onDrain`. */
+  send(data: string): boolean {
+    this.#keep(data);
+    return this.#target === undefined || this.#write(this.#target, this.#sent, data);
+  }
+
+  /** The last message, and the end; without one where there is no answer any more. */
+  end(data?: string): void {
+    if (this.ended) return;
+    if (data !== undefined) this.send(data);
+    this.ended = true;
+    this.#finish();
+  }
+
+  /** Ends the connection and not the stream: the client is to come back in `retryMs`. */
+  poll(retryMs: number): void {
+    this.prime(retryMs);
+    const target = this.#target;
+    if (!target) return;
+    target.end();
+    this.#closed(target);
+  }
+
+  /** A comment: keeps connections alive that carry nothing for long. */
+  keepAlive(): void {
+    this.#target?.write(':\n\n');
+  }
+
+  /** Calls back once when buffered data has gone out, or nobody reads any more. */
+  onDrain(listener: () => void): void {
+    this.#drained.push(listener);
+  }
+
+  /** Lets go of what is kept. */
+  forget(): void {
+    const characters = this.#characters;
+    this.#kept = [];
+    this.#characters = 0;
+    this.#keeper.grown(-characters);
+  }
+
+  /** It cannot be taken up again, and keeps nothing from now on. */
+  giveUp(): void {
+    this.#gone = true;
+    this.forget();
+    this.onGone?.();
+  }
+
+  #write(target: AnswerTarget, number: number, data: string, retry?: number): boolean {
+    const id = `${this.token}.${number}`;
+    return target.write(encodeEvent(retry === undefined ? { event: 'message', id, data } : { id, retry, data }));
+  }
+
+  #keep(data: string): void {
+    this.#sent++;
+    if (this.#gone) return;
+    this.#kept.push(data);
+    let grown = data.length;
+    while (this.#kept.length > MAX_EVENTS || (this.#characters + grown > MAX_CHARACTERS && this.#kept.length > 1)) {
+      grown -= this.#kept.shift()?.length ?? 0;
+    }
+    this.#characters += grown;
+    this.#keeper.grown(grown);
+  }
+
+  #finish(): void {
+    const target = this.#target;
+    this.#target = undefined;
+    this.readToEnd = target !== undefined;
+    target?.end();
+    this.#leave();
+    this.#flow();
+  }
+
+  #closed(target: AnswerTarget): void {
+    if (this.#target !== target) return;
+    this.#target = undefined;
+    this.#leave();
+    this.#flow();
+  }
+
+  #leave(): void {
+    this.leftAt ??= performance.now();
+    this.#keeper.left(this);
+  }
+
+  #flow(): void {
+    const waiting = this.#drained;
+    this.#drained = [];
+    for (const listener of waiting) listener();
+  }
+}

@@ -1,0 +1,38 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type ClientReport, refereeClients } from './conformance/clients.ts';
+import { refereeServers, type ServerReport } from './conformance/servers.ts';
+import { clientSuites, serverSuites } from './conformance/suites.ts';
+import { clientFaults, serverFaults } from './conformance/verdict.ts';
+
+const DEADLINE_MS = 240_000;
+
+describe('the conformance suites for servers, directly and through the gateway', () => {
+  let reports: ServerReport[];
+  beforeAll(async () => {
+    reports = await refereeServers();
+  }, DEADLINE_MS);
+
+  it.each(serverSuites)(
+    '$package $name: all scored scenarios pass directly, and nothing ends worse through it',
+    (suite) => {
+      const found = reports.find((candidate) => candidate.suite === suite);
+      expect(found && serverFaults(found)).toEqual([]);
+    },
+  );
+});
+
+describe('the conformance suites for clients, with the gateway between the referee and the official client', () => {
+  let reports: ClientReport[];
+  beforeAll(async () => {
+    reports = await refereeClients();
+  }, DEADLINE_MS);
+
+  it.each(clientSuites)(
+    '$package $name: every scenario passes but those of the client’s own authorization',
+    (suite) => {
+      const found = reports.find((candidate) => candidate.suite === suite);
+      expect(found?.scenarios).not.toHaveLength(0);
+      expect(found && clientFaults(found)).toEqual([]);
+    },
+  );
+});
