@@ -54,6 +54,7 @@ describe('the answer to a batch with requests', () => {
       await delay(1);
       first.event(note(3));
       second.result('{"x":1.0}');
+      second.event(note(5));
       first.event(note(4));
       first.lastEvent(result('1'));
     });
@@ -153,13 +154,14 @@ describe('the answer to a batch with requests', () => {
   });
 
   it('says so where a member’s answer was no JSON-RPC at all', async () => {
-    const answer = await answered({}, ([a, b]) => {
+    const answer = await answered({ size: 3 }, ([a, b, c]) => {
       rpc(a).plain(403, ['content-type', 'text/html; charset=utf-8'], '<p>no</p>');
       rpc(b).plain(429);
+      rpc(c).plain(200, ['content-type', 'application/json; charset=utf-8'], result('"c"'));
     });
     const failed = (id: string, status: number) =>
       `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"answered with HTTP ${status}"}}`;
-    expect(messages(answer)).toEqual([failed('"0"', 403), failed('"1"', 429)]);
+    expect(messages(answer)).toEqual([failed('"0"', 403), failed('"1"', 429), result('"c"')]);
   });
 });
 
@@ -220,7 +222,7 @@ describe('the client of a batch', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('that leaves is missed by every member that has not ended, and nothing is written any more', async () => {
+  it('that leaves is missed by every member that has not ended, and costs nothing when they do', async () => {
     const left: string[] = [];
     const members: BatchMember[] = [];
     const url = await serving((response) => {

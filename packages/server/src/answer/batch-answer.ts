@@ -21,8 +21,8 @@ export interface BatchAnswerOptions {
  * - else an array of what is wrong with the notifications and responses, with the first one's HTTP status (400 where it
  *   had none)
  *
- * Everything is sent when it is there, so an answer that takes long holds no other one up, nor in memory. The answer is
- * complete when all members have ended.
+ * Everything is sent as soon as it is there: no member's answer waits in memory for another's. The answer is complete when
+ * all members have ended.
  */
 export class BatchAnswer {
   readonly #target: AnswerTarget;
@@ -59,7 +59,6 @@ export class BatchAnswer {
 
   /** One message of a member that had this HTTP status. False when the client reads too slowly. */
   message(text: string, status: number): boolean {
-    if (this.#target.destroyed) return false;
     const first = !this.#begun;
     this.#begin(status);
     return this.streams ? this.#client.event(text) : this.#client.write(`${first ? '[' : ','}${text}`);
@@ -67,14 +66,13 @@ export class BatchAnswer {
 
   /** A piece of a member's event stream, whole events only. False when the client reads too slowly. */
   events(chunk: Buffer | string): boolean {
-    if (this.#target.destroyed) return false;
     this.#begin(200);
     return this.#client.write(chunk);
   }
 
   /** A member has ended. */
   ended(): void {
-    if (--this.#open > 0 || this.#target.destroyed) return;
+    if (--this.#open > 0) return;
     if (!this.#begun) this.#client.plain(202);
     else if (this.streams) this.#client.end();
     else this.#client.end(']');

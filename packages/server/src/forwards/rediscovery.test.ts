@@ -49,8 +49,22 @@ it('a flood of notices causes two runs a second', async () => {
     await vi.advanceTimersByTimeAsync(10);
     runs.at(-1)?.resolve();
   }
-  expect(runs.length).toBeGreaterThanOrEqual(19);
-  expect(runs.length).toBeLessThanOrEqual(21);
+  expect(runs.length).toBeGreaterThanOrEqual(20);
+  expect(runs.length).toBeLessThanOrEqual(23);
+});
+
+it('a second and a third change are followed as soon as the first, until there are too many', async () => {
+  const times: number[] = [];
+  for (let count = 0; count < 5; count++) {
+    const noticedAt = performance.now();
+    rediscovery.notice();
+    await vi.waitFor(() => expect(runs).toHaveLength(count + 1), { interval: 5, timeout: 5_000 });
+    runs.at(-1)?.resolve();
+    await vi.advanceTimersByTimeAsync(0);
+    times.push(performance.now() - noticedAt);
+  }
+  expect(Math.max(...times.slice(0, 3))).toBeLessThanOrEqual(30);
+  expect(Math.min(...times.slice(3))).toBeGreaterThan(400);
 });
 
 it('nothing begins after its end, and no timer is left', async () => {

@@ -20,8 +20,8 @@ async function start(options: RawUpstreamOptions = {}, more: Partial<WatchOption
   upstream = await startRawUpstream(options);
   transport = createTransport(upstream.url);
   let id = 0;
-  const delays = { firstMs: 10 };
-  watch = new UpstreamWatch({ transport, clientInfo: { name: 'us' }, nextId: () => ++id, changed, delays, ...more });
+  const times = { delays: { firstMs: 10 }, readyMs: 10_000 };
+  watch = new UpstreamWatch({ transport, clientInfo: { name: 'us' }, nextId: () => ++id, changed, ...times, ...more });
 }
 beforeEach(() => changed.mockReset());
 afterEach(async () => {
@@ -130,6 +130,7 @@ it.each([
     clientInfo: { name: 'us', version: '1' },
     nextId: () => 1,
     changed,
+    readyMs: 10_000,
   });
   await listener.follow(spoken);
   dual.addTool('added');

@@ -5,7 +5,7 @@ import { readsStreams } from '../mcp/reads-streams.ts';
 import { RequestContext } from '../pipeline/context.ts';
 
 /** Runs the chain for one message and writes the outcome to its target. */
-export type Serve = (context: RequestContext, target: AnswerTarget) => void;
+type Serve = (context: RequestContext, target: AnswerTarget) => void;
 
 /**
  * Carries out a batch (2025-03-26, "Batching"; mcp 6): each message goes through the chain from its beginning, as if it

@@ -31,7 +31,7 @@ export type RequestEra = { readonly kind: 'served'; readonly era: Era } | Refusa
 
 const LEGACY: RequestEra = { kind: 'served', era: 'legacy' };
 const MODERN: RequestEra = { kind: 'served', era: 'modern' };
-const SUPPORTED = [...MODERN_VERSIONS, ...LEGACY_VERSIONS];
+const ALL_VERSIONS = [...MODERN_VERSIONS, ...LEGACY_VERSIONS];
 
 /**
  * The era a message is to be served in (mcp 1): the envelope in its `_meta` makes it modern, everything else is
@@ -52,7 +52,8 @@ export function eraOf(message: RequestMessage | NotificationMessage, headers: In
       `header MCP-Protocol-Version ${quoted(header)} differs from _meta ${quoted(claim)}`,
     );
   }
-  if (!MODERN_VERSIONS.includes(claim)) return unsupported(claim);
+  // The envelope is of the modern era: a legacy version cannot be spoken with it.
+  if (!MODERN_VERSIONS.includes(claim)) return unsupported(claim, MODERN_VERSIONS);
   if (message.kind === 'notification') return MODERN;
   const capabilities = isJsonObject(meta) ? meta[META_CLIENT_CAPABILITIES] : undefined;
   if (!isJsonObject(capabilities)) {
@@ -68,7 +69,7 @@ export function eraOf(message: RequestMessage | NotificationMessage, headers: In
 function eraByHeader(message: RequestMessage | NotificationMessage, header: string | string[] | undefined): RequestEra {
   if (header === undefined || typeof header !== 'string' || LEGACY_VERSIONS.includes(header)) return LEGACY;
   if (message.method === 'initialize') return LEGACY;
-  if (!MODERN_VERSIONS.includes(header)) return unsupported(header);
+  if (!MODERN_VERSIONS.includes(header)) return unsupported(header, ALL_VERSIONS);
   if (message.kind === 'notification') return MODERN;
   return refused(
     INVALID_PARAMS,
@@ -103,8 +104,8 @@ export function checkModernHeaders(
   return undefined;
 }
 
-function unsupported(requested: string): Refusal {
-  return refused(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported: SUPPORTED, requested });
+function unsupported(requested: string, supported: readonly string[]): Refusal {
+  return refused(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported, requested });
 }
 
 function refused(code: number, message: string, data?: unknown): Refusal {

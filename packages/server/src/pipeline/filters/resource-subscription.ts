@@ -17,7 +17,7 @@ import type { RequestContext } from '../context.ts';
 /** What subscriptions of legacy sessions are made with. */
 export interface ResourceSubscriptionParts {
   readonly forwards: Forwards;
-  readonly relay: CallRelay;
+  readonly relay: Pick<CallRelay, 'forwardedHeaders' | 'forwardOfUnlisted'>;
   readonly sessions: ClientSessions;
   readonly sessionLinks: SessionLinks;
 }
@@ -39,7 +39,7 @@ export async function resourceSubscription(
   if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
   if (!session || !namespace) return rpcError(INVALID_REQUEST, `${method} needs a session: initialize first`);
   const forward = forwardOf(method, uri, session, namespace, parts);
-  if (forward === undefined) return rpcError(INVALID_PARAMS, `resource not found: ${uri}`);
+  if (forward === undefined) return rpcError(INVALID_PARAMS, `resource not found: ${uri}`, undefined, { uri });
   const upstream = parts.forwards.upstream(forward);
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered; list again`);
   if (upstream.eras?.has('legacy') === false) {

@@ -17,7 +17,7 @@ export function serviceResourceRead(relay: CallRelay): Filter {
       const forward = relay.forwardOfUnlisted(namespace, uri);
       return forward
         ? relay.call(context, message, { kind: 'unlisted', forward })
-        : rpcError(INVALID_PARAMS, `resource not found: ${uri}`);
+        : rpcError(INVALID_PARAMS, `resource not found: ${uri}`, undefined, { uri });
     }
     const { discovered } = resource;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: resource, discovered });

@@ -1,8 +1,6 @@
 import type { LongStreams } from '../../answer/long-streams.ts';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import { nextHop } from '../../forwards/caller-headers.ts';
-import type { Forwards } from '../../forwards/forwards.ts';
-import type { CallRelay } from '../../forwards/relay.ts';
 import { isJsonObject, type JsonObject } from '../../json/lossless.ts';
 import type { Implementation } from '../../mcp/identity.ts';
 import { parseListenFilter } from '../../mcp/listen-filter.ts';
@@ -15,12 +13,11 @@ import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
+import { type ResourceSubscriptionParts, resourceSubscription } from './resource-subscription.ts';
 
 /** What the filter works with. */
-export interface SubscribeParts {
+export interface SubscribeParts extends ResourceSubscriptionParts {
   readonly registry: Registry;
-  readonly forwards: Forwards;
-  readonly relay: Pick<CallRelay, 'forwardedHeaders' | 'forwardOfUnlisted'>;
   readonly notices: Notices;
   readonly longStreams: LongStreams;
   /** Who we are, told to upstreams by clients that do not say who they are. */
@@ -30,7 +27,7 @@ export interface SubscribeParts {
 /** Each uri is looked for among the templates of the namespace, and kept for as long as the stream is open. */
 const MAX_URIS = 1_000;
 
-/** `subscriptions/listen` of modern clients (mcp 1, "change notices"). */
+/** `subscriptions/listen` of modern clients, and `resources/subscribe` and `unsubscribe` of legacy ones (mcp 1). */
 export function serviceSubscribe(parts: SubscribeParts): Filter {
   const { registry, forwards, relay, notices, longStreams } = parts;
   const unlisted = (namespace: NamespaceState, uri: string) => relay.forwardOfUnlisted(namespace, uri);
@@ -40,6 +37,9 @@ export function serviceSubscribe(parts: SubscribeParts): Filter {
     if (message?.kind !== 'request' || !namespace) return undefined;
     if (era === 'modern' && message.method === 'subscriptions/listen') {
       return listen(context, message, namespace.name, parts, listening);
+    }
+    if (era === 'legacy' && (message.method === 'resources/subscribe' || message.method === 'resources/unsubscribe')) {
+      return resourceSubscription(message.method, context, message, parts);
     }
     return undefined;
   };

@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest';
+import type { Check, CheckStatus } from './check.ts';
+import { compare, isLoss } from './compare.ts';
+import { clientPasses, type Scenario } from './scenario.ts';
+
+const check = (id: string, status: CheckStatus): Check => ({ id, name: id, status, message: '' });
+const scenario = (...checks: Check[]): Scenario => ({ name: 'one', unscored: undefined, checks });
+
+/** What ends worse, as `id end`, and whether the scenario is broken. */
+function judged(direct: readonly Check[], through: readonly Check[]) {
+  const [pair] = compare([scenario(...direct)], [scenario(...through)]);
+  return { broken: pair?.broken, worse: pair?.changed.filter(isLoss).map(({ id, through: end }) => `${id} ${end}`) };
+}
+
+describe('a scenario through the gateway', () => {
+  it('is as good as directly when every check ends alike, failures included', () => {
+    const checks = [check('a', 'SUCCESS'), check('b', 'FAILURE'), check('c', 'WARNING')];
+    expect(judged(checks, checks)).toEqual({ broken: false, worse: [] });
+  });
+
+  it('is broken when a check fails that succeeds directly', () => {
+    expect(judged([check('a', 'SUCCESS')], [check('a', 'FAILURE')])).toEqual({ broken: true, worse: ['a FAILURE'] });
+  });
+
+  it('is worse when a check warns, is skipped or is not come to', () => {
+    const direct = [check('a', 'SUCCESS'), check('b', 'SUCCESS'), check('c', 'SUCCESS')];
+    expect(judged(direct, [check('a', 'WARNING'), check('b', 'SKIPPED')])).toEqual({
+      broken: false,
+      worse: ['a WARNING', 'b SKIPPED', 'c absent'],
+    });
+  });
+
+  it('is judged by the worst of the times that a check is made', () => {
+    const twice = [check('a', 'SUCCESS'), check('a', 'WARNING')];
+    expect(judged([check('a', 'SUCCESS'), check('a', 'SUCCESS')], twice).worse).toEqual(['a WARNING']);
+  });
+
+  it('is worse when a check fails that is not made directly', () => {
+    expect(judged([], [check('a', 'FAILURE')])).toEqual({ broken: true, worse: ['a FAILURE'] });
+  });
+
+  it('may take another choice that the protocol leaves', () => {
+    expect(judged([check('a', 'SUCCESS')], [check('a', 'INFO')])).toEqual({ broken: false, worse: [] });
+  });
+
+  it('is broken when the referee could not run it', () => {
+    const [pair] = compare([scenario(check('a', 'SUCCESS'))], []);
+    expect(pair).toMatchObject({ broken: true, changed: [{ id: 'a', through: 'absent' }] });
+  });
+});
+
+describe('a client', () => {
+  it('passes without failures and warnings, but not without doing anything', () => {
+    expect(clientPasses(scenario(check('a', 'SUCCESS'), check('b', 'SKIPPED')))).toBe(true);
+    expect(clientPasses(scenario(check('a', 'SUCCESS'), check('b', 'WARNING')))).toBe(false);
+    expect(clientPasses(scenario(check('a', 'SKIPPED')))).toBe(false);
+  });
+});
