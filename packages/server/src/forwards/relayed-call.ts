@@ -61,6 +61,8 @@ export interface CallPlan {
   readonly era: Era;
   /** The client's session, when it has one. */
   readonly session: ClientSession | undefined;
+  /** Takes in what the answer tells of the upstream besides; undefined where nothing follows from it. */
+  readonly learn: ((text: string, value: unknown) => void) | undefined;
   /** Least level of log messages that the client wants on this call; undefined for none, and `debug` for all. */
   logLevel(): string | undefined;
 }
@@ -307,8 +309,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
       if (tellsSessionLost(this.#status, typeof code === 'number' ? code : undefined)) return this.#renew();
     }
     if (!this.#answers(value)) return this.#unusable('JSON that is no answer to the call');
-    this.#settle();
-    this.#plan.upstream.succeeded();
+    this.#succeed(text, value);
     if (this.#clientGone) return;
     const answer = this.#final(text);
     if (this.#answer.streaming) return this.#answer.lastEvent(answer);
@@ -329,8 +330,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     const answer = this.#final(data);
     this.#decoder?.stop();
     this.#linger = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
-    this.#settle();
-    this.#plan.upstream.succeeded();
+    this.#succeed(data, value);
     if (this.#clientGone) return;
     if (this.#answer.streaming || ('result' in value && this.#plan.streams)) {
       if (!this.#answer.streaming) this.#answer.beginStream();
@@ -339,6 +339,12 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
       this.#answer.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
       this.#answer.end(answer);
     }
+  }
+
+  #succeed(text: string, value: JsonObject): void {
+    this.#settle();
+    this.#plan.upstream.succeeded();
+    this.#plan.learn?.(text, value);
   }
 
   /** The response as the client is to have it. */

@@ -51,6 +51,7 @@ describe.each(eras)('resources (%s)', (era) => {
     expect(errorOf(await read(url, 'other://linked'))).toEqual({
       code: -32602,
       message: 'resource not found: other://linked',
+      data: { uri: 'other://linked' },
     });
     // The template itself is no resource.
     expect(errorOf(await read(url, 'test://f/{+path'))).toBeUndefined();
