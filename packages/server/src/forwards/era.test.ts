@@ -130,7 +130,7 @@ describe('probeEras', () => {
 
   it('does not wait long for an era that stays silent when the other has answered', async () => {
     const upstream = await raw({ scripts: { 'server/discover': { kind: 'silence' } } });
-    const { legacy, undecided } = await probeEras(optionsFor(upstream.url), 50);
+    const { legacy, undecided } = await probeEras(optionsFor(upstream.url), true, 50);
     expect(undecided).toMatchObject([{ era: 'modern', error: { kind: 'timeout' } }]);
     expect(await legacy?.request('ping')).toMatchObject({ kind: 'result' });
   });
@@ -142,5 +142,20 @@ describe('probeEras', () => {
       kind: 'invalid',
       message: expect.stringContaining('protocol version 2042-01-01'),
     });
+  });
+});
+
+describe('while no legacy client is there', () => {
+  it('a modern upstream is spared the legacy era', async () => {
+    const upstream = await raw({});
+    const { legacy, modern, askedLegacy } = await probeEras(optionsFor(upstream.url), false);
+    expect([legacy, modern?.era, askedLegacy]).toEqual([undefined, 'modern', false]);
+    expect(upstream.count('initialize')).toBe(0);
+  });
+
+  it('one that does not prove to be modern is asked for it all the same', async () => {
+    const upstream = await raw({ eras: ['legacy'] });
+    const { legacy, askedLegacy } = await probeEras(optionsFor(upstream.url), false);
+    expect([legacy?.era, askedLegacy]).toEqual(['legacy', true]);
   });
 });

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject } from '../json/lossless.ts';
 import { type Era, LEGACY_VERSIONS, MODERN_ERROR_CODES, MODERN_VERSIONS } from '../mcp/protocol.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
@@ -13,6 +14,8 @@ import { decidesNothing } from './upstream-response.ts';
 export interface Probe {
   /** To be used or closed: it holds a session of the upstream. */
   readonly legacy: LegacyClient | undefined;
+  /** False when the legacy era was not asked for, since modern was proved and nobody needed more. */
+  readonly askedLegacy: boolean;
   readonly modern: ModernClient | undefined;
   /** Eras that could be neither proved nor ruled out; worth another probe sooner than usual. */
   readonly undecided: readonly Undecided[];
@@ -27,15 +30,22 @@ export interface Undecided {
 /** When one era is proved, how long the other may still take: servers may stay silent on what they do not know. */
 const GRACE_MS = 3_000;
 
+/** How long modern may take to be proved before legacy is asked for too. */
+const HEAD_START_MS = 1_000;
+
 /**
- * Asks an address for both eras at once and independently. Modern is proved by a DiscoverResult or by one of the errors
+ * Asks an address for both eras, independently of each other: a server may speak both. Modern is proved by a DiscoverResult or by one of the errors
  * that only modern servers send, never by -32601; legacy by an InitializeResult. 401, 403, 429, 5xx and failures of the
  * network decide nothing.
  *
  * Rejects with an {@link UpstreamError} when nothing can be spoken with it: the one that kept an era from being decided,
- * else `invalid`, also for a modern server of whose versions none is known here. `graceMs` is for tests.
+ * else `invalid`, also for a modern server of whose versions none is known here.
+ *
+ * `legacy` false: only modern clients are there so far. Then a modern server is spared the opening of a legacy session,
+ * which not every one of them takes kindly; one that does not prove to be modern is asked for legacy all the same.
+ * `graceMs` is for tests.
  */
-export async function probeEras(options: ClientOptions, graceMs: number = GRACE_MS): Promise<Probe> {
+export async function probeEras(options: ClientOptions, legacy = true, graceMs: number = GRACE_MS): Promise<Probe> {
   const { address } = options.transport;
   const late = { legacy: new AbortController(), modern: new AbortController() };
   const within = (era: Era): ClientOptions => {
@@ -49,19 +59,27 @@ export async function probeEras(options: ClientOptions, graceMs: number = GRACE_
       late[other].abort(new UpstreamError('timeout', address, what));
     }, graceMs);
   };
-  const [legacy, modern] = await Promise.all([
-    attempt(openLegacy(within('legacy')), () => hurry('modern')),
-    attempt(openModern(within('modern')), () => hurry('legacy')),
-  ]).finally(() => clearTimeout(grace));
+  const asking = attempt(openModern(within('modern')), () => hurry('legacy'));
+  const modernAlone = !legacy && (await isProved(asking));
+  const opening = modernAlone ? undefined : attempt(openLegacy(within('legacy')), () => hurry('modern'));
+  const [old, modern] = await Promise.all([opening ?? NOT_ASKED, asking]).finally(() => clearTimeout(grace));
 
   const undecided: Undecided[] = [];
-  if (legacy.error !== undefined && !decides(legacy.error)) undecided.push({ era: 'legacy', error: legacy.error });
+  if (old.error !== undefined && !decides(old.error)) undecided.push({ era: 'legacy', error: old.error });
   if (modern.error !== undefined && !decides(modern.error)) undecided.push({ era: 'modern', error: modern.error });
-  if (legacy.client === undefined && modern.client === undefined) {
-    throw undecided[0]?.error ?? unusable(address, legacy.error, modern.error);
+  if (old.client === undefined && modern.client === undefined) {
+    throw undecided[0]?.error ?? unusable(address, old.error, modern.error);
   }
-  return { legacy: legacy.client, modern: modern.client, undecided };
+  return { legacy: old.client, modern: modern.client, askedLegacy: !modernAlone, undecided };
 }
+
+/** True when the attempt has brought a client in its head start. */
+async function isProved(asking: Promise<Attempt<ModernClient>>): Promise<boolean> {
+  const late = delay(HEAD_START_MS, undefined, { ref: false });
+  return (await Promise.race([asking, late]))?.client !== undefined;
+}
+
+const NOT_ASKED: Attempt<LegacyClient> = {};
 
 interface Attempt<Client> {
   readonly client?: Client;

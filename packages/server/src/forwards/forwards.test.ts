@@ -44,12 +44,33 @@ it('discovery tells upstreams of both eras who we are', async () => {
   const upstream = await startRawUpstream();
   closers.push(() => upstream.close());
   const { forwards } = await start();
+  forwards.legacySeen();
   await forwards.add(input('a', upstream.url));
   const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
   expect(upstream.seen.find(({ method }) => method === 'initialize')?.params).toMatchObject({ clientInfo });
   expect(upstream.seen.find(({ method }) => method === 'server/discover')?.params).toMatchObject({
     _meta: { 'io.modelcontextprotocol/clientInfo': clientInfo },
   });
+});
+
+it('an upstream of both eras is asked for the legacy one when the first legacy client is there, who waits for it', async () => {
+  const upstream = await startRawUpstream();
+  upstream.scripts['tools/list'] = toolList(toolText('a'));
+  closers.push(() => upstream.close());
+  const { registry, forwards } = await start();
+  const eras = () => registry.current.forwards.get('a')?.catalogues.map(({ era }) => era);
+  const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
+  await forwards.add(input('a', upstream.url));
+  expect(forwards.admit(profiles.of('modern', {}))).toBeUndefined();
+  expect([upstream.count('initialize'), eras()]).toEqual([0, ['modern', 'modern']]);
+  forwards.legacySeen();
+  await forwards.admit(profiles.of('legacy', {}));
+  expect(eras()).toEqual(expect.arrayContaining(['legacy', 'modern']));
+  expect(forwards.upstream('a')?.eras).toEqual(new Set(['legacy', 'modern']));
+  const asked = upstream.count('initialize');
+  forwards.legacySeen();
+  expect(forwards.admit(profiles.of('legacy', {}))).toBeUndefined();
+  expect(upstream.count('initialize')).toBe(asked);
 });
 
 it('two clients that declare the same new capabilities at once both get the list for them', async () => {

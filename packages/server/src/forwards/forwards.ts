@@ -36,6 +36,8 @@ const MIN_CLOSE_MS = 1_000;
 /** What was not used upstream for this long is ended, and how often that is looked at. */
 const IDLE_MS = 5 * 60_000;
 const TIDY_MS = 60_000;
+/** The first legacy client waits so long for modern upstreams to be asked whether they speak its era. */
+const LEGACY_WAIT_MS = 2_000;
 
 /** The registered upstream MCP servers at work: each is looked after by a supervisor, apart from all others. */
 export class Forwards {
@@ -45,6 +47,9 @@ export class Forwards {
   readonly #byAddress = new Map<string, Supervisor>();
   readonly #addressed = new AddressedUpstreams();
   readonly #variants: Variants;
+  /** True once a legacy client was there. */
+  #legacyWanted = false;
+  #askingLegacy: Promise<void> | undefined = undefined;
   readonly #tidying: NodeJS.Timeout;
 
   constructor(options: ForwardsOptions) {
@@ -133,8 +138,23 @@ export class Forwards {
    * always; else a promise of the registry as it is after that, or after as long as a client is made to wait.
    */
   admit(profile: ClientProfile): Promise<Snapshot> | undefined {
-    const asking = this.#variants.admit(profile.capabilityKey, profile.capabilities);
+    const asking =
+      this.#variants.admit(profile.capabilityKey, profile.capabilities) ??
+      (profile.era === 'legacy' ? this.#askingLegacy : undefined);
     return asking?.then(() => this.#options.registry.current);
+  }
+
+  /**
+   * To be told of every legacy client; the first one has the modern upstreams asked whether they speak its era too. Until
+   * then they are spared that.
+   */
+  legacySeen(): void {
+    if (this.#legacyWanted) return;
+    this.#legacyWanted = true;
+    const asked = [...this.#supervisors.values()].map((supervisor) => supervisor.legacyWanted());
+    this.#askingLegacy = within(LEGACY_WAIT_MS, Promise.all(asked)).then(() => {
+      this.#askingLegacy = undefined;
+    });
   }
 
   /** Ends the sessions that were opened upstream for a client's session. */
@@ -168,7 +188,8 @@ export class Forwards {
   #supervise(forward: Forward): Supervisor {
     this.removed([forward.name]);
     const variants = () => this.#variants.capabilities();
-    const supervisor = new Supervisor(forward, { ...this.#options, variants });
+    const legacyWanted = () => this.#legacyWanted;
+    const supervisor = new Supervisor(forward, { ...this.#options, variants, legacyWanted });
     this.#supervisors.set(forward.name, supervisor);
     if (!this.#byAddress.has(forward.address)) this.#byAddress.set(forward.address, supervisor);
     return supervisor;

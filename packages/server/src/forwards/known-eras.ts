@@ -12,17 +12,26 @@ const UNDECIDED_MS = 60_000;
 /** What is known of the eras that one upstream speaks, and for how long. */
 export class KnownEras {
   readonly #options: ClientOptions;
+  readonly #legacyWanted: () => boolean;
   readonly #firstUndecidedMs: number;
-  #verdict: { readonly eras: readonly Era[]; readonly undecided: readonly Undecided[] } | undefined = undefined;
+  #verdict:
+    | { readonly eras: readonly Era[]; readonly undecided: readonly Undecided[]; readonly askedLegacy: boolean }
+    | undefined = undefined;
   /** When the eras are to be probed again, in milliseconds of `performance.now()`. */
   #probeAt = 0;
   #undecidedMs: number;
 
-  /** `undecidedMs` is for tests. */
-  constructor(options: ClientOptions, undecidedMs: number = UNDECIDED_MS) {
+  /** `legacyWanted`: whether a modern upstream is to be asked for the legacy era too. `undecidedMs` is for tests. */
+  constructor(options: ClientOptions, legacyWanted: () => boolean, undecidedMs: number = UNDECIDED_MS) {
     this.#options = options;
+    this.#legacyWanted = legacyWanted;
     this.#firstUndecidedMs = undecidedMs;
     this.#undecidedMs = undecidedMs;
+  }
+
+  /** True once the upstream was asked for the legacy era. */
+  get askedLegacy(): boolean {
+    return this.#verdict?.askedLegacy ?? false;
   }
 
   /** Milliseconds until the eras are to be probed again; 0 when that is due. */
@@ -32,12 +41,12 @@ export class KnownEras {
 
   /** Opens a client in each era that the upstream speaks, which is found out anew. Rejects like {@link probeEras}. */
   async probe(): Promise<Probe> {
-    const probe = await probeEras(this.#options);
-    const { legacy, modern, undecided } = probe;
+    const probe = await probeEras(this.#options, this.#legacyWanted());
+    const { legacy, modern, undecided, askedLegacy } = probe;
     const eras: Era[] = [];
     if (legacy) eras.push('legacy');
     if (modern) eras.push('modern');
-    this.#verdict = { eras, undecided };
+    this.#verdict = { eras, undecided, askedLegacy };
     this.#probeNext(undecided.length === 0);
     return probe;
   }
@@ -47,15 +56,15 @@ export class KnownEras {
    * spoken no longer, or not now.
    */
   async open(): Promise<Probe> {
-    if (!this.#verdict) return this.probe();
-    const { eras, undecided } = this.#verdict;
+    if (!this.#verdict || (!this.#verdict.askedLegacy && this.#legacyWanted())) return this.probe();
+    const { eras, undecided, askedLegacy } = this.#verdict;
     const opening = [
       eras.includes('legacy') ? openLegacy(this.#options) : undefined,
       eras.includes('modern') ? openModern(this.#options) : undefined,
     ] as const;
     try {
       const [legacy, modern] = await Promise.all(opening);
-      return { legacy, modern, undecided };
+      return { legacy, modern, undecided, askedLegacy };
     } catch {
       for (const client of opening) client?.then((opened) => opened.close()).catch(() => undefined);
       return this.probe();

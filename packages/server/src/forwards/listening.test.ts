@@ -1,7 +1,8 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { event } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { Listening, type ListeningOptions } from './listening.ts';
+import { openModern } from './modern-client.ts';
 import { createTransport, type UpstreamTransport } from './transport.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
@@ -181,6 +182,26 @@ it('nothing more is sent to a slow reader, and nothing lost', async () => {
   const resuming = setInterval(() => slow.resume(), 1);
   await expect.poll(() => heard.length, WAIT).toBe(65);
   clearInterval(resuming);
+});
+
+it('a stream that ends under a slow reader is opened anew only when the reader goes on', async () => {
+  const body = [ACKNOWLEDGEMENT, NOTICE, 'x'.repeat(2_000)].map((message) => event(message)).join('');
+  upstream.scripts[METHOD] = { kind: 'http', status: 200, type: 'text/event-stream', body };
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    // Asked for when the delay is chosen.
+    const random = vi.fn(() => 0);
+    const slow = listen({ maxEventBytes: 1_000, delays: { firstMs: 60_000, random } }, () => false);
+    await vi.waitFor(() => expect(random).toHaveBeenCalled(), WAIT);
+    delete upstream.scripts[METHOD];
+    vi.advanceTimersByTime(60_000);
+    await openModern({ transport, capabilities: {}, clientInfo: {} });
+    expect(upstream.count(METHOD)).toBe(1);
+    slow.resume();
+    await vi.waitFor(() => expect(heard).toEqual([GRANTED, NOTICE, `${GRANTED} with a gap`]), WAIT);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 it('closing ends the request, which is the cancellation', async () => {

@@ -123,7 +123,7 @@ export class Listening implements ConnectionSink {
       return true;
     }
     if (!this.#acknowledged) {
-      this.#accept(value);
+      if (value.method === ACKNOWLEDGED) this.#accept(value);
       return true;
     }
     // There are no requests in this direction.

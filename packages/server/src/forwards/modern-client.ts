@@ -42,7 +42,8 @@ export async function openModern(options: ClientOptions): Promise<ModernClient> 
   let reply = await asking.request('server/discover');
   if (reply.kind === 'error' && reply.code === UNSUPPORTED_VERSION) {
     const offered = isJsonObject(reply.data) ? strings(reply.data.supported) : undefined;
-    const common = MODERN_VERSIONS.find((version) => version !== LATEST_MODERN && offered?.includes(version));
+    // Its own version among them means that it has changed its mind.
+    const common = MODERN_VERSIONS.find((version) => offered?.includes(version));
     if (common !== undefined) {
       asking = new Asking(options, common);
       reply = await asking.request('server/discover');

@@ -154,17 +154,24 @@ it('nothing more is sent to a slow reader, and nothing lost', async () => {
   expect(upstream.unread()).toBe(0);
 });
 
-it('a stream that breaks under a slow reader is opened again only when the reader goes on', async () => {
-  upstream.scripts.GET = { kind: 'broken stream', bytes: `id: 1\ndata: ${NOTICE}\n\n` };
-  const { stream } = await open({ firstMs: 1 }, () => false);
-  await hears('open', NOTICE);
-  delete upstream.scripts.GET;
-  // The time to reconnect passes meanwhile.
-  await openLegacy({ transport, capabilities: {}, clientInfo: {} });
-  expect(gets()).toHaveLength(1);
-  stream.resume();
-  await hears('open', NOTICE, 'open');
-  expect(gets()[1]?.headers['last-event-id']).toBe('1');
+it('a stream that ends under a slow reader is opened again only when the reader goes on', async () => {
+  const body = `id: 1\ndata: ${NOTICE}\n\ndata: ${'x'.repeat(2_000)}\n\n`;
+  upstream.scripts.GET = { kind: 'http', status: 200, type: 'text/event-stream', body };
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    // Asked for when the delay is chosen.
+    const random = vi.fn(() => 0);
+    const { stream } = await open({ maxEventBytes: 1_000, firstMs: 60_000, random }, () => false);
+    await vi.waitFor(() => expect(random).toHaveBeenCalled(), WAIT);
+    delete upstream.scripts.GET;
+    vi.advanceTimersByTime(60_000);
+    await openLegacy({ transport, capabilities: {}, clientInfo: {} });
+    expect(gets()).toHaveLength(1);
+    stream.resume();
+    await vi.waitFor(() => expect(heard).toEqual(['open', NOTICE, 'open with a gap']), WAIT);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 it('a reader that goes on while it is being called is not held up', async () => {

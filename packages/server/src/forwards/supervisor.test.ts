@@ -40,6 +40,7 @@ async function superviseAt(address: string, more: Partial<SupervisorOptions> = {
     log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
     clientInfo: { name: 'sluice', version: '1' },
     variants: () => [NO_CAPABILITIES, FULL_CAPABILITIES],
+    legacyWanted: () => true,
     healthCheckIntervalMs: 0,
     watch: { readyMs: 10_000 },
     ...more,

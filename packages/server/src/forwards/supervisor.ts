@@ -23,6 +23,8 @@ export interface SupervisorOptions {
   readonly clientInfo: ClientOptions['clientInfo'];
   /** The sets of client capabilities to discover with. Read at each run. */
   readonly variants: () => Iterable<ClientCapabilities>;
+  /** Whether any client speaks the legacy era: else a modern upstream is spared it. Read at each run. */
+  readonly legacyWanted: () => boolean;
   /** Milliseconds between checks of a healthy upstream; 0 for none. */
   readonly healthCheckIntervalMs: number;
   /** Milliseconds before an era that could not be decided is asked for again, at first (default 60000); for tests. */
@@ -73,7 +75,9 @@ export class Supervisor implements UpstreamObserver {
     this.#options = options;
     const { clientInfo, undecidedMs } = options;
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#ended.signal };
-    this.#eras = new KnownEras({ ...this.#client, capabilities: NO_CAPABILITIES }, undecidedMs);
+    const knownLegacy = forward.catalogues.some(({ era }) => era === 'legacy');
+    const legacyWanted = () => knownLegacy || options.legacyWanted();
+    this.#eras = new KnownEras({ ...this.#client, capabilities: NO_CAPABILITIES }, legacyWanted, undecidedMs);
     const { transport, links } = this.upstream;
     const changed = () => this.changed();
     this.#watch = new UpstreamWatch({ transport, clientInfo, nextId: () => links.nextId(), changed, ...options.watch });
@@ -115,6 +119,11 @@ export class Supervisor implements UpstreamObserver {
   async variantAdded(): Promise<void> {
     if (this.#health.kind === 'down') this.#again ||= this.#run !== undefined;
     else await this.discover(true).catch(() => undefined);
+  }
+
+  /** To be told of the first legacy client; resolves when the upstream was asked for its era. Never rejects. */
+  async legacyWanted(): Promise<void> {
+    if (!this.#eras.askedLegacy) await this.variantAdded();
   }
 
   /** The upstream says that what it offers has changed: it is read anew soon, once for all notices of a moment. */

@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
+import { initialized } from '../../../../test/fixtures/raw-upstream/built-in.ts';
+import { event } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import type { ListenFilter } from '../mcp/listen-filter.ts';
 import { createTransport, type UpstreamTransport } from './transport.ts';
 import { type Spoken, UpstreamWatch, type WatchOptions } from './watch.ts';
 
@@ -10,6 +13,12 @@ const NOTICE = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
 const ANNOUNCING = { serverCapabilities: { tools: { listChanged: true } }, protocolVersion: '2026-07-28' };
 const SILENT = { serverCapabilities: { tools: {}, prompts: { listChanged: false } }, protocolVersion: '2026-07-28' };
 const REFUSAL = { kind: 'error', status: 404, text: '{"code":-32601,"message":"no"}' } as const;
+
+/** The acknowledgement of a `subscriptions/listen`. */
+function acknowledged(notifications: ListenFilter): string {
+  const params = JSON.stringify({ notifications });
+  return `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":${params}}`;
+}
 
 let upstream: RawUpstream;
 let transport: UpstreamTransport;
@@ -103,18 +112,22 @@ describe.each([
 
   it('is not waited for when it takes long, and is a change when it comes', async () => {
     const late = Promise.withResolvers<void>();
-    const slow = async () => {
-      await late.promise;
-      return { kind: 'cut' } as const;
+    const granted = event(acknowledged({ toolsListChanged: true }));
+    const scripts: RawUpstreamOptions['scripts'] = {
+      initialize: async (seen) => {
+        await late.promise;
+        return initialized(seen);
+      },
+      [LISTEN]: async () => {
+        await late.promise;
+        return { kind: 'http', status: 200, type: 'text/event-stream', body: granted };
+      },
     };
-    await start({ scripts: { [LISTEN]: slow, GET: slow } }, { readyMs: 20 });
+    await start({ scripts }, { readyMs: 20, delays: { firstMs: 600_000 } });
     await watch.follow(spoken);
     expect(changed).not.toHaveBeenCalled();
-    delete upstream.scripts.GET;
-    delete upstream.scripts[LISTEN];
     late.resolve();
     await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
-    expect(upstream.streams()).toBe(1);
   });
 });
 
@@ -150,7 +163,7 @@ it('an upstream that announces nothing is left in peace', async () => {
 
 it.each([
   ['refuses to be listened to', REFUSAL],
-  ['grants nothing', { kind: 'http', status: 200, type: 'text/event-stream', body: 'data: $granted\n\n' }],
+  ['grants nothing', { kind: 'http', status: 200, type: 'text/event-stream', body: event(acknowledged({})) }],
 ] as const)('an upstream that %s is watched in the legacy era', async (_name, answer) => {
   const granted = '{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{}}}';
   const script = answer.kind === 'http' ? { ...answer, body: answer.body.replace('$granted', granted) } : answer;

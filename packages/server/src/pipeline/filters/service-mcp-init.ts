@@ -23,7 +23,7 @@ export interface McpInitParts extends NotificationStreamParts {
   readonly registry: Registry;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
-  readonly forwards: Pick<Forwards, 'admit' | 'endSession'>;
+  readonly forwards: Pick<Forwards, 'admit' | 'endSession' | 'legacySeen'>;
   readonly calls: CallsUnderWay<RelayedCall>;
   readonly sessionLinks: SessionLinks;
   readonly serverInfo: Implementation;
@@ -35,7 +35,7 @@ export interface McpInitParts extends NotificationStreamParts {
  * client's capabilities set.
  */
 export function serviceMcpInit(parts: McpInitParts): Filter {
-  const { registry, profiles, serverInfo } = parts;
+  const { registry, profiles, serverInfo, forwards } = parts;
   return (context) => {
     const { message, namespace } = context;
     if (!namespace) return undefined;
@@ -49,6 +49,7 @@ export function serviceMcpInit(parts: McpInitParts): Filter {
       const profile = profiles.of('modern', context.capabilities);
       return { kind: 'result', json: discoverResult(registry.current, namespace, serverInfo, profile) };
     }
+    forwards.legacySeen();
     if (message.method === 'initialize') return initialize(context, message, namespace, parts);
     if (context.session) context.capabilities = context.session.profile.capabilities;
     if (message.method === 'ping') return EMPTY_RESULT;

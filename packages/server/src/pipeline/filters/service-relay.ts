@@ -47,7 +47,9 @@ export function serviceRelay({ registry, profiles, relay }: RelayParts): Filter 
     const { method } = message;
     if (RESERVED.has(method) || method.startsWith('notifications/')) return undefined;
     const profile = session?.profile ?? profiles.of(era, capabilities);
-    const forward = forwardForMethod(method, declarationsTo(profile, registry.current, namespace));
+    // A method of one era is none of the other, whatever it is called.
+    const declarations = declarationsTo(profile, registry.current, namespace).filter((one) => one.era === era);
+    const forward = forwardForMethod(method, declarations);
     return forward === undefined ? undefined : relay.call(context, message, { kind: 'method', forward });
   };
 }
