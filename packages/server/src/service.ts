@@ -13,7 +13,7 @@ import { LinkedResources } from './forwards/linked-resources.ts';
 import { CallRelay } from './forwards/relay.ts';
 import type { RelayedCall } from './forwards/relayed-call.ts';
 import { SessionLinks } from './forwards/session-links.ts';
-import { drain, listen } from './listeners/lifecycle.ts';
+import { type Listener, listen } from './listeners/lifecycle.ts';
 import { createMcpListener } from './listeners/mcp.ts';
 import { createGuard } from './listeners/origin.ts';
 import { createManagement } from './management/management.ts';
@@ -156,7 +156,8 @@ async function compose(
     guard,
   });
 
-  const addresses = await bind(config, management, mcp);
+  const listeners = await bind(config, management, mcp);
+  const addresses = { management: listeners.management.address, mcp: listeners.mcp.address };
   log.info('listening', addresses);
   ready = true;
   forwards.start();
@@ -171,14 +172,14 @@ async function compose(
       const left = () => Math.max(over - performance.now(), MIN_DRAIN_MS);
       // They would never end by themselves.
       longStreams.endAll();
-      await drain(mcp, graceMs);
+      await listeners.mcp.drain(graceMs);
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await forwards.close(over - performance.now());
       calls.close();
       events.close();
       notices.close();
       // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.
-      await drain(management.server, left());
+      await listeners.management.drain(left());
       await management.close();
       try {
         await kept.close();
@@ -225,7 +226,11 @@ async function openKeptSessions({ persist }: Config, logger: Logger): Promise<Ke
 }
 
 /** Binds all listeners, or none. */
-async function bind(config: Config, management: FastifyInstance, mcp: Server): Promise<Service['addresses']> {
+async function bind(
+  config: Config,
+  management: FastifyInstance,
+  mcp: Server,
+): Promise<Record<'management' | 'mcp', Listener>> {
   await management.ready();
   const bound = await bindAs('SERVICE_MGMT_LISTEN', management.server, config.mgmtListen);
   try {
@@ -236,7 +241,7 @@ async function bind(config: Config, management: FastifyInstance, mcp: Server): P
   }
 }
 
-async function bindAs(variable: string, server: Server, address: ListenAddress): Promise<string> {
+async function bindAs(variable: string, server: Server, address: ListenAddress): Promise<Listener> {
   try {
     return await listen(server, address);
   } catch (error) {
