@@ -135,7 +135,7 @@ export class Interview {
     const place = PLACES[String(method)];
     if (place === undefined || !data.includes(`"${this.#tag}"`)) return this.#foreign(data);
     if (!this.#client.firstAsked(idText)) return this.#reject(`was asked twice: ${data}`);
-    this.#disturb();
+    this.#disturb(true);
     if (this.#manner === 'leaving' || (this.#manner === 'cancelling' && Math.random() < 0.5)) return;
     const secret = `${this.#tag}/${String(method)}/${randomUUID()}`;
     this.#secrets[place] = secret;
@@ -181,9 +181,9 @@ export class Interview {
     this.#reject(`failed: ${text}`);
   }
 
-  /** Does what this client does in the middle of a call, once. */
-  #disturb(): void {
-    if (this.#disturbed || (this.#manner !== 'slow' && Math.random() < 0.4)) return;
+  /** Does what this client does in the middle of a call, once: at some message, at the first question at the latest. */
+  #disturb(now = this.#manner === 'slow'): void {
+    if (this.#disturbed || (!now && Math.random() < 0.7)) return;
     this.#disturbed = true;
     const { witness } = this.#client;
     switch (this.#manner) {

@@ -60,7 +60,8 @@ export class SessionClient {
 
   /** Opens the notification stream, or takes it up again where it was cut. */
   async listen(): Promise<Reading> {
-    const again = this.#lastEventId === undefined ? {} : { 'last-event-id': this.#lastEventId };
+    const again: Record<string, string> = {};
+    if (this.#lastEventId !== undefined) again['last-event-id'] = this.#lastEventId;
     this.#stream = await this.get(again, ({ id, data }) => {
       this.#lastEventId = id ?? this.#lastEventId;
       if (data !== '') this.onNotice(data);
