@@ -36,7 +36,9 @@ export function ask(asking: Asking, onEvent: (event: ReadEvent) => void = () => 
   const { url, agent, method, headers, body } = asking;
   return new Promise((resolve, reject) => {
     const sent: ClientRequest = request(url, { method, agent, headers }, (response) => {
-      const text = read(response, onEvent);
+      let wanted = true;
+      // A client that has cut the connection wants nothing more, not even what has arrived.
+      const text = read(response, (event) => wanted && onEvent(event));
       // Whoever is interested asks for it; a stream may be cut by the client itself.
       text.catch(() => {});
       resolve({
@@ -45,7 +47,10 @@ export function ask(asking: Asking, onEvent: (event: ReadEvent) => void = () => 
         text,
         pause: () => void response.pause(),
         resume: () => void response.resume(),
-        cut: () => void sent.destroy(),
+        cut: () => {
+          wanted = false;
+          sent.destroy();
+        },
       });
     });
     sent.on('error', reject);
@@ -63,8 +68,7 @@ function read(response: IncomingMessage, onEvent: (event: ReadEvent) => void): P
       if (!isStream) return;
       const events = text.split('\n\n');
       text = events.pop() ?? '';
-      // A client that has cut the connection wants nothing more, not even what has arrived.
-      for (const event of events) if (!response.destroyed) onEvent(parseEvent(event));
+      for (const event of events) onEvent(parseEvent(event));
     });
     response.on('end', () => resolve(text));
     response.on('error', reject);

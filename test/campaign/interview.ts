@@ -42,6 +42,9 @@ export class Interview {
   #reading: Reading | undefined = undefined;
   #lastEventId: string | undefined = undefined;
   #disturbed = false;
+  /** What has happened, for a report of what went wrong. */
+  readonly #seen: [number, string][] = [];
+  readonly #begun = performance.now();
   #done = false;
 
   constructor(client: SessionClient, tool: string, id: number, manner: Manner) {
@@ -54,7 +57,6 @@ export class Interview {
 
   /** Resolves when the client has no more to do with the call. */
   async run(): Promise<void> {
-    const begun = performance.now();
     const padding = this.#manner === 'slow' ? { messages: 20, padding: 8_192 } : { messages: 2 };
     const params = {
       name: this.#tool,
@@ -71,7 +73,8 @@ export class Interview {
     } finally {
       clearTimeout(late);
     }
-    if (this.#manner === 'patient' && this.#done) this.#client.witness.times.push(performance.now() - begun);
+    if (!this.#done && this.#client.ended && this.#manner !== 'leaving') this.#client.witness.left++;
+    if (this.#manner === 'patient' && this.#done) this.#client.witness.times.push(performance.now() - this.#begun);
   }
 
   get #token(): string {
@@ -86,8 +89,10 @@ export class Interview {
     reading.text.then(
       (text) => {
         if (text !== '' && reading.headers['content-type'] === 'application/json') this.#message(text);
-        if (this.#manner === 'cancelling' || this.#client.ended) this.#finish();
-        else if (!this.#done) this.#reject(`the answer ended without the result (${reading.status})`);
+        if (this.#done || this.#manner === 'cancelling' || this.#client.ended) return this.#finish();
+        // The gateway may send a client away to come back later (2025-11-25, "polling").
+        if (this.#lastEventId !== undefined) return this.#comeBack(reading, this.#lastEventId);
+        return this.#reject(`the answer ended without the result (${reading.status})`);
       },
       () => this.#cut(),
     );
@@ -110,6 +115,7 @@ export class Interview {
     const message = parseObject(data);
     const params = parseObject(message.params);
     const { witness } = this.#client;
+    this.#note(String(message.method ?? 'response'));
     switch (message.method) {
       case undefined:
         return this.#answered(message);
@@ -148,6 +154,7 @@ export class Interview {
     await delay(Math.random() * 50);
     try {
       const status = await this.#client.tell(text);
+      this.#note(`answer taken: ${status}`);
       if (status === 202) this.#client.witness.questions++;
     } catch (error) {
       if (!this.#client.ended) this.#reject(`its answer was not taken: ${String(error)}`);
@@ -174,7 +181,7 @@ export class Interview {
   /** An error is right where the upstream was made to forget its sessions, and where the client itself ends the call. */
   #failed(text: string): void {
     if (this.#client.ended || this.#manner === 'cancelling') return;
-    if (/HTTP 404|dropped|ended the event stream|connection|no longer knows|Connection closed/i.test(text)) {
+    if (/HTTP 404|ended the event stream|no longer knows the session|Connection closed/.test(text)) {
       this.#client.witness.lost++;
       return;
     }
@@ -212,6 +219,7 @@ export class Interview {
 
   async #comeBack(reading: Reading, lastEventId: string): Promise<void> {
     reading.cut();
+    this.#note('cut');
     await delay(Math.random() * 300);
     if (this.#client.ended) return this.#finish();
     this.#client.witness.resumed++;
@@ -223,8 +231,13 @@ export class Interview {
     }
   }
 
+  #note(what: string): void {
+    this.#seen.push([Math.round(performance.now() - this.#begun), what]);
+  }
+
   #late(): void {
-    this.#reject(`is not over after ${LIMIT_MS} ms`);
+    const state = { status: this.#reading?.status, seen: this.#seen };
+    this.#reject(`is not over after ${LIMIT_MS} ms: ${JSON.stringify(state)}`);
     this.#reading?.cut();
   }
 

@@ -61,10 +61,10 @@ export class ProcessProbe {
     return new ProcessProbe(socket, gateway.pid() ?? 0);
   }
 
-  /** What the process holds after a garbage collection. */
-  async holdings(): Promise<Holdings> {
+  /** What the process holds after a garbage collection; `classes` are those that are counted, all that are known else. */
+  async holdings(classes: readonly string[] = Object.keys(CLASSES)): Promise<Holdings> {
     const instances: Record<string, number> = {};
-    for (const [name, module] of Object.entries(CLASSES)) instances[name] = await this.#count(name, module);
+    for (const name of classes) instances[name] = await this.#count(name, CLASSES[name] ?? '');
     await this.#send('HeapProfiler.collectGarbage');
     const heap = Number(await this.#evaluate('process.memoryUsage().heapUsed'));
     return { instances, heap, sockets: await this.#sockets(), rss: await this.rss() };
@@ -77,10 +77,10 @@ export class ProcessProbe {
   }
 
   /** Looks again every second until `test` is true of what is held, at most for so long; what was held last. */
-  async until(test: (holdings: Holdings) => boolean, limitMs: number): Promise<Holdings> {
+  async until(test: (holdings: Holdings) => boolean, limitMs: number, classes?: readonly string[]): Promise<Holdings> {
     const over = performance.now() + limitMs;
     for (;;) {
-      const holdings = await this.holdings();
+      const holdings = await this.holdings(classes);
       if (test(holdings) || performance.now() > over) return holdings;
       await delay(1_000);
     }

@@ -23,7 +23,10 @@ export class SessionClient {
   readonly witness: Witness;
   readonly #url: string;
   readonly #agent: Agent;
-  #headers: Record<string, string> = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  #headers: Record<string, string> = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+  };
   #stream: Reading | undefined = undefined;
   #lastEventId: string | undefined = undefined;
   #lastId = 0;
@@ -45,8 +48,8 @@ export class SessionClient {
     return this.#ended;
   }
 
-  /** Opens session and notification stream. */
-  async open(): Promise<void> {
+  /** Opens the session, and its notification stream, which is returned. */
+  async open(): Promise<Reading> {
     const params = `{"protocolVersion":"${LEGACY}","capabilities":${CAPABILITIES},"clientInfo":{"name":"${this.name}","version":"1"}}`;
     const opened = await this.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`);
     const text = await opened.text;
@@ -54,8 +57,8 @@ export class SessionClient {
     if (typeof session !== 'string') throw new Error(`initialize: ${opened.status} ${text}`);
     this.#headers = { ...this.#headers, 'mcp-protocol-version': LEGACY, 'mcp-session-id': session };
     await this.tell('{"jsonrpc":"2.0","method":"notifications/initialized"}');
-    await this.listen();
     this.witness.opened++;
+    return await this.listen();
   }
 
   /** Opens the notification stream, or takes it up again where it was cut. */

@@ -104,12 +104,13 @@ async function compose(
     sessions,
     lives,
     calls,
+    log: logger.target('service::forward'),
   });
   const declaredParams = new DeclaredParams(profiles);
   const relay = new CallRelay({
     forwards,
     declaredParams,
-    linkedResources: new LinkedResources(),
+    linkedResources: new LinkedResources((forward) => registry.current.forwards.has(forward)),
     calls,
     lives,
     sessions,
@@ -137,6 +138,7 @@ async function compose(
     declaredParams,
     serverInfo: SERVER_INFO,
     corsOrigin: config.corsOrigin,
+    log: logger.target('service::forward'),
   });
   const mcp = createMcpListener({
     chain,
@@ -172,7 +174,8 @@ async function compose(
       const left = () => Math.max(over - performance.now(), MIN_DRAIN_MS);
       // They would never end by themselves.
       longStreams.endAll();
-      await listeners.mcp.drain(graceMs);
+      // Not all of the grace: what comes after needs some of it, whatever clients do.
+      await listeners.mcp.drain(Math.max(graceMs - 2 * MIN_DRAIN_MS, graceMs / 2));
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await forwards.close(over - performance.now());
       calls.close();

@@ -122,11 +122,11 @@ describe('the answer to a batch with requests', () => {
 
   it('has no response of a request that nobody waits for any more', async () => {
     const answer = await answered({}, ([a, b]) => {
-      rpc(a).cancelled();
+      rpc(a).cancelled(false);
       rpc(b, '2').result('{}');
     });
     expect(messages(answer)).toEqual([result('2')]);
-    const none = await answered({ size: 1 }, ([a]) => rpc(a).cancelled());
+    const none = await answered({ size: 1 }, ([a]) => rpc(a).cancelled(true));
     expect([none.status, none.text]).toEqual([202, '']);
   });
 

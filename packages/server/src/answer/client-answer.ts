@@ -20,6 +20,7 @@ export class ClientAnswer {
   #streaming = false;
   /** Set where the event stream can be resumed. */
   #stream: ClientStream | undefined = undefined;
+  #leave: (() => void) | undefined = undefined;
 
   /** `openStream` for clients that can come back to their streams: those with a session. */
   constructor(response: AnswerTarget, headers: readonly string[], idText: string, openStream?: OpenStream) {
@@ -36,6 +37,7 @@ export class ClientAnswer {
 
   /** Calls back once when the client leaves before its answer is complete, and cannot come back for it. */
   onLeave(listener: () => void): void {
+    this.#leave = listener;
     // Not `once`: it would wrap the listener, and a response closes but once.
     this.#response.on('close', () => {
       if (!this.#response.writableEnded && !this.#stream) listener();
@@ -104,9 +106,12 @@ export class ClientAnswer {
   beginStream(prime = false): void {
     this.#streaming = true;
     this.#streamHead();
-    this.#stream = this.#openStream?.(this.idText);
-    this.#stream?.attach(this.#response);
-    if (prime) this.#stream?.prime();
+    const stream = this.#openStream?.(this.idText);
+    if (!stream) return;
+    this.#stream = stream;
+    stream.onGone = () => this.#leave?.();
+    stream.attach(this.#response);
+    if (prime) stream.prime();
   }
 
   /** Goes on with a stream that was begun before, after event number `after`; a new one from its beginning. */
@@ -125,7 +130,7 @@ export class ClientAnswer {
 
   /** The last message on the stream. */
   lastEvent(data: string): void {
-    if (this.#stream) return this.#stream.end(data);
+    if (this.#stream) return this.#endStream(this.#stream, data);
     this.event(data);
     this.#response.end();
   }
@@ -140,10 +145,11 @@ export class ClientAnswer {
   }
 
   /** Ends a request that nobody waits for any more: there is an HTTP answer, but no response in it. */
-  cancelled(): void {
-    if (this.#stream) return this.#stream.end();
-    if (this.#streaming) this.#response.end();
-    else this.plain(202);
+  cancelled(readsStreams: boolean): void {
+    if (this.#stream) return this.#endStream(this.#stream);
+    if (!this.#streaming && !readsStreams) return this.plain(202);
+    if (!this.#streaming) this.#streamHead();
+    this.#response.end();
   }
 
   /** A comment on the stream: keeps connections alive that carry nothing for long. */
@@ -154,6 +160,12 @@ export class ClientAnswer {
   /** Ends the connection without an answer: there is nobody left to tell, or no way to tell it. */
   destroy(): void {
     this.#response.destroy();
+  }
+
+  /** The stream may be kept for a while after this, and must not keep the call and its connections with it. */
+  #endStream(stream: ClientStream, data?: string): void {
+    stream.onGone = undefined;
+    stream.end(data);
   }
 
   #streamHead(): void {

@@ -1,5 +1,6 @@
 import { exchange } from './exchange.ts';
 import type { UpstreamTransport } from './transport.ts';
+import { UpstreamError } from './upstream-error.ts';
 
 /** An upstream that does not take a message of ours in this time does not get it. */
 const TIMEOUT_MS = 5_000;
@@ -13,5 +14,8 @@ export async function deliver(
   headers: readonly string[],
   message: string,
 ): Promise<void> {
-  await exchange(transport, { message, headers: [...headers], timeoutMs: TIMEOUT_MS });
+  const { status } = await exchange(transport, { message, headers: [...headers], timeoutMs: TIMEOUT_MS });
+  // A JSON-RPC error is an answer too, and does not reject by itself.
+  if (status < 300) return;
+  throw new UpstreamError('http', transport.address, `answered with HTTP ${status}`, { status });
 }

@@ -19,6 +19,8 @@ export interface UpstreamLink {
   readonly client: LegacyClient | undefined;
   /** Requests under way: a session is never ended below them. */
   active: number;
+  /** Notifications of the client under way on it. */
+  notifying: number;
   /** When it was last used, in milliseconds of `performance.now()`. */
   usedAt: number;
   /** Told when no request is under way any more, by who waits to end the session. */
@@ -70,6 +72,7 @@ export class UpstreamLinks {
       owner: '',
       client: undefined,
       active: 0,
+      notifying: 0,
       usedAt: 0,
       onIdle: undefined,
       channel: undefined,
@@ -113,10 +116,16 @@ export class UpstreamLinks {
     if (link.active === 0) link.onIdle?.();
   }
 
-  /** Forgets a session that the upstream no longer knows; the next use opens another. */
+  /**
+   * Forgets a session that the upstream no longer knows, as it says; the next use opens another. An upstream that means
+   * something else by it is not left with the session: it is ended there, once nothing is under way in it.
+   */
   forget(link: UpstreamLink): void {
     link.channel?.close();
-    if (this.#open.get(link.owner) === link) this.#open.delete(link.owner);
+    // Whoever took it from here before ends it.
+    if (this.#open.get(link.owner) !== link) return;
+    this.#open.delete(link.owner);
+    void end(link);
   }
 
   /** Ends the sessions that were not used for this long. */
@@ -134,12 +143,7 @@ export class UpstreamLinks {
     this.#open.delete(owner);
     const link = await opening;
     link.channel?.close();
-    if (link.active > 0) {
-      await new Promise<void>((resolve) => {
-        link.onIdle = resolve;
-      });
-    }
-    await link.client?.close();
+    await end(link);
   }
 
   /** True when nothing is open and nothing is under way. */
@@ -165,6 +169,7 @@ export class UpstreamLinks {
       owner: owner.key,
       client,
       active: 0,
+      notifying: 0,
       usedAt: performance.now(),
       onIdle: undefined,
       channel: undefined,
@@ -172,4 +177,14 @@ export class UpstreamLinks {
     await owner.opened?.(link, client);
     return link;
   }
+}
+
+/** Ends a session upstream once no request is under way in it. */
+async function end(link: UpstreamLink): Promise<void> {
+  if (link.active > 0) {
+    await new Promise<void>((resolve) => {
+      link.onIdle = resolve;
+    });
+  }
+  await link.client?.close();
 }

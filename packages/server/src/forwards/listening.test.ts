@@ -107,7 +107,8 @@ it.each(['ended', 'broken'])('a stream that is %s is opened anew with another id
 it.each([
   ['-32601 with 404', { kind: 'error', status: 404, text: '{"code":-32601,"message":"no"}' }, 'rpc,-32601,404'],
   ['an error with 200', { kind: 'error', text: '{"code":-32603,"message":"no"}' }, 'rpc,-32603,200'],
-  ['HTTP 403', { kind: 'http', status: 403, type: 'text/plain', body: 'no' }, 'http,403'],
+  ['HTTP 405', { kind: 'http', status: 405, type: 'text/plain', body: 'no' }, 'http,405'],
+  ['HTTP 501', { kind: 'http', status: 501, type: 'text/plain', body: 'no' }, 'http,501'],
   ['a result at once', { kind: 'result', text: '{}' }, 'invalid,200'],
   ['an empty stream', { kind: 'http', status: 200, type: 'text/event-stream', body: '' }, 'dropped'],
 ] as const)('an upstream that answers with %s is not asked again', async (_name, answer, what) => {
@@ -140,7 +141,7 @@ it('an upstream that does not acknowledge in time is not asked again, unless it 
   await hears(GRANTED, 'not now: timeout', `${GRANTED} with a gap`);
 });
 
-it.each([503, 429])('an upstream that answers %i is asked again', async (status) => {
+it.each([503, 429, 408, 401, 403])('an upstream that answers %i is asked again', async (status) => {
   upstream.scripts[METHOD] = { kind: 'http', status, type: 'text/plain', body: 'later' };
   listen();
   await expect.poll(() => heard.length, WAIT).toBeGreaterThan(1);

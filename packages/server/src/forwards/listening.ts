@@ -11,8 +11,9 @@ import {
   META_PROTOCOL_VERSION,
   METHOD_NOT_FOUND,
 } from '../mcp/protocol.ts';
+import { LastingConnection } from './lasting-connection.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';
-import { ReconnectDelay, type ReconnectDelayOptions } from './reconnect-delay.ts';
+import type { ReconnectDelayOptions } from './reconnect-delay.ts';
 import { type ConnectionEnd, type ConnectionSink, isTemporary, StreamConnection } from './stream-connection.ts';
 import type { UpstreamRequest, UpstreamTransport } from './transport.ts';
 import { quoted, UpstreamError } from './upstream-error.ts';
@@ -66,15 +67,9 @@ const SETTLED_MS = 60_000;
 export class Listening implements ConnectionSink {
   readonly #options: ListeningOptions;
   readonly #headers: readonly string[];
-  readonly #delay: ReconnectDelay;
-  #connection: StreamConnection | undefined = undefined;
+  readonly #lasting: LastingConnection;
+  /** Until the acknowledgement is overdue, and after it until the stream is there to stay. */
   #timer: NodeJS.Timeout | undefined = undefined;
-  #paused = false;
-  /** `resume` was called, perhaps by the sink while it is being called itself. */
-  #resumed = false;
-  /** The time to connect again came while the sink wanted no more. */
-  #due = false;
-  #closed = false;
   /** The id of the request under way. */
   #id = 0;
   #acknowledged = false;
@@ -92,25 +87,19 @@ export class Listening implements ConnectionSink {
       ...[HEADER_METHOD, METHOD],
       ...headers,
     ];
-    this.#delay = new ReconnectDelay(options.delays);
-    this.#connect();
+    this.#lasting = new LastingConnection(() => this.#connect(), options.delays);
+    this.#lasting.open();
   }
 
   /** Goes on after `onNotification` returned false. */
   resume(): void {
-    this.#resumed = true;
-    if (!this.#paused) return;
-    this.#paused = false;
-    if (this.#due) this.#connect();
-    else this.#connection?.resume();
+    this.#lasting.resume();
   }
 
   /** Ends the HTTP request, which cancels it upstream; nothing is called back any more. */
   close(): void {
-    this.#closed = true;
     clearTimeout(this.#timer);
-    this.#connection?.close();
-    this.#connection = undefined;
+    this.#lasting.close();
   }
 
   onStream(): void {
@@ -128,18 +117,14 @@ export class Listening implements ConnectionSink {
     }
     // There are no requests in this direction.
     if ('id' in value) return true;
-    this.#resumed = false;
-    const more = this.#options.sink.onNotification(text, value) || this.#resumed;
-    if (!more) this.#paused = true;
-    return more;
+    return this.#lasting.pass(() => this.#options.sink.onNotification(text, value));
   }
 
   onCursor(_id: string | undefined, retryMs: number | undefined): void {
-    if (retryMs !== undefined) this.#delay.asked(retryMs);
+    if (retryMs !== undefined) this.#lasting.delay.asked(retryMs);
   }
 
   onOver(end: ConnectionEnd): void {
-    this.#connection = undefined;
     if (end.kind === 'answered') return this.#answered(end);
     if (end.error?.kind === 'redirect' || end.error?.kind === 'aborted') return this.#refused(end.error, true);
     if (this.#acknowledged) return this.#later();
@@ -151,10 +136,10 @@ export class Listening implements ConnectionSink {
   /** The response to the request, which ends it: gracefully, or because the upstream cannot go on. */
   #response(value: JsonObject): void {
     if (isJsonObject(value.error) && (value.id === this.#id || (value.id ?? null) === null)) {
-      this.#connection?.close();
+      this.#lasting.drop();
       this.#rpcError(value.error, undefined);
     } else if (value.id === this.#id) {
-      this.#connection?.close();
+      this.#lasting.drop();
       this.onOver({ kind: 'ended', error: undefined });
     }
   }
@@ -163,7 +148,7 @@ export class Listening implements ConnectionSink {
     const granted = parseListenFilter(isJsonObject(params) ? params.notifications : undefined);
     const gap = this.#granted;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#delay.reset(), this.#options.settledMs ?? SETTLED_MS).unref();
+    this.#timer = setTimeout(() => this.#lasting.delay.reset(), this.#options.settledMs ?? SETTLED_MS).unref();
     this.#acknowledged = true;
     this.#granted = true;
     this.#options.sink.onAcknowledged(typeof granted === 'string' ? {} : granted, gap);
@@ -196,18 +181,12 @@ export class Listening implements ConnectionSink {
   }
 
   #later(): void {
-    this.#connection = undefined;
     this.#acknowledged = false;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      if (this.#paused) this.#due = true;
-      else this.#connect();
-    }, this.#delay.next()).unref();
+    this.#lasting.openLater();
   }
 
-  #connect(): void {
-    if (this.#closed) return;
-    this.#due = false;
+  #connect(): StreamConnection {
     const { transport, filter, nextId, clientInfo, capabilities, protocolVersion = LATEST_MODERN } = this.#options;
     this.#id = nextId();
     const _meta = {
@@ -218,13 +197,13 @@ export class Listening implements ConnectionSink {
     const params = { notifications: filter, _meta };
     const body = JSON.stringify({ jsonrpc: '2.0', id: this.#id, method: METHOD, params });
     const request: UpstreamRequest = { method: 'POST', headers: [...this.#headers], body };
-    this.#connection = new StreamConnection(transport, request, this, this.#options.maxEventBytes);
     const { acknowledgeMs = ACKNOWLEDGE_MS } = this.#options;
     this.#timer = setTimeout(() => {
-      this.#connection?.close();
+      this.#lasting.drop();
       const what = `did not acknowledge ${METHOD} within ${acknowledgeMs / 1000} s`;
       this.#refused(this.#error('timeout', what), !this.#granted);
     }, acknowledgeMs).unref();
+    return new StreamConnection(transport, request, this, this.#options.maxEventBytes);
   }
 
   #error(

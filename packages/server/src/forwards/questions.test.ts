@@ -135,11 +135,10 @@ describe('a question of an upstream', () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'roots/list');
     const answer = answerTo(await reading.message(0));
-    await upstream.down();
+    upstream.shut();
     const { status, text } = await client.post(answer);
     expect(status).toBe(502);
     expect(JSON.parse(text)).toMatchObject({ id: null, error: { code: -32603 } });
-    await upstream.up();
   });
 
   it.each([400, 404, 500])('whose answer the upstream refuses with %i has the client told, too', async (status) => {
@@ -224,7 +223,11 @@ describe('a question of an upstream', () => {
     await reading.over;
     expect(reading.messages.map((text) => JSON.parse(text))).toEqual([
       expect.anything(),
-      { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: idOf(asked), reason: expect.any(String) } },
+      {
+        jsonrpc: '2.0',
+        method: 'notifications/cancelled',
+        params: { requestId: idOf(asked), reason: expect.any(String) },
+      },
       expect.objectContaining({ id: 'c', result: expect.anything() }),
     ]);
     expect((await client.post(answerTo(asked))).status).toBe(202);
@@ -260,8 +263,10 @@ describe('a question of an upstream', () => {
     const asked = await reading.message(0);
     // A call that is as old and was asked nothing ends first, and then another one that began when that one ended.
     for (const id of ['"x"', '"y"']) {
-      const other = await calling(client, upstream, id);
-      expect(await other.reading.message(0)).toContain('sent nothing for 0.3 s');
+      const other = client.call(id);
+      await upstream.calls.next();
+      expect(await other.over).toBe(true);
+      expect(other.text).toContain('sent nothing for 0.3 s');
     }
     expect(call.left).toBe(false);
     await client.post(answerTo(asked));
@@ -275,9 +280,9 @@ describe('a question of an upstream', () => {
     call.ask('1', 'elicitation/create');
     await reading.message(0);
     expect(await client.end()).toBe(204);
-    await expect.poll(() => upstream.answers().map((answer) => JSON.parse(answer))).toEqual([
-      { jsonrpc: '2.0', id: 1, error: { code: expect.any(Number), message: expect.any(String) } },
-    ]);
+    await expect
+      .poll(() => upstream.answers().map((answer) => JSON.parse(answer)))
+      .toEqual([{ jsonrpc: '2.0', id: 1, error: { code: expect.any(Number), message: expect.any(String) } }]);
     call.end('done');
     await expect.poll(() => upstream.sessions.size).toBe(0);
   });
@@ -311,5 +316,25 @@ describe('a question on the upstream’s notification stream', () => {
     expect(JSON.parse(await listening.message(2)).params.requestId).toBe(idOf(second));
     listening.leave();
     others.leave();
+  });
+
+  it('is one of 32 at most; so many more are refused at a time, and the rest goes without an answer', async () => {
+    const { upstream, url } = await live();
+    const client = await sessionClient(url);
+    const listening = client.listen();
+    const { reading, call } = await calling(client, upstream);
+    call.end('done');
+    await reading.over;
+    const stream = await upstream.streams.next();
+    upstream.acceptStatus = 0;
+    for (let id = 1; id <= 100; id++) stream.send(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`);
+    stream.send(notification('example.com/last'));
+    await listening.matching(/example\.com\/last/);
+    expect(listening.messages).toHaveLength(33);
+    const refused = Array.from({ length: 16 }, (_, at) => `{"jsonrpc":"2.0","id":${33 + at},"result":{}}`);
+    await expect.poll(() => upstream.answers().toSorted()).toEqual(refused);
+    await client.ask('ping');
+    expect(upstream.answers()).toHaveLength(16);
+    listening.leave();
   });
 });

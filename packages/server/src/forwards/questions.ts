@@ -3,6 +3,7 @@ import { members, memberText } from '../json/scan.ts';
 import { type Edit, splice } from '../json/splice.ts';
 import type { ResponseMessage } from '../mcp/message.ts';
 import { paramText, withParam } from '../mcp/params-text.ts';
+import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { LiveSession, Question } from '../sessions/live-sessions.ts';
 
 /** Questions that one call, or one upstream session, may have open at a time. */
@@ -56,6 +57,7 @@ export class UpstreamQuestions {
         progressed: (progress) => {
           if (token !== undefined) this.#deliver(withParam(progress, 'progressToken', token));
         },
+        abandoned: () => this.#abandoned(asked),
       };
       this.#open.add(asked);
       return asked;
@@ -81,6 +83,20 @@ export class UpstreamQuestions {
       const params = `{"requestId":${question.idText},"reason":"the request that caused it has ended"}`;
       this.#route.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
     }
+  }
+
+  /** Nobody will answer any more, and the upstream is told so. */
+  abandonAll(): void {
+    for (const question of this.#open) {
+      question.live.withdraw(question);
+      this.#abandoned(question);
+    }
+  }
+
+  #abandoned(question: OpenQuestion): void {
+    this.#open.delete(question);
+    const error = `{"code":${INTERNAL_ERROR},"message":"the client has left without an answer"}`;
+    this.#deliver(`{"jsonrpc":"2.0","id":${question.upstreamId},"error":${error}}`);
   }
 
   #answered(question: OpenQuestion, { text, idRange }: ResponseMessage): Promise<void> {

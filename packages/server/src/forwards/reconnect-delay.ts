@@ -1,3 +1,5 @@
+import { MAX_RETRY_MS } from '../mcp/event-stream.ts';
+
 /** How long to wait before a stream is opened again; for tests. */
 export interface ReconnectDelayOptions {
   /** Milliseconds before the first attempt when the upstream has named no time (default 1000). */
@@ -10,8 +12,6 @@ export interface ReconnectDelayOptions {
 
 /** An upstream that wants us back sooner than this would have us do nothing else. */
 const LEAST_MS = 50;
-/** What an upstream may make us wait. */
-const MOST_MS = 60 * 60_000;
 
 /**
  * Delays between attempts to open a long-lived stream. The first one comes after the time that the upstream asked for
@@ -32,7 +32,7 @@ export class ReconnectDelay {
 
   /** The upstream names the time to reconnect after, in milliseconds; never less is waited, unless it is over an hour. */
   asked(retryMs: number): void {
-    this.#askedMs = Math.min(Math.max(retryMs, LEAST_MS), MOST_MS);
+    this.#askedMs = Math.min(Math.max(retryMs, LEAST_MS), MAX_RETRY_MS);
   }
 
   /** Milliseconds to wait before the next attempt. */

@@ -98,16 +98,42 @@ describe.each(eras)('what a %s client sends besides', (era) => {
     expect(tokens).toEqual(['"same"', '"same"', '7', '7.0']);
   });
 
-  it('brings progress that is another call’s, or nobody’s, through untouched', async () => {
+  it('brings progress to the call whose token it carries, on whichever stream it comes', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
+    const begin = async (token: number) => {
+      const arrived = upstream.next();
+      const answered = post(url, callText(era, `"progressToken":${token}`), callHeaders(era));
+      const call = await arrived;
+      call.begin();
+      return { call, answered };
+    };
+    const one = await begin(1);
+    const two = await begin(2);
+    const params = `{"progressToken":${two.call.progressToken},"progress":1.0}`;
+    one.call.event(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+    one.call.end('x');
+    expect(messages(await one.answered)).toHaveLength(1);
+    two.call.progress(2);
+    two.call.end('x');
+    const seen = messages(await two.answered).map((text) => JSON.parse(text).params?.progress);
+    expect(seen.filter((progress) => progress !== undefined)).toEqual([1, 2]);
+  });
+
+  it('brings no progress that was not asked for', async () => {
+    const upstream = await streamer();
+    const url = await register(upstream.url);
+    const arrived = upstream.next();
     const answer = post(url, callText(era), callHeaders(era));
-    const call = await upstream.next();
+    const call = await arrived;
     call.begin();
-    const odd = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"other","progress":1.0}}';
-    call.event(odd);
+    for (const token of ['"other"', call.id]) {
+      call.event(
+        `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},"progress":1}}`,
+      );
+    }
     call.end('x');
-    expect(messages(await answer)[0]).toBe(odd);
+    expect(messages(await answer)).toEqual([expect.stringContaining('"result"')]);
   });
 });
 

@@ -1,21 +1,19 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Outcome, rpcError } from '../answer/outcome.ts';
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import type { JsonObject } from '../json/lossless.ts';
+import { readsJson, readsStreams } from '../mcp/accept.ts';
 import { capabilityKey } from '../mcp/capabilities.ts';
 import type { DeclaredParams } from '../mcp/declared-params.ts';
 import type { Implementation } from '../mcp/identity.ts';
-import { isLogLevel } from '../mcp/log-level.ts';
 import type { RequestMessage } from '../mcp/message.ts';
 import type { MirroredParams } from '../mcp/mirrored-params.ts';
-import { type Era, HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, META_LOG_LEVEL } from '../mcp/protocol.ts';
-import { readsStreams } from '../mcp/reads-streams.ts';
+import { type Era, HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY } from '../mcp/protocol.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
-import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
+import type { ClientSession } from '../sessions/sessions.ts';
 import { copiedHeaders, nextHop } from './caller-headers.ts';
 import { crossing } from './crossing.ts';
 import type { Forwards } from './forwards.ts';
-import type { LinkedResources } from './linked-resources.ts';
 import type { UpstreamLink } from './links.ts';
 import { modernHeaders } from './modern-headers.ts';
 import { type CallParts, RelayedCall } from './relayed-call.ts';
@@ -47,8 +45,6 @@ export interface Caller {
 export interface CallRelayOptions extends CallParts {
   readonly forwards: Forwards;
   readonly declaredParams: DeclaredParams;
-  readonly linkedResources: LinkedResources;
-  readonly sessions: ClientSessions;
   readonly sessionLinks: SessionLinks;
   /** Who we are, told to upstreams by clients that open no session. */
   readonly serverInfo: Implementation;
@@ -59,12 +55,15 @@ export interface CallRelayOptions extends CallParts {
 }
 
 /** What a failed call is called, by method (decisions 4.7). */
-const FAILURE: Readonly<Record<string, string>> = {
-  'tools/call': 'forwarded tool call failed',
-  'resources/read': 'forwarded resource read failed',
-  'prompts/get': 'forwarded prompt get failed',
-  'completion/complete': 'forwarded completion failed',
-};
+const FAILURE: ReadonlyMap<string, string> = new Map([
+  ['tools/call', 'forwarded tool call failed'],
+  ['resources/read', 'forwarded resource read failed'],
+  ['prompts/get', 'forwarded prompt get failed'],
+  ['completion/complete', 'forwarded completion failed'],
+]);
+
+/** What a request is answered that has crossed too many gateways (decisions 4.3). */
+export const FORWARDING_LOOP: Outcome = rpcError(INTERNAL_ERROR, 'forwarding loop');
 
 /** Plans calls to upstream MCP servers: which one, under which name, with which headers, in whose session. */
 export class CallRelay {
@@ -77,18 +76,16 @@ export class CallRelay {
   /** The outcome that carries the call out. */
   call(caller: Caller, message: RequestMessage, target: CallTarget): Outcome {
     const { forwards, serverInfo } = this.#options;
-    const failure = FAILURE[message.method] ?? 'forwarded request failed';
+    const failure = FAILURE.get(message.method) ?? 'forwarded request failed';
     const upstream = upstreamOf(forwards, target);
     if (!upstream) return rpcError(INTERNAL_ERROR, `${failure}: its forward is no longer registered; list again`);
-    const hop = nextHop(caller.headers);
-    if (hop === undefined) return rpcError(INTERNAL_ERROR, 'forwarding loop');
+    const label = 'entry' in target ? target.entry.labels[FORWARD_HEADERS_LABEL] : undefined;
+    const own = this.upstreamHeaders(caller.headers, label);
+    if (!own) return FORWARDING_LOOP;
 
     const name = upstreamName(message, target);
-    const label = 'entry' in target ? target.entry.labels[FORWARD_HEADERS_LABEL] : undefined;
-    const forwarded = this.forwardedHeaders(caller.headers, label);
-    const headers = [HEADER_HOPS, String(hop), ...forwarded];
     const era = eraTowards(upstream, caller.era);
-    if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
+    if (era === 'modern') own.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
     const { edits, progressToken } = requestEdits(message, name);
     const crossed = era === caller.era ? undefined : crossing(caller.era, message, clientInfoOf(caller, serverInfo));
     const plan = {
@@ -98,14 +95,15 @@ export class CallRelay {
       crossing: crossed,
       // Across eras the token goes as it is: it stands inside what is written anew.
       progressToken: crossed ? undefined : progressToken,
-      headers,
-      link: this.#link(upstream, era, caller, headers, forwarded),
+      headers: own,
+      link: this.#link(upstream, era, caller, own),
       failure,
-      learn: this.#learner(caller, target),
+      forward: forwardOf(target),
+      namespace: caller.namespace?.name,
       streams: readsStreams(caller.headers.accept),
+      json: readsJson(caller.headers.accept),
       era: caller.era,
       session: caller.session,
-      logLevel: () => this.#logLevel(caller, message),
     };
     return { kind: 'stream', start: (client) => new RelayedCall(this.#options, plan, client).start() };
   }
@@ -115,19 +113,11 @@ export class CallRelay {
    * offers resources (mcp 6). Undefined when there are several or none.
    */
   forwardOfUnlisted(namespace: NamespaceState, uri: string): string | undefined {
-    const { forwards, linkedResources } = this.#options;
-    const sender = linkedResources.find(namespace.name, uri);
-    if (sender !== undefined && forwards.upstream(sender)) return sender;
+    const sender = this.#options.linkedResources.find(namespace.name, uri);
+    if (sender !== undefined) return sender;
     const { counts } = namespace.shelves.resource;
     const [only] = counts.keys();
     return counts.size === 1 ? only : undefined;
-  }
-
-  /** Takes in the links to resources in what a forward answers; undefined where it is no forward. */
-  #learner({ namespace }: Caller, target: CallTarget): ((text: string, value: unknown) => void) | undefined {
-    const forward = forwardOf(target);
-    if (forward === undefined || !namespace) return undefined;
-    return (text, value) => this.#options.linkedResources.learn(namespace.name, forward, text, value);
   }
 
   /** What the called tool declares to be mirrored into headers. */
@@ -145,7 +135,6 @@ export class CallRelay {
     era: Era,
     caller: Caller,
     headers: readonly string[],
-    forwarded: readonly string[],
   ): () => UpstreamLink | Promise<UpstreamLink> {
     const { links } = upstream;
     if (era === 'modern') return () => links.modern;
@@ -154,23 +143,23 @@ export class CallRelay {
     if (session) return () => sessionLinks.link(upstream, session, headers);
     // A modern client cannot be asked over a session that it does not know of.
     const capabilities = caller.era === 'modern' ? {} : caller.capabilities;
-    const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), user, forwarded]);
+    const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), user, headers]);
     const clientInfo = { ...serverInfo };
     return () =>
-      links.get(key) ??
-      links.open({ key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo, headers: forwarded });
+      links.get(key) ?? links.open({ key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo, headers });
   }
 
-  /** What the client wants to see of the upstream's log: a modern one says so with each request. */
-  #logLevel({ era, session }: Caller, { params }: RequestMessage): string | undefined {
-    if (era === 'legacy') return (session && this.#options.sessions.state(session)?.logLevel) ?? 'debug';
-    const meta = params._meta;
-    const level = isJsonObject(meta) ? meta[META_LOG_LEVEL] : undefined;
-    return isLogLevel(level) ? level : undefined;
+  /**
+   * The headers of a client's request that go upstream with what it asks for: how many gateways it has crossed, and
+   * those that the operator lets through, on the entry's `label` too. Undefined when it goes in a circle: see
+   * {@link FORWARDING_LOOP}.
+   */
+  upstreamHeaders(headers: IncomingHttpHeaders, label?: string): string[] | undefined {
+    const hop = nextHop(headers);
+    return hop === undefined ? undefined : [HEADER_HOPS, String(hop), ...this.#forwardedHeaders(headers, label)];
   }
 
-  /** The client's headers that upstreams may have: none unless an operator named them, on the entry's label too. */
-  forwardedHeaders(headers: IncomingHttpHeaders, label?: string): string[] {
+  #forwardedHeaders(headers: IncomingHttpHeaders, label: string | undefined): string[] {
     const { forwardHeaders, parseHeaderNames } = this.#options;
     if (label === undefined && forwardHeaders.length === 0) return [];
     const names = label === undefined ? forwardHeaders : new Set([...forwardHeaders, ...parseHeaderNames(label)]);

@@ -2,10 +2,16 @@ import type { ClientAnswer } from '../answer/client-answer.ts';
 import { ByteCollector } from '../bytes/collector.ts';
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { parseJson } from '../json/parse.ts';
-import { elements, members, memberText } from '../json/scan.ts';
+import { elements, members } from '../json/scan.ts';
 import { type Edit, splice } from '../json/splice.ts';
-import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
-import { reachesLevel } from '../mcp/log-level.ts';
+import {
+  type EventSink,
+  EventStreamDecoder,
+  MAX_RETRY_MS,
+  type ServerSentEvent,
+  sendableId,
+} from '../mcp/event-stream.ts';
+import { reachesLevel, requestedLevel } from '../mcp/log-level.ts';
 import type { NotificationMessage, RequestMessage } from '../mcp/message.ts';
 import { withParam } from '../mcp/params-text.ts';
 import {
@@ -16,12 +22,15 @@ import {
   MODERN_ERROR_CODES,
   POLLING_VERSION,
 } from '../mcp/protocol.ts';
+import { refusalOf } from '../mcp/refusal.ts';
+import { detached } from '../registry/stored-entry.ts';
 import type { LiveSessions } from '../sessions/live-sessions.ts';
-import type { ClientSession } from '../sessions/sessions.ts';
+import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { CallsUnderWay, Watched } from './calls-under-way.ts';
 import type { Crossing } from './crossing.ts';
 import { deliver } from './deliver.ts';
+import type { LinkedResources } from './linked-resources.ts';
 import type { UpstreamLink } from './links.ts';
 import { UpstreamQuestions } from './questions.ts';
 import { tellsSessionLost } from './session-loss.ts';
@@ -34,6 +43,8 @@ import { contentType, decidesNothing } from './upstream-response.ts';
 export interface CallParts {
   readonly calls: CallsUnderWay<RelayedCall>;
   readonly lives: LiveSessions;
+  readonly sessions: ClientSessions;
+  readonly linkedResources: LinkedResources;
   /** Bound on an answer that must be held whole, in bytes. */
   readonly maxResponseBytes: number;
   readonly log: TargetLogger;
@@ -55,16 +66,16 @@ export interface CallPlan {
   link(): UpstreamLink | Promise<UpstreamLink>;
   /** What failures are called: `forwarded tool call failed`. */
   readonly failure: string;
-  /** Whether the client said that it reads event streams. */
+  /** Whether the client said that it reads event streams, and whether it said so of JSON. */
   readonly streams: boolean;
+  readonly json: boolean;
   /** The client's; its leaving ends a modern call and not a legacy one (mcp 1). */
   readonly era: Era;
   /** The client's session, when it has one. */
   readonly session: ClientSession | undefined;
-  /** Takes in what the answer tells of the upstream besides; undefined where nothing follows from it. */
-  readonly learn: ((text: string, value: unknown) => void) | undefined;
-  /** Least level of log messages that the client wants on this call; undefined for none, and `debug` for all. */
-  logLevel(): string | undefined;
+  /** The forward that answers; undefined for an upstream that is none. */
+  readonly forward: string | undefined;
+  readonly namespace: string | undefined;
 }
 
 /** How long an upstream may keep a stream open after the answer, so that its connection can be used again. */
@@ -75,8 +86,13 @@ const MAX_REFUSED = 16;
 
 /** When an upstream that has ended its stream is asked for the rest, where it does not say when; and how often in vain. */
 const RETRY_MS = 1_000;
-const MAX_RETRY_MS = 60_000;
+const MIN_RETRY_MS = 100;
 const MAX_RETRIES = 5;
+/** The longest that our client is sent away for: not as long as its own stream is kept. */
+const MAX_AWAY_MS = 60_000;
+
+/** Failures that another attempt may not meet again. */
+const PASSING: ReadonlySet<UpstreamError['kind']> = new Set(['dropped', 'refused', 'timeout', 'http']);
 
 type Mode = 'waiting' | 'json' | 'stream' | 'over';
 
@@ -111,10 +127,12 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   /** Where the upstream's stream can be taken up again, when it said so. */
   #lastEventId: string | undefined = undefined;
   #retryMs = RETRY_MS;
-  /** Attempts since the last message. */
+  /** Attempts since the last message, or since the upstream last ended its stream in good order. */
   #retries = 0;
   #resuming = false;
   #retry: NodeJS.Timeout | undefined = undefined;
+  /** The upstream has been asked for the rest since its last message. */
+  #asked = false;
 
   constructor(parts: CallParts, plan: CallPlan, answer: ClientAnswer) {
     this.#parts = parts;
@@ -130,9 +148,10 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   }
 
   onHead(status: number, headers: ResponseHeaders): void {
-    this.activeAt = this.#parts.calls.now();
     this.#status = status;
+    // That the stream can be taken up again is no sign of life: it has to bring something.
     if (this.#resuming) return this.#resumed(headers);
+    this.activeAt = this.#parts.calls.now();
     if (status === 404 && this.#link?.sessionId !== undefined) return this.#renew();
     const type = contentType(headers);
     if (type === 'text/event-stream' && status < 300) {
@@ -177,15 +196,17 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     return this.#plan.session?.id === session && this.#answer.idText === idText;
   }
 
-  /** True for the call that gave out this progress token to this upstream. */
-  reportsTo(upstream: Upstream, token: unknown): boolean {
-    return this.#plan.upstream === upstream && this.#plan.progressToken !== undefined && this.#id === token;
+  /** True for the call of this session (undefined: of none) that gave out this progress token to this upstream. */
+  reportsTo(upstream: Upstream, session: string | undefined, token: unknown): boolean {
+    const { upstream: own, session: client, progressToken } = this.#plan;
+    return own === upstream && client?.id === session && progressToken !== undefined && this.#id === token;
   }
 
   /** A progress notification of the upstream's that did not come on the call's own stream. */
   progressed(data: string, value: JsonObject): void {
     this.activeAt = this.#parts.calls.now();
-    this.#pass(this.#withClientToken(data, value));
+    // That stream cannot be held up for this client: it does without, until the next one.
+    if (!this.#blocked) this.#pass(this.#withClientToken(data, value));
   }
 
   /** The client no longer wants the answer, as it says in this `notifications/cancelled`: nor does it get one. */
@@ -194,7 +215,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     if (this.#link?.era === 'legacy') this.#tell(withParam(text, 'requestId', String(this.#id)));
     this.#settle();
     this.#call?.abort();
-    if (!this.#clientGone) this.#answer.cancelled();
+    if (!this.#clientGone) this.#answer.cancelled(this.#plan.streams);
   }
 
   /** A client that loses the connection can come back for the answer, once it has been told where to. */
@@ -204,8 +225,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   }
 
   onDeadline(limit: 'silence' | 'total'): void {
-    if (limit === 'silence' && (this.#blocked || this.#questions?.open)) {
-      // It is our client who is slow: the upstream is not being read, or waits for an answer.
+    if (limit === 'silence' && this.#excused) {
       this.activeAt = this.#parts.calls.now();
       this.#parts.calls.watch(this);
       return;
@@ -217,19 +237,29 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#fail(this.#error('timeout', what));
   }
 
+  /**
+   * True while it is not the upstream that is silent: it is not being read or waits for an answer, since our client is
+   * slow, or it has named a time before which it is not to be asked.
+   */
+  get #excused(): boolean {
+    return this.#blocked || Boolean(this.#questions?.open) || (this.#retry !== undefined && !this.#asked);
+  }
+
   onEvent({ data, id, retry }: ServerSentEvent): void {
-    if (id !== undefined) this.#lastEventId = id;
-    if (retry !== undefined) this.#retryMs = Math.min(retry, MAX_RETRY_MS);
+    if (id !== undefined) this.#lastEventId = sendableId(id);
+    if (retry !== undefined) this.#retryMs = Math.min(Math.max(retry, MIN_RETRY_MS), MAX_RETRY_MS);
     // Streams may begin with an event that carries an id and nothing else, to resume from.
     if (data === '') return;
     this.activeAt = this.#parts.calls.now();
     this.#retries = 0;
+    this.#asked = false;
     const value = parse(data);
     if (!Array.isArray(value)) return this.#message(data, value);
     // Version 2025-03-26 may answer in arrays of messages.
     let index = 0;
     for (const { start, end } of elements(data)) {
-      if (this.#mode === 'stream') this.#message(data.slice(start, end), value[index++]);
+      // A copy: a stream may keep the message, which must not keep all that it came with.
+      if (this.#mode === 'stream') this.#message(detached(data.slice(start, end)), value[index++]);
     }
   }
 
@@ -237,10 +267,12 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     if (!isJsonObject(value)) return this.#fail(this.#error('invalid', 'sent an event that is no JSON-RPC message'));
     const { method } = value;
     if (method === undefined) return this.#finishStream(data, value);
+    if (typeof method !== 'string')
+      return this.#fail(this.#error('invalid', 'sent a message whose method is no string'));
     if ('id' in value) return this.#request(data, value);
     switch (method) {
       case 'notifications/progress':
-        return this.#pass(this.#withClientToken(data, value));
+        return this.#progress(data, value);
       case 'notifications/message':
         if (this.#wantsLog(value)) this.#pass(data);
         return;
@@ -252,7 +284,8 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
         // Our clients are told when the change is here, and they can see it.
         return this.#plan.upstream.changed();
       default:
-        return this.#pass(data);
+        // A modern client is promised nothing but what relates to its request (2026-07-28, "Receiving Messages").
+        if (!this.#plan.crossing || this.#plan.era === 'legacy') this.#pass(data);
     }
   }
 
@@ -309,12 +342,10 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
       if (tellsSessionLost(this.#status, typeof code === 'number' ? code : undefined)) return this.#renew();
     }
     if (!this.#answers(value)) return this.#unusable('JSON that is no answer to the call');
-    this.#succeed(text, value);
+    this.#succeed(value);
     if (this.#clientGone) return;
     const answer = this.#final(text);
-    if (this.#answer.streaming) return this.#answer.lastEvent(answer);
-    this.#answer.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
-    this.#answer.end(answer);
+    this.#finish(answer, value);
   }
 
   /** The body is nothing to hand on: with an error status, that status says more than the body. */
@@ -330,21 +361,30 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     const answer = this.#final(data);
     this.#decoder?.stop();
     this.#linger = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
-    this.#succeed(data, value);
+    this.#succeed(value);
     if (this.#clientGone) return;
-    if (this.#answer.streaming || ('result' in value && this.#plan.streams)) {
-      if (!this.#answer.streaming) this.#answer.beginStream();
-      this.#answer.lastEvent(answer);
-    } else {
+    this.#finish(answer, value);
+  }
+
+  /** An answer that nothing came before is one JSON object, however the upstream sent it: it costs least. */
+  #finish(answer: string, value: JsonObject): void {
+    if (this.#answer.streaming) return this.#answer.lastEvent(answer);
+    if (this.#plan.json || !('result' in value)) {
       this.#answer.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
       this.#answer.end(answer);
+    } else {
+      this.#answer.beginStream();
+      this.#answer.lastEvent(answer);
     }
   }
 
-  #succeed(text: string, value: JsonObject): void {
+  #succeed(value: JsonObject): void {
     this.#settle();
     this.#plan.upstream.succeeded();
-    this.#plan.learn?.(text, value);
+    const { forward, namespace } = this.#plan;
+    if (forward !== undefined && namespace !== undefined) {
+      this.#parts.linkedResources.learn(namespace, forward, value);
+    }
   }
 
   /** The response as the client is to have it. */
@@ -365,17 +405,33 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     });
   }
 
+  /** Progress goes to the call whose token it carries, which may be another one's; and to nobody who asked for none. */
+  #progress(data: string, value: JsonObject): void {
+    if (this.#plan.crossing) return this.#pass(data);
+    const { upstream, session, progressToken } = this.#plan;
+    const token = isJsonObject(value.params) ? value.params.progressToken : undefined;
+    if (token !== this.#id) {
+      const own = (call: RelayedCall) => call.reportsTo(upstream, session?.id, token);
+      this.#parts.calls.find(own)?.progressed(data, value);
+    } else if (progressToken) this.#pass(this.#withClientToken(data, value));
+  }
+
   /** Whether the client wants to see this log message. */
   #wantsLog({ params }: JsonObject): boolean {
-    const least = this.#plan.logLevel();
+    const { era, session, message } = this.#plan;
+    const least =
+      era === 'modern'
+        ? requestedLevel(message)
+        : ((session && this.#parts.sessions.state(session)?.logLevel) ?? 'debug');
     return least !== undefined && reachesLevel(isJsonObject(params) ? params.level : undefined, least);
   }
 
   /** A request of the upstream's goes to the client whose call caused it, on this call's own stream (mcp 4). */
   #request(data: string, value: JsonObject): void {
     const { session, streams, era } = this.#plan;
-    if (session && streams && era === 'legacy' && this.#link?.era === 'legacy' && !this.#clientGone) {
-      const { lives } = this.#parts;
+    const { lives, sessions } = this.#parts;
+    const legacy = era === 'legacy' && this.#link?.era === 'legacy';
+    if (session && streams && legacy && !this.#clientGone && !sessions.ended(session)) {
       this.#questions ??= new UpstreamQuestions({
         live: () => lives.of(session.id),
         send: (text) => this.#pass(text),
@@ -390,11 +446,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #refuse(data: string, { method }: JsonObject): void {
     if (++this.#refused > MAX_REFUSED)
       return this.#fail(this.#error('invalid', 'goes on asking a client that cannot be asked'));
-    const answer =
-      method === 'ping'
-        ? '"result":{}'
-        : `"error":{"code":${METHOD_NOT_FOUND},"message":"the client cannot be asked on this connection"}`;
-    this.#tell(`{"jsonrpc":"2.0","id":${memberText(data, 'id')},${answer}}`);
+    this.#tell(refusalOf(data, method));
   }
 
   /** Puts the client's own progress token in place of ours. */
@@ -430,6 +482,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#clientGone = true;
     this.#blocked = false;
     if (this.#plan.era === 'legacy') {
+      this.#questions?.abandonAll();
       this.#call?.resume();
       return;
     }
@@ -460,16 +513,18 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   /** The upstream has ended its stream, to be asked for the rest: so is the client, which need not wait on a connection. */
   #sentAway(): void {
     const { session, streams } = this.#plan;
+    this.#retries = 0;
     this.#interrupted(this.#error('dropped', 'ended the event stream before the answer'));
     if (this.#mode === 'over' || this.#clientGone || !streams || this.#questions?.open) return;
-    if (session && session.protocolVersion >= POLLING_VERSION) this.#answer.poll(this.#retryMs);
+    if (session && session.protocolVersion >= POLLING_VERSION) this.#answer.poll(Math.min(this.#retryMs, MAX_AWAY_MS));
   }
 
   /** The upstream's stream broke off: the rest is asked for, where the upstream has said how. */
   #interrupted(error: UpstreamError): void {
     const link = this.#link;
     const lastEventId = this.#lastEventId;
-    if (lastEventId === undefined || link?.era !== 'legacy' || this.#retries >= MAX_RETRIES) return this.#fail(error);
+    if (lastEventId === undefined || link?.era !== 'legacy') return this.#fail(error);
+    if (!PASSING.has(error.kind) || this.#retries >= MAX_RETRIES) return this.#fail(error);
     this.#decoder?.stop();
     const delay = Math.min(this.#retryMs * 2 ** this.#retries++, MAX_RETRY_MS);
     this.#retry = setTimeout(() => this.#resume(link, lastEventId), delay).unref();
@@ -478,6 +533,8 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #resume(link: UpstreamLink, lastEventId: string): void {
     const { upstream, headers } = this.#plan;
     const resumption = ['Accept', 'text/event-stream', HEADER_LAST_EVENT_ID, lastEventId];
+    this.#retry = undefined;
+    this.#asked = true;
     this.#resuming = true;
     this.#call = upstream.transport.dispatch(
       { method: 'GET', headers: [...link.identity, ...headers, ...resumption] },

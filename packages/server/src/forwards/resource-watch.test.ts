@@ -1,11 +1,13 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import { applyCatalogues } from '../registry/catalogues.ts';
 import { addForward, catalogue, items } from '../registry/fixtures/upstreams.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
+import { createLogger } from '../telemetry/log.ts';
 import { startWatchedUpstream, type WatchedUpstream } from '../testing/watched-upstream.ts';
-import { ResourceWatch } from './resource-watch.ts';
+import { ResourceWatch, type WatchSink } from './resource-watch.ts';
 import { Upstream } from './upstream.ts';
 
 const closers: (() => Promise<unknown>)[] = [];
@@ -14,6 +16,8 @@ afterEach(async () => {
 });
 
 const WATCHER = { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] };
+/** Told of everything, and does nothing. */
+const NOTHING: WatchSink = { onReady() {}, onUpdated: () => true, onLost() {} };
 const NOBODY = { failed() {}, succeeded() {}, changed() {} };
 
 /** A registry with forwards of these upstreams, each with its own uris. */
@@ -33,7 +37,8 @@ async function registered(upstreams: Readonly<Record<string, WatchedUpstream>>) 
   });
   const known = new Map(Object.entries(upstreams).map(([name, { url }]) => [name, new Upstream(url, NOBODY)]));
   closers.push(() => Promise.all([...known.values()].map((upstream) => upstream.destroy())));
-  return { registry, forwards: { upstream: (name: string) => known.get(name) }, unlisted: () => undefined };
+  const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
+  return { registry, known, forwards: { upstream: (name: string) => known.get(name) }, unlisted: () => undefined, log };
 }
 
 async function upstream(...uris: readonly string[]): Promise<WatchedUpstream> {
@@ -48,7 +53,7 @@ describe('watching resources', () => {
     const talking = await upstream('t://1');
     const parts = await registered({ silent, talking });
     const granted = await new Promise<readonly string[]>((resolve) => {
-      const sink = { onReady: resolve, onUpdated: () => true };
+      const sink = { ...NOTHING, onReady: resolve };
       const watch = new ResourceWatch({ ...parts, readyMs: 200 }, WATCHER, ['s://1', 't://1', 'u://1'], sink);
       closers.push(async () => watch.close());
       watch.start();
@@ -63,10 +68,69 @@ describe('watching resources', () => {
     expect(talking.streams[0]?.left).toBe(false);
   });
 
+  it('leaves a forward that is gone, also where no list names what it served', async () => {
+    const linking = await upstream();
+    const parts = await registered({ linking });
+    const told: string[] = [];
+    const ready = Promise.withResolvers<readonly string[]>();
+    const sink = {
+      onReady: ready.resolve,
+      onUpdated: (uri: string, text?: string) => told.push(`${uri} ${text}`) > 0,
+      onLost: () => told.push('lost'),
+    };
+    let looked = 0;
+    const unlisted = () => {
+      looked++;
+      return parts.known.has('linking') ? 'linking' : undefined;
+    };
+    const watch = new ResourceWatch({ ...parts, unlisted }, WATCHER, ['l://1'], sink);
+    closers.push(async () => watch.close());
+    watch.start();
+    await expect.poll(() => linking.streams.length).toBe(1);
+    linking.streams[0]?.acknowledge('l://1');
+    expect(await ready.promise).toEqual(['l://1']);
+    // Once it is ready it looks again by itself.
+    await expect.poll(() => looked).toBe(2);
+    const forward = parts.known.get('linking');
+    parts.known.delete('linking');
+    const closed = forward?.close();
+    await expect.poll(() => linking.streams[0]?.left).toBe(true);
+    await closed;
+    await expect.poll(() => told, { timeout: 5_000 }).toEqual(['l://1 undefined']);
+  });
+
+  it('looks for who serves them at most once a second', async () => {
+    const { registry, ...parts } = await registered({});
+    let looked = 0;
+    const counted = {
+      get current() {
+        looked++;
+        return registry.current;
+      },
+    };
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    try {
+      const watch = new ResourceWatch({ ...parts, registry: counted }, WATCHER, ['r://1'], NOTHING);
+      watch.start();
+      vi.advanceTimersByTime(0);
+      const before = looked;
+      for (let change = 0; change < 40; change++) {
+        watch.refresh();
+        vi.advanceTimersByTime(100);
+      }
+      expect(looked - before).toBe(4);
+      watch.close();
+      vi.advanceTimersByTime(2_000);
+      expect(looked - before).toBe(4);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it('asks no upstream for what is not there, and is ready at once', async () => {
     const parts = await registered({});
     const granted: (readonly string[])[] = [];
-    const sink = { onReady: (uris: readonly string[]) => void granted.push(uris), onUpdated: () => true };
+    const sink = { ...NOTHING, onReady: (uris: readonly string[]) => void granted.push(uris) };
     new ResourceWatch(parts, WATCHER, ['r://1'], sink).start();
     expect(granted).toEqual([[]]);
   });

@@ -1,11 +1,12 @@
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { memberText } from '../json/scan.ts';
-import { findResource } from '../mcp/find-resource.ts';
+import { ResourceFinder } from '../mcp/find-resource.ts';
 import type { ListenFilter } from '../mcp/listen-filter.ts';
 import type { Forward } from '../registry/entries.ts';
 import type { Namespace } from '../registry/names.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
 import type { Forwards } from './forwards.ts';
 import { Listening, type ListenSink } from './listening.ts';
 import type { Upstream } from './upstream.ts';
@@ -30,6 +31,8 @@ export interface WatchSink {
    * one may have been missed. It may come before `onReady`. False: send no more until `resume`.
    */
   onUpdated(uri: string, text: string | undefined): boolean;
+  /** An upstream no longer lets a granted uri be watched, and there is no way to say so but to end the whole. */
+  onLost(): void;
 }
 
 /** What watching works with. */
@@ -38,11 +41,14 @@ export interface WatchParts {
   readonly forwards: Pick<Forwards, 'upstream'>;
   /** The forward of a uri that no list names. */
   readonly unlisted: (namespace: NamespaceState, uri: string) => string | undefined;
+  readonly log: TargetLogger;
   /** Milliseconds that upstreams get to grant what is asked for (default 5000); for tests. */
   readonly readyMs?: number;
 }
 
 const READY_MS = 5_000;
+/** Who serves what is looked for no more often than this: lists may change all the time. */
+const SPACING_MS = 1_000;
 
 /**
  * Watches resources for one client: each uri at the forward that serves it, on a `subscriptions/listen` of its own per
@@ -56,9 +62,12 @@ export class ResourceWatch {
   /** What is asked for at first, and later what was granted, with the upstream that it was last looked for at. */
   #owners: Map<string, Upstream | undefined>;
   readonly #legs = new Map<Upstream, Leg>();
+  readonly #finder = new ResourceFinder();
   #ready = false;
   #closed = false;
   #timer: NodeJS.Timeout | undefined = undefined;
+  #refreshing: NodeJS.Timeout | undefined = undefined;
+  #refreshedAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: WatchParts, watcher: Watcher, uris: Iterable<string>, sink: WatchSink) {
     this.#parts = parts;
@@ -75,9 +84,16 @@ export class ResourceWatch {
     this.#settleIfAnswered();
   }
 
-  /** To be called when the namespace's resources have changed: looks anew for who serves what is watched. */
+  /** To be called when the namespace's resources have changed: looks anew for who serves what is watched, soon. */
   refresh(): void {
     if (!this.#ready || this.#closed) return;
+    const waitMs = Math.max(this.#refreshedAt + SPACING_MS - performance.now(), 0);
+    this.#refreshing ??= setTimeout(() => this.#refresh(), waitMs).unref();
+  }
+
+  #refresh(): void {
+    this.#refreshing = undefined;
+    this.#refreshedAt = performance.now();
     const before = this.#owners;
     this.#owners = this.#resolve();
     const groups = byUpstream(this.#owners);
@@ -108,6 +124,7 @@ export class ResourceWatch {
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
+    clearTimeout(this.#refreshing);
     for (const leg of [...this.#legs.values()]) this.#close(leg);
   }
 
@@ -115,7 +132,9 @@ export class ResourceWatch {
     const late = this.#ready;
     const leg = new Leg(upstream, uris, this.#watcher, {
       answered: (gap) => this.#answered(leg, gap || late),
+      refused: (error, final) => this.#refused(leg, error, final),
       updated: (uri, text) => this.#sink.onUpdated(uri, text),
+      ended: () => this.#ended(leg),
     });
     this.#legs.set(upstream, leg);
   }
@@ -124,6 +143,22 @@ export class ResourceWatch {
     if (!this.#ready) return this.#settleIfAnswered();
     if (!gap) return;
     for (const uri of leg.uris) this.#sink.onUpdated(uri, undefined);
+  }
+
+  #refused(leg: Leg, error: UpstreamError, final: boolean): void {
+    this.#parts.log.debug('resources cannot be watched', { reason: error.message, final });
+    if (!final) return;
+    if (!this.#ready) return this.#settleIfAnswered();
+    // A client that asks again learns what is granted now; this stream can only keep silent about it.
+    for (const uri of leg.uris) this.#sink.onUpdated(uri, undefined);
+    this.#sink.onLost();
+  }
+
+  /** The forward is gone: what it served may be served by another one, or by the same at another address. */
+  #ended(leg: Leg): void {
+    this.#close(leg);
+    if (this.#ready) this.refresh();
+    else this.#settleIfAnswered();
   }
 
   #settleIfAnswered(): void {
@@ -172,15 +207,19 @@ export class ResourceWatch {
 
   /** The forward that `resources/read` would ask. */
   #forwardOf(namespace: NamespaceState, uri: string): string | undefined {
-    const entry = findResource(namespace.shelves.resource, uri);
+    const entry = this.#finder.find(namespace.shelves.resource, uri);
     return entry ? entry.discovered?.forward : this.#parts.unlisted(namespace, uri);
   }
 }
 
 interface LegSink {
-  /** The upstream has granted something, or refused for good; `gap`: notices may have been missed before. */
+  /** The upstream has granted something; `gap`: notices may have been missed before. */
   answered(gap: boolean): void;
+  /** The upstream has refused, for good or for now. */
+  refused(error: UpstreamError, final: boolean): void;
   updated(uri: string, text: string): boolean;
+  /** The upstream has been given up. */
+  ended(): void;
 }
 
 /** What is watched at one upstream. */
@@ -202,6 +241,7 @@ class Leg implements ListenSink {
     this.asked = new Set(uris);
     this.uris = this.asked;
     this.#sink = sink;
+    upstream.ended.addEventListener('abort', sink.ended);
     this.#listening = new Listening({
       transport: upstream.transport,
       clientInfo: watcher.clientInfo,
@@ -230,10 +270,12 @@ class Leg implements ListenSink {
     return this.#sink.updated(uri, text);
   }
 
-  onRefused(_error: UpstreamError, final: boolean): void {
-    if (!final) return;
-    this.answered = true;
-    this.#sink.answered(this.granted !== undefined);
+  onRefused(error: UpstreamError, final: boolean): void {
+    if (final) {
+      this.answered = true;
+      this.granted = undefined;
+    }
+    this.#sink.refused(error, final);
   }
 
   /** Passes on only what concerns these uris, of those that are granted. */
@@ -247,6 +289,7 @@ class Leg implements ListenSink {
   }
 
   close(): void {
+    this.upstream.ended.removeEventListener('abort', this.#sink.ended);
     this.#listening.close();
   }
 

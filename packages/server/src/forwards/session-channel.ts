@@ -1,17 +1,20 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { JsonObject } from '../json/lossless.ts';
 import { isJsonObject } from '../json/lossless.ts';
-import { memberText } from '../json/scan.ts';
 import { reachesLevel } from '../mcp/log-level.ts';
-import { METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { SessionState } from '../sessions/kept-sessions.ts';
 import type { LiveSession, SessionChannel } from '../sessions/live-sessions.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
+import type { Backoff } from './backoff.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
 import { deliver } from './deliver.ts';
 import type { LinkChannel, UpstreamLink } from './links.ts';
 import { UpstreamQuestions } from './questions.ts';
+import { Refusals } from './refusals.ts';
 import type { RelayedCall } from './relayed-call.ts';
 import { SessionStream, type SessionStreamSink } from './session-stream.ts';
 import type { Upstream } from './upstream.ts';
+import { UpstreamError } from './upstream-error.ts';
 
 export interface UpstreamChannelOptions {
   readonly upstream: Upstream;
@@ -20,6 +23,9 @@ export interface UpstreamChannelOptions {
   readonly headers: readonly string[];
   readonly live: LiveSession;
   readonly calls: CallsUnderWay<RelayedCall>;
+  readonly log: TargetLogger;
+  /** Delays between attempts to have the upstream's stream; begins anew when there is one. */
+  readonly backoff: Backoff;
   /** What the client has changed in its session. */
   state(): SessionState | undefined;
   /** The upstream has forgotten the session. */
@@ -34,18 +40,33 @@ export interface UpstreamChannelOptions {
 export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStreamSink {
   readonly #options: UpstreamChannelOptions;
   readonly #questions: UpstreamQuestions;
+  readonly #refusals: Refusals;
   #stream: SessionStream | undefined = undefined;
+  /** The upstream's stream is there, or never will be. */
+  #settled = false;
+  /** The client may have missed something, and is told so when its upstream can be heard. */
+  #gap = false;
+  /** The upstream is held back until the client has read what it was sent. */
+  #held = false;
+  #closed = false;
 
   constructor(options: UpstreamChannelOptions) {
     this.#options = options;
     const { upstream, link, headers, live } = options;
+    const answer = (text: string) => deliver(upstream.transport, [...link.identity, ...headers], text);
+    this.#refusals = new Refusals(answer);
     this.#questions = new UpstreamQuestions({
       live: () => live,
-      send: (text) => void live.notify(text),
-      deliver: (text) => deliver(upstream.transport, [...link.identity, ...headers], text),
+      send: (text) => void this.#notify(text),
+      deliver: answer,
     });
     live.join(this);
     this.listening(live.listening);
+  }
+
+  /** True once the link is given up. */
+  get closed(): boolean {
+    return this.#closed;
   }
 
   get pinned(): boolean {
@@ -53,19 +74,18 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
   }
 
   listening(on: boolean): void {
-    const { upstream, link, headers } = this.#options;
-    if (on) this.#stream ??= new SessionStream(upstream.transport, [...link.identity, ...headers], this);
+    if (on) this.#stream ??= this.#openStream();
     else this.#stop();
   }
 
   onMessage(text: string, value: JsonObject): boolean {
     const { upstream, calls, live } = this.#options;
     const { method } = value;
-    // The answer to a question of ours: there are none on this stream.
-    if (method === undefined) return true;
+    // The answer to a question of ours: there are none on this stream. Or nothing that JSON-RPC knows.
+    if (typeof method !== 'string') return true;
     if ('id' in value) {
-      if (!live.listening || !this.#questions.ask(text, value)) this.#refuse(text, method);
-      return true;
+      if (!live.listening || !this.#questions.ask(text, value)) this.#refusals.refuse(text, method);
+      return !this.#held;
     }
     switch (method) {
       case 'notifications/tools/list_changed':
@@ -76,10 +96,10 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
         return true;
       case 'notifications/cancelled':
         this.#questions.cancelled(text);
-        return true;
+        return !this.#held;
       case 'notifications/progress': {
         const token = isJsonObject(value.params) ? value.params.progressToken : undefined;
-        calls.find((call) => call.reportsTo(upstream, token))?.progressed(text, value);
+        calls.find((call) => call.reportsTo(upstream, live.id, token))?.progressed(text, value);
         return true;
       }
       case 'notifications/message':
@@ -91,11 +111,28 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
 
   /** What may have been missed is told: the client reads anew what it watches. */
   onOpen(gap: boolean): void {
-    if (gap) this.missed();
+    this.#options.backoff.reset();
+    this.#settle(gap || this.#gap);
   }
 
-  /** The upstream may have had news while nobody listened to it. */
+  onUnavailable(): void {
+    const { log, upstream } = this.#options;
+    log.debug('upstream offers no notification stream', { upstream: upstream.transport.address });
+    this.#settle(this.#gap);
+  }
+
+  /** The upstream may have had news while nobody listened to it. Told when it is listened to. */
   missed(): void {
+    if (this.#settled) this.#settle(true);
+    else this.#gap = true;
+  }
+
+  /** From now on the client hears what there is to hear. */
+  #settle(gap: boolean): void {
+    this.#settled = true;
+    // A client that reads slowly is told when it reads on, once, however often there was something.
+    this.#gap = gap && this.#held;
+    if (!gap || this.#held) return;
     const { upstream, state } = this.#options;
     for (const { uri, forward } of state()?.subscriptions ?? []) {
       if (forward !== upstream.forward) continue;
@@ -105,16 +142,47 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
   }
 
   onSessionLost(): void {
-    this.#options.lost();
+    void this.#lookForSession(this.#stream);
   }
 
   close(): void {
+    this.#closed = true;
     this.#stop();
     this.#questions.withdrawAll();
     this.#options.live.leave(this);
   }
 
+  #openStream(): SessionStream {
+    const { upstream, link, headers } = this.#options;
+    return new SessionStream(upstream.transport, [...link.identity, ...headers], this);
+  }
+
+  /**
+   * The upstream says that it does not know the session. Some say so of a stream that they do not offer: whether it is
+   * the session that is gone, `ping` tells.
+   */
+  async #lookForSession(stream: SessionStream | undefined): Promise<void> {
+    const { link, backoff, lost } = this.#options;
+    let gone = false;
+    try {
+      await link.client?.request('ping');
+      if (this.#stream === stream) this.onUnavailable();
+      return;
+    } catch (error) {
+      gone = error instanceof UpstreamError && error.kind === 'session-lost';
+    }
+    // Nobody knows: asked again later.
+    if (!gone) await delay(backoff.next(), undefined, { ref: false });
+    // It was given up meanwhile, or the client has stopped listening.
+    if (this.#stream !== stream) return;
+    if (gone) lost();
+    else this.#stream = this.#openStream();
+  }
+
   #stop(): void {
+    if (this.#settled) this.#gap = true;
+    this.#settled = false;
+    this.#held = false;
     this.#stream?.close();
     this.#stream = undefined;
   }
@@ -122,22 +190,18 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
   #notify(text: string): boolean {
     const { live } = this.#options;
     if (live.notify(text)) return true;
-    live.onDrain(() => this.#stream?.resume());
+    if (this.#held) return false;
+    this.#held = true;
+    live.onDrain(() => {
+      this.#held = false;
+      this.#stream?.resume();
+      if (this.#gap && this.#settled) this.#settle(true);
+    });
     return false;
   }
 
   #wantsLog({ params }: JsonObject): boolean {
     const least = this.#options.state()?.logLevel;
     return least === undefined || reachesLevel(isJsonObject(params) ? params.level : undefined, least);
-  }
-
-  #refuse(text: string, method: unknown): void {
-    const { upstream, link, headers } = this.#options;
-    const answer =
-      method === 'ping'
-        ? '"result":{}'
-        : `"error":{"code":${METHOD_NOT_FOUND},"message":"the client cannot be asked on this connection"}`;
-    const refusal = `{"jsonrpc":"2.0","id":${memberText(text, 'id')},${answer}}`;
-    deliver(upstream.transport, [...link.identity, ...headers], refusal).catch(() => undefined);
   }
 }

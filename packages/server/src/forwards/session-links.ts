@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
 import { Backoff } from './backoff.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
 import { deliver } from './deliver.ts';
 import type { LegacyClient } from './legacy-client.ts';
-import type { LinkOwner, UpstreamLink } from './links.ts';
+import type { UpstreamLink } from './links.ts';
 import type { RelayedCall } from './relayed-call.ts';
 import { UpstreamChannel } from './session-channel.ts';
 import type { Upstream } from './upstream.ts';
@@ -21,10 +22,15 @@ export interface SessionLinksOptions {
   readonly sessions: ClientSessions;
   readonly lives: LiveSessions;
   readonly calls: CallsUnderWay<RelayedCall>;
+  readonly log: TargetLogger;
 }
 
-/** A client that sets its log level waits so long for the upstreams to take it. */
+/** Upstreams are waited for so long to take a log level, by a client that sets it and by one whose session is opened. */
 const LEVEL_MS = 5_000;
+/** Notifications of a client that are on their way to one upstream at a time; more are lost. */
+const MAX_NOTIFYING = 16;
+/** Subscriptions that are made anew at a time, of one session at one upstream. */
+const SUBSCRIBING = 8;
 
 /**
  * The sessions that are held upstream for clients' sessions: opened with what the client has set and subscribed to, and
@@ -32,6 +38,9 @@ const LEVEL_MS = 5_000;
  */
 export class SessionLinks {
   readonly #options: SessionLinksOptions;
+  /** Session and forward of the links that are being opened for a client that listens. */
+  readonly #holding = new Set<string>();
+  readonly #telling = new Map<UpstreamLink, Promise<void>>();
 
   constructor(options: SessionLinksOptions) {
     this.#options = options;
@@ -39,20 +48,25 @@ export class SessionLinks {
 
   /** The session's link to an upstream, opened when there is none. Rejects with {@link UpstreamError}. */
   link(upstream: Upstream, session: ClientSession, headers: readonly string[]): UpstreamLink | Promise<UpstreamLink> {
-    return upstream.links.get(session.id) ?? upstream.links.open(this.#owner(upstream, session, headers));
+    return upstream.links.get(session.id) ?? this.#open(upstream, session, headers, newBackoff());
   }
 
   /** Has every upstream of the session told of its log level, for as long as a client waits. Never rejects. */
-  async setLevel(session: ClientSession, level: string): Promise<void> {
-    const told = this.#linksOf(session).map((link) => setLevel(link.client, level));
+  async setLevel(session: ClientSession): Promise<void> {
+    const told = this.#linksOf(session).map(async (link) => this.#toldLevel(session, await link));
     await within(LEVEL_MS, Promise.allSettled(told));
   }
 
-  /** Sends every upstream of the session a notification of the client's, as text. */
-  notify(session: ClientSession, text: string): void {
+  /** Sends every upstream of the session a notification of the client's, as text. `headers` besides the link's own. */
+  notify(session: ClientSession, headers: readonly string[], text: string): void {
     for (const upstream of this.#options.upstreams()) {
       const link = upstream.links.get(session.id);
-      if (link && !(link instanceof Promise)) deliver(upstream.transport, link.identity, text).catch(() => undefined);
+      // A client that notifies faster than an upstream listens is not to use up our connections.
+      if (!link || link instanceof Promise || link.notifying >= MAX_NOTIFYING) continue;
+      link.notifying++;
+      deliver(upstream.transport, [...link.identity, ...headers], text)
+        .catch(() => undefined)
+        .finally(() => link.notifying--);
     }
   }
 
@@ -74,28 +88,47 @@ export class SessionLinks {
     }
   }
 
-  /** The client has begun to listen: what it is subscribed to is held upstream, now and until it stops listening. */
-  hold(session: ClientSession, headers: readonly string[]): void {
+  /**
+   * The client has begun to listen: what it is subscribed to is held upstream, now and until it stops listening. `gap`:
+   * it may have missed what came while it was away.
+   */
+  hold(session: ClientSession, headers: readonly string[], gap: boolean): void {
     const { sessions } = this.#options;
     const forwards = new Set(sessions.state(session)?.subscriptions.map(({ forward }) => forward));
-    for (const forward of forwards) void this.#hold(forward, session, headers);
+    for (const forward of forwards) {
+      const link = this.#options.upstream(forward)?.links.get(session.id);
+      if (gap && link && !(link instanceof Promise)) link.channel?.missed();
+      this.#holdOnce(forward, session, headers, newBackoff(), 0);
+    }
   }
 
-  /** Those that are open; one that is being opened gets the client's state when it is. */
-  #linksOf(session: ClientSession): UpstreamLink[] {
+  /** Those that are open, or are being opened. */
+  #linksOf(session: ClientSession): (UpstreamLink | Promise<UpstreamLink>)[] {
     const links = [...this.#options.upstreams()].map((upstream) => upstream.links.get(session.id));
-    return links.flatMap((link) => (link === undefined || link instanceof Promise ? [] : [link]));
+    return links.filter((link) => link !== undefined);
   }
 
-  #owner(upstream: Upstream, session: ClientSession, headers: readonly string[]): LinkOwner {
-    return {
+  /** `backoff` goes on over the sessions that the upstream forgets, until one has a stream. */
+  #open(
+    upstream: Upstream,
+    session: ClientSession,
+    headers: readonly string[],
+    backoff: Backoff,
+  ): Promise<UpstreamLink> {
+    // A call that outlives its client's session must not open another one upstream: nobody would end it.
+    if (this.#options.sessions.ended(session)) {
+      const what = 'is not asked: the session has ended';
+      return Promise.reject(new UpstreamError('aborted', upstream.transport.address, what));
+    }
+    // Not a promise of its own: calls that wait for the link go out in the order in which they came.
+    return upstream.links.open({
       key: session.id,
       protocolVersion: session.protocolVersion,
       capabilities: session.profile.capabilities,
       clientInfo: session.clientInfo,
       headers,
-      opened: (link, client) => this.#opened(upstream, session, headers, link, client),
-    };
+      opened: (link, client) => this.#opened(upstream, session, headers, backoff, link, client),
+    });
   }
 
   /** Brings a new session upstream to where the client has its own. What the upstream refuses, it is spared. */
@@ -103,36 +136,104 @@ export class SessionLinks {
     upstream: Upstream,
     session: ClientSession,
     headers: readonly string[],
+    backoff: Backoff,
     link: UpstreamLink,
     client: LegacyClient,
   ): Promise<void> {
-    const { sessions, lives, calls } = this.#options;
-    const { logLevel, subscriptions = [] } = sessions.state(session) ?? {};
-    const asked = subscriptions.filter(({ forward }) => forward === upstream.forward);
-    if (logLevel !== undefined) await setLevel(client, logLevel).catch(() => undefined);
-    await Promise.allSettled(asked.map(({ uri }) => client.request('resources/subscribe', { uri })));
-    link.channel = new UpstreamChannel({
+    const { sessions, lives, calls, log } = this.#options;
+    await within(LEVEL_MS, this.#tellLevel(session, client));
+    const channel = new UpstreamChannel({
       upstream,
       link,
       headers,
       live: lives.of(session.id),
       calls,
+      log,
+      backoff,
       state: () => sessions.state(session),
       lost: () => {
         upstream.links.forget(link);
-        if (upstream.forward !== undefined) void this.#hold(upstream.forward, session, headers);
+        const { forward } = upstream;
+        if (forward !== undefined) this.#holdOnce(forward, session, headers, backoff, backoff.next());
       },
     });
+    link.channel = channel;
+    // Calls need not wait for as many subscriptions as there may be.
+    void this.#resubscribe(upstream, session, channel, client);
+  }
+
+  /** One request at a time tells a session upstream of the level, which ends with the one that is set then. */
+  #toldLevel(session: ClientSession, link: UpstreamLink): Promise<void> {
+    const underWay = this.#telling.get(link);
+    if (underWay) return underWay;
+    const telling = this.#tellLevel(session, link.client).finally(() => this.#telling.delete(link));
+    this.#telling.set(link, telling);
+    return telling;
+  }
+
+  /** Tells a new session upstream of the log level, and of another one that the client has set meanwhile. */
+  async #tellLevel(session: ClientSession, client: LegacyClient | undefined): Promise<void> {
+    let told: string | undefined;
+    for (;;) {
+      const level = this.#options.sessions.state(session)?.logLevel;
+      if (level === undefined || level === told) return;
+      await setLevel(client, level).catch(() => undefined);
+      told = level;
+    }
+  }
+
+  /** Makes the session's subscriptions in a new session upstream, and ends those that the client has ended meanwhile. */
+  async #resubscribe(
+    { forward }: Upstream,
+    session: ClientSession,
+    channel: UpstreamChannel,
+    client: LegacyClient,
+  ): Promise<void> {
+    const made = () => this.#options.sessions.state(session)?.subscriptions ?? [];
+    const wanted = (uri: string) => made().some((one) => one.uri === uri && one.forward === forward);
+    const uris = made().flatMap((one) => (one.forward === forward ? [one.uri] : []));
+    if (uris.length === 0) return;
+    const left = uris.values();
+    const subscribe = async (): Promise<void> => {
+      for (const uri of left) {
+        if (channel.closed || !wanted(uri)) continue;
+        await client.request('resources/subscribe', { uri }).catch(() => undefined);
+        if (!wanted(uri)) await client.request('resources/unsubscribe', { uri }).catch(() => undefined);
+      }
+    };
+    await Promise.all(Array.from({ length: SUBSCRIBING }, subscribe));
+    // It was subscribed before this session: news may have been missed in between.
+    channel.missed();
+  }
+
+  /** However often a client begins to listen, one attempt at a time is made for it. */
+  #holdOnce(
+    forward: string,
+    session: ClientSession,
+    headers: readonly string[],
+    backoff: Backoff,
+    firstMs: number,
+  ): void {
+    const key = JSON.stringify([session.id, forward]);
+    if (this.#holding.has(key)) return;
+    this.#holding.add(key);
+    void this.#hold(forward, session, headers, backoff, firstMs).finally(() => this.#holding.delete(key));
   }
 
   /**
-   * Opens the session's link again and again until it is there, for as long as the client listens to what comes on it.
-   * What it is subscribed to may have changed before that.
+   * Opens the session's link again and again until it is there, for as long as the client listens to what comes on it;
+   * for the first time after `firstMs`.
    */
-  async #hold(forward: string, session: ClientSession, headers: readonly string[]): Promise<void> {
+  async #hold(
+    forward: string,
+    session: ClientSession,
+    headers: readonly string[],
+    backoff: Backoff,
+    firstMs: number,
+  ): Promise<void> {
     const { lives, sessions } = this.#options;
-    const backoff = new Backoff(Math.random, () => performance.now());
-    for (;;) {
+    for (let waitMs = firstMs; ; waitMs = backoff.next()) {
+      if (waitMs > 0) await delay(waitMs, undefined, { ref: false });
       const upstream = this.#options.upstream(forward);
       const subscribed = sessions
         .state(session)
@@ -140,14 +241,17 @@ export class SessionLinks {
       if (!upstream || !subscribed || !lives.find(session.id)?.listening) return;
       if (upstream.links.get(session.id)) return;
       try {
-        const link = await this.link(upstream, session, headers);
-        link.channel?.missed();
+        await this.#open(upstream, session, headers, backoff);
         return;
       } catch {
-        await delay(backoff.next(), undefined, { ref: false });
+        // Asked again after a while.
       }
     }
   }
+}
+
+function newBackoff(): Backoff {
+  return new Backoff(Math.random, () => performance.now());
 }
 
 async function setLevel(client: LegacyClient | undefined, level: string): Promise<void> {

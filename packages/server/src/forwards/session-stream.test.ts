@@ -104,7 +104,7 @@ it('an event id that the upstream no longer takes, or that is no header, is give
   await expect.poll(() => heard.slice(0, 3), WAIT).toEqual(['open', '{"method":"a"}', 'open with a gap']);
 });
 
-it.each([405, 401, 200])('an upstream that answers %i offers no stream and is left in peace', async (status) => {
+it.each([405, 501, 200])('an upstream that answers %i offers no stream and is left in peace', async (status) => {
   upstream.scripts.GET = { kind: 'http', status, type: 'text/plain', body: 'no' };
   await open({ firstMs: 1 });
   await hears('unavailable');
@@ -112,7 +112,7 @@ it.each([405, 401, 200])('an upstream that answers %i offers no stream and is le
   expect(gets()).toHaveLength(1);
 });
 
-it.each([503, 429, 409])(
+it.each([503, 429, 409, 408, 401, 403])(
   'an upstream that answers %i is asked again, and a stream later is one with a gap',
   async (status) => {
     upstream.scripts.GET = { kind: 'http', status, type: 'text/plain', body: 'later' };
@@ -122,6 +122,31 @@ it.each([503, 429, 409])(
     await hears('open with a gap');
   },
 );
+
+it('an upstream that asks for patience is asked again from the same event', async () => {
+  const refusals = [403, 429, 503];
+  upstream.scripts.GET = ({ headers }) => {
+    if (headers['last-event-id'] === undefined)
+      return { kind: 'broken stream', bytes: 'id: e-1\ndata: {"method":"a"}\n\n' };
+    const status = refusals.shift();
+    if (status === undefined) return { kind: 'http', status: 405, type: 'text/plain', body: 'no' };
+    return { kind: 'http', status, type: 'text/plain', body: 'later' };
+  };
+  await open();
+  await expect.poll(() => gets().length, WAIT).toBeGreaterThan(4);
+  const ids = gets().map(({ headers }) => headers['last-event-id']);
+  expect(ids.slice(0, 5)).toEqual([undefined, 'e-1', 'e-1', 'e-1', 'e-1']);
+});
+
+it('a block without data tells where to resume and when all the same', async () => {
+  upstream.scripts.GET = ({ headers }) =>
+    headers['last-event-id'] === undefined
+      ? { kind: 'broken stream', bytes: 'id: e-9\nretry: 60\n\n' }
+      : { kind: 'http', status: 405, type: 'text/plain', body: 'no' };
+  await open({ firstMs: 600_000 });
+  await expect.poll(() => gets().length, WAIT).toBeGreaterThan(1);
+  expect(gets()[1]?.headers['last-event-id']).toBe('e-9');
+});
 
 it('an upstream that was down is found again, and has forgotten the session', async () => {
   await open();

@@ -1,5 +1,7 @@
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
-import { ReconnectDelay, type ReconnectDelayOptions } from './reconnect-delay.ts';
+import { sendableId } from '../mcp/event-stream.ts';
+import { LastingConnection } from './lasting-connection.ts';
+import type { ReconnectDelayOptions } from './reconnect-delay.ts';
 import { tellsSessionLost } from './session-loss.ts';
 import { type ConnectionEnd, type ConnectionSink, isTemporary, StreamConnection } from './stream-connection.ts';
 import type { UpstreamTransport } from './transport.ts';
@@ -24,8 +26,6 @@ export interface SessionStreamOptions extends ReconnectDelayOptions {
   readonly maxEventBytes?: number;
 }
 
-/** An event id that can be sent back as a header, and is worth it. */
-const SENDABLE_ID = /^[\x21-\x7e](?:[\x20-\x7e]{0,4094}[\x21-\x7e])?$/;
 /** Of a link's headers, those that are not for a GET. */
 const NOT_FOR_GET = new Set(['accept', 'content-type', 'last-event-id']);
 
@@ -39,15 +39,7 @@ export class SessionStream implements ConnectionSink {
   readonly #headers: readonly string[];
   readonly #sink: SessionStreamSink;
   readonly #maxEventBytes: number | undefined;
-  readonly #delay: ReconnectDelay;
-  #connection: StreamConnection | undefined = undefined;
-  #timer: NodeJS.Timeout | undefined = undefined;
-  #paused = false;
-  /** `resume` was called, perhaps by the sink while it is being called itself. */
-  #resumed = false;
-  /** The time to connect again came while the sink wanted no more. */
-  #due = false;
-  #closed = false;
+  readonly #lasting: LastingConnection;
   #lastEventId: string | undefined = undefined;
   /** What was asked on this connection: a first one has nothing to miss. */
   #asked: 'first' | 'anew' | 'resume' = 'first';
@@ -63,46 +55,35 @@ export class SessionStream implements ConnectionSink {
     this.#headers = headersForGet(headers);
     this.#sink = sink;
     this.#maxEventBytes = maxEventBytes;
-    this.#delay = new ReconnectDelay(delays);
-    this.#connect();
+    this.#lasting = new LastingConnection(() => this.#connect(), delays);
+    this.#lasting.open();
   }
 
   /** Goes on after `onMessage` returned false. */
   resume(): void {
-    this.#resumed = true;
-    if (!this.#paused) return;
-    this.#paused = false;
-    if (this.#due) this.#connect();
-    else this.#connection?.resume();
+    this.#lasting.resume();
   }
 
   /** Ends it, without calling back. */
   close(): void {
-    this.#closed = true;
-    clearTimeout(this.#timer);
-    this.#connection?.close();
-    this.#connection = undefined;
+    this.#lasting.close();
   }
 
   onStream(): void {
-    this.#delay.reset();
+    this.#lasting.delay.reset();
     this.#sink.onOpen(this.#asked === 'anew');
   }
 
   onMessage(text: string, value: JsonObject): boolean {
-    this.#resumed = false;
-    const more = this.#sink.onMessage(text, value) || this.#resumed;
-    if (!more) this.#paused = true;
-    return more;
+    return this.#lasting.pass(() => this.#sink.onMessage(text, value));
   }
 
   onCursor(id: string | undefined, retryMs: number | undefined): void {
-    if (id !== undefined) this.#lastEventId = SENDABLE_ID.test(id) ? id : undefined;
-    if (retryMs !== undefined) this.#delay.asked(retryMs);
+    if (id !== undefined) this.#lastEventId = sendableId(id);
+    if (retryMs !== undefined) this.#lasting.delay.asked(retryMs);
   }
 
   onOver(end: ConnectionEnd): void {
-    this.#connection = undefined;
     if (end.kind === 'answered') return this.#answered(end);
     const { error } = end;
     if (error?.kind === 'redirect' || error?.kind === 'aborted') return this.#unavailable();
@@ -112,7 +93,8 @@ export class SessionStream implements ConnectionSink {
   }
 
   #answered({ status, value }: Extract<ConnectionEnd, { kind: 'answered' }>): void {
-    if (status !== 404 && status >= 400 && status < 500 && status !== 409 && this.#asked === 'resume') {
+    if (isTemporary(status)) return this.#later();
+    if (status !== 404 && status >= 400 && status < 500 && this.#asked === 'resume') {
       // The upstream cannot do anything with the event id.
       this.#lastEventId = undefined;
       return this.#later();
@@ -121,8 +103,6 @@ export class SessionStream implements ConnectionSink {
     if (tellsSessionLost(status, typeof code === 'number' ? code : undefined)) {
       this.close();
       this.#sink.onSessionLost();
-    } else if (isTemporary(status)) {
-      this.#later();
     } else {
       this.#unavailable();
     }
@@ -134,16 +114,11 @@ export class SessionStream implements ConnectionSink {
   }
 
   #later(): void {
-    this.#timer = setTimeout(() => {
-      if (this.#paused) this.#due = true;
-      else this.#connect();
-    }, this.#delay.next()).unref();
+    this.#lasting.openLater();
     if (this.#asked === 'first') this.#asked = 'anew';
   }
 
-  #connect(): void {
-    if (this.#closed) return;
-    this.#due = false;
+  #connect(): StreamConnection {
     const headers = [...this.#headers];
     if (this.#lastEventId !== undefined) {
       headers.push('last-event-id', this.#lastEventId);
@@ -151,7 +126,7 @@ export class SessionStream implements ConnectionSink {
     } else if (this.#asked === 'resume') {
       this.#asked = 'anew';
     }
-    this.#connection = new StreamConnection(this.#transport, { method: 'GET', headers }, this, this.#maxEventBytes);
+    return new StreamConnection(this.#transport, { method: 'GET', headers }, this, this.#maxEventBytes);
   }
 }
 

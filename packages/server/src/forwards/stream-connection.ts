@@ -11,7 +11,7 @@ import type {
   UpstreamTransport,
 } from './transport.ts';
 import { UpstreamError } from './upstream-error.ts';
-import { contentType } from './upstream-response.ts';
+import { contentType, decidesNothing } from './upstream-response.ts';
 
 /** How a connection came to its end. */
 export type ConnectionEnd =
@@ -149,11 +149,11 @@ export class StreamConnection implements ResponseHandler, EventSink {
 }
 
 /**
- * True for the statuses that say nothing about whether a stream is offered: 408, 429, 5xx but 501, and 409, with which
- * the reference server says that it has not noticed yet that the last connection is gone.
+ * True for the statuses that say nothing about whether a stream is offered: 401, 403, 429, 5xx but 501, 408, and 409,
+ * with which the reference server says that it has not noticed yet that the last connection is gone.
  */
 export function isTemporary(status: number): boolean {
-  return status === 408 || status === 409 || status === 429 || (status >= 500 && status !== 501);
+  return (decidesNothing(status) && status !== 501) || status === 408 || status === 409;
 }
 
 function parse(text: string): unknown {

@@ -174,6 +174,26 @@ describe('a supervisor of an upstream that announces changes', () => {
     expect(upstream.count('server/discover') + upstream.count('initialize')).toBe(asked + 2);
   });
 
+  it('asks an upstream that has refused to be watched again when it is refreshed, and not before', async () => {
+    const refusal = { kind: 'http', status: 405, type: 'text/plain', body: '' } as const;
+    const { upstream, supervisor, shows } = await supervise(
+      { rediscovery: { delayMs: 0 } },
+      { eras: ['legacy'], scripts: { GET: refusal } },
+    );
+    const gets = () => upstream.seen.filter(({ http }) => http === 'GET').length;
+    await supervisor.discover();
+    expect(gets()).toBe(1);
+    await supervisor.discover();
+    expect(gets()).toBe(2);
+    delete upstream.scripts.GET;
+    await supervisor.discover();
+    await supervisor.discover();
+    expect(gets()).toBe(3);
+    upstream.scripts['tools/list'] = toolList(toolText('added'));
+    upstream.push(NOTICE);
+    expect(await shows('added')).toBeLessThan(1_000);
+  });
+
   it('sees a change of a complete server of both eras in less than a second', async () => {
     const dual = await startDualEra();
     closers.push(() => dual.close());

@@ -73,14 +73,15 @@ export class Supervisor implements UpstreamObserver {
     this.forward = forward;
     this.upstream = new Upstream(forward.address, this, forward.name);
     this.#options = options;
-    const { clientInfo, undecidedMs } = options;
+    const { clientInfo, undecidedMs, log } = options;
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#ended.signal };
     const knownLegacy = forward.catalogues.some(({ era }) => era === 'legacy');
     const legacyWanted = () => knownLegacy || options.legacyWanted();
     this.#eras = new KnownEras({ ...this.#client, capabilities: NO_CAPABILITIES }, legacyWanted, undecidedMs);
     const { transport, links } = this.upstream;
     const changed = () => this.changed();
-    this.#watch = new UpstreamWatch({ transport, clientInfo, nextId: () => links.nextId(), changed, ...options.watch });
+    const nextId = () => links.nextId();
+    this.#watch = new UpstreamWatch({ transport, clientInfo, nextId, changed, log, ...options.watch });
     this.#rediscovery = new Rediscovery(() => this.#readAnew(), options.rediscovery);
     if (forward.catalogues.length > 0) this.upstream.eras = new Set(forward.catalogues.map(({ era }) => era));
   }
@@ -176,7 +177,7 @@ export class Supervisor implements UpstreamObserver {
     const { legacy, modern, undecided } = await (this.#probes ? this.#eras.probe() : this.#eras.open());
     this.#spoken = modern ? 'modern' : 'legacy';
     // Before anything is read: what changes from here on is noticed.
-    await this.#watch.follow({ legacy, modern });
+    await this.#watch.follow({ legacy, modern }, this.#probes);
     const opened: UpstreamClient[] = [];
     if (legacy) opened.push(legacy);
     if (modern) opened.push(modern);

@@ -22,6 +22,7 @@ export class Upstream {
   /** The eras it is known to speak; undefined until something is known. */
   eras: ReadonlySet<Era> | undefined = undefined;
   readonly #observer: UpstreamObserver;
+  readonly #ended = new AbortController();
 
   /** `address` is an http or https URL. Nothing is sent yet. */
   constructor(address: string, observer: UpstreamObserver, forward?: string) {
@@ -29,6 +30,11 @@ export class Upstream {
     this.transport = createTransport(address);
     this.links = new UpstreamLinks(this.transport);
     this.#observer = observer;
+  }
+
+  /** Aborted when it is given up: calls under way may finish, what would never end by itself is to be ended. */
+  get ended(): AbortSignal {
+    return this.#ended.signal;
   }
 
   /** To be told by every call that got an answer. */
@@ -48,6 +54,7 @@ export class Upstream {
 
   /** Ends the sessions upstream and lets calls under way finish. */
   async close(): Promise<void> {
+    this.#ended.abort();
     await this.links.closeAll();
     await this.transport.close();
   }

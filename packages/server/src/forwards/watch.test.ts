@@ -3,7 +3,9 @@ import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
 import { initialized } from '../../../../test/fixtures/raw-upstream/built-in.ts';
 import { event } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import type { ListenFilter } from '../mcp/listen-filter.ts';
+import { createLogger, type TargetLogger } from '../telemetry/log.ts';
 import { createTransport, type UpstreamTransport } from './transport.ts';
 import { type Spoken, UpstreamWatch, type WatchOptions } from './watch.ts';
 
@@ -20,6 +22,11 @@ function acknowledged(notifications: ListenFilter): string {
   return `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":${params}}`;
 }
 
+/** A log that also tells what is for debugging. */
+function logTo(write: (line: string) => void): TargetLogger {
+  return createLogger({ ...DEFAULT_LOG_FILTER, 'service::forward': 'debug' }, write).target('service::forward');
+}
+
 let upstream: RawUpstream;
 let transport: UpstreamTransport;
 let watch: UpstreamWatch;
@@ -30,7 +37,9 @@ async function start(options: RawUpstreamOptions = {}, more: Partial<WatchOption
   transport = createTransport(upstream.url);
   let id = 0;
   const times = { delays: { firstMs: 10 }, readyMs: 10_000 };
-  watch = new UpstreamWatch({ transport, clientInfo: { name: 'us' }, nextId: () => ++id, changed, ...times, ...more });
+  const nextId = () => ++id;
+  const log = logTo(() => undefined);
+  watch = new UpstreamWatch({ transport, clientInfo: { name: 'us' }, nextId, changed, log, ...times, ...more });
 }
 beforeEach(() => changed.mockReset());
 afterEach(async () => {
@@ -143,6 +152,7 @@ it.each([
     clientInfo: { name: 'us', version: '1' },
     nextId: () => 1,
     changed,
+    log: logTo(() => undefined),
     readyMs: 10_000,
   });
   await listener.follow(spoken);
@@ -186,6 +196,33 @@ it('an upstream that refuses everything is not asked again', async () => {
   expect([gets(), upstream.count(LISTEN), upstream.sessions()]).toEqual([1, 1, 0]);
   expect(changed).not.toHaveBeenCalled();
 });
+
+it.each(['modern', 'legacy'])(
+  'an upstream that has refused everything is asked again by a run that probes it, in the %s era',
+  async (era) => {
+    const lines: string[] = [];
+    const log = logTo((line) => void lines.push(line));
+    await start(
+      { scripts: { [LISTEN]: REFUSAL, GET: { kind: 'http', status: 405, type: 'text/plain', body: '' } } },
+      { log },
+    );
+    const spoken: Spoken = era === 'modern' ? { modern: ANNOUNCING } : { legacy: ANNOUNCING };
+    await watch.follow(spoken, true);
+    await expect.poll(() => lines.length, WAIT).toBe(1);
+    delete upstream.scripts.GET;
+    delete upstream.scripts[LISTEN];
+    const seen = upstream.seen.length;
+    await watch.follow(spoken);
+    expect(upstream.seen).toHaveLength(seen);
+    await watch.follow(spoken, true);
+    upstream.push(NOTICE);
+    await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
+    // One that is watched goes on.
+    const watched = upstream.seen.length;
+    await watch.follow(spoken, true);
+    expect(upstream.seen).toHaveLength(watched);
+  },
+);
 
 it('a session that the upstream forgets is opened anew, which is a change', async () => {
   await start({ eras: ['legacy'] });

@@ -1,12 +1,13 @@
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
-import { memberText } from '../json/scan.ts';
 import { NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import type { ListenFilter } from '../mcp/listen-filter.ts';
-import { HEADER_HOPS, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
+import { HEADER_HOPS, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID } from '../mcp/protocol.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
 import { deliver } from './deliver.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import { Listening, type ListenSink } from './listening.ts';
 import { ReconnectDelay, type ReconnectDelayOptions } from './reconnect-delay.ts';
+import { Refusals } from './refusals.ts';
 import { SessionStream, type SessionStreamSink } from './session-stream.ts';
 import type { UpstreamTransport } from './transport.ts';
 import type { ClientOptions, UpstreamClient } from './upstream-client.ts';
@@ -27,14 +28,13 @@ export interface WatchOptions {
   readonly nextId: () => number;
   /** What the upstream offers has changed, or may have. */
   readonly changed: () => void;
+  readonly log: TargetLogger;
   /** Milliseconds that `follow` waits at most (default 500). */
   readonly readyMs?: number;
   readonly delays?: ReconnectDelayOptions;
 }
 
 const READY_MS = 500;
-/** Requests of an upstream that are being answered at once; further ones are not answered. */
-const MAX_ANSWERING = 16;
 /** Sessions that the upstream may forget one after the other, without a stream having come about, before it is believed. */
 const MAX_UNHEARD = 2;
 
@@ -66,12 +66,12 @@ export class UpstreamWatch {
   /**
    * To be told at each discovery, before the lists are read: so that no change falls between reading and watching. What
    * is watched already goes on. Resolves when notices would be heard or never will be, or when that takes too long: then
-   * `changed` follows. Never rejects.
+   * `changed` follows. Never rejects. `anew`: an upstream that has refused to be watched is asked again.
    */
-  async follow(spoken: Spoken): Promise<void> {
+  async follow(spoken: Spoken, anew = false): Promise<void> {
     const targets = targetsOf(spoken);
     const key = JSON.stringify(targets);
-    if (this.#ended || key === this.#key) return;
+    if (this.#ended || (key === this.#key && !(anew && this.#watching?.refused))) return;
     this.pause();
     this.#key = key;
     if (targets.length === 0) return;
@@ -134,6 +134,9 @@ class Watching implements ListenSink, SessionStreamSink {
   readonly #ended = new AbortController();
   readonly #delay: ReconnectDelay;
   readonly #heard = Promise.withResolvers<void>();
+  readonly #refusals: Refusals;
+  /** True when there is no way left to try. */
+  refused = false;
   #timer: NodeJS.Timeout | undefined = undefined;
   #stream: Listening | SessionStream | undefined = undefined;
   #session: LegacyClient | undefined = undefined;
@@ -141,10 +144,10 @@ class Watching implements ListenSink, SessionStreamSink {
   #missed = false;
   /** Sessions that were lost since a stream was there. */
   #unheard = 0;
-  #answering = 0;
 
   constructor(options: WatchOptions, targets: readonly Target[]) {
     this.#options = options;
+    this.#refusals = new Refusals((answer) => this.#deliver(answer));
     this.#targets = [...targets];
     this.#delay = new ReconnectDelay(options.delays);
     this.#next();
@@ -183,7 +186,8 @@ class Watching implements ListenSink, SessionStreamSink {
     return true;
   }
 
-  onRefused(_error: UpstreamError, final: boolean): void {
+  onRefused(error: UpstreamError, final: boolean): void {
+    this.#options.log.debug('upstream cannot be watched', { reason: error.message, final });
     if (final) this.#next();
     else this.#fail();
   }
@@ -195,7 +199,7 @@ class Watching implements ListenSink, SessionStreamSink {
   }
 
   onMessage(text: string, value: JsonObject): boolean {
-    if ('id' in value && typeof value.method === 'string') this.#answer(text, value.method);
+    if ('id' in value && typeof value.method === 'string') this.#refusals.refuse(text, value.method);
     else this.onNotification(text, value);
     return true;
   }
@@ -210,6 +214,8 @@ class Watching implements ListenSink, SessionStreamSink {
   }
 
   onUnavailable(): void {
+    const { log, transport } = this.#options;
+    log.debug('upstream offers no notification stream', { upstream: transport.address });
     void this.#session?.close();
     this.#session = undefined;
     this.#next();
@@ -221,6 +227,7 @@ class Watching implements ListenSink, SessionStreamSink {
     this.#stream = undefined;
     const target = this.#targets.shift();
     if (target === undefined) {
+      this.refused = true;
       this.#heard.resolve();
     } else if (target.era === 'legacy') {
       void this.#openSession();
@@ -261,18 +268,8 @@ class Watching implements ListenSink, SessionStreamSink {
     }
   }
 
-  /** Answers a request of the upstream's: there is nobody to be asked here. */
-  #answer(text: string, method: string): void {
-    const session = this.#session;
-    if (session === undefined || this.#answering >= MAX_ANSWERING) return;
-    const refusal = `"error":{"code":${METHOD_NOT_FOUND},"message":"there is no client on this connection"}`;
-    const answer = method === 'ping' ? '"result":{}' : refusal;
-    this.#answering++;
-    deliver(this.#options.transport, headersOf(session), `{"jsonrpc":"2.0","id":${memberText(text, 'id')},${answer}}`)
-      .catch(() => undefined)
-      .finally(() => {
-        this.#answering--;
-      });
+  async #deliver(answer: string): Promise<void> {
+    if (this.#session) await deliver(this.#options.transport, headersOf(this.#session), answer);
   }
 }
 

@@ -1,5 +1,8 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { LEGACY, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
+import { LEGACY, legacyClient, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
 import { errorOf, LIST, listenerTests, rpc } from '../testing/listener.ts';
 import { startTestService } from '../testing/service.ts';
 
@@ -90,4 +93,31 @@ describe('a session id', () => {
       await Promise.all([one.stop(), two.stop()]);
     }
   });
+});
+
+it('the end of a session that cannot be kept is no success', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-ends-'));
+  const kept = await startTestService({ SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder });
+  const opened = await legacyClient(kept.url());
+  await rm(folder, { recursive: true });
+  expect((await send(kept.url(), 'DELETE', opened.headers)).status).toBe(500);
+  expect((await opened.call('ping')).status).toBe(200);
+  await kept.stop().catch(() => undefined);
+});
+
+it('a user is the one that both headers of an authenticating proxy name, or the only one', async () => {
+  const open = async (headers: Record<string, string>) => {
+    const params = '{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}';
+    const opening = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`;
+    const { headers: answered } = await post(service().url(), opening, headers);
+    return String(answered['mcp-session-id']);
+  };
+  const use = async (session: string, headers: Record<string, string>) =>
+    (await post(service().url(), '{"jsonrpc":"2.0","id":1,"method":"ping"}', { 'mcp-session-id': session, ...headers }))
+      .status;
+  const ann = await open({ 'x-auth-request-user': 'ann' });
+  expect(await use(ann, { 'x-auth-request-user': 'ann', 'x-forwarded-user': 'ann' })).toBe(200);
+  // A client can send the header that its proxy does not set.
+  expect(await use(ann, { 'x-auth-request-user': 'bob', 'x-forwarded-user': 'ann' })).toBe(404);
+  expect(await use(ann, { 'x-auth-request-user': 'ann', 'x-forwarded-user': 'bob' })).toBe(404);
 });

@@ -92,7 +92,13 @@ function serve(options: McpListenerOptions, context: RequestContext, response: A
     options.log.error('request failed', { error, method: context.metadata.get('mcp.method') });
     // Half an answer cannot be taken back: the connection says that it is one.
     if (response.headersSent) response.destroy();
-    else answer(options, context, response, { kind: 'error', error: INTERNAL });
+    // Only a JSON-RPC request can be told so in its answer: all else goes by the status.
+    else
+      answer(options, context, response, {
+        kind: 'error',
+        error: INTERNAL,
+        status: context.message?.kind === 'request' ? 200 : 500,
+      });
   };
   try {
     const outcome = options.chain(context);
@@ -113,7 +119,7 @@ function answer(
   const idText = outcome?.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;
   const { session, message, inBatch } = context;
   // The stream that the answer to a batch may be carries those to several requests: it cannot be taken up again.
-  const resumable = session && message?.kind === 'request' && !inBatch;
+  const resumable = outcome?.kind === 'stream' && session && message?.kind === 'request' && !inBatch;
   const openStream = resumable ? (request: string) => options.events.open(session.id, request) : undefined;
   const client = new ClientAnswer(response, context.responseHeaders, idText, openStream);
   if (outcome === undefined) {

@@ -56,6 +56,16 @@ describe('the era of a message', () => {
     expect(eraOf(request(), { 'mcp-protocol-version': '3000-01-01' })).toMatchObject({ code: -32022, data });
   });
 
+  it('is refused where it asks for log messages of a level that does not exist', () => {
+    const level = 'io.modelcontextprotocol/logLevel';
+    expect(eraOf(request({ ...META, [level]: 'loud' }), { 'mcp-protocol-version': '2026-07-28' })).toMatchObject({
+      code: -32602,
+    });
+    expect(eraOf(request({ ...META, [level]: 'info' }), { 'mcp-protocol-version': '2026-07-28' })).toMatchObject({
+      era: 'modern',
+    });
+  });
+
   it('shows only so much of what a client sent', () => {
     const refusal = eraOf(request(META), { 'mcp-protocol-version': 'x'.repeat(10_000) });
     expect(refusal.kind === 'refused' && refusal.message.length).toBeLessThan(300);

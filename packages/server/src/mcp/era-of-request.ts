@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isJsonObject } from '../json/lossless.ts';
+import { isLogLevel } from './log-level.ts';
 import type { NotificationMessage, RequestMessage } from './message.ts';
 import { decodeHeaderValue } from './param-headers.ts';
 import {
@@ -12,6 +13,7 @@ import {
   LEGACY_VERSIONS,
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
+  META_LOG_LEVEL,
   META_PROTOCOL_VERSION,
   MODERN_VERSIONS,
   NAME_PARAM,
@@ -62,6 +64,10 @@ export function eraOf(message: RequestMessage | NotificationMessage, headers: In
   const info = isJsonObject(meta) ? meta[META_CLIENT_INFO] : undefined;
   if (info !== undefined && !isJsonObject(info)) {
     return refused(INVALID_PARAMS, `_meta "${META_CLIENT_INFO}" must be an object`);
+  }
+  const level = isJsonObject(meta) ? meta[META_LOG_LEVEL] : undefined;
+  if (level !== undefined && !isLogLevel(level)) {
+    return refused(INVALID_PARAMS, `_meta "${META_LOG_LEVEL}" must be the name of a log level`);
   }
   return MODERN;
 }

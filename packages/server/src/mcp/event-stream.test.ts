@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { EventStreamDecoder, EventTooLargeError, encodeEvent, type ServerSentEvent } from './event-stream.ts';
+import {
+  EventStreamDecoder,
+  EventTooLargeError,
+  encodeEvent,
+  type ServerSentEvent,
+  sendableId,
+} from './event-stream.ts';
 
 function decodeChunks(chunks: Iterable<Buffer>, maxEventBytes?: number) {
   const events: ServerSentEvent[] = [];
@@ -35,9 +41,9 @@ describe('EventStreamDecoder', () => {
     ]);
   });
 
-  it('hands out an event with empty data, and none for a block without data', () => {
-    const { events } = decode('id: 1\ndata:\n\n', 'id: 2\nretry: 10\n\n', 'event: lost\n\n', 'data: z\n\n');
-    expect(events).toEqual([{ id: '1', data: '' }, { data: 'z' }]);
+  it('hands out empty data, also for a block without data that says where to resume or when; none else', () => {
+    const { events } = decode('id: 1\ndata:\n\n', 'event: x\nid: 2\n\nretry: 10\n\n', 'event: lost\n\n', 'data: z\n\n');
+    expect(events).toEqual([{ id: '1', data: '' }, { id: '2', data: '' }, { retry: 10, data: '' }, { data: 'z' }]);
   });
 
   it('ignores an id with NUL and a retry that is not a number', () => {
@@ -132,6 +138,13 @@ describe('EventStreamDecoder', () => {
     const { events } = decodeChunks(chunks);
     expect(events[0]?.data).toBe(text);
     expect(performance.now() - started).toBeLessThan(2000);
+  });
+});
+
+describe('sendableId', () => {
+  it('takes what can stand in a header, and nothing long', () => {
+    for (const id of ['7', 'a b', '!~', 'x'.repeat(4096)]) expect(sendableId(id)).toBe(id);
+    for (const id of ['', ' a', 'a ', 'naïve', 'a\tb', 'x'.repeat(4097)]) expect(sendableId(id)).toBeUndefined();
   });
 });
 

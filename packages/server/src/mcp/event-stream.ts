@@ -5,7 +5,7 @@
 
 /** One event of a stream. */
 export interface ServerSentEvent {
-  /** The exact text of the event's data lines, joined by LF. */
+  /** The exact text of the event's data lines, joined by LF; empty also for a block with no such line but id or retry. */
   readonly data: string;
   /** The event's type when it was named; `message` is meant when it was not. */
   readonly event?: string;
@@ -32,6 +32,16 @@ export interface EventSink {
   onEvent(event: ServerSentEvent): void;
   /** The stream cannot be read on; nothing is called after this. */
   onEventError(error: EventTooLargeError): void;
+}
+
+/** The longest `retry` of a server that is kept to, in milliseconds. */
+export const MAX_RETRY_MS = 60 * 60_000;
+
+const SENDABLE_ID = /^[\x21-\x7e](?:[\x20-\x7e]{0,4094}[\x21-\x7e])?$/;
+
+/** The event id, where it can be sent back as the header `Last-Event-ID` and is not too long for that. */
+export function sendableId(id: string): string | undefined {
+  return SENDABLE_ID.test(id) ? id : undefined;
 }
 
 const LF = 10;
@@ -191,21 +201,18 @@ export class EventStreamDecoder {
     this.#event = undefined;
     this.#id = undefined;
     this.#retry = undefined;
-    if (first === undefined) return;
+    if (first === undefined) {
+      // No event, but where to resume and when to reconnect count all the same.
+      if (id !== undefined || retry !== undefined) this.#sink.onEvent(withFields('', undefined, id, retry));
+      return;
+    }
     const more = this.#moreData;
     this.#data = undefined;
     this.#moreData = undefined;
     this.#dataBytes = 0;
     const data = more === undefined ? first : `${first}\n${more.join('\n')}`;
     this.#sink.onEvent(
-      event === undefined && id === undefined && retry === undefined
-        ? { data }
-        : {
-            data,
-            ...(event === undefined || event === '' ? undefined : { event }),
-            ...(id === undefined ? undefined : { id }),
-            ...(retry === undefined ? undefined : { retry }),
-          },
+      event === undefined && id === undefined && retry === undefined ? { data } : withFields(data, event, id, retry),
     );
   }
 
@@ -213,6 +220,20 @@ export class EventStreamDecoder {
     this.stop();
     this.#sink.onEventError(new EventTooLargeError(this.#maxEventBytes));
   }
+}
+
+function withFields(
+  data: string,
+  event: string | undefined,
+  id: string | undefined,
+  retry: number | undefined,
+): ServerSentEvent {
+  return {
+    data,
+    ...(event === undefined || event === '' ? undefined : { event }),
+    ...(id === undefined ? undefined : { id }),
+    ...(retry === undefined ? undefined : { retry }),
+  };
 }
 
 /** Where a field's value starts: after the colon and one space. */

@@ -1,3 +1,7 @@
+import { isJsonObject } from '../json/lossless.ts';
+import type { RequestMessage } from './message.ts';
+import { META_LOG_LEVEL } from './protocol.ts';
+
 /** Levels of log messages, least first (2025-11-25, "Logging"; RFC 5424). */
 const LEVELS: readonly unknown[] = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
@@ -10,4 +14,11 @@ export function isLogLevel(level: unknown): level is string {
 export function reachesLevel(level: unknown, least: string): boolean {
   const at = LEVELS.indexOf(level);
   return at === -1 || at >= LEVELS.indexOf(least);
+}
+
+/** The least level of log messages that a modern request asks for; undefined when it wants none (2026-07-28, "Logging"). */
+export function requestedLevel({ params }: RequestMessage): string | undefined {
+  const meta = params._meta;
+  const level = isJsonObject(meta) ? meta[META_LOG_LEVEL] : undefined;
+  return isLogLevel(level) ? level : undefined;
 }

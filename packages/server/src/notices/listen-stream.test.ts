@@ -3,9 +3,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { AnswerTarget } from '../answer/answer-target.ts';
 import { ClientAnswer } from '../answer/client-answer.ts';
 import { LongStreams } from '../answer/long-streams.ts';
+import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
+import { createLogger } from '../telemetry/log.ts';
 import { ListenStream } from './listen-stream.ts';
 import { Notices } from './notices.ts';
 
@@ -52,7 +54,8 @@ describe('a slow reader of a listen stream', () => {
   beforeEach(() => {
     vi.useFakeTimers();
     const registry = new Registry(memoryStore());
-    const watching = { registry, forwards: { upstream: () => undefined }, unlisted: () => undefined };
+    const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
+    const watching = { registry, forwards: { upstream: () => undefined }, unlisted: () => undefined, log };
     client = new Client();
     stream = new ListenStream(
       { notices: new Notices(registry), longStreams, watching },

@@ -85,6 +85,10 @@ export class ListenStream implements LongStream, NoticeListener, WatchSink {
     return this.#acknowledged && !this.#blocked;
   }
 
+  onLost(): void {
+    this.end();
+  }
+
   onChanged(kinds: ReadonlySet<Kind>): void {
     for (const kind of kinds) if (this.#kinds.has(kind)) this.#changed.add(kind);
     this.#flush();

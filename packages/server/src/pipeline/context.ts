@@ -51,9 +51,15 @@ export class RequestContext {
     return this.message && this.message.kind !== 'notification' ? this.message.idText : 'null';
   }
 
-  /** The user as the authenticating proxy passes it (mcp 3); undefined without such a proxy. */
+  /**
+   * The user as the authenticating proxy passes it (mcp 3); undefined without such a proxy. Where both headers name one and
+   * differ, the client may have sent the one that its proxy does not set: then it is neither of the two.
+   */
   get user(): string | undefined {
-    const user = this.headers['x-forwarded-user'] ?? this.headers['x-auth-request-user'];
-    return typeof user === 'string' ? user : undefined;
+    const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = this.headers;
+    if (forwarded === undefined || requested === undefined || forwarded === requested) {
+      return (forwarded ?? requested)?.toString();
+    }
+    return JSON.stringify([forwarded, requested]);
   }
 }

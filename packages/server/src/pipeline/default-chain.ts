@@ -12,6 +12,7 @@ import type { Registry } from '../registry/registry.ts';
 import type { EventStore } from '../sessions/event-store.ts';
 import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
 import { type Chain, compile } from './chain.ts';
 import { cors } from './filters/cors.ts';
 import { mcp } from './filters/mcp.ts';
@@ -42,6 +43,7 @@ export interface ChainParts {
   readonly profiles: ClientProfiles;
   readonly declaredParams: DeclaredParams;
   readonly serverInfo: Implementation;
+  readonly log: TargetLogger;
   /** SERVICE_CORS_ORIGIN: stands in for the first allowed origin. */
   readonly corsOrigin: string | undefined;
 }

@@ -7,6 +7,8 @@ export interface StreamKeeper {
   grown(characters: number): void;
   /** Nobody reads it any more, or it was read to its end; it may be taken up again for some time. */
   left(stream: ClientStream): void;
+  /** Somebody reads it again. */
+  returned(stream: ClientStream): void;
 }
 
 /**
@@ -16,6 +18,9 @@ export interface StreamKeeper {
 const MAX_EVENTS = 256;
 const MAX_CHARACTERS = 256 * 1024;
 
+/** How long a connection that is no longer wanted may take to go out with what it holds, in milliseconds. */
+const LINGER_MS = 2_000;
+
 /**
  * One event stream of a legacy session, apart from the connection that carries it: the client may lose the connection
  * and go on reading on another one, from the event that it saw last (2025-11-25, "Resumability and Redelivery").
@@ -23,10 +28,14 @@ const MAX_CHARACTERS = 256 * 1024;
 export class ClientStream {
   /** Names the stream in its event ids. */
   readonly token: string;
+  /** Whose it is. */
+  readonly session: string;
   /** True once the last event was sent. */
   ended = false;
   /** True once a connection has carried it to its end. */
   readToEnd = false;
+  /** True when it was sent something since a connection carried it last. */
+  unread = false;
   /** Called once when it cannot be taken up again. */
   onGone: (() => void) | undefined = undefined;
   /** When nobody was reading any more, in milliseconds of `performance.now()`; undefined while somebody does. */
@@ -39,9 +48,12 @@ export class ClientStream {
   #sent = 0;
   #drained: (() => void)[] = [];
   #gone = false;
+  /** True while the connection takes no more. */
+  #full = false;
 
-  constructor(token: string, keeper: StreamKeeper) {
+  constructor(token: string, session: string, keeper: StreamKeeper) {
     this.token = token;
+    this.session = session;
     this.#keeper = keeper;
   }
 
@@ -63,9 +75,20 @@ export class ClientStream {
     const former = this.#target;
     this.#target = target;
     this.leftAt = undefined;
-    former?.end();
+    this.unread = false;
+    this.#keeper.returned(this);
+    // One that is not read would keep what it holds, and the next one would hold it again.
+    if (former && this.#full) former.destroy();
+    else if (former) {
+      former.end();
+      cutLater(former);
+    }
+    this.#full = false;
     target.on('close', () => this.#closed(target));
-    target.on('drain', () => this.#flow());
+    target.on('drain', () => {
+      this.#full = false;
+      this.#flow();
+    });
     const first = this.#sent - this.#kept.length + 1;
     for (let number = Math.max(first, after + 1); number <= this.#sent; number++) {
       this.#write(target, number, this.#kept[number - first] ?? '');
@@ -84,6 +107,7 @@ export class ClientStream {
   /** One message. False when the client reads too slowly: wait for `onDrain`. */
   send(data: string): boolean {
     this.#keep(data);
+    if (this.#target === undefined) this.unread = true;
     return this.#target === undefined || this.#write(this.#target, this.#sent, data);
   }
 
@@ -93,6 +117,13 @@ export class ClientStream {
     if (data !== undefined) this.send(data);
     this.ended = true;
     this.#finish();
+  }
+
+  /** Ends it without a last message, and before long its connection too, whether the client reads or not. */
+  close(): void {
+    const target = this.#target;
+    this.end();
+    if (target) cutLater(target);
   }
 
   /** Ends the connection and not the stream: the client is to come back in `retryMs`. */
@@ -114,6 +145,11 @@ export class ClientStream {
     this.#drained.push(listener);
   }
 
+  /** Has all who wait for its reader go on. */
+  stopWaiting(): void {
+    this.#flow();
+  }
+
   /** Lets go of what is kept. */
   forget(): void {
     const characters = this.#characters;
@@ -131,7 +167,10 @@ export class ClientStream {
 
   #write(target: AnswerTarget, number: number, data: string, retry?: number): boolean {
     const id = `${this.token}.${number}`;
-    return target.write(encodeEvent(retry === undefined ? { event: 'message', id, data } : { id, retry, data }));
+    const prime = retry === undefined ? { id, data } : { id, retry, data };
+    const flows = target.write(encodeEvent(data === '' ? prime : { event: 'message', id, data }));
+    if (!flows) this.#full = true;
+    return flows;
   }
 
   #keep(data: string): void {
@@ -172,4 +211,9 @@ export class ClientStream {
     this.#drained = [];
     for (const listener of waiting) listener();
   }
+}
+
+/** Has an ended connection cut whose client does not read what is left on it. */
+function cutLater(target: AnswerTarget): void {
+  setTimeout(() => target.destroy(), LINGER_MS).unref();
 }

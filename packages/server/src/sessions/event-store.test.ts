@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ClientStream } from './client-stream.ts';
 import { EventStore } from './event-store.ts';
 import { streamTarget } from './fixtures/stream-target.ts';
@@ -63,6 +63,19 @@ describe('a stream', () => {
     expect(second.ended).toBe(true);
   });
 
+  it('gives up a connection that is not read at once when it goes on elsewhere, and lets another one end', () => {
+    const stream = opened('s', '7');
+    const [first, second, third] = [streamTarget(), streamTarget(), streamTarget()];
+    stream.attach(first);
+    stream.send('one');
+    stream.attach(second);
+    expect([first.ended, first.destroyed]).toEqual([true, false]);
+    second.full = true;
+    stream.send('two');
+    stream.attach(third);
+    expect([second.ended, second.destroyed]).toEqual([false, true]);
+  });
+
   it('sends a client away with the time to come back in', () => {
     const stream = opened('s', '7');
     const target = streamTarget();
@@ -92,6 +105,25 @@ describe('a stream', () => {
     expect(numbers.length).toBeGreaterThan(100);
     expect(numbers.length).toBeLessThan(300);
     expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
+  });
+
+  it('that is taken over, or closed, does not keep a connection that nobody reads', () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] });
+    try {
+      const stream = opened('s', '7');
+      const [first, second] = [streamTarget(), streamTarget()];
+      const cut = [first, second].map((target) => vi.spyOn(target, 'destroy'));
+      stream.attach(first);
+      stream.prime();
+      stream.attach(second);
+      stream.close();
+      expect([first.ended, second.ended]).toEqual([true, true]);
+      for (const destroyed of cut) expect(destroyed).not.toHaveBeenCalled();
+      vi.advanceTimersByTime(2_000);
+      for (const destroyed of cut) expect(destroyed).toHaveBeenCalledOnce();
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('tells a sender who waits for a slow reader to go on when it drains, and when the reader is gone', () => {
@@ -145,9 +177,31 @@ describe('an event id', () => {
     stream.prime();
     store.close();
     store = new EventStore(new Sealer(key), 'replica-b');
-    expect(store.find('s', id)).toEqual({ kind: 'lost', idText: '"r-1"' });
-    expect(store.find('s', notifications.events()[0]?.id ?? '')).toEqual({ kind: 'lost', idText: undefined });
+    expect(store.find('s', id)).toEqual({ kind: 'lost', idText: '"r-1"', restarted: true });
+    expect(store.find('s', notifications.events()[0]?.id ?? '')).toEqual({
+      kind: 'lost',
+      idText: undefined,
+      restarted: true,
+    });
     expect(store.find('t', id)).toEqual({ kind: 'foreign' });
+  });
+
+  it('of a stream that is not kept any more says that it was here', () => {
+    const id = idOf('s', '7');
+    store.dropSession('s');
+    const found = store.find('s', id);
+    expect(found.kind === 'stream' ? 'still attached' : found).toBe('still attached');
+    store.sweep(performance.now());
+    const left = opened('s', '8');
+    const target = streamTarget();
+    left.attach(target);
+    left.prime();
+    target.leave();
+    store.dropSession('s');
+    expect(store.find('s', target.events()[0]?.id ?? '')).toEqual({ kind: 'lost', idText: '8', restarted: false });
+    // Whoever makes it may not know, and sends it to its end: it is not kept for that.
+    left.end('answer');
+    expect(store.find('s', target.events()[0]?.id ?? '').kind).toBe('lost');
   });
 
   it('is not given out for a request whose id would not fit', () => {
@@ -195,7 +249,7 @@ describe('the store', () => {
     // 500 answers are 100 MB; 64 MB is the bound.
     expect(store.size).toBeLessThan(330);
     expect(store.size).toBeGreaterThan(150);
-    expect(store.find('s', ids[0] ?? '')).toEqual({ kind: 'lost', idText: '0' });
+    expect(store.find('s', ids[0] ?? '')).toEqual({ kind: 'lost', idText: '0', restarted: false });
     expect(store.find('s', ids.at(-1) ?? '').kind).toBe('stream');
   });
 });

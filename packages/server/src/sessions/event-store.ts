@@ -6,8 +6,11 @@ import type { Sealer } from './seal.ts';
 export type Resumption =
   /** A stream that is still here; the client has seen it up to event number `after`. */
   | { readonly kind: 'stream'; readonly stream: ClientStream; readonly after: number }
-  /** A stream that this process does not have. `idText`: the request that it was to answer; undefined for none. */
-  | { readonly kind: 'lost'; readonly idText: string | undefined }
+  /**
+   * A stream that this process does not have: it was another's, before a restart, or is not kept any more. `idText`: the
+   * request that it was to answer; undefined for none.
+   */
+  | { readonly kind: 'lost'; readonly idText: string | undefined; readonly restarted: boolean }
   /** No event id of this session's. */
   | { readonly kind: 'foreign' };
 
@@ -15,8 +18,9 @@ export type Resumption =
 const READ_MS = 10_000;
 const UNREAD_MS = 5 * 60_000;
 const SWEEP_MS = 5_000;
-/** All that is kept, in characters; what was left first gives way. */
+/** All that is kept, in characters; what was left first gives way. A stream costs so many besides its events. */
 const MAX_CHARACTERS = 64 * 1024 * 1024;
+const STREAM_CHARACTERS = 1_000;
 /** A request id is part of every event id of its stream. */
 const MAX_ID = 128;
 const MAX_EVENT_ID = 1024;
@@ -30,6 +34,8 @@ export class EventStore implements StreamKeeper {
   readonly #sealer: Sealer;
   readonly #replica: string;
   readonly #streams = new Map<string, ClientStream>();
+  /** Those that nobody reads, in the order in which they were left. */
+  readonly #unread = new Set<ClientStream>();
   readonly #timer: NodeJS.Timeout;
   #characters = 0;
   #opened = 0;
@@ -56,8 +62,9 @@ export class EventStore implements StreamKeeper {
     if (idText !== undefined && idText.length > MAX_ID) return undefined;
     const sealed = [this.#replica, session, ++this.#opened, idText ?? null];
     const token = this.#sealer.seal('eventId', JSON.stringify(sealed));
-    const stream = new ClientStream(token, this);
+    const stream = new ClientStream(token, session, this);
     this.#streams.set(token, stream);
+    this.grown(STREAM_CHARACTERS);
     return stream;
   }
 
@@ -71,33 +78,54 @@ export class EventStore implements StreamKeeper {
     if (!Array.isArray(sealed) || sealed[1] !== session) return { kind: 'foreign' };
     const stream = this.#streams.get(eventId.slice(0, dot));
     if (stream) return { kind: 'stream', stream, after };
-    const request: unknown = sealed[3];
-    return { kind: 'lost', idText: typeof request === 'string' ? request : undefined };
+    const [replica, , , request] = sealed;
+    const idText = typeof request === 'string' ? request : undefined;
+    return { kind: 'lost', idText, restarted: replica !== this.#replica };
   }
 
   /** Forgets a stream: it cannot be taken up again. */
   drop(stream: ClientStream): void {
-    if (this.#streams.delete(stream.token)) stream.giveUp();
+    if (!this.#streams.delete(stream.token)) return;
+    this.#unread.delete(stream);
+    this.grown(-STREAM_CHARACTERS);
+    stream.giveUp();
+  }
+
+  /** Forgets the streams of a session that has ended. One that is still being read goes on to its end. */
+  dropSession(session: string): void {
+    for (const stream of this.#unread) {
+      if (stream.session === session) this.drop(stream);
+    }
   }
 
   grown(characters: number): void {
     this.#characters += characters;
-    if (this.#characters <= MAX_CHARACTERS) return;
-    // Down to well below, so that this is not done for every event.
-    for (const stream of [...this.#streams.values()].sort(byLeaving)) {
+    if (characters <= 0 || this.#characters <= MAX_CHARACTERS) return;
+    for (const stream of this.#unread) {
+      if (this.#characters <= MAX_CHARACTERS) return;
+      this.drop(stream);
+    }
+    // What is being read can do without what has gone out already. Down to well below, since this looks at every stream.
+    for (const stream of this.#streams.values()) {
       if (this.#characters <= MAX_CHARACTERS / 2) return;
-      if (stream.ended) this.drop(stream);
-      else stream.forget();
+      stream.forget();
     }
   }
 
   left(stream: ClientStream): void {
-    if (!stream.resumable) this.drop(stream);
+    // One that was dropped may still be sent to its end, by whoever makes it.
+    if (!this.#streams.has(stream.token)) return;
+    if (stream.resumable) this.#unread.add(stream);
+    else this.drop(stream);
+  }
+
+  returned(stream: ClientStream): void {
+    this.#unread.delete(stream);
   }
 
   /** Forgets what nobody came back for in time. */
   sweep(now: number): void {
-    for (const stream of this.#streams.values()) {
+    for (const stream of this.#unread) {
       if (stream.leftAt === undefined) continue;
       if (now - stream.leftAt > (stream.readToEnd ? READ_MS : UNREAD_MS)) this.drop(stream);
     }
@@ -106,8 +134,4 @@ export class EventStore implements StreamKeeper {
   close(): void {
     clearInterval(this.#timer);
   }
-}
-
-function byLeaving(a: ClientStream, b: ClientStream): number {
-  return (a.leftAt ?? Number.POSITIVE_INFINITY) - (b.leftAt ?? Number.POSITIVE_INFINITY);
 }

@@ -10,6 +10,8 @@ export interface Question {
   answered(answer: ResponseMessage): Promise<void>;
   /** Takes a progress notification of the client's on it, as text. */
   progressed(text: string): void;
+  /** The client will not answer it any more. */
+  abandoned(): void;
 }
 
 /** What is connected to a client's session from the side of its upstreams. */
@@ -47,11 +49,18 @@ export class LiveSession {
     return this.#streams.length > 0;
   }
 
+  /** True when messages went to a stream that nobody reads: only a client that takes that one up again gets them. */
+  get unread(): boolean {
+    return this.#streams.some(({ unread }) => unread);
+  }
+
   /**
    * A new notification stream; `onGone` is called when nobody can come back to it. Messages go to the newest only, since
    * each may be sent but once (2025-11-25).
    */
   openStream(onGone: () => void): ClientStream {
+    // Whatever waits for an older stream's reader goes on with this one.
+    for (const older of this.#streams) older.stopWaiting();
     const stream = this.#events.open(this.id);
     stream.onGone = () => {
       onGone();
@@ -66,7 +75,7 @@ export class LiveSession {
 
   /** A notification stream that ends: nobody is to come back to it. */
   closeStream(stream: ClientStream): void {
-    stream.end();
+    stream.close();
     this.#events.drop(stream);
   }
 
@@ -99,7 +108,7 @@ export class LiveSession {
   answer(message: ResponseMessage): Promise<void> | undefined {
     const question = this.#questions.get(message.idText);
     if (!question) return undefined;
-    this.#questions.delete(question.idText);
+    this.withdraw(question);
     return question.answered(message);
   }
 
@@ -117,8 +126,12 @@ export class LiveSession {
     this.#leaveIfUnused();
   }
 
-  /** The session has ended: so do its streams. */
+  /** The session has ended: so do its streams, and nobody is left to answer. */
   end(): void {
+    for (const question of this.#questions.values()) {
+      this.withdraw(question);
+      question.abandoned();
+    }
     for (const stream of [...this.#streams]) this.closeStream(stream);
   }
 

@@ -92,6 +92,11 @@ export class ClientSessions {
     return this.#kept.change(session.id, session.expires, change);
   }
 
+  /** True when the session was ended: nobody can be asked or come back in it. */
+  ended(session: ClientSession): boolean {
+    return this.#kept.ended(session.id);
+  }
+
   /** Ends a session for good; resolves when no restart can bring it back. */
   end(session: ClientSession): Promise<void> {
     return this.#kept.end(session.id, session.expires);

@@ -58,7 +58,7 @@ export interface LiveUpstream {
   readonly sessions: ReadonlySet<string>;
   /** JSON text of results by method, or what an answer holds besides its id; changeable at any time. */
   readonly results: Record<string, string | (() => string | Promise<string>)>;
-  /** Status for notifications and for answers to questions (202). */
+  /** Status for notifications and for answers to questions (202); 0 for no answer. */
   acceptStatus: number;
   /** Messages of this method that have arrived. */
   of(method: string): readonly Arrived[];
@@ -66,8 +66,10 @@ export interface LiveUpstream {
   answers(): readonly string[];
   /** Forgets all sessions: their ids answer 404 from now on. */
   forgetSessions(): void;
-  /** Cuts every connection and stops listening, as in a crash; sessions are lost. */
-  down(): Promise<void>;
+  /** Takes no new connections; those in use go on. */
+  shut(): void;
+  /** Cuts every connection and stops listening, as in a crash; sessions are lost unless they are kept. */
+  down(keepSessions?: boolean): Promise<void>;
   /** Listens again on the same port. */
   up(): Promise<void>;
   close(): Promise<void>;
@@ -125,7 +127,10 @@ export async function startLiveUpstream({
       if (rpc === 'tools/call') return calls.add(new Call(headers, session, response, body));
     }
     posted.push({ body, session, headers, method: rpc, params });
-    if (rpc === undefined || id === undefined) return void response.writeHead(upstream.acceptStatus).end();
+    if (rpc === undefined || id === undefined) {
+      if (upstream.acceptStatus !== 0) response.writeHead(upstream.acceptStatus).end();
+      return;
+    }
     const result = results[rpc];
     if (result === undefined) return refuse(response, 200, 'Method not found', -32601, id);
     const opened = rpc === 'initialize' ? randomUUID() : undefined;
@@ -144,8 +149,8 @@ export async function startLiveUpstream({
     });
   let server = start();
   const port = await listen(server, 0);
-  const down = async () => {
-    sessions.clear();
+  const down = async (keepSessions = false) => {
+    if (!keepSessions) sessions.clear();
     const closed = Promise.withResolvers<void>();
     server.close(() => closed.resolve());
     server.closeAllConnections();
@@ -163,12 +168,13 @@ export async function startLiveUpstream({
     of: (method) => posted.filter((arrived) => arrived.method === method),
     answers: () => posted.filter(({ method }) => method === undefined).map(({ body }) => body),
     forgetSessions: () => sessions.clear(),
+    shut: () => void server.close(),
     down,
     async up() {
       server = start();
       await listen(server, port);
     },
-    close: down,
+    close: () => down(),
   };
   return upstream;
 }

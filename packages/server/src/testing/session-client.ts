@@ -55,8 +55,7 @@ export function clientOf(url: string, own: Readonly<Record<string, string>>): Se
       const answer = await post(url, `{"jsonrpc":"2.0","id":${++lastId},"method":"${method}","params":${params}}`, own);
       return JSON.parse(answer.text);
     },
-    call: (id, meta = '', headers) =>
-      new Reading(url, 'POST', { ...STREAMS, ...own, ...headers }, callText(id, meta)),
+    call: (id, meta = '', headers) => new Reading(url, 'POST', { ...STREAMS, ...own, ...headers }, callText(id, meta)),
     listen: (lastEventId, headers) =>
       new Reading(url, 'GET', {
         accept: 'text/event-stream',
@@ -87,6 +86,7 @@ export class Reading {
   readonly #destroy: () => void;
   #waiting: (() => void)[] = [];
   #ended = false;
+  #json = false;
 
   constructor(url: string, method: string, headers: Readonly<Record<string, string>>, body?: string) {
     const head = Promise.withResolvers<IncomingMessage>();
@@ -100,6 +100,7 @@ export class Reading {
       this.#wake();
     };
     const req = request(url, { method, headers, agent: false }, (response) => {
+      this.#json = response.headers['content-type'] === 'application/json';
       head.resolve(response);
       response.on('data', (chunk: Buffer) => {
         this.text += chunk.toString('utf8');
@@ -118,8 +119,9 @@ export class Reading {
     req.end(body);
   }
 
-  /** Data of the events that have some. */
+  /** Data of the events that have some; of an answer that is no stream, its text. */
   get messages(): string[] {
+    if (this.#json) return this.#ended ? [this.text] : [];
     return this.events.map(({ data }) => data).filter((data) => data !== '');
   }
 

@@ -1,6 +1,9 @@
 import { UpstreamError } from '../upstream-error.ts';
 import { MalformedResponse } from './malformed-response.ts';
 
+/** Failures to connect that say nothing about the other side. */
+const OURS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL']);
+
 /** Sorts what ended a connection by what it means for its call. `sent`: whether the upstream may have the request. */
 export function connectionFailure(address: string, cause: Error, sent: boolean): UpstreamError {
   if (cause instanceof MalformedResponse) {
@@ -14,6 +17,10 @@ export function connectionFailure(address: string, cause: Error, sent: boolean):
   if (sent) {
     const what = `closed the connection before the answer was complete (${code})`;
     return new UpstreamError('dropped', address, what, { cause });
+  }
+  if (OURS.has(code)) {
+    const what = `could not be connected to: there are no more connections to be had here (${code})`;
+    return new UpstreamError('aborted', address, what, { cause });
   }
   let what = `could not be connected to (${code}: ${cause.message})`;
   if (code === 'ECONNREFUSED') what = 'refused the connection (ECONNREFUSED)';

@@ -19,7 +19,7 @@ function linking(word: string) {
 }
 
 describe.each(eras)('a linked resource (%s)', (era) => {
-  it.each(['json', 'stream'] as const)('is read from the forward that sent the link last (%s)', async (form) => {
+  it.each(['json', 'stream'] as const)('is read from the forward that sent the link first (%s)', async (form) => {
     const one = await upstreamWith(linking('one'), { form });
     const two = await upstreamWith(linking('two'), { form });
     const url = await register(one.url, { prefix: '1.' });
@@ -32,7 +32,7 @@ describe.each(eras)('a linked resource (%s)', (era) => {
     await caller.call('tools/call', '{"name":"2.a"}');
     expect(reply(await read())).toContain('read two');
     await caller.call('prompts/get', '{"name":"1.ask"}');
-    expect(reply(await read())).toContain('read one');
+    expect(reply(await read())).toContain('read two');
 
     // One that has come to be listed is read where it is listed, and one whose sender is gone where it can only be.
     two.scripts['resources/list'] = `{"resources":[{"uri":"linked://it","name":"l"}],${LIST_END}`;

@@ -1,19 +1,12 @@
 import type { ClientAnswer } from '../../answer/client-answer.ts';
 import type { LongStreams } from '../../answer/long-streams.ts';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
-import { nextHop } from '../../forwards/caller-headers.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
-import {
-  HEADER_HOPS,
-  HEADER_LAST_EVENT_ID,
-  INTERNAL_ERROR,
-  INVALID_REQUEST,
-  POLLING_VERSION,
-} from '../../mcp/protocol.ts';
+import { HEADER_LAST_EVENT_ID, INTERNAL_ERROR, INVALID_REQUEST, POLLING_VERSION } from '../../mcp/protocol.ts';
 import { LIST_CHANGED, type Notices } from '../../notices/notices.ts';
 import { SessionNotices } from '../../notices/session-notices.ts';
-import type { EventStore } from '../../sessions/event-store.ts';
+import type { EventStore, Resumption } from '../../sessions/event-store.ts';
 import type { LiveSessions } from '../../sessions/live-sessions.ts';
 import type { ClientSession } from '../../sessions/sessions.ts';
 import type { RequestContext } from '../context.ts';
@@ -25,7 +18,7 @@ export interface NotificationStreamParts {
   readonly notices: Notices;
   readonly longStreams: LongStreams;
   readonly sessionLinks: SessionLinks;
-  readonly relay: Pick<CallRelay, 'forwardedHeaders'>;
+  readonly relay: Pick<CallRelay, 'upstreamHeaders'>;
 }
 
 /**
@@ -41,30 +34,34 @@ export function notificationStream(
   if (accept !== undefined && !/text\/event-stream|\*\/\*/.test(accept)) {
     return rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);
   }
-  const hop = nextHop(context.headers);
-  if (hop === undefined) return rpcError(INTERNAL_ERROR, 'forwarding loop');
-  const headers = [HEADER_HOPS, String(hop), ...parts.relay.forwardedHeaders(context.headers)];
+  const headers = parts.relay.upstreamHeaders(context.headers);
+  // No JSON-RPC answer can be given to a GET.
+  if (!headers) return rpcError(INVALID_REQUEST, 'forwarding loop', 508);
   if (typeof lastEventId !== 'string') return open(headers, session, parts, false);
   const resumption = parts.events.find(session.id, lastEventId);
   switch (resumption.kind) {
     case 'foreign':
       return rpcError(INVALID_REQUEST, 'header Last-Event-ID names no event of this session', 400);
     case 'stream':
-      return { kind: 'stream', start: (client) => client.continueStream(resumption.stream, resumption.after) };
+      return { kind: 'stream', start: (client) => resume(client, resumption) };
     case 'lost':
-      return resumption.idText === undefined ? open(headers, session, parts, true) : unknownOutcome(resumption.idText);
+      return resumption.idText === undefined
+        ? open(headers, session, parts, true)
+        : unknownOutcome(resumption.idText, resumption.restarted);
   }
 }
 
-/** A new notification stream. `gap`: the client had one before, and what was to come on it is lost. */
+/** A new notification stream. `lost`: the client had one before, and what was to come on it is lost. */
 function open(
   headers: readonly string[],
   session: ClientSession,
   { lives, notices, longStreams, sessionLinks }: NotificationStreamParts,
-  gap: boolean,
+  lost: boolean,
 ): Outcome {
   const start = (client: ClientAnswer): void => {
     const live = lives.of(session.id);
+    // Who does not take up a stream again never gets what was sent to it meanwhile.
+    const gap = lost || live.unread;
     const first = !live.listening;
     let remove = (): void => undefined;
     const stream = live.openStream(() => remove());
@@ -75,13 +72,21 @@ function open(
     if (session.protocolVersion >= POLLING_VERSION) stream.prime();
     else stream.keepAlive();
     if (gap) for (const method of Object.values(LIST_CHANGED)) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
-    sessionLinks.hold(session, headers);
+    sessionLinks.hold(session, headers, gap);
   };
   return { kind: 'stream', start };
 }
 
-function unknownOutcome(idText: string): Outcome {
-  const error = `{"code":${INTERNAL_ERROR},"message":"outcome unknown after restart"}`;
+/** Goes on with a stream that is still here. */
+function resume(client: ClientAnswer, { stream, after }: Extract<Resumption, { kind: 'stream' }>): void {
+  client.continueStream(stream, after);
+  // Sends the head on its way where there is nothing to send again.
+  stream.keepAlive();
+}
+
+function unknownOutcome(idText: string, restarted: boolean): Outcome {
+  const message = restarted ? 'outcome unknown after restart' : 'the answer is not kept any more';
+  const error = `{"code":${INTERNAL_ERROR},"message":"${message}"}`;
   const start = (client: ClientAnswer): void => {
     client.beginStream();
     client.lastEvent(`{"jsonrpc":"2.0","id":${idText},"error":${error}}`);

@@ -1,12 +1,11 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
-import { nextHop } from '../../forwards/caller-headers.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
-import type { CallRelay } from '../../forwards/relay.ts';
+import { type CallRelay, FORWARDING_LOOP } from '../../forwards/relay.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
 import { UpstreamError } from '../../forwards/upstream-error.ts';
 import { findResource } from '../../mcp/find-resource.ts';
 import type { RequestMessage } from '../../mcp/message.ts';
-import { HEADER_HOPS, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '../../mcp/protocol.ts';
+import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '../../mcp/protocol.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import { SessionStateError } from '../../sessions/kept/kept.ts';
 import type { SessionState } from '../../sessions/kept-sessions.ts';
@@ -17,7 +16,7 @@ import type { RequestContext } from '../context.ts';
 /** What subscriptions of legacy sessions are made with. */
 export interface ResourceSubscriptionParts {
   readonly forwards: Forwards;
-  readonly relay: Pick<CallRelay, 'forwardedHeaders' | 'forwardOfUnlisted'>;
+  readonly relay: Pick<CallRelay, 'upstreamHeaders' | 'forwardOfUnlisted'>;
   readonly sessions: ClientSessions;
   readonly sessionLinks: SessionLinks;
 }
@@ -45,12 +44,11 @@ export async function resourceSubscription(
   if (upstream.eras?.has('legacy') === false) {
     return rpcError(METHOD_NOT_FOUND, `forward "${forward}" does not take subscriptions of this protocol version`);
   }
-  const hop = nextHop(headers);
-  if (hop === undefined) return rpcError(INTERNAL_ERROR, 'forwarding loop');
-  const sent = [HEADER_HOPS, String(hop), ...parts.relay.forwardedHeaders(headers)];
-  // Ended before the upstream is asked, so that it is over even where the upstream cannot be asked.
-  if (method === 'resources/unsubscribe') await parts.sessions.change(session, (before) => without(before, uri));
+  const sent = parts.relay.upstreamHeaders(headers);
+  if (!sent) return FORWARDING_LOOP;
   try {
+    // Ended before the upstream is asked, so that it is over even where the upstream cannot be asked.
+    if (method === 'resources/unsubscribe') await parts.sessions.change(session, (before) => without(before, uri));
     const reply = await parts.sessionLinks.subscription(method, uri, upstream, session, sent);
     if (reply.kind === 'error') {
       const data = reply.data === undefined ? undefined : JSON.stringify(reply.data);
@@ -60,10 +58,14 @@ export async function resourceSubscription(
       };
     }
     if (method === 'resources/subscribe') {
-      await parts.sessions.change(session, (before) => {
+      const kept = parts.sessions.change(session, (before) => {
         const { subscriptions } = without(before, uri);
         return { ...before, subscriptions: [...subscriptions, { uri, forward }] };
       });
+      // What is not kept here is not to be held there either.
+      const undo = () => parts.sessionLinks.subscription('resources/unsubscribe', uri, upstream, session, sent);
+      kept.catch(undo).catch(() => undefined);
+      await kept;
     }
     return { kind: 'result', json: reply.text };
   } catch (error) {

@@ -1,30 +1,27 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
-import type { CallsUnderWay } from '../../forwards/calls-under-way.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
-import type { RelayedCall } from '../../forwards/relayed-call.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
-import { UpstreamError } from '../../forwards/upstream-error.ts';
 import { isJsonObject } from '../../json/lossless.ts';
 import type { ClientProfiles } from '../../mcp/client-profile.ts';
 import { discoverResult, type Implementation, initializeResult, negotiate } from '../../mcp/identity.ts';
 import { isLogLevel } from '../../mcp/log-level.ts';
-import type { NotificationMessage, RequestMessage, ResponseMessage } from '../../mcp/message.ts';
-import { paramText } from '../../mcp/params-text.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS, META_CLIENT_CAPABILITIES } from '../../mcp/protocol.ts';
+import type { RequestMessage } from '../../mcp/message.ts';
+import { INVALID_PARAMS, INVALID_REQUEST, META_CLIENT_CAPABILITIES } from '../../mcp/protocol.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
+import { SessionStateError } from '../../sessions/kept/kept.ts';
 import type { ClientSession, ClientSessions } from '../../sessions/sessions.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
+import { answered, type ClientMessageParts, notified } from './client-messages.ts';
 import { type NotificationStreamParts, notificationStream } from './notification-stream.ts';
 
 /** What the filter works with. */
-export interface McpInitParts extends NotificationStreamParts {
+export interface McpInitParts extends NotificationStreamParts, ClientMessageParts {
   readonly registry: Registry;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
   readonly forwards: Pick<Forwards, 'admit' | 'endSession' | 'legacySeen'>;
-  readonly calls: CallsUnderWay<RelayedCall>;
   readonly sessionLinks: SessionLinks;
   readonly serverInfo: Implementation;
 }
@@ -40,8 +37,8 @@ export function serviceMcpInit(parts: McpInitParts): Filter {
     const { message, namespace } = context;
     if (!namespace) return undefined;
     if (!message) return withoutMessage(context, parts);
-    if (message.kind === 'response') return answerToUpstream(context.session, message, parts);
-    if (message.kind === 'notification') return notified(context.session, message, parts);
+    if (message.kind === 'response') return answered(context.session, message, parts);
+    if (message.kind === 'notification') return notified(context, message, parts);
 
     if (context.era === 'modern') {
       context.capabilities = modernCapabilities(message);
@@ -58,46 +55,6 @@ export function serviceMcpInit(parts: McpInitParts): Filter {
 }
 
 const EMPTY_RESULT: Outcome = { kind: 'result', json: '{}', bytes: 2 };
-const ACCEPTED: Outcome = { kind: 'plain', status: 202 };
-
-/** The client's answer to a question: taken when the upstream that asked has it. One that nobody waits for is no error. */
-async function answerToUpstream(
-  session: ClientSession | undefined,
-  message: ResponseMessage,
-  { lives }: McpInitParts,
-): Promise<Outcome> {
-  try {
-    await (session && lives.find(session.id)?.answer(message));
-    return ACCEPTED;
-  } catch (error) {
-    const reason = error instanceof UpstreamError ? error.message : 'internal error';
-    const answer = `the answer could not be passed on: ${reason}`;
-    return { kind: 'error', error: { code: INTERNAL_ERROR, message: answer }, status: 502, idText: 'null' };
-  }
-}
-
-/** Notifications are never answered. What a client without a session says means nothing to anybody. */
-function notified(session: ClientSession | undefined, message: NotificationMessage, parts: McpInitParts): Outcome {
-  if (!session) return ACCEPTED;
-  const { lives, calls, sessionLinks } = parts;
-  switch (message.method) {
-    case 'notifications/initialized':
-      break;
-    case 'notifications/cancelled': {
-      const requestId = paramText(message.text, 'requestId');
-      if (requestId !== undefined) calls.find((call) => call.isFor(session.id, requestId))?.cancel(message);
-      break;
-    }
-    case 'notifications/progress': {
-      const token = paramText(message.text, 'progressToken');
-      if (token !== undefined) lives.find(session.id)?.question(token)?.progressed(message.text);
-      break;
-    }
-    default:
-      sessionLinks.notify(session, message.text);
-  }
-  return ACCEPTED;
-}
 
 /** The least level of log messages that the session wants, kept and told to the upstreams it has sessions with. */
 async function setLevel(
@@ -107,8 +64,13 @@ async function setLevel(
 ): Promise<Outcome> {
   if (!isLogLevel(level)) return rpcError(INVALID_PARAMS, 'parameter "level" must be the name of a log level');
   if (!session) return EMPTY_RESULT;
-  await sessions.change(session, (before) => ({ ...before, logLevel: level }));
-  await sessionLinks.setLevel(session, level);
+  try {
+    await sessions.change(session, (before) => ({ ...before, logLevel: level }));
+  } catch (error) {
+    if (error instanceof SessionStateError) return rpcError(INVALID_REQUEST, error.message);
+    throw error;
+  }
+  await sessionLinks.setLevel(session);
   return EMPTY_RESULT;
 }
 
@@ -152,9 +114,13 @@ function withoutMessage(context: RequestContext, parts: McpInitParts): Outcome |
   return { kind: 'plain', status: 405, headers: ['Allow', 'GET, POST, DELETE, OPTIONS'] };
 }
 
-async function endSession(session: ClientSession, { sessions, forwards, lives }: McpInitParts): Promise<Outcome> {
+async function endSession(
+  session: ClientSession,
+  { sessions, forwards, lives, events }: McpInitParts,
+): Promise<Outcome> {
   await sessions.end(session);
   lives.find(session.id)?.end();
+  events.dropSession(session.id);
   forwards.endSession(session.id);
   return { kind: 'plain', status: 204 };
 }

@@ -302,6 +302,25 @@ describe('watched resources', () => {
     expect((await client.first(4)).at(-1)).toContain('"uri":"r://b"');
   });
 
+  it('end the stream when the upstream takes back what it has granted: it is asked for anew', async () => {
+    const upstream = await watched('r://a');
+    const url = await register(upstream.url);
+    const opening = listen(url, { toolsListChanged: true, resourceSubscriptions: ['r://a'] });
+    const before = await stream(upstream);
+    before.acknowledge('r://a');
+    const client = await opening;
+    await client.first(1);
+    // When to be asked again: so that the test need not wait long.
+    before.response.end('retry: 50\n\n');
+    const after = await stream(upstream, 1);
+    after.response.writeHead(405).end();
+    expect((await client.first(3)).slice(1)).toEqual([updated('r://a'), named(COMPLETE)]);
+    await client.ended;
+    const again = listen(url, { toolsListChanged: true, resourceSubscriptions: ['r://a'] });
+    (await stream(upstream, 2)).response.writeHead(405).end();
+    expect(await (await again).first(1)).toEqual([acknowledged({ toolsListChanged: true })]);
+  });
+
   it('are followed to the forward that they move to', async () => {
     const one = await watched('r://a', 'r://stays');
     const two = await watched('r://a');

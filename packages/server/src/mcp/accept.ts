@@ -5,3 +5,8 @@
 export function readsStreams(accept: string | undefined): boolean {
   return accept === undefined || accept.includes('event-stream') || !accept.includes('application/json');
 }
+
+/** Whether a client reads JSON answers, by its `Accept`: one that names event streams alone does not. */
+export function readsJson(accept: string | undefined): boolean {
+  return accept === undefined || /application\/(json|\*)|\*\/\*/.test(accept) || !accept.includes('event-stream');
+}
