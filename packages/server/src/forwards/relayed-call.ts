@@ -4,13 +4,7 @@ import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { parseJson } from '../json/parse.ts';
 import { elements, members } from '../json/scan.ts';
 import { type Edit, splice } from '../json/splice.ts';
-import {
-  type EventSink,
-  EventStreamDecoder,
-  MAX_RETRY_MS,
-  type ServerSentEvent,
-  sendableId,
-} from '../mcp/event-stream.ts';
+import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
 import { reachesLevel, requestedLevel } from '../mcp/log-level.ts';
 import type { NotificationMessage, RequestMessage } from '../mcp/message.ts';
 import { withParam } from '../mcp/params-text.ts';
@@ -33,6 +27,7 @@ import { deliver } from './deliver.ts';
 import type { LinkedResources } from './linked-resources.ts';
 import type { UpstreamLink } from './links.ts';
 import { UpstreamQuestions } from './questions.ts';
+import { ResumePoint } from './resume-point.ts';
 import { tellsSessionLost } from './session-loss.ts';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from './transport.ts';
 import type { Upstream } from './upstream.ts';
@@ -84,15 +79,8 @@ const LINGER_MS = 1_000;
 /** Requests of an upstream that are refused on one call before the call is given up. */
 const MAX_REFUSED = 16;
 
-/** When an upstream that has ended its stream is asked for the rest, where it does not say when; and how often in vain. */
-const RETRY_MS = 1_000;
-const MIN_RETRY_MS = 100;
-const MAX_RETRIES = 5;
 /** The longest that our client is sent away for: not as long as its own stream is kept. */
 const MAX_AWAY_MS = 60_000;
-
-/** Failures that another attempt may not meet again. */
-const PASSING: ReadonlySet<UpstreamError['kind']> = new Set(['dropped', 'refused', 'timeout', 'http']);
 
 type Mode = 'waiting' | 'json' | 'stream' | 'over';
 
@@ -125,14 +113,9 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   /** What the upstream has asked the client on this call. */
   #questions: UpstreamQuestions | undefined = undefined;
   /** Where the upstream's stream can be taken up again, when it said so. */
-  #lastEventId: string | undefined = undefined;
-  #retryMs = RETRY_MS;
-  /** Attempts since the last message, or since the upstream last ended its stream in good order. */
-  #retries = 0;
+  #resumePoint: ResumePoint | undefined = undefined;
+  /** The upstream was asked for the rest of its stream and has not answered yet. */
   #resuming = false;
-  #retry: NodeJS.Timeout | undefined = undefined;
-  /** The upstream has been asked for the rest since its last message. */
-  #asked = false;
 
   constructor(parts: CallParts, plan: CallPlan, answer: ClientAnswer) {
     this.#parts = parts;
@@ -242,17 +225,18 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
    * slow, or it has named a time before which it is not to be asked.
    */
   get #excused(): boolean {
-    return this.#blocked || Boolean(this.#questions?.open) || (this.#retry !== undefined && !this.#asked);
+    return this.#blocked || Boolean(this.#questions?.open) || Boolean(this.#resumePoint?.early);
   }
 
   onEvent({ data, id, retry }: ServerSentEvent): void {
-    if (id !== undefined) this.#lastEventId = sendableId(id);
-    if (retry !== undefined) this.#retryMs = Math.min(Math.max(retry, MIN_RETRY_MS), MAX_RETRY_MS);
+    if (id !== undefined || retry !== undefined) {
+      this.#resumePoint ??= new ResumePoint();
+      this.#resumePoint.noted(id, retry);
+    }
     // Streams may begin with an event that carries an id and nothing else, to resume from.
     if (data === '') return;
     this.activeAt = this.#parts.calls.now();
-    this.#retries = 0;
-    this.#asked = false;
+    this.#resumePoint?.delivered();
     const value = parse(data);
     if (!Array.isArray(value)) return this.#message(data, value);
     // Version 2025-03-26 may answer in arrays of messages.
@@ -513,28 +497,24 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   /** The upstream has ended its stream, to be asked for the rest: so is the client, which need not wait on a connection. */
   #sentAway(): void {
     const { session, streams } = this.#plan;
-    this.#retries = 0;
+    this.#resumePoint?.ended();
     this.#interrupted(this.#error('dropped', 'ended the event stream before the answer'));
     if (this.#mode === 'over' || this.#clientGone || !streams || this.#questions?.open) return;
-    if (session && session.protocolVersion >= POLLING_VERSION) this.#answer.poll(Math.min(this.#retryMs, MAX_AWAY_MS));
+    const awayMs = Math.min(this.#resumePoint?.retryMs ?? 0, MAX_AWAY_MS);
+    if (session && session.protocolVersion >= POLLING_VERSION) this.#answer.poll(awayMs);
   }
 
   /** The upstream's stream broke off: the rest is asked for, where the upstream has said how. */
   #interrupted(error: UpstreamError): void {
     const link = this.#link;
-    const lastEventId = this.#lastEventId;
-    if (lastEventId === undefined || link?.era !== 'legacy') return this.#fail(error);
-    if (!PASSING.has(error.kind) || this.#retries >= MAX_RETRIES) return this.#fail(error);
+    if (link?.era !== 'legacy') return this.#fail(error);
+    if (!this.#resumePoint?.schedule(error, (eventId) => this.#resume(link, eventId))) return this.#fail(error);
     this.#decoder?.stop();
-    const delay = Math.min(this.#retryMs * 2 ** this.#retries++, MAX_RETRY_MS);
-    this.#retry = setTimeout(() => this.#resume(link, lastEventId), delay).unref();
   }
 
-  #resume(link: UpstreamLink, lastEventId: string): void {
+  #resume(link: UpstreamLink, eventId: string): void {
     const { upstream, headers } = this.#plan;
-    const resumption = ['Accept', 'text/event-stream', HEADER_LAST_EVENT_ID, lastEventId];
-    this.#retry = undefined;
-    this.#asked = true;
+    const resumption = ['Accept', 'text/event-stream', HEADER_LAST_EVENT_ID, eventId];
     this.#resuming = true;
     this.#call = upstream.transport.dispatch(
       { method: 'GET', headers: [...link.identity, ...headers, ...resumption] },
@@ -575,7 +555,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #settle(): void {
     this.#questions?.withdrawAll();
     this.#mode = 'over';
-    clearTimeout(this.#retry);
+    this.#resumePoint?.cancel();
     this.#release();
   }
 
