@@ -174,8 +174,7 @@ async function compose(
       const left = () => Math.max(over - performance.now(), MIN_DRAIN_MS);
       // They would never end by themselves.
       longStreams.endAll();
-      // Not all of the grace: what comes after needs some of it, whatever clients do.
-      await listeners.mcp.drain(Math.max(graceMs - 2 * MIN_DRAIN_MS, graceMs / 2));
+      await listeners.mcp.drain(graceMs);
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await forwards.close(over - performance.now());
       calls.close();

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { legacyClient, modernClient, post, reply } from '../../../../test/fixtures/raw-client.ts';
+import type { Seen } from '../../../../test/fixtures/raw-upstream/message.ts';
+import { LIST_END, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { client, eras, errorOf, lastCall, relayTests } from '../testing/relay.ts';
 import { startTestService } from '../testing/service.ts';
 
@@ -63,6 +65,29 @@ describe('headers of the client', () => {
     );
     expect([opening?.method, opening?.headers['x-tenant']]).toEqual(['initialize', 't1']);
   });
+
+  it.each(eras)(
+    'bring each caller its own private results, and all of them lists that are nobody’s (%s)',
+    async (era) => {
+      const named = await startTestService({ SERVICE_FORWARD_HEADERS: 'authorization' });
+      onEnd(named.stop);
+      const seenAs = ({ headers }: Seen) => headers.authorization ?? 'anonymous';
+      const upstream = await upstreamWith({
+        'tools/list': (seen) => toolList(toolText('a', `,"title":"${seenAs(seen)}"`)),
+        'resources/list': `{"resources":[{"uri":"test://r","name":"r"}],${LIST_END}`,
+        'resources/read': (seen) => `{"contents":[{"uri":"test://r","text":"${seenAs(seen)}"}],${LIST_END}`,
+      });
+      const url = await register(upstream.url, {}, named);
+      for (const authorization of ['ann', 'bob', 'ann']) {
+        const caller = await client(era, url);
+        expect(reply(await caller.call('resources/read', '{"uri":"test://r"}', { authorization }))).toContain(
+          `"text":"${authorization}"`,
+        );
+        expect(reply(await caller.call('tools/list', '{}', { authorization }))).toContain('"title":"anonymous"');
+      }
+      expect(upstream.count('resources/read')).toBe(3);
+    },
+  );
 
   it('go upstream when the tool’s label names them', async () => {
     const upstream = await upstreamWith();

@@ -244,3 +244,25 @@ it('closing while it waits to reconnect leaves no timer', async () => {
   }
   expect(heard).toEqual([]);
 });
+
+it('a stream that ends as soon as it is there, with nothing said, is asked less and less often', async () => {
+  const asked: number[] = [];
+  upstream.scripts.GET = () => {
+    asked.push(performance.now());
+    return { kind: 'http', status: 200, type: 'text/event-stream', body: ': bye\n\n' };
+  };
+  await open({ random: () => 0 });
+  await expect.poll(() => asked.length, WAIT).toBe(9);
+  // 10 ms doubled six times, less half of it for jitter.
+  expect((asked[8] ?? 0) - (asked[7] ?? 0)).toBeGreaterThan(500);
+});
+
+it('one that has brought something is asked again at once', async () => {
+  const asked: number[] = [];
+  upstream.scripts.GET = () => {
+    asked.push(performance.now());
+    return { kind: 'http', status: 200, type: 'text/event-stream', body: `data: ${NOTICE}\n\n` };
+  };
+  await open({ random: () => 0 });
+  await expect.poll(() => asked.length, WAIT).toBeGreaterThan(20);
+});

@@ -29,6 +29,9 @@ export interface SessionStreamOptions extends ReconnectDelayOptions {
 /** Of a link's headers, those that are not for a GET. */
 const NOT_FOR_GET = new Set(['accept', 'content-type', 'last-event-id']);
 
+/** A stream that was open for so long is one that stays. */
+const SETTLED_MS = 10_000;
+
 /**
  * The notification stream of a legacy upstream session (2025-11-25, "Listening for Messages from the Server"): opened at
  * once, and again whenever it ends, after the time that the upstream asked for and from the event where it ended. An
@@ -41,6 +44,8 @@ export class SessionStream implements ConnectionSink {
   readonly #maxEventBytes: number | undefined;
   readonly #lasting: LastingConnection;
   #lastEventId: string | undefined = undefined;
+  /** Of the stream that is open, in milliseconds of `performance.now()`. */
+  #openedAt: number | undefined = undefined;
   /** What was asked on this connection: a first one has nothing to miss. */
   #asked: 'first' | 'anew' | 'resume' = 'first';
 
@@ -70,11 +75,12 @@ export class SessionStream implements ConnectionSink {
   }
 
   onStream(): void {
-    this.#lasting.delay.reset();
+    this.#openedAt = performance.now();
     this.#sink.onOpen(this.#asked === 'anew');
   }
 
   onMessage(text: string, value: JsonObject): boolean {
+    this.#lasting.delay.reset();
     return this.#lasting.pass(() => this.#sink.onMessage(text, value));
   }
 
@@ -84,6 +90,12 @@ export class SessionStream implements ConnectionSink {
   }
 
   onOver(end: ConnectionEnd): void {
+    // One that ends as soon as it is there, with nothing said and nothing to resume from, is asked less and less often.
+    const lasted = performance.now() - (this.#openedAt ?? Number.POSITIVE_INFINITY);
+    if (lasted > SETTLED_MS || (this.#openedAt !== undefined && this.#lastEventId !== undefined)) {
+      this.#lasting.delay.reset();
+    }
+    this.#openedAt = undefined;
     if (end.kind === 'answered') return this.#answered(end);
     const { error } = end;
     if (error?.kind === 'redirect' || error?.kind === 'aborted') return this.#unavailable();
