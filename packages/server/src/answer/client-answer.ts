@@ -136,12 +136,11 @@ export class ClientAnswer {
   }
 
   /**
-   * Ends the connection of a stream and not the stream: the client is to come back in `retryMs`. False where it cannot.
+   * Ends the connection of a stream and not the stream: the client is to come back in `retryMs`. Where it cannot, it stays.
    */
-  poll(retryMs: number): boolean {
+  poll(retryMs: number): void {
     if (!this.#streaming) this.beginStream();
     this.#stream?.poll(retryMs);
-    return this.#stream !== undefined;
   }
 
   /** Ends a request that nobody waits for any more: there is an HTTP answer, but no response in it. */

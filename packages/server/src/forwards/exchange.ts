@@ -1,5 +1,5 @@
 import { isJsonObject } from '../json/lossless.ts';
-import { parseJson } from '../json/parse.ts';
+import { parseJson, tryParseJson } from '../json/parse.ts';
 import { elements } from '../json/scan.ts';
 import {
   type EventSink,
@@ -184,7 +184,7 @@ class Exchange implements ResponseHandler, EventSink {
       return;
     }
     const text = Buffer.concat(this.#chunks).toString('utf8');
-    const value = parse(text);
+    const value = tryParseJson(text);
     if (status >= 300) {
       this.#httpError(text, value);
       return;
@@ -271,14 +271,6 @@ function readError(error: unknown): RpcOutcome | undefined {
 function abortion(address: string, reason: unknown): UpstreamError {
   if (reason instanceof UpstreamError) return reason;
   return new UpstreamError('aborted', address, 'was not waited for: the request was ended', { cause: reason });
-}
-
-function parse(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function sessionId(headers: ResponseHeaders): string | undefined {

@@ -11,12 +11,13 @@ import { type Era, HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY } from '../mcp/pro
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
+import type { CallParts } from './call-plan.ts';
 import { copiedHeaders, nextHop } from './caller-headers.ts';
 import { crossing } from './crossing.ts';
 import type { Forwards } from './forwards.ts';
 import type { UpstreamLink } from './links.ts';
 import { modernHeaders } from './modern-headers.ts';
-import { type CallParts, RelayedCall } from './relayed-call.ts';
+import { RelayedCall } from './relayed-call.ts';
 import { calledName, requestEdits } from './request-edits.ts';
 import type { SessionLinks } from './session-links.ts';
 import type { Upstream } from './upstream.ts';

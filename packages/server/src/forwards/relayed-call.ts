@@ -1,30 +1,26 @@
 import type { ClientAnswer } from '../answer/client-answer.ts';
 import { ByteCollector } from '../bytes/collector.ts';
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
-import { parseJson } from '../json/parse.ts';
+import { tryParseJson } from '../json/parse.ts';
 import { elements, members } from '../json/scan.ts';
 import { type Edit, splice } from '../json/splice.ts';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
-import { reachesLevel, requestedLevel } from '../mcp/log-level.ts';
-import type { NotificationMessage, RequestMessage } from '../mcp/message.ts';
+import { LEAST_LEVEL, reachesLevel, requestedLevel } from '../mcp/log-level.ts';
+import type { NotificationMessage } from '../mcp/message.ts';
 import { withParam } from '../mcp/params-text.ts';
 import {
-  type Era,
   HEADER_LAST_EVENT_ID,
   INTERNAL_ERROR,
+  LIST_CHANGED_METHODS,
   METHOD_NOT_FOUND,
   MODERN_ERROR_CODES,
   POLLING_VERSION,
 } from '../mcp/protocol.ts';
 import { refusalOf } from '../mcp/refusal.ts';
 import { detached } from '../registry/stored-entry.ts';
-import type { LiveSessions } from '../sessions/live-sessions.ts';
-import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
-import type { TargetLogger } from '../telemetry/log.ts';
-import type { CallsUnderWay, Watched } from './calls-under-way.ts';
-import type { Crossing } from './crossing.ts';
+import type { CallParts, CallPlan } from './call-plan.ts';
+import type { Watched } from './calls-under-way.ts';
 import { deliver } from './deliver.ts';
-import type { LinkedResources } from './linked-resources.ts';
 import type { UpstreamLink } from './links.ts';
 import { UpstreamQuestions } from './questions.ts';
 import { ResumePoint } from './resume-point.ts';
@@ -33,45 +29,6 @@ import type { ResponseHandler, ResponseHeaders, UpstreamCall } from './transport
 import type { Upstream } from './upstream.ts';
 import { UpstreamError } from './upstream-error.ts';
 import { contentType, decidesNothing } from './upstream-response.ts';
-
-/** What all calls share. */
-export interface CallParts {
-  readonly calls: CallsUnderWay<RelayedCall>;
-  readonly lives: LiveSessions;
-  readonly sessions: ClientSessions;
-  readonly linkedResources: LinkedResources;
-  /** Bound on an answer that must be held whole, in bytes. */
-  readonly maxResponseBytes: number;
-  readonly log: TargetLogger;
-}
-
-/** Everything about one call that is known before it is sent. */
-export interface CallPlan {
-  readonly upstream: Upstream;
-  readonly message: RequestMessage;
-  /** Replacements in the message's text besides the id: the upstream's own name for what is called. */
-  readonly edits: readonly Edit[];
-  /** Set where client and upstream are of different eras. */
-  readonly crossing: Crossing | undefined;
-  /** Where the client's progress token stands in the text; undefined when it wants no progress. */
-  readonly progressToken: Edit | undefined;
-  /** Headers besides the link's own. */
-  readonly headers: readonly string[];
-  /** The link to send on, asked for again after the upstream has forgotten its session. */
-  link(): UpstreamLink | Promise<UpstreamLink>;
-  /** What failures are called: `forwarded tool call failed`. */
-  readonly failure: string;
-  /** Whether the client said that it reads event streams, and whether it said so of JSON. */
-  readonly streams: boolean;
-  readonly json: boolean;
-  /** The client's; its leaving ends a modern call and not a legacy one (mcp 1). */
-  readonly era: Era;
-  /** The client's session, when it has one. */
-  readonly session: ClientSession | undefined;
-  /** The forward that answers; undefined for an upstream that is none. */
-  readonly forward: string | undefined;
-  readonly namespace: string | undefined;
-}
 
 /** How long an upstream may keep a stream open after the answer, so that its connection can be used again. */
 const LINGER_MS = 1_000;
@@ -237,7 +194,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     if (data === '') return;
     this.activeAt = this.#parts.calls.now();
     this.#resumePoint?.delivered();
-    const value = parse(data);
+    const value = tryParseJson(data);
     if (!Array.isArray(value)) return this.#message(data, value);
     // Version 2025-03-26 may answer in arrays of messages.
     let index = 0;
@@ -262,12 +219,9 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
         return;
       case 'notifications/cancelled':
         return this.#questions?.cancelled(data);
-      case 'notifications/tools/list_changed':
-      case 'notifications/resources/list_changed':
-      case 'notifications/prompts/list_changed':
-        // Our clients are told when the change is here, and they can see it.
-        return this.#plan.upstream.changed();
       default:
+        // Our clients are told when the change is here, and they can see it.
+        if (LIST_CHANGED_METHODS.has(method)) return this.#plan.upstream.changed();
         // A modern client is promised nothing but what relates to its request (2026-07-28, "Receiving Messages").
         if (!this.#plan.crossing || this.#plan.era === 'legacy') this.#pass(data);
     }
@@ -319,7 +273,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
 
   #finishJson(): void {
     const text = this.#body.take().toString('utf8');
-    const value = parse(text);
+    const value = tryParseJson(text);
     if (!isJsonObject(value)) return this.#unusable('text that is not a JSON object');
     if (this.#link?.sessionId !== undefined && isJsonObject(value.error)) {
       const { code } = value.error;
@@ -406,8 +360,8 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     const least =
       era === 'modern'
         ? requestedLevel(message)
-        : ((session && this.#parts.sessions.state(session)?.logLevel) ?? 'debug');
-    return least !== undefined && reachesLevel(isJsonObject(params) ? params.level : undefined, least);
+        : ((session && this.#parts.sessions.state(session)?.logLevel) ?? LEAST_LEVEL);
+    return least !== undefined && reachesLevel(params, least);
   }
 
   /** A request of the upstream's goes to the client whose call caused it, on this call's own stream (mcp 4). */
@@ -437,14 +391,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #withClientToken(data: string, value: JsonObject): string {
     const { message, progressToken } = this.#plan;
     if (!progressToken || !isJsonObject(value.params) || value.params.progressToken !== this.#id) return data;
-    for (const params of members(data)) {
-      if (params.key !== 'params') continue;
-      for (const { key, start, end } of members(data, params.start)) {
-        const text = message.text.slice(progressToken.start, progressToken.end);
-        if (key === 'progressToken') return splice(data, [{ start, end, text }]);
-      }
-    }
-    return data;
+    return withParam(data, 'progressToken', message.text.slice(progressToken.start, progressToken.end));
   }
 
   /** True for the response to our request; an error without an id is the upstream not having understood it. */
@@ -577,12 +524,4 @@ function withId(text: string, idText: string): string {
     if (key === 'id') return splice(text, [{ start, end, text: idText }]);
   // An error without an id: it gets one.
   return text.replace('{', () => `{"id":${idText},`);
-}
-
-function parse(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
 }

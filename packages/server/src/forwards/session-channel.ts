@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { JsonObject } from '../json/lossless.ts';
 import { isJsonObject } from '../json/lossless.ts';
-import { reachesLevel } from '../mcp/log-level.ts';
+import { LEAST_LEVEL, reachesLevel } from '../mcp/log-level.ts';
+import { LIST_CHANGED_METHODS } from '../mcp/protocol.ts';
 import type { SessionState } from '../sessions/kept-sessions.ts';
 import type { LiveSession, SessionChannel } from '../sessions/live-sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -88,12 +89,6 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
       return !this.#held;
     }
     switch (method) {
-      case 'notifications/tools/list_changed':
-      case 'notifications/resources/list_changed':
-      case 'notifications/prompts/list_changed':
-        // Our clients are told when the change is here, and they can see it.
-        upstream.changed();
-        return true;
       case 'notifications/cancelled':
         this.#questions.cancelled(text);
         return !this.#held;
@@ -103,9 +98,12 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
         return true;
       }
       case 'notifications/message':
-        return !this.#wantsLog(value) || this.#notify(text);
+        return !reachesLevel(value.params, this.#options.state()?.logLevel ?? LEAST_LEVEL) || this.#notify(text);
       default:
-        return this.#notify(text);
+        if (!LIST_CHANGED_METHODS.has(method)) return this.#notify(text);
+        // Our clients are told when the change is here, and they can see it.
+        upstream.changed();
+        return true;
     }
   }
 
@@ -198,10 +196,5 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
       if (this.#gap && this.#settled) this.#settle(true);
     });
     return false;
-  }
-
-  #wantsLog({ params }: JsonObject): boolean {
-    const least = this.#options.state()?.logLevel;
-    return least === undefined || reachesLevel(isJsonObject(params) ? params.level : undefined, least);
   }
 }

@@ -1,6 +1,6 @@
 import { ByteCollector } from '../bytes/collector.ts';
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
-import { parseJson } from '../json/parse.ts';
+import { tryParseJson } from '../json/parse.ts';
 import { elements } from '../json/scan.ts';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
 import type {
@@ -123,7 +123,7 @@ export class StreamConnection implements ResponseHandler, EventSink {
   }
 
   #messages(data: string): void {
-    const value = parse(data);
+    const value = tryParseJson(data);
     if (!Array.isArray(value)) return this.#message(data, value);
     // Version 2025-03-26 may send arrays of messages.
     let index = 0;
@@ -137,7 +137,7 @@ export class StreamConnection implements ResponseHandler, EventSink {
   }
 
   #answered(): ConnectionEnd {
-    const value = parse(this.#body.take().toString('utf8'));
+    const value = tryParseJson(this.#body.take().toString('utf8'));
     return { kind: 'answered', status: this.#status, value: isJsonObject(value) ? value : undefined };
   }
 
@@ -154,12 +154,4 @@ export class StreamConnection implements ResponseHandler, EventSink {
  */
 export function isTemporary(status: number): boolean {
   return (decidesNothing(status) && status !== 501) || status === 408 || status === 409;
-}
-
-function parse(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
 }

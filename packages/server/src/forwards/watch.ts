@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import type { ListenFilter } from '../mcp/listen-filter.ts';
-import { HEADER_HOPS, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID } from '../mcp/protocol.ts';
+import { HEADER_HOPS, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LIST_CHANGED_METHODS } from '../mcp/protocol.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { deliver } from './deliver.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
@@ -37,12 +37,6 @@ export interface WatchOptions {
 const READY_MS = 500;
 /** Sessions that the upstream may forget one after the other, without a stream having come about, before it is believed. */
 const MAX_UNHEARD = 2;
-
-const LIST_CHANGED = new Set([
-  'notifications/tools/list_changed',
-  'notifications/resources/list_changed',
-  'notifications/prompts/list_changed',
-]);
 
 /**
  * Watches what one upstream offers, for as long as it is well (mcp 4): over `subscriptions/listen` when it speaks the
@@ -182,7 +176,7 @@ class Watching implements ListenSink, SessionStreamSink {
   }
 
   onNotification(_text: string, { method }: JsonObject): boolean {
-    if (typeof method === 'string' && LIST_CHANGED.has(method)) this.#options.changed();
+    if (LIST_CHANGED_METHODS.has(method)) this.#options.changed();
     return true;
   }
 

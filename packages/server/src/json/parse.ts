@@ -8,3 +8,12 @@ export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
   return hasEscapedKey(text) ? readJson(text, Number) : value;
 }
+
+/** The same for text that may be anything: undefined when it is not JSON. */
+export function tryParseJson(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,13 +1,8 @@
+import { CLOSE_BRACE, CLOSE_BRACKET, COLON, COMMA, QUOTE } from './characters.ts';
 import { skipSpace, skipString } from './scan.ts';
 
 /** Levels of nesting that a document with escaped keys may have: each takes a place on the stack. */
 const DEEPEST = 2_000;
-
-const QUOTE = 0x22;
-const COLON = 0x3a;
-const COMMA = 0x2c;
-const CLOSE_BRACE = 0x7d;
-const CLOSE_BRACKET = 0x5d;
 
 /**
  * True when a key of some object in the text is written with an escape.

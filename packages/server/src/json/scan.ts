@@ -5,20 +5,14 @@
  * Everything here expects text that `JSON.parse` has accepted; on other text the ranges mean nothing.
  */
 
+import { BACKSLASH, CLOSE_BRACE, CLOSE_BRACKET, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './characters.ts';
+
 /** Where one member of an object stands: its decoded key, and its value's range (`end` is exclusive). */
 export interface Member {
   key: string;
   start: number;
   end: number;
 }
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
 
 /** Yields the members of the object that begins at or after `start`, duplicates included; nothing for other values. */
 export function* members(text: string, start = 0): Generator<Member> {

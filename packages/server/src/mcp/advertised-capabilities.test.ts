@@ -109,6 +109,5 @@ describe('the forward for a method', () => {
     ['none that takes it back', ['{"tasks":null}', '{"tasks":false}'], undefined],
   ])('is %s', (_what, texts, forward) => {
     expect(forwardForMethod('tasks/get', declarations(...texts))).toBe(forward);
-    expect(forwardForMethod('notifications/tasks/status', declarations(...texts))).toBe(forward);
   });
 });

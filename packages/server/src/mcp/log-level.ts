@@ -10,9 +10,12 @@ export function isLogLevel(level: unknown): level is string {
   return LEVELS.includes(level);
 }
 
-/** True when a message of this level reaches the least level that was asked for; one of an unknown level always does. */
-export function reachesLevel(level: unknown, least: string): boolean {
-  const at = LEVELS.indexOf(level);
+/** The level that every message reaches. */
+export const LEAST_LEVEL = 'debug';
+
+/** True when a log message reaches the least level that was asked for, by its params; one of an unknown level always does. */
+export function reachesLevel(params: unknown, least: string): boolean {
+  const at = LEVELS.indexOf(isJsonObject(params) ? params.level : undefined);
   return at === -1 || at >= LEVELS.indexOf(least);
 }
 

@@ -76,6 +76,16 @@ export const MODERN_ERROR_CODES: ReadonlySet<number> = new Set([
   UNSUPPORTED_VERSION,
 ]);
 
+/** The notification that tells of a changed list; resource templates are resources. The same in both eras. */
+export const LIST_CHANGED = {
+  tool: 'notifications/tools/list_changed',
+  resource: 'notifications/resources/list_changed',
+  prompt: 'notifications/prompts/list_changed',
+} as const;
+
+/** All of {@link LIST_CHANGED}. */
+export const LIST_CHANGED_METHODS: ReadonlySet<unknown> = new Set(Object.values(LIST_CHANGED));
+
 /** The member of `params` that `Mcp-Name` mirrors, by method; methods not in here carry no `Mcp-Name`. */
 export const NAME_PARAM: ReadonlyMap<string, 'name' | 'uri'> = new Map([
   ['tools/call', 'name'],

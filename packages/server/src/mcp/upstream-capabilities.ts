@@ -49,11 +49,10 @@ function declared(json: string | undefined): Map<string, string> {
  * The forward that a method nobody here answers is relayed to (mcp 6): the only one that declares the capability of the
  * method's first segment, as a capability, an extension or an experiment (`tasks/get`: `tasks`, or `example.com/tasks`).
  * Where none does, the only one that declares any extension or experiment. Undefined when there is no such forward, or
- * more than one. Of a notification's method the segment after `notifications/` counts.
+ * more than one.
  */
 export function forwardForMethod(method: string, declarations: readonly Declaration[]): string | undefined {
-  const path = method.startsWith('notifications/') ? method.slice('notifications/'.length) : method;
-  const segment = path.split('/', 1)[0] ?? '';
+  const segment = method.split('/', 1)[0] ?? '';
   let able = declarations.filter((one) => one.capabilities.has(segment) || segmentsOf(one).has(segment));
   if (able.length === 0) able = declarations.filter((one) => one.extensions.size + one.experimental.size > 0);
   return able.length === 1 ? able[0]?.forward : undefined;

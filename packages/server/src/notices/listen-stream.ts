@@ -2,6 +2,7 @@ import type { ClientAnswer } from '../answer/client-answer.ts';
 import type { LongStream, LongStreams } from '../answer/long-streams.ts';
 import { ResourceWatch, type Watcher, type WatchParts, type WatchSink } from '../forwards/resource-watch.ts';
 import type { ListenFilter } from '../mcp/listen-filter.ts';
+import { LIST_CHANGED } from '../mcp/protocol.ts';
 import {
   acknowledgement,
   listenResult,
@@ -10,7 +11,7 @@ import {
   withSubscriptionId,
 } from '../mcp/subscription.ts';
 import type { Kind } from '../registry/entries.ts';
-import { LIST_CHANGED, type NoticeListener, type Notices } from './notices.ts';
+import type { NoticeListener, Notices } from './notices.ts';
 
 /** What all streams work with. */
 export interface ListenParts {

@@ -6,20 +6,13 @@ import { mayLookDifferent } from './visible-change.ts';
 
 /** Told of what happens to a namespace's lists. Must not throw. */
 export interface NoticeListener {
-  /** Clients may see other lists of these kinds now: what to send them is in {@link LIST_CHANGED}. */
+  /** Clients may see other lists of these kinds now: what to send them is in `LIST_CHANGED`. */
   onChanged(kinds: ReadonlySet<Kind>): void;
   /** Something changed with these kinds, seen by clients or not: whose an entry is, for example. Told ahead of `onChanged`. */
   onTouched?(kinds: ReadonlySet<Kind>): void;
   /** The namespace is gone. Nothing is told after this. */
   onGone(): void;
 }
-
-/** The notification that tells clients of a changed list; resource templates are resources. The same in both eras. */
-export const LIST_CHANGED: Readonly<Record<Kind, string>> = {
-  tool: 'notifications/tools/list_changed',
-  resource: 'notifications/resources/list_changed',
-  prompt: 'notifications/prompts/list_changed',
-};
 
 /** The first change is told at once, those that follow on it together after this long. */
 const SPACING_MS = 100;

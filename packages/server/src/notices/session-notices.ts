@@ -1,7 +1,8 @@
+import { LIST_CHANGED } from '../mcp/protocol.ts';
 import type { Kind } from '../registry/entries.ts';
 import type { Namespace } from '../registry/names.ts';
 import type { LiveSession, SessionChannel } from '../sessions/live-sessions.ts';
-import { LIST_CHANGED, type NoticeListener, type Notices } from './notices.ts';
+import type { NoticeListener, Notices } from './notices.ts';
 
 /**
  * Tells a legacy session's notification stream that lists of its namespace have changed, for as long as the client

@@ -68,7 +68,10 @@ export function keptInMemory(now: () => number = Date.now): KeptSessions {
       set(id, keptAfter(table.get(id), expires, 'end'));
     },
     async change(id, expires, change) {
-      set(id, keptAfter(table.get(id), expires, change));
+      const before = table.get(id);
+      const after = keptAfter(before, expires, change);
+      table.checkRoom(before, after);
+      set(id, after);
     },
     async close() {},
   };

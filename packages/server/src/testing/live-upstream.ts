@@ -3,6 +3,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import { listen, readBody } from '../../../../test/fixtures/http-server.ts';
 import { type EventFields, event } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { Arrivals } from './arrivals.ts';
+import { OpenAnswer } from './open-answer.ts';
 
 /** An answer that the test writes. */
 export interface LiveAnswer {
@@ -179,24 +180,14 @@ export async function startLiveUpstream({
   return upstream;
 }
 
-class Answer implements LiveAnswer {
+class Answer extends OpenAnswer implements LiveAnswer {
   readonly headers: IncomingHttpHeaders;
   readonly session: string;
-  readonly response: ServerResponse;
-  left = false;
 
   constructor(headers: IncomingHttpHeaders, session: string, response: ServerResponse) {
+    super(response);
     this.headers = headers;
     this.session = session;
-    this.response = response;
-    response.once('close', () => {
-      this.left = !response.writableFinished;
-    });
-  }
-
-  begin(): void {
-    this.response.writeHead(200, { 'content-type': 'text/event-stream' });
-    this.response.flushHeaders();
   }
 
   send(message: string, fields?: EventFields): void {

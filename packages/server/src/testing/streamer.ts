@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { LEGACY } from '../../../../test/fixtures/raw-client.ts';
 import type { Era } from '../../../../test/fixtures/raw-upstream/message.ts';
+import { OpenAnswer } from './open-answer.ts';
 
 /** One `tools/call` that has reached a {@link Streamer}; the test writes its answer. */
 export interface StreamedCall {
@@ -87,24 +88,14 @@ export async function startStreamer(): Promise<Streamer> {
   };
 }
 
-class Call implements StreamedCall {
+class Call extends OpenAnswer implements StreamedCall {
   readonly id: string;
   readonly progressToken: string;
-  readonly response: ServerResponse;
-  left = false;
 
   constructor(id: string, progressToken: string, response: ServerResponse) {
+    super(response);
     this.id = id;
     this.progressToken = progressToken;
-    this.response = response;
-    response.once('close', () => {
-      this.left = !response.writableFinished;
-    });
-  }
-
-  begin(): void {
-    this.response.writeHead(200, { 'content-type': 'text/event-stream' });
-    this.response.flushHeaders();
   }
 
   event(message: string): void {

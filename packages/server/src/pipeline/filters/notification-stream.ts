@@ -3,8 +3,14 @@ import type { LongStreams } from '../../answer/long-streams.ts';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
-import { HEADER_LAST_EVENT_ID, INTERNAL_ERROR, INVALID_REQUEST, POLLING_VERSION } from '../../mcp/protocol.ts';
-import { LIST_CHANGED, type Notices } from '../../notices/notices.ts';
+import {
+  HEADER_LAST_EVENT_ID,
+  INTERNAL_ERROR,
+  INVALID_REQUEST,
+  LIST_CHANGED_METHODS,
+  POLLING_VERSION,
+} from '../../mcp/protocol.ts';
+import type { Notices } from '../../notices/notices.ts';
 import { SessionNotices } from '../../notices/session-notices.ts';
 import type { EventStore, Resumption } from '../../sessions/event-store.ts';
 import type { LiveSessions } from '../../sessions/live-sessions.ts';
@@ -71,7 +77,7 @@ function open(
     // Sends the head on its way, whichever it is.
     if (session.protocolVersion >= POLLING_VERSION) stream.prime();
     else stream.keepAlive();
-    if (gap) for (const method of Object.values(LIST_CHANGED)) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
+    if (gap) for (const method of LIST_CHANGED_METHODS) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
     sessionLinks.hold(session, headers, gap);
   };
   return { kind: 'stream', start };

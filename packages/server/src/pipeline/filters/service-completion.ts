@@ -1,22 +1,13 @@
 import { rpcError } from '../../answer/outcome.ts';
-import type { CallRelay } from '../../forwards/relay.ts';
 import { isJsonObject, type JsonObject } from '../../json/lossless.ts';
-import type { ClientProfiles } from '../../mcp/client-profile.ts';
 import { findResource } from '../../mcp/find-resource.ts';
 import { INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';
 import { declarationsTo } from '../../mcp/upstream-capabilities.ts';
 import type { Entry } from '../../registry/entries.ts';
-import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Filter } from '../chain.ts';
-
-/** What the filter works with. */
-export interface CompletionParts {
-  readonly registry: Registry;
-  readonly profiles: ClientProfiles;
-  readonly relay: CallRelay;
-}
+import type { RelayParts } from './service-relay.ts';
 
 /** What a hand-made prompt or template suggests. */
 const NO_SUGGESTIONS = { completion: { values: [], total: 0, hasMore: false } };
@@ -25,7 +16,7 @@ const NO_SUGGESTIONS = { completion: { values: [], total: 0, hasMore: false } };
  * `completion/complete`: asks the forward that brought the prompt or the resource (mcp 6). Passed on, to be answered
  * that the method is unknown, where no forward of the namespace declares `completions`.
  */
-export function serviceCompletion({ registry, profiles, relay }: CompletionParts): Filter {
+export function serviceCompletion({ registry, profiles, relay }: RelayParts): Filter {
   return (context) => {
     const { message, namespace, session, era, capabilities } = context;
     if (message?.kind !== 'request' || message.method !== 'completion/complete' || !namespace) return undefined;

@@ -4,7 +4,7 @@ import { declarationsTo, forwardForMethod } from '../../mcp/upstream-capabilitie
 import type { Registry } from '../../registry/registry.ts';
 import type { Filter } from '../chain.ts';
 
-/** What the filter works with. */
+/** What filters work with that ask a forward for what it declares. */
 export interface RelayParts {
   readonly registry: Registry;
   readonly profiles: ClientProfiles;

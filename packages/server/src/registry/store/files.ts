@@ -109,3 +109,13 @@ export function errorCode(error: unknown): string | undefined {
 export function reason(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');
 }
+
+/** What a file holds; undefined when there is none. */
+export async function readIfThere(files: Files, path: string): Promise<Buffer | undefined> {
+  try {
+    return await files.read(path);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { Damage } from './damage.ts';
-import { errorCode, type Files } from './files.ts';
+import { errorCode, type Files, readIfThere } from './files.ts';
 import { journalGeneration, journalName, readJournal } from './journal.ts';
 import { readSnapshot, SNAPSHOT_NAME, type Snapshot } from './snapshot.ts';
 import { type Change, noEntries, type StoreLog } from './store.ts';
@@ -90,13 +90,4 @@ async function journalsOf(files: Files, folder: string): Promise<number[]> {
     if (generation !== undefined) generations.push(generation);
   }
   return generations.sort((a, b) => a - b);
-}
-
-async function readIfThere(files: Files, path: string): Promise<Buffer | undefined> {
-  try {
-    return await files.read(path);
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  }
 }

@@ -172,6 +172,7 @@ export class FolderKeeper implements KeptSessions {
       const before = after.has(id) ? after.get(id) : this.#table.get(id);
       try {
         const kept = keptAfter(before, expires, change);
+        this.#table.checkRoom(before, kept);
         const record = recordOf(id, expires, before, kept);
         if (record) {
           records.push(record);

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { Damage } from '../../registry/store/damage.ts';
-import { errorCode, type Files, reason } from '../../registry/store/files.ts';
+import { type Files, readIfThere, reason } from '../../registry/store/files.ts';
 import { StoreError, type StoreLog } from '../../registry/store/store.ts';
 import { generationsIn, journalName, readRecords } from './journal.ts';
 import type { Kept } from './kept.ts';
@@ -62,13 +62,4 @@ async function read(files: Files, folder: string, log: StoreLog): Promise<Found>
     unfolded: last >= first,
     nextGeneration: Math.max(first, last + 1),
   };
-}
-
-async function readIfThere(files: Files, path: string): Promise<Buffer | undefined> {
-  try {
-    return await files.read(path);
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  }
 }
