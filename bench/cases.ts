@@ -4,16 +4,31 @@ import type { Era } from './messages.ts';
 export const caseNames = ['list-legacy', 'list-modern', 'call-legacy', 'call-modern'] as const;
 export type CaseName = (typeof caseNames)[number];
 
+/** The pairings of a client's era with an upstream's, in the order in which they are measured and printed. */
+export const pairingNames = [
+  'call-legacy-to-legacy',
+  'call-legacy-to-modern',
+  'call-modern-to-modern',
+  'call-modern-to-legacy',
+] as const;
+export type PairingName = (typeof pairingNames)[number];
+
 /** The cases of event streams, likewise. */
 export const streamCaseNames = ['streams-legacy', 'streams-modern'] as const;
 export type StreamCaseName = (typeof streamCaseNames)[number];
 
-/** One case with what is expected of it. Ratios are requests per CPU-second against nginx in the same run. */
-export interface Case {
-  readonly name: CaseName;
+/** A method, by a client of one era, with an upstream of the same or of the other one. */
+export interface Exchange {
+  readonly name: CaseName | PairingName;
   readonly title: string;
   readonly method: 'list' | 'call';
+  /** The client's. */
   readonly era: Era;
+  readonly upstream: Era;
+}
+
+/** One case with what is expected of it. Ratios are requests per CPU-second against nginx in the same run. */
+export interface Case extends Exchange {
   readonly aim: number;
   readonly floor: number;
 }
@@ -34,6 +49,16 @@ export const addedLimitMs = 0.2;
 /** Most that the gateway may add to the median delay of a chunk, in milliseconds. */
 export const streamAddedLimitMs = 0.25;
 
+/** Most CPU time that a `tools/call` across the eras may take, against one that stays in the client's era. */
+export const pairingLimit = 1.5;
+
+/** A plain `tools/call` in every pairing of eras. */
+export const pairings: readonly Exchange[] = pairingNames.map((name) => {
+  const era = name.startsWith('call-legacy') ? 'legacy' : 'modern';
+  const upstream = name.endsWith('legacy') ? 'legacy' : 'modern';
+  return { name, method: 'call', era, upstream, title: `tools/call, ${era} to ${upstream}` };
+});
+
 /** All cases of requests in the order in which they are measured and printed. */
 export const cases: readonly Case[] = caseNames.map((name) => {
   const method = name.startsWith('list') ? 'list' : 'call';
@@ -42,6 +67,7 @@ export const cases: readonly Case[] = caseNames.map((name) => {
     name,
     method,
     era,
+    upstream: era,
     title: method === 'list' ? `tools/list 10 kB, ${era}` : `tools/call, ${era} to ${era}`,
     aim: method === 'list' ? 1.0 : 0.4,
     floor: method === 'list' ? 0.75 : 0.28,

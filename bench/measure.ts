@@ -1,5 +1,5 @@
 import { type Caller, makeCaller, openSession } from './caller.ts';
-import { type Case, cases } from './cases.ts';
+import { type Case, cases, type Exchange } from './cases.ts';
 import type { Contender } from './contenders.ts';
 import { at, parseJson } from './json.ts';
 import { connections, type Load, load } from './load.ts';
@@ -90,7 +90,7 @@ export async function measureCases(
 }
 
 /** The requests of a case for one endpoint: those of a legacy client carry its session, one for each connection. */
-export async function caseMessages(caller: Caller, measured: Case, url: URL): Promise<Message[]> {
+export async function caseMessages(caller: Caller, measured: Exchange, url: URL): Promise<Message[]> {
   const message = measured.method === 'list' ? listMessage : callMessage;
   if (measured.era === 'modern') return [message('modern')];
   const sessions: string[] = [];
@@ -99,7 +99,7 @@ export async function caseMessages(caller: Caller, measured: Case, url: URL): Pr
 }
 
 /** Asks once and returns the size of the answer in bytes; an answer that is not the expected one throws. */
-export async function checkAnswer(caller: Caller, measured: Case, url: URL, message: Message): Promise<number> {
+export async function checkAnswer(caller: Caller, measured: Exchange, url: URL, message: Message): Promise<number> {
   const { status, body } = await caller.post(url, message);
   const answer = parseJson(body);
   const items = at(answer, 'result', measured.method === 'list' ? 'tools' : 'content');
@@ -110,7 +110,7 @@ export async function checkAnswer(caller: Caller, measured: Case, url: URL, mess
 }
 
 async function openLane(caller: Caller, contender: Contender, measured: Case): Promise<Lane> {
-  const url = contender.endpoint(measured.era);
+  const url = contender.endpoint(measured.upstream);
   const messages = await caseMessages(caller, measured, url);
   let answerBytes = 0;
   for (const message of messages.slice(0, 1)) answerBytes = await checkAnswer(caller, measured, url, message);

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { type CaseName, caseNames, type StreamCaseName, streamCaseNames } from './cases.ts';
+import { type CaseName, caseNames, type PairingName, pairings, type StreamCaseName, streamCaseNames } from './cases.ts';
 
-/** Which part of the bench runs: the list cases, the call cases, event streams or the registry at size. */
-export type Part = 'list' | 'call' | 'streams' | 'size';
+/** Which part of the bench runs: the list cases, the call cases, pairings of eras, event streams, the registry at size. */
+export type Part = 'list' | 'call' | 'pairings' | 'streams' | 'size';
 
 /** What one run of the bench does. */
 export interface Options {
@@ -12,7 +12,7 @@ export interface Options {
   /** Writes the figures (or the profile) into the marked blocks of the bench's own page. */
   readonly write: boolean;
   /** Cases to profile; empty: measure. */
-  readonly profile: readonly (CaseName | StreamCaseName)[];
+  readonly profile: readonly (CaseName | PairingName | StreamCaseName)[];
   /** The file that starts the gateway. */
   readonly entry: string;
   /** Flags of Node.js in front of it. */
@@ -34,6 +34,7 @@ export interface Plan {
   readonly singleCalls: number;
   /** Rounds in which the upstream without a proxy is loaded too. */
   readonly directRounds: number;
+  readonly pairingRounds: number;
   readonly streamRounds: number;
   /** Seconds that each event stream lasts. */
   readonly streamSeconds: number;
@@ -44,13 +45,15 @@ export interface Plan {
   readonly sizeRounds: number;
 }
 
-const parts: readonly Part[] = ['list', 'call', 'streams', 'size'];
-const profiled = [...caseNames, ...streamCaseNames];
+const parts: readonly Part[] = ['list', 'call', 'pairings', 'streams', 'size'];
+// The pairings within one era are cases already.
+const crossings = pairings.filter(({ era, upstream }) => era !== upstream).map(({ name }) => name);
+const profiled = [...caseNames, ...crossings, ...streamCaseNames];
 
 /** What `--help` prints. */
 export const usage = `usage: npm run bench -- [options]
 
-  --quick               short form, a bit over a minute (the full form takes about eight)
+  --quick               short form, under two minutes (the full form takes about ten)
   --only <part,...>     parts to run: ${parts.join(', ')} (default: all)
   --write               put the figures into bench/README.md
   --profile <case,...>  show where the gateway's time goes instead, or all:
@@ -67,6 +70,7 @@ const fullPlan: Plan = {
   warmUpSeconds: 12,
   singleCalls: 400,
   directRounds: 1,
+  pairingRounds: 7,
   streamRounds: 7,
   streamSeconds: 3,
   streamWarmUpSeconds: 5,
@@ -82,6 +86,7 @@ const quickPlan: Plan = {
   warmUpSeconds: 4,
   singleCalls: 150,
   directRounds: 0,
+  pairingRounds: 4,
   streamRounds: 2,
   streamSeconds: 2,
   streamWarmUpSeconds: 4,

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { type Caller, makeCaller } from './caller.ts';
-import type { Case, StreamCase } from './cases.ts';
+import type { Exchange, StreamCase } from './cases.ts';
 import type { Gateway, GatewayStart } from './gateway.ts';
 import { startGateway } from './gateway.ts';
 import { at, parseJson } from './json.ts';
@@ -17,7 +17,7 @@ export interface Share {
 
 /** Where the gateway's time went in one case, by self time; idle time is left out. */
 export interface Profile {
-  readonly case: Case | StreamCase;
+  readonly case: Exchange | StreamCase;
   readonly groups: readonly Share[];
   readonly files: readonly Share[];
   readonly functions: readonly Share[];
@@ -31,7 +31,7 @@ export interface Profile {
  * @throws Error when the gateway left no profile
  */
 export async function profileCase(
-  measured: Case | StreamCase,
+  measured: Exchange | StreamCase,
   start: GatewayStart,
   connect: (gateway: Gateway) => Promise<void>,
   plan: Plan,
@@ -45,7 +45,7 @@ export async function profileCase(
   await using gateway = await startGateway({ ...start, nodeFlags: [...start.nodeFlags, ...flags] });
   await connect(gateway);
   using caller = makeCaller();
-  const url = gateway.endpoint(measured.era);
+  const url = gateway.endpoint(measured.method === 'stream' ? measured.era : measured.upstream);
   const loaded =
     measured.method === 'stream'
       ? await warmStreams(caller, measured, url, plan, folder)
@@ -61,7 +61,7 @@ export async function profileCase(
 }
 
 /** Warms the gateway up for a case of requests; returns what loads it. */
-async function warmRequests(caller: Caller, measured: Case, url: URL, plan: Plan, folder: string) {
+async function warmRequests(caller: Caller, measured: Exchange, url: URL, plan: Plan, folder: string) {
   const messages = await caseMessages(caller, measured, url);
   const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, measured, url, messages[0]);
   const loaded = (seconds: number) => load(`${folder}/profile.lua`, url, messages, seconds, bytes);
@@ -76,7 +76,7 @@ async function warmStreams(caller: Caller, measured: StreamCase, url: URL, plan:
   return loaded;
 }
 
-function summarise(measured: Case | StreamCase, profile: unknown, from: number, to: number): Profile {
+function summarise(measured: Exchange | StreamCase, profile: unknown, from: number, to: number): Profile {
   const frames = new Map<number, { group: string; file: string; name: string }>();
   for (const node of list(at(profile, 'nodes'))) frames.set(Number(at(node, 'id')), frame(at(node, 'callFrame')));
   const deltas = list(at(profile, 'timeDeltas')).map(Number);

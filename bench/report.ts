@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { addedLimitMs, type Case, type StreamCase, streamAddedLimitMs } from './cases.ts';
+import { addedLimitMs, type Case, pairingLimit, type StreamCase, streamAddedLimitMs } from './cases.ts';
 import type { CaseFigures } from './measure.ts';
 import type { Options } from './options.ts';
+import type { PairingFigures } from './pairings.ts';
 import type { Profile, Share } from './profile.ts';
 import { growthAim, growthLimit, type RegistryFigures, type SizeFigures } from './size.ts';
 import type { Spread } from './statistics.ts';
@@ -20,6 +21,7 @@ export interface Report {
 /** Puts the figures of one run into tables; `loadBefore` is the machine's load average when it began. */
 export function report(
   figures: readonly CaseFigures[],
+  pairs: readonly PairingFigures[],
   streams: readonly StreamFigures[],
   size: SizeFigures | undefined,
   options: Options,
@@ -28,6 +30,7 @@ export function report(
   const missed: string[] = [];
   const parts = [circumstances(options, loadBefore)];
   if (figures.length > 0) parts.push(caseTable(figures, missed));
+  if (pairs.length > 0) parts.push(pairingTable(pairs, missed), pairingVerdict(pairs));
   if (streams.length > 0) parts.push(streamTable(streams, missed));
   if (size !== undefined) parts.push(sizeTable(size, missed));
   return { text: parts.join('\n\n'), missed };
@@ -71,7 +74,7 @@ function circumstances({ quick, plan, nodeFlags, log }: Options, loadBefore: num
     `${form}, ${new Date().toISOString().slice(0, 10)}: ${cpus().length} cores of ${processor?.model.trim() ?? 'unknown'}, ` +
     `Node.js ${process.version.slice(1)}${flags}, ${nginxVersion()}, log ${log ?? 'as shipped'}; ` +
     `load of the machine before ${loadBefore.toFixed(1)}; ` +
-    `${plan.rounds} rounds of ${plan.loadSeconds} s, of event streams ${plan.streamRounds} of ${plan.streamSeconds} s. Medians, in brackets least to greatest.`
+    `${plan.rounds} rounds of ${plan.loadSeconds} s, of pairings ${plan.pairingRounds}, of event streams ${plan.streamRounds} of ${plan.streamSeconds} s. Medians, in brackets least to greatest.`
   );
 }
 
@@ -117,6 +120,33 @@ function caseTable(figures: readonly CaseFigures[], missed: string[]): string {
     }),
   );
   return table(head, body);
+}
+
+function pairingTable(pairs: readonly PairingFigures[], missed: string[]): string {
+  return table(
+    ['pairing of eras', 'CPU µs per call', 'against the relay in the client’s era', 'limit', 'per second'],
+    pairs.map(({ pairing: { title }, cpuPerCallUs, against, perSecond }) => {
+      if (against !== undefined && against.median > pairingLimit) {
+        missed.push(
+          `${title}: ${hundredths(against.median)} times the relay in the client’s era, limit ${pairingLimit}`,
+        );
+      }
+      return [
+        title,
+        range(cpuPerCallUs, tenths),
+        bold(range(against, hundredths), true),
+        against === undefined ? '' : pairingLimit.toFixed(2),
+        whole(perSecond.median),
+      ];
+    }),
+  );
+}
+
+function pairingVerdict(pairs: readonly PairingFigures[]): string {
+  const most = Math.max(...pairs.map(({ against }) => against?.median ?? 0));
+  return most > pairingLimit
+    ? `A pairing costs ${hundredths(most)} times its same-era relay, which is more than ${pairingLimit}.`
+    : `No pairing costs more than ${pairingLimit} times its same-era relay: the dearest ${hundredths(most)} times.`;
 }
 
 function streamTable(figures: readonly StreamFigures[], missed: string[]): string {

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { cases, streamCases } from './cases.ts';
+import { cases, pairings, streamCases } from './cases.ts';
 import { connectUpstreams, startContenders } from './contenders.ts';
 import { startFixture } from './fixture.ts';
 import type { Gateway } from './gateway.ts';
@@ -10,6 +10,7 @@ import { type CaseFigures, measureCases } from './measure.ts';
 import type { Relayed } from './nginx.ts';
 import { type Options, parseOptions, usage } from './options.ts';
 import { findPrograms } from './packages.ts';
+import { measurePairings } from './pairings.ts';
 import { type Profile, profileCase } from './profile.ts';
 import { profileText, report, writeBlock } from './report.ts';
 import { measureSize } from './size.ts';
@@ -34,11 +35,12 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   });
 
   if (options.profile.length > 0) {
-    const needWrk = options.profile.some((name) => cases.some((measured) => measured.name === name));
+    const requests = [...cases, ...pairings];
+    const needWrk = options.profile.some((name) => requests.some((measured) => measured.name === name));
     if (needWrk && !programs.wrk) return 1;
     const upstreams = await startUpstreams();
     const profiles: Profile[] = [];
-    for (const measured of [...cases, ...streamCases].filter(({ name }) => options.profile.includes(name))) {
+    for (const measured of [...requests, ...streamCases].filter(({ name }) => options.profile.includes(name))) {
       const start = { ...gatewayStart, registryFolder: `${folder}/registry-${measured.name}` };
       const connect = (gateway: Gateway) => connectUpstreams(gateway, upstreams);
       profiles.push(await profileCase(measured, start, connect, options.plan, options.quick ? 3 : 6, folder));
@@ -61,6 +63,8 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
     figures = await measureCases(options.parts, contenders, options.plan, folder, programs.wrk, say);
     for (const { child } of contenders) await child?.stop();
   }
+  const paired = options.parts.has('pairings') && programs.wrk;
+  const pairs = paired ? await measurePairings(gatewayStart, upstreams, options.plan, folder, say) : [];
   let streams: StreamFigures[] = [];
   if (options.parts.has('streams')) {
     const contenders = await start('streams');
@@ -68,7 +72,7 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
     for (const { child } of contenders) await child?.stop();
   }
   const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, say) : undefined;
-  const { text, missed } = report(figures, streams, size, options, loadBefore);
+  const { text, missed } = report(figures, pairs, streams, size, options, loadBefore);
   console.log(text);
   for (const line of missed) console.log(`\nMISSED ${line}`);
   if (options.write) writeBlock(readme, 'figures', text);

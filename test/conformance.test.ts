@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type ClientReport, refereeClients } from './conformance/clients.ts';
+import { type CrossedReport, refereeCrossed } from './conformance/crossed.ts';
 import { refereeServers, type ServerReport } from './conformance/servers.ts';
-import { clientSuites, serverSuites } from './conformance/suites.ts';
-import { clientFaults, serverFaults } from './conformance/verdict.ts';
+import { clientSuites, crossedSuites, serverSuites } from './conformance/suites.ts';
+import { clientFaults, crossedFaults, serverFaults } from './conformance/verdict.ts';
 
 const DEADLINE_MS = 240_000;
 
@@ -19,6 +20,18 @@ describe('the conformance suites for servers, directly and through the gateway',
       expect(found && serverFaults(found)).toEqual([]);
     },
   );
+});
+
+describe('the conformance suites of one era, through the gateway to an upstream of the other', () => {
+  let reports: CrossedReport[];
+  beforeAll(async () => {
+    reports = await refereeCrossed();
+  }, DEADLINE_MS);
+
+  it.each(crossedSuites)('$package $name: every scenario passes but the exceptions, which do not', (suite) => {
+    const found = reports.find((candidate) => candidate.suite === suite);
+    expect(found && crossedFaults(found)).toEqual([]);
+  });
 });
 
 describe('the conformance suites for clients, with the gateway between the referee and the official client', () => {

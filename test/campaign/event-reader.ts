@@ -26,6 +26,8 @@ export interface Asking {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
+  /** Ends the request, also before there is an answer. */
+  readonly signal?: AbortSignal;
 }
 
 /**
@@ -33,9 +35,9 @@ export interface Asking {
  * its text when the connection breaks.
  */
 export function ask(asking: Asking, onEvent: (event: ReadEvent) => void = () => {}): Promise<Reading> {
-  const { url, agent, method, headers, body } = asking;
+  const { url, agent, method, headers, body, signal } = asking;
   return new Promise((resolve, reject) => {
-    const sent: ClientRequest = request(url, { method, agent, headers }, (response) => {
+    const sent: ClientRequest = request(url, { method, agent, headers, ...(signal && { signal }) }, (response) => {
       let wanted = true;
       // A client that has cut the connection wants nothing more, not even what has arrived.
       const text = read(response, (event) => wanted && onEvent(event));

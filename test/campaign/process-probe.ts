@@ -19,6 +19,7 @@ const CLASSES: Readonly<Record<string, string>> = {
   LiveSession: 'sessions/live-sessions.ts',
   ClientStream: 'sessions/client-stream.ts',
   RelayedCall: 'forwards/relayed-call.ts',
+  ParkedCall: 'forwards/crossing/parked-call.ts',
   UpstreamQuestions: 'forwards/questions.ts',
   UpstreamChannel: 'forwards/session-channel.ts',
   SessionStream: 'forwards/session-stream.ts',

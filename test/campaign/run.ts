@@ -3,13 +3,14 @@ import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Campaign } from './campaign.ts';
 import { killCampaign } from './kill.ts';
+import { parkedCampaign } from './parked.ts';
 import { sessionsCampaign } from './sessions.ts';
 
 /**
  * `npm run campaign [-- name …] [-- --rounds N]`: runs the campaigns named, or all of them, and writes what each found
  * to its block in docs/campaign.md. Ends with code 1 when one failed.
  */
-const campaigns: readonly Campaign[] = [killCampaign, sessionsCampaign];
+const campaigns: readonly Campaign[] = [killCampaign, sessionsCampaign, parkedCampaign];
 
 const REPORT = new URL('../../docs/campaign.md', import.meta.url);
 const HEAD = `# Campaigns

@@ -1,14 +1,21 @@
 import { isComplaint } from './check.ts';
 import type { ClientReport } from './clients.ts';
 import { type Change, isLoss, type Pair } from './compare.ts';
+import type { CrossedReport } from './crossed.ts';
+import type { Exception } from './exceptions.ts';
 import { clientPasses, counts, type Scenario, serverPasses } from './scenario.ts';
 import type { ServerReport } from './servers.ts';
 import { type Suite, versionOf } from './suites.ts';
+import { crossedFaults } from './verdict.ts';
 
 /** The results as Markdown: what was run on what, the totals, and a table of scenarios for each suite. */
-export async function report(servers: readonly ServerReport[], clients: readonly ClientReport[]): Promise<string> {
+export async function report(
+  servers: readonly ServerReport[],
+  crossed: readonly CrossedReport[],
+  clients: readonly ClientReport[],
+): Promise<string> {
   const versions = new Map<Suite, string>();
-  for (const { suite } of [...servers, ...clients]) versions.set(suite, await versionOf(suite.package));
+  for (const { suite } of [...servers, ...crossed, ...clients]) versions.set(suite, await versionOf(suite.package));
   const titled = (suite: Suite) => `${versions.get(suite)} \`${suite.args.join(' ')}\``;
   return [
     await conditions(),
@@ -29,6 +36,24 @@ export async function report(servers: readonly ServerReport[], clients: readonly
       ]),
     ),
     table(
+      [
+        'Sluice between the eras',
+        'upstream',
+        'scored scenarios',
+        'pass',
+        'exceptions that fail',
+        'that end with a warning',
+      ],
+      crossed.map((found) => [
+        titled(found.suite),
+        `${found.suite.upstream} alone`,
+        found.suite.scored,
+        marked(String(found.passing), crossedFaults(found).length === 0),
+        exceptions(found, 'fails'),
+        exceptions(found, 'warns'),
+      ]),
+    ),
+    table(
       ['Sluice as a client', 'scenarios', 'pass', 'out of scope: the client’s own authorization'],
       clients.map(({ suite, scenarios, passing, authorization }) => [
         titled(suite),
@@ -39,6 +64,10 @@ export async function report(servers: readonly ServerReport[], clients: readonly
     ),
     'Three numbers are checks that passed, failed, and ended with a warning.',
     ...servers.map(({ suite, pairs }) => `### As a server: ${titled(suite)}\n\n${serverTable(pairs)}`),
+    ...crossed.map(
+      (found) =>
+        `### Between the eras: ${titled(found.suite)}, ${found.suite.upstream} upstream\n\n${crossedTable(found)}`,
+    ),
     ...clients.map(({ suite, scenarios }) => `### As a client: ${titled(suite)}\n\n${clientTable(scenarios)}`),
   ].join('\n\n');
 }
@@ -69,6 +98,24 @@ function serverTable(pairs: readonly Pair[]): string {
         ...changed.map(({ id, through: end }) => `\`${id}\` ${end}`),
         ...failing(direct).map((id) => `\`${id}\` directly as well`),
       ].join(', '),
+    ]),
+  );
+}
+
+function exceptions({ suite }: CrossedReport, end: Exception['end']): number {
+  return suite.exceptions.filter((exception) => exception.end === end).length;
+}
+
+function crossedTable({ suite, scenarios }: CrossedReport): string {
+  return table(
+    ['Scenario', 'Through', 'Checks', 'Why'],
+    scenarios.map((scenario) => [
+      nameOf(scenario),
+      marked(numbers(scenario), serverPasses(scenario)),
+      failing(scenario)
+        .map((id) => `\`${id}\``)
+        .join(', '),
+      suite.exceptions.find((exception) => exception.scenario === scenario.name)?.reason ?? '',
     ]),
   );
 }

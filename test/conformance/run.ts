@@ -1,25 +1,29 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { refereeClients } from './clients.ts';
+import { refereeCrossed } from './crossed.ts';
 import { report } from './report.ts';
 import { refereeServers } from './servers.ts';
-import { clientFaults, serverFaults } from './verdict.ts';
+import { clientFaults, crossedFaults, serverFaults } from './verdict.ts';
 
 /**
  * `npm run conformance`: lets the public conformance suites judge the dual-era upstream directly and through the gateway,
- * and the gateway as a client. Prints what they found and writes it to its block in docs/conformance.md. Ends with code
- * 1 when anything ends worse through the gateway, a client scenario does not pass, or the upstream itself falls short.
+ * upstreams of one era through the gateway for clients of the other, and the gateway as a client. Prints what they found
+ * and writes it to its block in docs/conformance.md. Ends with code 1 when anything ends worse through the gateway, the
+ * list of exceptions between the eras is not true, a client scenario does not pass, or the upstream itself falls short.
  */
 const DOCUMENT = new URL('../../docs/conformance.md', import.meta.url);
 const [OPEN, CLOSE] = ['<!-- results -->', '<!-- /results -->'];
 
 const servers = await refereeServers();
+const crossed = await refereeCrossed();
 const clients = await refereeClients();
-const results = await report(servers, clients);
+const results = await report(servers, crossed, clients);
 console.log(results);
 await keep(results);
 
 const faults = [
   ...servers.flatMap((found) => serverFaults(found).map((fault) => `server ${found.suite.name}: ${fault}`)),
+  ...crossed.flatMap((found) => crossedFaults(found).map((fault) => `crossed ${found.suite.name}: ${fault}`)),
   ...clients.flatMap((found) => clientFaults(found).map((fault) => `client ${found.suite.name}: ${fault}`)),
 ];
 if (faults.length > 0) {

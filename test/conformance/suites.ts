@@ -1,5 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire, findPackageJSON } from 'node:module';
+import type { Era } from '../fixtures/raw-upstream/message.ts';
+import { type Exception, exceptionsWithLegacyUpstream, exceptionsWithModernUpstream } from './exceptions.ts';
 
 /** A set of scenarios of an installed version of the public conformance suite. */
 export interface Suite {
@@ -17,6 +19,13 @@ export interface ServerSuite extends Suite {
   readonly scored: number;
 }
 
+/** A set of scenarios of one era, for a server of the other one with the gateway in front of it. */
+export interface CrossedSuite extends ServerSuite {
+  /** The only era that the upstream knows. */
+  readonly upstream: Era;
+  readonly exceptions: readonly Exception[];
+}
+
 const PRESENT = '@modelcontextprotocol/conformance';
 const STABLE = 'conformance-stable';
 
@@ -25,6 +34,26 @@ export const serverSuites: readonly ServerSuite[] = [
   { name: '2025-11-25', package: PRESENT, args: ['--requirements', '2025-11-25'], scored: 30 },
   { name: '2026-07-28', package: PRESENT, args: ['--requirements', '2026-07-28'], scored: 37 },
   { name: 'all', package: STABLE, args: ['--suite', 'all'], scored: 32 },
+];
+
+/** What is run against the gateway with an upstream of the other era. */
+export const crossedSuites: readonly CrossedSuite[] = [
+  {
+    name: '2026-07-28 with a legacy upstream',
+    package: PRESENT,
+    args: ['--requirements', '2026-07-28'],
+    scored: 37,
+    upstream: 'legacy',
+    exceptions: exceptionsWithLegacyUpstream,
+  },
+  {
+    name: '2025-11-25 with a modern upstream',
+    package: PRESENT,
+    args: ['--requirements', '2025-11-25'],
+    scored: 30,
+    upstream: 'modern',
+    exceptions: exceptionsWithModernUpstream,
+  },
 ];
 
 /** What is run against clients. */

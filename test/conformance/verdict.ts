@@ -1,6 +1,8 @@
 import type { ClientReport } from './clients.ts';
 import { isLoss } from './compare.ts';
-import { clientPasses, complaints } from './scenario.ts';
+import type { CrossedReport } from './crossed.ts';
+import type { Exception } from './exceptions.ts';
+import { clientPasses, complaints, counts, type Scenario, serverPasses } from './scenario.ts';
 import type { ServerReport } from './servers.ts';
 
 /** What is wrong with the results of a suite for servers, a line each: empty is what is wanted. */
@@ -13,6 +15,34 @@ export function serverFaults({ suite, pairs, direct }: ServerReport): string[] {
       .map(({ id, through, message }) => `${name}: ${id} is ${through} through the gateway. ${message.slice(0, 300)}`),
   ]);
   return [...short, ...worse];
+}
+
+/**
+ * What is wrong with the results of a suite across the eras, a line each: a scenario that does not end well without being
+ * an exception, and an exception that does not end as the list says, or not because of what it says. Empty is what is
+ * wanted.
+ */
+export function crossedFaults({ suite: { scored, exceptions }, scenarios }: CrossedReport): string[] {
+  const names = new Set(scenarios.map(({ name }) => name));
+  const missing = scored === names.size ? [] : [`${names.size} scored scenarios ran, not ${scored}`];
+  const unknown = exceptions
+    .filter(({ scenario }) => !names.has(scenario))
+    .map(({ scenario }) => `${scenario}: an exception, but no scenario of the suite`);
+  const wrong = scenarios.flatMap((scenario) => {
+    const { name } = scenario;
+    const end = endOf(scenario);
+    const listed = exceptions.find((exception) => exception.scenario === name);
+    if (listed && end === 'passes') return [`${name}: passes, so it is to be taken out of the exceptions`];
+    return complaints(scenario)
+      .filter((line) => end !== listed?.end || !line.includes(listed.complaint))
+      .map((line) => `${name}: ${line}`);
+  });
+  return [...missing, ...unknown, ...wrong];
+}
+
+function endOf(scenario: Scenario): Exception['end'] | 'passes' {
+  if (!serverPasses(scenario)) return 'fails';
+  return counts(scenario).warnings > 0 ? 'warns' : 'passes';
 }
 
 /** What is wrong with the results of a suite for clients, a line each: empty is what is wanted. */

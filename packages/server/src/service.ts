@@ -7,12 +7,15 @@ import type { Config } from './config/config.ts';
 import { ConfigError } from './config/config-error.ts';
 import { labelledHeaders } from './config/forward-headers.ts';
 import { VERSION } from './config/version.ts';
+import { CallSessions } from './forwards/call-sessions.ts';
+import type { CallUnderWay } from './forwards/call-under-way.ts';
 import { CallsUnderWay } from './forwards/calls-under-way.ts';
+import { ParkedCalls } from './forwards/crossing/parked-calls.ts';
 import { Forwards } from './forwards/forwards.ts';
 import { LinkedResources } from './forwards/linked-resources.ts';
 import { CallRelay } from './forwards/relay.ts';
-import type { RelayedCall } from './forwards/relayed-call.ts';
 import { SessionLinks } from './forwards/session-links.ts';
+import { SessionWatches } from './forwards/session-watches.ts';
 import { type Listener, listen } from './listeners/lifecycle.ts';
 import { createMcpListener } from './listeners/mcp.ts';
 import { createGuard } from './listeners/origin.ts';
@@ -63,7 +66,7 @@ export async function startService(config: Config, logger: Logger): Promise<Serv
   // The registry comes first: its lock decides whether this process may run on the folder at all.
   const registry = await openRegistry(config, logger);
   const limits = { silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
-  const calls = new CallsUnderWay<RelayedCall>(limits);
+  const calls = new CallsUnderWay<CallUnderWay>(limits);
   try {
     return await compose(config, logger, registry, calls);
   } catch (error) {
@@ -77,7 +80,7 @@ async function compose(
   config: Config,
   logger: Logger,
   registry: Registry,
-  calls: CallsUnderWay<RelayedCall>,
+  calls: CallsUnderWay<CallUnderWay>,
 ): Promise<Service> {
   const log = logger.target('service');
   const forwards = new Forwards({
@@ -98,17 +101,32 @@ async function compose(
   const notices = new Notices(registry);
   const longStreams = new LongStreams();
 
+  const sessionWatches = new SessionWatches({
+    sessions,
+    lives,
+    log: logger.target('service::forward'),
+    elsewhere: (session, headers) => sessionLinks.hold(session, headers, false),
+  });
   const sessionLinks = new SessionLinks({
     upstreams: () => forwards.upstreams(),
     upstream: (forward) => forwards.upstream(forward),
     sessions,
     lives,
     calls,
+    watches: sessionWatches,
     log: logger.target('service::forward'),
+  });
+  const parked = new ParkedCalls({
+    sealer,
+    replica,
+    limit: config.parkedCallsLimit,
+    timeoutMs: config.parkedCallTimeoutMs,
   });
   const declaredParams = new DeclaredParams(profiles);
   const relay = new CallRelay({
     forwards,
+    parked,
+    callSessions: new CallSessions(calls),
     declaredParams,
     linkedResources: new LinkedResources((forward) => registry.current.forwards.has(forward)),
     calls,
@@ -129,6 +147,7 @@ async function compose(
     relay,
     sessions,
     sessionLinks,
+    sessionWatches,
     lives,
     events,
     calls,
@@ -174,6 +193,7 @@ async function compose(
       const left = () => Math.max(over - performance.now(), MIN_DRAIN_MS);
       // They would never end by themselves.
       longStreams.endAll();
+      parked.close();
       await listeners.mcp.drain(graceMs);
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await forwards.close(over - performance.now());

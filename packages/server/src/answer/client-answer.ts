@@ -1,8 +1,10 @@
+import type { JsonObject } from '../json/lossless.ts';
 import { encodeEvent } from '../mcp/event-stream.ts';
 import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { ClientStream } from '../sessions/client-stream.ts';
 import type { AnswerTarget } from './answer-target.ts';
-import type { RpcError } from './outcome.ts';
+import type { CallAnswer } from './call-answer.ts';
+import type { RpcError } from './rpc-error.ts';
 
 /** Makes the stream that the answer to a request goes out on; undefined where it cannot be resumed. */
 export type OpenStream = (idText: string) => ClientStream | undefined;
@@ -11,7 +13,7 @@ export type OpenStream = (idText: string) => ClientStream | undefined;
  * The client's side of one request: writes the answer, once, in the form it turns out to have. Everything that answers
  * a JSON-RPC request goes through here, so the envelope and its id are spelled in one place.
  */
-export class ClientAnswer {
+export class ClientAnswer implements CallAnswer {
   /** The id as the client spelled it. */
   readonly idText: string;
   readonly #response: AnswerTarget;
@@ -82,6 +84,21 @@ export class ClientAnswer {
     if (this.#streaming) return this.lastEvent(text);
     this.#head(status, Buffer.byteLength(text));
     this.#response.end(text);
+  }
+
+  /**
+   * A response that is there as text, with the client's id in it. One that nothing came before is one JSON object, however
+   * the upstream sent it: that costs least.
+   */
+  response(text: string, value: JsonObject, status: number, json: boolean): void {
+    if (this.#streaming) return this.lastEvent(text);
+    if (json || !('result' in value)) {
+      this.beginJson(status, Buffer.byteLength(text));
+      this.end(text);
+    } else {
+      this.beginStream();
+      this.lastEvent(text);
+    }
   }
 
   /** Begins a JSON answer whose body follows in pieces; `bytes` is its length when known. */

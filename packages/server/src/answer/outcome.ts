@@ -1,12 +1,6 @@
 import type { Batch } from '../mcp/batch.ts';
 import type { ClientAnswer } from './client-answer.ts';
-
-/** A JSON-RPC error as it goes out. `data` is JSON text. */
-export interface RpcError {
-  readonly code: number;
-  readonly message: string;
-  readonly data?: string;
-}
+import type { RpcError } from './rpc-error.ts';
 
 /**
  * How a filter answers. The listener writes it; a filter that returns none passes the request on.

@@ -256,6 +256,23 @@ const ROWS: readonly Row[] = [
     refused: integerRefused([['0', 'is below 1']], TIMER_OVERRUN),
   },
   {
+    variable: 'SERVICE_PARKED_CALLS_LIMIT',
+    read: (env) => env.parkedCallsLimit,
+    unset: 1000,
+    accepted: [
+      ['0', 0],
+      ['1000000', 1_000_000],
+    ],
+    refused: integerRefused([], ['1000001', 'is above 1000000']),
+  },
+  {
+    variable: 'SERVICE_PARKED_CALL_TIMEOUT_MS',
+    read: (env) => env.parkedCallTimeoutMs,
+    unset: 300_000,
+    accepted: [['1', 1]],
+    refused: integerRefused([['0', 'is below 1']], TIMER_OVERRUN),
+  },
+  {
     variable: 'SERVICE_SESSION_KEY',
     read: (env) => env.sessionKey,
     unset: undefined,

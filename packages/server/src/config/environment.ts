@@ -50,6 +50,9 @@ export interface Environment {
   readonly healthCheckIntervalMs: number;
   readonly upstreamIdleTimeoutMs: number;
   readonly upstreamMaxTimeoutMs: number;
+  /** How many calls may wait for their clients' input, and for how long. */
+  readonly parkedCallsLimit: number;
+  readonly parkedCallTimeoutMs: number;
   /** 32 bytes. */
   readonly sessionKey: Buffer | undefined;
   /** Accepted Host values, lower case; one without a port stands for any port. */
@@ -105,6 +108,8 @@ export function parseEnvironment(env: NodeJS.ProcessEnv): Environment {
     healthCheckIntervalMs: (read('SERVICE_FORWARD_HEALTHCHECK_INTERVAL', integer(0, LONGEST_SECONDS)) ?? 30) * 1000,
     upstreamIdleTimeoutMs: read('SERVICE_UPSTREAM_IDLE_TIMEOUT_MS', milliseconds) ?? 300_000,
     upstreamMaxTimeoutMs: read('SERVICE_UPSTREAM_MAX_TIMEOUT_MS', milliseconds) ?? 3_600_000,
+    parkedCallsLimit: read('SERVICE_PARKED_CALLS_LIMIT', integer(0, 1_000_000)) ?? 1000,
+    parkedCallTimeoutMs: read('SERVICE_PARKED_CALL_TIMEOUT_MS', milliseconds) ?? 300_000,
     sessionKey: read('SERVICE_SESSION_KEY', key),
     allowedHosts: read('SERVICE_ALLOWED_HOSTS', hostList),
     actionsPath: read('SERVICE_ACTIONS_PATH', path),

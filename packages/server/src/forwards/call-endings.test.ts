@@ -17,6 +17,7 @@ import { createLogger } from '../telemetry/log.ts';
 import { notification } from '../testing/live.ts';
 import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../testing/live-upstream.ts';
 import { callText } from '../testing/session-client.ts';
+import type { CallUnderWay } from './call-under-way.ts';
 import { CallsUnderWay } from './calls-under-way.ts';
 import { LinkedResources } from './linked-resources.ts';
 import type { UpstreamLink } from './links.ts';
@@ -28,7 +29,7 @@ let upstream: Upstream;
 let link: UpstreamLink;
 let events: EventStore;
 let lives: LiveSessions;
-let calls: CallsUnderWay<RelayedCall>;
+let calls: CallsUnderWay<CallUnderWay>;
 let target: StreamTarget;
 
 beforeEach(async () => {
@@ -71,7 +72,10 @@ async function underWay(era: 'legacy' | 'modern' = 'legacy'): Promise<{ relayed:
     upstream,
     message: parsed(callText('"c"'), 'request'),
     edits: [],
-    crossing: undefined,
+    rewriting: undefined,
+    crosses: false,
+    questions: undefined,
+    capabilities: {},
     progressToken: undefined,
     headers: [],
     link: () => link,

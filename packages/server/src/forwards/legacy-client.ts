@@ -75,7 +75,7 @@ class Session implements LegacyClient {
   readonly serverCapabilities: Readonly<Record<string, unknown>>;
   readonly #options: ClientOptions;
   readonly #headers: string[];
-  #lastId = 0;
+  readonly #nextId: () => number;
 
   constructor(
     options: ClientOptions,
@@ -84,7 +84,9 @@ class Session implements LegacyClient {
     identity: string,
     serverCapabilities: Readonly<Record<string, unknown>>,
   ) {
+    let lastId = 0;
     this.#options = options;
+    this.#nextId = options.nextId ?? (() => ++lastId);
     this.sessionId = sessionId;
     this.protocolVersion = protocolVersion;
     this.identity = identity;
@@ -94,7 +96,7 @@ class Session implements LegacyClient {
   }
 
   async request(method: string, params?: Readonly<Record<string, unknown>>): Promise<Reply> {
-    const id = ++this.#lastId;
+    const id = this.#nextId();
     const answer = await this.#send(JSON.stringify({ jsonrpc: '2.0', id, method, params }), id);
     return toReply(answer, method, this.#options.transport.address);
   }

@@ -27,6 +27,10 @@ export interface UpstreamLink {
   onIdle: (() => void) | undefined;
   /** What runs between a client's session and this one beside calls. */
   channel: LinkChannel | undefined;
+  /** A call has it for itself, from before its request is sent until it is over. */
+  taken: boolean;
+  /** The level of log messages that the upstream was last told on it; undefined when none. */
+  logLevel: string | undefined;
 }
 
 /** What is open on a link besides calls. */
@@ -35,6 +39,10 @@ export interface LinkChannel {
   readonly pinned: boolean;
   /** The upstream may have had news while nobody listened to it. */
   missed(): void;
+  /** Goes on with what a call has held up. */
+  resume?(): void;
+  /** The upstream has no such session any more: whoever needs it sees to what takes its place. */
+  lost?(): void;
   /** The link is given up. */
   close(): void;
 }
@@ -58,6 +66,8 @@ export interface LinkOwner {
 export class UpstreamLinks {
   readonly #transport: UpstreamTransport;
   readonly #open = new Map<string, UpstreamLink | Promise<UpstreamLink>>();
+  /** Sessions that were forgotten and are being ended. */
+  readonly #ending = new Set<Promise<void>>();
   readonly #modern: UpstreamLink;
   #lastId = 0;
 
@@ -76,6 +86,8 @@ export class UpstreamLinks {
       usedAt: 0,
       onIdle: undefined,
       channel: undefined,
+      taken: false,
+      logLevel: undefined,
     };
   }
 
@@ -113,6 +125,7 @@ export class UpstreamLinks {
   release(link: UpstreamLink, now: number): void {
     link.active--;
     link.usedAt = now;
+    link.taken = false;
     if (link.active === 0) link.onIdle?.();
   }
 
@@ -125,13 +138,30 @@ export class UpstreamLinks {
     // Whoever took it from here before ends it.
     if (this.#open.get(link.owner) !== link) return;
     this.#open.delete(link.owner);
-    void end(link);
+    const ending = end(link).finally(() => this.#ending.delete(ending));
+    this.#ending.add(ending);
+  }
+
+  /** Forgets all sessions: the upstream speaks the legacy era no longer. */
+  forgetAll(): void {
+    for (const link of this.#open.values()) {
+      if (link instanceof Promise) continue;
+      link.channel?.lost?.();
+      this.forget(link);
+    }
   }
 
   /** Ends the sessions that were not used for this long. */
   closeIdle(idleMs: number, now: number = performance.now()): void {
     for (const [owner, link] of this.#open) {
-      if (link instanceof Promise || link.active > 0 || link.channel?.pinned || now - link.usedAt < idleMs) continue;
+      if (
+        link instanceof Promise ||
+        link.active > 0 ||
+        link.taken ||
+        link.channel?.pinned ||
+        now - link.usedAt < idleMs
+      )
+        continue;
       void this.close(owner);
     }
   }
@@ -148,17 +178,25 @@ export class UpstreamLinks {
 
   /** True when nothing is open and nothing is under way. */
   get idle(): boolean {
-    return this.#open.size === 0 && this.#modern.active === 0;
+    return this.#open.size === 0 && this.#ending.size === 0 && this.#modern.active === 0;
   }
 
   /** Ends all sessions. Never rejects. */
   async closeAll(): Promise<void> {
-    await Promise.allSettled([...this.#open.keys()].map((owner) => this.close(owner)));
+    await Promise.allSettled([...[...this.#open.keys()].map((owner) => this.close(owner)), ...this.#ending]);
   }
 
   async #initialize(owner: LinkOwner): Promise<UpstreamLink> {
     const { protocolVersion, capabilities, clientInfo, headers } = owner;
-    const client = await openLegacy({ transport: this.#transport, protocolVersion, capabilities, clientInfo, headers });
+    const client = await openLegacy({
+      transport: this.#transport,
+      protocolVersion,
+      capabilities,
+      clientInfo,
+      headers,
+      // Calls are sent in the same session, in which no id may be there twice.
+      nextId: () => this.nextId(),
+    });
     const session = client.sessionId === undefined ? [] : [HEADER_SESSION_ID, client.sessionId];
     const identity = [HEADER_PROTOCOL_VERSION, client.protocolVersion, ...session];
     const link: UpstreamLink = {
@@ -173,6 +211,8 @@ export class UpstreamLinks {
       usedAt: performance.now(),
       onIdle: undefined,
       channel: undefined,
+      taken: false,
+      logLevel: undefined,
     };
     await owner.opened?.(link, client);
     return link;

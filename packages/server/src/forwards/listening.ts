@@ -91,6 +91,11 @@ export class Listening implements ConnectionSink {
     this.#lasting.open();
   }
 
+  /** True while a connection is there on which the upstream has acknowledged. */
+  get acknowledged(): boolean {
+    return this.#acknowledged;
+  }
+
   /** Goes on after `onNotification` returned false. */
   resume(): void {
     this.#lasting.resume();

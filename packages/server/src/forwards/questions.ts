@@ -7,7 +7,7 @@ import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { LiveSession, Question } from '../sessions/live-sessions.ts';
 
 /** Questions that one call, or one upstream session, may have open at a time. */
-const MAX_OPEN = 32;
+export const MAX_OPEN = 32;
 
 /** Where questions come from and go to. */
 export interface QuestionRoute {
@@ -17,6 +17,31 @@ export interface QuestionRoute {
   send(text: string): void;
   /** Sends the upstream a message; resolves when it has taken it, rejects with `UpstreamError`. */
   deliver(text: string): Promise<void>;
+}
+
+/** What an upstream has asked the client of one call, or of one session, and waits to be answered. */
+export interface Questions {
+  /** How many wait for the client. */
+  readonly open: number;
+  /**
+   * Asks the client; `text` is the upstream's request, `value` the same parsed. False when it cannot be asked, or too many
+   * questions are open.
+   */
+  ask(text: string, value: JsonObject): boolean;
+  /** The upstream takes a question back, in this `notifications/cancelled`. */
+  takenBack(text: string): void;
+  /** Nobody waits for the answers any more. */
+  withdrawAll(): void;
+  /** Nobody will answer any more. */
+  abandonAll(): void;
+}
+
+/** Where a call's upstream is given answers. */
+export interface QuestionSink {
+  /** Sends the upstream a message; resolves when it has taken it, rejects with `UpstreamError`. */
+  deliver(text: string): Promise<void>;
+  /** Ends the call: the upstream cannot be given what it waits for. */
+  fail(error: unknown): void;
 }
 
 interface OpenQuestion extends Question {
@@ -30,7 +55,7 @@ interface OpenQuestion extends Question {
  * call's stream or from a session's notification stream: each goes out under an id of ours and its answer comes back
  * under the upstream's (mcp 4). An answer counts only from the session that was asked.
  */
-export class UpstreamQuestions {
+export class UpstreamQuestions implements Questions {
   readonly #route: QuestionRoute;
   readonly #open = new Set<OpenQuestion>();
 
@@ -38,12 +63,10 @@ export class UpstreamQuestions {
     this.#route = route;
   }
 
-  /** How many wait for the client. */
   get open(): number {
     return this.#open.size;
   }
 
-  /** Asks the client. False when too many questions are open already. `text` is the request, `value` the same parsed. */
   ask(text: string, value: JsonObject): boolean {
     if (this.#open.size >= MAX_OPEN) return false;
     const live = this.#route.live();
@@ -66,8 +89,8 @@ export class UpstreamQuestions {
     return true;
   }
 
-  /** The upstream takes a question back: passes that on when the question is open. */
-  cancelled(text: string): void {
+  /** Passed on when the question is open. */
+  takenBack(text: string): void {
     const requestId = paramText(text, 'requestId');
     for (const question of this.#open) {
       if (question.upstreamId !== requestId) continue;
@@ -76,7 +99,7 @@ export class UpstreamQuestions {
     }
   }
 
-  /** Nobody waits for the answers any more, and the client is told so. */
+  /** The client is told so. */
   withdrawAll(): void {
     for (const question of this.#open) {
       this.#withdraw(question);
@@ -85,7 +108,7 @@ export class UpstreamQuestions {
     }
   }
 
-  /** Nobody will answer any more, and the upstream is told so. */
+  /** The upstream is told so. */
   abandonAll(): void {
     for (const question of this.#open) {
       question.live.withdraw(question);

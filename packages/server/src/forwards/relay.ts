@@ -2,24 +2,25 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { type Outcome, rpcError } from '../answer/outcome.ts';
 import type { JsonObject } from '../json/lossless.ts';
 import { readsJson, readsStreams } from '../mcp/accept.ts';
-import { capabilityKey } from '../mcp/capabilities.ts';
+import { crossedCapabilities } from '../mcp/askable.ts';
 import type { DeclaredParams } from '../mcp/declared-params.ts';
 import type { Implementation } from '../mcp/identity.ts';
+import { requestedLevel } from '../mcp/log-level.ts';
 import type { RequestMessage } from '../mcp/message.ts';
 import type { MirroredParams } from '../mcp/mirrored-params.ts';
-import { type Era, HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY } from '../mcp/protocol.ts';
+import { type Era, HEADER_HOPS, INTERNAL_ERROR, NAME_PARAM } from '../mcp/protocol.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
-import type { CallParts } from './call-plan.ts';
+import { CallLinks, type CallLinksOptions, type LinkCaller } from './call-links.ts';
+import type { CallPlan } from './call-plan.ts';
 import { copiedHeaders, nextHop } from './caller-headers.ts';
-import { crossing } from './crossing.ts';
+import { CrossedCalls, type CrossedCallsOptions } from './crossing/crossed-calls.ts';
 import type { Forwards } from './forwards.ts';
-import type { UpstreamLink } from './links.ts';
+import { ModernErrors } from './modern-errors.ts';
 import { modernHeaders } from './modern-headers.ts';
 import { RelayedCall } from './relayed-call.ts';
 import { calledName, requestEdits } from './request-edits.ts';
-import type { SessionLinks } from './session-links.ts';
 import type { Upstream } from './upstream.ts';
 
 /**
@@ -43,10 +44,9 @@ export interface Caller {
 }
 
 /** What the relay works with. */
-export interface CallRelayOptions extends CallParts {
+export interface CallRelayOptions extends CallLinksOptions, CrossedCallsOptions {
   readonly forwards: Forwards;
   readonly declaredParams: DeclaredParams;
-  readonly sessionLinks: SessionLinks;
   /** Who we are, told to upstreams by clients that open no session. */
   readonly serverInfo: Implementation;
   /** Lower-case names of client headers that every upstream gets (SERVICE_FORWARD_HEADERS). */
@@ -69,43 +69,55 @@ export const FORWARDING_LOOP: Outcome = rpcError(INTERNAL_ERROR, 'forwarding loo
 /** Plans calls to upstream MCP servers: which one, under which name, with which headers, in whose session. */
 export class CallRelay {
   readonly #options: CallRelayOptions;
+  readonly #links: CallLinks;
+  readonly #crossed: CrossedCalls;
 
   constructor(options: CallRelayOptions) {
     this.#options = options;
+    this.#links = new CallLinks(options);
+    this.#crossed = new CrossedCalls(options);
   }
 
   /** The outcome that carries the call out. */
   call(caller: Caller, message: RequestMessage, target: CallTarget): Outcome {
-    const { forwards, serverInfo } = this.#options;
+    const { forwards, parked } = this.#options;
     const failure = FAILURE.get(message.method) ?? 'forwarded request failed';
+    const label = 'entry' in target ? target.entry.labels[FORWARD_HEADERS_LABEL] : undefined;
+    const headers = this.upstreamHeaders(caller.headers, label);
+    if (!headers) return FORWARDING_LOOP;
+    const { accept } = caller.headers;
+    const attempt = {
+      message,
+      capabilities: caller.capabilities,
+      headers,
+      streams: readsStreams(accept),
+      json: readsJson(accept),
+    };
+    // By what the client says, not by the upstream's era: that may have changed since.
+    const resumption = retries(caller, message) ? parked.resume(caller, attempt) : undefined;
+    if (resumption?.kind === 'answer') return resumption.outcome;
+
     const upstream = upstreamOf(forwards, target);
     if (!upstream) return rpcError(INTERNAL_ERROR, `${failure}: its forward is no longer registered; list again`);
-    const label = 'entry' in target ? target.entry.labels[FORWARD_HEADERS_LABEL] : undefined;
-    const own = this.upstreamHeaders(caller.headers, label);
-    if (!own) return FORWARDING_LOOP;
-
     const name = upstreamName(message, target);
     const era = eraTowards(upstream, caller.era);
-    if (era === 'modern') own.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
-    const { edits, progressToken } = requestEdits(message, name);
-    const crossed = era === caller.era ? undefined : crossing(caller.era, message, clientInfoOf(caller, serverInfo));
-    const plan = {
+    if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
+    const plan: CallPlan = {
+      ...attempt,
       upstream,
-      message,
-      edits: crossed ? [...edits, ...crossed.edits] : edits,
-      crossing: crossed,
-      // Across eras the token goes as it is: it stands inside what is written anew.
-      progressToken: crossed ? undefined : progressToken,
-      headers: own,
-      link: this.#link(upstream, era, caller, own),
+      ...requestEdits(message, name),
+      rewriting: caller.era === 'modern' ? new ModernErrors(message.method, caller.capabilities) : undefined,
+      crosses: false,
+      questions: undefined,
+      link:
+        era === 'modern' ? () => upstream.links.modern : this.#links.of(upstream, linkCaller(caller, message, headers)),
       failure,
       forward: forwardOf(target),
       namespace: caller.namespace?.name,
-      streams: readsStreams(caller.headers.accept),
-      json: readsJson(caller.headers.accept),
       era: caller.era,
       session: caller.session,
     };
+    if (era !== caller.era) return this.#crossed.call(caller, plan, resumption?.kind === 'anew');
     return { kind: 'stream', start: (client) => new RelayedCall(this.#options, plan, client).start() };
   }
 
@@ -125,29 +137,6 @@ export class CallRelay {
   #params({ capabilities }: Caller, target: CallTarget): MirroredParams | undefined {
     if (!('entry' in target) || target.entry.kind !== 'tool') return undefined;
     return this.#options.declaredParams.expectedOf(capabilities, target.entry);
-  }
-
-  /**
-   * Whose session a call goes out in: a legacy client's own, one per upstream; for clients without a session one that is
-   * shared by those who look the same to the upstream (mcp 4).
-   */
-  #link(
-    upstream: Upstream,
-    era: Era,
-    caller: Caller,
-    headers: readonly string[],
-  ): () => UpstreamLink | Promise<UpstreamLink> {
-    const { links } = upstream;
-    if (era === 'modern') return () => links.modern;
-    const { sessionLinks, serverInfo } = this.#options;
-    const { session, user, namespace } = caller;
-    if (session) return () => sessionLinks.link(upstream, session, headers);
-    // A modern client cannot be asked over a session that it does not know of.
-    const capabilities = caller.era === 'modern' ? {} : caller.capabilities;
-    const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), user, headers]);
-    const clientInfo = { ...serverInfo };
-    return () =>
-      links.get(key) ?? links.open({ key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo, headers });
   }
 
   /**
@@ -185,8 +174,22 @@ function eraTowards({ eras }: Upstream, era: Era): Era {
   return era === 'modern' ? 'legacy' : 'modern';
 }
 
-function clientInfoOf({ session }: Caller, serverInfo: Implementation): JsonObject {
-  return session?.clientInfo ?? { ...serverInfo };
+/** True for a request that may go on with a call that was parked. */
+function retries({ era }: Caller, { method, params }: RequestMessage): boolean {
+  return era === 'modern' && params.requestState !== undefined && NAME_PARAM.has(method);
+}
+
+/**
+ * A modern client can be asked only during calls that can be parked, and over no session that others have too; for a
+ * legacy client without a session an upstream is none either.
+ */
+function linkCaller(caller: Caller, message: RequestMessage, headers: readonly string[]): LinkCaller {
+  const { namespace, session, user, era } = caller;
+  if (era === 'legacy') {
+    return { namespace, session, user, headers, capabilities: caller.capabilities, logLevel: undefined };
+  }
+  const capabilities = NAME_PARAM.has(message.method) ? crossedCapabilities(caller.capabilities, true) : {};
+  return { namespace, session, user, headers, capabilities, logLevel: requestedLevel(message) };
 }
 
 /** What the upstream calls it: its own name for a tool or prompt, the very uri that was asked for otherwise. */

@@ -1,8 +1,8 @@
-import type { ClientAnswer } from '../answer/client-answer.ts';
+import type { CallAnswer } from '../answer/call-answer.ts';
 import { ByteCollector } from '../bytes/collector.ts';
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
 import { tryParseJson } from '../json/parse.ts';
-import { elements, members } from '../json/scan.ts';
+import { elements } from '../json/scan.ts';
 import { type Edit, splice } from '../json/splice.ts';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
 import { LEAST_LEVEL, reachesLevel, requestedLevel } from '../mcp/log-level.ts';
@@ -16,25 +16,24 @@ import {
   MODERN_ERROR_CODES,
   POLLING_VERSION,
 } from '../mcp/protocol.ts';
-import { refusalOf } from '../mcp/refusal.ts';
+import { withId } from '../mcp/response-id.ts';
 import { detached } from '../registry/stored-entry.ts';
-import type { CallParts, CallPlan } from './call-plan.ts';
-import type { Watched } from './calls-under-way.ts';
+import type { AnswerRewriting, CallAttempt, CallParts, CallPlan } from './call-plan.ts';
+import { type CallUnderWay, passProgress } from './call-under-way.ts';
 import { deliver } from './deliver.ts';
 import type { UpstreamLink } from './links.ts';
-import { UpstreamQuestions } from './questions.ts';
+import { type QuestionSink, type Questions, UpstreamQuestions } from './questions.ts';
+import { progressTokenOf } from './request-edits.ts';
 import { ResumePoint } from './resume-point.ts';
 import { tellsSessionLost } from './session-loss.ts';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from './transport.ts';
 import type { Upstream } from './upstream.ts';
 import { UpstreamError } from './upstream-error.ts';
+import { UpstreamRequests } from './upstream-requests.ts';
 import { contentType, decidesNothing } from './upstream-response.ts';
 
 /** How long an upstream may keep a stream open after the answer, so that its connection can be used again. */
 const LINGER_MS = 1_000;
-
-/** Requests of an upstream that are refused on one call before the call is given up. */
-const MAX_REFUSED = 16;
 
 /** The longest that our client is sent away for: not as long as its own stream is kept. */
 const MAX_AWAY_MS = 60_000;
@@ -46,14 +45,14 @@ type Mode = 'waiting' | 'json' | 'stream' | 'over';
  * same way. The hot path: one object per call is both the transport's handler and the event stream's sink, and
  * nothing is a promise unless a session has to be opened first.
  */
-export class RelayedCall implements ResponseHandler, EventSink, Watched {
+export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
   lasting = false;
   readonly #parts: CallParts;
-  readonly #plan: CallPlan;
-  readonly #answer: ClientAnswer;
+  #plan: CallPlan;
+  readonly #answer: CallAnswer;
   #mode: Mode = 'waiting';
   #link: UpstreamLink | undefined = undefined;
   #call: UpstreamCall | undefined = undefined;
@@ -63,23 +62,23 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #body = new ByteCollector();
   #decoder: EventStreamDecoder | undefined = undefined;
   #blocked = false;
-  #refused = 0;
   #renewed = false;
   #clientGone = false;
   #linger: NodeJS.Timeout | undefined = undefined;
-  /** What the upstream has asked the client on this call. */
-  #questions: UpstreamQuestions | undefined = undefined;
+  /** What the upstream has asked on this call. */
+  #requests: UpstreamRequests | undefined = undefined;
   /** Where the upstream's stream can be taken up again, when it said so. */
   #resumePoint: ResumePoint | undefined = undefined;
   /** The upstream was asked for the rest of its stream and has not answered yet. */
   #resuming = false;
 
-  constructor(parts: CallParts, plan: CallPlan, answer: ClientAnswer) {
+  /** `startedAt`: where it is not the first call upstream for its client's, when that one began. */
+  constructor(parts: CallParts, plan: CallPlan, answer: CallAnswer, startedAt?: number) {
     this.#parts = parts;
     this.#plan = plan;
     this.#answer = answer;
-    this.startedAt = parts.calls.now();
-    this.activeAt = this.startedAt;
+    this.activeAt = parts.calls.now();
+    this.startedAt = startedAt ?? this.activeAt;
   }
 
   start(): void {
@@ -131,25 +130,36 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     else this.#fail(error);
   }
 
-  /** True for the call that answers this request of this session. */
   isFor(session: string, idText: string): boolean {
     return this.#plan.session?.id === session && this.#answer.idText === idText;
   }
 
-  /** True for the call of this session (undefined: of none) that gave out this progress token to this upstream. */
   reportsTo(upstream: Upstream, session: string | undefined, token: unknown): boolean {
     const { upstream: own, session: client, progressToken } = this.#plan;
     return own === upstream && client?.id === session && progressToken !== undefined && this.#id === token;
   }
 
-  /** A progress notification of the upstream's that did not come on the call's own stream. */
   progressed(data: string, value: JsonObject): void {
     this.activeAt = this.#parts.calls.now();
     // That stream cannot be held up for this client: it does without, until the next one.
     if (!this.#blocked) this.#pass(this.#withClientToken(data, value));
   }
 
-  /** The client no longer wants the answer, as it says in this `notifications/cancelled`: nor does it get one. */
+  uses(link: UpstreamLink): boolean {
+    return this.#link === link;
+  }
+
+  overheard(data: string, value: JsonObject): boolean {
+    this.activeAt = this.#parts.calls.now();
+    if (value.method !== undefined) this.#message(data, value);
+    return !this.#blocked;
+  }
+
+  /** The client has sent its request anew and is answered there, with this rewriting: the same call goes on. */
+  continueWith(retry: CallAttempt, rewriting: AnswerRewriting): void {
+    this.#plan = { ...this.#plan, ...retry, rewriting, progressToken: progressTokenOf(retry.message) };
+  }
+
   cancel({ text }: NotificationMessage): void {
     if (this.#mode === 'over') return;
     if (this.#link?.era === 'legacy') this.#tell(withParam(text, 'requestId', String(this.#id)));
@@ -182,7 +192,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
    * slow, or it has named a time before which it is not to be asked.
    */
   get #excused(): boolean {
-    return this.#blocked || Boolean(this.#questions?.open) || Boolean(this.#resumePoint?.early);
+    return this.#blocked || Boolean(this.#requests?.open) || Boolean(this.#resumePoint?.early);
   }
 
   onEvent({ data, id, retry }: ServerSentEvent): void {
@@ -218,12 +228,12 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
         if (this.#wantsLog(value)) this.#pass(data);
         return;
       case 'notifications/cancelled':
-        return this.#questions?.cancelled(data);
+        return this.#requests?.takenBack(data);
       default:
         // Our clients are told when the change is here, and they can see it.
         if (LIST_CHANGED_METHODS.has(method)) return this.#plan.upstream.changed();
         // A modern client is promised nothing but what relates to its request (2026-07-28, "Receiving Messages").
-        if (!this.#plan.crossing || this.#plan.era === 'legacy') this.#pass(data);
+        if (!this.#plan.crosses || this.#plan.era === 'legacy') this.#pass(data);
     }
   }
 
@@ -244,7 +254,10 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
 
   #send(link: UpstreamLink): void {
     // The client may have left, and the deadline passed, while the session was being opened.
-    if (this.#mode === 'over') return;
+    if (this.#mode === 'over') {
+      link.taken = false;
+      return;
+    }
     const { upstream, message, edits, progressToken, headers } = this.#plan;
     this.#link = link;
     link.active++;
@@ -261,7 +274,9 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   /** The upstream no longer knows the session and has not looked at the call: once, it is sent again on a new one. */
   #renew(): void {
     const link = this.#link;
-    if (this.#renewed || !link) return this.#fail(this.#error('http', `answered with HTTP ${this.#status}`));
+    // One that has asked something has looked at the call.
+    if (this.#renewed || this.#requests || !link)
+      return this.#fail(this.#error('http', `answered with HTTP ${this.#status}`));
     this.#renewed = true;
     this.#release();
     this.#call?.abort();
@@ -281,9 +296,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     }
     if (!this.#answers(value)) return this.#unusable('JSON that is no answer to the call');
     this.#succeed(value);
-    if (this.#clientGone) return;
-    const answer = this.#final(text);
-    this.#finish(answer, value);
+    this.#finish(text, value);
   }
 
   /** The body is nothing to hand on: with an error status, that status says more than the body. */
@@ -296,39 +309,30 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
   #finishStream(data: string, value: JsonObject): void {
     // A response to something else on this stream is nobody's.
     if (!this.#answers(value)) return;
-    const answer = this.#final(data);
     this.#decoder?.stop();
-    this.#linger = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
+    const call = this.#call;
+    this.#linger = setTimeout(() => call?.abort(), LINGER_MS).unref();
     this.#succeed(value);
-    if (this.#clientGone) return;
-    this.#finish(answer, value);
+    this.#finish(data, value);
   }
 
-  /** An answer that nothing came before is one JSON object, however the upstream sent it: it costs least. */
-  #finish(answer: string, value: JsonObject): void {
-    if (this.#answer.streaming) return this.#answer.lastEvent(answer);
-    if (this.#plan.json || !('result' in value)) {
-      this.#answer.beginJson(this.#statusFor(value), Buffer.byteLength(answer));
-      this.#answer.end(answer);
-    } else {
-      this.#answer.beginStream();
-      this.#answer.lastEvent(answer);
-    }
+  /** Hands the response on, as the client is to have it. */
+  #finish(text: string, value: JsonObject): void {
+    if (this.#clientGone) return;
+    const { rewriting, json } = this.#plan;
+    const answer = withId(text, this.#answer.idText);
+    if (!rewriting) return this.#answer.response(answer, value, this.#statusFor(value), json);
+    const rewritten = rewriting.rewrite(answer, value);
+    this.#answer.response(rewritten.text, rewritten.value, this.#statusFor(rewritten.value), json);
   }
 
   #succeed(value: JsonObject): void {
-    this.#settle();
+    this.#settle(true);
     this.#plan.upstream.succeeded();
     const { forward, namespace } = this.#plan;
     if (forward !== undefined && namespace !== undefined) {
       this.#parts.linkedResources.learn(namespace, forward, value);
     }
-  }
-
-  /** The response as the client is to have it. */
-  #final(text: string): string {
-    const answer = withId(text, this.#answer.idText);
-    return this.#plan.crossing?.answer(answer) ?? answer;
   }
 
   /** Hands a notification on. */
@@ -340,18 +344,16 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#answer.onDrain(() => {
       this.#blocked = false;
       this.#call?.resume();
+      this.#link?.channel?.resume?.();
     });
   }
 
   /** Progress goes to the call whose token it carries, which may be another one's; and to nobody who asked for none. */
   #progress(data: string, value: JsonObject): void {
-    if (this.#plan.crossing) return this.#pass(data);
     const { upstream, session, progressToken } = this.#plan;
     const token = isJsonObject(value.params) ? value.params.progressToken : undefined;
-    if (token !== this.#id) {
-      const own = (call: RelayedCall) => call.reportsTo(upstream, session?.id, token);
-      this.#parts.calls.find(own)?.progressed(data, value);
-    } else if (progressToken) this.#pass(this.#withClientToken(data, value));
+    if (token !== this.#id) passProgress(this.#parts.calls, upstream, session?.id, data, value);
+    else if (progressToken) this.#pass(this.#withClientToken(data, value));
   }
 
   /** Whether the client wants to see this log message. */
@@ -364,27 +366,35 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     return least !== undefined && reachesLevel(params, least);
   }
 
-  /** A request of the upstream's goes to the client whose call caused it, on this call's own stream (mcp 4). */
+  /** A request of the upstream's goes to the client whose call caused it (mcp 4 and 5). */
   #request(data: string, value: JsonObject): void {
-    const { session, streams, era } = this.#plan;
-    const { lives, sessions } = this.#parts;
-    const legacy = era === 'legacy' && this.#link?.era === 'legacy';
-    if (session && streams && legacy && !this.#clientGone && !sessions.ended(session)) {
-      this.#questions ??= new UpstreamQuestions({
-        live: () => lives.of(session.id),
-        send: (text) => this.#pass(text),
-        deliver: (text) => this.#deliver(text),
-      });
-      if (this.#questions.ask(data, value)) return;
-    }
-    this.#refuse(data, value);
+    const { session } = this.#plan;
+    this.#requests ??= this.#openRequests();
+    this.#requests.take(
+      data,
+      value,
+      this.#clientGone || (session !== undefined && this.#parts.sessions.ended(session)),
+    );
   }
 
-  /** A client that cannot be asked: the upstream is told so, and does not wait. One that goes on asking is not serious. */
-  #refuse(data: string, { method }: JsonObject): void {
-    if (++this.#refused > MAX_REFUSED)
-      return this.#fail(this.#error('invalid', 'goes on asking a client that cannot be asked'));
-    this.#tell(refusalOf(data, method));
+  #openRequests(): UpstreamRequests {
+    const route = {
+      deliver: (text: string) => this.#deliver(text),
+      fail: (error: unknown) => this.#fail(error),
+      refused: (method: string, params: JsonValue | undefined) => this.#plan.rewriting?.refused(method, params),
+      tooMany: () => this.#fail(this.#error('invalid', 'goes on asking a client that cannot be asked')),
+    };
+    return new UpstreamRequests(this.#questions(route), route);
+  }
+
+  /** How this client can be asked: on the call's own stream, or by having its call parked. Undefined when it cannot. */
+  #questions(sink: QuestionSink): Questions | undefined {
+    const { session, streams, era, questions } = this.#plan;
+    if (questions) return questions(sink);
+    const legacy = era === 'legacy' && this.#link?.era === 'legacy';
+    if (!session || !streams || !legacy) return undefined;
+    const live = () => this.#parts.lives.of(session.id);
+    return new UpstreamQuestions({ live, send: (text) => this.#pass(text), deliver: sink.deliver });
   }
 
   /** Puts the client's own progress token in place of ours. */
@@ -413,7 +423,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#clientGone = true;
     this.#blocked = false;
     if (this.#plan.era === 'legacy') {
-      this.#questions?.abandonAll();
+      this.#requests?.abandonAll();
       this.#call?.resume();
       return;
     }
@@ -424,9 +434,14 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
 
   /** Nobody waits for the answer. A modern upstream is told by the end of its request. */
   #tellCancelled(reason: string): void {
-    if (this.#link?.era !== 'legacy') return;
+    const link = this.#link;
+    if (link?.era !== 'legacy') return;
     const params = `{"requestId":${this.#id},"reason":"${reason}"}`;
-    this.#tell(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
+    // The session is not ended before the upstream has been told.
+    link.active++;
+    this.#deliver(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`)
+      .catch(() => undefined)
+      .finally(() => this.#plan.upstream.links.release(link, this.activeAt));
   }
 
   /** Sends the upstream a message of its own that may be lost, the way the call went. */
@@ -446,7 +461,7 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     const { session, streams } = this.#plan;
     this.#resumePoint?.ended();
     this.#interrupted(this.#error('dropped', 'ended the event stream before the answer'));
-    if (this.#mode === 'over' || this.#clientGone || !streams || this.#questions?.open) return;
+    if (this.#mode === 'over' || this.#clientGone || !streams || this.#requests?.open) return;
     const awayMs = Math.min(this.#resumePoint?.retryMs ?? 0, MAX_AWAY_MS);
     if (session && session.protocolVersion >= POLLING_VERSION) this.#answer.poll(awayMs);
   }
@@ -499,29 +514,28 @@ export class RelayedCall implements ResponseHandler, EventSink, Watched {
     this.#answer.error({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: ${reason}` });
   }
 
-  #settle(): void {
-    this.#questions?.withdrawAll();
+  #settle(answered = false): void {
+    this.#requests?.withdrawAll();
     this.#mode = 'over';
     this.#resumePoint?.cancel();
-    this.#release();
+    this.#release(answered);
   }
 
-  #release(): void {
+  /**
+   * A session that a call had for itself is not another's when the upstream may still be at work on that call, or when
+   * messages of that call are held back on the session's own stream.
+   */
+  #release(answered = false): void {
     this.#parts.calls.unwatch(this);
-    if (!this.#link) return;
-    this.#plan.upstream.links.release(this.#link, this.activeAt);
+    const link = this.#link;
+    if (!link) return;
     this.#link = undefined;
+    const { links } = this.#plan.upstream;
+    if (link.taken && (!answered || this.#blocked)) links.forget(link);
+    links.release(link, this.activeAt);
   }
 
   #error(kind: UpstreamError['kind'], what: string): UpstreamError {
     return new UpstreamError(kind, this.#plan.upstream.transport.address, what, { status: this.#status });
   }
-}
-
-/** The response's text with the client's id in place of ours. */
-function withId(text: string, idText: string): string {
-  for (const { key, start, end } of members(text))
-    if (key === 'id') return splice(text, [{ start, end, text: idText }]);
-  // An error without an id: it gets one.
-  return text.replace('{', () => `{"id":${idText},`);
 }

@@ -31,6 +31,11 @@ export function requestEdits(message: RequestMessage, name: string): RequestEdit
   return { edits, progressToken };
 }
 
+/** Where a request's progress token stands; undefined when its client wants no progress. */
+export function progressTokenOf(message: RequestMessage): Edit | undefined {
+  return requestEdits(message, calledName(message)).progressToken;
+}
+
 /** The name or uri that a request addresses, as the client spelled it; empty for methods that address nothing by name. */
 export function calledName({ method, params }: RequestMessage): string {
   const { ref } = params;

@@ -1,25 +1,19 @@
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { memberText } from '../json/scan.ts';
 import { ResourceFinder } from '../mcp/find-resource.ts';
-import type { ListenFilter } from '../mcp/listen-filter.ts';
-import type { Forward } from '../registry/entries.ts';
+import type { Era } from '../mcp/protocol.ts';
+import type { Forward, KnownCatalogue } from '../registry/entries.ts';
 import type { Namespace } from '../registry/names.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { Forwards } from './forwards.ts';
-import { Listening, type ListenSink } from './listening.ts';
 import type { Upstream } from './upstream.ts';
 import type { UpstreamError } from './upstream-error.ts';
+import { type WatchingClient, WatchLeg } from './watch-leg.ts';
 
 /** Who watches. */
-export interface Watcher {
+export interface Watcher extends WatchingClient {
   readonly namespace: Namespace;
-  /** The client's own, told to the upstreams. */
-  readonly clientInfo: JsonObject;
-  readonly capabilities: JsonObject;
-  /** Headers besides the protocol's own, names and values alternating: the hop count, and what is let through. */
-  readonly headers: readonly string[];
 }
 
 /** Told of watched resources. */
@@ -52,8 +46,8 @@ const SPACING_MS = 1_000;
 
 /**
  * Watches resources for one client: each uri at the forward that serves it, on a `subscriptions/listen` of its own per
- * upstream. A uri whose resource moves to another forward is followed there, on {@link refresh}. Only modern upstreams
- * that declare `resources.subscribe` are asked.
+ * upstream, or in a session of its own where the upstream speaks the legacy era alone. A uri whose resource moves to
+ * another forward is followed there, on {@link refresh}. Only upstreams that declare `resources.subscribe` are asked.
  */
 export class ResourceWatch {
   readonly #parts: WatchParts;
@@ -61,7 +55,9 @@ export class ResourceWatch {
   readonly #sink: WatchSink;
   /** What is asked for at first, and later what was granted, with the upstream that it was last looked for at. */
   #owners: Map<string, Upstream | undefined>;
-  readonly #legs = new Map<Upstream, Leg>();
+  /** In which era each upstream is asked. */
+  readonly #eras = new WeakMap<Upstream, Era>();
+  readonly #legs = new Map<Upstream, WatchLeg>();
   readonly #finder = new ResourceFinder();
   #ready = false;
   #closed = false;
@@ -130,22 +126,28 @@ export class ResourceWatch {
 
   #open(upstream: Upstream, uris: readonly string[]): void {
     const late = this.#ready;
-    const leg = new Leg(upstream, uris, this.#watcher, {
-      answered: (gap) => this.#answered(leg, gap || late),
-      refused: (error, final) => this.#refused(leg, error, final),
-      updated: (uri, text) => this.#sink.onUpdated(uri, text),
-      ended: () => this.#ended(leg),
+    const leg = new WatchLeg({
+      upstream,
+      era: this.#eras.get(upstream) ?? 'modern',
+      uris,
+      client: this.#watcher,
+      sink: {
+        answered: (_granted, gap) => this.#answered(leg, gap || late),
+        refused: (error, final) => this.#refused(leg, error, final),
+        updated: (uri, text) => this.#sink.onUpdated(uri, text),
+        ended: () => this.#ended(leg),
+      },
     });
     this.#legs.set(upstream, leg);
   }
 
-  #answered(leg: Leg, gap: boolean): void {
+  #answered(leg: WatchLeg, gap: boolean): void {
     if (!this.#ready) return this.#settleIfAnswered();
     if (!gap) return;
     for (const uri of leg.uris) this.#sink.onUpdated(uri, undefined);
   }
 
-  #refused(leg: Leg, error: UpstreamError, final: boolean): void {
+  #refused(leg: WatchLeg, error: UpstreamError, final: boolean): void {
     this.#parts.log.debug('resources cannot be watched', { reason: error.message, final });
     if (!final) return;
     if (!this.#ready) return this.#settleIfAnswered();
@@ -155,7 +157,7 @@ export class ResourceWatch {
   }
 
   /** The forward is gone: what it served may be served by another one, or by the same at another address. */
-  #ended(leg: Leg): void {
+  #ended(leg: WatchLeg): void {
     this.#close(leg);
     if (this.#ready) this.refresh();
     else this.#settleIfAnswered();
@@ -182,7 +184,7 @@ export class ResourceWatch {
     this.refresh();
   }
 
-  #close(leg: Leg): void {
+  #close(leg: WatchLeg): void {
     this.#legs.delete(leg.upstream);
     leg.close();
   }
@@ -198,7 +200,10 @@ export class ResourceWatch {
       const name = namespace && this.#forwardOf(namespace, uri);
       if (name !== undefined && !upstreams.has(name)) {
         const forward = current.forwards.get(name);
-        upstreams.set(name, forward && canWatch(forward) ? forwards.upstream(name) : undefined);
+        const era = forward && watchedIn(forward);
+        const upstream = era && forwards.upstream(name);
+        if (upstream) this.#eras.set(upstream, era);
+        upstreams.set(name, upstream);
       }
       owners.set(uri, name === undefined ? undefined : upstreams.get(name));
     }
@@ -212,106 +217,15 @@ export class ResourceWatch {
   }
 }
 
-interface LegSink {
-  /** The upstream has granted something; `gap`: notices may have been missed before. */
-  answered(gap: boolean): void;
-  /** The upstream has refused, for good or for now. */
-  refused(error: UpstreamError, final: boolean): void;
-  updated(uri: string, text: string): boolean;
-  /** The upstream has been given up. */
-  ended(): void;
+/** The era in which a forward says that its resources can be watched, modern if it says so there; undefined for none. */
+function watchedIn({ catalogues }: Forward): Era | undefined {
+  const eras = catalogues.filter(declaresSubscribe).map(({ era }) => era);
+  return eras.includes('modern') ? 'modern' : eras[0];
 }
 
-/** What is watched at one upstream. */
-class Leg implements ListenSink {
-  readonly upstream: Upstream;
-  /** What the upstream was asked for. */
-  readonly asked: ReadonlySet<string>;
-  /** Of this, what is passed on. */
-  uris: ReadonlySet<string>;
-  /** What the upstream has granted; undefined until it has. */
-  granted: ReadonlySet<string> | undefined = undefined;
-  /** True once it has granted or refused. */
-  answered = false;
-  readonly #sink: LegSink;
-  readonly #listening: Listening;
-
-  constructor(upstream: Upstream, uris: readonly string[], watcher: Watcher, sink: LegSink) {
-    this.upstream = upstream;
-    this.asked = new Set(uris);
-    this.uris = this.asked;
-    this.#sink = sink;
-    upstream.ended.addEventListener('abort', sink.ended);
-    this.#listening = new Listening({
-      transport: upstream.transport,
-      clientInfo: watcher.clientInfo,
-      capabilities: watcher.capabilities,
-      headers: watcher.headers,
-      filter: { resourceSubscriptions: uris },
-      nextId: () => upstream.links.nextId(),
-      sink: this,
-    });
-  }
-
-  onAcknowledged({ resourceSubscriptions = [] }: ListenFilter, gap: boolean): void {
-    // What was granted once is not taken back: on a later connection the upstream may grant less for a while.
-    if (!this.granted) {
-      this.granted = new Set(resourceSubscriptions);
-      this.keep(this.uris);
-    }
-    this.answered = true;
-    this.#sink.answered(gap);
-  }
-
-  onNotification(text: string, { method, params }: JsonObject): boolean {
-    if (!this.granted || method !== 'notifications/resources/updated') return true;
-    const uri = isJsonObject(params) ? params.uri : undefined;
-    if (typeof uri !== 'string' || !this.#concerns(uri)) return true;
-    return this.#sink.updated(uri, text);
-  }
-
-  onRefused(error: UpstreamError, final: boolean): void {
-    if (final) {
-      this.answered = true;
-      this.granted = undefined;
-    }
-    this.#sink.refused(error, final);
-  }
-
-  /** Passes on only what concerns these uris, of those that are granted. */
-  keep(uris: Iterable<string>): void {
-    const { granted } = this;
-    this.uris = new Set([...uris].filter((uri) => granted?.has(uri) ?? true));
-  }
-
-  resume(): void {
-    this.#listening.resume();
-  }
-
-  close(): void {
-    this.upstream.ended.removeEventListener('abort', this.#sink.ended);
-    this.#listening.close();
-  }
-
-  /** True for a watched uri and for a part of one: an upstream may name what exactly has changed (2026-07-28, schema). */
-  #concerns(uri: string): boolean {
-    if (this.uris.has(uri)) return true;
-    for (const watched of this.uris) if (uri.startsWith(watched) && isBelow(watched, uri)) return true;
-    return false;
-  }
-}
-
-/** Whether what follows on the watched uri begins a part of it, and not another name: `/a` and `/a/b`, not `/ab`. */
-function isBelow(watched: string, uri: string): boolean {
-  return watched.endsWith('/') || '/?#'.includes(uri[watched.length] ?? '');
-}
-
-/** True for a forward that says, in the modern era, that its resources can be watched. */
-function canWatch({ catalogues }: Forward): boolean {
-  return catalogues.some(({ era, identity }) => {
-    const capabilities = memberText(identity, 'capabilities') ?? '{}';
-    return era === 'modern' && memberText(memberText(capabilities, 'resources') ?? '{}', 'subscribe') === 'true';
-  });
+function declaresSubscribe({ identity }: KnownCatalogue): boolean {
+  const capabilities = memberText(identity, 'capabilities') ?? '{}';
+  return memberText(memberText(capabilities, 'resources') ?? '{}', 'subscribe') === 'true';
 }
 
 function byUpstream(owners: ReadonlyMap<string, Upstream | undefined>): Map<Upstream, string[]> {

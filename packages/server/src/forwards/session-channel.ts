@@ -1,18 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { JsonObject } from '../json/lossless.ts';
-import { isJsonObject } from '../json/lossless.ts';
 import { LEAST_LEVEL, reachesLevel } from '../mcp/log-level.ts';
 import { LIST_CHANGED_METHODS } from '../mcp/protocol.ts';
+import { legacyResourceUpdated } from '../mcp/subscription.ts';
 import type { SessionState } from '../sessions/kept-sessions.ts';
 import type { LiveSession, SessionChannel } from '../sessions/live-sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { Backoff } from './backoff.ts';
+import { type CallUnderWay, passProgress } from './call-under-way.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
 import { deliver } from './deliver.ts';
 import type { LinkChannel, UpstreamLink } from './links.ts';
 import { UpstreamQuestions } from './questions.ts';
 import { Refusals } from './refusals.ts';
-import type { RelayedCall } from './relayed-call.ts';
 import { SessionStream, type SessionStreamSink } from './session-stream.ts';
 import type { Upstream } from './upstream.ts';
 import { UpstreamError } from './upstream-error.ts';
@@ -23,7 +23,7 @@ export interface UpstreamChannelOptions {
   /** Headers besides the link's own. */
   readonly headers: readonly string[];
   readonly live: LiveSession;
-  readonly calls: CallsUnderWay<RelayedCall>;
+  readonly calls: CallsUnderWay<CallUnderWay>;
   readonly log: TargetLogger;
   /** Delays between attempts to have the upstream's stream; begins anew when there is one. */
   readonly backoff: Backoff;
@@ -90,13 +90,11 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
     }
     switch (method) {
       case 'notifications/cancelled':
-        this.#questions.cancelled(text);
+        this.#questions.takenBack(text);
         return !this.#held;
-      case 'notifications/progress': {
-        const token = isJsonObject(value.params) ? value.params.progressToken : undefined;
-        calls.find((call) => call.reportsTo(upstream, live.id, token))?.progressed(text, value);
+      case 'notifications/progress':
+        passProgress(calls, upstream, live.id, text, value);
         return true;
-      }
       case 'notifications/message':
         return !reachesLevel(value.params, this.#options.state()?.logLevel ?? LEAST_LEVEL) || this.#notify(text);
       default:
@@ -134,9 +132,12 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
     const { upstream, state } = this.#options;
     for (const { uri, forward } of state()?.subscriptions ?? []) {
       if (forward !== upstream.forward) continue;
-      const params = JSON.stringify({ uri });
-      this.#notify(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":${params}}`);
+      this.#notify(legacyResourceUpdated(uri));
     }
+  }
+
+  lost(): void {
+    this.#options.lost();
   }
 
   onSessionLost(): void {

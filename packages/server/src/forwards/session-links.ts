@@ -3,12 +3,13 @@ import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { Backoff } from './backoff.ts';
+import type { CallUnderWay } from './call-under-way.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
 import { deliver } from './deliver.ts';
 import type { LegacyClient } from './legacy-client.ts';
 import type { UpstreamLink } from './links.ts';
-import type { RelayedCall } from './relayed-call.ts';
 import { UpstreamChannel } from './session-channel.ts';
+import type { SessionWatches } from './session-watches.ts';
 import type { Upstream } from './upstream.ts';
 import type { Reply } from './upstream-client.ts';
 import { UpstreamError } from './upstream-error.ts';
@@ -21,7 +22,9 @@ export interface SessionLinksOptions {
   upstream(forward: string): Upstream | undefined;
   readonly sessions: ClientSessions;
   readonly lives: LiveSessions;
-  readonly calls: CallsUnderWay<RelayedCall>;
+  readonly calls: CallsUnderWay<CallUnderWay>;
+  /** What sessions are subscribed to where the legacy era is not spoken. */
+  readonly watches: SessionWatches;
   readonly log: TargetLogger;
 }
 
@@ -93,10 +96,15 @@ export class SessionLinks {
    * it may have missed what came while it was away.
    */
   hold(session: ClientSession, headers: readonly string[], gap: boolean): void {
-    const { sessions } = this.#options;
+    const { sessions, watches } = this.#options;
     const forwards = new Set(sessions.state(session)?.subscriptions.map(({ forward }) => forward));
     for (const forward of forwards) {
-      const link = this.#options.upstream(forward)?.links.get(session.id);
+      const upstream = this.#options.upstream(forward);
+      if (upstream?.modernOnly) {
+        watches.hold(upstream, session, headers, gap);
+        continue;
+      }
+      const link = upstream?.links.get(session.id);
       if (gap && link && !(link instanceof Promise)) link.channel?.missed();
       this.#holdOnce(forward, session, headers, newBackoff(), 0);
     }
@@ -140,7 +148,7 @@ export class SessionLinks {
     link: UpstreamLink,
     client: LegacyClient,
   ): Promise<void> {
-    const { sessions, lives, calls, log } = this.#options;
+    const { sessions, lives, calls, watches, log } = this.#options;
     await within(LEVEL_MS, this.#tellLevel(session, client));
     const channel = new UpstreamChannel({
       upstream,
@@ -158,6 +166,8 @@ export class SessionLinks {
       },
     });
     link.channel = channel;
+    // The upstream has come to speak the legacy era: from now on subscriptions are made here.
+    watches.end(upstream, session);
     // Calls need not wait for as many subscriptions as there may be.
     void this.#resubscribe(upstream, session, channel, client);
   }
@@ -231,7 +241,7 @@ export class SessionLinks {
     backoff: Backoff,
     firstMs: number,
   ): Promise<void> {
-    const { lives, sessions } = this.#options;
+    const { lives, sessions, watches } = this.#options;
     for (let waitMs = firstMs; ; waitMs = backoff.next()) {
       if (waitMs > 0) await delay(waitMs, undefined, { ref: false });
       const upstream = this.#options.upstream(forward);
@@ -240,6 +250,8 @@ export class SessionLinks {
         ?.subscriptions.some((subscription) => subscription.forward === forward);
       if (!upstream || !subscribed || !lives.find(session.id)?.listening) return;
       if (upstream.links.get(session.id)) return;
+      // What it speaks may have been found out meanwhile, or have changed.
+      if (upstream.modernOnly) return watches.hold(upstream, session, headers, false);
       try {
         await this.#open(upstream, session, headers, backoff);
         return;

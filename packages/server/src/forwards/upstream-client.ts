@@ -20,6 +20,8 @@ export interface ClientOptions {
   /** Milliseconds for each request (default 30000, decisions 4.3). */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
+  /** Gives an id that no other request in the session has (default: counted here, where all its requests are made). */
+  readonly nextId?: () => number;
 }
 
 /** What a request got: the exact text of the result beside its parsed form, or the upstream's own error. */

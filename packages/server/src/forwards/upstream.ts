@@ -19,8 +19,7 @@ export class Upstream {
   /** The forward that brought it; undefined for one that only hand-made tools name. */
   readonly forward: string | undefined;
   readonly links: UpstreamLinks;
-  /** The eras it is known to speak; undefined until something is known. */
-  eras: ReadonlySet<Era> | undefined = undefined;
+  #eras: ReadonlySet<Era> | undefined = undefined;
   readonly #observer: UpstreamObserver;
   readonly #ended = new AbortController();
 
@@ -35,6 +34,21 @@ export class Upstream {
   /** Aborted when it is given up: calls under way may finish, what would never end by itself is to be ended. */
   get ended(): AbortSignal {
     return this.#ended.signal;
+  }
+
+  /** The eras it is known to speak; undefined until something is known. */
+  get eras(): ReadonlySet<Era> | undefined {
+    return this.#eras;
+  }
+
+  set eras(eras: ReadonlySet<Era> | undefined) {
+    this.#eras = eras;
+    if (this.modernOnly) this.links.forgetAll();
+  }
+
+  /** True when it is known that a legacy client has nothing to speak with it in its own era. */
+  get modernOnly(): boolean {
+    return this.eras?.has('legacy') === false;
   }
 
   /** To be told by every call that got an answer. */

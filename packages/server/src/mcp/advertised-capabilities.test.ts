@@ -33,7 +33,8 @@ function declarations(...texts: readonly string[]): Declaration[] {
   const byName = new Map(forwards.map((forward) => [forward.name, forward]));
   const choose = (name: string) => byName.get(name)?.catalogues[0];
   const namespace = emptyNamespace(DEFAULT_NAMESPACE);
-  return declarationsTo({ view: { key: '', choose, wrap: () => '' } }, new Snapshot(new Map(), byName, 9), namespace);
+  const view = { key: '', choose, item: () => '', wrap: () => '' };
+  return declarationsTo({ view }, new Snapshot(new Map(), byName, 9), namespace);
 }
 
 const ALWAYS = { tools: { listChanged: true }, resources: { listChanged: true }, prompts: { listChanged: true } };
@@ -49,7 +50,7 @@ describe('advertised capabilities', () => {
     );
   });
 
-  it('are completions of any forward, log messages and subscriptions of those of the client’s era', () => {
+  it('are completions, log messages and subscriptions of any forward, whatever its era', () => {
     const all = '{"completions":{},"logging":{},"resources":{"subscribe":true}}';
     const whole = {
       ...ALWAYS,
@@ -59,8 +60,15 @@ describe('advertised capabilities', () => {
     };
     expect(advertised('legacy', '{}', all, all)).toEqual(whole);
     expect(advertised('modern', `modern ${all}`)).toEqual(whole);
-    expect(advertised('modern', all)).toEqual({ ...ALWAYS, completions: {} });
-    expect(advertised('legacy', '{"completions":false,"logging":null}')).toEqual(ALWAYS);
+    expect(advertised('modern', all)).toEqual(whole);
+    expect(advertised('legacy', `modern ${all}`)).toEqual(whole);
+    expect(advertised('legacy', 'modern {"completions":{}}', '{"logging":{}}')).toEqual({
+      ...ALWAYS,
+      completions: {},
+      logging: {},
+    });
+    const none = '{"completions":false,"logging":null,"resources":{"subscribe":false}}';
+    expect(advertised('legacy', none, `modern ${none}`)).toEqual(ALWAYS);
   });
 
   it('are tasks, extensions, experiments and vendors’ members of the one forward that declares them', () => {

@@ -9,13 +9,13 @@ const NESTED = ['extensions', 'experimental'] as const;
 
 /**
  * The capabilities of a namespace, as JSON text (mcp 6). Tools, resources and prompts always, since an upstream may come
- * up later; every other one when a forward declares it and it is really relayed: completions of both eras, log messages
- * and resource subscriptions of the client's own. What only one forward can be asked for, tasks and extensions among
- * it, is advertised when exactly one declares it, in the client's era, and in that forward's own words.
+ * up later; completions, log messages and resource subscriptions when a forward of either era declares them, since they
+ * cross (mcp 5). What only one forward can be asked for, tasks and extensions among it, is advertised when exactly one
+ * declares it, in the client's era, and in that forward's own words.
  */
 export function advertisedCapabilities(declarations: readonly Declaration[], era: Era): string {
   const own = declarations.filter((one) => one.era === era);
-  const subscribe = own.some(
+  const subscribe = declarations.some(
     ({ capabilities }) => memberText(capabilities.get('resources') ?? '', 'subscribe') === 'true',
   );
   const parts = [
@@ -23,8 +23,9 @@ export function advertisedCapabilities(declarations: readonly Declaration[], era
     `"resources":{${subscribe ? '"subscribe":true,' : ''}"listChanged":true}`,
     '"prompts":{"listChanged":true}',
   ];
-  if (declarations.some(({ capabilities }) => capabilities.has('completions'))) parts.push('"completions":{}');
-  if (own.some(({ capabilities }) => capabilities.has('logging'))) parts.push('"logging":{}');
+  for (const name of ['completions', 'logging']) {
+    if (declarations.some(({ capabilities }) => capabilities.has(name))) parts.push(`"${name}":{}`);
+  }
   const sole = soleDeclarers(declarations);
   for (const declaration of own) {
     for (const [key, text] of declaration.capabilities) {

@@ -5,6 +5,7 @@ import type { Registry } from '../registry/registry.ts';
 import type { CatalogueView } from '../registry/shelf.ts';
 import { capabilityKey, catalogueKey, chooseVariant } from './capabilities.ts';
 import type { Implementation } from './identity.ts';
+import { legacyTool } from './legacy-tool.ts';
 import { type Era, META_SERVER_INFO } from './protocol.ts';
 
 /** What a client can do, and what it therefore sees (mcp 4, "Catalogues are per set of client capabilities"). */
@@ -64,6 +65,7 @@ export class ClientProfiles {
         const known = this.#registry.current.forwards.get(forward)?.catalogues ?? [];
         return chooseCatalogue(known, era, capabilities);
       },
+      item: (method, json) => (era === 'legacy' && method === 'tools/list' ? legacyTool(json) : json),
       wrap: (method, items, cache) => {
         const list = `{"${LIST_MEMBER[method]}":${items}`;
         return era === 'legacy' ? `${list}}` : `${list},${this.#modernMembers(cache)}}`;

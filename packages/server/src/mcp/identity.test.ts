@@ -28,7 +28,7 @@ function snapshotOf(...forwards: readonly Forward[]): Snapshot {
 /** A client that sees the first catalogue of each forward. */
 function seeing(forwards: readonly Forward[]): Pick<ClientProfile, 'view'> {
   const choose = (name: string) => forwards.find((one) => one.name === name)?.catalogues[0];
-  return { view: { key: '', choose, wrap: () => '' } };
+  return { view: { key: '', choose, item: () => '', wrap: () => '' } };
 }
 
 function initialized(...forwards: readonly Forward[]): { instructions?: string } {

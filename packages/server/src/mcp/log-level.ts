@@ -13,6 +13,11 @@ export function isLogLevel(level: unknown): level is string {
 /** The level that every message reaches. */
 export const LEAST_LEVEL = 'debug';
 
+/** True when a level lets more through than another one, of which undefined stands for none that was set. */
+export function lowerLevel(level: string, than: string | undefined): boolean {
+  return than === undefined || LEVELS.indexOf(level) < LEVELS.indexOf(than);
+}
+
 /** True when a log message reaches the least level that was asked for, by its params; one of an unknown level always does. */
 export function reachesLevel(params: unknown, least: string): boolean {
   const at = LEVELS.indexOf(isJsonObject(params) ? params.level : undefined);

@@ -65,7 +65,7 @@ export const INTERNAL_ERROR = -32603;
 /** Modern: a header and the body disagree, or a required header is missing. HTTP 400. */
 export const HEADER_MISMATCH = -32020;
 /** Modern: the request needs a client capability that was not declared. HTTP 400. */
-const MISSING_CAPABILITY = -32021;
+export const MISSING_CAPABILITY = -32021;
 /** Modern: `data.supported` names the versions that would have been accepted. HTTP 400. */
 export const UNSUPPORTED_VERSION = -32022;
 

@@ -3,12 +3,15 @@
  * request that opened the stream, by the text of its id as the client spelled it.
  */
 
+import { removals } from '../json/removal.ts';
 import { type Member, members } from '../json/scan.ts';
 import { type Edit, splice } from '../json/splice.ts';
 import type { ListenFilter } from './listen-filter.ts';
 
 /** `_meta` of every message on a stream of `subscriptions/listen`: the id of the request that opened it. */
 const META_SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
+
+const UPDATED = 'notifications/resources/updated';
 
 /** The first message on the stream: what of the request is granted. */
 export function acknowledgement(idText: string, granted: ListenFilter): string {
@@ -22,7 +25,12 @@ export function subscriptionNotice(idText: string, method: string): string {
 
 /** `notifications/resources/updated` of our own making. */
 export function resourceUpdated(idText: string, uri: string): string {
-  return notification('notifications/resources/updated', idText, `"uri":${JSON.stringify(uri)}`);
+  return notification(UPDATED, idText, `"uri":${JSON.stringify(uri)}`);
+}
+
+/** The same for a legacy client, which has no ids of subscriptions. */
+export function legacyResourceUpdated(uri: string): string {
+  return `{"jsonrpc":"2.0","method":"${UPDATED}","params":{"uri":${JSON.stringify(uri)}}}`;
 }
 
 /** The result of the request, which ends a stream from our side. */
@@ -43,6 +51,19 @@ export function withSubscriptionId(text: string, idText: string): string {
       ? setMember(text, found.start, META_SUBSCRIPTION_ID, idText)
       : setMember(text, params.start, '_meta', meta(idText));
   return splice(text, [edit]);
+}
+
+/** An upstream's notification without that id, as legacy clients know it; a `_meta` that held nothing else goes with it. */
+export function withoutSubscriptionId(text: string): string {
+  const params = lastMember(text, 'params', 0);
+  const found = params && lastMember(text, '_meta', params.start);
+  if (!params || !found || !lastMember(text, META_SUBSCRIPTION_ID, found.start)) return text;
+  const isId = (key: string) => key === META_SUBSCRIPTION_ID;
+  const alone = members(text, found.start).every(({ key }) => isId(key));
+  return splice(
+    text,
+    alone ? removals(text, params.start, (key) => key === '_meta') : removals(text, found.start, isId),
+  );
 }
 
 function notification(method: string, idText: string, params?: string): string {

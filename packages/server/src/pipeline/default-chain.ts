@@ -1,9 +1,10 @@
 import type { LongStreams } from '../answer/long-streams.ts';
+import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Forwards } from '../forwards/forwards.ts';
 import type { CallRelay } from '../forwards/relay.ts';
-import type { RelayedCall } from '../forwards/relayed-call.ts';
 import type { SessionLinks } from '../forwards/session-links.ts';
+import type { SessionWatches } from '../forwards/session-watches.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
 import type { DeclaredParams } from '../mcp/declared-params.ts';
 import type { Implementation } from '../mcp/identity.ts';
@@ -30,12 +31,13 @@ import { serviceToolList } from './filters/service-tool-list.ts';
 
 /** What the filters work with. */
 export interface ChainParts {
-  readonly calls: CallsUnderWay<RelayedCall>;
+  readonly calls: CallsUnderWay<CallUnderWay>;
   readonly events: EventStore;
   readonly lives: LiveSessions;
   readonly longStreams: LongStreams;
   readonly notices: Notices;
   readonly sessionLinks: SessionLinks;
+  readonly sessionWatches: SessionWatches;
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly relay: CallRelay;

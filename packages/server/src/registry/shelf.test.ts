@@ -189,8 +189,8 @@ describe('prebuilt lists', () => {
     const built = shelf(entry('a', 1), entry('r', 2, { kind: 'resource' }));
     let wraps = 0;
     const counting = (key: string): CatalogueView => ({
+      ...view(() => []),
       key,
-      choose: () => undefined,
       wrap: (_method, list) => `${key} ${list} ${wraps++}`,
     });
     const first = built.list(counting('one'), 'tools/list');
@@ -205,8 +205,7 @@ describe('prebuilt lists', () => {
     ['long', 2_000],
   ])('%s ones that read the same for many views are kept once', (_length, count) => {
     const built = shelf(...Array.from({ length: count }, (_, at) => entry(`tool-with-a-long-name-${at}`, at + 1)));
-    const same = (key: string) =>
-      built.list({ key, choose: () => undefined, wrap: (_method, list) => list }, 'tools/list');
+    const same = (key: string) => built.list({ ...view(() => []), key, wrap: (_method, list) => list }, 'tools/list');
     const first = same('1');
     for (let number = 2; number <= 50; number++) expect(same(`${number}`)).toBe(first);
   });
@@ -215,8 +214,8 @@ describe('prebuilt lists', () => {
     const built = shelf(entry('a', 1));
     let wraps = 0;
     const own = (key: string): CatalogueView => ({
+      ...view(() => []),
       key,
-      choose: () => undefined,
       wrap: () => {
         wraps++;
         return key;
@@ -250,6 +249,14 @@ describe('prebuilt lists', () => {
         ),
       ),
     ).toContain('[{"uriTemplate":"r:{x}","name":"r:{x}"}]');
+  });
+
+  test('hold each item as the view gives it', () => {
+    const built = shelf(entry('a', 1, { forward: 'f' }), entry('own', 2));
+    const shouting = { ...view(() => []), item: (method: string, json: string) => `${method} ${json.toUpperCase()}` };
+    expect(textOf(built.list(shouting, 'tools/list'))).toContain(
+      '[tools/list {"NAME":"A"},tools/list {"NAME":"OWN","INPUTSCHEMA":{"TYPE":"OBJECT"}}]',
+    );
   });
 
   test('carry the least time and the narrower scope of the forwards in them', () => {

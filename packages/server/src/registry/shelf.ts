@@ -6,6 +6,8 @@ export interface CatalogueView {
   readonly key: string;
   /** The forward's catalogue for this client; undefined when it has none. */
   choose(forward: string): KnownCatalogue | undefined;
+  /** An item of a list as this client takes it; asked for every item, so it is quick where there is nothing to change. */
+  item(method: string, json: string): string;
   /** The result that carries a list: `items` is the array's JSON text, `cache` the hints of all its sources together. */
   wrap(method: string, items: string, cache: CacheHint): string;
 }
@@ -176,7 +178,7 @@ function buildList(entries: readonly Entry[], view: CatalogueView, method: strin
       }
     }
     if (!offer) continue;
-    parts.push(offer.json);
+    parts.push(view.item(method, offer.json));
     cache = cache ? strictest(cache, hint) : hint;
   }
   const json = view.wrap(method, `[${parts.join(',')}]`, cache ?? UNCACHED);

@@ -61,6 +61,8 @@ export interface LiveUpstream {
   readonly results: Record<string, string | (() => string | Promise<string>)>;
   /** Status for notifications and for answers to questions (202); 0 for no answer. */
   acceptStatus: number;
+  /** Status for notification streams that are not resumed (200); 0 for no answer. */
+  streamStatus: number;
   /** Messages of this method that have arrived. */
   of(method: string): readonly Arrived[];
   /** Answers to questions that have arrived, as they came. */
@@ -84,6 +86,8 @@ export interface LiveUpstreamOptions {
   readonly tool?: string;
   readonly uris?: readonly string[];
   readonly templates?: readonly string[];
+  /** Names; prompts have to be declared too. */
+  readonly prompts?: readonly string[];
 }
 
 /** Starts it on the loopback interface. It announces no changes of lists, so that nobody but clients opens sessions. */
@@ -92,6 +96,7 @@ export async function startLiveUpstream({
   tool = 'work',
   uris = [],
   templates = [],
+  prompts = [],
 }: LiveUpstreamOptions = {}): Promise<LiveUpstream> {
   const calls = new Arrivals<LiveCall>();
   const streams = new Arrivals<LiveAnswer>();
@@ -107,6 +112,7 @@ export async function startLiveUpstream({
     'tools/list': `{"tools":[{"name":"${tool}","inputSchema":{"type":"object"}}]}`,
     'resources/list': `{"resources":[${objects('uri', uris)}]}`,
     'resources/templates/list': `{"resourceTemplates":[${objects('uriTemplate', templates)}]}`,
+    'prompts/list': `{"prompts":[${objects('name', prompts)}]}`,
   };
 
   const serve = async (method: string, headers: IncomingHttpHeaders, body: string, response: ServerResponse) => {
@@ -122,6 +128,8 @@ export async function startLiveUpstream({
       if (method === 'GET') {
         const stream = new Answer(headers, session, response);
         if (headers['last-event-id'] !== undefined) return resumptions.add(stream);
+        if (upstream.streamStatus === 0) return;
+        if (upstream.streamStatus !== 200) return stream.refuse(upstream.streamStatus);
         stream.begin();
         return streams.add(stream);
       }
@@ -166,6 +174,7 @@ export async function startLiveUpstream({
     sessions,
     results,
     acceptStatus: 202,
+    streamStatus: 200,
     of: (method) => posted.filter((arrived) => arrived.method === method),
     answers: () => posted.filter(({ method }) => method === undefined).map(({ body }) => body),
     forgetSessions: () => sessions.clear(),

@@ -1,7 +1,7 @@
 import type { Outcome } from '../../answer/outcome.ts';
+import type { CallUnderWay } from '../../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../../forwards/calls-under-way.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
-import type { RelayedCall } from '../../forwards/relayed-call.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
 import { UpstreamError } from '../../forwards/upstream-error.ts';
 import type { NotificationMessage, ResponseMessage } from '../../mcp/message.ts';
@@ -14,7 +14,7 @@ import type { RequestContext } from '../context.ts';
 /** What a legacy client's messages that are no requests go to. */
 export interface ClientMessageParts {
   readonly lives: LiveSessions;
-  readonly calls: Pick<CallsUnderWay<RelayedCall>, 'find'>;
+  readonly calls: Pick<CallsUnderWay<CallUnderWay>, 'find'>;
   readonly sessionLinks: SessionLinks;
   readonly relay: Pick<CallRelay, 'upstreamHeaders'>;
 }

@@ -5,7 +5,6 @@ import { connect } from '../../../../../test/fixtures/sdk-client.ts';
 import { liveTests, movedTo, notification } from '../../testing/live.ts';
 import { type LiveUpstream, type LiveUpstreamOptions, startLiveUpstream } from '../../testing/live-upstream.ts';
 import { clientOf, type SessionClient, sessionClient } from '../../testing/session-client.ts';
-import { startWatchedUpstream } from '../../testing/watched-upstream.ts';
 
 const tests = liveTests();
 const { live, onEnd, register } = tests;
@@ -120,12 +119,6 @@ describe('resources/subscribe', () => {
     await upstream.down();
     expect(await subscribe(client, 'a://1')).toMatchObject({
       error: { code: -32603, message: expect.stringContaining('forwarded subscription failed: upstream') },
-    });
-    await upstream.up();
-    const modern = await startWatchedUpstream(['m://1']);
-    onEnd(modern.close);
-    expect(await subscribe(await sessionClient(await register(modern.url)), 'm://1')).toMatchObject({
-      error: { code: -32601 },
     });
   });
 

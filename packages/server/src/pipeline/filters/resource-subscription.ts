@@ -2,14 +2,15 @@ import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import { type CallRelay, FORWARDING_LOOP } from '../../forwards/relay.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
+import type { SessionWatches } from '../../forwards/session-watches.ts';
+import type { Upstream } from '../../forwards/upstream.ts';
 import { UpstreamError } from '../../forwards/upstream-error.ts';
 import { findResource } from '../../mcp/find-resource.ts';
 import type { RequestMessage } from '../../mcp/message.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '../../mcp/protocol.ts';
+import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST } from '../../mcp/protocol.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import { SessionStateError } from '../../sessions/kept/kept.ts';
 import type { SessionState } from '../../sessions/kept-sessions.ts';
-
 import type { ClientSession, ClientSessions } from '../../sessions/sessions.ts';
 import type { RequestContext } from '../context.ts';
 
@@ -19,6 +20,7 @@ export interface ResourceSubscriptionParts {
   readonly relay: Pick<CallRelay, 'upstreamHeaders' | 'forwardOfUnlisted'>;
   readonly sessions: ClientSessions;
   readonly sessionLinks: SessionLinks;
+  readonly sessionWatches: SessionWatches;
 }
 
 /** The two methods; legacy sessions only. */
@@ -26,8 +28,9 @@ export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe'
 
 /**
  * `resources/subscribe` and `resources/unsubscribe` of a legacy session: the forward that has the resource is asked, in
- * the client's own session there, and the subscription is kept, so that neither a restart of ours nor one of the upstream
- * ends it (mcp 3). Updates come on the notification stream.
+ * the client's own session there or, where it speaks the modern era alone, with `subscriptions/listen`. The subscription
+ * is kept, so that neither a restart of ours nor one of the upstream ends it (mcp 3). Updates come on the notification
+ * stream.
  */
 export async function resourceSubscription(
   method: SubscriptionMethod,
@@ -41,14 +44,17 @@ export async function resourceSubscription(
   if (forward === undefined) return rpcError(INVALID_PARAMS, `resource not found: ${uri}`, undefined, { uri });
   const upstream = parts.forwards.upstream(forward);
   if (!upstream) return rpcError(INTERNAL_ERROR, `forward "${forward}" is no longer registered; list again`);
-  if (upstream.eras?.has('legacy') === false) {
-    return rpcError(METHOD_NOT_FOUND, `forward "${forward}" does not take subscriptions of this protocol version`);
-  }
   const sent = parts.relay.upstreamHeaders(headers);
   if (!sent) return FORWARDING_LOOP;
   try {
     // Ended before the upstream is asked, so that it is over even where the upstream cannot be asked.
     if (method === 'resources/unsubscribe') await parts.sessions.change(session, (before) => without(before, uri));
+    if (upstream.modernOnly) {
+      if (method === 'resources/subscribe')
+        return await subscribeCrossing(uri, forward, upstream, session, sent, parts);
+      parts.sessionWatches.changed(upstream, session);
+      return EMPTY_RESULT;
+    }
     const reply = await parts.sessionLinks.subscription(method, uri, upstream, session, sent);
     if (reply.kind === 'error') {
       const data = reply.data === undefined ? undefined : JSON.stringify(reply.data);
@@ -58,10 +64,7 @@ export async function resourceSubscription(
       };
     }
     if (method === 'resources/subscribe') {
-      const kept = parts.sessions.change(session, (before) => {
-        const { subscriptions } = without(before, uri);
-        return { ...before, subscriptions: [...subscriptions, { uri, forward }] };
-      });
+      const kept = parts.sessions.change(session, (before) => withOne(before, uri, forward));
       // What is not kept here is not to be held there either.
       const undo = () => parts.sessionLinks.subscription('resources/unsubscribe', uri, upstream, session, sent);
       kept.catch(undo).catch(() => undefined);
@@ -73,6 +76,22 @@ export async function resourceSubscription(
     if (!(error instanceof UpstreamError)) throw error;
     return rpcError(INTERNAL_ERROR, `forwarded subscription failed: ${error.message}`);
   }
+}
+
+const EMPTY_RESULT: Outcome = { kind: 'result', json: '{}', bytes: 2 };
+
+/** Has the upstream, which knows no such method, say whether it will tell of the resource. */
+async function subscribeCrossing(
+  uri: string,
+  forward: string,
+  upstream: Upstream,
+  session: ClientSession,
+  headers: readonly string[],
+  { sessions, sessionWatches }: ResourceSubscriptionParts,
+): Promise<Outcome> {
+  const keep = () => sessions.change(session, (before) => withOne(before, uri, forward));
+  if (await sessionWatches.subscribe(upstream, session, headers, uri, keep)) return EMPTY_RESULT;
+  return rpcError(INVALID_PARAMS, `forward "${forward}" does not let ${uri} be watched`);
 }
 
 /** Where the resource is, or for the end of a subscription, where that was made. */
@@ -89,6 +108,11 @@ function forwardOf(
   }
   const resource = findResource(namespace.shelves.resource, uri);
   return resource ? resource.discovered?.forward : relay.forwardOfUnlisted(namespace, uri);
+}
+
+function withOne(state: SessionState, uri: string, forward: string): SessionState {
+  const { subscriptions } = without(state, uri);
+  return { ...state, subscriptions: [...subscriptions, { uri, forward }] };
 }
 
 function without(state: SessionState, uri: string): SessionState {

@@ -102,8 +102,10 @@ describe.each(eras)('a method that only an upstream knows, from a %s client', (e
 });
 
 describe('advertised capabilities', () => {
-  it('are what the forwards of the client’s era declare, as they spell it', async () => {
-    const legacy = await upstreamWith(declaring('{"tools":{},"logging":{},"tasks":{"n":1.0}}'), { eras: ['legacy'] });
+  it('are what crosses the eras, and what the forwards of the client’s own declare, as they spell it', async () => {
+    const legacy = await upstreamWith(declaring('{"tools":{},"logging":{},"tasks":{"n":1.0},"acme":{}}'), {
+      eras: ['legacy'],
+    });
     const modern = await upstreamWith(declaring(EXTENDED), { eras: ['modern'] });
     const url = await register(legacy.url);
     await join(url, modern.url);
@@ -111,8 +113,9 @@ describe('advertised capabilities', () => {
     const always = '"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true}';
     const initialized = await (await client('legacy', url)).call('initialize', opening);
     // Tasks are declared twice: nobody could tell whose one is.
-    expect(initialized.text).toContain(`"capabilities":{${always},"logging":{}}`);
-    expect((await modernClient(url).call('server/discover')).text).toContain(`"capabilities":{${always}}`);
+    expect(initialized.text).toContain(`"capabilities":{${always},"logging":{},"acme":{}}`);
+    const crossed = await modernClient(url).call('server/discover');
+    expect(crossed.text).toContain(`"capabilities":{${always},"logging":{}}`);
 
     const alone = await register(modern.url);
     const discovered = await modernClient(alone).call('server/discover');

@@ -1,7 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { describe, expect, it } from 'vitest';
-import { reply } from '../../../../test/fixtures/raw-client.ts';
-import { client, errorOf, lastCall, relayTests } from '../testing/relay.ts';
+import { reply } from '../../../../../test/fixtures/raw-client.ts';
+import { client, errorOf, lastCall, relayTests } from '../../testing/relay.ts';
 
 const { onEnd, register, upstreamWith } = relayTests();
 

@@ -1,0 +1,96 @@
+import type { ClientAnswer } from '../../answer/client-answer.ts';
+import { type Outcome, rpcError } from '../../answer/outcome.ts';
+import type { JsonObject } from '../../json/lossless.ts';
+import { crossedCapabilities, isAskable } from '../../mcp/askable.ts';
+import type { Implementation } from '../../mcp/identity.ts';
+import { type Era, INVALID_PARAMS, NAME_PARAM } from '../../mcp/protocol.ts';
+import type { ClientSession } from '../../sessions/sessions.ts';
+import type { CallAttempt, CallParts, CallPlan } from '../call-plan.ts';
+import type { QuestionSink } from '../questions.ts';
+import { RelayedCall } from '../relayed-call.ts';
+import { LegacyAnswer } from './legacy-answer.ts';
+import { withoutEnvelope } from './legacy-request.ts';
+import { ModernAnswer } from './modern-answer.ts';
+import { modernEnvelope } from './modern-request.ts';
+import { ParkableCall } from './parkable-call.ts';
+import { NOT_OURS, type ParkedCalls } from './parked-calls.ts';
+import { digestOf } from './request-state.ts';
+import { CallInRounds } from './rounds.ts';
+
+export interface CrossedCallsOptions extends CallParts {
+  readonly parked: ParkedCalls;
+  /** Who we are, told to upstreams for clients that do not say who they are. */
+  readonly serverInfo: Implementation;
+}
+
+/** Who makes a call whose upstream is of the other era. */
+export interface CrossingCaller {
+  readonly era: Era;
+  readonly namespace: { readonly name: string } | undefined;
+  readonly session: ClientSession | undefined;
+  readonly user: string | undefined;
+  readonly capabilities: JsonObject;
+}
+
+/** What a client that has set no level is sent: a modern upstream logs nothing unless it is told from where on. */
+const DEFAULT_LEVEL = 'info';
+
+/** Carries out calls whose client and upstream are of different eras (mcp 5). */
+export class CrossedCalls {
+  readonly #options: CrossedCallsOptions;
+
+  constructor(options: CrossedCallsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * The outcome that carries the call out. `plan` is that of a call within one era, but for its link. `anew`: the client
+   * was told to call anew, and what belongs to a retry is of no use.
+   */
+  call(caller: CrossingCaller, plan: CallPlan, anew: boolean): Outcome {
+    return caller.era === 'legacy' ? this.#toModern(caller, plan) : this.#toLegacy(caller, plan, anew);
+  }
+
+  #toModern({ session, capabilities }: CrossingCaller, plan: CallPlan): Outcome {
+    const { sessions, serverInfo } = this.#options;
+    const level = (session && sessions.state(session)?.logLevel) ?? DEFAULT_LEVEL;
+    const facts = {
+      clientInfo: session?.clientInfo ?? { ...serverInfo },
+      capabilities: crossedCapabilities(capabilities, session !== undefined && plan.streams),
+      logLevel: plan.streams ? level : undefined,
+    };
+    const { method } = plan.message;
+    // Only these may be answered that input is needed (2026-07-28, MRTR).
+    const inRounds = NAME_PARAM.has(method);
+    const crossed = { ...plan, crosses: true, rewriting: new LegacyAnswer(plan.failure, inRounds) };
+    if (inRounds) return started((client) => new CallInRounds(this.#options, crossed, facts, client));
+    const edits = [...plan.edits, ...modernEnvelope(plan.message, facts)];
+    return started((client) => new RelayedCall(this.#options, { ...crossed, edits }, client));
+  }
+
+  #toLegacy({ namespace, user }: CrossingCaller, plan: CallPlan, anew: boolean): Outcome {
+    const { message, capabilities } = plan;
+    const { method } = message;
+    if (!anew && message.params.requestState !== undefined) return rpcError(INVALID_PARAMS, NOT_OURS);
+    const { parked } = this.#options;
+    const binding = () => ({ namespace: namespace?.name ?? '', user, digest: digestOf(message) });
+    const answerTo = (attempt: CallAttempt) =>
+      new ModernAnswer(method, attempt.capabilities, () => parked.visit(binding()));
+    const edits = [...plan.edits, ...withoutEnvelope(message)];
+    const crossed = { ...plan, edits, crosses: true, rewriting: answerTo(plan) };
+    if (!NAME_PARAM.has(method) || !isAskable(capabilities)) {
+      return started((client) => new RelayedCall(this.#options, crossed, client));
+    }
+    return started((client) => {
+      const retried = (retry: CallAttempt) => call.continueWith(retry, answerTo(retry));
+      const parkable = new ParkableCall({ place: parked, attempt: plan, binding, retried }, client);
+      const questions = (sink: QuestionSink) => parkable.connect(sink);
+      const call = new RelayedCall(this.#options, { ...crossed, questions }, parkable);
+      return call;
+    });
+  }
+}
+
+function started(make: (client: ClientAnswer) => { start(): void }): Outcome {
+  return { kind: 'stream', start: (client) => make(client).start() };
+}

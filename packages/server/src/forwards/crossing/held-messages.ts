@@ -1,0 +1,83 @@
+import type { CallAnswer } from '../../answer/call-answer.ts';
+import type { RpcError } from '../../answer/rpc-error.ts';
+import { isJsonObject } from '../../json/lossless.ts';
+import { tryParseJson } from '../../json/parse.ts';
+import { memberText } from '../../json/scan.ts';
+import { reachesLevel, requestedLevel } from '../../mcp/log-level.ts';
+import type { RequestMessage } from '../../mcp/message.ts';
+import { paramText, withParam } from '../../mcp/params-text.ts';
+import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
+import { withId } from '../../mcp/response-id.ts';
+
+/** A complete response, as {@link CallAnswer} takes it. */
+export type Response = Parameters<CallAnswer['response']>;
+
+const TOO_MUCH: RpcError = {
+  code: INTERNAL_ERROR,
+  message: 'the upstream answered with more than can be held for a client that is not there',
+};
+
+/** What has come of a parked call since its client was answered, until the client is back. */
+export class HeldMessages {
+  /** Whether there is room for so many characters more. */
+  readonly #admits: (characters: number) => boolean;
+  #notifications: string[] = [];
+  #response: Response | undefined = undefined;
+  #error: readonly [RpcError, number?] | undefined = undefined;
+
+  constructor(admits: (characters: number) => boolean) {
+    this.#admits = admits;
+  }
+
+  /** True when the call is over. */
+  get complete(): boolean {
+    return this.#response !== undefined || this.#error !== undefined;
+  }
+
+  /** A notification that there is no room for is lost. */
+  notification(text: string): void {
+    if (this.#admits(text.length)) this.#notifications.push(text);
+  }
+
+  /** A response that there is no room for becomes an error. */
+  response(...response: Response): void {
+    if (this.#admits(response[0].length)) this.#response = response;
+    else this.#error = [TOO_MUCH];
+  }
+
+  error(...error: readonly [RpcError, number?]): void {
+    this.#error = error;
+  }
+
+  /** Gives a client that is back what has come. False when it reads too slowly to be sent more. */
+  release(client: CallAnswer, retry: RequestMessage): boolean {
+    let reads = true;
+    for (const held of this.#notifications.splice(0)) {
+      const notification = wantedBy(retry, held);
+      if (notification === undefined) continue;
+      if (!client.streaming) client.beginStream();
+      reads = client.event(notification);
+    }
+    if (this.#error) client.error(...this.#error);
+    else if (this.#response) {
+      const [text, value, status, json] = this.#response;
+      client.response(withId(text, client.idText), value, status, json);
+    }
+    return reads;
+  }
+}
+
+/**
+ * A notification that has waited for the client, as its retry is to have it: progress under the retry's own token, log
+ * messages from the level on that it asks for. Undefined when it asks for none of that.
+ */
+function wantedBy(retry: RequestMessage, notification: string): string | undefined {
+  const value = tryParseJson(notification);
+  if (!isJsonObject(value)) return undefined;
+  if (value.method === 'notifications/progress') {
+    const token = memberText(paramText(retry.text, '_meta') ?? '', 'progressToken');
+    return token && withParam(notification, 'progressToken', token);
+  }
+  const level = requestedLevel(retry);
+  return level !== undefined && reachesLevel(value.params, level) ? notification : undefined;
+}

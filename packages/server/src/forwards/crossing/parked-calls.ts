@@ -1,0 +1,165 @@
+import { type Outcome, rpcError } from '../../answer/outcome.ts';
+import { isJsonObject, type JsonObject } from '../../json/lossless.ts';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
+import type { Sealer } from '../../sessions/seal.ts';
+import type { CallAttempt } from '../call-plan.ts';
+import type { AskedClient, ParkableCall, ParkingPlace } from './parkable-call.ts';
+import { type Binding, digestOf, type RequestState, RequestStates } from './request-state.ts';
+
+export interface ParkedCallsOptions {
+  readonly sealer: Sealer;
+  /** Names this process, which alone can go on with the calls that it holds. */
+  readonly replica: string;
+  /** How many calls may wait for their clients at a time. */
+  readonly limit: number;
+  /** How long one waits, in milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/** What all parked calls may have together, in characters: their requests, and what their upstreams have sent since. */
+const MAX_CHARACTERS = 64 * 1024 * 1024;
+
+/** The `call` of a state that no call is held for: its client was asked to visit an address, and then to call anew. */
+const VISIT = 'visit';
+
+/** Who sends a retry. */
+export interface Retrying {
+  readonly namespace: { readonly name: string } | undefined;
+  readonly user: string | undefined;
+}
+
+/** What a `requestState` that a client has sent means: nothing to us, the call anew, or the answer to it. */
+export type Resumption =
+  | { readonly kind: 'foreign' }
+  | { readonly kind: 'anew' }
+  | { readonly kind: 'answer'; readonly outcome: Outcome };
+
+/** What one call takes up. */
+interface Place {
+  readonly call: ParkableCall;
+  characters: number;
+  /** Set while it waits for its client. */
+  timer: NodeJS.Timeout | undefined;
+}
+
+/**
+ * The calls of modern clients whose legacy upstream has asked the client something and waits for the answer (mcp 5). The
+ * client has been answered `InputRequiredResult` and comes back with a request of its own, or does not.
+ */
+export class ParkedCalls implements ParkingPlace {
+  readonly #options: ParkedCallsOptions;
+  readonly #states: RequestStates;
+  /** Those that wait, and those that are about to. */
+  readonly #places = new Map<string, Place>();
+  #characters = 0;
+  #count = 0;
+  #closed = false;
+
+  constructor(options: ParkedCallsOptions) {
+    this.#options = options;
+    this.#states = new RequestStates(options.sealer);
+  }
+
+  nextId(): string {
+    return `${this.#options.replica}.${++this.#count}`;
+  }
+
+  admit(call: ParkableCall): boolean {
+    const { id, characters } = call;
+    if (this.#closed) return false;
+    if (this.#places.has(id)) return true;
+    if (this.#places.size >= this.#options.limit || this.#characters + characters > MAX_CHARACTERS) return false;
+    this.#places.set(id, { call, characters, timer: undefined });
+    this.#characters += characters;
+    return true;
+  }
+
+  admitMore({ id }: ParkableCall, characters: number): boolean {
+    const place = this.#places.get(id);
+    if (!place || this.#characters + characters > MAX_CHARACTERS) return false;
+    place.characters += characters;
+    this.#characters += characters;
+    return true;
+  }
+
+  hold(call: ParkableCall): string {
+    const { id, round, binding } = call;
+    const place = this.#places.get(id);
+    // One that was about to be parked when all others were given up.
+    const timeoutMs = this.#closed ? 0 : this.#options.timeoutMs;
+    if (place) place.timer = setTimeout(() => call.expire(), timeoutMs).unref();
+    return this.#states.seal({ call: id, round, ...binding() });
+  }
+
+  leave({ id }: ParkableCall): void {
+    const place = this.#places.get(id);
+    if (!place) return;
+    clearTimeout(place.timer);
+    this.#places.delete(id);
+    this.#characters -= place.characters;
+  }
+
+  /** The state of a client that has to visit an address before it calls anew. */
+  visit(binding: Binding): string {
+    return this.#states.seal({ call: VISIT, round: 0, ...binding });
+  }
+
+  /**
+   * What becomes of a request with a `requestState`. One that was not made here for this namespace is foreign: an upstream
+   * may know it. One of another user or request is -32602; a call that is not held (any more) -32603 with `data.kind`
+   * `not_held`.
+   */
+  resume({ namespace, user }: Retrying, retry: CallAttempt): Resumption {
+    const { requestState, inputResponses } = retry.message.params;
+    const state = typeof requestState === 'string' ? this.#states.open(requestState) : undefined;
+    if (!state || state.namespace !== namespace?.name) return { kind: 'foreign' };
+    if (state.user !== user || state.digest !== digestOf(retry.message)) return refused(NOT_OURS);
+    if (inputResponses !== undefined && !isJsonObject(inputResponses)) {
+      return refused('parameter "inputResponses" must be an object');
+    }
+    if (state.call === VISIT)
+      return accepts(inputResponses) ? { kind: 'anew' } : refused('the address was not visited');
+    return { kind: 'answer', outcome: { kind: 'stream', start: (client) => this.#resume(state, retry, client) } };
+  }
+
+  #resume(state: RequestState, retry: CallAttempt, client: AskedClient): void {
+    const place = this.#places.get(state.call);
+    if (place?.timer && place.call.round === state.round) {
+      clearTimeout(place.timer);
+      place.timer = undefined;
+      return place.call.resume(client, retry);
+    }
+    client.error({
+      code: INTERNAL_ERROR,
+      message: `the call is no longer held: ${this.#whyNot(state)}; send the request anew, without requestState`,
+      data: '{"kind":"not_held"}',
+    });
+  }
+
+  #whyNot({ call, round }: RequestState): string {
+    if (!call.startsWith(`${this.#options.replica}.`)) return 'the service was restarted';
+    const place = this.#places.get(call);
+    return place && (place.call.round > round || !place.timer)
+      ? 'it has gone on since'
+      : 'it has gone on since, or waited too long for its input';
+  }
+
+  /** Gives all of them up: their upstreams are told, and nothing is parked from now on. */
+  close(): void {
+    this.#closed = true;
+    for (const { call, timer } of [...this.#places.values()]) if (timer) call.expire();
+  }
+}
+
+/** What a `requestState` is called that was not given out for the request that it comes with. */
+export const NOT_OURS = 'parameter "requestState" is not one that was given out for this request';
+
+function refused(message: string): Resumption {
+  return { kind: 'answer', outcome: rpcError(INVALID_PARAMS, message) };
+}
+
+/** True when the client has agreed to all that it was asked. */
+function accepts(inputResponses: JsonObject | undefined): boolean {
+  const responses = Object.values(inputResponses ?? {});
+  return responses.length > 0 && responses.every((response) => isJsonObject(response) && response.action === 'accept');
+}

@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto';
+import { parseJson } from '../../json/parse.ts';
+import { members } from '../../json/scan.ts';
+import type { RequestMessage } from '../../mcp/message.ts';
+import type { Sealer } from '../../sessions/seal.ts';
+
+/** Whose a parked call is, and for what: a retry has to agree in all of it (mcp 5). */
+export interface Binding {
+  readonly namespace: string;
+  /** Where an authenticating proxy names one. */
+  readonly user: string | undefined;
+  /** See {@link digestOf}. */
+  readonly digest: string;
+}
+
+/** What a `requestState` of ours says. */
+export interface RequestState extends Binding {
+  /** Names the parked call, and the process that holds it. */
+  readonly call: string;
+  /** How often the call had been parked: an earlier state is of no use any more. */
+  readonly round: number;
+}
+
+/** Longer than any of ours: what does not fit is not opened. */
+const MAX_LENGTH = 4096;
+
+/** Seals what `requestState` says, so that clients can neither read nor change nor make it (2026-07-28, MRTR). */
+export class RequestStates {
+  readonly #sealer: Sealer;
+
+  constructor(sealer: Sealer) {
+    this.#sealer = sealer;
+  }
+
+  seal({ call, round, namespace, user, digest }: RequestState): string {
+    return this.#sealer.seal('requestState', JSON.stringify([call, round, namespace, user ?? null, digest]));
+  }
+
+  /** Undefined for anything that was not sealed with our key. */
+  open(sealed: string): RequestState | undefined {
+    const text = sealed.length <= MAX_LENGTH ? this.#sealer.open('requestState', sealed) : undefined;
+    const value: unknown = text === undefined ? undefined : parseJson(text);
+    if (!Array.isArray(value)) return undefined;
+    const [call, round, namespace, user, digest]: unknown[] = value;
+    if (typeof call !== 'string' || typeof round !== 'number') return undefined;
+    if (typeof namespace !== 'string' || typeof digest !== 'string') return undefined;
+    return { call, round, namespace, user: typeof user === 'string' ? user : undefined, digest };
+  }
+}
+
+/** Members of params that may differ between a request and its retry. */
+const OF_ONE_TRY: ReadonlySet<string> = new Set(['_meta', 'inputResponses', 'requestState']);
+
+/** What makes a request the same one when it is sent again: its method, and its params as they were written. */
+export function digestOf({ method, text, paramsRange }: RequestMessage): string {
+  const params = paramsRange ? [...members(text, paramsRange.start)] : [];
+  const parts = params
+    .filter(({ key }) => !OF_ONE_TRY.has(key))
+    .map(({ key, start, end }) => `${JSON.stringify(key)}:${text.slice(start, end)}`)
+    .sort();
+  const hash = createHash('sha256').update(method);
+  for (const part of parts) hash.update('\n').update(part);
+  return hash.digest('base64url');
+}

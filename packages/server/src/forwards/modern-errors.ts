@@ -1,0 +1,27 @@
+import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { tryParseJson } from '../json/parse.ts';
+import { withoutRetiredCode } from '../mcp/retired-codes.ts';
+import type { AnswerRewriting } from './call-plan.ts';
+
+/** Keeps error codes from modern clients that their era has retired, whichever era the upstream is of (mcp 1). */
+export class ModernErrors implements AnswerRewriting {
+  readonly #method: string;
+  readonly #capabilities: JsonObject;
+  readonly #visit: (() => string) | undefined;
+
+  /** `visit`: makes the `requestState` of a client that has to visit an address and then to call anew, where there is one. */
+  constructor(method: string, capabilities: JsonObject, visit?: () => string) {
+    this.#method = method;
+    this.#capabilities = capabilities;
+    this.#visit = visit;
+  }
+
+  refused(): void {}
+
+  rewrite(text: string, value: JsonObject): { text: string; value: JsonObject } {
+    if (!isJsonObject(value.error)) return { text, value };
+    const changed = withoutRetiredCode(text, value.error, this.#method, this.#capabilities, this.#visit);
+    const parsed = changed === undefined ? undefined : tryParseJson(changed);
+    return changed !== undefined && isJsonObject(parsed) ? { text: changed, value: parsed } : { text, value };
+  }
+}

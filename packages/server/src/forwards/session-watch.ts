@@ -1,0 +1,277 @@
+import { crossedCapabilities } from '../mcp/askable.ts';
+import { withoutSubscriptionId } from '../mcp/subscription.ts';
+import type { LiveSession, SessionChannel } from '../sessions/live-sessions.ts';
+import type { ClientSession } from '../sessions/sessions.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
+import { ReconnectDelay, type ReconnectDelayOptions } from './reconnect-delay.ts';
+import { SessionUpdates } from './session-updates.ts';
+import type { Upstream } from './upstream.ts';
+import { UpstreamError } from './upstream-error.ts';
+import { WatchLeg } from './watch-leg.ts';
+
+export interface SessionWatchOptions {
+  readonly upstream: Upstream;
+  readonly session: ClientSession;
+  readonly live: LiveSession;
+  readonly log: TargetLogger;
+  readonly delays?: ReconnectDelayOptions | undefined;
+  /** What the client is subscribed to at this upstream, as it is kept. */
+  kept(): readonly string[];
+  /** The upstream speaks the legacy era too, by now: what the client is subscribed to is to be held there. */
+  elsewhere(headers: readonly string[]): void;
+  /** There is nothing to do any more. */
+  over(): void;
+}
+
+/** A uri that the upstream is to be asked for, for a client that waits. */
+interface Ask {
+  readonly answer: Promise<boolean>;
+  resolve(granted: boolean): void;
+  reject(error: UpstreamError): void;
+}
+
+/** What the upstream is being asked for, and who waits for the answer. */
+interface Attempt {
+  readonly leg: WatchLeg;
+  readonly asks: ReadonlyMap<string, Ask>;
+}
+
+/** What the upstream has to grant a subscription. */
+const GRANT_MS = 5_000;
+/** What was held for so long was no fluke: the next attempt counts as a first one again. */
+const SETTLED_MS = 60_000;
+
+/**
+ * What a legacy client's session is subscribed to at an upstream of the modern era (mcp 5): one `subscriptions/listen`
+ * there, with all of it, held for as long as the client has a notification stream. When something comes or goes, another
+ * one is opened before the one that is there is closed.
+ *
+ * What the upstream refuses after it was granted is asked for again, ever more patiently. Whatever was not watched for a
+ * while, whyever, the client is told of once it is: it may have missed an update.
+ */
+export class SessionWatch implements SessionChannel {
+  readonly #options: SessionWatchOptions;
+  readonly #delay: ReconnectDelay;
+  readonly #updates: SessionUpdates;
+  #headers: readonly string[] = [];
+  /** Whose notices go to the client, and what it was granted last. */
+  #held: WatchLeg | undefined = undefined;
+  #covered: ReadonlySet<string> = new Set();
+  #heldAt = Number.POSITIVE_INFINITY;
+  /** What the upstream was asked for last, whatever came of it. */
+  #asked: ReadonlySet<string> = new Set();
+  /** What is to take the place of what is held, once it is granted. */
+  #next: Attempt | undefined = undefined;
+  /** What clients wait for and the upstream was not asked for yet. */
+  readonly #asks = new Map<string, Ask>();
+  /** Granted and not kept yet. */
+  readonly #granted = new Set<string>();
+  /** Subscriptions that are being made. */
+  #making = 0;
+  /** Until what was refused is asked for again. */
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #closed = false;
+
+  constructor(options: SessionWatchOptions) {
+    this.#options = options;
+    this.#delay = new ReconnectDelay(options.delays);
+    this.#updates = new SessionUpdates(options.live, () => this.#held?.resume());
+    options.live.join(this);
+  }
+
+  /** Headers besides the protocol's own, alternating names and values, for requests from now on. */
+  set headers(headers: readonly string[]) {
+    this.#headers = headers;
+  }
+
+  /**
+   * Asks the upstream for a uri, and has the subscription kept when it is granted; false when it is not. Rejects with
+   * {@link UpstreamError} when the upstream cannot be asked, and as `keep` does.
+   */
+  async subscribe(uri: string, keep: () => Promise<void>): Promise<boolean> {
+    this.#making++;
+    try {
+      if (!(await this.#ask(uri))) return false;
+      await keep();
+      return true;
+    } finally {
+      this.#making--;
+      this.#granted.delete(uri);
+      this.check();
+    }
+  }
+
+  listening(on: boolean): void {
+    // At once, whatever is under way: what came from now on would be nobody's.
+    if (!on) this.#rest();
+    this.check();
+  }
+
+  /** News went to a stream that the client does not take up again. */
+  missed(): void {
+    if (this.#held?.heard) this.#tell(this.#covered);
+  }
+
+  /** To be told when something else is kept: sees to it that this is what the upstream is asked for. */
+  check(): void {
+    // One at a time: its end leads here again.
+    if (this.#closed || this.#next) return;
+    if (this.#options.upstream.ended.aborted) return this.close();
+    const wanted = this.#wanted();
+    this.#held?.keep(wanted);
+    if (this.#asks.size === 0) {
+      if (wanted.size === 0) {
+        this.#rest();
+        if (this.#making === 0) this.close();
+        return;
+      }
+      const waits = this.#timer !== undefined && wanted.isSubsetOf(this.#asked);
+      if (waits || (this.#held && isSame(wanted, this.#covered))) return;
+    }
+    this.#open(wanted);
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#rest();
+    const { upstream, live, over } = this.#options;
+    const error = new UpstreamError('aborted', upstream.transport.address, 'is not asked any more');
+    for (const ask of [...this.#asks.values(), ...(this.#next?.asks.values() ?? [])]) ask.reject(error);
+    this.#next?.leg.close();
+    live.leave(this);
+    over();
+  }
+
+  /** What is to be watched: nothing while nobody listens. */
+  #wanted(): ReadonlySet<string> {
+    return new Set(this.#options.live.listening ? [...this.#options.kept(), ...this.#granted] : []);
+  }
+
+  /** Whether the upstream grants a uri. Rejects when it cannot be asked. */
+  #ask(uri: string): Promise<boolean> {
+    if (this.#held?.heard && this.#covered.has(uri)) {
+      this.#granted.add(uri);
+      return Promise.resolve(true);
+    }
+    let ask = this.#next?.asks.get(uri) ?? this.#asks.get(uri);
+    if (!ask) {
+      const { promise: answer, resolve, reject } = Promise.withResolvers<boolean>();
+      ask = { answer, resolve, reject };
+      this.#asks.set(uri, ask);
+      this.check();
+    }
+    return ask.answer;
+  }
+
+  #open(wanted: ReadonlySet<string>): void {
+    const { upstream, session } = this.#options;
+    const asks = new Map(this.#asks);
+    this.#asks.clear();
+    this.#asked = wanted.union(new Set(asks.keys()));
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const leg = new WatchLeg({
+      upstream,
+      era: 'modern',
+      uris: [...this.#asked],
+      client: {
+        clientInfo: session.clientInfo,
+        capabilities: crossedCapabilities(session.profile.capabilities, true),
+        headers: this.#headers,
+      },
+      acknowledgeMs: GRANT_MS,
+      sink: {
+        answered: (granted) => this.#answered(leg, granted),
+        refused: (error, final) => this.#refused(leg, error, final),
+        updated: (_uri, text) => leg !== this.#held || this.#updates.pass(withoutSubscriptionId(text)),
+        ended: () => this.close(),
+      },
+    });
+    this.#next = { leg, asks };
+  }
+
+  #answered(leg: WatchLeg, granted: ReadonlySet<string>): void {
+    if (leg === this.#next?.leg) return this.#take(this.#next, granted);
+    if (leg !== this.#held) return;
+    // The connection was broken.
+    this.#covered = granted;
+    this.#tell(granted);
+    this.#askMissing();
+    this.check();
+  }
+
+  /** What was opened takes the place of what was there, as far as anybody listens. */
+  #take({ leg, asks }: Attempt, granted: ReadonlySet<string>): void {
+    this.#next = undefined;
+    for (const [uri, ask] of asks) {
+      if (granted.has(uri)) this.#granted.add(uri);
+      ask.resolve(granted.has(uri));
+    }
+    if (this.#options.live.listening) {
+      const watched = this.#held?.heard ? this.#covered : new Set<string>();
+      this.#held?.close();
+      this.#held = leg;
+      this.#covered = granted;
+      this.#heldAt = performance.now();
+      this.#tell(granted.difference(watched));
+      this.#askMissing();
+    } else {
+      leg.close();
+    }
+    this.check();
+  }
+
+  #refused(leg: WatchLeg, error: UpstreamError, final: boolean): void {
+    this.#options.log.debug('resources cannot be watched', { reason: error.message, final });
+    if (leg === this.#next?.leg) {
+      const { asks } = this.#next;
+      this.#next = undefined;
+      leg.close();
+      for (const ask of asks.values()) {
+        if (error.kind === 'rpc') ask.resolve(false);
+        else ask.reject(error);
+      }
+      this.#askMissing();
+      this.check();
+    } else if (leg === this.#held && final) {
+      leg.close();
+      this.#held = undefined;
+      this.#covered = new Set();
+      this.#askMissing();
+    }
+  }
+
+  /** What is wanted and was not granted is asked for again after a while. */
+  #askMissing(): void {
+    const refused = this.#asked.intersection(this.#wanted()).difference(this.#covered);
+    if (this.#timer !== undefined || refused.size === 0) return;
+    if (performance.now() - this.#heldAt > SETTLED_MS) this.#delay.reset();
+    this.#heldAt = Number.POSITIVE_INFINITY;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      if (this.#options.upstream.modernOnly) return this.check();
+      this.close();
+      this.#options.elsewhere(this.#headers);
+    }, this.#delay.next()).unref();
+  }
+
+  /** Ends what is held for a client that listens. */
+  #rest(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#held?.close();
+    this.#held = undefined;
+    this.#covered = new Set();
+    this.#updates.clear();
+  }
+
+  /** Tells of what may have changed, as far as the client is subscribed to it. */
+  #tell(uris: ReadonlySet<string>): void {
+    for (const uri of this.#options.kept()) if (uris.has(uri)) this.#updates.tell(uri);
+  }
+}
+
+function isSame(some: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
+  return some.size === others.size && some.isSubsetOf(others);
+}

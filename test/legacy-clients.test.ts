@@ -1,0 +1,232 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+  LoggingMessageNotificationSchema,
+  type Progress,
+  ResourceUpdatedNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type DualEra, startDualEra } from './fixtures/dual-era.ts';
+import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { prepareBridge } from './fixtures/mcp-remote.ts';
+import { connect, type SdkClient } from './fixtures/sdk-client.ts';
+
+// Clients that know the legacy era alone, and a server that knows the modern one alone, both the official ones.
+
+const CAPABILITIES = { elicitation: { form: {} }, sampling: {}, roots: {} };
+const ROOTS = [{ uri: 'file:///work', name: 'Work' }];
+const FORM = { name: 'Ada', color: 'blue', ok: true, context: 'tests', response: 'fine' };
+
+/** What the client says of how long it waits for answers. */
+const PATIENT = { timeout: 20_000 };
+
+/** The ways in which such a client reaches the gateway. */
+const WAYS: readonly [string, (client: Client, url: string) => Promise<() => Promise<unknown>>][] = [
+  [
+    'over HTTP',
+    async (client, url) => {
+      await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+      return () => client.close();
+    },
+  ],
+  [
+    'over stdio and mcp-remote',
+    async (client, url) => {
+      const bridge = await prepareBridge(url);
+      await client.connect(bridge.transport);
+      return async () => {
+        await client.close();
+        await bridge.close();
+      };
+    },
+  ],
+];
+
+describe.each(WAYS)('a legacy client %s in front of a server of the modern era', (_way, reach) => {
+  let upstream: DualEra;
+  let gateway: Gateway;
+  /** What the server says to a client of its own era. */
+  let direct: SdkClient;
+  let client: Client;
+  let leave: () => Promise<unknown>;
+  /** Methods that the client was asked, and what it answers to forms. */
+  let asked: string[] = [];
+  let form: () => { action: 'accept' | 'decline' | 'cancel'; content?: typeof FORM };
+  const logged: unknown[] = [];
+  const updated: string[] = [];
+  let listChanges = 0;
+
+  beforeAll(async () => {
+    [upstream, gateway] = await Promise.all([startDualEra({ eras: 'modern' }), startGateway()]);
+    await gateway.forward('modern', upstream.url);
+    direct = await connect(upstream.url, 'modern', { capabilities: CAPABILITIES });
+    client = new Client({ name: 'legacy', version: '1.0.0' }, { capabilities: CAPABILITIES });
+    client.setRequestHandler(ElicitRequestSchema, () => {
+      asked.push('elicitation');
+      return form();
+    });
+    client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
+      asked.push('sampling');
+      return { role: 'assistant', model: 'none', content: { type: 'text', text: `pong ${params.maxTokens}` } };
+    });
+    client.setRequestHandler(ListRootsRequestSchema, () => {
+      asked.push('roots');
+      return { roots: ROOTS };
+    });
+    client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void logged.push(params.data));
+    client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void updated.push(params.uri));
+    client.setNotificationHandler(ToolListChangedNotificationSchema, () => void listChanges++);
+    leave = await reach(client, gateway.url());
+  });
+  afterAll(async () => {
+    await leave();
+    await Promise.all([direct.close(), gateway.close()]);
+    await upstream.close();
+  });
+  beforeEach(() => {
+    asked = [];
+    form = () => ({ action: 'accept', content: FORM });
+  });
+
+  /** The text of a tool's first block. */
+  async function called(name: string, args: Record<string, unknown> = {}): Promise<string> {
+    const { content } = await client.callTool({ name, arguments: args }, undefined, PATIENT);
+    const [block] = Array.isArray(content) ? content : [];
+    return block?.text;
+  }
+
+  it('sees what the server offers', async () => {
+    const [tools, resources, templates, prompts] = await Promise.all([
+      client.listTools(),
+      client.listResources(),
+      client.listResourceTemplates(),
+      client.listPrompts(),
+    ]);
+    const names = (entries: readonly { name: string }[]) => entries.map(({ name }) => name);
+    expect(names(tools.tools)).toEqual(names((await direct.client.listTools()).tools));
+    expect(resources.resources).toEqual((await direct.client.listResources()).resources);
+    expect(templates.resourceTemplates).toEqual((await direct.client.listResourceTemplates()).resourceTemplates);
+    expect(prompts.prompts).toEqual((await direct.client.listPrompts()).prompts);
+  });
+
+  it.each([
+    ['all_content', {}],
+    ['weather_report', { city: 'Ulm' }],
+    ['echo_arguments', { nested: { list: [1, null, 'ü'] }, large: 9007199254740991 }],
+    ['test_error_handling', {}],
+  ])('gets the result of %s as it is', async (name, args) => {
+    const { content, structuredContent, isError } = await client.callTool({ name, arguments: args });
+    const expected = await direct.client.callTool({ name, arguments: args });
+    expect(content).toEqual(expected.content);
+    expect([structuredContent, isError]).toEqual([expected.structuredContent, expected.isError]);
+  });
+
+  it('gets structured content that is no object as text alone', async () => {
+    const result = await client.callTool({ name: 'list_numbers' });
+    expect(result.content).toEqual((await direct.client.callTool({ name: 'list_numbers' })).content);
+    expect(result).not.toHaveProperty('structuredContent');
+  });
+
+  it('gets errors with their code and data', async () => {
+    const failure = await direct.client.callTool({ name: 'protocol_error' }).catch((error: unknown) => error);
+    const { code, data } = Object(failure);
+    await expect(client.callTool({ name: 'protocol_error' })).rejects.toMatchObject({ code, data });
+  });
+
+  it('reads resources, gets prompts and completions', async () => {
+    const uri = 'test://template/7/data';
+    expect((await client.readResource({ uri })).contents).toEqual((await direct.client.readResource({ uri })).contents);
+    const wanted = { name: 'test_prompt_with_arguments', arguments: { arg1: 'a', arg2: 'ü' } };
+    expect((await client.getPrompt(wanted)).messages).toEqual((await direct.client.getPrompt(wanted)).messages);
+    const ref = { type: 'ref/prompt' as const, name: 'test_prompt_with_arguments' };
+    const { completion } = await client.complete({ ref, argument: { name: 'arg1', value: 'par' } });
+    expect(completion.values).toEqual(['paris', 'park', 'party']);
+  });
+
+  it.each([
+    ['elicitation', ['elicitation'], 'Hello, Ada!'],
+    ['sampling', ['sampling'], 'Sampling response: {"type":"text","text":"pong 100"}'],
+    ['list_roots', ['roots'], 'Client exposed 1 root(s): file:///work'],
+    ['request_state', ['elicitation'], 'state-ok: requestState verified and confirmation received'],
+    ['tampered_state', ['elicitation'], 'integrity-ok: requestState verified'],
+    ['multi_round', ['elicitation', 'elicitation'], 'Multi-round complete: Ada likes blue'],
+    [
+      'multiple_inputs',
+      ['elicitation', 'roots', 'sampling'],
+      '{"type":"text","text":"pong 50"} Ada, 1 root(s) visible',
+    ],
+    ['capabilities', ['elicitation', 'roots', 'sampling'], 'Capability-aware input requests fulfilled'],
+  ])('is asked in the middle of a call: %s', async (tool, questions, text) => {
+    expect(await called(`test_input_required_result_${tool}`)).toBe(text);
+    expect(asked.toSorted()).toEqual(questions);
+  });
+
+  it('is asked by prompts, too', async () => {
+    const { messages } = await client.getPrompt({ name: 'test_input_required_result_prompt' });
+    expect(messages).toEqual([{ role: 'user', content: { type: 'text', text: 'Use this context: tests' } }]);
+    expect(asked).toEqual(['elicitation']);
+  });
+
+  it('may decline, and may fail to answer', async () => {
+    form = () => ({ action: 'decline' });
+    expect(await called('test_elicitation', { message: 'm' })).toBe('action=decline, content={}');
+    form = () => {
+      throw new Error('nobody there');
+    };
+    await expect(client.callTool({ name: 'test_elicitation', arguments: { message: 'm' } })).rejects.toMatchObject({
+      code: -32603,
+      message: expect.stringContaining('did not give the input that the upstream asked for: nobody there'),
+    });
+  });
+
+  it('hears of progress', async () => {
+    const heard: Progress[] = [];
+    const options = { onprogress: (progress: Progress) => void heard.push(progress) };
+    await client.callTool({ name: 'test_tool_with_progress' }, undefined, options);
+    expect(heard.map(({ progress }) => progress)).toEqual([0, 50, 100]);
+  });
+
+  it('gets log messages from the level on that it has set', async () => {
+    logged.length = 0;
+    await called('test_logging_tool');
+    expect(logged).toEqual(['test_logging_tool ran']);
+    await client.setLoggingLevel('error');
+    await called('test_logging_tool');
+    expect(logged).toHaveLength(1);
+    await client.setLoggingLevel('debug');
+    await called('test_logging_tool');
+    expect(logged).toHaveLength(2);
+  });
+
+  it('cancels, and the server stops', async () => {
+    const stop = new AbortController();
+    const options = { signal: stop.signal };
+    const slow = client.callTool({ name: 'slow', arguments: { ms: 60_000 } }, undefined, options);
+    const failed = expect(slow).rejects.toThrow('enough');
+    // A call that is answered shows that the one before it has arrived.
+    await called('test_simple_text');
+    const before = upstream.cancelled();
+    stop.abort('enough');
+    await failed;
+    await expect.poll(() => upstream.cancelled(), { timeout: 5_000 }).toBe(before + 1);
+  });
+
+  it('is told of changes: of lists, and of resources that it is subscribed to', async () => {
+    const uri = 'test://watched-resource';
+    upstream.updateResource(uri);
+    await client.subscribeResource({ uri });
+    expect(updated).toEqual([]);
+    upstream.updateResource(uri);
+    await expect.poll(() => updated, { timeout: 5_000 }).toEqual([uri]);
+    await client.unsubscribeResource({ uri });
+
+    const before = listChanges;
+    upstream.addTool('new_one');
+    await expect.poll(() => listChanges, { timeout: 5_000 }).toBeGreaterThan(before);
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('new_one');
+  });
+});
