@@ -4,7 +4,7 @@ import { ParkedRun } from './campaign/parked-run.ts';
 let run: ParkedRun;
 
 beforeAll(async () => {
-  run = await ParkedRun.start({ timeoutMs: 3_000 });
+  run = await ParkedRun.start({ timeoutMs: 5_000 });
 });
 
 afterAll(() => run.close());

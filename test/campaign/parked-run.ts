@@ -28,14 +28,15 @@ export interface EndedRound {
   readonly longest: number;
 }
 
-/** What clients do with their calls, and how many of them do so; the others answer. */
-const TREATMENTS: readonly (readonly [Treatment, number])[] = [
-  ['late', 0.15],
-  ['leaving', 0.1],
-  ['robbed', 0.2],
-  ['twice', 0.1],
-  ['in pieces', 0.15],
+/** What becomes of twenty calls; the others' clients answer. */
+const TREATMENTS: readonly Treatment[] = [
+  ...Array<Treatment>(3).fill('late'),
+  ...Array<Treatment>(2).fill('leaving'),
+  ...Array<Treatment>(4).fill('robbed'),
+  ...Array<Treatment>(2).fill('twice'),
+  ...Array<Treatment>(3).fill('in pieces'),
 ];
+const OF_TWENTY = 20;
 const USERS = 8;
 const NAMESPACES = ['default', 'second'] as const;
 /** What an upstream may take to see what the gateway has done, and a process to end, in milliseconds. */
@@ -68,7 +69,8 @@ export class ParkedRun {
     const { witness, upstream } = this;
     const before = await upstream.stats();
     const [expired, left, answered] = [witness.expired, witness.left, witness.answered];
-    const clients = await this.#parked(count, anyTreatment);
+    const first = Math.floor(Math.random() * OF_TWENTY);
+    const clients = await this.#parked(count, (slot) => TREATMENTS[(first + slot) % OF_TWENTY] ?? 'answering');
     const { underWay } = await upstream.stats();
     if (underWay !== count) witness.reject(`${underWay} calls were under way when ${count} were parked`);
     const each = clients.map(({ client, others }) => client.finish(others, this.#timeoutMs));
@@ -139,14 +141,14 @@ export class ParkedRun {
   }
 
   /** Clients whose calls are parked, and for each those who have no right to its call. */
-  async #parked(count: number, treatment: () => Treatment) {
+  async #parked(count: number, treatment: (slot: number) => Treatment) {
     const clients = Array.from({ length: count }, (_, slot) => {
       const standing = this.#standing(slot);
       const others = [
         { ...standing, user: this.#standing(slot + NAMESPACES.length).user },
         { ...standing, url: this.#standing(slot + 1).url },
       ];
-      return { client: new ParkedClient(this.#agent, this.witness, standing, treatment()), others };
+      return { client: new ParkedClient(this.#agent, this.witness, standing, treatment(slot)), others };
     });
     const begun = await Promise.allSettled(clients.map(({ client }) => client.begin()));
     for (const outcome of begun) {
@@ -199,13 +201,4 @@ export class ParkedRun {
   #compare(what: string, expected: number, found: number): void {
     if (found !== expected) this.witness.reject(`${what}: ${expected} and ${found}`);
   }
-}
-
-function anyTreatment(): Treatment {
-  let choice = Math.random();
-  for (const [treatment, part] of TREATMENTS) {
-    if (choice < part) return treatment;
-    choice -= part;
-  }
-  return 'answering';
 }

@@ -13,7 +13,7 @@ const LONG_MS = 300_000;
 const MEGABYTE = 1024 * 1024;
 /** How long the gateway may take to let go of what waves have left, in milliseconds. */
 const SETTLE_MS = 30_000;
-const CLASSES = ['ParkedCall', 'RelayedCall', 'ClientAnswer', 'ServerResponse'];
+const CLASSES = ['ParkableCall', 'RelayedCall', 'ClientAnswer', 'ServerResponse'];
 /** The most that may be held when no call is under way: of each class, of sockets, and of the heap beside the first wave's. */
 const MOST = { instances: 8, sockets: 16, heapBytes: 20 * MEGABYTE, heapPart: 0.1 };
 

@@ -19,7 +19,7 @@ const CLASSES: Readonly<Record<string, string>> = {
   LiveSession: 'sessions/live-sessions.ts',
   ClientStream: 'sessions/client-stream.ts',
   RelayedCall: 'forwards/relayed-call.ts',
-  ParkedCall: 'forwards/crossing/parked-call.ts',
+  ParkableCall: 'forwards/crossing/parkable-call.ts',
   UpstreamQuestions: 'forwards/questions.ts',
   UpstreamChannel: 'forwards/session-channel.ts',
   SessionStream: 'forwards/session-stream.ts',
@@ -97,6 +97,7 @@ export class ProcessProbe {
     const group = { objectGroup: 'count' };
     const expression = `${require}(${JSON.stringify(path)}).${name}.prototype`;
     const prototype = await this.#send('Runtime.evaluate', { expression, ...group });
+    if (prototype.exceptionDetails !== undefined) throw new Error(`the gateway has no class ${name} in ${module}`);
     const found = await this.#send('Runtime.queryObjects', {
       prototypeObjectId: objectId(prototype.result),
       ...group,

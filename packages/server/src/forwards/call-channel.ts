@@ -18,7 +18,7 @@ export class CallChannel implements LinkChannel, SessionStreamSink {
   readonly #calls: CallsUnderWay<CallUnderWay>;
   readonly #closed: () => void;
   readonly #refusals: Refusals;
-  readonly #stream: SessionStream;
+  readonly #stream: SessionStream | undefined;
   #settle: () => void = () => undefined;
 
   constructor(
@@ -32,12 +32,15 @@ export class CallChannel implements LinkChannel, SessionStreamSink {
     this.#link = link;
     this.#calls = calls;
     this.#closed = closed;
+    // Without a session nothing says whose stream it is: an upstream would ask one client what it means for another.
+    const streams = link.sessionId !== undefined;
     this.ready = new Promise((resolve) => {
       this.#settle = resolve;
+      if (!streams) resolve();
     });
     const own = [...link.identity, ...headers];
     this.#refusals = new Refusals((answer) => deliver(upstream.transport, own, answer));
-    this.#stream = new SessionStream(upstream.transport, own, this);
+    this.#stream = streams ? new SessionStream(upstream.transport, own, this) : undefined;
   }
 
   onMessage(text: string, value: JsonObject): boolean {
@@ -73,12 +76,12 @@ export class CallChannel implements LinkChannel, SessionStreamSink {
   missed(): void {}
 
   resume(): void {
-    this.#stream.resume();
+    this.#stream?.resume();
   }
 
   close(): void {
     this.#settle();
-    this.#stream.close();
+    this.#stream?.close();
     this.#closed();
   }
 }

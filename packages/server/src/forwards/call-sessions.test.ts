@@ -60,6 +60,25 @@ describe('the upstream sessions of calls that can ask', () => {
     expect(await called(client, upstream)).toBe(call.session);
   });
 
+  it('are ended, the oldest first, when more than 32 of them wait for a call', async () => {
+    const { upstream, url } = await live();
+    const sessions: string[] = [];
+    for (let at = 0; at < 35; at++) {
+      sessions.push(await called(new AskableClient(url, `{"roots":{"x":${at}}}`), upstream));
+    }
+    await expect.poll(() => [...upstream.sessions].toSorted()).toEqual(sessions.slice(-33).toSorted());
+  });
+
+  it('are not told of a client that describes itself without an end, and it cannot be asked', async () => {
+    const { upstream, url } = await live();
+    const { reading, call } = await begun(new AskableClient(url, `{"roots":{"x":"${'x'.repeat(5_000)}"}}`), upstream);
+    call.ask('1', 'roots/list');
+    await expect.poll(upstream.answers).toEqual([expect.stringContaining('-32601')]);
+    call.end('went on');
+    expect(await resultText(reading)).toBe('went on');
+    expect(upstream.of('initialize').at(-1)?.params.capabilities).toEqual({});
+  });
+
   it('are shared only by those who look the same to the upstream', async () => {
     const on = await startTestService({ SERVICE_FORWARD_HEADERS: 'x-tenant' });
     onEnd(() => on.stop(0));

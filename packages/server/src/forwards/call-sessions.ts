@@ -7,6 +7,8 @@ import { within } from './within.ts';
 
 /** A session's own stream is waited for so long, in milliseconds: some servers only begin it with a first message. */
 const STREAM_MS = 500;
+/** Sessions with one upstream that wait for a call; of more, the oldest are ended. */
+const MAX_IDLE = 32;
 
 /**
  * Sessions with legacy upstreams for the calls of modern clients that can be asked something: each call has one for
@@ -15,7 +17,8 @@ const STREAM_MS = 500;
  */
 export class CallSessions {
   readonly #calls: CallsUnderWay<CallUnderWay>;
-  readonly #links = new WeakMap<Upstream, Map<string, UpstreamLink[]>>();
+  /** Of each upstream those that are open, the latest last. */
+  readonly #open = new WeakMap<Upstream, CallSession[]>();
   #opened = 0;
 
   constructor(calls: CallsUnderWay<CallUnderWay>) {
@@ -24,41 +27,41 @@ export class CallSessions {
 
   /** A session that no call has, of owners with this key. Rejects with `UpstreamError`. */
   take(upstream: Upstream, owner: LinkOwner): UpstreamLink | Promise<UpstreamLink> {
-    const free = this.#links
-      .get(upstream)
-      ?.get(owner.key)
-      ?.find(({ taken, active }) => !taken && active === 0);
+    const free = this.#open.get(upstream)?.find(({ key, link }) => key === owner.key && isFree(link));
     if (free) {
-      free.taken = true;
-      return free;
+      free.link.taken = true;
+      return free.link;
     }
     const key = `${owner.key} ${++this.#opened}`;
-    return upstream.links.open({ ...owner, key, opened: (link) => this.#open(upstream, owner, link) });
+    return upstream.links.open({ ...owner, key, opened: (link) => this.#begin(upstream, owner, link) });
   }
 
-  async #open(upstream: Upstream, owner: LinkOwner, link: UpstreamLink): Promise<void> {
+  async #begin(upstream: Upstream, { key, headers }: LinkOwner, link: UpstreamLink): Promise<void> {
     link.taken = true;
-    const channel = new CallChannel(upstream, link, owner.headers, this.#calls, () =>
-      this.#drop(upstream, owner, link),
-    );
+    const sessions = this.#open.get(upstream) ?? [];
+    this.#open.set(upstream, sessions);
+    const session = { key, link };
+    const closed = () => {
+      const at = sessions.indexOf(session);
+      if (at !== -1) sessions.splice(at, 1);
+    };
+    const channel = new CallChannel(upstream, link, headers, this.#calls, closed);
     link.channel = channel;
-    this.#keep(upstream, owner, link);
+    sessions.push(session);
+    // Clients choose what they declare: what they leave behind must not grow without an end.
+    const idle = sessions.filter((other) => isFree(other.link));
+    for (const { link: oldest } of idle.slice(0, Math.max(idle.length - MAX_IDLE, 0))) upstream.links.forget(oldest);
     // What the upstream asks before its stream is there would be lost.
     await within(STREAM_MS, channel.ready);
   }
+}
 
-  #keep(upstream: Upstream, { key }: LinkOwner, link: UpstreamLink): void {
-    const owners = this.#links.get(upstream) ?? new Map<string, UpstreamLink[]>();
-    this.#links.set(upstream, owners);
-    const links = owners.get(key) ?? [];
-    owners.set(key, links);
-    links.push(link);
-  }
+interface CallSession {
+  /** Of owners who are equal to the upstream. */
+  readonly key: string;
+  readonly link: UpstreamLink;
+}
 
-  #drop(upstream: Upstream, { key }: LinkOwner, link: UpstreamLink): void {
-    const owners = this.#links.get(upstream);
-    const left = owners?.get(key)?.filter((other) => other !== link) ?? [];
-    if (left.length > 0) owners?.set(key, left);
-    else owners?.delete(key);
-  }
+function isFree({ taken, active }: UpstreamLink): boolean {
+  return !taken && active === 0;
 }

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
 import { members, memberText } from '../json/scan.ts';
 import { type Edit, splice } from '../json/splice.ts';
 import type { ResponseMessage } from '../mcp/message.ts';
@@ -38,6 +38,8 @@ export interface Questions {
 
 /** Where a call's upstream is given answers. */
 export interface QuestionSink {
+  /** The client cannot be asked this, and the upstream is told so. */
+  refused(method: string, params: JsonValue | undefined): void;
   /** Sends the upstream a message; resolves when it has taken it, rejects with `UpstreamError`. */
   deliver(text: string): Promise<void>;
   /** Ends the call: the upstream cannot be given what it waits for. */

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { type Outcome, rpcError } from '../answer/outcome.ts';
 import type { JsonObject } from '../json/lossless.ts';
 import { readsJson, readsStreams } from '../mcp/accept.ts';
-import { crossedCapabilities } from '../mcp/askable.ts';
+import { askedCapabilities } from '../mcp/askable.ts';
 import type { DeclaredParams } from '../mcp/declared-params.ts';
 import type { Implementation } from '../mcp/identity.ts';
 import { requestedLevel } from '../mcp/log-level.ts';
@@ -16,6 +16,7 @@ import { CallLinks, type CallLinksOptions, type LinkCaller } from './call-links.
 import type { CallPlan } from './call-plan.ts';
 import { copiedHeaders, nextHop } from './caller-headers.ts';
 import { CrossedCalls, type CrossedCallsOptions } from './crossing/crossed-calls.ts';
+import { withoutRetry } from './crossing/legacy-request.ts';
 import type { Forwards } from './forwards.ts';
 import { ModernErrors } from './modern-errors.ts';
 import { modernHeaders } from './modern-headers.ts';
@@ -86,15 +87,16 @@ export class CallRelay {
     const headers = this.upstreamHeaders(caller.headers, label);
     if (!headers) return FORWARDING_LOOP;
     const { accept } = caller.headers;
+    const retry = retries(caller, message);
     const attempt = {
       message,
-      capabilities: caller.capabilities,
+      capabilities: retry ? askedCapabilities(caller.capabilities) : caller.capabilities,
       headers,
       streams: readsStreams(accept),
       json: readsJson(accept),
     };
     // By what the client says, not by the upstream's era: that may have changed since.
-    const resumption = retries(caller, message) ? parked.resume(caller, attempt) : undefined;
+    const resumption = retry ? parked.resume(caller, attempt) : undefined;
     if (resumption?.kind === 'answer') return resumption.outcome;
 
     const upstream = upstreamOf(forwards, target);
@@ -117,8 +119,11 @@ export class CallRelay {
       era: caller.era,
       session: caller.session,
     };
-    if (era !== caller.era) return this.#crossed.call(caller, plan, resumption?.kind === 'anew');
-    return { kind: 'stream', start: (client) => new RelayedCall(this.#options, plan, client).start() };
+    const anew = resumption?.kind === 'anew';
+    if (era !== caller.era) return this.#crossed.call(caller, plan, anew);
+    // The state is ours: an upstream that has come to speak the client's era does not know it.
+    const own = anew ? { ...plan, edits: [...plan.edits, ...withoutRetry(message)] } : plan;
+    return { kind: 'stream', start: (client) => new RelayedCall(this.#options, own, client).start() };
   }
 
   /**
@@ -188,7 +193,7 @@ function linkCaller(caller: Caller, message: RequestMessage, headers: readonly s
   if (era === 'legacy') {
     return { namespace, session, user, headers, capabilities: caller.capabilities, logLevel: undefined };
   }
-  const capabilities = NAME_PARAM.has(message.method) ? crossedCapabilities(caller.capabilities, true) : {};
+  const capabilities = NAME_PARAM.has(message.method) ? askedCapabilities(caller.capabilities) : {};
   return { namespace, session, user, headers, capabilities, logLevel: requestedLevel(message) };
 }
 

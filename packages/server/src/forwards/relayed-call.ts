@@ -104,6 +104,15 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
   }
 
   onData(chunk: Buffer): boolean {
+    try {
+      return this.#take(chunk);
+    } catch (error) {
+      this.#broken(error);
+      return true;
+    }
+  }
+
+  #take(chunk: Buffer): boolean {
     if (this.#mode === 'stream') {
       this.#decoder?.write(chunk);
       return !this.#blocked;
@@ -120,9 +129,20 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
 
   onEnd(): void {
     clearTimeout(this.#linger);
-    if (this.#mode === 'json') this.#finishJson();
-    else if (this.#mode === 'stream') this.#sentAway();
-    else this.#fail(this.#error('invalid', `ended without an answer (HTTP ${this.#status})`));
+    try {
+      if (this.#mode === 'json') this.#finishJson();
+      else if (this.#mode === 'stream') this.#sentAway();
+      else this.#fail(this.#error('invalid', `ended without an answer (HTTP ${this.#status})`));
+    } catch (error) {
+      this.#broken(error);
+    }
+  }
+
+  /** Something of ours failed over what the upstream sent: that costs this call, and not the service. */
+  #broken(error: unknown): void {
+    if (this.#mode !== 'over') return this.#fail(error);
+    this.#parts.log.error('call failed', { method: this.#plan.message.method, error });
+    this.#answer.error({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: internal error` });
   }
 
   onError(error: UpstreamError): void {

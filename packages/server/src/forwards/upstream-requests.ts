@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../json/lossless.ts';
+import type { JsonObject } from '../json/lossless.ts';
 import { refusalOf } from '../mcp/refusal.ts';
 import type { QuestionSink, Questions } from './questions.ts';
 import { Refusals } from './refusals.ts';
@@ -8,8 +8,6 @@ const MAX_REFUSED = 16;
 
 /** What the requests of one call's upstream lead to. */
 export interface RequestRoute extends QuestionSink {
-  /** The client cannot be asked this, and the upstream has been told so. */
-  refused(method: string, params: JsonValue | undefined): void;
   /** The upstream goes on asking: it is not serious. */
   tooMany(): void;
 }

@@ -4,7 +4,7 @@
  */
 
 import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
-import type { ClientCapabilities } from './capabilities.ts';
+import { type ClientCapabilities, capabilityKey } from './capabilities.ts';
 import { lastSegment } from './upstream-capabilities.ts';
 
 /** Capabilities that let an upstream ask the client something in the middle of a call. */
@@ -24,6 +24,15 @@ export function crossedCapabilities(capabilities: ClientCapabilities, askable: b
     crossed.extensions = without(crossed.extensions, (key) => lastSegment(key) === 'tasks');
   }
   return crossed;
+}
+
+/** Longer ones are no honest description of a client, and sessions upstream are told apart by them. */
+const MAX_KEY_LENGTH = 4096;
+
+/** What a legacy upstream is told of a modern client that it may ask: nothing of one that describes itself at length. */
+export function askedCapabilities(capabilities: ClientCapabilities): JsonObject {
+  const crossed = crossedCapabilities(capabilities, true);
+  return capabilityKey(crossed).length <= MAX_KEY_LENGTH ? crossed : {};
 }
 
 /** True when the client declares that it can be asked anything at all. */
@@ -56,11 +65,16 @@ export function answersQuestion(
   method: string,
   params: JsonValue | undefined,
 ): boolean {
-  const [needed] = Object.entries(neededFor(method, params) ?? {});
-  if (!needed) return false;
-  const [name, features] = needed;
-  const own = capabilities[name];
-  return declared(own) && Object.keys(features).every((feature) => has(own, feature));
+  const needed = neededFor(method, params);
+  return needed !== undefined && declares(capabilities, needed);
+}
+
+/** Whether these capabilities have all of what is needed, as {@link neededFor} says it. */
+export function declares(capabilities: ClientCapabilities, needed: Readonly<Record<string, JsonObject>>): boolean {
+  return Object.entries(needed).every(([name, features]) => {
+    const own = capabilities[name];
+    return declared(own) && Object.keys(features).every((feature) => has(own, feature));
+  });
 }
 
 function without(value: JsonObject, drop: (key: string) => boolean): JsonObject {

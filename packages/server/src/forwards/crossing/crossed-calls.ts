@@ -1,11 +1,11 @@
 import type { ClientAnswer } from '../../answer/client-answer.ts';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { JsonObject } from '../../json/lossless.ts';
-import { crossedCapabilities, isAskable } from '../../mcp/askable.ts';
+import { askedCapabilities, crossedCapabilities, isAskable } from '../../mcp/askable.ts';
 import type { Implementation } from '../../mcp/identity.ts';
 import { type Era, INVALID_PARAMS, NAME_PARAM } from '../../mcp/protocol.ts';
 import type { ClientSession } from '../../sessions/sessions.ts';
-import type { CallAttempt, CallParts, CallPlan } from '../call-plan.ts';
+import type { CallParts, CallPlan } from '../call-plan.ts';
 import type { QuestionSink } from '../questions.ts';
 import { RelayedCall } from '../relayed-call.ts';
 import { LegacyAnswer } from './legacy-answer.ts';
@@ -14,7 +14,7 @@ import { ModernAnswer } from './modern-answer.ts';
 import { modernEnvelope } from './modern-request.ts';
 import { ParkableCall } from './parkable-call.ts';
 import { NOT_OURS, type ParkedCalls } from './parked-calls.ts';
-import { digestOf } from './request-state.ts';
+import type { Binding } from './request-state.ts';
 import { CallInRounds } from './rounds.ts';
 
 export interface CrossedCallsOptions extends CallParts {
@@ -69,26 +69,42 @@ export class CrossedCalls {
   }
 
   #toLegacy({ namespace, user }: CrossingCaller, plan: CallPlan, anew: boolean): Outcome {
-    const { message, capabilities } = plan;
-    const { method } = message;
+    const { message } = plan;
+    const capabilities = askedCapabilities(plan.capabilities);
     if (!anew && message.params.requestState !== undefined) return rpcError(INVALID_PARAMS, NOT_OURS);
-    const { parked } = this.#options;
-    const binding = () => ({ namespace: namespace?.name ?? '', user, digest: digestOf(message) });
-    const answerTo = (attempt: CallAttempt) =>
-      new ModernAnswer(method, attempt.capabilities, () => parked.visit(binding()));
     const edits = [...plan.edits, ...withoutEnvelope(message)];
-    const crossed = { ...plan, edits, crosses: true, rewriting: answerTo(plan) };
-    if (!NAME_PARAM.has(method) || !isAskable(capabilities)) {
+    const rewriting = new ModernAnswer(message.method, capabilities);
+    const crossed = { ...plan, capabilities, edits, crosses: true, rewriting };
+    if (!NAME_PARAM.has(message.method) || !isAskable(capabilities)) {
       return started((client) => new RelayedCall(this.#options, crossed, client));
     }
-    return started((client) => {
-      const retried = (retry: CallAttempt) => call.continueWith(retry, answerTo(retry));
-      const parkable = new ParkableCall({ place: parked, attempt: plan, binding, retried }, client);
-      const questions = (sink: QuestionSink) => parkable.connect(sink);
-      const call = new RelayedCall(this.#options, { ...crossed, questions }, parkable);
-      return call;
-    });
+    const owner = { namespace: namespace?.name ?? '', user };
+    return started((client) => parkableCall(this.#options, crossed, owner, client));
   }
+}
+
+/** Apart from everything else, so that what is made here keeps nothing of the request that the call itself does not. */
+function parkableCall(
+  parts: CrossedCallsOptions,
+  plan: CallPlan,
+  owner: Pick<Binding, 'namespace' | 'user'>,
+  client: ClientAnswer,
+): RelayedCall {
+  const { message, capabilities, headers, streams, json } = plan;
+  const { parked } = parts;
+  const answer = new ModernAnswer(message.method, capabilities, () => parked.visit(parkable.binding));
+  const parkable = new ParkableCall(
+    {
+      place: parked,
+      attempt: { message, capabilities, headers, streams, json },
+      owner,
+      continueWith: (attempt) => call.continueWith(attempt, answer.toRetry(attempt.capabilities)),
+    },
+    client,
+  );
+  const questions = (sink: QuestionSink) => parkable.connect(sink);
+  const call = new RelayedCall(parts, { ...plan, questions, rewriting: answer }, parkable);
+  return call;
 }
 
 function started(make: (client: ClientAnswer) => { start(): void }): Outcome {

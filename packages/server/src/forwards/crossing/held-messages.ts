@@ -21,6 +21,7 @@ const TOO_MUCH: RpcError = {
 export class HeldMessages {
   /** Whether there is room for so many characters more. */
   readonly #admits: (characters: number) => boolean;
+  #characters = 0;
   #notifications: string[] = [];
   #response: Response | undefined = undefined;
   #error: readonly [RpcError, number?] | undefined = undefined;
@@ -34,15 +35,27 @@ export class HeldMessages {
     return this.#response !== undefined || this.#error !== undefined;
   }
 
+  /** The length of what is held. */
+  get characters(): number {
+    return this.#characters;
+  }
+
   /** A notification that there is no room for is lost. */
   notification(text: string): void {
-    if (this.#admits(text.length)) this.#notifications.push(text);
+    if (!this.#admits(text.length)) return;
+    this.#notifications.push(text);
+    this.#characters += text.length;
   }
 
   /** A response that there is no room for becomes an error. */
   response(...response: Response): void {
-    if (this.#admits(response[0].length)) this.#response = response;
-    else this.#error = [TOO_MUCH];
+    const [{ length }] = response;
+    if (!this.#admits(length)) {
+      this.#error = [TOO_MUCH];
+      return;
+    }
+    this.#response = response;
+    this.#characters += length;
   }
 
   error(...error: readonly [RpcError, number?]): void {
@@ -52,6 +65,7 @@ export class HeldMessages {
   /** Gives a client that is back what has come. False when it reads too slowly to be sent more. */
   release(client: CallAnswer, retry: RequestMessage): boolean {
     let reads = true;
+    this.#characters = 0;
     for (const held of this.#notifications.splice(0)) {
       const notification = wantedBy(retry, held);
       if (notification === undefined) continue;

@@ -3,14 +3,13 @@ import { members, memberText } from '../../json/scan.ts';
 import { answersQuestion } from '../../mcp/askable.ts';
 import type { RequestMessage } from '../../mcp/message.ts';
 import { paramText } from '../../mcp/params-text.ts';
-import { refusalOf } from '../../mcp/refusal.ts';
 import { withoutElicitationId } from '../../mcp/retired-codes.ts';
 
 /** Questions that one call may have open at a time. */
 const MAX_OPEN = 32;
 
 /** One request of the upstream's that waits for the client's answer. */
-interface InputRequest {
+export interface InputRequest {
   /** As the upstream wrote it. */
   readonly text: string;
   readonly method: string;
@@ -26,6 +25,11 @@ export class InputRequests {
   /** How many wait. */
   get size(): number {
     return this.#open.size;
+  }
+
+  /** The length of all that wait. */
+  get characters(): number {
+    return this.#open.values().reduce((sum, { text }) => sum + text.length, 0);
   }
 
   /** False when too many are open. */
@@ -74,15 +78,15 @@ export class InputRequests {
     return responses;
   }
 
-  /** Takes out what a client with these capabilities cannot be asked, as the responses that say so to the upstream. */
-  beyond(capabilities: JsonObject): string[] {
-    const refusals: string[] = [];
-    for (const [key, { text, method, params }] of this.#open) {
-      if (answersQuestion(capabilities, method, params)) continue;
+  /** Takes out what a client with these capabilities cannot be asked. */
+  beyond(capabilities: JsonObject): InputRequest[] {
+    const refused: InputRequest[] = [];
+    for (const [key, request] of this.#open) {
+      if (answersQuestion(capabilities, request.method, request.params)) continue;
       this.#open.delete(key);
-      refusals.push(refusalOf(text, method));
+      refused.push(request);
     }
-    return refusals;
+    return refused;
   }
 }
 

@@ -72,6 +72,12 @@ describe('the answer of a legacy upstream', () => {
     ['tools/call', '{"id":1,"result":{}}', `{"id":1,"result":{${complete}}}`],
     ['tools/call', '{"id":1,"result":{ "n":1.0 }}', `{"id":1,"result":{${complete}, "n":1.0 }}`],
     ['tools/call', `{"result":{"n":1e2,${complete}},"id":1}`, `{"result":{"n":1e2,${complete}},"id":1}`],
+    // A type that the upstream's own era does not have is none.
+    [
+      'tools/call',
+      '{"id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}',
+      `{"id":1,"result":{${complete},"inputRequests":{"a":{"method":"roots/list"}}}}`,
+    ],
     ['prompts/get', '{"id":1,"result":{"messages":[]}}', `{"id":1,"result":{${complete},"messages":[]}}`],
     [
       'resources/read',

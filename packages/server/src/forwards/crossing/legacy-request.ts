@@ -4,13 +4,16 @@ import type { Edit } from '../../json/splice.ts';
 import type { RequestMessage } from '../../mcp/message.ts';
 import { ENVELOPE, RETRY } from './modern-request.ts';
 
-/**
- * Takes the envelope out of `_meta`, at which a legacy server would take offence, and out of params what belongs to a
- * retry, since it is answered in another way; all else stays as it is.
- */
-export function withoutEnvelope({ text, paramsRange }: RequestMessage): Edit[] {
+/** Takes out of params what belongs to a retry, for an upstream that has not asked for it; all else stays as it is. */
+export function withoutRetry({ text, paramsRange }: RequestMessage): Edit[] {
+  return paramsRange ? removals(text, paramsRange.start, (key) => RETRY.includes(key)) : [];
+}
+
+/** The same, and takes the envelope out of `_meta`, at which a legacy server would take offence. */
+export function withoutEnvelope(message: RequestMessage): Edit[] {
+  const { text, paramsRange } = message;
   if (!paramsRange) return [];
-  const edits = removals(text, paramsRange.start, (key) => RETRY.includes(key));
+  const edits = withoutRetry(message);
   for (const { key, start } of members(text, paramsRange.start)) {
     if (key === '_meta') edits.push(...removals(text, start, (name) => ENVELOPE.includes(name)));
   }

@@ -1,56 +1,75 @@
 import { insertion } from '../../json/insertion.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../json/lossless.ts';
 import { members, memberText } from '../../json/scan.ts';
-import { splice } from '../../json/splice.ts';
-import { answersQuestion, neededFor } from '../../mcp/askable.ts';
+import { type Edit, splice } from '../../json/splice.ts';
+import { declares, neededFor } from '../../mcp/askable.ts';
 import { MISSING_CAPABILITY } from '../../mcp/protocol.ts';
 import type { AnswerRewriting } from '../call-plan.ts';
 import { ModernErrors } from '../modern-errors.ts';
+
+const COMPLETE = '"complete"';
+
+type Needed = Map<string, Record<string, JsonObject>>;
 
 /** The answer of a legacy upstream as its modern client is to have it. */
 export class ModernAnswer implements AnswerRewriting {
   readonly #method: string;
   readonly #capabilities: JsonObject;
+  readonly #visit: (() => string) | undefined;
   readonly #errors: ModernErrors;
-  /** What the client would have had to declare for a question that was refused. */
-  #lacking: JsonObject | undefined = undefined;
+  /** What the questions that were refused ask of a client, by its text: no more than there are kinds of questions. */
+  readonly #needed: Needed;
 
-  /** `visit` is that of {@link ModernErrors}. */
-  constructor(method: string, capabilities: JsonObject, visit: () => string) {
+  /** `visit` is that of {@link ModernErrors}, `needed` what the requests before this one were refused. */
+  constructor(method: string, capabilities: JsonObject, visit?: () => string, needed: Needed = new Map()) {
     this.#method = method;
     this.#capabilities = capabilities;
+    this.#visit = visit;
     this.#errors = new ModernErrors(method, capabilities, visit);
+    this.#needed = needed;
+  }
+
+  /** The same call's answer for a retry, which has capabilities of its own. */
+  toRetry(capabilities: JsonObject): ModernAnswer {
+    return new ModernAnswer(this.#method, capabilities, this.#visit, this.#needed);
   }
 
   refused(method: string, params: JsonValue | undefined): void {
-    if (!answersQuestion(this.#capabilities, method, params)) this.#lacking ??= neededFor(method, params);
+    const needed = neededFor(method, params);
+    if (needed) this.#needed.set(JSON.stringify(needed), needed);
   }
 
   rewrite(text: string, value: JsonObject): { text: string; value: JsonObject } {
     const { result, error } = value;
     // An upstream that fails after a question was refused needed the answer (2026-07-28, "`_meta`").
-    if (this.#lacking && (error !== undefined || (isJsonObject(result) && result.isError === true))) {
-      return missingCapability(text, this.#lacking);
+    if (error !== undefined || (isJsonObject(result) && result.isError === true)) {
+      const lacking = this.#needed.values().find((needed) => !declares(this.#capabilities, needed));
+      if (lacking) return missingCapability(text, lacking);
     }
     if (error !== undefined) return this.#errors.rewrite(text, value);
     return { text: isJsonObject(result) ? this.#withModernMembers(text, result) : text, value };
   }
 
-  /** Adds members that a modern client expects of a result and that the upstream did not know of. */
+  /**
+   * Adds members that a modern client expects of a result and that the upstream did not know of. One that has a type of its
+   * own means something else by it: it is not to be taken for a question.
+   */
   #withModernMembers(text: string, result: JsonObject): string {
     const added: string[] = [];
     const add = (key: string, json: string): void => {
       if (!Object.hasOwn(result, key)) added.push(`"${key}":${json}`);
     };
-    add('resultType', '"complete"');
+    add('resultType', COMPLETE);
     if (this.#method === 'resources/read') {
       // What was read for one caller is nothing to keep.
       add('ttlMs', '0');
       add('cacheScope', '"private"');
     }
-    if (added.length === 0) return text;
     for (const { key, start } of members(text)) {
-      if (key === 'result') return splice(text, [insertion(text, start, added.join(','))]);
+      if (key !== 'result') continue;
+      const types = [...members(text, start)].filter((member) => member.key === 'resultType');
+      const edits: Edit[] = types.map((type) => ({ start: type.start, end: type.end, text: COMPLETE }));
+      return splice(text, added.length > 0 ? [insertion(text, start, added.join(',')), ...edits] : edits);
     }
     return text;
   }

@@ -2,6 +2,8 @@ import type { CallAnswer } from '../../answer/call-answer.ts';
 import type { RpcError } from '../../answer/rpc-error.ts';
 import type { JsonObject } from '../../json/lossless.ts';
 import { answersQuestion } from '../../mcp/askable.ts';
+import { outlineOf } from '../../mcp/outline.ts';
+import { refusalOf } from '../../mcp/refusal.ts';
 import type { CallAttempt } from '../call-plan.ts';
 import type { QuestionSink, Questions } from '../questions.ts';
 import { tellsSessionLost } from '../session-loss.ts';
@@ -9,7 +11,7 @@ import { UpstreamError } from '../upstream-error.ts';
 import { decidesNothing } from '../upstream-response.ts';
 import { HeldMessages, type Response } from './held-messages.ts';
 import { InputRequests } from './input-requests.ts';
-import type { Binding } from './request-state.ts';
+import { type Binding, digestOf } from './request-state.ts';
 
 /** After a question others are waited for so long, in milliseconds: what is asked at once, the client is asked at once. */
 const GATHER_MS = 10;
@@ -24,10 +26,11 @@ export interface AskedClient extends CallAnswer {
 export interface ParkingPlace {
   /** An id for a call that may be parked. */
   nextId(): string;
-  /** Keeps a place for a call that is about to be parked. False when there is none. */
-  admit(call: ParkableCall): boolean;
-  /** False when what has come of a parked call is too much to be held. */
-  admitMore(call: ParkableCall, characters: number): boolean;
+  /**
+   * Keeps a place for a call that is parked or about to be, as large as it is now and `more` characters. False when there
+   * is none, or not so much.
+   */
+  admit(call: ParkableCall, more: number): boolean;
   /** Holds a call that has a place until it is resumed or expires. The `requestState` that its client comes back with. */
   hold(call: ParkableCall): string;
   /** The call's place is free again. */
@@ -36,12 +39,12 @@ export interface ParkingPlace {
 
 export interface ParkableCallOptions {
   readonly place: ParkingPlace;
-  /** The client's request as it is now: its first one, or its latest retry. */
+  /** The client's first request. */
   readonly attempt: CallAttempt;
-  /** Whose the call is; asked for when it is parked. */
-  readonly binding: () => Binding;
-  /** The client has sent a retry, which is the request from now on. */
-  readonly retried: (retry: CallAttempt) => void;
+  /** Whose it is. */
+  readonly owner: Pick<Binding, 'namespace' | 'user'>;
+  /** This is the client's request from now on: a retry, or what is left of a request while it is parked. */
+  readonly continueWith: (attempt: CallAttempt) => void;
 }
 
 /**
@@ -52,8 +55,12 @@ export interface ParkableCallOptions {
  */
 export class ParkableCall implements CallAnswer, Questions {
   readonly id: string;
-  readonly #options: ParkableCallOptions;
-  #capabilities: JsonObject;
+  readonly owner: Pick<Binding, 'namespace' | 'user'>;
+  readonly #place: ParkingPlace;
+  readonly #continueWith: (attempt: CallAttempt) => void;
+  /** The client's request as it is now: its first one, or its latest retry; while the call is parked, its outline. */
+  #attempt: CallAttempt;
+  #digest: string | undefined = undefined;
   #round = 0;
   /** Undefined while the call is parked. */
   #client: AskedClient | undefined;
@@ -65,11 +72,13 @@ export class ParkableCall implements CallAnswer, Questions {
   #drain: (() => void) | undefined = undefined;
 
   constructor(options: ParkableCallOptions, client: AskedClient) {
-    const { place, attempt } = options;
-    this.#options = options;
-    this.#capabilities = attempt.capabilities;
+    const { place, attempt, owner, continueWith } = options;
+    this.owner = owner;
+    this.#place = place;
+    this.#continueWith = continueWith;
+    this.#attempt = attempt;
     this.#client = client;
-    this.#held = new HeldMessages((characters) => place.admitMore(this, characters));
+    this.#held = new HeldMessages((characters) => place.admit(this, characters));
     this.id = place.nextId();
     client.onLeave(() => this.#leave?.());
   }
@@ -79,13 +88,15 @@ export class ParkableCall implements CallAnswer, Questions {
     return this.#round;
   }
 
-  get binding(): () => Binding {
-    return this.#options.binding;
+  /** Whose it is, and for what: what a retry has to agree in. */
+  get binding(): Binding {
+    this.#digest ??= digestOf(this.#attempt.message);
+    return { ...this.owner, digest: this.#digest };
   }
 
-  /** What holding its request costs. */
+  /** What is held of it, in characters: the request, and what the upstream has asked and sent. */
   get characters(): number {
-    return this.#options.attempt.message.text.length;
+    return this.#attempt.message.text.length + this.#inputs.characters + this.#held.characters;
   }
 
   get open(): number {
@@ -108,8 +119,8 @@ export class ParkableCall implements CallAnswer, Questions {
 
   /** Parks the call soon. False when the client cannot be asked this, or there is no room for it. */
   ask(text: string, { method, params }: JsonObject): boolean {
-    if (typeof method !== 'string' || !answersQuestion(this.#capabilities, method, params)) return false;
-    if (!this.#options.place.admit(this) || !this.#inputs.add(text, method, params)) return false;
+    if (typeof method !== 'string' || !answersQuestion(this.#attempt.capabilities, method, params)) return false;
+    if (!this.#place.admit(this, text.length) || !this.#inputs.add(text, method, params)) return false;
     this.#gather();
     return true;
   }
@@ -169,16 +180,17 @@ export class ParkableCall implements CallAnswer, Questions {
 
   /** The client is back, with what it was asked for or a part of it: what is missing, it is asked for again. */
   resume(client: AskedClient, retry: CallAttempt): void {
-    this.#options.retried(retry);
-    this.#capabilities = retry.capabilities;
+    this.#request(retry);
     this.#client = client;
     client.onLeave(() => this.#leave?.());
     for (const answer of this.#inputs.answeredBy(retry.message)) this.#deliver(answer);
     // Each request of a modern client says for itself what it can be asked.
-    for (const refusal of this.#inputs.beyond(retry.capabilities)) this.#deliver(refusal);
+    this.#refuseBeyond(retry.capabilities);
+    const reads = this.#held.release(client, retry.message);
+    // The retry is held in place of what was left of the request, and may be too large for the call to be parked again.
+    if (!this.#place.admit(this, 0)) this.#refuseBeyond({});
     if (this.#inputs.size > 0) this.#gather();
     else this.#leaveIfDone();
-    const reads = this.#held.release(client, retry.message);
     if (this.#held.complete) return;
     if (reads) this.#drained();
     else client.onDrain(() => this.#drained());
@@ -186,13 +198,13 @@ export class ParkableCall implements CallAnswer, Questions {
 
   /** Nobody comes back for it. */
   expire(): void {
-    this.#options.place.leave(this);
+    this.#place.leave(this);
     if (!this.#held.complete) this.#leave?.();
   }
 
   /** Nothing is left to be parked for, and nobody has to come back. */
   #leaveIfDone(): void {
-    if (this.#client && this.#inputs.size === 0) this.#options.place.leave(this);
+    if (this.#client && this.#inputs.size === 0) this.#place.leave(this);
   }
 
   #gather(): void {
@@ -205,16 +217,33 @@ export class ParkableCall implements CallAnswer, Questions {
     const client = this.#client;
     // What was taken back needs no answer; and a client that is not there is asked when it comes back.
     if (!client || this.#inputs.size === 0) return;
-    this.#client = undefined;
     this.#round++;
-    const state = this.#options.place.hold(this);
-    client.result(`{"resultType":"input_required","inputRequests":${this.#inputs.toJson()},"requestState":"${state}"}`);
+    const state = this.#place.hold(this);
+    const inputs = this.#inputs.toJson();
+    this.#client = undefined;
+    // It may wait for long, and its request may be large.
+    this.#request({ ...this.#attempt, message: outlineOf(this.#attempt.message) });
+    this.#place.admit(this, 0);
+    client.result(`{"resultType":"input_required","inputRequests":${inputs},"requestState":"${state}"}`);
+  }
+
+  #request(attempt: CallAttempt): void {
+    this.#attempt = attempt;
+    this.#continueWith(attempt);
   }
 
   #drained(): void {
     const drain = this.#drain;
     this.#drain = undefined;
     drain?.();
+  }
+
+  /** Tells the upstream of what it has asked and a client with these capabilities cannot be. */
+  #refuseBeyond(capabilities: JsonObject): void {
+    for (const { text, method, params } of this.#inputs.beyond(capabilities)) {
+      this.#sink?.refused(method, params);
+      this.#deliver(refusalOf(text, method));
+    }
   }
 
   #deliver(text: string): void {

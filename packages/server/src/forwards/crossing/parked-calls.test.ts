@@ -35,7 +35,7 @@ function clientOf() {
 }
 
 /** A call with a request of so many characters, and what is seen of it. */
-function callOf(parked: ParkedCalls, characters = 100) {
+function callOf(parked: ParkedCalls, characters = 100, user?: string) {
   const { client, answer } = clientOf();
   const text = ' '.repeat(characters);
   const message: RequestMessage = {
@@ -47,18 +47,26 @@ function callOf(parked: ParkedCalls, characters = 100) {
     params: {},
     paramsRange: undefined,
   };
-  const binding = () => ({ namespace: 'n', user: undefined, digest: '' });
+  const owner = { namespace: 'n', user };
   const attempt = { message, capabilities: { roots: {} }, headers: [], streams: true, json: true };
-  const call = new ParkableCall({ place: parked, attempt, binding, retried: () => {} }, client);
+  const call = new ParkableCall({ place: parked, attempt, owner, continueWith: () => {} }, client);
   const left = Promise.withResolvers<void>();
   call.onLeave(() => left.resolve());
+  const refused: string[] = [];
+  call.connect({
+    refused: (asked) => void refused.push(asked),
+    deliver: async () => {},
+    fail: (error) => {
+      throw error;
+    },
+  });
   const ask = () => call.ask(QUESTION, JSON.parse(QUESTION));
-  const retry = () => {
+  const retry = (retried = characters) => {
     const again = clientOf();
-    call.resume(again.client, attempt);
+    call.resume(again.client, { ...attempt, message: { ...message, text: ' '.repeat(retried) } });
     return again.answer;
   };
-  return { answer, left: left.promise, ask, retry, call };
+  return { answer, left: left.promise, ask, refused, retry, call };
 }
 
 it('what is asked within a moment, the client is asked at once', async () => {
@@ -121,11 +129,37 @@ it('what upstreams send to parked calls has its part in that bound: an answer th
   expect(await two.retry()).toBe(response.replace('null', '1'));
   expect(another.ask()).toBe(true);
   await another.answer;
+  another.call.withdrawAll();
+  another.call.response(`{"id":null,"result":{"text":"${'x'.repeat(40 * 1024 * 1024)}"}}`, { result: {} }, 200, true);
   const late = callOf(parked);
   expect(late.ask()).toBe(true);
   await late.answer;
   late.call.response(response, { result: {} }, 200, true);
   await expect(late.retry()).rejects.toThrow('more than can be held');
+  // An ordinary one has room in any case.
+  const small = callOf(parked);
+  expect(small.ask()).toBe(true);
+  await small.answer;
+  const ordinary = `{"id":null,"result":{"text":"${'x'.repeat(30 * 1024)}"}}`;
+  small.call.response(ordinary, { result: {} }, 200, true);
+  expect(await small.retry()).toBe(ordinary.replace('null', '1'));
+});
+
+it('nobody takes all places: half of them are left to other users and namespaces', () => {
+  const parked = parkedCalls(4);
+  const asks = [undefined, undefined, undefined, 'ann', 'ann', 'ann', 'bob'].map((user) =>
+    callOf(parked, 1, user).ask(),
+  );
+  expect(asks).toEqual([true, true, false, true, true, false, false]);
+});
+
+it('of a request only what a retry needs is held: large ones do not keep others from being parked', async () => {
+  const parked = parkedCalls();
+  for (let at = 0; at < 4; at++) {
+    const { ask, answer } = callOf(parked, 40 * 1024 * 1024);
+    expect(ask()).toBe(true);
+    await answer;
+  }
 });
 
 it('a call whose questions were taken back before it was parked leaves its place to another', () => {
@@ -134,4 +168,18 @@ it('a call whose questions were taken back before it was parked leaves its place
   expect([one.ask(), two.ask()]).toEqual([true, false]);
   one.call.takenBack('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}');
   expect(two.ask()).toBe(true);
+});
+
+it('a retry that is too large to be held is asked nothing any more, and what it brings has its part in the bound', async () => {
+  const parked = parkedCalls();
+  const { ask, answer, retry, refused, call } = callOf(parked);
+  expect(ask()).toBe(true);
+  await answer;
+  await retry(50 * 1024 * 1024);
+  expect(refused).toEqual([]);
+  const last = retry(70 * 1024 * 1024);
+  expect(refused).toEqual(['roots/list']);
+  call.response('{"id":null,"result":{}}', { result: {} }, 200, true);
+  expect(await last).toBe('{"id":null,"result":{}}');
+  expect(callOf(parked, 60 * 1024 * 1024).ask()).toBe(true);
 });

@@ -4,7 +4,7 @@ import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import type { Sealer } from '../../sessions/seal.ts';
 import type { CallAttempt } from '../call-plan.ts';
 import type { AskedClient, ParkableCall, ParkingPlace } from './parkable-call.ts';
-import { type Binding, digestOf, type RequestState, RequestStates } from './request-state.ts';
+import { type Binding, digestOf, hashOf, type RequestState, RequestStates } from './request-state.ts';
 
 export interface ParkedCallsOptions {
   readonly sealer: Sealer;
@@ -16,8 +16,10 @@ export interface ParkedCallsOptions {
   readonly timeoutMs: number;
 }
 
-/** What all parked calls may have together, in characters: their requests, and what their upstreams have sent since. */
+/** What all parked calls may have together, in characters: their requests, and what their upstreams have asked and sent. */
 const MAX_CHARACTERS = 64 * 1024 * 1024;
+/** One call may have so much in any case: an ordinary answer is not lost to what others have filled up. */
+const ALWAYS = 64 * 1024;
 
 /** The `call` of a state that no call is held for: its client was asked to visit an address, and then to call anew. */
 const VISIT = 'visit';
@@ -37,6 +39,7 @@ export type Resumption =
 /** What one call takes up. */
 interface Place {
   readonly call: ParkableCall;
+  readonly owner: string;
   characters: number;
   /** Set while it waits for its client. */
   timer: NodeJS.Timeout | undefined;
@@ -51,6 +54,8 @@ export class ParkedCalls implements ParkingPlace {
   readonly #states: RequestStates;
   /** Those that wait, and those that are about to. */
   readonly #places = new Map<string, Place>();
+  /** How many places each user of a namespace has. */
+  readonly #owners = new Map<string, number>();
   #characters = 0;
   #count = 0;
   #closed = false;
@@ -64,22 +69,29 @@ export class ParkedCalls implements ParkingPlace {
     return `${this.#options.replica}.${++this.#count}`;
   }
 
-  admit(call: ParkableCall): boolean {
-    const { id, characters } = call;
-    if (this.#closed) return false;
-    if (this.#places.has(id)) return true;
-    if (this.#places.size >= this.#options.limit || this.#characters + characters > MAX_CHARACTERS) return false;
-    this.#places.set(id, { call, characters, timer: undefined });
-    this.#characters += characters;
+  admit(call: ParkableCall, more: number): boolean {
+    const place = this.#places.get(call.id);
+    if (!place && !this.#hasPlaceFor(call)) return false;
+    const characters = call.characters + more;
+    const added = characters - (place?.characters ?? 0);
+    if (added > 0 && characters > ALWAYS && this.#characters + added > MAX_CHARACTERS) return false;
+    if (place) place.characters = characters;
+    else this.#take(call, characters);
+    this.#characters += added;
     return true;
   }
 
-  admitMore({ id }: ParkableCall, characters: number): boolean {
-    const place = this.#places.get(id);
-    if (!place || this.#characters + characters > MAX_CHARACTERS) return false;
-    place.characters += characters;
-    this.#characters += characters;
-    return true;
+  /** Nobody can have so many places that there is none for others. */
+  #hasPlaceFor(call: ParkableCall): boolean {
+    const { limit } = this.#options;
+    const own = this.#owners.get(ownerOf(call)) ?? 0;
+    return !this.#closed && this.#places.size < limit && own < Math.ceil(limit / 2);
+  }
+
+  #take(call: ParkableCall, characters: number): void {
+    const owner = ownerOf(call);
+    this.#owners.set(owner, (this.#owners.get(owner) ?? 0) + 1);
+    this.#places.set(call.id, { call, owner, characters, timer: undefined });
   }
 
   hold(call: ParkableCall): string {
@@ -88,7 +100,7 @@ export class ParkedCalls implements ParkingPlace {
     // One that was about to be parked when all others were given up.
     const timeoutMs = this.#closed ? 0 : this.#options.timeoutMs;
     if (place) place.timer = setTimeout(() => call.expire(), timeoutMs).unref();
-    return this.#states.seal({ call: id, round, ...binding() });
+    return this.#states.seal({ call: id, round, ...binding });
   }
 
   leave({ id }: ParkableCall): void {
@@ -97,6 +109,9 @@ export class ParkedCalls implements ParkingPlace {
     clearTimeout(place.timer);
     this.#places.delete(id);
     this.#characters -= place.characters;
+    const left = (this.#owners.get(place.owner) ?? 0) - 1;
+    if (left > 0) this.#owners.set(place.owner, left);
+    else this.#owners.delete(place.owner);
   }
 
   /** The state of a client that has to visit an address before it calls anew. */
@@ -113,7 +128,7 @@ export class ParkedCalls implements ParkingPlace {
     const { requestState, inputResponses } = retry.message.params;
     const state = typeof requestState === 'string' ? this.#states.open(requestState) : undefined;
     if (!state || state.namespace !== namespace?.name) return { kind: 'foreign' };
-    if (state.user !== user || state.digest !== digestOf(retry.message)) return refused(NOT_OURS);
+    if (state.user !== hashOf(user) || state.digest !== digestOf(retry.message)) return refused(NOT_OURS);
     if (inputResponses !== undefined && !isJsonObject(inputResponses)) {
       return refused('parameter "inputResponses" must be an object');
     }
@@ -153,6 +168,10 @@ export class ParkedCalls implements ParkingPlace {
 
 /** What a `requestState` is called that was not given out for the request that it comes with. */
 export const NOT_OURS = 'parameter "requestState" is not one that was given out for this request';
+
+function ownerOf({ owner: { namespace, user } }: ParkableCall): string {
+  return JSON.stringify([namespace, user]);
+}
 
 function refused(message: string): Resumption {
   return { kind: 'answer', outcome: rpcError(INVALID_PARAMS, message) };

@@ -68,7 +68,7 @@ describe('what a modern client has not declared', () => {
     const less = new AskableClient(url, '{"elicitation":{}}');
     const again = await inputRequired(less.retry(asked.state, '{}', { id: '99' }));
     expect(Object.values(again.requests).map(({ method }) => method)).toEqual(['elicitation/create']);
-    expect(upstream.answers().map((text) => JSON.parse(text))).toEqual([refusal('roots')]);
+    await expect.poll(() => upstream.answers().map((text) => JSON.parse(text))).toEqual([refusal('roots')]);
     call.ask('"sampling"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
     await expect.poll(upstream.answers).toHaveLength(2);
     const last = client.retry(again.state, answering(again));
@@ -150,7 +150,7 @@ describe('what no modern client can be asked', () => {
 
 describe('when no more calls can be parked', () => {
   it('upstreams are refused, and their calls go on; a place that is free again is taken', async () => {
-    const on = await startTestService({ SERVICE_PARKED_CALLS_LIMIT: '2' });
+    const on = await startTestService({ SERVICE_PARKED_CALLS_LIMIT: '4' });
     onEnd(() => on.stop(0));
     const { upstream, url } = await live({}, on);
     const client = new AskableClient(url);
@@ -161,7 +161,7 @@ describe('when no more calls can be parked', () => {
       return { first, call };
     };
     const three = [await begun(), await begun(), await begun()];
-    // All at once: before any of them is parked.
+    // All at once, before any of them is parked; nobody has more than half of all places.
     for (const { call } of three) call.ask('1', 'roots/list');
     await expect.poll(upstream.answers).toHaveLength(1);
     for (const { call } of three) call.ask('2', 'roots/list');

@@ -13,7 +13,7 @@ export interface Binding {
   readonly digest: string;
 }
 
-/** What a `requestState` of ours says. */
+/** What a `requestState` of ours says; of the user only {@link hashOf} the name, which may be long. */
 export interface RequestState extends Binding {
   /** Names the parked call, and the process that holds it. */
   readonly call: string;
@@ -32,8 +32,9 @@ export class RequestStates {
     this.#sealer = sealer;
   }
 
+  /** `user` is the name itself. */
   seal({ call, round, namespace, user, digest }: RequestState): string {
-    return this.#sealer.seal('requestState', JSON.stringify([call, round, namespace, user ?? null, digest]));
+    return this.#sealer.seal('requestState', JSON.stringify([call, round, namespace, hashOf(user) ?? null, digest]));
   }
 
   /** Undefined for anything that was not sealed with our key. */
@@ -46,6 +47,11 @@ export class RequestStates {
     if (typeof namespace !== 'string' || typeof digest !== 'string') return undefined;
     return { call, round, namespace, user: typeof user === 'string' ? user : undefined, digest };
   }
+}
+
+/** Stands for a text of any length. */
+export function hashOf(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : createHash('sha256').update(text).digest('base64url');
 }
 
 /** Members of params that may differ between a request and its retry. */

@@ -51,6 +51,8 @@ describe('a client that answers with an error', () => {
     ['{"code":-1,"message":"User \\"rejected\\" ä","data":{}}', 'User "rejected" ä'],
     ['{"code":-32601,"message":""}', ''],
     ['{"code":1}', 'no reason'],
+    ['{"code":1,"message":{"toString":1,"valueOf":1}}', 'no reason'],
+    [`{"code":1,"message":"${'x'.repeat(1_000)}"}`, 'x'.repeat(200)],
   ])('has its call fail, and is not asked the rest: %s', async (error, reason) => {
     const session = await asking([TWO, DONE]);
     const { client, rounds } = session;

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { LEGACY, post } from '../../../../../test/fixtures/raw-client.ts';
 import type { Answer } from '../../../../../test/fixtures/raw-upstream/message.ts';
-import { textResultText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
+import { LIST_END, textResultText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { ASKABLE } from '../../testing/askable-client.ts';
+import { declaring } from '../../testing/declaring.ts';
 import { answerTo, liveTests } from '../../testing/live.ts';
 import { callText, sessionClient } from '../../testing/session-client.ts';
 import { askingOf, inputRequired, rootsUnder } from './fixtures/asking.ts';
@@ -78,10 +79,13 @@ describe('an upstream that asks what cannot be asked has the call fail, and noth
   it.each([
     ['ping', '{"method":"ping"}', 'ping'],
     ['tools/list', '{"method":"tools/list","params":{}}', 'tools/list'],
-    ['a method that is no text', '{"method":1}', '1'],
-    ['no method', '{"params":{}}', 'undefined'],
-    ['a question that is no object', '"roots/list"', 'undefined'],
-    ['a question that is null', 'null', 'undefined'],
+    ['a method that is no text', '{"method":1}', 'no method'],
+    ['a method that cannot be made a text', '{"method":{"toString":1,"valueOf":1}}', 'no method'],
+    ['a method that is nested deeply', `{"method":${'['.repeat(5_000)}${']'.repeat(5_000)}}`, 'no method'],
+    ['a method without an end', `{"method":"${'x'.repeat(10_000)}"}`, 'x'.repeat(200)],
+    ['no method', '{"params":{}}', 'no method'],
+    ['a question that is no object', '"roots/list"', 'no method'],
+    ['a question that is null', 'null', 'no method'],
     [
       'an elicitation of an unknown mode',
       '{"method":"elicitation/create","params":{"mode":"x"}}',
@@ -169,6 +173,30 @@ it.each([
   const answer = `{"resultType":${type},"content":[]}`;
   expect(await errorAtOnce(answer)).toEqual(failed(`the upstream answered with a result of type ${told}`));
 });
+
+it.each([
+  ['with questions', inputRequired(rootsUnder('k'), '"s"')],
+  ['with a state alone', inputRequired(undefined, '"s"')],
+])(
+  'a completion that is answered that input is needed fails, for it is none of the methods that may be: %s',
+  async (_what, answer) => {
+    const { client, rounds } = await asking([answer], {
+      method: 'completion/complete',
+      scripts: {
+        ...declaring('{"prompts":{},"completions":{}}'),
+        'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,
+      },
+    });
+    const params = '{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}}';
+    expect(await client.ask('completion/complete', params)).toMatchObject({
+      error: {
+        code: -32603,
+        message: 'forwarded completion failed: the upstream answered with a result of type "input_required"',
+      },
+    });
+    expect(rounds()).toHaveLength(1);
+  },
+);
 
 it('a result without a type is complete', async () => {
   const { client } = await asking(['{"content":[]}']);

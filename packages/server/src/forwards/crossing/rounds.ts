@@ -101,7 +101,7 @@ export class CallInRounds implements CallAnswer, CallUnderWay {
   }
 
   error(error: RpcError): void {
-    this.#leave = undefined;
+    this.#end();
     this.#client.error(error);
   }
 
@@ -156,10 +156,14 @@ export class CallInRounds implements CallAnswer, CallUnderWay {
     for (const [, request] of requests) {
       const { method, params }: JsonObject = isJsonObject(request) ? request : {};
       if (typeof method !== 'string' || !answersQuestion(this.#facts.capabilities, method, params)) {
-        return this.#fail(`the upstream asked for input that the client does not offer (${String(method)})`);
+        return this.#fail(
+          `the upstream asked for input that the client does not offer (${named(method, 'no method')})`,
+        );
       }
       if (params !== undefined && !isJsonObject(params)) {
-        return this.#fail(`the upstream asked for input with params that are no object (${method})`);
+        return this.#fail(
+          `the upstream asked for input with params that are no object (${named(method, 'no method')})`,
+        );
       }
     }
     this.#parts.calls.watch(this);
@@ -200,8 +204,8 @@ export class CallInRounds implements CallAnswer, CallUnderWay {
     if (this.#over) return;
     const result = memberText(text, 'result');
     if (result === undefined) {
-      const reason = memberText(memberText(text, 'error') ?? '', 'message') ?? '"no reason"';
-      return this.#fail(`the client did not give the input that the upstream asked for: ${tryParseJson(reason)}`);
+      const reason = tryParseJson(memberText(memberText(text, 'error') ?? '', 'message') ?? '');
+      return this.#fail(`the client did not give the input that the upstream asked for: ${named(reason, 'no reason')}`);
     }
     this.#answers.push(`${memberText(text, 'id')}:${result}`);
     if (!this.#questions?.open) this.#retry();
@@ -236,6 +240,11 @@ export class CallInRounds implements CallAnswer, CallUnderWay {
 /** The members of an object, each as JSON text; of two under one key the last, which is the one that was looked at. */
 function memberTexts(text: string): Map<string, string> {
   return new Map([...members(text)].map(({ key, start, end }) => [key, text.slice(start, end)]));
+}
+
+/** A text of somebody else's, short enough to be repeated; they may have put anything there. */
+function named(text: unknown, otherwise: string): string {
+  return typeof text === 'string' ? text.slice(0, 200) : otherwise;
 }
 
 /** The legacy era demands an id of every address that is to be visited. */
