@@ -35,12 +35,21 @@ export interface CallAttempt {
   readonly json: boolean;
 }
 
+/** A response as text and parsed. */
+export interface Rewritten {
+  readonly text: string;
+  readonly value: JsonObject;
+}
+
 /** Changes answers for their client. */
 export interface AnswerRewriting {
   /** The upstream was told that the client cannot be asked this. */
   refused(method: string, params: JsonValue | undefined): void;
-  /** A response with the client's id, as text and parsed, in the form in which the client is to have it. */
-  rewrite(text: string, value: JsonObject): { readonly text: string; readonly value: JsonObject };
+  /**
+   * A response with the client's id, as text and parsed, in the form in which the client is to have it. Undefined when that
+   * is the one it has.
+   */
+  rewrite(text: string, value: JsonObject): Rewritten | undefined;
 }
 
 /** Everything about one call that is known before it is sent. */

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { tryParseJson } from '../json/parse.ts';
 import { withoutRetiredCode } from '../mcp/retired-codes.ts';
-import type { AnswerRewriting } from './call-plan.ts';
+import type { AnswerRewriting, Rewritten } from './call-plan.ts';
 
 /** Keeps error codes from modern clients that their era has retired, whichever era the upstream is of (mcp 1). */
 export class ModernErrors implements AnswerRewriting {
@@ -18,10 +18,10 @@ export class ModernErrors implements AnswerRewriting {
 
   refused(): void {}
 
-  rewrite(text: string, value: JsonObject): { text: string; value: JsonObject } {
-    if (!isJsonObject(value.error)) return { text, value };
+  rewrite(text: string, value: JsonObject): Rewritten | undefined {
+    if (!isJsonObject(value.error)) return undefined;
     const changed = withoutRetiredCode(text, value.error, this.#method, this.#capabilities, this.#visit);
     const parsed = changed === undefined ? undefined : tryParseJson(changed);
-    return changed !== undefined && isJsonObject(parsed) ? { text: changed, value: parsed } : { text, value };
+    return changed !== undefined && isJsonObject(parsed) ? { text: changed, value: parsed } : undefined;
   }
 }

@@ -104,10 +104,17 @@ export class CallRelay {
     const name = upstreamName(message, target);
     const era = eraTowards(upstream, caller.era);
     if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
+    const { edits, progressToken } = requestEdits(message, name);
+    // Written out: spreading one object into another costs more than all the rest of this.
     const plan: CallPlan = {
-      ...attempt,
+      message,
+      capabilities: attempt.capabilities,
+      headers,
+      streams: attempt.streams,
+      json: attempt.json,
       upstream,
-      ...requestEdits(message, name),
+      edits,
+      progressToken,
       rewriting: caller.era === 'modern' ? new ModernErrors(message.method, caller.capabilities) : undefined,
       crosses: false,
       questions: undefined,

@@ -341,8 +341,8 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
     if (this.#clientGone) return;
     const { rewriting, json } = this.#plan;
     const answer = withId(text, this.#answer.idText);
-    if (!rewriting) return this.#answer.response(answer, value, this.#statusFor(value), json);
-    const rewritten = rewriting.rewrite(answer, value);
+    const rewritten = rewriting?.rewrite(answer, value);
+    if (!rewritten) return this.#answer.response(answer, value, this.#statusFor(value), json);
     this.#answer.response(rewritten.text, rewritten.value, this.#statusFor(rewritten.value), json);
   }
 

@@ -3,7 +3,7 @@ import { removals } from '../../json/removal.ts';
 import { members, memberText } from '../../json/scan.ts';
 import { splice } from '../../json/splice.ts';
 import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
-import type { AnswerRewriting } from '../call-plan.ts';
+import type { AnswerRewriting, Rewritten } from '../call-plan.ts';
 
 /** The answer of a modern upstream as its legacy client is to have it. */
 export class LegacyAnswer implements AnswerRewriting {
@@ -18,17 +18,17 @@ export class LegacyAnswer implements AnswerRewriting {
 
   refused(): void {}
 
-  rewrite(text: string, value: JsonObject): { text: string; value: JsonObject } {
+  rewrite(text: string, value: JsonObject): Rewritten | undefined {
     const { result } = value;
-    if (!isJsonObject(result)) return { text, value };
+    if (!isJsonObject(result)) return undefined;
     const { resultType: type = 'complete', structuredContent: structured } = result;
     if (type !== 'complete' && !(type === 'input_required' && this.#inRounds)) return this.#unknown(text, type);
     // Legacy clients refuse a result whose structured content is no object.
     const refused = structured !== undefined && !isJsonObject(structured);
-    return { text: refused ? withoutStructuredContent(text) : text, value };
+    return refused ? { text: withoutStructuredContent(text), value } : undefined;
   }
 
-  #unknown(text: string, type: unknown): { text: string; value: JsonObject } {
+  #unknown(text: string, type: unknown): Rewritten {
     const message = `${this.#failure}: the upstream answered with a result of type ${JSON.stringify(type)}`;
     const error = { code: INTERNAL_ERROR, message };
     const id = memberText(text, 'id') ?? 'null';

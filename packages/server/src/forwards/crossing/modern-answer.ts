@@ -4,7 +4,7 @@ import { members, memberText } from '../../json/scan.ts';
 import { type Edit, splice } from '../../json/splice.ts';
 import { declares, neededFor } from '../../mcp/askable.ts';
 import { MISSING_CAPABILITY } from '../../mcp/protocol.ts';
-import type { AnswerRewriting } from '../call-plan.ts';
+import type { AnswerRewriting, Rewritten } from '../call-plan.ts';
 import { ModernErrors } from '../modern-errors.ts';
 
 const COMPLETE = '"complete"';
@@ -39,7 +39,7 @@ export class ModernAnswer implements AnswerRewriting {
     if (needed) this.#needed.set(JSON.stringify(needed), needed);
   }
 
-  rewrite(text: string, value: JsonObject): { text: string; value: JsonObject } {
+  rewrite(text: string, value: JsonObject): Rewritten | undefined {
     const { result, error } = value;
     // An upstream that fails after a question was refused needed the answer (2026-07-28, "`_meta`").
     if (error !== undefined || (isJsonObject(result) && result.isError === true)) {
@@ -47,7 +47,7 @@ export class ModernAnswer implements AnswerRewriting {
       if (lacking) return missingCapability(text, lacking);
     }
     if (error !== undefined) return this.#errors.rewrite(text, value);
-    return { text: isJsonObject(result) ? this.#withModernMembers(text, result) : text, value };
+    return isJsonObject(result) ? { text: this.#withModernMembers(text, result), value } : undefined;
   }
 
   /**
@@ -75,7 +75,7 @@ export class ModernAnswer implements AnswerRewriting {
   }
 }
 
-function missingCapability(text: string, requiredCapabilities: JsonObject): { text: string; value: JsonObject } {
+function missingCapability(text: string, requiredCapabilities: JsonObject): Rewritten {
   const message = 'the call needs a client that can be asked for input';
   const error = { code: MISSING_CAPABILITY, message, data: { requiredCapabilities } };
   const id = memberText(text, 'id') ?? 'null';
