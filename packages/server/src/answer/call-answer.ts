@@ -1,4 +1,3 @@
-import type { JsonObject } from '../json/lossless.ts';
 import type { RpcError } from './rpc-error.ts';
 
 /**
@@ -21,10 +20,10 @@ export interface CallAnswer {
   /** Ends the connection of a stream and not the stream: the client is to come back in `retryMs`. */
   poll(retryMs: number): void;
   /**
-   * The complete response, as text and parsed. `status` is the HTTP status where there is still one to choose, `json`
-   * whether the client reads JSON.
+   * The complete response, as text; `failed`: it is an error. `status` is the HTTP status where there is still one to
+   * choose, `json` whether the client reads JSON.
    */
-  response(text: string, value: JsonObject, status: number, json: boolean): void;
+  response(text: string, failed: boolean, status: number, json: boolean): void;
   /** A JSON-RPC error of our own. */
   error(error: RpcError, status?: number): void;
   /** Ends a request that nobody waits for any more, without a response. */

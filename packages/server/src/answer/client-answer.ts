@@ -1,4 +1,3 @@
-import type { JsonObject } from '../json/lossless.ts';
 import { encodeEvent } from '../mcp/event-stream.ts';
 import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { ClientStream } from '../sessions/client-stream.ts';
@@ -90,9 +89,9 @@ export class ClientAnswer implements CallAnswer {
    * A response that is there as text, with the client's id in it. One that nothing came before is one JSON object, however
    * the upstream sent it: that costs least.
    */
-  response(text: string, value: JsonObject, status: number, json: boolean): void {
+  response(text: string, failed: boolean, status: number, json: boolean): void {
     if (this.#streaming) return this.lastEvent(text);
-    if (json || !('result' in value)) {
+    if (json || failed) {
       this.beginJson(status, Buffer.byteLength(text));
       this.end(text);
     } else {

@@ -25,6 +25,8 @@ const CLOSE_TIMEOUT_MS = 5_000;
 export interface LegacyClient extends UpstreamClient {
   readonly era: 'legacy';
   readonly sessionId: string | undefined;
+  /** Headers that say whose a request is, names and values alternating: version and session. */
+  readonly sessionHeaders: readonly string[];
 }
 
 /**
@@ -70,6 +72,7 @@ function withHops(headers: readonly string[]): string[] {
 class Session implements LegacyClient {
   readonly era = 'legacy';
   readonly sessionId: string | undefined;
+  readonly sessionHeaders: readonly string[];
   readonly protocolVersion: string;
   readonly identity: string;
   readonly serverCapabilities: Readonly<Record<string, unknown>>;
@@ -91,8 +94,9 @@ class Session implements LegacyClient {
     this.protocolVersion = protocolVersion;
     this.identity = identity;
     this.serverCapabilities = serverCapabilities;
-    this.#headers = [HEADER_PROTOCOL_VERSION, protocolVersion, ...withHops(options.headers ?? [])];
-    if (sessionId !== undefined) this.#headers.push(HEADER_SESSION_ID, sessionId);
+    const session = sessionId === undefined ? [] : [HEADER_SESSION_ID, sessionId];
+    this.sessionHeaders = [HEADER_PROTOCOL_VERSION, protocolVersion, ...session];
+    this.#headers = [...this.sessionHeaders, ...withHops(options.headers ?? [])];
   }
 
   async request(method: string, params?: Readonly<Record<string, unknown>>): Promise<Reply> {

@@ -1,12 +1,6 @@
 import { isJsonObject, type JsonObject } from '../json/lossless.ts';
 import { NO_CAPABILITIES } from '../mcp/capabilities.ts';
-import {
-  HEADER_PROTOCOL_VERSION,
-  HEADER_SESSION_ID,
-  LIST_CHANGED_METHODS,
-  METHOD_NOT_FOUND,
-  MODERN_ERROR_CODES,
-} from '../mcp/protocol.ts';
+import { LIST_CHANGED_METHODS, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '../mcp/protocol.ts';
 import { deliver } from './deliver.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import type { ListenSink } from './listening.ts';
@@ -15,7 +9,7 @@ import { Refusals } from './refusals.ts';
 import { SessionStream, type SessionStreamSink } from './session-stream.ts';
 import { isTemporary } from './stream-connection.ts';
 import type { UpstreamTransport } from './transport.ts';
-import { type Reply, resultOf } from './upstream-client.ts';
+import { errorOf, type Reply } from './upstream-client.ts';
 import { UpstreamError } from './upstream-error.ts';
 
 export interface LegacyListeningOptions {
@@ -163,11 +157,7 @@ export class LegacyListening implements SessionStreamSink {
   /** Fewer resources are granted, unless it takes subscriptions no longer, or not to what it has granted before. */
   #refusedOne(reply: Extract<Reply, { kind: 'error' }>): void {
     if (reply.code !== METHOD_NOT_FOUND && !this.#granted) return;
-    try {
-      resultOf(reply, METHOD, this.#options.transport.address);
-    } catch (error) {
-      if (error instanceof UpstreamError) this.#refuse(error);
-    }
+    this.#refuse(errorOf(reply, METHOD, this.#options.transport.address));
   }
 
   #acknowledge(accepted: ReadonlySet<string>): void {
@@ -228,9 +218,8 @@ export class LegacyListening implements SessionStreamSink {
     this.#acknowledged = false;
   }
 
-  #headers({ protocolVersion, sessionId }: LegacyClient): string[] {
-    const session = sessionId === undefined ? [] : [HEADER_SESSION_ID, sessionId];
-    return [HEADER_PROTOCOL_VERSION, protocolVersion, ...session, ...this.#options.headers];
+  #headers({ sessionHeaders }: LegacyClient): string[] {
+    return [...sessionHeaders, ...this.#options.headers];
   }
 
   #error(kind: UpstreamError['kind'], what: string): UpstreamError {

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../json/lossless.ts';
-import { type Era, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LATEST_MODERN } from '../mcp/protocol.ts';
+import { type Era, HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '../mcp/protocol.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';
 import type { UpstreamTransport } from './transport.ts';
@@ -197,8 +197,7 @@ export class UpstreamLinks {
       // Calls are sent in the same session, in which no id may be there twice.
       nextId: () => this.nextId(),
     });
-    const session = client.sessionId === undefined ? [] : [HEADER_SESSION_ID, client.sessionId];
-    const identity = [HEADER_PROTOCOL_VERSION, client.protocolVersion, ...session];
+    const identity = client.sessionHeaders;
     const link: UpstreamLink = {
       era: 'legacy',
       identity,

@@ -1,8 +1,8 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
+import type { JsonObject, JsonValue } from '../json/lossless.ts';
 import { members, memberText } from '../json/scan.ts';
 import { type Edit, splice } from '../json/splice.ts';
 import type { ResponseMessage } from '../mcp/message.ts';
-import { paramText, withParam } from '../mcp/params-text.ts';
+import { paramText, progressTokenText, withParam } from '../mcp/params-text.ts';
 import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { LiveSession, Question } from '../sessions/live-sessions.ts';
 
@@ -69,10 +69,10 @@ export class UpstreamQuestions implements Questions {
     return this.#open.size;
   }
 
-  ask(text: string, value: JsonObject): boolean {
+  ask(text: string): boolean {
     if (this.#open.size >= MAX_OPEN) return false;
     const live = this.#route.live();
-    const token = progressTokenText(text, value);
+    const token = progressTokenText(text);
     const question = live.ask((idText) => {
       const asked: OpenQuestion = {
         idText,
@@ -154,11 +154,4 @@ function asAskedBy(text: string, idText: string): string {
     }
   }
   return splice(text, edits);
-}
-
-function progressTokenText(text: string, { params }: JsonObject): string | undefined {
-  const meta = isJsonObject(params) ? params._meta : undefined;
-  if (!isJsonObject(meta) || meta.progressToken === undefined) return undefined;
-  const inside = memberText(memberText(text, 'params') ?? '', '_meta') ?? '';
-  return memberText(inside, 'progressToken');
 }

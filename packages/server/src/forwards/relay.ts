@@ -104,22 +104,26 @@ export class CallRelay {
     const name = upstreamName(message, target);
     const era = eraTowards(upstream, caller.era);
     if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
+    const crosses = era !== caller.era;
+    const capabilities = crosses && era === 'legacy' ? askedOf(caller, message) : caller.capabilities;
     const { edits, progressToken } = requestEdits(message, name);
     // Written out: spreading one object into another costs more than all the rest of this.
     const plan: CallPlan = {
       message,
-      capabilities: attempt.capabilities,
+      capabilities,
       headers,
       streams: attempt.streams,
       json: attempt.json,
       upstream,
       edits,
       progressToken,
-      rewriting: caller.era === 'modern' ? new ModernErrors(message.method, caller.capabilities) : undefined,
-      crosses: false,
+      rewriting: caller.era === 'modern' ? new ModernErrors(message.method, capabilities) : undefined,
+      crosses,
       questions: undefined,
       link:
-        era === 'modern' ? () => upstream.links.modern : this.#links.of(upstream, linkCaller(caller, message, headers)),
+        era === 'modern'
+          ? () => upstream.links.modern
+          : this.#links.of(upstream, linkCaller(caller, capabilities, message, headers)),
       failure,
       forward: forwardOf(target),
       namespace: caller.namespace?.name,
@@ -127,7 +131,7 @@ export class CallRelay {
       session: caller.session,
     };
     const anew = resumption?.kind === 'anew';
-    if (era !== caller.era) return this.#crossed.call(caller, plan, anew);
+    if (crosses) return this.#crossed.call(caller, plan, anew);
     // The state is ours: an upstream that has come to speak the client's era does not know it.
     const own = anew ? { ...plan, edits: [...plan.edits, ...withoutRetry(message)] } : plan;
     return { kind: 'stream', start: (client) => new RelayedCall(this.#options, own, client).start() };
@@ -192,16 +196,22 @@ function retries({ era }: Caller, { method, params }: RequestMessage): boolean {
 }
 
 /**
- * A modern client can be asked only during calls that can be parked, and over no session that others have too; for a
- * legacy client without a session an upstream is none either.
+ * What a legacy upstream is told that a modern client can do: it can be asked only during calls that can be parked, and
+ * over no session that others have too.
  */
-function linkCaller(caller: Caller, message: RequestMessage, headers: readonly string[]): LinkCaller {
-  const { namespace, session, user, era } = caller;
-  if (era === 'legacy') {
-    return { namespace, session, user, headers, capabilities: caller.capabilities, logLevel: undefined };
-  }
-  const capabilities = NAME_PARAM.has(message.method) ? askedCapabilities(caller.capabilities) : {};
-  return { namespace, session, user, headers, capabilities, logLevel: requestedLevel(message) };
+function askedOf({ capabilities }: Caller, { method }: RequestMessage): JsonObject {
+  return NAME_PARAM.has(method) ? askedCapabilities(capabilities) : {};
+}
+
+function linkCaller(
+  { namespace, session, user, era }: Caller,
+  capabilities: JsonObject,
+  message: RequestMessage,
+  headers: readonly string[],
+): LinkCaller {
+  // A legacy client has said once for its session from where on it wants log messages.
+  const logLevel = era === 'modern' ? requestedLevel(message) : undefined;
+  return { namespace, session, user, headers, capabilities, logLevel };
 }
 
 /** What the upstream calls it: its own name for a tool or prompt, the very uri that was asked for otherwise. */

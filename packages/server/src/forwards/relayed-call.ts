@@ -342,8 +342,8 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
     const { rewriting, json } = this.#plan;
     const answer = withId(text, this.#answer.idText);
     const rewritten = rewriting?.rewrite(answer, value);
-    if (!rewritten) return this.#answer.response(answer, value, this.#statusFor(value), json);
-    this.#answer.response(rewritten.text, rewritten.value, this.#statusFor(rewritten.value), json);
+    const told = rewritten?.value ?? value;
+    this.#answer.response(rewritten?.text ?? answer, !('result' in told), this.#statusFor(told), json);
   }
 
   #succeed(value: JsonObject): void {

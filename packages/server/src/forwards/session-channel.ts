@@ -85,7 +85,7 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
     // The answer to a question of ours: there are none on this stream. Or nothing that JSON-RPC knows.
     if (typeof method !== 'string') return true;
     if ('id' in value) {
-      if (!live.listening || !this.#questions.ask(text, value)) this.#refusals.refuse(text, method);
+      if (!live.listening || !this.#questions.ask(text)) this.#refusals.refuse(text, method);
       return !this.#held;
     }
     switch (method) {

@@ -83,7 +83,7 @@ export class Supervisor implements UpstreamObserver {
     const nextId = () => links.nextId();
     this.#watch = new UpstreamWatch({ transport, clientInfo, nextId, changed, log, ...options.watch });
     this.#rediscovery = new Rediscovery(() => this.#readAnew(), options.rediscovery);
-    if (forward.catalogues.length > 0) this.upstream.eras = new Set(forward.catalogues.map(({ era }) => era));
+    if (forward.catalogues.length > 0) this.upstream.speaks(new Set(forward.catalogues.map(({ era }) => era)));
   }
 
   get health(): ForwardHealth {
@@ -210,7 +210,7 @@ export class Supervisor implements UpstreamObserver {
       return known;
     });
     const silent = new Set(kept.map(({ era }) => era));
-    this.upstream.eras = new Set([...opened.map(({ era }) => era), ...silent]);
+    this.upstream.speaks(new Set([...opened.map(({ era }) => era), ...silent]));
     this.#up([...notesOf(catalogues), ...undecided.filter(({ era }) => silent.has(era)).map(keptNote)]);
   }
 

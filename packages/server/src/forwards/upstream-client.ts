@@ -60,9 +60,14 @@ export function toReply(answer: ExchangeAnswer, method: string, address: string)
 /** The result of `method`, which nothing but a result answers: an error becomes an {@link UpstreamError} `rpc`. */
 export function resultOf(reply: Reply, method: string, address: string): Extract<Reply, { kind: 'result' }> {
   if (reply.kind === 'result') return reply;
-  const { code, data } = reply;
-  throw new UpstreamError('rpc', address, `answered ${method} with error ${code}: ${quoted(reply.message)}`, {
-    code,
-    data,
-  });
+  throw errorOf(reply, method, address);
+}
+
+/** An upstream's own error, as the failure that it is where only a result will do. */
+export function errorOf(
+  { code, data, message }: Extract<Reply, { kind: 'error' }>,
+  method: string,
+  address: string,
+): UpstreamError {
+  return new UpstreamError('rpc', address, `answered ${method} with error ${code}: ${quoted(message)}`, { code, data });
 }

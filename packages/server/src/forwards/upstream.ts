@@ -41,7 +41,8 @@ export class Upstream {
     return this.#eras;
   }
 
-  set eras(eras: ReadonlySet<Era> | undefined) {
+  /** To be told what it speaks. When it has left the legacy era, its sessions there are given up. */
+  speaks(eras: ReadonlySet<Era>): void {
     this.#eras = eras;
     if (this.modernOnly) this.links.forgetAll();
   }

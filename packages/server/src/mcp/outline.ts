@@ -1,7 +1,6 @@
-import { memberText } from '../json/scan.ts';
 import { requestedLevel } from './log-level.ts';
 import type { RequestMessage } from './message.ts';
-import { paramText } from './params-text.ts';
+import { progressTokenText } from './params-text.ts';
 import { META_LOG_LEVEL } from './protocol.ts';
 
 /**
@@ -10,7 +9,7 @@ import { META_LOG_LEVEL } from './protocol.ts';
  */
 export function outlineOf(message: RequestMessage): RequestMessage {
   const { idText, method } = message;
-  const token = memberText(paramText(message.text, '_meta') ?? '', 'progressToken');
+  const token = progressTokenText(message.text);
   const level = requestedLevel(message);
   const meta = [
     ...(token === undefined ? [] : [`"progressToken":${token}`]),

@@ -6,6 +6,11 @@ export function paramText(text: string, name: string): string | undefined {
   return memberText(memberText(text, 'params') ?? '', name);
 }
 
+/** JSON text of the token that a request wants its progress reported under; undefined when it wants none. */
+export function progressTokenText(text: string): string | undefined {
+  return memberText(paramText(text, '_meta') ?? '', 'progressToken');
+}
+
 /** The message with another value for a member of its params; as it is when there is no such member. */
 export function withParam(text: string, name: string, replacement: string): string {
   const edits: Edit[] = [];

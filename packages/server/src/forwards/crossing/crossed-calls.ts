@@ -1,7 +1,7 @@
 import type { ClientAnswer } from '../../answer/client-answer.ts';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { JsonObject } from '../../json/lossless.ts';
-import { askedCapabilities, crossedCapabilities, isAskable } from '../../mcp/askable.ts';
+import { crossedCapabilities, isAskable } from '../../mcp/askable.ts';
 import type { Implementation } from '../../mcp/identity.ts';
 import { type Era, INVALID_PARAMS, NAME_PARAM } from '../../mcp/protocol.ts';
 import type { ClientSession } from '../../sessions/sessions.ts';
@@ -62,19 +62,18 @@ export class CrossedCalls {
     const { method } = plan.message;
     // Only these may be answered that input is needed (2026-07-28, MRTR).
     const inRounds = NAME_PARAM.has(method);
-    const crossed = { ...plan, crosses: true, rewriting: new LegacyAnswer(plan.failure, inRounds) };
+    const crossed = { ...plan, rewriting: new LegacyAnswer(plan.failure, inRounds) };
     if (inRounds) return started((client) => new CallInRounds(this.#options, crossed, facts, client));
     const edits = [...plan.edits, ...modernEnvelope(plan.message, facts)];
     return started((client) => new RelayedCall(this.#options, { ...crossed, edits }, client));
   }
 
   #toLegacy({ namespace, user }: CrossingCaller, plan: CallPlan, anew: boolean): Outcome {
-    const { message } = plan;
-    const capabilities = askedCapabilities(plan.capabilities);
+    const { message, capabilities } = plan;
     if (!anew && message.params.requestState !== undefined) return rpcError(INVALID_PARAMS, NOT_OURS);
     const edits = [...plan.edits, ...withoutEnvelope(message)];
     const rewriting = new ModernAnswer(message.method, capabilities);
-    const crossed = { ...plan, capabilities, edits, crosses: true, rewriting };
+    const crossed = { ...plan, edits, rewriting };
     if (!NAME_PARAM.has(message.method) || !isAskable(capabilities)) {
       return started((client) => new RelayedCall(this.#options, crossed, client));
     }

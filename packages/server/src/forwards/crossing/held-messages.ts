@@ -2,10 +2,9 @@ import type { CallAnswer } from '../../answer/call-answer.ts';
 import type { RpcError } from '../../answer/rpc-error.ts';
 import { isJsonObject } from '../../json/lossless.ts';
 import { tryParseJson } from '../../json/parse.ts';
-import { memberText } from '../../json/scan.ts';
 import { reachesLevel, requestedLevel } from '../../mcp/log-level.ts';
 import type { RequestMessage } from '../../mcp/message.ts';
-import { paramText, withParam } from '../../mcp/params-text.ts';
+import { progressTokenText, withParam } from '../../mcp/params-text.ts';
 import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
 import { withId } from '../../mcp/response-id.ts';
 
@@ -74,8 +73,8 @@ export class HeldMessages {
     }
     if (this.#error) client.error(...this.#error);
     else if (this.#response) {
-      const [text, value, status, json] = this.#response;
-      client.response(withId(text, client.idText), value, status, json);
+      const [text, ...rest] = this.#response;
+      client.response(withId(text, client.idText), ...rest);
     }
     return reads;
   }
@@ -89,7 +88,7 @@ function wantedBy(retry: RequestMessage, notification: string): string | undefin
   const value = tryParseJson(notification);
   if (!isJsonObject(value)) return undefined;
   if (value.method === 'notifications/progress') {
-    const token = memberText(paramText(retry.text, '_meta') ?? '', 'progressToken');
+    const token = progressTokenText(retry.text);
     return token && withParam(notification, 'progressToken', token);
   }
   const level = requestedLevel(retry);

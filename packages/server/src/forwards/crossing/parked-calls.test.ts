@@ -121,7 +121,7 @@ it('what upstreams send to parked calls has its part in that bound: an answer th
   const response = `{"id":null,"result":{"text":"${'x'.repeat(30 * 1024 * 1024)}"}}`;
   for (const { call } of [one, two]) {
     call.withdrawAll();
-    call.response(response, { result: {} }, 200, true);
+    call.response(response, false, 200, true);
   }
   expect(another.ask()).toBe(false);
   expect(await one.retry()).toBe(response.replace('null', '1'));
@@ -130,18 +130,18 @@ it('what upstreams send to parked calls has its part in that bound: an answer th
   expect(another.ask()).toBe(true);
   await another.answer;
   another.call.withdrawAll();
-  another.call.response(`{"id":null,"result":{"text":"${'x'.repeat(40 * 1024 * 1024)}"}}`, { result: {} }, 200, true);
+  another.call.response(`{"id":null,"result":{"text":"${'x'.repeat(40 * 1024 * 1024)}"}}`, false, 200, true);
   const late = callOf(parked);
   expect(late.ask()).toBe(true);
   await late.answer;
-  late.call.response(response, { result: {} }, 200, true);
+  late.call.response(response, false, 200, true);
   await expect(late.retry()).rejects.toThrow('more than can be held');
   // An ordinary one has room in any case.
   const small = callOf(parked);
   expect(small.ask()).toBe(true);
   await small.answer;
   const ordinary = `{"id":null,"result":{"text":"${'x'.repeat(30 * 1024)}"}}`;
-  small.call.response(ordinary, { result: {} }, 200, true);
+  small.call.response(ordinary, false, 200, true);
   expect(await small.retry()).toBe(ordinary.replace('null', '1'));
 });
 
@@ -179,7 +179,7 @@ it('a retry that is too large to be held is asked nothing any more, and what it 
   expect(refused).toEqual([]);
   const last = retry(70 * 1024 * 1024);
   expect(refused).toEqual(['roots/list']);
-  call.response('{"id":null,"result":{}}', { result: {} }, 200, true);
+  call.response('{"id":null,"result":{}}', false, 200, true);
   expect(await last).toBe('{"id":null,"result":{}}');
   expect(callOf(parked, 60 * 1024 * 1024).ask()).toBe(true);
 });

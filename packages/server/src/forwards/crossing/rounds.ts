@@ -9,7 +9,7 @@ import { splice } from '../../json/splice.ts';
 import { answersQuestion } from '../../mcp/askable.ts';
 import type { NotificationMessage } from '../../mcp/message.ts';
 import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
-import type { CallParts, CallPlan } from '../call-plan.ts';
+import type { AnswerRewriting, CallParts, CallPlan, Rewritten } from '../call-plan.ts';
 import type { CallUnderWay } from '../call-under-way.ts';
 import { MAX_OPEN, UpstreamQuestions } from '../questions.ts';
 import { RelayedCall } from '../relayed-call.ts';
@@ -23,7 +23,7 @@ const MAX_ROUNDS = 10;
  * asked on the call's own stream, and the upstream is sent the request again with the answers: a call upstream of its own
  * for each round, one call for the client.
  */
-export class CallInRounds implements CallAnswer, CallUnderWay {
+export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
@@ -40,6 +40,8 @@ export class CallInRounds implements CallAnswer, CallUnderWay {
   #gone = false;
   /** Told when the client leaves, by the call upstream; undefined while there is none. */
   #leave: (() => void) | undefined = undefined;
+  /** Of the call upstream that has just been answered. */
+  #result: JsonObject | undefined = undefined;
   #questions: UpstreamQuestions | undefined = undefined;
   /** Of this round: the answers so far, as members of `inputResponses`, and what they are to be sent with. */
   #answers: string[] = [];
@@ -91,13 +93,20 @@ export class CallInRounds implements CallAnswer, CallUnderWay {
     this.#client.poll(retryMs);
   }
 
-  response(text: string, value: JsonObject, status: number, json: boolean): void {
+  refused(): void {}
+
+  /** What each call upstream is answered is looked at before it is handed on. */
+  rewrite(text: string, value: JsonObject): Rewritten | undefined {
+    this.#result = isJsonObject(value.result) ? value.result : undefined;
+    return this.#plan.rewriting?.rewrite(text, value);
+  }
+
+  response(text: string, ...rest: [failed: boolean, status: number, json: boolean]): void {
     this.#leave = undefined;
-    const { result } = value;
-    if (!isJsonObject(result) || result.resultType !== 'input_required') {
-      return this.#client.response(text, value, status, json);
-    }
-    this.#ask(memberText(text, 'result') ?? '', result);
+    const result = this.#result;
+    this.#result = undefined;
+    if (result?.resultType === 'input_required') this.#ask(memberText(text, 'result') ?? '', result);
+    else this.#client.response(text, ...rest);
   }
 
   error(error: RpcError): void {
@@ -132,7 +141,7 @@ export class CallInRounds implements CallAnswer, CallUnderWay {
   /** Sends the request upstream; `more` are members of its params, as JSON text. */
   #send(more: readonly string[]): void {
     const { message, edits } = this.#plan;
-    const plan = { ...this.#plan, edits: [...edits, ...modernEnvelope(message, this.#facts, more)] };
+    const plan = { ...this.#plan, rewriting: this, edits: [...edits, ...modernEnvelope(message, this.#facts, more)] };
     new RelayedCall(this.#parts, plan, this, this.startedAt).start();
   }
 
@@ -166,31 +175,22 @@ export class CallInRounds implements CallAnswer, CallUnderWay {
         );
       }
     }
-    this.#parts.calls.watch(this);
-    for (const [key, request] of memberTexts(memberText(text, 'inputRequests') ?? '{}')) {
-      if (this.#over || !this.#put(key, request)) return;
-    }
-  }
-
-  /** Puts one request to the client, under its key. False when that cannot be. */
-  #put(key: string, request: string): boolean {
     const { session } = this.#plan;
     if (!session || this.#parts.sessions.ended(session)) {
-      this.#fail('the client cannot be asked: its session has ended');
-      return false;
+      return this.#fail('the client cannot be asked: its session has ended');
     }
+    this.#parts.calls.watch(this);
     this.#questions ??= new UpstreamQuestions({
       live: () => this.#parts.lives.of(session.id),
-      send: (text) => this.#show(text),
-      deliver: async (text) => this.#answered(text),
+      send: (question) => this.#show(question),
+      deliver: async (answer) => this.#answered(answer),
     });
-    const method = memberText(request, 'method');
-    const params = memberText(request, 'params');
-    const asked = params === undefined ? '' : `,"params":${withElicitationId(params)}`;
-    const text = `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${method}${asked}}`;
-    if (this.#questions.ask(text, {})) return true;
-    this.#fail('the upstream asked for too much at once');
-    return false;
+    for (const [key, request] of memberTexts(memberText(text, 'inputRequests') ?? '{}')) {
+      const params = memberText(request, 'params');
+      const asked = params === undefined ? '' : `,"params":${withElicitationId(params)}`;
+      const method = memberText(request, 'method');
+      this.#questions.ask(`{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${method}${asked}}`);
+    }
   }
 
   #show(text: string): void {
