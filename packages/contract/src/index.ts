@@ -7,5 +7,6 @@ export * from './names.ts';
 export * from './namespace.ts';
 export * from './prompt.ts';
 export * from './resource.ts';
+export * from './service-entry.ts';
 export * from './statistics.ts';
 export * from './tool.ts';

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
+import { memberText } from '@sluice/json/scan';
 import { ByteCollector } from '../bytes/collector.ts';
-import { memberText } from '../json/scan.ts';
 import { EventStreamDecoder } from '../mcp/event-stream.ts';
 import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { AnswerTarget } from './answer-target.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json/lossless.ts';
+import type { JsonObject } from '@sluice/json/lossless';
 import { LIST_CHANGED_METHODS } from '../mcp/protocol.ts';
 import { type CallUnderWay, passProgress } from './call-under-way.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';

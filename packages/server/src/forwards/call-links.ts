@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json/lossless.ts';
+import type { JsonObject } from '@sluice/json/lossless';
 import { isAskable } from '../mcp/askable.ts';
 import { capabilityKey } from '../mcp/capabilities.ts';
 import type { Implementation } from '../mcp/identity.ts';

@@ -1,5 +1,5 @@
-import type { JsonObject, JsonValue } from '../json/lossless.ts';
-import type { Edit } from '../json/splice.ts';
+import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import type { Edit } from '@sluice/json/splice';
 import type { RequestMessage } from '../mcp/message.ts';
 import type { Era } from '../mcp/protocol.ts';
 import type { LiveSessions } from '../sessions/live-sessions.ts';

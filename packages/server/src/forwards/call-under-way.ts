@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import type { NotificationMessage } from '../mcp/message.ts';
 import type { CallsUnderWay, Watched } from './calls-under-way.ts';
 import type { UpstreamLink } from './links.ts';

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { isJsonObject } from '../json/lossless.ts';
-import { elements, members } from '../json/scan.ts';
+import { isJsonObject } from '@sluice/json/lossless';
+import { elements, members } from '@sluice/json/scan';
 import { type ClientCapabilities, catalogueKey } from '../mcp/capabilities.ts';
 import { readParamHeaders } from '../mcp/param-headers.ts';
 import { type Era, METHOD_NOT_FOUND } from '../mcp/protocol.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isJsonObject } from '../json/lossless.ts';
+import { isJsonObject } from '@sluice/json/lossless';
 import { type Era, LEGACY_VERSIONS, MODERN_ERROR_CODES, MODERN_VERSIONS } from '../mcp/protocol.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import { type ModernClient, openModern } from './modern-client.ts';

@@ -1,6 +1,6 @@
-import { isJsonObject } from '../json/lossless.ts';
-import { parseJson, tryParseJson } from '../json/parse.ts';
-import { elements } from '../json/scan.ts';
+import { isJsonObject } from '@sluice/json/lossless';
+import { parseJson, tryParseJson } from '@sluice/json/parse';
+import { elements } from '@sluice/json/scan';
 import {
   type EventSink,
   EventStreamDecoder,

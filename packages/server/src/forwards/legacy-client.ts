@@ -1,4 +1,4 @@
-import { isJsonObject } from '../json/lossless.ts';
+import { isJsonObject } from '@sluice/json/lossless';
 import {
   HEADER_HOPS,
   HEADER_PROTOCOL_VERSION,

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import { NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import { LIST_CHANGED_METHODS, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '../mcp/protocol.ts';
 import { deliver } from './deliver.ts';

@@ -1,5 +1,5 @@
+import type { JsonObject } from '@sluice/json/lossless';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../json/lossless.ts';
 import { LinkedResources } from './linked-resources.ts';
 
 const always = () => true;

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
 
 /** Links of one forward that are remembered, and how long a uri may be that is. */
 const MAX_LINKS = 1_000;

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json/lossless.ts';
+import type { JsonObject } from '@sluice/json/lossless';
 import { type Era, HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '../mcp/protocol.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import type { ClientCapabilities } from '../mcp/capabilities.ts';
 import { type ListenFilter, parseListenFilter } from '../mcp/listen-filter.ts';
 import {

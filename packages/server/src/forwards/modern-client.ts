@@ -1,4 +1,4 @@
-import { isJsonObject } from '../json/lossless.ts';
+import { isJsonObject } from '@sluice/json/lossless';
 import { encodeHeaderValue } from '../mcp/param-headers.ts';
 import {
   HEADER_HOPS,

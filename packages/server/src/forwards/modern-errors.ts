@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
-import { tryParseJson } from '../json/parse.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { tryParseJson } from '@sluice/json/parse';
 import { withoutRetiredCode } from '../mcp/retired-codes.ts';
 import type { AnswerRewriting, Rewritten } from './call-plan.ts';
 

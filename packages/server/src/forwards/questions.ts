@@ -1,6 +1,6 @@
-import type { JsonObject, JsonValue } from '../json/lossless.ts';
-import { members, memberText } from '../json/scan.ts';
-import { type Edit, splice } from '../json/splice.ts';
+import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import { members, memberText } from '@sluice/json/scan';
+import { type Edit, splice } from '@sluice/json/splice';
 import type { ResponseMessage } from '../mcp/message.ts';
 import { paramText, progressTokenText, withParam } from '../mcp/params-text.ts';
 import { INTERNAL_ERROR } from '../mcp/protocol.ts';

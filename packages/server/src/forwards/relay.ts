@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { JsonObject } from '@sluice/json/lossless';
 import { type Outcome, rpcError } from '../answer/outcome.ts';
-import type { JsonObject } from '../json/lossless.ts';
 import { readsJson, readsStreams } from '../mcp/accept.ts';
 import { askedCapabilities } from '../mcp/askable.ts';
 import type { DeclaredParams } from '../mcp/declared-params.ts';

@@ -1,9 +1,9 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { tryParseJson } from '@sluice/json/parse';
+import { elements } from '@sluice/json/scan';
+import { type Edit, splice } from '@sluice/json/splice';
 import type { CallAnswer } from '../answer/call-answer.ts';
 import { ByteCollector } from '../bytes/collector.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
-import { tryParseJson } from '../json/parse.ts';
-import { elements } from '../json/scan.ts';
-import { type Edit, splice } from '../json/splice.ts';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
 import { LEAST_LEVEL, reachesLevel, requestedLevel } from '../mcp/log-level.ts';
 import type { NotificationMessage } from '../mcp/message.ts';

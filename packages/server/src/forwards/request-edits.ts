@@ -1,6 +1,6 @@
-import { isJsonObject } from '../json/lossless.ts';
-import { members } from '../json/scan.ts';
-import type { Edit } from '../json/splice.ts';
+import { isJsonObject } from '@sluice/json/lossless';
+import { members } from '@sluice/json/scan';
+import type { Edit } from '@sluice/json/splice';
 import type { RequestMessage } from '../mcp/message.ts';
 import { NAME_PARAM } from '../mcp/protocol.ts';
 

@@ -1,4 +1,4 @@
-import { memberText } from '../json/scan.ts';
+import { memberText } from '@sluice/json/scan';
 import { ResourceFinder } from '../mcp/find-resource.ts';
 import type { Era } from '../mcp/protocol.ts';
 import type { Forward, KnownCatalogue } from '../registry/entries.ts';

@@ -1,5 +1,5 @@
 import type { ServerInfo } from '@sluice/contract';
-import { members, memberText } from '../json/scan.ts';
+import { members, memberText } from '@sluice/json/scan';
 import { META_SERVER_INFO } from '../mcp/protocol.ts';
 import type { KnownCatalogue } from '../registry/entries.ts';
 

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { JsonObject } from '../json/lossless.ts';
+import type { JsonObject } from '@sluice/json/lossless';
 import { LEAST_LEVEL, reachesLevel } from '../mcp/log-level.ts';
 import { LIST_CHANGED_METHODS } from '../mcp/protocol.ts';
 import { legacyResourceUpdated } from '../mcp/subscription.ts';

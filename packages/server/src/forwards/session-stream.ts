@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import { sendableId } from '../mcp/event-stream.ts';
 import { LastingConnection } from './lasting-connection.ts';
 import type { ReconnectDelayOptions } from './reconnect-delay.ts';

@@ -1,7 +1,7 @@
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { tryParseJson } from '@sluice/json/parse';
+import { elements } from '@sluice/json/scan';
 import { ByteCollector } from '../bytes/collector.ts';
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
-import { tryParseJson } from '../json/parse.ts';
-import { elements } from '../json/scan.ts';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
 import type {
   ResponseHandler,

@@ -1,5 +1,5 @@
-import { isJsonObject } from '../json/lossless.ts';
-import { memberText } from '../json/scan.ts';
+import { isJsonObject } from '@sluice/json/lossless';
+import { memberText } from '@sluice/json/scan';
 import type { ClientCapabilities } from '../mcp/capabilities.ts';
 import type { Era } from '../mcp/protocol.ts';
 import type { ExchangeAnswer } from './exchange.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json/lossless.ts';
+import type { JsonObject } from '@sluice/json/lossless';
 import { refusalOf } from '../mcp/refusal.ts';
 import type { QuestionSink, Questions } from './questions.ts';
 import { Refusals } from './refusals.ts';

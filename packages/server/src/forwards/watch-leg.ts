@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import type { ListenFilter } from '../mcp/listen-filter.ts';
 import type { Era } from '../mcp/protocol.ts';
 import { LegacyListening } from './legacy-listening.ts';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import { NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import type { ListenFilter } from '../mcp/listen-filter.ts';
 import { HEADER_HOPS, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LIST_CHANGED_METHODS } from '../mcp/protocol.ts';

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
+import { isJsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { ByteCollector } from '../bytes/collector.ts';
-import { isJsonObject, type JsonValue, parseLossless } from '../json/lossless.ts';
 import { RequestError } from './answer.ts';
 
 /** Levels of nesting in a body. What is deeper than any schema of a tool could exhaust the stack of whoever reads it. */

@@ -1,4 +1,4 @@
-import { memberText } from '../json/scan.ts';
+import { memberText } from '@sluice/json/scan';
 import type { Era } from './protocol.ts';
 import { type Declaration, lastSegment, segmentsOf } from './upstream-capabilities.ts';
 

@@ -1,5 +1,5 @@
+import { parseLossless } from '@sluice/json/lossless';
 import { describe, expect, it } from 'vitest';
-import { parseLossless } from '../json/lossless.ts';
 import { answersQuestion, crossedCapabilities, isAskable } from './askable.ts';
 
 describe('crossedCapabilities', () => {

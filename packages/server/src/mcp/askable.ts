@@ -3,7 +3,7 @@
  * notices that the other era does not have stays behind.
  */
 
-import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
 import { type ClientCapabilities, capabilityKey } from './capabilities.ts';
 import { lastSegment } from './upstream-capabilities.ts';
 

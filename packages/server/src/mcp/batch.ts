@@ -1,5 +1,5 @@
-import { isJsonObject } from '../json/lossless.ts';
-import { elements } from '../json/scan.ts';
+import { isJsonObject } from '@sluice/json/lossless';
+import { elements } from '@sluice/json/scan';
 import type { Malformed } from './message.ts';
 import { INVALID_REQUEST } from './protocol.ts';
 

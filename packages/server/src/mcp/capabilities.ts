@@ -3,7 +3,7 @@
  * catalogues and shared sessions are kept per set (mcp 4).
  */
 
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 
 import type { Era } from './protocol.ts';
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { JsonObject } from '../json/lossless.ts';
+import type { JsonObject } from '@sluice/json/lossless';
 import type { CacheHint, KnownCatalogue } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { CatalogueView } from '../registry/shelf.ts';

@@ -1,6 +1,6 @@
-import type { JsonObject } from '../json/lossless.ts';
-import { parseJson } from '../json/parse.ts';
-import { memberText } from '../json/scan.ts';
+import type { JsonObject } from '@sluice/json/lossless';
+import { parseJson } from '@sluice/json/parse';
+import { memberText } from '@sluice/json/scan';
 import type { Entry, Offer } from '../registry/entries.ts';
 import type { ClientProfiles } from './client-profile.ts';
 import { MirroredParams } from './mirrored-params.ts';

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isJsonObject } from '../json/lossless.ts';
+import { isJsonObject } from '@sluice/json/lossless';
 import { isLogLevel } from './log-level.ts';
 import type { NotificationMessage, RequestMessage } from './message.ts';
 import { decodeHeaderValue } from './param-headers.ts';

@@ -1,4 +1,4 @@
-import { memberText } from '../json/scan.ts';
+import { memberText } from '@sluice/json/scan';
 import type { Forward } from '../registry/entries.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
 import { advertisedCapabilities } from './advertised-capabilities.ts';

@@ -1,6 +1,6 @@
-import { removals } from '../json/removal.ts';
-import { members, memberText } from '../json/scan.ts';
-import { type Edit, splice } from '../json/splice.ts';
+import { removals } from '@sluice/json/removal';
+import { members, memberText } from '@sluice/json/scan';
+import { type Edit, splice } from '@sluice/json/splice';
 
 /** By the first letter of true, which allows anything, and of false, which allows nothing. */
 const INSTEAD: Readonly<Record<string, string>> = { t: '{}', f: '{"not":{}}' };

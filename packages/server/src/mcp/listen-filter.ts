@@ -1,4 +1,4 @@
-import { isJsonObject } from '../json/lossless.ts';
+import { isJsonObject } from '@sluice/json/lossless';
 
 /** What a `subscriptions/listen` request asks for, and what its acknowledgement grants (2026-07-28, "Subscriptions"). */
 export interface ListenFilter {

@@ -1,5 +1,5 @@
+import type { JsonObject, JsonValue } from '@sluice/json/lossless';
 import { expect, it } from 'vitest';
-import type { JsonObject, JsonValue } from '../json/lossless.ts';
 import type { Entry } from '../registry/entries.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { expandPrompt } from './local-prompt.ts';

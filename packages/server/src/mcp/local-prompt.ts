@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
 import type { Entry } from '../registry/entries.ts';
 
 /**

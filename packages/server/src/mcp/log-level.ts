@@ -1,4 +1,4 @@
-import { isJsonObject } from '../json/lossless.ts';
+import { isJsonObject } from '@sluice/json/lossless';
 import type { RequestMessage } from './message.ts';
 import { META_LOG_LEVEL } from './protocol.ts';
 

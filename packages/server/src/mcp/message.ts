@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
-import { parseJson } from '../json/parse.ts';
-import { members } from '../json/scan.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { parseJson } from '@sluice/json/parse';
+import { members } from '@sluice/json/scan';
 import { type Batch, parseBatch } from './batch.ts';
 import { INVALID_REQUEST, PARSE_ERROR } from './protocol.ts';
 

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { members } from '../json/scan.ts';
+import { members } from '@sluice/json/scan';
 import { sameNumber } from './decimal.ts';
 import type { RequestMessage } from './message.ts';
 import { decodeHeaderValue, encodeHeaderValue, type ParamHeader } from './param-headers.ts';

@@ -4,7 +4,7 @@
  * share with `Mcp-Name`.
  */
 
-import { isJsonObject } from '../json/lossless.ts';
+import { isJsonObject } from '@sluice/json/lossless';
 
 /** One declared header: its full name as declared, and the property path of its value in the call's arguments. */
 export interface ParamHeader {

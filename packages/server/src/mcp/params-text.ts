@@ -1,5 +1,5 @@
-import { members, memberText } from '../json/scan.ts';
-import { type Edit, splice } from '../json/splice.ts';
+import { members, memberText } from '@sluice/json/scan';
+import { type Edit, splice } from '@sluice/json/splice';
 
 /** JSON text of a member of a message's params. */
 export function paramText(text: string, name: string): string | undefined {

@@ -1,4 +1,4 @@
-import { memberText } from '../json/scan.ts';
+import { memberText } from '@sluice/json/scan';
 import { METHOD_NOT_FOUND } from './protocol.ts';
 
 /**

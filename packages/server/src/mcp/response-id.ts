@@ -1,5 +1,5 @@
-import { members } from '../json/scan.ts';
-import { splice } from '../json/splice.ts';
+import { members } from '@sluice/json/scan';
+import { splice } from '@sluice/json/splice';
 
 /** The response's text with this id, given as JSON text, in place of its own. */
 export function withId(text: string, idText: string): string {

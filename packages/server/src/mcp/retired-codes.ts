@@ -1,7 +1,7 @@
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
-import { removals } from '../json/removal.ts';
-import { elements, members, memberText } from '../json/scan.ts';
-import { splice } from '../json/splice.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { removals } from '@sluice/json/removal';
+import { elements, members, memberText } from '@sluice/json/scan';
+import { splice } from '@sluice/json/splice';
 import { answersQuestion } from './askable.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, NAME_PARAM } from './protocol.ts';
 

@@ -3,9 +3,9 @@
  * request that opened the stream, by the text of its id as the client spelled it.
  */
 
-import { removals } from '../json/removal.ts';
-import { type Member, members } from '../json/scan.ts';
-import { type Edit, splice } from '../json/splice.ts';
+import { removals } from '@sluice/json/removal';
+import { type Member, members } from '@sluice/json/scan';
+import { type Edit, splice } from '@sluice/json/splice';
 import type { ListenFilter } from './listen-filter.ts';
 
 /** `_meta` of every message on a stream of `subscriptions/listen`: the id of the request that opened it. */

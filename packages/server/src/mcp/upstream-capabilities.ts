@@ -1,4 +1,4 @@
-import { members, memberText } from '../json/scan.ts';
+import { members, memberText } from '@sluice/json/scan';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
 import type { ClientProfile } from './client-profile.ts';
 import type { Era } from './protocol.ts';

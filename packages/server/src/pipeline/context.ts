@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { JsonObject } from '../json/lossless.ts';
+import type { JsonObject } from '@sluice/json/lossless';
 import type { Batch } from '../mcp/batch.ts';
 import type { Message } from '../mcp/message.ts';
 import type { Era } from '../mcp/protocol.ts';

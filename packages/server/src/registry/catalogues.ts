@@ -1,4 +1,4 @@
-import { memberText } from '../json/scan.ts';
+import { memberText } from '@sluice/json/scan';
 import type { Draft } from './draft.ts';
 import {
   type Entry,

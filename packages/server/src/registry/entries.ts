@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json/lossless.ts';
+import type { JsonObject } from '@sluice/json/lossless';
 import type { Namespace } from './names.ts';
 import type { Section } from './store/store.ts';
 

@@ -1,5 +1,5 @@
+import { type JsonObject, parseLossless } from '@sluice/json/lossless';
 import { describe, expect, test } from 'vitest';
-import { type JsonObject, parseLossless } from '../json/lossless.ts';
 import type { Entry, Kind } from './entries.ts';
 import { entryJson, mcpName, restName } from './json.ts';
 import { DEFAULT_NAMESPACE } from './names.ts';

@@ -1,5 +1,5 @@
-import type { JsonObject } from '../json/lossless.ts';
-import { members } from '../json/scan.ts';
+import type { JsonObject } from '@sluice/json/lossless';
+import { members } from '@sluice/json/scan';
 import { type Entry, FORWARD_TYPE, type Kind } from './entries.ts';
 
 /**

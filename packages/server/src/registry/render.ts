@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../json/lossless.ts';
-import { members } from '../json/scan.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { members } from '@sluice/json/scan';
 import { type Entry, isTemplate, type Offer } from './entries.ts';
 
 /**

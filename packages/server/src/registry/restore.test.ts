@@ -1,6 +1,6 @@
+import { seeded } from '@sluice/json/fixtures/documents';
+import { parseLossless } from '@sluice/json/lossless';
 import { describe, expect, test } from 'vitest';
-import { seeded } from '../json/fixtures/documents.ts';
-import { parseLossless } from '../json/lossless.ts';
 import { applyCatalogues, type FoundCatalogue } from './catalogues.ts';
 import type { Draft } from './draft.ts';
 import { type Entry, KINDS } from './entries.ts';

@@ -1,6 +1,6 @@
-import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '../json/lossless.ts';
-import { parseJson } from '../json/parse.ts';
-import { elements, members } from '../json/scan.ts';
+import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { parseJson } from '@sluice/json/parse';
+import { elements, members } from '@sluice/json/scan';
 import type { Entry, Kind, Labels, Offer } from './entries.ts';
 import { joined, mcpName, registryMembers, restMembers } from './json.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from './names.ts';

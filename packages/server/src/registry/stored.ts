@@ -1,5 +1,5 @@
-import { isJsonObject, parseLossless } from '../json/lossless.ts';
-import { elements } from '../json/scan.ts';
+import { isJsonObject, parseLossless } from '@sluice/json/lossless';
+import { elements } from '@sluice/json/scan';
 import {
   type CacheHint,
   type Entry,

@@ -1,4 +1,4 @@
-import { parseJson } from '../json/parse.ts';
+import { parseJson } from '@sluice/json/parse';
 import { ClientStream, type StreamKeeper } from './client-stream.ts';
 import type { Sealer } from './seal.ts';
 

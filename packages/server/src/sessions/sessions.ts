@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { isJsonObject, type JsonObject } from '../json/lossless.ts';
-import { parseJson } from '../json/parse.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { parseJson } from '@sluice/json/parse';
 import type { ClientProfile, ClientProfiles } from '../mcp/client-profile.ts';
 import type { Namespace } from '../registry/names.ts';
 import type { KeptSessions, SessionState } from './kept-sessions.ts';

@@ -1,6 +1,6 @@
+import type { JsonObject } from '@sluice/json/lossless';
 import type { ClientAnswer } from '../../answer/client-answer.ts';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
-import type { JsonObject } from '../../json/lossless.ts';
 import { crossedCapabilities, isAskable } from '../../mcp/askable.ts';
 import type { Implementation } from '../../mcp/identity.ts';
 import { type Era, INVALID_PARAMS, NAME_PARAM } from '../../mcp/protocol.ts';

@@ -1,7 +1,7 @@
+import { isJsonObject } from '@sluice/json/lossless';
+import { tryParseJson } from '@sluice/json/parse';
 import type { CallAnswer } from '../../answer/call-answer.ts';
 import type { RpcError } from '../../answer/rpc-error.ts';
-import { isJsonObject } from '../../json/lossless.ts';
-import { tryParseJson } from '../../json/parse.ts';
 import { reachesLevel, requestedLevel } from '../../mcp/log-level.ts';
 import type { RequestMessage } from '../../mcp/message.ts';
 import { progressTokenText, withParam } from '../../mcp/params-text.ts';

@@ -1,5 +1,5 @@
-import type { JsonObject, JsonValue } from '../../json/lossless.ts';
-import { members, memberText } from '../../json/scan.ts';
+import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import { members, memberText } from '@sluice/json/scan';
 import { answersQuestion } from '../../mcp/askable.ts';
 import type { RequestMessage } from '../../mcp/message.ts';
 import { paramText } from '../../mcp/params-text.ts';

@@ -1,7 +1,7 @@
-import { isJsonObject, type JsonObject } from '../../json/lossless.ts';
-import { removals } from '../../json/removal.ts';
-import { members, memberText } from '../../json/scan.ts';
-import { splice } from '../../json/splice.ts';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { removals } from '@sluice/json/removal';
+import { members, memberText } from '@sluice/json/scan';
+import { splice } from '@sluice/json/splice';
 import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
 import type { AnswerRewriting, Rewritten } from '../call-plan.ts';
 

@@ -1,5 +1,5 @@
+import { splice } from '@sluice/json/splice';
 import { describe, expect, it } from 'vitest';
-import { splice } from '../../json/splice.ts';
 import { parseMessage } from '../../mcp/message.ts';
 import { AskableClient, lastMessage } from '../../testing/askable-client.ts';
 import { lastCall, relayTests } from '../../testing/relay.ts';

@@ -1,6 +1,6 @@
-import { removals } from '../../json/removal.ts';
-import { members } from '../../json/scan.ts';
-import type { Edit } from '../../json/splice.ts';
+import { removals } from '@sluice/json/removal';
+import { members } from '@sluice/json/scan';
+import type { Edit } from '@sluice/json/splice';
 import type { RequestMessage } from '../../mcp/message.ts';
 import { ENVELOPE, RETRY } from './modern-request.ts';
 

@@ -1,7 +1,7 @@
-import { insertion } from '../../json/insertion.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../json/lossless.ts';
-import { members, memberText } from '../../json/scan.ts';
-import { type Edit, splice } from '../../json/splice.ts';
+import { insertion } from '@sluice/json/insertion';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { members, memberText } from '@sluice/json/scan';
+import { type Edit, splice } from '@sluice/json/splice';
 import { declares, neededFor } from '../../mcp/askable.ts';
 import { MISSING_CAPABILITY } from '../../mcp/protocol.ts';
 import type { AnswerRewriting, Rewritten } from '../call-plan.ts';

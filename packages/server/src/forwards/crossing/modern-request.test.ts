@@ -1,7 +1,7 @@
+import { splice } from '@sluice/json/splice';
 import { describe, expect, it } from 'vitest';
 import { post } from '../../../../../test/fixtures/raw-client.ts';
 import { LIST_END, textResultText, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import { splice } from '../../json/splice.ts';
 import { parseMessage } from '../../mcp/message.ts';
 import { declaring } from '../../testing/declaring.ts';
 import { liveTests } from '../../testing/live.ts';

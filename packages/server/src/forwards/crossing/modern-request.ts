@@ -1,8 +1,8 @@
-import { insertion } from '../../json/insertion.ts';
-import { isJsonObject, type JsonObject } from '../../json/lossless.ts';
-import { removals } from '../../json/removal.ts';
-import { members } from '../../json/scan.ts';
-import type { Edit } from '../../json/splice.ts';
+import { insertion } from '@sluice/json/insertion';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { removals } from '@sluice/json/removal';
+import { members } from '@sluice/json/scan';
+import type { Edit } from '@sluice/json/splice';
 import type { RequestMessage } from '../../mcp/message.ts';
 import {
   LATEST_MODERN,

@@ -1,6 +1,6 @@
+import type { JsonObject } from '@sluice/json/lossless';
 import type { CallAnswer } from '../../answer/call-answer.ts';
 import type { RpcError } from '../../answer/rpc-error.ts';
-import type { JsonObject } from '../../json/lossless.ts';
 import { answersQuestion } from '../../mcp/askable.ts';
 import { outlineOf } from '../../mcp/outline.ts';
 import { refusalOf } from '../../mcp/refusal.ts';

@@ -1,5 +1,5 @@
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
-import { isJsonObject, type JsonObject } from '../../json/lossless.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import type { Sealer } from '../../sessions/seal.ts';
 import type { CallAttempt } from '../call-plan.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { parseJson } from '../../json/parse.ts';
-import { members } from '../../json/scan.ts';
+import { parseJson } from '@sluice/json/parse';
+import { members } from '@sluice/json/scan';
 import type { RequestMessage } from '../../mcp/message.ts';
 import type { Sealer } from '../../sessions/seal.ts';
 

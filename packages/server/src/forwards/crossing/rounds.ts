@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { insertion } from '@sluice/json/insertion';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { tryParseJson } from '@sluice/json/parse';
+import { members, memberText } from '@sluice/json/scan';
+import { splice } from '@sluice/json/splice';
 import type { CallAnswer } from '../../answer/call-answer.ts';
 import type { RpcError } from '../../answer/rpc-error.ts';
-import { insertion } from '../../json/insertion.ts';
-import { isJsonObject, type JsonObject } from '../../json/lossless.ts';
-import { tryParseJson } from '../../json/parse.ts';
-import { members, memberText } from '../../json/scan.ts';
-import { splice } from '../../json/splice.ts';
 import { answersQuestion } from '../../mcp/askable.ts';
 import type { NotificationMessage } from '../../mcp/message.ts';
 import { INTERNAL_ERROR } from '../../mcp/protocol.ts';

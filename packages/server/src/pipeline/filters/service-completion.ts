@@ -1,5 +1,5 @@
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import { rpcError } from '../../answer/outcome.ts';
-import { isJsonObject, type JsonObject } from '../../json/lossless.ts';
 import { findResource } from '../../mcp/find-resource.ts';
 import { INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';

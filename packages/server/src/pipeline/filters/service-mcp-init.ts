@@ -1,7 +1,7 @@
+import { isJsonObject } from '@sluice/json/lossless';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
-import { isJsonObject } from '../../json/lossless.ts';
 import type { ClientProfiles } from '../../mcp/client-profile.ts';
 import { discoverResult, type Implementation, initializeResult, negotiate } from '../../mcp/identity.ts';
 import { isLogLevel } from '../../mcp/log-level.ts';

@@ -1,7 +1,7 @@
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import type { LongStreams } from '../../answer/long-streams.ts';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import { FORWARDING_LOOP } from '../../forwards/relay.ts';
-import { isJsonObject, type JsonObject } from '../../json/lossless.ts';
 import type { Implementation } from '../../mcp/identity.ts';
 import { parseListenFilter } from '../../mcp/listen-filter.ts';
 import type { RequestMessage } from '../../mcp/message.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../json/lossless.ts';
+import type { JsonObject } from '@sluice/json/lossless';
 import { resourceName } from '../catalogues.ts';
 import type { Draft } from '../draft.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL, type Kind, type Labels } from '../entries.ts';

@@ -1,5 +1,5 @@
+import { parseLossless } from '@sluice/json/lossless';
 import { expect, test } from 'vitest';
-import { parseLossless } from '../../json/lossless.ts';
 import { applyCatalogues, type FoundCatalogue } from '../catalogues.ts';
 import type { Forward } from '../entries.ts';
 import { entryJson } from '../json.ts';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '../../json/lossless.ts';
+import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
 import type { Discovered, Kind } from '../entries.ts';
 import { registryMembers, restName } from '../json.ts';
 
