@@ -66,7 +66,7 @@ test('objects are handed on as they are', () => {
 });
 
 test('a number that kept its spelling is no object', () => {
-  const raw = Object.freeze(Object.assign(Object.create(null), { rawJSON: '1.0' }));
+  const raw = JSON.rawJSON('1.0');
   expect(labels.safeParse(raw).success).toBe(false);
   expect(toolInput.safeParse({ ...TOOL, input_schema: raw }).success).toBe(false);
   expect(toolInput.parse({ ...TOOL, extra: raw }).extra).toBe(raw);

@@ -16,7 +16,8 @@ const upstreamAddress = z
   .refine((text) => {
     const url = URL.parse(text);
     return url === null || (url.username === '' && url.password === '');
-  }, 'must not carry a user name or password');
+  }, 'must not carry a user name or password')
+  .meta({ format: 'uri', pattern: '^https?://' });
 
 /** What an upstream says of itself (decisions 2.4). `capabilities` and `extensions` are the names it declares. */
 export const serverInfo = z.object({
@@ -30,39 +31,45 @@ export const serverInfo = z.object({
 });
 
 /** A forward as it is answered (decisions 2.4). The counts are current; resources include templates. */
-export const forward = z.object({
-  name: z.string(),
-  address: z.string(),
-  namespace: namespaceName,
-  labels,
-  prefix: z.string().optional(),
-  available: z.boolean(),
-  statusMessage: z.string().optional(),
-  serverInfo: serverInfo.optional(),
-  tools_discovered: z.number().int(),
-  resources_discovered: z.number().int(),
-  prompts_discovered: z.number().int(),
-});
+export const forward = z
+  .object({
+    name: z.string(),
+    address: z.string(),
+    namespace: namespaceName,
+    labels,
+    prefix: z.string().optional(),
+    available: z.boolean(),
+    statusMessage: z.string().optional(),
+    serverInfo: serverInfo.optional(),
+    tools_discovered: z.number().int(),
+    resources_discovered: z.number().int(),
+    prompts_discovered: z.number().int(),
+  })
+  .meta({ id: 'Forward' });
 
 /** Body of `POST /api/v1/forwards`. Without `namespace` the forward belongs to `default`. */
-export const forwardInput = z.object({
-  name: entryName,
-  address: upstreamAddress,
-  namespace: namespaceName.optional(),
-  labels: labels.optional(),
-  prefix: z
-    .string()
-    .regex(/^[A-Za-z0-9_.-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 _ . -')
-    .optional(),
-});
+export const forwardInput = z
+  .object({
+    name: entryName,
+    address: upstreamAddress,
+    namespace: namespaceName.optional(),
+    labels: labels.optional(),
+    prefix: z
+      .string()
+      .regex(/^[A-Za-z0-9_.-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 _ . -')
+      .optional(),
+  })
+  .meta({ id: 'ForwardInput' });
 
 /** Answer of `POST /api/v1/forwards/{name}/refreshes`: the forward's name and what it now offers (decisions 4.3). */
-export const refreshed = z.object({
-  refreshed: z.string(),
-  tools_discovered: z.number().int(),
-  resources_discovered: z.number().int(),
-  prompts_discovered: z.number().int(),
-});
+export const refreshed = z
+  .object({
+    refreshed: z.string(),
+    tools_discovered: z.number().int(),
+    resources_discovered: z.number().int(),
+    prompts_discovered: z.number().int(),
+  })
+  .meta({ id: 'Refreshed' });
 
 export type ServerInfo = z.infer<typeof serverInfo>;
 export type Forward = z.infer<typeof forward>;

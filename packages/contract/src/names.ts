@@ -13,7 +13,8 @@ export const entryName = z
   .refine((name) => name !== '', 'must not be empty')
   .refine((name) => [...name].length <= 256, 'must have at most 256 characters')
   .refine((name) => !CONTROL.test(name), 'must not contain control characters')
-  .refine((name) => name.isWellFormed(), 'must be valid Unicode');
+  .refine((name) => name.isWellFormed(), 'must be valid Unicode')
+  .meta({ minLength: 1, maxLength: 256 });
 
 /**
  * The name of a namespace, trimmed: 1 to 63 characters, lowercase letters, digits and hyphens only, a letter or digit at
@@ -24,11 +25,13 @@ export const namespaceName = z
   .trim()
   .refine((name) => name.length >= 1 && name.length <= 63, 'must have 1 to 63 characters')
   .refine((name) => /^[a-z0-9-]*$/.test(name), 'must consist of lowercase letters, digits and hyphens only')
-  .refine((name) => !/^-|-$/.test(name), 'must start and end with a letter or digit');
+  .refine((name) => !/^-|-$/.test(name), 'must start and end with a letter or digit')
+  .meta({ pattern: '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$' });
 
 /** The MCP uri of a resource or the address of a tool's server: not empty, without control characters. */
 export const location = z
   .string()
   .refine((uri) => uri !== '', 'must not be empty')
   .refine((uri) => !CONTROL.test(uri), 'must not contain control characters')
-  .refine((uri) => uri.isWellFormed(), 'must be valid Unicode');
+  .refine((uri) => uri.isWellFormed(), 'must be valid Unicode')
+  .meta({ minLength: 1 });

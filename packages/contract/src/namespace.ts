@@ -6,16 +6,18 @@ import { namespaceName } from './names.ts';
 const aliases = { path: 'name' };
 
 /** A namespace as it is answered (decisions 2.3). */
-export const namespace = z.object({ name: namespaceName, labels });
+export const namespace = z.object({ name: namespaceName, labels }).meta({ id: 'Namespace' });
 
 /** Body of `POST /api/v1/namespaces`; alias `path` for `name`. */
-export const namespaceInput = withAliases(aliases, z.object({ name: namespaceName, labels: labels.optional() }));
+export const namespaceInput = withAliases(aliases, z.object({ name: namespaceName, labels: labels.optional() })).meta({
+  id: 'NamespaceInput',
+});
 
 /** Body of `PUT /api/v1/namespaces/{name}`: replaces the labels. A valid name is ignored, an invalid one refused. */
 export const namespaceUpdate = withAliases(
   aliases,
   z.object({ name: namespaceName.optional(), labels: labels.optional() }),
-);
+).meta({ id: 'NamespaceUpdate' });
 
 export type Namespace = z.infer<typeof namespace>;
 export type NamespaceInput = z.infer<typeof namespaceInput>;

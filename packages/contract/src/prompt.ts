@@ -1,17 +1,22 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
-import { type JsonObject, jsonObject, jsonValue } from './json.ts';
+import { type JsonObject, jsonObject, jsonValue, objectOf } from './json.ts';
 import { labels } from './labels.ts';
 import { entryName, namespaceName } from './names.ts';
 
 const aliases = { configuration_uri: 'configurationURI' };
 
 /** Checked, but handed on as sent: an upstream's arguments may have members of their own. */
-const promptArgument = jsonObject.superRefine((argument: JsonObject, context) => {
-  expectType(context, argument, 'name', 'string', true);
-  expectType(context, argument, 'description', 'string', false);
-  expectType(context, argument, 'required', 'boolean', false);
-});
+const promptArgument = jsonObject
+  .superRefine((argument: JsonObject, context) => {
+    expectType(context, argument, 'name', 'string', true);
+    expectType(context, argument, 'description', 'string', false);
+    expectType(context, argument, 'required', 'boolean', false);
+  })
+  .meta({
+    properties: { name: { type: 'string' }, description: { type: 'string' }, required: { type: 'boolean' } },
+    required: ['name'],
+  });
 
 const promptMessage = z
   .object({
@@ -24,7 +29,7 @@ const body = z.object({
   name: entryName,
   description: z.string().optional(),
   arguments: z.array(promptArgument).optional(),
-  messages: z.array(jsonObject.pipe(promptMessage)).optional(),
+  messages: z.array(objectOf(promptMessage)).optional(),
   namespace: namespaceName.optional(),
   labels: labels.optional(),
   configurationURI: z.string().optional(),
@@ -32,10 +37,12 @@ const body = z.object({
 });
 
 /** Body of `POST /api/v1/prompts` under canonical names (decisions 2.7). Other members are kept as they are. */
-export const promptInput = withAliases(aliases, body.catchall(jsonValue));
+export const promptInput = withAliases(aliases, body.catchall(jsonValue)).meta({ id: 'PromptInput' });
 
 /** Body of `PUT /api/v1/prompts/{name}`: as {@link promptInput}, but without `name` it keeps its own. */
-export const promptUpdate = withAliases(aliases, body.extend({ name: entryName.optional() }).catchall(jsonValue));
+export const promptUpdate = withAliases(aliases, body.extend({ name: entryName.optional() }).catchall(jsonValue)).meta({
+  id: 'PromptUpdate',
+});
 
 /** A prompt as it is answered (decisions 2.7). */
 export const prompt = z
@@ -52,7 +59,8 @@ export const prompt = z
     upstreamName: z.string().optional(),
     shadowed: z.literal(true).optional(),
   })
-  .catchall(jsonValue);
+  .catchall(jsonValue)
+  .meta({ id: 'Prompt' });
 
 export type PromptInput = z.infer<typeof promptInput>;
 export type PromptUpdate = z.infer<typeof promptUpdate>;

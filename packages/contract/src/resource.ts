@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
-import { jsonObject, jsonValue } from './json.ts';
+import { jsonValue, objectOf } from './json.ts';
 import { labels } from './labels.ts';
 import { entryName, location, namespaceName } from './names.ts';
 
@@ -12,7 +12,7 @@ const aliases = {
 };
 
 /** Parameters that a capability service gets with each acquisition of the resource. */
-const params = z.array(jsonObject.pipe(z.object({ name: z.string(), value: z.string() })));
+const params = z.array(objectOf(z.object({ name: z.string(), value: z.string() })));
 
 const body = z.object({
   name: entryName,
@@ -29,10 +29,13 @@ const body = z.object({
 });
 
 /** Body of `POST /api/v1/resources` under canonical names (decisions 2.6). Other members are kept as they are. */
-export const resourceInput = withAliases(aliases, body.catchall(jsonValue));
+export const resourceInput = withAliases(aliases, body.catchall(jsonValue)).meta({ id: 'ResourceInput' });
 
 /** Body of `PUT /api/v1/resources/{name}`: as {@link resourceInput}, but without `name` it keeps its own. */
-export const resourceUpdate = withAliases(aliases, body.extend({ name: entryName.optional() }).catchall(jsonValue));
+export const resourceUpdate = withAliases(
+  aliases,
+  body.extend({ name: entryName.optional() }).catchall(jsonValue),
+).meta({ id: 'ResourceUpdate' });
 
 /** A resource or resource template as it is answered (decisions 2.6). */
 export const resource = z
@@ -51,7 +54,8 @@ export const resource = z
     forward: z.string().optional(),
     shadowed: z.literal(true).optional(),
   })
-  .catchall(jsonValue);
+  .catchall(jsonValue)
+  .meta({ id: 'Resource' });
 
 export type ResourceInput = z.infer<typeof resourceInput>;
 export type ResourceUpdate = z.infer<typeof resourceUpdate>;

@@ -61,21 +61,23 @@ export const serviceInput = withAliases(
       ...entry,
       ...(text === '' ? { host: name, port: number } : takeApart(text)),
     })),
-);
+).meta({ id: 'ServiceInput' });
 
 /** A service entry as it is answered (decisions 2.8). */
-export const service = z.object({
-  name: z.string(),
-  host: z.string(),
-  port: z.number().int(),
-  address: z.string(),
-  serviceType,
-  serviceSubType: z.string().optional(),
-  languageName: z.string().optional(),
-  labels,
-  id: z.string().optional(),
-  health: serviceHealth,
-});
+export const service = z
+  .object({
+    name: z.string(),
+    host: z.string(),
+    port: z.number().int(),
+    address: z.string(),
+    serviceType,
+    serviceSubType: z.string().optional(),
+    languageName: z.string().optional(),
+    labels,
+    id: z.string().optional(),
+    health: serviceHealth,
+  })
+  .meta({ id: 'Service' });
 
 /** Answer of `GET /api/v1/services/{name}`: the first registered entry, and all of them when there are several. */
 export const servicesOfName = service.extend({ entries: z.array(service).optional() });

@@ -1,0 +1,2124 @@
+// Made of the OpenAPI document by `npm run generate`. Not to be edited.
+
+export interface paths {
+    "/api/v1/namespaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the namespaces */
+        get: operations["listNamespaces"];
+        put?: never;
+        /**
+         * Create a namespace
+         * @description Its name is the path segment of its MCP endpoint.
+         */
+        post: operations["createNamespace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/namespaces/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one namespace */
+        get: operations["getNamespace"];
+        /**
+         * Replace the labels of a namespace
+         * @description Renaming does not exist: a name in the body is ignored.
+         */
+        put: operations["updateNamespace"];
+        post?: never;
+        /**
+         * Delete a namespace
+         * @description One that is not empty is refused with the counts of what it holds. `default` is never deleted.
+         */
+        delete: operations["deleteNamespace"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/forwards": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the forwards */
+        get: operations["listForwards"];
+        put?: never;
+        /**
+         * Register an upstream MCP server and discover what it offers
+         * @description An upstream that is down, or that takes more than 30 s, is registered all the same with `available: false`; its discovery goes on in the background.
+         */
+        post: operations["createForward"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/forwards/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one forward */
+        get: operations["getForward"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a forward with all that it discovered
+         * @description Calls in flight finish. A forward is changed by deleting it and registering it anew.
+         */
+        delete: operations["deleteForward"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/forwards/{name}/refreshes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Discover again what a forward offers
+         * @description When that fails, what was known before stays.
+         */
+        post: operations["refreshForward"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the tools that are served
+         * @description Over all namespaces or of one. What operators made comes in order of registration, what a forward brought in the order of its upstream.
+         */
+        get: operations["listTools"];
+        put?: never;
+        /**
+         * Register a tool by hand
+         * @description A namespace that does not exist is created.
+         */
+        post: operations["createTool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tools/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one tool */
+        get: operations["getTool"];
+        /**
+         * Replace a tool
+         * @description Another name renames it, another namespace moves it. What differs from the upstream on a discovered tool is kept over discoveries.
+         */
+        put: operations["updateTool"];
+        post?: never;
+        /**
+         * Delete a tool
+         * @description A discovered one returns with the next discovery of its forward.
+         */
+        delete: operations["deleteTool"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/resources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the resources that are served
+         * @description Over all namespaces or of one. What operators made comes in order of registration, what a forward brought in the order of its upstream.
+         */
+        get: operations["listResources"];
+        put?: never;
+        /**
+         * Register a resource by hand
+         * @description A namespace that does not exist is created.
+         */
+        post: operations["createResource"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/resources/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one resource */
+        get: operations["getResource"];
+        /**
+         * Replace a resource
+         * @description Another name renames it, another namespace moves it. What differs from the upstream on a discovered resource is kept over discoveries.
+         */
+        put: operations["updateResource"];
+        post?: never;
+        /**
+         * Delete a resource
+         * @description A discovered one returns with the next discovery of its forward.
+         */
+        delete: operations["deleteResource"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/prompts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the prompts that are served
+         * @description Over all namespaces or of one. What operators made comes in order of registration, what a forward brought in the order of its upstream.
+         */
+        get: operations["listPrompts"];
+        put?: never;
+        /**
+         * Register a prompt by hand
+         * @description A namespace that does not exist is created.
+         */
+        post: operations["createPrompt"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/prompts/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one prompt */
+        get: operations["getPrompt"];
+        /**
+         * Replace a prompt
+         * @description Another name renames it, another namespace moves it. What differs from the upstream on a discovered prompt is kept over discoveries.
+         */
+        put: operations["updatePrompt"];
+        post?: never;
+        /**
+         * Delete a prompt
+         * @description A discovered one returns with the next discovery of its forward.
+         */
+        delete: operations["deletePrompt"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/services": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the capability services */
+        get: operations["listServices"];
+        put?: never;
+        /**
+         * Register the gRPC address of a capability service
+         * @description Name, type, subtype and language are its key.
+         */
+        post: operations["createService"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/services/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the entry of a capability service */
+        get: operations["getService"];
+        put?: never;
+        post?: never;
+        /** Delete the entries of a capability service */
+        delete: operations["deleteService"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/healthz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the process lives; also while it shuts down */
+        get: operations["getHealth"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The same as `/healthz` */
+        get: operations["getHealthAlias"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/readyz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether the service takes work: loaded, listening and not shutting down */
+        get: operations["getReadiness"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/management/statistics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How much is served, over all namespaces */
+        get: operations["getStatistics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counters since the start of the process */
+        get: operations["getMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openapi.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** This document */
+        get: operations["getOpenApi"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description How long something took; milliseconds have three decimals */
+        Duration: {
+            /** @description How often it was measured */
+            count: number;
+            /** @description All measurements together, in milliseconds */
+            total_ms: number;
+            /** @description `total_ms` divided by `count`; 0 where nothing was measured */
+            avg_ms: number;
+        };
+        /** @description What one evaluator decided, and what its runs were made of */
+        EvaluatorMetrics: {
+            decisions: {
+                pass: number;
+                block: number;
+                reject_malformed: number;
+                warn: number;
+                filter_tools: number;
+                set_metadata: number;
+            };
+            llm: {
+                calls_success: number;
+                calls_failure: number;
+                empty_results: number;
+                duration: components["schemas"]["Duration"];
+            };
+            schema: {
+                validations_pass: number;
+                validations_fail: number;
+                retries_success: number;
+                retries_failure: number;
+            };
+            wasm: {
+                executions: number;
+                not_found: number;
+                duration: components["schemas"]["Duration"];
+            };
+            /** @description Time of the whole run */
+            pipeline_duration: components["schemas"]["Duration"];
+        };
+        /** @description What one filter did with the requests that reached it; each message of a batch is one more */
+        FilterMetrics: {
+            /** @description Requests passed on */
+            requests_continue: number;
+            /** @description Requests answered with a JSON-RPC error, or plainly with HTTP 400 or above */
+            requests_reject: number;
+            /** @description Requests answered in any other way: a result, a stream, a batch, plain HTTP below 400 */
+            requests_other: number;
+            /** @description Requests that the filter broke on: it threw */
+            errors: number;
+            /** @description Time in the filter itself until it passed on, answered or broke, waiting included; what a stream goes on to do is not */
+            duration: components["schemas"]["Duration"];
+        };
+        Forward: {
+            name: string;
+            address: string;
+            namespace: string;
+            labels: {
+                [key: string]: string;
+            };
+            prefix?: string;
+            available: boolean;
+            statusMessage?: string;
+            serverInfo?: {
+                serverName: string;
+                version: string;
+                description?: string;
+                websiteUrl?: string;
+                capabilities: string[];
+                extensions: string[];
+                instructions?: string;
+            };
+            tools_discovered: number;
+            resources_discovered: number;
+            prompts_discovered: number;
+        };
+        ForwardInput: {
+            name: string;
+            /** Format: uri */
+            address: string;
+            namespace?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            prefix?: string;
+        };
+        Metrics: {
+            /** @description By the name of the filter, in the order of the chain */
+            filters: {
+                [key: string]: components["schemas"]["FilterMetrics"];
+            };
+            /** @description By the name of the evaluator */
+            evaluators: {
+                [key: string]: components["schemas"]["EvaluatorMetrics"];
+            };
+            /** @description Triggers of evaluators; `skipped_*` are runs not made because that input was absent */
+            pipeline: {
+                trigger_matches: number;
+                trigger_misses: number;
+                skipped_no_method: number;
+                skipped_no_state: number;
+                skipped_no_match: number;
+                skipped_no_registry: number;
+                skipped_no_interactions: number;
+            };
+            /** @description What is loaded now */
+            gauges: {
+                evaluators_loaded: number;
+                wasm_compiled: number;
+                namespace_bindings: number;
+            };
+        };
+        Namespace: {
+            name: string;
+            labels: {
+                [key: string]: string;
+            };
+        };
+        NamespaceInput: {
+            name: string;
+            labels?: {
+                [key: string]: string;
+            };
+        };
+        NamespaceUpdate: {
+            name?: string;
+            labels?: {
+                [key: string]: string;
+            };
+        };
+        Prompt: {
+            name: string;
+            description: string;
+            arguments: unknown[];
+            messages: ({
+                /** @enum {string} */
+                role: "user" | "assistant" | "system";
+                content: string | {
+                    [key: string]: unknown;
+                };
+            } & {
+                [key: string]: unknown;
+            })[];
+            namespace: string;
+            labels: {
+                [key: string]: string;
+            };
+            configurationURI?: string;
+            id?: string;
+            forward?: string;
+            upstreamName?: string;
+            /** @constant */
+            shadowed?: true;
+        } & {
+            [key: string]: unknown;
+        };
+        PromptInput: {
+            name: string;
+            description?: string;
+            arguments?: ({
+                name: string;
+                description?: string;
+                required?: boolean;
+            } & {
+                [key: string]: unknown;
+            })[];
+            messages?: ({
+                /** @enum {string} */
+                role: "user" | "assistant" | "system";
+                content: string | {
+                    [key: string]: unknown;
+                };
+            } & {
+                [key: string]: unknown;
+            })[];
+            namespace?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            configurationURI?: string;
+            id?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        PromptUpdate: {
+            name?: string;
+            description?: string;
+            arguments?: ({
+                name: string;
+                description?: string;
+                required?: boolean;
+            } & {
+                [key: string]: unknown;
+            })[];
+            messages?: ({
+                /** @enum {string} */
+                role: "user" | "assistant" | "system";
+                content: string | {
+                    [key: string]: unknown;
+                };
+            } & {
+                [key: string]: unknown;
+            })[];
+            namespace?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            configurationURI?: string;
+            id?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        Refreshed: {
+            refreshed: string;
+            tools_discovered: number;
+            resources_discovered: number;
+            prompts_discovered: number;
+        };
+        Removed: {
+            removed: string;
+        };
+        Resource: {
+            name: string;
+            location: string;
+            type: string;
+            description: string;
+            mimeType: string;
+            namespace: string;
+            labels: {
+                [key: string]: string;
+            };
+            params?: {
+                name: string;
+                value: string;
+            }[];
+            configurationURI?: string;
+            secretsURI?: string;
+            id?: string;
+            forward?: string;
+            /** @constant */
+            shadowed?: true;
+        } & {
+            [key: string]: unknown;
+        };
+        ResourceInput: {
+            name: string;
+            location: string;
+            type: string;
+            description?: string;
+            mimeType?: string;
+            namespace?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            params?: {
+                name: string;
+                value: string;
+            }[];
+            configurationURI?: string;
+            secretsURI?: string;
+            id?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        ResourceUpdate: {
+            name?: string;
+            location: string;
+            type: string;
+            description?: string;
+            mimeType?: string;
+            namespace?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            params?: {
+                name: string;
+                value: string;
+            }[];
+            configurationURI?: string;
+            secretsURI?: string;
+            id?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        Service: {
+            name: string;
+            host: string;
+            port: number;
+            address: string;
+            /** @enum {string} */
+            serviceType: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
+            serviceSubType?: string;
+            languageName?: string;
+            labels: {
+                [key: string]: string;
+            };
+            id?: string;
+            /** @enum {string} */
+            health: "pending" | "healthy" | "unhealthy" | "down";
+        };
+        ServiceInput: {
+            name: string;
+            address?: string;
+            host?: string;
+            port?: number;
+            /** @enum {string} */
+            serviceType: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
+            serviceSubType?: string;
+            languageName?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            id?: string;
+        };
+        Statistics: {
+            toolsCount: number;
+            resourcesCount: number;
+            promptsCount: number;
+            forwardsCount: number;
+            /** @constant */
+            dataStoresCount: 0;
+        };
+        Tool: {
+            name: string;
+            description: string;
+            uri: string;
+            toolType: string;
+            input_schema: {
+                [key: string]: unknown;
+            };
+            namespace: string;
+            labels: {
+                [key: string]: string;
+            };
+            configurationURI?: string;
+            secretsURI?: string;
+            id?: string;
+            forward?: string;
+            upstreamName?: string;
+            /** @constant */
+            shadowed?: true;
+        } & {
+            [key: string]: unknown;
+        };
+        ToolInput: {
+            name: string;
+            description: string;
+            uri: string;
+            toolType: string;
+            input_schema: {
+                [key: string]: unknown;
+            };
+            namespace?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            title?: string;
+            annotations?: {
+                [key: string]: unknown;
+            };
+            icons?: unknown[];
+            output_schema?: {
+                [key: string]: unknown;
+            };
+            configurationURI?: string;
+            secretsURI?: string;
+            id?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        ToolUpdate: {
+            name?: string;
+            description: string;
+            uri: string;
+            toolType: string;
+            input_schema: {
+                [key: string]: unknown;
+            };
+            namespace?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            title?: string;
+            annotations?: {
+                [key: string]: unknown;
+            };
+            icons?: unknown[];
+            output_schema?: {
+                [key: string]: unknown;
+            };
+            configurationURI?: string;
+            secretsURI?: string;
+            id?: string;
+        } & {
+            [key: string]: unknown;
+        };
+    };
+    responses: {
+        /** @description The request cannot be read, or its body breaks a rule: `details` names each member. */
+        BadRequest: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "BAD_REQUEST";
+                        message: string;
+                        details?: {
+                            path: string;
+                            message: string;
+                        }[];
+                    };
+                };
+            };
+        };
+        /** @description The request names a Host or an Origin that is not accepted. */
+        Forbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "FORBIDDEN";
+                        message: string;
+                    };
+                };
+            };
+        };
+        /** @description Nothing has this name. */
+        NotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "NOT_FOUND";
+                        message: string;
+                    };
+                };
+            };
+        };
+        /** @description The name is taken or means several, or what is there stands against it: `details` says what. */
+        Conflict: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "CONFLICT";
+                        message: string;
+                        details?: {
+                            [key: string]: unknown;
+                        };
+                    };
+                };
+            };
+        };
+        /** @description The body is larger than 1 MiB. */
+        PayloadTooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "PAYLOAD_TOO_LARGE";
+                        message: string;
+                    };
+                };
+            };
+        };
+        /** @description The service failed and nothing has changed; its log says more. */
+        Internal: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "INTERNAL";
+                        message: string;
+                    };
+                };
+            };
+        };
+        /** @description The other side could not be reached or gave no usable answer. */
+        BadGateway: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "BAD_GATEWAY";
+                        message: string;
+                    };
+                };
+            };
+        };
+        /** @description The service is starting or shutting down. */
+        Unavailable: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "UNAVAILABLE";
+                        message: string;
+                    };
+                };
+            };
+        };
+    };
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    listNamespaces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The namespaces, `default` among them. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Namespace"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    createNamespace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NamespaceInput"];
+            };
+        };
+        responses: {
+            /** @description It existed, and is unchanged. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Namespace"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description The namespace. */
+            201: {
+                headers: {
+                    /** @description Where it can be read. */
+                    Location: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Namespace"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getNamespace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The namespace. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Namespace"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    updateNamespace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NamespaceUpdate"];
+            };
+        };
+        responses: {
+            /** @description The namespace as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Namespace"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    deleteNamespace: {
+        parameters: {
+            query?: {
+                /** @description `true` deletes all that it holds with it, forwards included. */
+                cascade?: "true";
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Removed"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    listForwards: {
+        parameters: {
+            query?: {
+                /** @description Only forwards of this namespace. */
+                namespace?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The forwards, in order of registration. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Forward"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    createForward: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForwardInput"];
+            };
+        };
+        responses: {
+            /** @description The forward, with what was discovered. */
+            201: {
+                headers: {
+                    /** @description Where it can be read. */
+                    Location: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Forward"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getForward: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The forward. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Forward"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    deleteForward: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Removed"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    refreshForward: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What it offers now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Refreshed"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+            502: components["responses"]["BadGateway"];
+        };
+    };
+    listTools: {
+        parameters: {
+            query?: {
+                /** @description Only entries of this namespace. */
+                namespace?: string;
+                /** @description `shadowed` lists also entries that are not served because another one, registered earlier, has their key. `upstream` is described at the single entry. */
+                include?: "shadowed" | "upstream" | "shadowed,upstream";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tools. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Tool"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    createTool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ToolInput"];
+            };
+        };
+        responses: {
+            /** @description The tool. */
+            201: {
+                headers: {
+                    /** @description Where it can be read. */
+                    Location: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Tool"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getTool: {
+        parameters: {
+            query?: {
+                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                namespace?: string;
+                /** @description `upstream` adds a read-only member of that name to a discovered entry: what its upstream says itself, in the members that a PUT can override. */
+                include?: "upstream";
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tool. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Tool"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    updateTool: {
+        parameters: {
+            query?: {
+                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ToolUpdate"];
+            };
+        };
+        responses: {
+            /** @description The tool as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Tool"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    deleteTool: {
+        parameters: {
+            query?: {
+                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Removed"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    listResources: {
+        parameters: {
+            query?: {
+                /** @description Only entries of this namespace. */
+                namespace?: string;
+                /** @description `shadowed` lists also entries that are not served because another one, registered earlier, has their key. `upstream` is described at the single entry. */
+                include?: "shadowed" | "upstream" | "shadowed,upstream";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The resources. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Resource"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    createResource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceInput"];
+            };
+        };
+        responses: {
+            /** @description The resource. */
+            201: {
+                headers: {
+                    /** @description Where it can be read. */
+                    Location: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Resource"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getResource: {
+        parameters: {
+            query?: {
+                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                namespace?: string;
+                /** @description The location that is meant, where several resources share the name. */
+                uri?: string;
+                /** @description `upstream` adds a read-only member of that name to a discovered entry: what its upstream says itself, in the members that a PUT can override. */
+                include?: "upstream";
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The resource. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Resource"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    updateResource: {
+        parameters: {
+            query?: {
+                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                namespace?: string;
+                /** @description The location that is meant, where several resources share the name. */
+                uri?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceUpdate"];
+            };
+        };
+        responses: {
+            /** @description The resource as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Resource"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    deleteResource: {
+        parameters: {
+            query?: {
+                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                namespace?: string;
+                /** @description The location that is meant, where several resources share the name. */
+                uri?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Removed"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    listPrompts: {
+        parameters: {
+            query?: {
+                /** @description Only entries of this namespace. */
+                namespace?: string;
+                /** @description `shadowed` lists also entries that are not served because another one, registered earlier, has their key. `upstream` is described at the single entry. */
+                include?: "shadowed" | "upstream" | "shadowed,upstream";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The prompts. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Prompt"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    createPrompt: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PromptInput"];
+            };
+        };
+        responses: {
+            /** @description The prompt. */
+            201: {
+                headers: {
+                    /** @description Where it can be read. */
+                    Location: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Prompt"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getPrompt: {
+        parameters: {
+            query?: {
+                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                namespace?: string;
+                /** @description `upstream` adds a read-only member of that name to a discovered entry: what its upstream says itself, in the members that a PUT can override. */
+                include?: "upstream";
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The prompt. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Prompt"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    updatePrompt: {
+        parameters: {
+            query?: {
+                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PromptUpdate"];
+            };
+        };
+        responses: {
+            /** @description The prompt as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Prompt"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    deletePrompt: {
+        parameters: {
+            query?: {
+                /** @description The namespace that is meant. Without it: `default`, else the only one that has the name. */
+                namespace?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Removed"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    listServices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entries, in order of registration. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Service"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    createService: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ServiceInput"];
+            };
+        };
+        responses: {
+            /** @description The key was known: the entry is replaced. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Service"];
+                        error: null;
+                    };
+                };
+            };
+            /** @description The entry. */
+            201: {
+                headers: {
+                    /** @description Where it can be read. */
+                    Location: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Service"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getService: {
+        parameters: {
+            query?: {
+                /** @description Only entries of this type, where several share the name. */
+                serviceType?: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entry registered first; with several of the name, all of them in `entries`. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            name: string;
+                            host: string;
+                            port: number;
+                            address: string;
+                            /** @enum {string} */
+                            serviceType: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
+                            serviceSubType?: string;
+                            languageName?: string;
+                            labels: {
+                                [key: string]: string;
+                            };
+                            id?: string;
+                            /** @enum {string} */
+                            health: "pending" | "healthy" | "unhealthy" | "down";
+                            entries?: components["schemas"]["Service"][];
+                        };
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    deleteService: {
+        parameters: {
+            query?: {
+                /** @description Only entries of this type, where several share the name. */
+                serviceType?: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its name, and how many entries it had. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            removed: string;
+                            count: number;
+                        };
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getHealth: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It does. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            /** @constant */
+                            status: "ok";
+                        };
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getHealthAlias: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It lives. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            /** @constant */
+                            status: "ok";
+                        };
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getReadiness: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It does. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            /** @constant */
+                            status: "ready";
+                        };
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getStatistics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The counts. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Statistics"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The counters. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Metrics"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getOpenApi: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenAPI 3.1. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+}

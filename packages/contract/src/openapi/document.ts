@@ -1,0 +1,137 @@
+import { z } from 'zod';
+import { ERROR_STATUS, type ErrorCode, errorCode, errorObject, validationDetails } from '../envelope.ts';
+import { jsonObject } from '../json.ts';
+import { commonFailures, type Operation, type QueryParameter } from '../operations/operation.ts';
+import { allOperations } from '../operations/operations.ts';
+import { NamedSchemas, type Schema } from './schemas.ts';
+
+/** What each failure means, for readers of the document (decisions 2.1, 7). */
+const FAILURES: Readonly<Record<ErrorCode, string>> = {
+  BAD_REQUEST: 'The request cannot be read, or its body breaks a rule: `details` names each member.',
+  FORBIDDEN: 'The request names a Host or an Origin that is not accepted.',
+  NOT_FOUND: 'Nothing has this name.',
+  METHOD_NOT_ALLOWED: 'The path has other methods.',
+  CONFLICT: 'The name is taken or means several, or what is there stands against it: `details` says what.',
+  PAYLOAD_TOO_LARGE: 'The body is larger than 1 MiB.',
+  UNPROCESSABLE: 'The body is well formed, but names what does not exist.',
+  INTERNAL: 'The service failed and nothing has changed; its log says more.',
+  BAD_GATEWAY: 'The other side could not be reached or gave no usable answer.',
+  UNAVAILABLE: 'The service is starting or shutting down.',
+};
+
+const TAGS: Readonly<Record<string, string>> = {
+  namespaces: 'Each isolates what it holds and has an MCP endpoint of its own.',
+  forwards: 'Upstream MCP servers, whose tools, resources and prompts are discovered.',
+  tools: 'What agents can call.',
+  resources: 'What agents can read; resource templates are among them.',
+  prompts: 'What agents can ask to be prompted with.',
+  services: 'Capability services, reached over gRPC.',
+  service: 'What the service says of itself.',
+};
+
+/**
+ * The OpenAPI 3.1 description of the management API (specification, "Endpoints"): plain JSON, made of the operations.
+ * `version` is that of the service.
+ */
+export function openApiDocument(version: string) {
+  const schemas = new NamedSchemas();
+  const paths: Record<string, Record<string, object>> = {};
+  for (const each of allOperations) {
+    const path = paths[each.path] ?? {};
+    paths[each.path] = path;
+    path[each.method.toLowerCase()] = operationObject(each, schemas);
+  }
+  const responses = failureResponses(schemas);
+  return {
+    openapi: '3.1.1',
+    jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
+    info: {
+      title: 'Sluice management API',
+      version,
+      description:
+        'Every answer is `{"data": …, "error": null}`, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown members of a body and unknown query parameters are ignored, except that tools, resources and prompts keep further members as they are.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    paths,
+    components: { schemas: schemas.all, responses },
+  };
+}
+
+function operationObject(of: Operation, schemas: NamedSchemas): object {
+  const { id, tag, summary, description, path, query = {}, body, answers, failures, method } = of;
+  const parameters = [
+    ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ ...nameParameter, name })),
+    ...Object.entries(query).map(([name, parameter]) => queryParameter(name, parameter)),
+  ];
+  const responses: Record<string, object> = {};
+  for (const [status, { description: what, data, location, bare }] of Object.entries(answers)) {
+    const payload = schemas.answered(data);
+    responses[status] = {
+      description: what,
+      ...(location && { headers: { Location: LOCATION } }),
+      content: json(bare ? payload : envelope(payload)),
+    };
+  }
+  for (const code of new Set([...commonFailures(method), ...failures])) {
+    responses[ERROR_STATUS[code]] = { $ref: `#/components/responses/${responseName(code)}` };
+  }
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(description !== undefined && { description }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && { requestBody: { required: true, content: json(schemas.sent(body.schema)) } }),
+    responses,
+  };
+}
+
+const nameParameter = {
+  in: 'path',
+  required: true,
+  description: 'The name, percent-encoded: a slash in it is `%2F`.',
+  schema: { type: 'string', minLength: 1 },
+};
+
+const LOCATION = { description: 'Where it can be read.', required: true, schema: { type: 'string' } };
+
+function queryParameter(name: string, { description, values }: QueryParameter): object {
+  return { name, in: 'query', description, schema: { type: 'string', ...(values && { enum: values }) } };
+}
+
+function json(schema: Schema): object {
+  return { 'application/json': { schema } };
+}
+
+function envelope(data: Schema): Schema {
+  return { type: 'object', properties: { data, error: { type: 'null' } }, required: ['data', 'error'] };
+}
+
+function failureResponses(schemas: NamedSchemas): Record<string, object> {
+  const used = new Set(allOperations.flatMap((each) => [...commonFailures(each.method), ...each.failures]));
+  const responses: Record<string, object> = {};
+  for (const code of errorCode.options) {
+    if (!used.has(code)) continue;
+    const schema = schemas.answered(z.object({ data: z.null(), error: errorOf(code) }));
+    responses[responseName(code)] = { description: FAILURES[code], content: json(schema) };
+  }
+  return responses;
+}
+
+/** The error object of one code: only some have details, each of its own form. */
+function errorOf(code: ErrorCode): z.ZodType {
+  const error = errorObject.omit({ details: true }).extend({ code: z.literal(code) });
+  if (code === 'BAD_REQUEST') return error.extend({ details: validationDetails.optional() });
+  return code === 'CONFLICT' ? error.extend({ details: jsonObject.optional() }) : error;
+}
+
+/** `NOT_FOUND` as `NotFound`. */
+function responseName(code: ErrorCode): string {
+  return code
+    .toLowerCase()
+    .split('_')
+    .map((word) => `${word[0]?.toUpperCase()}${word.slice(1)}`)
+    .join('');
+}
