@@ -6,6 +6,7 @@ import {
   forwardInput,
   labels,
   namespaceName,
+  serviceInput,
   success,
   toolInput,
 } from './index.ts';
@@ -79,4 +80,41 @@ test('every error code has a status', () => {
 test('the envelope of a success has a null error', () => {
   expect(success(labels).safeParse({ data: {}, error: null }).success).toBe(true);
   expect(success(labels).safeParse({ data: {}, error: {} }).success).toBe(false);
+});
+
+const SERVICE = { name: 's', serviceType: 'tool-invoker' };
+
+test.each([
+  ['host:50051', 'host', 50051],
+  ['10.0.0.1:1', '10.0.0.1', 1],
+  ['[::1]:65535', '::1', 65535],
+  ['a.b-c_d.e:080', 'a.b-c_d.e', 80],
+])('a service at %s is taken apart', (address, host, port) => {
+  expect(serviceInput.parse({ ...SERVICE, address })).toEqual({ ...SERVICE, host, port });
+  expect(serviceInput.parse({ ...SERVICE, host, port })).toEqual({ ...SERVICE, host, port });
+});
+
+test.each(['h', 'h:', ':1', 'h:0', 'h:65536', 'h:1x', '[.]:7', '[a.]:7', '::1:7', '[h]:7', 'h h:7', 'http://h:7', ''])(
+  'a service at %j is refused with one reason',
+  (address) => {
+    expect(serviceInput.safeParse({ ...SERVICE, address }).error?.issues.map(({ path }) => path.join('.'))).toEqual([
+      'address',
+    ]);
+  },
+);
+
+test.each([
+  [{}, 'address'],
+  [{ host: 'h' }, 'port'],
+  [{ port: 7 }, 'address'],
+  [{ host: ':', port: 7 }, 'host'],
+  [{ host: '[::1]', port: 7 }, 'host'],
+  [{ address: 'h:7', host: 'g' }, 'host'],
+  [{ address: 'h:7', port: 8 }, 'port'],
+])('a service with %j is refused', (place, member) => {
+  expect(serviceInput.safeParse({ ...SERVICE, ...place }).error?.issues[0]?.path).toEqual([member]);
+});
+
+test('a port counts by its value, however it is spelled', () => {
+  expect(serviceInput.parse({ ...SERVICE, host: 'h', port: JSON.rawJSON('50051.0') }).port).toBe(50051);
 });

@@ -38,9 +38,14 @@ export const forward = z
     namespace: namespaceName,
     labels,
     prefix: z.string().optional(),
-    available: z.boolean(),
-    statusMessage: z.string().optional(),
-    serverInfo: serverInfo.optional(),
+    available: z
+      .boolean()
+      .describe('Whether the last check, discovery or connection went well. Calls are attempted in any case.'),
+    statusMessage: z
+      .string()
+      .optional()
+      .describe('The last failure, and what of the discovered is not served and why.'),
+    serverInfo: serverInfo.optional().describe('What the upstream says of itself.'),
     tools_discovered: z.number().int(),
     resources_discovered: z.number().int(),
     prompts_discovered: z.number().int(),
@@ -51,13 +56,16 @@ export const forward = z
 export const forwardInput = z
   .object({
     name: entryName,
-    address: upstreamAddress,
-    namespace: namespaceName.optional(),
-    labels: labels.optional(),
+    address: upstreamAddress.describe('An http or https URL without user name and password.'),
+    namespace: namespaceName
+      .optional()
+      .describe('Gets what is discovered; `default` when left out. One that does not exist is created.'),
+    labels: labels.optional().describe('Free texts by name.'),
     prefix: z
       .string()
       .regex(/^[A-Za-z0-9_.-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 _ . -')
-      .optional(),
+      .optional()
+      .describe('Put in front of the names of discovered tools and prompts.'),
   })
   .meta({ id: 'ForwardInput' });
 

@@ -1,22 +1,15 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
-import { type JsonObject, jsonObject, jsonValue, objectOf } from './json.ts';
+import { jsonObject, jsonValue, objectOf } from './json.ts';
 import { labels } from './labels.ts';
 import { entryName, namespaceName } from './names.ts';
 
 const aliases = { configuration_uri: 'configurationURI' };
 
-/** Checked, but handed on as sent: an upstream's arguments may have members of their own. */
-const promptArgument = jsonObject
-  .superRefine((argument: JsonObject, context) => {
-    expectType(context, argument, 'name', 'string', true);
-    expectType(context, argument, 'description', 'string', false);
-    expectType(context, argument, 'required', 'boolean', false);
-  })
-  .meta({
-    properties: { name: { type: 'string' }, description: { type: 'string' }, required: { type: 'boolean' } },
-    required: ['name'],
-  });
+/** Upstreams' arguments may have members of their own. */
+const promptArgument = z
+  .object({ name: z.string(), description: z.string().optional(), required: z.boolean().optional() })
+  .catchall(jsonValue);
 
 const promptMessage = z
   .object({
@@ -28,12 +21,19 @@ const promptMessage = z
 const body = z.object({
   name: entryName,
   description: z.string().optional(),
-  arguments: z.array(promptArgument).optional(),
-  messages: z.array(objectOf(promptMessage)).optional(),
-  namespace: namespaceName.optional(),
-  labels: labels.optional(),
-  configurationURI: z.string().optional(),
-  id: z.string().optional(),
+  arguments: z.array(objectOf(promptArgument)).optional().describe('What can be filled in.'),
+  messages: z
+    .array(objectOf(promptMessage))
+    .optional()
+    .describe(
+      '`{key}` in a text is replaced by the argument. None on discovered prompts, which their upstream renders.',
+    ),
+  namespace: namespaceName
+    .optional()
+    .describe('The namespace it belongs to; `default` when left out. One that does not exist is created.'),
+  labels: labels.optional().describe('Free texts by name; replaced as a whole.'),
+  configurationURI: z.string().optional().describe('Configuration for a capability service.'),
+  id: z.string().optional().describe('An identifier of the operator, kept as it is.'),
 });
 
 /** Body of `POST /api/v1/prompts` under canonical names (decisions 2.7). Other members are kept as they are. */
@@ -53,11 +53,14 @@ export const prompt = z
     messages: z.array(promptMessage),
     namespace: namespaceName,
     labels,
-    configurationURI: z.string().optional(),
-    id: z.string().optional(),
-    forward: z.string().optional(),
-    upstreamName: z.string().optional(),
-    shadowed: z.literal(true).optional(),
+    configurationURI: z.string().optional().describe('Configuration for a capability service.'),
+    id: z.string().optional().describe('An identifier of the operator, kept as it is.'),
+    forward: z
+      .string()
+      .optional()
+      .describe('The forward that discovered it; absent on what operators made. Read only.'),
+    upstreamName: z.string().optional().describe('The name that the upstream uses, where it differs. Read only.'),
+    shadowed: z.literal(true).optional().describe('Not served, because another entry has its key. Read only.'),
   })
   .catchall(jsonValue)
   .meta({ id: 'Prompt' });
@@ -65,16 +68,3 @@ export const prompt = z
 export type PromptInput = z.infer<typeof promptInput>;
 export type PromptUpdate = z.infer<typeof promptUpdate>;
 export type Prompt = z.infer<typeof prompt>;
-
-function expectType(
-  context: z.RefinementCtx,
-  object: JsonObject,
-  member: string,
-  type: 'string' | 'boolean',
-  required: boolean,
-): void {
-  const value = object[member];
-  if (value === undefined ? !required : typeof value === type) return;
-  const message = value === undefined ? 'is required' : `expected ${type}`;
-  context.addIssue({ code: 'custom', path: [member], message });
-}

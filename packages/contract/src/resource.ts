@@ -16,16 +16,18 @@ const params = z.array(objectOf(z.object({ name: z.string(), value: z.string() }
 
 const body = z.object({
   name: entryName,
-  location,
-  type: location,
+  location: location.describe('Its MCP uri or uri template; unique in the namespace. Alias `uri`.'),
+  type: location.describe('Type label; `mcp-forward` on what forwards discovered.'),
   description: z.string().optional(),
-  mimeType: z.string().optional(),
-  namespace: namespaceName.optional(),
-  labels: labels.optional(),
-  params: params.optional(),
-  configurationURI: z.string().optional(),
-  secretsURI: z.string().optional(),
-  id: z.string().optional(),
+  mimeType: z.string().optional().describe('Alias `mime_type`.'),
+  namespace: namespaceName
+    .optional()
+    .describe('The namespace it belongs to; `default` when left out. One that does not exist is created.'),
+  labels: labels.optional().describe('Free texts by name; replaced as a whole.'),
+  params: params.optional().describe('What a capability service gets with each acquisition.'),
+  configurationURI: z.string().optional().describe('Configuration for a capability service.'),
+  secretsURI: z.string().optional().describe('Where a capability service finds its secrets.'),
+  id: z.string().optional().describe('An identifier of the operator, kept as it is.'),
 });
 
 /** Body of `POST /api/v1/resources` under canonical names (decisions 2.6). Other members are kept as they are. */
@@ -48,11 +50,14 @@ export const resource = z
     namespace: namespaceName,
     labels,
     params: params.optional(),
-    configurationURI: z.string().optional(),
-    secretsURI: z.string().optional(),
-    id: z.string().optional(),
-    forward: z.string().optional(),
-    shadowed: z.literal(true).optional(),
+    configurationURI: z.string().optional().describe('Configuration for a capability service.'),
+    secretsURI: z.string().optional().describe('Where a capability service finds its secrets.'),
+    id: z.string().optional().describe('An identifier of the operator, kept as it is.'),
+    forward: z
+      .string()
+      .optional()
+      .describe('The forward that discovered it; absent on what operators made. Read only.'),
+    shadowed: z.literal(true).optional().describe('Not served, because another entry has its key. Read only.'),
   })
   .catchall(jsonValue)
   .meta({ id: 'Resource' });

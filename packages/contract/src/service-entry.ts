@@ -5,40 +5,50 @@ import { entryName } from './names.ts';
 
 const aliases = { serviceName: 'name', service_type: 'serviceType' };
 
+const TYPES = ['tool-invoker', 'resource-provider', 'multi-capability', 'code-execution-engine'] as const;
+
 /** What a capability service does (decisions 2.8). */
-export const serviceType = z.enum(['tool-invoker', 'resource-provider', 'multi-capability', 'code-execution-engine']);
+export const serviceType = z.enum(TYPES, {
+  error: ({ input }) => (input === undefined ? 'is required' : `must be one of ${TYPES.join(', ')}`),
+});
 
 /** What the last probe of a capability service said (decisions 3). */
 export const serviceHealth = z.enum(['pending', 'healthy', 'unhealthy', 'down']);
 
-const HOST_NAME = '[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?';
-const port = z.number().int().min(1).max(65_535);
+const HOST_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/;
+/** `host:port` taken apart, an IPv6 address in brackets. */
+const ADDRESS = /^(?:\[([^[\]]+)\]|([^:[\]]+)):([0-9]{1,5})$/;
+
+/** A port; of numbers that are spelled otherwise, such as 50051.0, their value counts. */
+const port = z.preprocess(
+  (input) => (JSON.isRawJSON(input) ? Number(input.rawJSON) : input),
+  z.number().int().min(1).max(65_535),
+);
 
 /** A host name or an IP address, without a port; an IPv6 address has no brackets. */
 const host = z
   .string()
   .trim()
-  .regex(new RegExp(`^(?:${HOST_NAME}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$`), 'must be a host name or an IP address');
+  .refine((text) => HOST_NAME.test(text) || isIpv6(text), 'must be a host name or an IP address')
+  .meta({ minLength: 1 });
 
-/** `host:port`; an IPv6 address stands in brackets. */
 const address = z
   .string()
   .trim()
-  .regex(new RegExp(`^(?:${HOST_NAME}|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}$`), 'must be host:port')
-  .refine(
-    (text) => port.safeParse(Number(text.slice(text.lastIndexOf(':') + 1))).success,
-    'must have a port from 1 to 65535',
-  );
+  .refine((text) => takenApart(text) !== undefined, 'must be host:port, with a port from 1 to 65535')
+  .meta({ pattern: '^.+:[0-9]{1,5}$' });
 
 const body = z.object({
-  name: entryName,
-  address: address.optional(),
+  name: entryName.describe('Alias `serviceName`.'),
+  address: address
+    .optional()
+    .describe('`host:port`, an IPv6 address in brackets. Needed unless `host` and `port` are given.'),
   host: host.optional(),
   port: port.optional(),
-  serviceType,
-  serviceSubType: z.string().optional(),
-  languageName: z.string().optional(),
-  labels: labels.optional(),
+  serviceType: serviceType.describe('Alias `service_type`.'),
+  serviceSubType: z.string().optional().describe('Engine of a code-execution engine.'),
+  languageName: z.string().optional().describe('Language of a code-execution engine.'),
+  labels: labels.optional().describe('Free texts by name.'),
   id: z.string().optional(),
 });
 
@@ -50,16 +60,18 @@ export const serviceInput = withAliases(
   aliases,
   body
     .superRefine((entry, context) => {
-      const whole = entry.address === undefined ? undefined : takeApart(entry.address);
+      const whole = takenApart(entry.address);
       const refuse = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });
+      // What is wrong with an address by itself has been said.
+      if (!whole && entry.address !== undefined) return;
       if (!whole && entry.host === undefined) refuse('address', 'is required, or host and port');
       else if (!whole && entry.port === undefined) refuse('port', 'is required with host');
       else if (whole && entry.host !== undefined && entry.host !== whole.host) refuse('host', 'contradicts address');
       else if (whole && entry.port !== undefined && entry.port !== whole.port) refuse('port', 'contradicts address');
     })
-    .transform(({ address: text = '', host: name = '', port: number = 0, ...entry }) => ({
+    .transform(({ address: whole, host: name = '', port: number = 0, ...entry }) => ({
       ...entry,
-      ...(text === '' ? { host: name, port: number } : takeApart(text)),
+      ...(takenApart(whole) ?? { host: name, port: number }),
     })),
 ).meta({ id: 'ServiceInput' });
 
@@ -75,7 +87,7 @@ export const service = z
     languageName: z.string().optional(),
     labels,
     id: z.string().optional(),
-    health: serviceHealth,
+    health: serviceHealth.describe('What the last probe said; `pending` before the first.'),
   })
   .meta({ id: 'Service' });
 
@@ -90,7 +102,13 @@ export type ServiceHealth = z.infer<typeof serviceHealth>;
 export type ServiceInput = z.output<typeof serviceInput>;
 export type Service = z.infer<typeof service>;
 
-function takeApart(text: string): { host: string; port: number } {
-  const colon = text.lastIndexOf(':');
-  return { host: text.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(text.slice(colon + 1)) };
+function takenApart(address = ''): { host: string; port: number } | undefined {
+  const [, bracketed, plain = '', digits] = ADDRESS.exec(address) ?? [];
+  const { success, data } = port.safeParse(Number(digits));
+  const valid = bracketed === undefined ? HOST_NAME.test(plain) : isIpv6(bracketed);
+  return success && valid ? { host: bracketed ?? plain, port: data } : undefined;
+}
+
+function isIpv6(text: string): boolean {
+  return z.ipv6().safeParse(text).success;
 }

@@ -37,6 +37,7 @@ import { Sealer } from './sessions/seal.ts';
 import { newSessionKey, sessionKeyIn } from './sessions/session-key.ts';
 import { ClientSessions } from './sessions/sessions.ts';
 import type { Logger } from './telemetry/log.ts';
+import { ServiceMetrics } from './telemetry/metrics.ts';
 
 /** The service, running. */
 export interface Service {
@@ -141,6 +142,7 @@ async function compose(
   });
 
   const guard = createGuard(config);
+  const metrics = new ServiceMetrics();
   const chain = defaultChain({
     registry,
     forwards,
@@ -155,6 +157,7 @@ async function compose(
     longStreams,
     profiles,
     declaredParams,
+    metrics,
     serverInfo: SERVER_INFO,
     corsOrigin: config.corsOrigin,
     log: logger.target('service::forward'),
@@ -171,6 +174,7 @@ async function compose(
   const management = createManagement({
     registry,
     forwards,
+    metrics,
     log: logger.target('service::mgmt'),
     ready: () => ready,
     corsOrigin: config.corsOrigin,

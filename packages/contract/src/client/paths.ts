@@ -461,8 +461,11 @@ export interface components {
                 [key: string]: string;
             };
             prefix?: string;
+            /** @description Whether the last check, discovery or connection went well. Calls are attempted in any case. */
             available: boolean;
+            /** @description The last failure, and what of the discovered is not served and why. */
             statusMessage?: string;
+            /** @description What the upstream says of itself. */
             serverInfo?: {
                 serverName: string;
                 version: string;
@@ -478,12 +481,18 @@ export interface components {
         };
         ForwardInput: {
             name: string;
-            /** Format: uri */
+            /**
+             * Format: uri
+             * @description An http or https URL without user name and password.
+             */
             address: string;
+            /** @description Gets what is discovered; `default` when left out. One that does not exist is created. */
             namespace?: string;
+            /** @description Free texts by name. */
             labels?: {
                 [key: string]: string;
             };
+            /** @description Put in front of the names of discovered tools and prompts. */
             prefix?: string;
         };
         Metrics: {
@@ -519,13 +528,17 @@ export interface components {
             };
         };
         NamespaceInput: {
+            /** @description The path segment of its MCP endpoint. Alias `path`. */
             name: string;
+            /** @description Free texts by name. */
             labels?: {
                 [key: string]: string;
             };
         };
         NamespaceUpdate: {
+            /** @description Ignored. */
             name?: string;
+            /** @description Free texts by name, in place of the present ones. */
             labels?: {
                 [key: string]: string;
             };
@@ -547,11 +560,18 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description Configuration for a capability service. */
             configurationURI?: string;
+            /** @description An identifier of the operator, kept as it is. */
             id?: string;
+            /** @description The forward that discovered it; absent on what operators made. Read only. */
             forward?: string;
+            /** @description The name that the upstream uses, where it differs. Read only. */
             upstreamName?: string;
-            /** @constant */
+            /**
+             * @description Not served, because another entry has its key. Read only.
+             * @constant
+             */
             shadowed?: true;
         } & {
             [key: string]: unknown;
@@ -559,6 +579,7 @@ export interface components {
         PromptInput: {
             name: string;
             description?: string;
+            /** @description What can be filled in. */
             arguments?: ({
                 name: string;
                 description?: string;
@@ -566,6 +587,7 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
+            /** @description `{key}` in a text is replaced by the argument. None on discovered prompts, which their upstream renders. */
             messages?: ({
                 /** @enum {string} */
                 role: "user" | "assistant" | "system";
@@ -575,11 +597,15 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
+            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
             namespace?: string;
+            /** @description Free texts by name; replaced as a whole. */
             labels?: {
                 [key: string]: string;
             };
+            /** @description Configuration for a capability service. */
             configurationURI?: string;
+            /** @description An identifier of the operator, kept as it is. */
             id?: string;
         } & {
             [key: string]: unknown;
@@ -587,6 +613,7 @@ export interface components {
         PromptUpdate: {
             name?: string;
             description?: string;
+            /** @description What can be filled in. */
             arguments?: ({
                 name: string;
                 description?: string;
@@ -594,6 +621,7 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
+            /** @description `{key}` in a text is replaced by the argument. None on discovered prompts, which their upstream renders. */
             messages?: ({
                 /** @enum {string} */
                 role: "user" | "assistant" | "system";
@@ -603,11 +631,15 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
+            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
             namespace?: string;
+            /** @description Free texts by name; replaced as a whole. */
             labels?: {
                 [key: string]: string;
             };
+            /** @description Configuration for a capability service. */
             configurationURI?: string;
+            /** @description An identifier of the operator, kept as it is. */
             id?: string;
         } & {
             [key: string]: unknown;
@@ -635,51 +667,76 @@ export interface components {
                 name: string;
                 value: string;
             }[];
+            /** @description Configuration for a capability service. */
             configurationURI?: string;
+            /** @description Where a capability service finds its secrets. */
             secretsURI?: string;
+            /** @description An identifier of the operator, kept as it is. */
             id?: string;
+            /** @description The forward that discovered it; absent on what operators made. Read only. */
             forward?: string;
-            /** @constant */
+            /**
+             * @description Not served, because another entry has its key. Read only.
+             * @constant
+             */
             shadowed?: true;
         } & {
             [key: string]: unknown;
         };
         ResourceInput: {
             name: string;
+            /** @description Its MCP uri or uri template; unique in the namespace. Alias `uri`. */
             location: string;
+            /** @description Type label; `mcp-forward` on what forwards discovered. */
             type: string;
             description?: string;
+            /** @description Alias `mime_type`. */
             mimeType?: string;
+            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
             namespace?: string;
+            /** @description Free texts by name; replaced as a whole. */
             labels?: {
                 [key: string]: string;
             };
+            /** @description What a capability service gets with each acquisition. */
             params?: {
                 name: string;
                 value: string;
             }[];
+            /** @description Configuration for a capability service. */
             configurationURI?: string;
+            /** @description Where a capability service finds its secrets. */
             secretsURI?: string;
+            /** @description An identifier of the operator, kept as it is. */
             id?: string;
         } & {
             [key: string]: unknown;
         };
         ResourceUpdate: {
             name?: string;
+            /** @description Its MCP uri or uri template; unique in the namespace. Alias `uri`. */
             location: string;
+            /** @description Type label; `mcp-forward` on what forwards discovered. */
             type: string;
             description?: string;
+            /** @description Alias `mime_type`. */
             mimeType?: string;
+            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
             namespace?: string;
+            /** @description Free texts by name; replaced as a whole. */
             labels?: {
                 [key: string]: string;
             };
+            /** @description What a capability service gets with each acquisition. */
             params?: {
                 name: string;
                 value: string;
             }[];
+            /** @description Configuration for a capability service. */
             configurationURI?: string;
+            /** @description Where a capability service finds its secrets. */
             secretsURI?: string;
+            /** @description An identifier of the operator, kept as it is. */
             id?: string;
         } & {
             [key: string]: unknown;
@@ -697,18 +754,29 @@ export interface components {
                 [key: string]: string;
             };
             id?: string;
-            /** @enum {string} */
+            /**
+             * @description What the last probe said; `pending` before the first.
+             * @enum {string}
+             */
             health: "pending" | "healthy" | "unhealthy" | "down";
         };
         ServiceInput: {
+            /** @description Alias `serviceName`. */
             name: string;
+            /** @description `host:port`, an IPv6 address in brackets. Needed unless `host` and `port` are given. */
             address?: string;
             host?: string;
             port?: number;
-            /** @enum {string} */
+            /**
+             * @description Alias `service_type`.
+             * @enum {string}
+             */
             serviceType: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
+            /** @description Engine of a code-execution engine. */
             serviceSubType?: string;
+            /** @description Language of a code-execution engine. */
             languageName?: string;
+            /** @description Free texts by name. */
             labels?: {
                 [key: string]: string;
             };
@@ -734,64 +802,98 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description Configuration for a capability service. */
             configurationURI?: string;
+            /** @description Where a capability service finds its secrets. */
             secretsURI?: string;
+            /** @description An identifier of the operator, kept as it is. */
             id?: string;
+            /** @description The forward that discovered it; absent on what operators made. Read only. */
             forward?: string;
+            /** @description The name that the upstream uses, where it differs. Read only. */
             upstreamName?: string;
-            /** @constant */
+            /**
+             * @description Not served, because another entry has its key. Read only.
+             * @constant
+             */
             shadowed?: true;
         } & {
             [key: string]: unknown;
         };
         ToolInput: {
             name: string;
+            /** @description What it does; may be empty. */
             description: string;
+            /** @description The server that its calls go to. Set by discovery on a discovered tool, and fixed. */
             uri: string;
+            /** @description Type label; `mcp-forward` on what forwards discovered. Alias `type`. */
             toolType: string;
+            /** @description JSON Schema of the arguments. Alias `inputSchema`. */
             input_schema: {
                 [key: string]: unknown;
             };
+            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
             namespace?: string;
+            /** @description Free texts by name; replaced as a whole. */
             labels?: {
                 [key: string]: string;
             };
+            /** @description A name for people. */
             title?: string;
+            /** @description Hints for clients, as MCP has them. */
             annotations?: {
                 [key: string]: unknown;
             };
+            /** @description Icons, as MCP has them. */
             icons?: unknown[];
+            /** @description JSON Schema of the structured result. Alias `outputSchema`. */
             output_schema?: {
                 [key: string]: unknown;
             };
+            /** @description Configuration for a capability service. */
             configurationURI?: string;
+            /** @description Where a capability service finds its secrets. */
             secretsURI?: string;
+            /** @description An identifier of the operator, kept as it is. */
             id?: string;
         } & {
             [key: string]: unknown;
         };
         ToolUpdate: {
             name?: string;
+            /** @description What it does; may be empty. */
             description: string;
+            /** @description The server that its calls go to. Set by discovery on a discovered tool, and fixed. */
             uri: string;
+            /** @description Type label; `mcp-forward` on what forwards discovered. Alias `type`. */
             toolType: string;
+            /** @description JSON Schema of the arguments. Alias `inputSchema`. */
             input_schema: {
                 [key: string]: unknown;
             };
+            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
             namespace?: string;
+            /** @description Free texts by name; replaced as a whole. */
             labels?: {
                 [key: string]: string;
             };
+            /** @description A name for people. */
             title?: string;
+            /** @description Hints for clients, as MCP has them. */
             annotations?: {
                 [key: string]: unknown;
             };
+            /** @description Icons, as MCP has them. */
             icons?: unknown[];
+            /** @description JSON Schema of the structured result. Alias `outputSchema`. */
             output_schema?: {
                 [key: string]: unknown;
             };
+            /** @description Configuration for a capability service. */
             configurationURI?: string;
+            /** @description Where a capability service finds its secrets. */
             secretsURI?: string;
+            /** @description An identifier of the operator, kept as it is. */
             id?: string;
         } & {
             [key: string]: unknown;
@@ -1905,7 +2007,10 @@ export interface operations {
                                 [key: string]: string;
                             };
                             id?: string;
-                            /** @enum {string} */
+                            /**
+                             * @description What the last probe said; `pending` before the first.
+                             * @enum {string}
+                             */
                             health: "pending" | "healthy" | "unhealthy" | "down";
                             entries?: components["schemas"]["Service"][];
                         };

@@ -44,7 +44,6 @@ export function openApiDocument(version: string) {
   const responses = failureResponses(schemas);
   return {
     openapi: '3.1.1',
-    jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
     info: {
       title: 'Sluice management API',
       version,

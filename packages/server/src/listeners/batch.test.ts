@@ -9,6 +9,7 @@ import { mcp } from '../pipeline/filters/mcp.ts';
 import { EventStore } from '../sessions/event-store.ts';
 import { Sealer } from '../sessions/seal.ts';
 import { createLogger } from '../telemetry/log.ts';
+import { ServiceMetrics } from '../telemetry/metrics.ts';
 import { rpc } from '../testing/listener.ts';
 import { lastCall, relayTests } from '../testing/relay.ts';
 import { openCall } from '../testing/streamer.ts';
@@ -397,7 +398,14 @@ describe('every message of a batch', () => {
   async function listening(last: Filter): Promise<string> {
     const log = createLogger(DEFAULT_LOG_FILTER, () => undefined);
     const server = createMcpListener({
-      chain: compile([mcp({ on_invalid: 'continue' }), (context) => context.batch, last]),
+      chain: compile(
+        [
+          { name: 'mcp', filter: mcp({ on_invalid: 'continue' }) },
+          { name: 'batches', filter: (context) => context.batch },
+          { name: 'last', filter: last },
+        ],
+        new ServiceMetrics(),
+      ),
       guard: () => undefined,
       events: new EventStore(new Sealer(Buffer.alloc(32)), 'r'),
       maxRequestBytes: 1024,

@@ -7,6 +7,7 @@ import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import type { Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
+import { ServiceMetrics } from '../telemetry/metrics.ts';
 import { createManagement } from './management.ts';
 
 /** An answer of the API as a client sees it. */
@@ -57,7 +58,7 @@ export async function startApi(context: Pick<TestContext, 'onTestFinished'>, set
   });
   const log = logger.target('service::mgmt');
   const guard = createGuard({ allowedHosts, corsOrigin });
-  const app = createManagement({ registry, forwards, log, guard, corsOrigin, ready });
+  const app = createManagement({ registry, forwards, metrics: new ServiceMetrics(), log, guard, corsOrigin, ready });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   context.onTestFinished(async () => {
     await app.close();

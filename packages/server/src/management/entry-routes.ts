@@ -1,64 +1,74 @@
+import type { Body, Operation } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import type { z } from 'zod';
 import type { Entry, Kind } from '../registry/entries.ts';
 import { entryJson } from '../registry/json.ts';
 import { createEntry, removeEntry, updateEntry } from '../registry/operations/entries.ts';
-import { findInSnapshot } from '../registry/operations/lookup.ts';
+import { findInSnapshot, type Selector } from '../registry/operations/lookup.ts';
 import type { Submission } from '../registry/operations/submission.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { sendData, sendList } from './answer.ts';
-import { readBody } from './body.ts';
 import type { ManagementContext } from './context.ts';
-import { queryOf, selectorOf } from './query.ts';
+import { type OperationRequest, route, routeWithBody } from './route.ts';
 
-interface ByName {
-  Params: { name: string };
+/** The operations of one kind of entry. */
+interface EntryOperations {
+  readonly list: Operation;
+  readonly create: Operation & { readonly body: Submitting };
+  readonly get: Operation;
+  readonly update: Operation & { readonly body: Submitting };
+  readonly remove: Operation;
 }
 
-/** What one kind of entry brings to its routes. */
-export interface EntryRoutes {
-  readonly kind: Kind;
-  /** Path of the collection. */
-  readonly path: string;
-  /** Bodies of POST and PUT. */
-  readonly input: z.ZodType<Submission>;
-  readonly update: z.ZodType<Submission>;
-}
+type Submitting = Body & { readonly schema: z.ZodType<Submission> };
 
 /** List, read, create, update and delete, alike for tools, resources and prompts (decisions 2.2, 4.1). */
-export function entryRoutes(app: FastifyInstance, context: ManagementContext, routes: EntryRoutes): void {
-  const { registry } = context;
-  const { kind, path, input, update } = routes;
-
-  app.get(path, (request, reply) => {
-    const query = queryOf(request);
-    const namespace = query.get('namespace');
-    const shadowed = query.get('include') === 'shadowed';
+export function entryRoutes(
+  app: FastifyInstance,
+  { registry }: ManagementContext,
+  kind: Kind,
+  { list, create, get, update, remove }: EntryOperations,
+): void {
+  route(app, list, ({ query }, reply) => {
+    const namespace = query('namespace');
+    const { shadowed, upstream } = included(query('include'));
     const snapshot = registry.current;
-    const entries = snapshot.entries(kind, { shadowed, ...(namespace !== null && { namespace }) });
-    return sendList(reply, entries, (entry) => entryJson(entry, shadowed && isShadowed(snapshot, entry)));
+    const entries = snapshot.entries(kind, { shadowed, ...(namespace !== undefined && { namespace }) });
+    return sendList(reply, entries, (entry) =>
+      entryJson(entry, { shadowed: shadowed && isShadowed(snapshot, entry), upstream }),
+    );
   });
 
-  app.post(path, async (request, reply) => {
-    const submission = readBody(request, kind, input);
-    const entry = await registry.commit((draft) => createEntry(draft, kind, submission));
-    return sendData(reply.header('location', locationOf(path, registry.current, entry)), entryJson(entry), 201);
+  routeWithBody(app, create, async ({ body }, reply) => {
+    const entry = await registry.commit((draft) => createEntry(draft, kind, body));
+    const location = locationOf(create.path, registry.current, entry);
+    return sendData(reply.header('location', location), entryJson(entry), 201);
   });
 
-  app.get<ByName>(`${path}/:name`, (request, reply) =>
-    sendData(reply, entryJson(findInSnapshot(registry.current, kind, selectorOf(request)))),
+  route(app, get, (request, reply) =>
+    sendData(
+      reply,
+      entryJson(findInSnapshot(registry.current, kind, selectorOf(request)), {
+        upstream: included(request.query('include')).upstream,
+      }),
+    ),
   );
 
-  app.put<ByName>(`${path}/:name`, async (request, reply) => {
-    const submission = readBody(request, kind, update);
-    const entry = await registry.commit((draft) => updateEntry(draft, kind, selectorOf(request), submission));
+  routeWithBody(app, update, async (request, reply) => {
+    const entry = await registry.commit((draft) => updateEntry(draft, kind, selectorOf(request), request.body));
     return sendData(reply, entryJson(entry));
   });
 
-  app.delete<ByName>(`${path}/:name`, async (request, reply) => {
+  route(app, remove, async (request, reply) => {
     const { name } = await registry.commit((draft) => removeEntry(draft, kind, selectorOf(request)));
     return sendData(reply, JSON.stringify({ removed: name }));
   });
+}
+
+/** What a request wants to see besides: a list of words with commas between. */
+function included(include = ''): { readonly shadowed: boolean; readonly upstream: boolean } {
+  const words = include.split(',');
+  return { shadowed: words.includes('shadowed'), upstream: words.includes('upstream') };
 }
 
 function isShadowed(snapshot: Snapshot, entry: Entry): boolean {
@@ -72,4 +82,9 @@ function locationOf(path: string, snapshot: Snapshot, { kind, name, namespace, k
   const entries = snapshot.namespaces.get(namespace)?.shelves.resource.entries ?? [];
   const shared = entries.some((other) => other.name === name && other.key !== key);
   return shared ? `${location}&uri=${encodeURIComponent(key)}` : location;
+}
+
+/** Which entry a request means (decisions 2.2). */
+function selectorOf({ name, query }: OperationRequest<string>): Selector {
+  return { name, namespace: query('namespace'), uri: query('uri') };
 }

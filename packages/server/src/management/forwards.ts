@@ -1,4 +1,4 @@
-import { type Forward as ForwardBody, forwardInput, type Refreshed } from '@sluice/contract';
+import { type Forward as ForwardBody, operations, type Refreshed } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import type { ForwardStatus } from '../forwards/forwards.ts';
 import type { Entry, Forward } from '../registry/entries.ts';
@@ -6,49 +6,41 @@ import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { namespaceOf } from '../registry/operations/submission.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { RequestError, sendData, sendList } from './answer.ts';
-import { readBody } from './body.ts';
 import type { ManagementContext } from './context.ts';
-import { queryOf } from './query.ts';
-
-interface ByName {
-  Params: { name: string };
-}
+import { route, routeWithBody } from './route.ts';
 
 /** `/api/v1/forwards` with refreshes (specification, "Endpoints"; decisions 2.4, 4.3). */
 export function forwardRoutes(app: FastifyInstance, { registry, forwards }: ManagementContext): void {
-  const path = '/api/v1/forwards';
+  const { list, create, get, remove, refresh } = operations.forwards;
   const show = (forward: Forward): string =>
     JSON.stringify(forwardBody(forward, registry.current, forwards.status(forward.name)));
 
-  app.get(path, (request, reply) => {
-    const namespace = queryOf(request).get('namespace');
+  route(app, list, ({ query }, reply) => {
+    const namespace = query('namespace');
     const all = [...registry.current.forwards.values()].sort((a, b) => a.source - b.source);
-    return sendList(reply, namespace === null ? all : all.filter((forward) => forward.namespace === namespace), show);
+    const wanted = namespace === undefined ? all : all.filter((forward) => forward.namespace === namespace);
+    return sendList(reply, wanted, show);
   });
 
-  app.post(path, async (request, reply) => {
-    const { name, address, namespace, labels = {}, prefix = '' } = readBody(request, 'forward', forwardInput);
+  routeWithBody(app, create, async ({ body: { name, address, namespace, labels = {}, prefix = '' } }, reply) => {
     const target = namespace === undefined ? DEFAULT_NAMESPACE : namespaceOf(namespace);
     const added = await forwards.add({ name, address, namespace: target, labels, prefix });
-    reply.header('location', `${path}/${encodeURIComponent(name)}`);
+    reply.header('location', `${create.path}/${encodeURIComponent(name)}`);
     return sendData(reply, show(registry.current.forwards.get(name) ?? added), 201);
   });
 
-  app.get<ByName>(`${path}/:name`, (request, reply) => {
-    const { name } = request.params;
+  route(app, get, ({ name }, reply) => {
     const forward = registry.current.forwards.get(name);
     if (!forward) throw new RequestError('NOT_FOUND', `forward not found: ${name}`);
     return sendData(reply, show(forward));
   });
 
-  app.delete<ByName>(`${path}/:name`, async (request, reply) => {
-    const { name } = request.params;
+  route(app, remove, async ({ name }, reply) => {
     await forwards.remove(name);
     return sendData(reply, JSON.stringify({ removed: name }));
   });
 
-  app.post<ByName>(`${path}/:name/refreshes`, async (request, reply) => {
-    const { name } = request.params;
+  route(app, refresh, async ({ name }, reply) => {
     await forwards.refresh(name);
     const answer: Refreshed = { refreshed: name, ...countsOf(registry.current, name) };
     return sendData(reply, JSON.stringify(answer));

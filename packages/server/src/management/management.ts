@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import { ERROR_STATUS, type ErrorCode } from '@sluice/contract';
+import { ERROR_STATUS, type ErrorCode, operations } from '@sluice/contract';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { UpstreamError } from '../forwards/upstream-error.ts';
 import type { Guard } from '../listeners/origin.ts';
@@ -11,14 +11,15 @@ import { errorEnvelope, RequestError, sendError } from './answer.ts';
 import { collectBody } from './body.ts';
 import type { ManagementContext } from './context.ts';
 import { corsHeaders, PREFLIGHT_HEADERS } from './cors.ts';
+import { entryRoutes } from './entry-routes.ts';
 import { forwardRoutes } from './forwards.ts';
 import { healthRoutes } from './health.ts';
+import { metricsRoutes } from './metrics.ts';
 import { namespaceRoutes } from './namespaces.ts';
-import { promptRoutes } from './prompts.ts';
 import { watchPublicNamespace } from './public-namespace.ts';
-import { resourceRoutes } from './resources.ts';
+import { referenceRoutes } from './reference.ts';
+import { serviceRoutes } from './services.ts';
 import { statisticsRoutes } from './statistics.ts';
-import { toolRoutes } from './tools.ts';
 
 /** What the management API is made of. */
 export interface ManagementOptions extends ManagementContext {
@@ -121,10 +122,13 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   healthRoutes(app, options);
   namespaceRoutes(app, options);
   forwardRoutes(app, options);
-  toolRoutes(app, options);
-  resourceRoutes(app, options);
-  promptRoutes(app, options);
+  entryRoutes(app, options, 'tool', operations.tools);
+  entryRoutes(app, options, 'resource', operations.resources);
+  entryRoutes(app, options, 'prompt', operations.prompts);
+  serviceRoutes(app, options);
   statisticsRoutes(app, options);
+  metricsRoutes(app, options);
+  referenceRoutes(app);
   return app;
 }
 

@@ -1,13 +1,14 @@
-import type { Statistics } from '@sluice/contract';
+import { operations, type Statistics } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import type { Kind } from '../registry/entries.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { sendData } from './answer.ts';
 import type { ManagementContext } from './context.ts';
+import { route } from './route.ts';
 
 /** How much is served, over all namespaces and without shadowed entries (decisions 4.4). */
 export function statisticsRoutes(app: FastifyInstance, { registry }: ManagementContext): void {
-  app.get('/api/v1/management/statistics', (_request, reply) => {
+  route(app, operations.observation.statistics, (_request, reply) => {
     const snapshot = registry.current;
     const statistics: Statistics = {
       toolsCount: count(snapshot, 'tool'),

@@ -313,6 +313,50 @@ describe('discovered tools', () => {
     expect(served(api, 'search')).toBe(RAW);
   });
 
+  test('what the upstream says itself is shown when asked for, and is ignored when it is sent back', async (context) => {
+    const { api, put } = await start(context);
+    await put('search', { title: 'Ours', description: 'Ours', _meta: undefined });
+    const upstream = {
+      title: 'Search',
+      description: '',
+      input_schema: { type: 'object', properties: { n: { maximum: 9223372036854775807n } } },
+      annotations: { weight: 1 },
+      _meta: { x: 1 },
+    };
+    const { data, text } = await api.call('GET', `${PATH}/search?include=upstream`);
+    const numbers = { ...upstream, input_schema: { type: 'object', properties: { n: { maximum: 2 ** 63 } } } };
+    expect(data).toMatchObject({ title: 'Ours', description: 'Ours', upstream: numbers });
+    expect(Object.keys(Object(Object(data).upstream)).sort()).toEqual(Object.keys(upstream).sort());
+    expect(text.match(/9223372036854775807/g)).toHaveLength(2);
+
+    const before = served(api, 'search');
+    expect((await put('search', {}, '?include=upstream')).data).not.toHaveProperty('upstream');
+    expect(served(api, 'search')).toBe(before);
+    // Sent back as it is, it drops every override.
+    await put('search', Object(Object(data).upstream));
+    expect(served(api, 'search')).toBe(RAW);
+  });
+
+  test('a list shows it beside what is shadowed', async (context) => {
+    const { api, upstream } = await start(context);
+    await api.call('POST', '/api/v1/forwards', { name: 'second', address: upstream.url });
+    await api.call('POST', PATH, TOOL);
+    const listed = async (query: string) =>
+      Object(await api.call('GET', `${PATH}${query}`)).data.map((tool: object) => [
+        Object(tool).forward,
+        'upstream' in tool,
+        'shadowed' in tool,
+      ]);
+    const [first, second, made] = [
+      ['up', true, false],
+      ['second', true, true],
+      [undefined, false, false],
+    ];
+    expect(await listed('?include=upstream')).toEqual([first, first, made]);
+    expect(await listed('?include=shadowed,upstream')).toEqual([first, first, second, second, made]);
+    expect(await listed('?include=other,upstreams')).toEqual([['up', false, false], ['up', false, false], made]);
+  });
+
   test("an empty description takes the upstream's away", async (context) => {
     const { api, put } = await start(context);
     await put('other', { description: '' });

@@ -14,7 +14,8 @@ import type { EventStore } from '../sessions/event-store.ts';
 import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { type Chain, compile } from './chain.ts';
+import type { ServiceMetrics } from '../telemetry/metrics.ts';
+import { type Chain, compile, type NamedFilter } from './chain.ts';
 import { cors } from './filters/cors.ts';
 import { mcp } from './filters/mcp.ts';
 import { serviceCompletion } from './filters/service-completion.ts';
@@ -46,51 +47,57 @@ export interface ChainParts {
   readonly declaredParams: DeclaredParams;
   readonly serverInfo: Implementation;
   readonly log: TargetLogger;
+  /** Counts what each filter does. */
+  readonly metrics: ServiceMetrics;
   /** SERVICE_CORS_ORIGIN: stands in for the first allowed origin. */
   readonly corsOrigin: string | undefined;
 }
 
-/** Chain `mcp_router` of the embedded default (decisions 1.4). The order is the way a request goes. */
+/** Chain `mcp_router` of the embedded default (decisions 1.4), counted. The order is the way a request goes. */
 export function defaultChain(parts: ChainParts): Chain {
   const { registry, relay, sessions } = parts;
-  return compile([
+  const filters: readonly NamedFilter[] = [
     // First, so that every answer carries its headers, also one that says what is wrong.
-    cors({
-      allow_origins: [parts.corsOrigin ?? '*'],
-      allow_methods: ['GET', 'POST', 'DELETE', 'OPTIONS'],
-      allow_headers: [
-        'Content-Type',
-        'Accept',
-        'Authorization',
-        'Mcp-Session-Id',
-        'Mcp-Protocol-Version',
-        'Mcp-Method',
-        'Mcp-Name',
-        'Last-Event-ID',
-        'X-Request-Id',
-        'X-Conversation-Id',
-        'Mcp-Param-*',
-      ],
-      expose_headers: ['Mcp-Session-Id'],
-      allow_credentials: false,
-      max_age: 86_400,
-      disallowed_origin_mode: 'omit',
-      allow_null_origin: false,
-    }),
+    {
+      name: 'cors',
+      filter: cors({
+        allow_origins: [parts.corsOrigin ?? '*'],
+        allow_methods: ['GET', 'POST', 'DELETE', 'OPTIONS'],
+        allow_headers: [
+          'Content-Type',
+          'Accept',
+          'Authorization',
+          'Mcp-Session-Id',
+          'Mcp-Protocol-Version',
+          'Mcp-Method',
+          'Mcp-Name',
+          'Last-Event-ID',
+          'X-Request-Id',
+          'X-Conversation-Id',
+          'Mcp-Param-*',
+        ],
+        expose_headers: ['Mcp-Session-Id'],
+        allow_credentials: false,
+        max_age: 86_400,
+        disallowed_origin_mode: 'omit',
+        allow_null_origin: false,
+      }),
+    },
     // Before the path is judged, so that a refusal can name the request's id.
-    mcp({ on_invalid: 'continue' }),
-    serviceNamespace(registry, sessions),
+    { name: 'mcp', filter: mcp({ on_invalid: 'continue' }) },
+    { name: 'service_namespace', filter: serviceNamespace(registry, sessions) },
     // Makes the client known to all that follow.
-    serviceMcpInit(parts),
-    serviceToolList(parts),
-    serviceToolCall(relay, parts.declaredParams),
-    serviceResourceList(parts),
-    serviceResourceRead(relay),
-    serviceSubscribe(parts),
-    servicePromptList(parts),
-    servicePromptGet(relay),
-    serviceCompletion(parts),
+    { name: 'service_mcp_init', filter: serviceMcpInit(parts) },
+    { name: 'service_tool_list', filter: serviceToolList(parts) },
+    { name: 'service_tool_call', filter: serviceToolCall(relay, parts.declaredParams) },
+    { name: 'service_resource_list', filter: serviceResourceList(parts) },
+    { name: 'service_resource_read', filter: serviceResourceRead(relay) },
+    { name: 'service_subscribe', filter: serviceSubscribe(parts) },
+    { name: 'service_prompt_list', filter: servicePromptList(parts) },
+    { name: 'service_prompt_get', filter: servicePromptGet(relay) },
+    { name: 'service_completion', filter: serviceCompletion(parts) },
     // Last: it has what nobody else answers.
-    serviceRelay(parts),
-  ]);
+    { name: 'service_relay', filter: serviceRelay(parts) },
+  ];
+  return compile(filters, parts.metrics);
 }

@@ -4,12 +4,14 @@ import { Draft } from './draft.ts';
 import { addForward, catalogue, items, view } from './fixtures/upstreams.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
 import { createEntry, removeEntry, updateEntry } from './operations/entries.ts';
+import { registerService, removeServices } from './operations/services.ts';
 import { Snapshot } from './snapshot.ts';
 
 function namespace(name: string): Namespace {
   return parseNamespace(name) ?? DEFAULT_NAMESPACE;
 }
 
+const SERVICE = { name: 's', host: 'h', port: 1, serviceType: 'tool-invoker' } as const;
 const TOOL = { description: '', uri: 'u', toolType: 'custom', input_schema: {} };
 
 /** The state after these operations. */
@@ -27,6 +29,9 @@ const base = after(Snapshot.empty(), (draft) => {
   applyCatalogues(draft, forward, [
     catalogue({ tools: items('name', ['a', 'b']), resources: items('uri', ['r:1']), prompts: items('name', ['p']) }),
   ]);
+  registerService(draft, SERVICE);
+  registerService(draft, { ...SERVICE, serviceType: 'resource-provider' });
+  registerService(draft, { ...SERVICE, name: 'other' });
 }).snapshot;
 
 /** Everything that a snapshot shows. */
@@ -36,6 +41,7 @@ function shown(snapshot: Snapshot): unknown {
     forwards: [...snapshot.forwards],
     entries: (['tool', 'resource', 'prompt'] as const).map((kind) => snapshot.entries(kind, { shadowed: true })),
     counts: snapshot.counts('up'),
+    services: [snapshot.services.all, snapshot.services.named('s'), snapshot.services.named('new')],
     next: snapshot.next,
   });
 }
@@ -60,6 +66,17 @@ const CHANGES: [string, (draft: Draft) => void][] = [
     (draft) => {
       draft.removeNamespace(namespace('ops'));
       createEntry(draft, 'tool', { ...TOOL, name: 'z', namespace: 'ops' });
+    },
+  ],
+  ['a new service', (draft) => registerService(draft, { ...SERVICE, name: 'new' })],
+  ['a service replaced', (draft) => registerService(draft, { ...SERVICE, port: 2 })],
+  ['a service less', (draft) => removeServices(draft, 's', 'tool-invoker')],
+  [
+    'services removed and registered again',
+    (draft) => {
+      removeServices(draft, 's');
+      registerService(draft, { ...SERVICE, port: 2 });
+      removeServices(draft, 'other');
     },
   ],
   ['a forward removed', (draft) => draft.removeForward('up')],
@@ -138,10 +155,11 @@ describe('what is touched', () => {
     );
   });
 
-  test('is nothing when namespaces or forwards change alone', () => {
+  test('is nothing when namespaces, forwards or services change alone', () => {
     const { touched } = after(base, (draft) => {
       draft.putNamespace(namespace('crm'), { a: '1' });
       addForward(draft, 'second');
+      removeServices(draft, 's');
     });
     expect(touched).toEqual([]);
   });

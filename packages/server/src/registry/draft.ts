@@ -6,13 +6,16 @@ import {
   type Kind,
   type Labels,
   SECTION,
+  type ServiceEntry,
+  serviceId,
   type UnknownMembers,
 } from './entries.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
+import type { DraftServices, Services } from './services.ts';
 import type { DraftShelf, Shelf } from './shelf.ts';
 import { emptyNamespace, type NamespaceState, Snapshot } from './snapshot.ts';
 import type { Change, Section } from './store/store.ts';
-import { storedForward, storedNamespace } from './stored.ts';
+import { storedForward, storedNamespace, storedService } from './stored.ts';
 import { storedEntry } from './stored-entry.ts';
 
 /** What a published state changed, for those who tell clients of it. */
@@ -27,6 +30,8 @@ export class Draft {
   #forwards: Map<string, Forward>;
   readonly #foreign: Map<Section, readonly string[]>;
   readonly #shelves = new Map<Namespace, Partial<Record<Kind, DraftShelf>>>();
+  readonly #services: Services;
+  #draftServices: DraftServices | undefined;
   #next: number;
   readonly #recording: boolean;
   /** How to take back what the operation under way did, step by step. */
@@ -40,6 +45,7 @@ export class Draft {
     this.#namespaces = new Map(base.namespaces);
     this.#forwards = new Map(base.forwards);
     this.#foreign = new Map(base.foreign);
+    this.#services = base.services;
     this.#next = base.next;
   }
 
@@ -69,7 +75,7 @@ export class Draft {
     return this.#forwards;
   }
 
-  /** A registration number for a new forward or hand-made entry. */
+  /** A registration number for a new forward, hand-made entry or service. */
   nextSource(): number {
     return this.#next++;
   }
@@ -129,6 +135,29 @@ export class Draft {
     this.#forwards = new Map(before);
     this.#forwards.delete(name);
     this.#recordRemoval('forwards', name);
+  }
+
+  /** The services of this name, in order of registration. */
+  servicesNamed(name: string): readonly ServiceEntry[] {
+    return (this.#draftServices ?? this.#services).named(name);
+  }
+
+  /** The service that a removal in the journal names. */
+  serviceById(id: string): ServiceEntry | undefined {
+    const parts: unknown = JSON.parse(id);
+    const [name] = Array.isArray(parts) ? parts : [];
+    return typeof name === 'string' ? this.servicesNamed(name).find((entry) => serviceId(entry) === id) : undefined;
+  }
+
+  /** Adds a service, or replaces the one of the same key. */
+  putService(entry: ServiceEntry): void {
+    this.#changeableServices(entry.name).put(entry);
+    this.#record('services', () => storedService(entry));
+  }
+
+  removeService(entry: ServiceEntry): void {
+    this.#changeableServices(entry.name).remove(entry);
+    this.#recordRemoval('services', serviceId(entry));
   }
 
   /** Keeps a stored record that this version has no use for. */
@@ -198,7 +227,8 @@ export class Draft {
       }
       this.#namespaces.set(namespace, { ...state, shelves });
     }
-    return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#foreign), touched };
+    const services = this.#draftServices?.publish() ?? this.#services;
+    return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#foreign, services), touched };
   }
 
   /**
@@ -242,6 +272,14 @@ export class Draft {
     const claims = shelf.claims(key);
     this.#undo?.push(() => shelf.set(key, claims));
     return shelf;
+  }
+
+  #changeableServices(name: string): DraftServices {
+    this.#draftServices ??= this.#services.copy();
+    const services = this.#draftServices;
+    const before = services.named(name);
+    this.#undo?.push(() => services.set(name, before));
+    return services;
   }
 
   #write(namespace: Namespace, kind: Kind): DraftShelf {

@@ -1,3 +1,4 @@
+import type { ServiceType } from '@sluice/contract';
 import type { JsonObject } from '@sluice/json/lossless';
 import type { Namespace } from './names.ts';
 import type { Section } from './store/store.ts';
@@ -96,7 +97,7 @@ export interface Forward {
   readonly labels: Labels;
   /** Put in front of discovered tool and prompt names; empty for none. */
   readonly prefix: string;
-  /** Registration number: forwards and hand-made entries share one sequence. */
+  /** Registration number: forwards, hand-made entries and services share one sequence. */
   readonly source: number;
   /** What discovery last found, one per (era, capability set); empty before the first success. */
   readonly catalogues: readonly KnownCatalogue[];
@@ -106,6 +107,34 @@ export interface Forward {
    */
   readonly absent?: readonly Entry[] | undefined;
   readonly unknown?: UnknownMembers | undefined;
+}
+
+/**
+ * Where a capability service is reached over gRPC, and what it does (decisions 2.8). It belongs to no namespace. How it
+ * is doing is not part of it.
+ */
+export interface ServiceEntry {
+  readonly name: string;
+  /** A host name or IP address; IPv6 without brackets. */
+  readonly host: string;
+  readonly port: number;
+  readonly serviceType: ServiceType;
+  /** Of a code-execution engine: its type. */
+  readonly serviceSubType: string | undefined;
+  /** Of a code-execution engine: its language. */
+  readonly languageName: string | undefined;
+  readonly labels: Labels;
+  readonly id: string | undefined;
+  /** Registration number: the order of lists. One that replaces another has its number. */
+  readonly source: number;
+  readonly unknown: UnknownMembers | undefined;
+}
+
+/** What makes a service entry the same one (decisions 2.2), as text: what a removal names in the journal. */
+export function serviceId(
+  entry: Pick<ServiceEntry, 'name' | 'serviceType'> & Partial<Pick<ServiceEntry, 'serviceSubType' | 'languageName'>>,
+): string {
+  return JSON.stringify([entry.name, entry.serviceType, entry.serviceSubType ?? null, entry.languageName ?? null]);
 }
 
 /** Members of a stored record that this version does not know: exact text by name, written again as it was found. */

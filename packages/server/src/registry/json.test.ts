@@ -96,7 +96,7 @@ describe('over REST', () => {
     const renamed = discovered('tool', 'a', '{"name":"a"}', { key: 'z' });
     expect([shown(renamed, 'name'), shown(renamed, 'upstreamName')]).toEqual(['"z"', '"a"']);
     expect(shown(discovered('tool', 'a', '{"name":"a"}'), 'upstreamName')).toBeUndefined();
-    expect(object(entryJson(renamed, true)).shadowed).toBe(true);
+    expect(object(entryJson(renamed, { shadowed: true })).shadowed).toBe(true);
     expect(object(entryJson(renamed)).shadowed).toBeUndefined();
   });
 
@@ -123,6 +123,19 @@ describe('over REST', () => {
     });
     expect(shown(entry, 'description')).toBe('"ours"');
     expect(shown(entry, 'x')).toBeUndefined();
+  });
+
+  test("what the upstream says itself is shown when asked for, without members that are the registry's", () => {
+    const json = '{"name":"a","uri":"theirs","description":"theirs","outputSchema":{"x":1.0},"upstream":2}';
+    const entry = discovered('tool', 'a', json, { key: 'z', overrides: '{"description":"ours","outputSchema":null}' });
+    const asked = object(entryJson(entry, { upstream: true }));
+    expect(JSON.stringify(asked.upstream)).toBe(
+      '{"description":"theirs","output_schema":{"x":1.0},"upstream":2,"input_schema":{}}',
+    );
+    expect(asked).toMatchObject({ name: 'z', description: 'ours' });
+    expect(shown(entry, 'upstream')).toBe('2');
+    const made = handMade('tool', 't', '{"upstream":3}');
+    expect(object(entryJson(made, { upstream: true })).upstream).toBe(3);
   });
 
   test.each([

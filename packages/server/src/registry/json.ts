@@ -35,6 +35,9 @@ const SPELLING: Readonly<Record<Kind, Spelling>> = {
   },
 };
 
+/** The read-only member that shows a discovered entry's upstream ({@link Shown}). Nobody can override it. */
+export const UPSTREAM = 'upstream';
+
 const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
 /** Members that REST shows from the registry, whatever the MCP object says. */
 const NOT_UPSTREAMS: Readonly<Record<Kind, ReadonlySet<string>>> = {
@@ -61,12 +64,29 @@ export function mcpName(kind: Kind, member: string): string {
   return member;
 }
 
+/** What is shown of an entry only when it is asked for. */
+export interface Shown {
+  /** Marks it as shadowed. */
+  readonly shadowed?: boolean;
+  /** Adds `upstream`, what a discovered entry's upstream says itself: the values that overrides stand in front of. */
+  readonly upstream?: boolean;
+}
+
 /** The entry as the management API shows it: JSON text of one object. */
-export function entryJson(entry: Entry, shadowed = false): string {
-  const shown = restMembers(entry);
-  for (const [key, text] of Object.entries(SPELLING[entry.kind].defaults)) if (!shown.has(key)) shown.set(key, text);
+export function entryJson(entry: Entry, { shadowed = false, upstream = false }: Shown = {}): string {
+  const shown = withDefaults(entry.kind, restMembers(entry));
   if (shadowed) shown.set('shadowed', 'true');
+  if (upstream && entry.discovered) {
+    const own = new Map<string, string>();
+    addObject(own, entry.kind, entry.discovered.offers[0]?.json ?? '{}');
+    shown.set(UPSTREAM, joined(withDefaults(entry.kind, own)));
+  }
   return joined(shown);
+}
+
+function withDefaults(kind: Kind, shown: Map<string, string>): Map<string, string> {
+  for (const [key, text] of Object.entries(SPELLING[kind].defaults)) if (!shown.has(key)) shown.set(key, text);
+  return shown;
 }
 
 /** An object of these members, which are JSON text; `lines` puts each on a line of its own. */
@@ -84,11 +104,7 @@ export function restMembers(entry: Entry): Map<string, string> {
     ['name', JSON.stringify(entry.name)],
     ['namespace', JSON.stringify(entry.namespace)],
   ]);
-  const own = NOT_UPSTREAMS[kind];
-  for (const [key, text] of mcpMembers(entry)) {
-    const name = restName(kind, key);
-    if (!own.has(name)) shown.set(name, text);
-  }
+  addDefinition(shown, entry);
   for (const [key, value] of Object.entries(entry.members)) shown.set(key, JSON.stringify(value));
   if (kind === 'resource') shown.set('location', JSON.stringify(entry.key));
   shown.set('labels', JSON.stringify(entry.labels));
@@ -101,14 +117,21 @@ export function restMembers(entry: Entry): Map<string, string> {
   return shown;
 }
 
-/** Members of the served MCP object as text; a hand-made entry keeps empty ones too. */
-function* mcpMembers(entry: Entry): Generator<[string, string]> {
-  if (!entry.discovered) {
-    for (const [key, value] of Object.entries(entry.definition)) yield [key, JSON.stringify(value)];
-    return;
+/** Adds the members of the served MCP object as text; a hand-made entry keeps empty ones too. */
+function addDefinition(shown: Map<string, string>, { kind, discovered, served, definition }: Entry): void {
+  if (discovered) return addObject(shown, kind, served[0]?.json ?? '{}');
+  for (const [key, value] of Object.entries(definition)) {
+    const name = restName(kind, key);
+    if (!NOT_UPSTREAMS[kind].has(name)) shown.set(name, JSON.stringify(value));
   }
-  const json = entry.served[0]?.json ?? '{}';
-  for (const { key, start, end } of members(json)) yield [key, json.slice(start, end)];
+}
+
+/** Adds the members of an MCP object under REST's names, but those that REST shows from the registry. */
+function addObject(shown: Map<string, string>, kind: Kind, json: string): void {
+  for (const { key, start, end } of members(json)) {
+    const name = restName(kind, key);
+    if (!NOT_UPSTREAMS[kind].has(name)) shown.set(name, json.slice(start, end));
+  }
 }
 
 /** Registry members of a discovered entry: its upstream's address and the type of what forwards bring. */

@@ -4,7 +4,7 @@ import { DEFAULT_NAMESPACE } from './names.ts';
 import { restore } from './restore.ts';
 import { Snapshot } from './snapshot.ts';
 import type { Section, Store } from './store/store.ts';
-import { storedForward, storedNamespace } from './stored.ts';
+import { storedForward, storedNamespace, storedService } from './stored.ts';
 import { picturedEntry } from './stored-entry.ts';
 
 /** An operation on the registry. It changes the draft and returns, or throws, and then nothing of it counts. */
@@ -154,6 +154,10 @@ export function picture(snapshot: Snapshot): Record<Section, Iterable<string>> {
     tools: entries('tools', 'tool'),
     resources: entries('resources', 'resource'),
     prompts: entries('prompts', 'prompt'),
-    services: snapshot.foreign.get('services') ?? [],
+    services: texts(
+      'services',
+      () => snapshot.services.all,
+      (service) => storedService(service, true),
+    ),
   };
 }

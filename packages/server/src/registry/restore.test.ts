@@ -1,3 +1,4 @@
+import type { ServiceInput } from '@sluice/contract';
 import { seeded } from '@sluice/json/fixtures/documents';
 import { parseLossless } from '@sluice/json/lossless';
 import { describe, expect, test } from 'vitest';
@@ -10,8 +11,10 @@ import { addForward, catalogue } from './fixtures/upstreams.ts';
 import { entryJson } from './json.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from './names.ts';
 import { createEntry, removeEntry, updateEntry } from './operations/entries.ts';
+import { registerService, removeServices } from './operations/services.ts';
 import type { Submission } from './operations/submission.ts';
 import { Registry } from './registry.ts';
+import { serviceMembers } from './service-body.ts';
 import type { Loaded } from './store/store.ts';
 
 async function restored(loaded: Partial<Loaded>): Promise<{ registry: Registry; problems: string[] }> {
@@ -30,7 +33,7 @@ class Life {
   change(draft: Draft): void {
     const forwards = [...draft.forwards.values()];
     const forward = this.#pick(forwards);
-    switch (this.#int(9)) {
+    switch (this.#int(11)) {
       case 0:
         draft.putNamespace(this.#namespace(), { a: this.#word() });
         return;
@@ -66,6 +69,12 @@ class Life {
         if (entry) this.#update(draft, entry);
         return;
       }
+      case 8:
+        registerService(draft, this.#service());
+        return;
+      case 9:
+        removeServices(draft, this.#word(), this.#pick([undefined, 'tool-invoker', 'code-execution-engine']));
+        return;
       default:
         if (forward) applyCatalogues(draft, forward, this.#catalogues());
     }
@@ -92,6 +101,19 @@ class Life {
       uri: 'u',
       id: 'i',
       ...(this.#int(3) === 0 && { source: 'mine', position: 3, upstream: {}, kept: [1], offers: null, constructor: 1 }),
+    };
+  }
+
+  #service(): ServiceInput {
+    return {
+      name: this.#word(),
+      host: this.#pick(['h.test', '127.0.0.1', '::1', '1.2']) ?? 'h',
+      port: 1 + this.#int(65_535),
+      serviceType: this.#pick(['tool-invoker', 'code-execution-engine'] as const) ?? 'tool-invoker',
+      serviceSubType: this.#pick([undefined, '', this.#word()]),
+      languageName: this.#pick([undefined, 'null', this.#word()]),
+      labels: this.#pick([undefined, {}, Object.fromEntries([['__proto__', this.#word()]])]),
+      id: this.#pick([undefined, this.#word()]),
     };
   }
 
@@ -185,6 +207,10 @@ describe('a file written by hand', () => {
         ],
         prompts: [{ name: 'p', namespace: 'ops' }],
         forwards: [{ name: 'f', address: 'http://f.test/mcp' }],
+        services: [
+          { name: 's', address: '[::1]:50051', serviceType: 'tool-invoker' },
+          { serviceName: 't', host: 'h.test', port: 1, service_type: 'multi-capability', id: null, health: 'down' },
+        ],
       }),
     });
     expect(problems).toEqual([]);
@@ -211,6 +237,11 @@ describe('a file written by hand', () => {
     ]);
     expect([...current.namespaces.keys()].sort()).toEqual(['default', 'ops']);
     expect(current.forwards.get('f')).toMatchObject({ namespace: 'default', labels: {}, prefix: '', catalogues: [] });
+    expect(current.services.all.map(serviceMembers)).toEqual([
+      { name: 's', host: '::1', port: 50051, address: '[::1]:50051', serviceType: 'tool-invoker', labels: {} },
+      { name: 't', host: 'h.test', port: 1, address: 'h.test:1', serviceType: 'multi-capability', labels: {} },
+    ]);
+    expect(pictured(current).services.join()).not.toContain('health');
     // And reads the same after it was written.
     const { registry: again } = await restored({ entries: pictured(current) });
     expect(stateOf(again.current)).toEqual(stateOf(current));
@@ -221,20 +252,23 @@ describe('a file written by hand', () => {
       namespaces: ['{"name":"default","owner":{"team":1.0}}'],
       forwards: ['{"name":"f","address":"http://f.test/mcp","note":9223372036854775807,"a\\n":[]}'],
       tools: ['{"name":"t","x-mine":1.0,"source":"ours","upstream":"crm","__proto__":{"a":1}}'],
+      services: ['{"name":"s","address":"h:1","serviceType":"tool-invoker","owner":1.0}'],
     });
     const { registry } = await restored({ entries });
     await registry.commit((draft) => {
+      registerService(draft, { name: 's', host: 'h', port: 2, serviceType: 'tool-invoker' });
       draft.putNamespace(DEFAULT_NAMESPACE, { a: '1' });
       const forward = draft.forwards.get('f');
       if (forward) applyCatalogues(draft, forward, [catalogue()]);
     });
-    const { namespaces, forwards, tools } = pictured(registry.current);
+    const { namespaces, forwards, tools, services } = pictured(registry.current);
+    expect(services).toEqual([expect.stringMatching(/"port": 2,.*"owner": 1\.0/s)]);
     expect(namespaces[0]).toContain('"owner": {"team":1.0}');
     expect(forwards[0]).toContain('"note": 9223372036854775807,\n  "a\\n": []');
     const served =
       '{"name":"t","x-mine":1.0,"source":"ours","upstream":"crm","__proto__":{"a":1},"inputSchema":{"type":"object"}}';
     expect(registry.current.entries('tool')[0]?.served[0]?.json).toBe(served);
-    const { registry: again } = await restored({ entries: { ...stored({}), namespaces, forwards, tools } });
+    const { registry: again } = await restored({ entries: { ...stored({}), namespaces, forwards, tools, services } });
     expect(again.current.entries('tool')[0]?.served[0]?.json).toBe(served);
     expect(stateOf(again.current)).toEqual(stateOf(registry.current));
   });
@@ -249,7 +283,11 @@ describe('a file written by hand', () => {
         `{"name":"deep","x":${'['.repeat(9_999)}${']'.repeat(9_999)}}`,
       ],
       resources: ['{"name":"r"}'],
-      services: ['{"name":"s","host":"h","port":1.0}'],
+      services: [
+        '{"name":"s","host":"h","port":1.0}',
+        '{"serviceType":"tool-invoker","address":"h:0","x":1.0}',
+        '{"name":"s","serviceType":"tool-invoker","address":"h:1","host":"h","port":2}',
+      ],
     };
     const { registry, problems } = await restored({ entries: stored(bad) });
     expect(problems).toEqual([
@@ -260,11 +298,18 @@ describe('a file written by hand', () => {
       'an entry of tools in registry.json cannot be used: no name',
       'an entry of tools in registry.json cannot be used: nested too deeply',
       'an entry of resources in registry.json cannot be used: no location for resource "r"',
+      'an entry of services in registry.json cannot be used: serviceType is required',
+      'an entry of services in registry.json cannot be used: name is required',
+      'an entry of services in registry.json cannot be used: port contradicts address',
     ]);
     await registry.commit((draft) => createEntry(draft, 'tool', { name: 'new' }));
+    await registry.commit((draft) =>
+      registerService(draft, { name: 'new', host: 'h', port: 1, serviceType: 'tool-invoker' }),
+    );
     const { namespaces, ...others } = pictured(registry.current);
     expect(namespaces).toContain(bad.namespaces[0]);
-    expect(others).toMatchObject({ forwards: bad.forwards, resources: bad.resources, services: bad.services });
+    expect(others).toMatchObject({ forwards: bad.forwards, resources: bad.resources });
+    expect(others.services).toEqual(expect.arrayContaining(bad.services));
     expect(others.tools).toEqual(expect.arrayContaining(bad.tools));
   });
 
@@ -288,15 +333,37 @@ describe('a file written by hand', () => {
           { name: 'huge', source: 1e300 },
           { name: 'mine', source: 9, service: { source: 3 } },
         ],
+        services: [
+          { name: 'late', host: 'h', port: 1, serviceType: 'tool-invoker' },
+          { name: 'early', host: 'h', port: 1, serviceType: 'tool-invoker', source: 8 },
+        ],
       }),
     });
     const { current } = registry;
-    const numbers = [...current.forwards.values(), ...current.entries('tool')].map(({ name, source }) => [
-      name,
-      source,
-    ]);
-    expect(Object.fromEntries(numbers)).toEqual({ old: 7, mine: 9, new: 10, hand: 11, odd: 12, huge: 13 });
-    expect(current.next).toBe(14);
+    const numbers = [...current.forwards.values(), ...current.entries('tool'), ...current.services.all].map(
+      ({ name, source }) => [name, source],
+    );
+    expect(Object.fromEntries(numbers)).toEqual({
+      old: 7,
+      early: 8,
+      mine: 9,
+      new: 10,
+      hand: 11,
+      odd: 12,
+      huge: 13,
+      late: 14,
+    });
+    expect(current.next).toBe(15);
+  });
+
+  test('has services in any order: the one that was registered first is the first of its name', async () => {
+    const service = (serviceType: string, source: number) => ({ name: 's', address: 'h:1', serviceType, source });
+    const { registry } = await restored({
+      entries: stored({ services: [service('tool-invoker', 5), service('resource-provider', 3)] }),
+    });
+    const { services } = registry.current;
+    expect(services.named('s').map(({ source }) => source)).toEqual([3, 5]);
+    expect(services.all).toEqual(services.named('s'));
   });
 
   test('gives a key that two entries claim to the first', async () => {

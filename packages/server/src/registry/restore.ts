@@ -3,7 +3,7 @@ import { type Entry, KINDS, type Kind, SECTION } from './entries.ts';
 import { DEFAULT_NAMESPACE } from './names.ts';
 import { Snapshot } from './snapshot.ts';
 import { type Change, type Loaded, SECTIONS, type Section } from './store/store.ts';
-import { readForward, readNamespace } from './stored.ts';
+import { readForward, readNamespace, readService } from './stored.ts';
 import { LARGEST_SOURCE, readEntry } from './stored-entry.ts';
 
 /**
@@ -42,9 +42,9 @@ class Restoration {
 
   #put(section: Section, json: string): void {
     try {
-      if (section === 'services') this.#draft.putForeign(section, json);
-      else if (section === 'namespaces') this.#putNamespace(json);
+      if (section === 'namespaces') this.#putNamespace(json);
       else if (section === 'forwards') this.#putForward(json);
+      else if (section === 'services') this.#putService(json);
       else this.#putEntry(section, kindOf(section), json);
     } catch (error) {
       this.#keep(section, json, error instanceof Error ? error.message : String(error));
@@ -67,6 +67,16 @@ class Restoration {
     this.#draft.putForward(forward);
   }
 
+  #putService(json: string): void {
+    const service = readService(json, () => this.#number());
+    if (typeof service === 'string') {
+      this.#keep('services', json, service);
+      return;
+    }
+    this.#draft.reserveSource(service.source);
+    this.#draft.putService(service);
+  }
+
   #putEntry(section: Section, kind: Kind, json: string): void {
     let orphaned = false;
     const sourceOf = (forward: string): number | undefined => {
@@ -87,7 +97,6 @@ class Restoration {
   }
 
   #remove({ section, id }: Extract<Change, { op: 'remove' }>): void {
-    if (section === 'services') return;
     if (section === 'namespaces') {
       const name = [...this.#draft.namespaces.keys()].find((candidate) => candidate === id);
       if (name && name !== DEFAULT_NAMESPACE) this.#draft.removeNamespace(name);
@@ -95,6 +104,11 @@ class Restoration {
     }
     if (section === 'forwards') {
       this.#draft.removeForward(id);
+      return;
+    }
+    if (section === 'services') {
+      const service = this.#draft.serviceById(id);
+      if (service) this.#draft.removeService(service);
       return;
     }
     const entry = this.#draft.byId(kindOf(section), id);

@@ -1,5 +1,6 @@
 import { byOrder, type Entry, type Forward, KINDS, type Kind, type Labels, type UnknownMembers } from './entries.ts';
 import type { Namespace } from './names.ts';
+import { Services } from './services.ts';
 import { Shelf } from './shelf.ts';
 import type { Section } from './store/store.ts';
 
@@ -25,6 +26,7 @@ export interface Counts {
 export class Snapshot {
   readonly namespaces: ReadonlyMap<Namespace, NamespaceState>;
   readonly forwards: ReadonlyMap<string, Forward>;
+  readonly services: Services;
   /** The next registration number. */
   readonly next: number;
   /**
@@ -39,11 +41,13 @@ export class Snapshot {
     forwards: ReadonlyMap<string, Forward>,
     next: number,
     foreign: ReadonlyMap<Section, readonly string[]> = new Map(),
+    services = new Services(),
   ) {
     this.namespaces = namespaces;
     this.forwards = forwards;
     this.next = next;
     this.foreign = foreign;
+    this.services = services;
   }
 
   static empty(): Snapshot {

@@ -1,8 +1,10 @@
+import { serviceType } from '@sluice/contract';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Forward } from './entries.ts';
+import type { Forward, ServiceEntry } from './entries.ts';
 import { DEFAULT_NAMESPACE } from './names.ts';
 import { render } from './render.ts';
-import { readForward, readNamespace, storedForward, storedNamespace } from './stored.ts';
+import { readForward, readNamespace, readService, storedForward, storedNamespace, storedService } from './stored.ts';
 
 const FORWARD: Forward = {
   name: 'up',
@@ -52,6 +54,27 @@ const gone = render({
   definition: {},
 });
 
+const text = fc.string({ unit: 'binary' });
+
+/** Any service that the API lets in. */
+const services = fc.record<ServiceEntry>({
+  name: text.map((name) => `n${name.replace(/\p{Cc}/gu, '')}n`),
+  host: fc.oneof(fc.domain(), fc.ipV4(), fc.ipV6(), fc.constantFrom('a_b', 'x')),
+  port: fc.integer({ min: 1, max: 65_535 }),
+  serviceType: fc.constantFrom(...serviceType.options),
+  serviceSubType: fc.option(text, { nil: undefined }),
+  languageName: fc.option(text, { nil: undefined }),
+  labels: fc.dictionary(text, text),
+  id: fc.option(text, { nil: undefined }),
+  source: fc.integer({ min: 1, max: 10 ** 15 - 1 }),
+  unknown: fc.option(
+    fc
+      .array(fc.tuple(text, fc.json()), { minLength: 1 })
+      .map((members) => new Map(members.map(([member, value]): [string, string] => [`x${member}`, value]))),
+    { nil: undefined },
+  ),
+});
+
 describe.each([
   ['as one line', false],
   ['as lines', true],
@@ -81,6 +104,14 @@ describe.each([
     expect(readNamespace(storedNamespace(plain, lines))).toEqual(plain);
     const odd = { ...plain, unknown: new Map([['owner', '{"n":1.0}']]) };
     expect(readNamespace(storedNamespace(odd, lines))).toEqual(odd);
+  });
+
+  test('any service comes back', () => {
+    fc.assert(
+      fc.property(services, (service) => {
+        expect(readService(storedService(service, lines), () => -1)).toEqual(service);
+      }),
+    );
   });
 });
 
@@ -115,4 +146,44 @@ test('labels that are no texts are left out', () => {
   });
   expect(readNamespace('{"name":"a","labels":["x"]}')).toMatchObject({ labels: {} });
   expect(readNamespace('{"name":"A"}')).toBe('invalid namespace name "A"');
+});
+
+describe('a service written by hand', () => {
+  const whole = { name: 's', host: 'h', port: 7, serviceType: 'tool-invoker', labels: {}, source: 9 };
+
+  test.each([
+    ['with host and port', '{"name":"s","host":"h","port":7.0,"serviceType":"tool-invoker"}'],
+    ['with its address', '{"name":" s ","address":"h:7","serviceType":"tool-invoker"}'],
+    ['with all of them', '{"name":"s","address":"h:7","host":"h","port":7,"serviceType":"tool-invoker"}'],
+    ['under other names', '{"serviceName":"s","address":"h:7","service_type":"tool-invoker"}'],
+    ['as the API answers it', '{"name":"s","address":"h:7","serviceType":"tool-invoker","labels":{},"health":"down"}'],
+    ['with empty members', '{"name":"s","address":"h:7","serviceType":"tool-invoker","id":null,"labels":{"n":1}}'],
+  ])('is read %s', (_how, json) => {
+    expect(readService(json, () => 9)).toEqual({ ...whole, unknown: undefined });
+  });
+
+  test('has its brackets off', () => {
+    const json = '{"name":"s","address":"[fe80::1]:7","serviceType":"tool-invoker"}';
+    expect(readService(json, () => 9)).toEqual({ ...whole, host: 'fe80::1' });
+  });
+
+  test.each([
+    ['{"address":"h:1","serviceType":"tool-invoker"}', 'name is required'],
+    ['{"name":"s","serviceType":"tool-invoker"}', 'address is required, or host and port'],
+    ['{"name":"s","host":"h","serviceType":"tool-invoker"}', 'port is required with host'],
+    [
+      '{"name":"s","address":"h","serviceType":"tool-invoker"}',
+      'address must be host:port, with a port from 1 to 65535',
+    ],
+    ['{"name":"s","address":"h:1","host":"g","serviceType":"tool-invoker"}', 'host contradicts address'],
+    ['{"name":"s","address":"h:1"}', 'serviceType is required'],
+    ['{"name":7,"address":"h:1","serviceType":"tool-invoker"}', 'name expected string, received number'],
+  ])('%s is none: %s', (json, why) => {
+    expect(readService(json, () => 9)).toBe(why);
+  });
+
+  test('of a type that nobody knows is none, and is told which there are', () => {
+    const why = readService('{"name":"s","address":"h:1","serviceType":"magic"}', () => 9);
+    expect(why).toMatch(/^serviceType must be one of tool-invoker, .*code-execution-engine$/);
+  });
 });

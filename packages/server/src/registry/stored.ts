@@ -1,3 +1,4 @@
+import { serviceInput } from '@sluice/contract';
 import { isJsonObject, parseLossless } from '@sluice/json/lossless';
 import { elements } from '@sluice/json/scan';
 import {
@@ -8,13 +9,18 @@ import {
   type KnownCatalogue,
   type Labels,
   SECTION,
+  type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
 import { joined } from './json.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
+import { serviceMembers } from './service-body.ts';
 import { detached, readEntry, readLabels, readSource, storedEntry, textIn, textOfMembers } from './stored-entry.ts';
 
-/** Namespaces and forwards as `registry.json` keeps them (decisions 1.5), members that it does not know included. */
+/**
+ * Namespaces, forwards and services as `registry.json` keeps them (decisions 1.5), members that it does not know
+ * included.
+ */
 
 interface StoredNamespace {
   readonly name: Namespace;
@@ -26,6 +32,13 @@ const HTTP: ReadonlySet<string> = new Set(['http:', 'https:']);
 
 const OF_NAMESPACES = ['name', 'labels'];
 const OF_FORWARDS = ['name', 'address', 'namespace', 'labels', 'prefix', 'source', 'upstream', 'absent'];
+/** Members of a service that the API takes too, under each of their names. */
+const OF_SERVICE_INPUT = [
+  ...['name', 'serviceName', 'host', 'port', 'address', 'serviceType', 'service_type'],
+  ...['serviceSubType', 'languageName', 'id'],
+];
+/** `health` is no member of ours: whoever copies what the API answers into the file has it there. */
+const OF_SERVICES = [...OF_SERVICE_INPUT, 'labels', 'source', 'health'];
 
 /** `lines` puts each member on a line of its own, here and below. */
 export function storedNamespace({ name, labels, unknown = new Map() }: StoredNamespace, lines = false): string {
@@ -52,6 +65,15 @@ export function storedForward(forward: Forward, lines = false): string {
   stored.set('upstream', `[${catalogues.join(',')}]`);
   if (forward.absent && forward.absent.length > 0) stored.set('absent', storedAbsent(forward.absent));
   for (const [member, text] of forward.unknown ?? []) stored.set(member, text);
+  return joined(stored, lines);
+}
+
+/** A service as `registry.json` keeps it: what the API shows of it, without its health. */
+export function storedService(entry: ServiceEntry, lines = false): string {
+  const stored = new Map<string, string>();
+  for (const [member, value] of Object.entries(serviceMembers(entry))) stored.set(member, JSON.stringify(value));
+  stored.set('source', String(entry.source));
+  for (const [member, text] of entry.unknown ?? []) stored.set(member, text);
   return joined(stored, lines);
 }
 
@@ -86,6 +108,36 @@ export function readForward(json: string, next: () => number): Forward | string 
     catalogues: readCatalogues(found.get('upstream')),
     absent: readAbsent(found.get('absent'), source),
     unknown: unknownIn(found, OF_FORWARDS),
+  };
+}
+
+/**
+ * Reads a stored service by the API's own rules, so that it may be written by hand as it is sent there; `next` numbers
+ * one that carries no number. A text saying why not when it cannot be one.
+ */
+export function readService(json: string, next: () => number): ServiceEntry | string {
+  const found = textOfMembers(json);
+  const given = OF_SERVICE_INPUT.map((member): [string, unknown] => [member, JSON.parse(found.get(member) ?? 'null')]);
+  const result = serviceInput.safeParse(Object.fromEntries(given.filter(([, value]) => value !== null)), {
+    reportInput: true,
+    error: ({ input }) => (input === undefined ? 'is required' : undefined),
+  });
+  if (!result.success) {
+    const [first] = result.error.issues;
+    return `${first?.path.join('.')} ${first?.message.replace('Invalid input: ', '')}`;
+  }
+  const { name, host, port, serviceType, serviceSubType, languageName, id } = result.data;
+  return {
+    name,
+    host,
+    port,
+    serviceType,
+    serviceSubType,
+    languageName,
+    labels: readLabels(found.get('labels')),
+    id,
+    source: readSource(found) ?? next(),
+    unknown: unknownIn(found, OF_SERVICES),
   };
 }
 

@@ -1,3 +1,4 @@
+import { equal } from '@sluice/json/equal';
 import type { JsonObject } from '@sluice/json/lossless';
 import { resourceName } from '../catalogues.ts';
 import type { Draft } from '../draft.ts';
@@ -6,7 +7,7 @@ import { DEFAULT_NAMESPACE } from '../names.ts';
 import { render } from '../render.ts';
 import { RegistryError } from './error.ts';
 import { findInDraft, type Selector } from './lookup.ts';
-import { equal, overridesOf } from './overrides.ts';
+import { overridesOf } from './overrides.ts';
 import { type Submission, type Submitted, takeApart } from './submission.ts';
 
 /** Members of the registry's own that discovery sets and that nobody else may change (decisions 2.5 to 2.7). */

@@ -1,6 +1,7 @@
+import { equal } from '@sluice/json/equal';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
 import type { Discovered, Kind } from '../entries.ts';
-import { registryMembers, restName } from '../json.ts';
+import { registryMembers, restName, UPSTREAM } from '../json.ts';
 
 /**
  * Values that stand for "not given" over REST, where these members are always shown: sending them for a member that the
@@ -21,7 +22,7 @@ export function overridesOf(kind: Kind, discovered: Discovered, definition: Json
   const parsed = parseLossless(discovered.offers[0]?.json ?? '{}');
   const upstream = new Map(Object.entries(isJsonObject(parsed) ? parsed : {}));
   const wanted = new Map(Object.entries(definition));
-  const own = new Set(registryMembers(kind));
+  const own = new Set([...registryMembers(kind), UPSTREAM]);
   if (kind === 'resource') own.add('uri').add('uriTemplate');
   const overrides: [string, JsonValue][] = [];
   for (const member of new Set([...upstream.keys(), ...wanted.keys()])) {
@@ -41,27 +42,4 @@ export function overridesOf(kind: Kind, discovered: Discovered, definition: Json
 function given(kind: Kind, member: string, value: JsonValue | undefined): JsonValue | undefined {
   const absent = Object.hasOwn(ABSENT[kind], member) ? ABSENT[kind][member] : undefined;
   return value !== undefined && absent !== undefined && equal(value, absent) ? undefined : value;
-}
-
-/**
- * Whether two JSON values mean the same. A number that a double cannot carry equals the double that it becomes in a
- * client which reads and sends it back through one: such a client did not mean to change it.
- */
-export function equal(a: JsonValue, b: JsonValue): boolean {
-  if (a === b) return true;
-  if (JSON.isRawJSON(a)) return JSON.isRawJSON(b) ? a.rawJSON === b.rawJSON : Number(a.rawJSON) === b;
-  if (JSON.isRawJSON(b)) return Number(b.rawJSON) === a;
-  if (Array.isArray(a)) {
-    return Array.isArray(b) && a.length === b.length && a.every((item, at) => equal(item, b[at] ?? null));
-  }
-  if (!isJsonObject(a) || !isJsonObject(b)) return false;
-  const members = Object.entries(a);
-  const other = new Map(Object.entries(b));
-  return (
-    members.length === other.size &&
-    members.every(([member, value]) => {
-      const theirs = other.get(member);
-      return theirs !== undefined && equal(value, theirs);
-    })
-  );
 }
