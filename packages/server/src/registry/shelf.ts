@@ -1,4 +1,5 @@
 import { byOrder, type CacheHint, type Entry, isTemplate, type KnownCatalogue, sameRecord } from './entries.ts';
+import { type DraftMap, LayeredMap } from './layered-map.ts';
 
 /** What a client sees of the forwards' catalogues. Made once per (era, capability set) of clients. */
 export interface CatalogueView {
@@ -32,14 +33,14 @@ const MAX_PREBUILT = 64;
  * prebuilt lists safe to keep.
  */
 export class Shelf {
-  readonly #claims: Map<string, readonly Entry[]>;
+  readonly #claims: LayeredMap<readonly Entry[]>;
   #ordered: readonly Entry[] | undefined;
   #templates: readonly Entry[] | undefined;
   #shadowed: readonly Entry[] | undefined;
   #counts: ReadonlyMap<string, number> | undefined;
   readonly #lists = new Map<string, PrebuiltList>();
 
-  constructor(claims: Map<string, readonly Entry[]> = new Map()) {
+  constructor(claims = new LayeredMap<readonly Entry[]>()) {
     this.#claims = claims;
   }
 
@@ -98,15 +99,15 @@ export class Shelf {
 
   /** A copy that may be changed until it is published. */
   copy(): DraftShelf {
-    return new DraftShelf(new Map(this.#claims));
+    return new DraftShelf(this.#claims.copy());
   }
 }
 
 /** A shelf under change. Only a draft holds one; {@link DraftShelf.publish} ends it. */
 export class DraftShelf {
-  readonly #claims: Map<string, readonly Entry[]>;
+  readonly #claims: DraftMap<readonly Entry[]>;
 
-  constructor(claims: Map<string, readonly Entry[]>) {
+  constructor(claims: DraftMap<readonly Entry[]>) {
     this.#claims = claims;
   }
 
@@ -140,12 +141,11 @@ export class DraftShelf {
 
   /** Sets who claims a key, the holder first: for taking a change back. */
   set(key: string, claims: readonly Entry[]): void {
-    if (claims.length === 0) this.#claims.delete(key);
-    else this.#claims.set(key, claims);
+    this.#claims.set(key, claims.length === 0 ? undefined : claims);
   }
 
   publish(): Shelf {
-    return new Shelf(this.#claims);
+    return new Shelf(this.#claims.publish());
   }
 }
 
