@@ -11,6 +11,8 @@ export interface Child extends AsyncDisposable {
   forget(): void;
   /** Asks it to end (SIGTERM), insists after `graceMs`, and waits until it is gone. */
   stop(graceMs?: number): Promise<void>;
+  /** Waits until it has ended by itself; throws with its last output when that takes longer. */
+  ended(timeoutMs: number): Promise<void>;
   /**
    * Asks `probe` every few milliseconds until it gives a value.
    *
@@ -59,6 +61,11 @@ export function startChild(
     forget: () => truncateSync(outputFile),
     stop,
     [Symbol.asyncDispose]: () => stop(2_000),
+    async ended(timeoutMs) {
+      await Promise.race([exited, wait(timeoutMs, undefined, { ref: false })]);
+      if (!gone())
+        throw new Error(`${name}: still runs after ${timeoutMs} ms; its last output:\n${output().slice(-2000)}`);
+    },
     async until(what, timeoutMs, probe) {
       const end = performance.now() + timeoutMs;
       for (;;) {

@@ -18,6 +18,8 @@ export interface Gateway extends AsyncDisposable {
   readonly child: Child;
   /** Milliseconds from starting the process to `/readyz` answering 200. */
   readonly readyMs: number;
+  /** Origin of the management API. */
+  readonly management: URL;
   /** MCP endpoint of a namespace. */
   endpoint(namespace: string): URL;
   /** Registers a forward and waits until it is available with `tools` tools. */
@@ -59,6 +61,7 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
     return {
       child,
       readyMs,
+      management: management('/'),
       endpoint: (namespace) => new URL(`http://${mcpAddress}/${namespace}/mcp`),
       async addForward(name, address, namespace, tools) {
         const body = JSON.stringify({ name, address: address.href, namespace });

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { type CaseName, caseNames, type PairingName, pairings, type StreamCaseName, streamCaseNames } from './cases.ts';
 
-/** Which part of the bench runs: the list cases, the call cases, pairings of eras, event streams, the registry at size. */
-export type Part = 'list' | 'call' | 'pairings' | 'streams' | 'size';
+/** Which part of the bench runs: the list cases, the call cases, pairings of eras, event streams, the registry at size, imports. */
+export type Part = 'list' | 'call' | 'pairings' | 'streams' | 'size' | 'import';
 
 /** What one run of the bench does. */
 export interface Options {
@@ -43,9 +43,12 @@ export interface Plan {
   readonly sizeNamespaces: number;
   readonly sizeStarts: number;
   readonly sizeRounds: number;
+  /** Tools in the files that are imported, from the smallest on. */
+  readonly importSizes: readonly number[];
+  readonly importRounds: number;
 }
 
-const parts: readonly Part[] = ['list', 'call', 'pairings', 'streams', 'size'];
+const parts: readonly Part[] = ['list', 'call', 'pairings', 'streams', 'size', 'import'];
 // The pairings within one era are cases already.
 const crossings = pairings.filter(({ era, upstream }) => era !== upstream).map(({ name }) => name);
 const profiled = [...caseNames, ...crossings, ...streamCaseNames];
@@ -77,6 +80,8 @@ const fullPlan: Plan = {
   sizeNamespaces: 50,
   sizeStarts: 3,
   sizeRounds: 3,
+  importSizes: [2_500, 5_000, 10_000, 20_000],
+  importRounds: 3,
 };
 
 const quickPlan: Plan = {
@@ -93,6 +98,8 @@ const quickPlan: Plan = {
   sizeNamespaces: 10,
   sizeStarts: 1,
   sizeRounds: 1,
+  importSizes: [2_500, 10_000],
+  importRounds: 1,
 };
 
 /**

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { addedLimitMs, type Case, pairingLimit, type StreamCase, streamAddedLimitMs } from './cases.ts';
+import { type ImportFigures, importAim, importLimit } from './import.ts';
 import type { CaseFigures } from './measure.ts';
 import type { Options } from './options.ts';
 import type { PairingFigures } from './pairings.ts';
@@ -24,6 +25,7 @@ export function report(
   pairs: readonly PairingFigures[],
   streams: readonly StreamFigures[],
   size: SizeFigures | undefined,
+  imports: readonly ImportFigures[],
   options: Options,
   loadBefore: number,
 ): Report {
@@ -33,6 +35,7 @@ export function report(
   if (pairs.length > 0) parts.push(pairingTable(pairs, missed), pairingVerdict(pairs));
   if (streams.length > 0) parts.push(streamTable(streams, missed));
   if (size !== undefined) parts.push(sizeTable(size, missed));
+  if (imports.length > 0) parts.push(importTable(imports, missed));
   return { text: parts.join('\n\n'), missed };
 }
 
@@ -220,6 +223,17 @@ function sizeTable({ full, alone }: SizeFigures, missed: string[]): string {
       growth('tools/list of 20 tools, CPU ms', ({ smallListMs }) => smallListMs),
     ],
   );
+}
+
+function importTable(imports: readonly ImportFigures[], missed: string[]): string {
+  const smallest = imports[0]?.toolMs.median ?? Number.NaN;
+  const body = imports.map(({ tools, wholeMs, toolMs, progress }) => {
+    const ratio = toolMs.median / smallest;
+    if (ratio > importLimit) missed.push(`import of ${tools} tools: each takes ${hundredths(ratio)} times as long`);
+    return [whole(tools), range(wholeMs, whole), range(toolMs, thousandths), hundredths(ratio), whole(progress)];
+  });
+  const verdict = `per tool against the smallest (aim ${importAim}, limit ${importLimit})`;
+  return table(['tools imported', 'ms', 'ms per tool', verdict, 'lines of progress'], body);
 }
 
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');

@@ -6,6 +6,7 @@ import { cases, pairings, streamCases } from './cases.ts';
 import { connectUpstreams, startContenders } from './contenders.ts';
 import { startFixture } from './fixture.ts';
 import type { Gateway } from './gateway.ts';
+import { measureImport } from './import.ts';
 import { type CaseFigures, measureCases } from './measure.ts';
 import type { Relayed } from './nginx.ts';
 import { type Options, parseOptions, usage } from './options.ts';
@@ -72,7 +73,8 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
     for (const { child } of contenders) await child?.stop();
   }
   const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, say) : undefined;
-  const { text, missed } = report(figures, pairs, streams, size, options, loadBefore);
+  const imports = options.parts.has('import') ? await measureImport(options, folder, say) : [];
+  const { text, missed } = report(figures, pairs, streams, size, imports, options, loadBefore);
   console.log(text);
   for (const line of missed) console.log(`\nMISSED ${line}`);
   if (options.write) writeBlock(readme, 'figures', text);
