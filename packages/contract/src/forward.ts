@@ -17,7 +17,7 @@ const upstreamAddress = z
     const url = URL.parse(text);
     return url === null || (url.username === '' && url.password === '');
   }, 'must not carry a user name or password')
-  .meta({ format: 'uri', pattern: '^https?://' });
+  .meta({ format: 'uri', pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\s\\\\]+([/?#][^\\s\\\\]*)?$' });
 
 /** What an upstream says of itself (decisions 2.4). `capabilities` and `extensions` are the names it declares. */
 export const serverInfo = z.object({
