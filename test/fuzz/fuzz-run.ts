@@ -8,6 +8,8 @@ const UNSAID = [
   /contradicts address/,
   // Ports up to 65535, and IPv6 addresses in brackets: a pattern could say it, but nobody could read that.
   /must be host:port, with a port from 1 to 65535/,
+  // The same of URLs.
+  /must be an http or https URL/,
 ];
 
 /** Upstreams that refuse: nothing listens on these ports. */

@@ -144,6 +144,16 @@ const offering: fc.Arbitrary<Step[]> = fc
     ...(refresh ? [{ do: 'call', call: refresh } as const] : []),
   ]);
 
+/** An upstream leaves something out for a while, and whoever has forwards of it notices both. */
+const flickering: fc.Arbitrary<Step[]> = upstream.map((index) =>
+  (['shorter', 'former'] as const).flatMap((offers): Step[] => [
+    { do: 'upstream', upstream: index, offers },
+    ...[0, 1, 2].map((number): Step => {
+      return { do: 'call', call: { method: 'POST', collection: 'forwards', name: itemOf(number), refreshes: true } };
+    }),
+  ]),
+);
+
 const failing: fc.Arbitrary<Step[]> = fc
   .tuple(upstream, fc.constantFrom('up', 'failing', 'down'), catalogues)
   .map(([index, mode, offers]) => [{ do: 'upstream', upstream: index, mode, offers }]);
@@ -158,6 +168,7 @@ const together: fc.Arbitrary<Step[]> = fc
 const steps: fc.Arbitrary<Step[]> = fc.oneof(
   { weight: 80, arbitrary: calls.map((one): Step[] => [{ do: 'call', call: one }]) },
   { weight: 8, arbitrary: offering },
+  { weight: 2, arbitrary: flickering },
   { weight: 3, arbitrary: failing },
   { weight: 2, arbitrary: restarting },
   { weight: 4, arbitrary: together },

@@ -3,7 +3,7 @@ import { answerDifferences, differences, likened } from './compare.ts';
 import { call } from './model.ts';
 import { outcomes, restarted, retried } from './outcomes.ts';
 import type { Answer, ApiRequest } from './request.ts';
-import { copyOf, emptyState, type State, turned } from './state.ts';
+import { type Catalogue, copyOf, emptyState, NOTHING, type State, turned } from './state.ts';
 import { describe, resolved, type Step, written } from './step.ts';
 import { servedBy, viewOf } from './view.ts';
 import type { World } from './world.ts';
@@ -47,6 +47,8 @@ class Run {
   readonly #world: World;
   readonly #tally: Tally;
   readonly #log: string[] = [];
+  /** What each upstream offered before it was last changed. */
+  readonly #former = new Map<number, Catalogue>();
   #state: State;
 
   constructor(world: World, tally: Tally) {
@@ -83,8 +85,10 @@ class Run {
         return restarted(this.#state);
       case 'upstream': {
         const { upstream, mode, offers } = step;
-        const before = this.#world.upstreams.states[upstream]?.catalogue;
-        const catalogue = typeof offers === 'string' ? before && turned(before, offers) : offers;
+        const before = this.#world.upstreams.states[upstream]?.catalogue ?? NOTHING;
+        const former = this.#former.get(upstream) ?? NOTHING;
+        const catalogue = typeof offers === 'string' ? turned(before, former, offers) : offers;
+        this.#former.set(upstream, before);
         await this.#world.upstreams.set(upstream, { ...(mode && { mode }), ...(catalogue && { catalogue }) });
         await this.#world.settled();
         return retried({ ...copyOf(this.#state), upstreams: [...this.#world.upstreams.states] });

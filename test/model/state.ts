@@ -80,11 +80,19 @@ export interface Catalogue {
   readonly prompts: readonly JsonObject[];
 }
 
-/** The same objects in another order: each list turned round, or its first object at the end, or gone. */
-export type Turn = 'reversed' | 'rotated' | 'shorter';
+/** An empty catalogue. */
+export const NOTHING: Catalogue = { tools: [], resources: [], templates: [], prompts: [] };
+
+/**
+ * The same objects in another order: each list turned round, or its first object at the end, or gone; or what was offered
+ * before.
+ */
+export type Turn = 'reversed' | 'rotated' | 'shorter' | 'former';
 
 /** What is offered after a turn. */
-export function turned({ tools, resources, templates, prompts }: Catalogue, turn: Turn): Catalogue {
+export function turned(catalogue: Catalogue, former: Catalogue, turn: Turn): Catalogue {
+  if (turn === 'former') return former;
+  const { tools, resources, templates, prompts } = catalogue;
   const each = (list: readonly JsonObject[]): readonly JsonObject[] => {
     if (turn === 'reversed') return list.toReversed();
     return turn === 'rotated' ? [...list.slice(1), ...list.slice(0, 1)] : list.slice(1);

@@ -154,5 +154,5 @@ export function changes(
     .chain((member) =>
       (all[member] ?? fc.constant(undefined)).map((value): [string, JsonValue | undefined] => [member, value]),
     );
-  return fc.array(one, { maxLength: 3 }).map((members) => Object.fromEntries(members));
+  return fc.array(one, { maxLength: 4 }).map((members) => Object.fromEntries(members));
 }

@@ -2,9 +2,7 @@ import type { JsonObject } from '@sluice/json/lossless';
 import type { Era, Script } from '../fixtures/raw-upstream/message.ts';
 import { LIST_END } from '../fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../fixtures/raw-upstream.ts';
-import type { Catalogue, UpstreamState } from './state.ts';
-
-const EMPTY: Catalogue = { tools: [], resources: [], templates: [], prompts: [] };
+import { type Catalogue, NOTHING, type UpstreamState } from './state.ts';
 
 /** What they speak, one after the other. */
 const ERAS: readonly (readonly Era[])[] = [['legacy', 'modern'], ['modern'], ['legacy']];
@@ -29,12 +27,12 @@ export class Upstreams {
 
   private constructor(servers: readonly RawUpstream[]) {
     this.#servers = servers;
-    this.#states = servers.map(({ url }) => ({ address: url, mode: 'up', catalogue: EMPTY }));
+    this.#states = servers.map(({ url }) => ({ address: url, mode: 'up', catalogue: NOTHING }));
     for (const [index, { scripts }] of servers.entries()) {
       const list =
         (member: string, from: keyof Catalogue): Script =>
         () => {
-          const { mode, catalogue } = this.#states[index] ?? { mode: 'failing', catalogue: EMPTY };
+          const { mode, catalogue } = this.#states[index] ?? { mode: 'failing', catalogue: NOTHING };
           if (mode === 'failing') return { kind: 'error', text: '{"code":-32603,"message":"broken"}' };
           return `{"${member}":${JSON.stringify(catalogue[from] satisfies readonly JsonObject[])},${LIST_END}`;
         };
