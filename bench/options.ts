@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { NODE_FLAGS } from '../packages/server/src/node-flags.ts';
 import { type CaseName, caseNames, type PairingName, pairings, type StreamCaseName, streamCaseNames } from './cases.ts';
 
 /** Which part of the bench runs: the list cases, the call cases, pairings of eras, event streams, the registry at size, imports. */
@@ -125,7 +125,6 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
   });
   if (values.help) return undefined;
   if (values.write && values.only !== undefined) throw new Error('--write replaces all figures; leave out --only');
-  const start = startScript(root);
   return {
     parts: new Set(values.only === undefined ? parts : chosen('--only', values.only, parts)),
     quick: values.quick,
@@ -136,8 +135,8 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
         : values.profile === 'all'
           ? profiled
           : chosen('--profile', values.profile, profiled),
-    entry: values.entry ?? start.entry,
-    nodeFlags: values['node-flags'] === undefined ? start.flags : words(values['node-flags']),
+    entry: values.entry ?? `${root}/packages/server/src/main.ts`,
+    nodeFlags: values['node-flags'] === undefined ? NODE_FLAGS : words(values['node-flags']),
     log: values.log,
     plan: values.quick ? quickPlan : fullPlan,
   };
@@ -152,13 +151,3 @@ function chosen<T extends string>(option: string, text: string, allowed: readonl
 }
 
 const words = (text: string) => text.split(/\s+/).filter((word) => word !== '');
-
-/** Reads the start script, so that the bench starts exactly what a user starts. */
-function startScript(root: string): { flags: string[]; entry: string } {
-  const manifest: unknown = JSON.parse(readFileSync(`${root}/package.json`, 'utf8'));
-  const scripts = typeof manifest === 'object' && manifest !== null && 'scripts' in manifest ? manifest.scripts : {};
-  const start = typeof scripts === 'object' && scripts !== null && 'start' in scripts ? scripts.start : undefined;
-  const match = typeof start === 'string' ? /^node\s+(.*?\s*)(\S+\.ts)\b/.exec(start) : null;
-  if (match?.[2] === undefined) throw new Error('package.json: the start script is not "node [flags] <file>.ts"');
-  return { flags: words(match[1] ?? ''), entry: `${root}/${match[2]}` };
-}

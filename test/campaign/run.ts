@@ -2,7 +2,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Campaign } from './campaign.ts';
+import { fuzzCampaign } from './fuzz.ts';
 import { killCampaign } from './kill.ts';
+import { modelCampaign } from './model.ts';
 import { parkedCampaign } from './parked.ts';
 import { sessionsCampaign } from './sessions.ts';
 
@@ -10,7 +12,7 @@ import { sessionsCampaign } from './sessions.ts';
  * `npm run campaign [-- name …] [-- --rounds N]`: runs the campaigns named, or all of them, and writes what each found
  * to its block in docs/campaign.md. Ends with code 1 when one failed.
  */
-const campaigns: readonly Campaign[] = [killCampaign, sessionsCampaign, parkedCampaign];
+const campaigns: readonly Campaign[] = [killCampaign, sessionsCampaign, parkedCampaign, modelCampaign, fuzzCampaign];
 
 const REPORT = new URL('../../docs/campaign.md', import.meta.url);
 const HEAD = `# Campaigns

@@ -6,6 +6,8 @@ import {
   forwardInput,
   labels,
   namespaceName,
+  resourceInput,
+  resourceUpdate,
   serviceInput,
   success,
   toolInput,
@@ -71,6 +73,20 @@ test('a number that kept its spelling is no object', () => {
   expect(labels.safeParse(raw).success).toBe(false);
   expect(toolInput.safeParse({ ...TOOL, input_schema: raw }).success).toBe(false);
   expect(toolInput.parse({ ...TOOL, extra: raw }).extra).toBe(raw);
+});
+
+test('a label may have any name', () => {
+  const odd = JSON.parse('{"__proto__":"a","constructor":"b","":"c"}');
+  expect(Object.entries(labels.parse(odd))).toEqual(Object.entries(odd));
+  expect(labels.safeParse(JSON.parse('{"__proto__":1}')).error?.issues).toMatchObject([{ path: ['__proto__'] }]);
+});
+
+test('the location of a new resource fits into the head of a request', () => {
+  const sized = (length: number) => ({ name: 'r', type: 't', location: 'x'.repeat(length) });
+  expect(resourceInput.safeParse(sized(2_048)).success).toBe(true);
+  expect(resourceInput.safeParse(sized(2_049)).success).toBe(false);
+  // What an upstream offers may be longer, and is put back as it is.
+  expect(resourceUpdate.safeParse(sized(2_049)).success).toBe(true);
 });
 
 test('every error code has a status', () => {

@@ -2,6 +2,9 @@ import { z } from 'zod';
 import { labels } from './labels.ts';
 import { entryName, namespaceName } from './names.ts';
 
+/** The host of a URL, as far as a pattern can say what one is: a name, or an IP address, version 6 in brackets. */
+const HOST = '(?:\\[[0-9A-Fa-f:.]+\\]|[^/?#@:\\[\\]\\s\\\\]+)';
+
 /**
  * Address of an upstream MCP server: an http or https URL, trimmed, in which nothing has to be repaired to be one.
  * Credentials in it are refused rather than silently not sent: what goes upstream is named by SERVICE_FORWARD_HEADERS.
@@ -17,7 +20,7 @@ const upstreamAddress = z
     const url = URL.parse(text);
     return url === null || (url.username === '' && url.password === '');
   }, 'must not carry a user name or password')
-  .meta({ format: 'uri', pattern: '^https?://' });
+  .meta({ format: 'uri', pattern: `^[Hh][Tt][Tt][Pp][Ss]?://${HOST}(?::[0-9]*)?(?:[/?#][^\\s\\\\]*)?$` });
 
 /** What an upstream says of itself (decisions 2.4). `capabilities` and `extensions` are the names it declares. */
 export const serverInfo = z.object({

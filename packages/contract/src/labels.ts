@@ -1,7 +1,17 @@
-import { z } from 'zod';
-import { objectOf } from './json.ts';
+import type { z } from 'zod';
+import { jsonObject } from './json.ts';
 
 /** Labels: a map from text to text, replaced as a whole when it is written (decisions 2.3 to 2.7). */
-export const labels = objectOf(z.record(z.string(), z.string()));
+export const labels = jsonObject
+  // Not `z.record`, which leaves out a label that is called `__proto__`.
+  .transform((object, context) => {
+    const texts: [string, string][] = [];
+    for (const [name, value] of Object.entries(object)) {
+      if (typeof value === 'string') texts.push([name, value]);
+      else context.addIssue({ code: 'invalid_type', expected: 'string', input: value, path: [name] });
+    }
+    return Object.fromEntries(texts);
+  })
+  .meta({ type: 'object', additionalProperties: { type: 'string' } });
 
 export type Labels = z.infer<typeof labels>;

@@ -1,7 +1,9 @@
 import { z } from 'zod';
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+/** Control characters, as a part of a pattern's class: the schemas of the document say it too. */
+const CONTROLS = '\\u0000-\\u001f\\u007f-\\u009f';
+const CONTROL = new RegExp(`[${CONTROLS}]`);
+const PLAIN = `[^${CONTROLS}]`;
 
 /**
  * The name of a tool, resource, prompt or forward that an operator gives: trimmed, 1 to 256 characters, no control
@@ -14,7 +16,7 @@ export const entryName = z
   .refine((name) => [...name].length <= 256, 'must have at most 256 characters')
   .refine((name) => !CONTROL.test(name), 'must not contain control characters')
   .refine((name) => name.isWellFormed(), 'must be valid Unicode')
-  .meta({ minLength: 1, maxLength: 256 });
+  .meta({ minLength: 1, maxLength: 256, pattern: `^${PLAIN}*[^\\s${CONTROLS}]${PLAIN}*$` });
 
 /**
  * The name of a namespace, trimmed: 1 to 63 characters, lowercase letters, digits and hyphens only, a letter or digit at
@@ -34,4 +36,9 @@ export const location = z
   .refine((uri) => uri !== '', 'must not be empty')
   .refine((uri) => !CONTROL.test(uri), 'must not contain control characters')
   .refine((uri) => uri.isWellFormed(), 'must be valid Unicode')
-  .meta({ minLength: 1 });
+  .meta({ minLength: 1, pattern: `^${PLAIN}*$` });
+
+/** A {@link location} that an operator gives: short enough to stand in the head of a request for it. */
+export const givenLocation = location
+  .refine((uri) => [...uri].length <= 2_048, 'must have at most 2048 characters')
+  .meta({ maxLength: 2_048 });

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { withAliases } from './aliases.ts';
 import { jsonValue, objectOf } from './json.ts';
 import { labels } from './labels.ts';
-import { entryName, location, namespaceName } from './names.ts';
+import { entryName, givenLocation, location, namespaceName } from './names.ts';
 
 const aliases = {
   uri: 'location',
@@ -14,9 +14,11 @@ const aliases = {
 /** Parameters that a capability service gets with each acquisition of the resource. */
 const params = z.array(objectOf(z.object({ name: z.string(), value: z.string() })));
 
+const LOCATION = 'Its MCP uri or uri template; unique in the namespace. Alias `uri`.';
+
 const body = z.object({
   name: entryName,
-  location: location.describe('Its MCP uri or uri template; unique in the namespace. Alias `uri`.'),
+  location: location.describe(LOCATION),
   type: location.describe('Type label; `mcp-forward` on what forwards discovered.'),
   description: z.string().optional(),
   mimeType: z.string().optional().describe('Alias `mime_type`.'),
@@ -31,7 +33,10 @@ const body = z.object({
 });
 
 /** Body of `POST /api/v1/resources` under canonical names (decisions 2.6). Other members are kept as they are. */
-export const resourceInput = withAliases(aliases, body.catchall(jsonValue)).meta({ id: 'ResourceInput' });
+export const resourceInput = withAliases(
+  aliases,
+  body.extend({ location: givenLocation.describe(LOCATION) }).catchall(jsonValue),
+).meta({ id: 'ResourceInput' });
 
 /** Body of `PUT /api/v1/resources/{name}`: as {@link resourceInput}, but without `name` it keeps its own. */
 export const resourceUpdate = withAliases(

@@ -15,7 +15,8 @@ export const serviceType = z.enum(TYPES, {
 /** What the last probe of a capability service said (decisions 3). */
 export const serviceHealth = z.enum(['pending', 'healthy', 'unhealthy', 'down']);
 
-const HOST_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/;
+const HOST_NAME = '[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?';
+const IS_HOST_NAME = new RegExp(`^${HOST_NAME}$`);
 /** `host:port` taken apart, an IPv6 address in brackets. */
 const ADDRESS = /^(?:\[([^[\]]+)\]|([^:[\]]+)):([0-9]{1,5})$/;
 
@@ -29,22 +30,23 @@ const port = z.preprocess(
 const host = z
   .string()
   .trim()
-  .refine((text) => HOST_NAME.test(text) || isIpv6(text), 'must be a host name or an IP address')
-  .meta({ minLength: 1 });
+  .refine((text) => IS_HOST_NAME.test(text) || isIpv6(text), 'must be a host name or an IP address')
+  .meta({ anyOf: [{ pattern: `^${HOST_NAME}$` }, { format: 'ipv6' }] });
 
 const address = z
   .string()
   .trim()
   .refine((text) => takenApart(text) !== undefined, 'must be host:port, with a port from 1 to 65535')
-  .meta({ pattern: '^.+:[0-9]{1,5}$' });
+  // Which ports there are, and how an IPv6 address is written, a pattern could say only at great length.
+  .meta({ pattern: `^(?:${HOST_NAME}|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}$` });
 
 const body = z.object({
   name: entryName.describe('Alias `serviceName`.'),
   address: address
     .optional()
     .describe('`host:port`, an IPv6 address in brackets. Needed unless `host` and `port` are given.'),
-  host: host.optional(),
-  port: port.optional(),
+  host: host.optional().describe('Must agree with `address` where both are given; an IPv6 address without brackets.'),
+  port: port.optional().describe('Must agree with `address` where both are given.'),
   serviceType: serviceType.describe('Alias `service_type`.'),
   serviceSubType: z.string().optional().describe('Engine of a code-execution engine.'),
   languageName: z.string().optional().describe('Language of a code-execution engine.'),
@@ -73,7 +75,7 @@ export const serviceInput = withAliases(
       ...entry,
       ...(takenApart(whole) ?? { host: name, port: number }),
     })),
-).meta({ id: 'ServiceInput' });
+).meta({ id: 'ServiceInput', anyOf: [{ required: ['address'] }, { required: ['host', 'port'] }] });
 
 /** A service entry as it is answered (decisions 2.8). */
 export const service = z
@@ -105,7 +107,7 @@ export type Service = z.infer<typeof service>;
 function takenApart(address = ''): { host: string; port: number } | undefined {
   const [, bracketed, plain = '', digits] = ADDRESS.exec(address) ?? [];
   const { success, data } = port.safeParse(Number(digits));
-  const valid = bracketed === undefined ? HOST_NAME.test(plain) : isIpv6(bracketed);
+  const valid = bracketed === undefined ? IS_HOST_NAME.test(plain) : isIpv6(bracketed);
   return success && valid ? { host: bracketed ?? plain, port: data } : undefined;
 }
 

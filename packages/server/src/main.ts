@@ -55,7 +55,7 @@ function welcome({ addresses }: Service): void {
   const mcp = reachable(addresses.mcp);
   process.stdout.write(
     `Sluice is up; nothing is registered yet. Register an upstream MCP server:\n` +
-      `  curl -X POST http://${management}/api/v1/forwards -d '{"name":"my-tools","address":"http://HOST:PORT/mcp"}'\n` +
+      `  npx sluice forwards add --name my-tools --service http://HOST:PORT/mcp --host http://${management} --no-auth\n` +
       `Then point your MCP client at http://${mcp}/default/mcp\n` +
       `or see the whole way in one go: npm run demo\n`,
   );

@@ -49,7 +49,9 @@ export async function payload<Data>(call: Promise<Answered<Data>>): Promise<Data
   if (data !== undefined && typeof data === 'object') return data.data;
   const refused = typeof error === 'object' && error !== null && 'error' in error ? error.error : undefined;
   const { success, data: known } = errorObject.safeParse(refused);
-  throw success ? new ApiError(response, known) : new ApiError(response, undefined, String(error ?? ''));
+  throw success
+    ? new ApiError(response, known)
+    : new ApiError(response, undefined, typeof error === 'string' ? error : JSON.stringify(error));
 }
 
 /** Dots alone would be resolved away in a URL, however they are encoded. */

@@ -765,7 +765,9 @@ export interface components {
             name: string;
             /** @description `host:port`, an IPv6 address in brackets. Needed unless `host` and `port` are given. */
             address?: string;
-            host?: string;
+            /** @description Must agree with `address` where both are given; an IPv6 address without brackets. */
+            host?: string | unknown | unknown;
+            /** @description Must agree with `address` where both are given. */
             port?: number;
             /**
              * @description Alias `service_type`.
@@ -781,7 +783,7 @@ export interface components {
                 [key: string]: string;
             };
             id?: string;
-        };
+        } | unknown | unknown;
         Statistics: {
             toolsCount: number;
             resourcesCount: number;
@@ -952,6 +954,24 @@ export interface components {
                 };
             };
         };
+        /** @description The path has other methods. */
+        MethodNotAllowed: {
+            headers: {
+                /** @description The methods that the path has. */
+                Allow: string;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "METHOD_NOT_ALLOWED";
+                        message: string;
+                    };
+                };
+            };
+        };
         /** @description The name is taken or means several, or what is there stands against it: `details` says what. */
         Conflict: {
             headers: {
@@ -1031,6 +1051,26 @@ export interface components {
                         /** @constant */
                         code: "UNAVAILABLE";
                         message: string;
+                    };
+                };
+            };
+        };
+        /** @description Path, query and headers have more than 16 KiB. */
+        RequestHeaderFieldsTooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "BAD_REQUEST";
+                        message: string;
+                        details?: {
+                            path: string;
+                            message: string;
+                        }[];
                     };
                 };
             };

@@ -48,7 +48,7 @@ export function openApiDocument(version: string) {
       title: 'Sluice management API',
       version,
       description:
-        'Every answer is `{"data": …, "error": null}`, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown members of a body and unknown query parameters are ignored, except that tools, resources and prompts keep further members as they are.',
+        'Every answer is `{"data": …, "error": null}`, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown members of a body and unknown query parameters are ignored, except that tools, resources and prompts keep further members as they are. Blanks around names and addresses are taken away before they are checked; a body may be nested 256 levels deep.\n\nHEAD is answered as GET, and OPTIONS with 204. A path that is not here is answered `NotFound`, a method that its path does not have `MethodNotAllowed`, and what has a head of more than 16 KiB `RequestHeaderFieldsTooLarge`.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
@@ -96,6 +96,8 @@ const nameParameter = {
 
 const LOCATION = { description: 'Where it can be read.', required: true, schema: { type: 'string' } };
 
+const ALLOW = { description: 'The methods that the path has.', required: true, schema: { type: 'string' } };
+
 function queryParameter(name: string, { description, values }: QueryParameter): object {
   return { name, in: 'query', description, schema: { type: 'string', ...(values && { enum: values }) } };
 }
@@ -109,14 +111,26 @@ function envelope(data: Schema): Schema {
 }
 
 function failureResponses(schemas: NamedSchemas): Record<string, object> {
-  const used = new Set(allOperations.flatMap((each) => [...commonFailures(each.method), ...each.failures]));
+  const used = new Set<ErrorCode>(['METHOD_NOT_ALLOWED']);
+  for (const { method, failures } of allOperations) {
+    for (const code of [...commonFailures(method), ...failures]) used.add(code);
+  }
+  const content = (code: ErrorCode) => json(schemas.answered(z.object({ data: z.null(), error: errorOf(code) })));
   const responses: Record<string, object> = {};
   for (const code of errorCode.options) {
     if (!used.has(code)) continue;
-    const schema = schemas.answered(z.object({ data: z.null(), error: errorOf(code) }));
-    responses[responseName(code)] = { description: FAILURES[code], content: json(schema) };
+    responses[responseName(code)] = {
+      description: FAILURES[code],
+      ...(code === 'METHOD_NOT_ALLOWED' && { headers: { Allow: ALLOW } }),
+      content: content(code),
+    };
   }
-  return responses;
+  // Answered before there is an operation: it has no code of its own.
+  const RequestHeaderFieldsTooLarge = {
+    description: 'Path, query and headers have more than 16 KiB.',
+    content: content('BAD_REQUEST'),
+  };
+  return { ...responses, RequestHeaderFieldsTooLarge };
 }
 
 /** The error object of one code: only some have details, each of its own form. */

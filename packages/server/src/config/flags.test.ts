@@ -46,9 +46,9 @@ describe('flags', () => {
   });
 
   it('are told of as they work today', () => {
-    expect(USAGE).toContain('npm start -- [options]');
+    expect(USAGE).toContain('sluice serve [options]');
     const told = USAGE.match(/--\w[\w-]*/g);
     expect(told).toEqual(['--service-config', '--help', '--version']);
-    expect(() => parseFlags(['--port'])).toThrow('see npm start -- --help');
+    expect(() => parseFlags(['--port'])).toThrow('see sluice serve --help');
   });
 });

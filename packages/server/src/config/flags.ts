@@ -14,7 +14,7 @@ export type Flags =
     };
 
 /** The answer to `--help`. */
-export const USAGE = `Usage: npm start -- [options]
+export const USAGE = `Usage: sluice serve [options]
 
 Runs the service: MCP gateway and management API.
 
@@ -56,15 +56,15 @@ export function parseFlags(argv: readonly string[]): Flags {
     if (token.kind === 'option-terminator') continue;
     if (token.kind === 'positional') {
       if (token.index === 0 && token.value === 'serve') continue;
-      throw new ConfigError(`unexpected argument ${quote(token.value)}; see npm start -- --help`);
+      throw new ConfigError(`unexpected argument ${quote(token.value)}; see sluice serve --help`);
     }
     if (!PATH_FLAGS.includes(token.name)) {
-      throw new ConfigError(`unknown option ${quote(token.rawName)}; see npm start -- --help`);
+      throw new ConfigError(`unknown option ${quote(token.rawName)}; see sluice serve --help`);
     }
     const { value } = token;
     // A value that begins with a dash is the next option after a forgotten value; `--flag=-value` says that it is meant.
     if (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-'))) {
-      throw new ConfigError(`${token.rawName}: needs a path after it; see npm start -- --help`);
+      throw new ConfigError(`${token.rawName}: needs a path after it; see sluice serve --help`);
     }
     if (paths.has(token.name)) throw new ConfigError(`${token.rawName}: is given twice; give it once`);
     paths.set(token.name, value);

@@ -27,5 +27,7 @@ function segmentsOf(path: string): string[] {
 }
 
 function fits(route: readonly string[], path: readonly string[]): boolean {
+  if (route.at(-1) === '*')
+    return path.length >= route.length && fits(route.slice(0, -1), path.slice(0, route.length - 1));
   return route.length === path.length && route.every((segment, at) => segment.startsWith(':') || segment === path[at]);
 }

@@ -11,7 +11,7 @@ import { ServiceMetrics } from '../telemetry/metrics.ts';
 import { createManagement } from './management.ts';
 
 /** An answer of the API as a client sees it. */
-interface Answered {
+export interface Answered {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
@@ -29,6 +29,8 @@ export interface Api {
   readonly port: number;
   readonly registry: Registry;
   readonly forwards: Forwards;
+  /** All routes, as a tree: each path continues what it stands under. */
+  readonly routes: string;
   /** Lines of the log so far. */
   readonly log: readonly string[];
   /** Sends a request; `body` is sent as it is when it is text or bytes, else as JSON. */
@@ -70,6 +72,7 @@ export async function startApi(context: Pick<TestContext, 'onTestFinished'>, set
     port: Number(new URL(url).port),
     registry,
     forwards,
+    routes: app.printRoutes(),
     log: lines,
     async call(method, path, body, headers = {}) {
       const raw = body === undefined || typeof body === 'string' || Buffer.isBuffer(body);

@@ -28,7 +28,8 @@ export function collectBody(
     else body.push(piece);
   });
   payload.on('end', () => done(null, body.take()));
-  payload.on('error', (error) => done(error));
+  // The client went away, or what it sent stopped being HTTP: no failure of ours.
+  payload.on('error', (error) => done(Object.assign(error, { statusCode: 400 })));
 }
 
 /**

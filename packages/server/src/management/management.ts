@@ -45,6 +45,8 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     bodyLimit,
     // Fastify's default is to wait for a request's end for ever.
     requestTimeout: 300_000,
+    // Node would answer without the envelope; `admit` refuses it instead.
+    http: { requireHostHeader: false },
     // Health is answered until the listener is gone.
     return503OnClosing: false,
     // A name of 256 characters takes up to 3 KiB in a URL; what limits it is the size of a head.
@@ -54,11 +56,17 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     },
     clientErrorHandler: (error, socket) => refuseUnreadable(error, socket, cors),
   });
+  // Node would answer an expectation that it does not know without the envelope; it may be ignored.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   const methodsOf = watchRoutes(app);
 
   /** Sets CORS headers and checks Host and Origin; false when the request has been answered. */
   function admit(request: FastifyRequest, reply: FastifyReply): boolean {
     reply.headers(cors);
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
+      sendError(reply, 'BAD_REQUEST', 'a Host header is required');
+      return false;
+    }
     const refusal = guard(request.raw.socket.localAddress, request.headers.host, request.headers.origin);
     if (!refusal) return true;
     sendError(reply, 'FORBIDDEN', refusal.reason);
@@ -83,7 +91,8 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0] ?? '';
     const methods = methodsOf(path);
-    if (!methods) return sendError(reply, 'NOT_FOUND', `path not found: ${path}`);
+    // A route for files has the method, but perhaps not the file.
+    if (!methods || methods.includes(request.method)) return sendError(reply, 'NOT_FOUND', `path not found: ${path}`);
     const allow = methods.join(', ');
     reply.header('allow', allow);
     return sendError(reply, 'METHOD_NOT_ALLOWED', `method ${request.method} not allowed on ${path}; allowed: ${allow}`);

@@ -59,6 +59,23 @@ test('the longest and the shortest name are taken', async (context) => {
   expect((await api.call('POST', PATH, { name: '0' })).status).toBe(201);
 });
 
+test.for([
+  ['tools', { ...TOOL, name: 'x' }],
+  ['resources', { name: 'x', location: 'x:1', type: 'custom' }],
+  ['prompts', { name: 'x' }],
+  ['forwards', { name: 'x', address: 'http://127.0.0.1:9/mcp' }],
+] as const)('one that does not exist is made by naming it in %s', async ([kind, body], context) => {
+  const api = await startApi(context);
+  const made = await api.call('POST', `/api/v1/${kind}`, { ...body, namespace: ' fresh ' });
+  expect([made.status, made.data]).toMatchObject([201, { namespace: 'fresh' }]);
+  if (kind !== 'forwards') {
+    const moved = await api.call('PUT', `/api/v1/${kind}/x`, { ...body, namespace: 'moved' });
+    expect([moved.status, moved.data]).toMatchObject([200, { namespace: 'moved' }]);
+  }
+  const there = ['default', 'fresh', ...(kind === 'forwards' ? [] : ['moved'])];
+  expect((await api.call('GET', PATH)).data).toEqual(there.map((name) => ({ name, labels: {} })));
+});
+
 test('PUT replaces the labels and never renames', async (context) => {
   const api = await startApi(context);
   await api.call('POST', PATH, { name: 'ops', labels: { a: '1' } });

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { applyCatalogues } from '../registry/catalogues.ts';
 import type { Entry } from '../registry/entries.ts';
 import { addForward, catalogue, items } from '../registry/fixtures/upstreams.ts';
+import { LayeredMap } from '../registry/layered-map.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { Registry } from '../registry/registry.ts';
 import { Shelf } from '../registry/shelf.ts';
@@ -66,11 +67,13 @@ describe('the entry that serves a uri', () => {
     /** The same templates, as another change of the registry would have them. */
     const shelf = () =>
       new Shelf(
-        new Map(
-          entries.map((entry) => {
-            const counted = Object.defineProperty({ ...entry }, 'key', { get: () => reading(entry.key) });
-            return [entry.key, [counted]];
-          }),
+        new LayeredMap(
+          new Map(
+            entries.map((entry) => {
+              const counted = Object.defineProperty({ ...entry }, 'key', { get: () => reading(entry.key) });
+              return [entry.key, [counted]];
+            }),
+          ),
         ),
       );
     const finder = new ResourceFinder();

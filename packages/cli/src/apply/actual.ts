@@ -1,0 +1,138 @@
+import type { Labels, ServiceType } from '@sluice/contract';
+import { type Client, payload } from '@sluice/contract/client';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { Failure } from '../failure.ts';
+
+/** What the service has, as far as a state file can say something of it. */
+export interface Actual {
+  readonly namespaces: readonly ActualNamespace[];
+  /** In order of registration. */
+  readonly forwards: readonly ActualForward[];
+  readonly services: readonly ActualService[];
+  readonly handMade: readonly HandMadeTool[];
+  /** Shadowed ones included, after those that are served. */
+  readonly discovered: readonly DiscoveredTool[];
+  /** Resources and prompts, of which a state file says nothing: they go with their namespace. */
+  readonly others: readonly OtherEntry[];
+}
+
+export interface ActualNamespace {
+  readonly name: string;
+  readonly labels: Labels;
+}
+
+export interface ActualForward {
+  readonly name: string;
+  readonly address: string;
+  readonly namespace: string;
+  readonly labels: Labels;
+  /** Empty for none. */
+  readonly prefix: string;
+}
+
+export interface ActualService {
+  readonly name: string;
+  readonly host: string;
+  readonly port: number;
+  readonly address: string;
+  readonly serviceType: ServiceType;
+  readonly serviceSubType?: string | undefined;
+  readonly languageName?: string | undefined;
+  readonly labels: Labels;
+  readonly id?: string | undefined;
+}
+
+export interface HandMadeTool {
+  readonly namespace: string;
+  readonly name: string;
+  /** All of its members. */
+  readonly members: JsonObject;
+}
+
+export interface DiscoveredTool {
+  readonly forward: string;
+  /** The name that the upstream uses. */
+  readonly upstreamName: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** Another entry holds its key, so that it can be neither called nor changed. */
+  readonly shadowed: boolean;
+  readonly labels: Labels;
+  /** Its members besides these, with overrides applied. */
+  readonly members: JsonObject;
+  /** What the upstream says itself in the members that can be overridden. */
+  readonly upstream: JsonObject;
+}
+
+export interface OtherEntry {
+  readonly kind: 'resource' | 'prompt';
+  readonly namespace: string;
+  /** Undefined for a hand-made one. */
+  readonly forward: string | undefined;
+}
+
+/** Reads all of it. Resources and prompts only `withOthers`. */
+export async function readActual(client: Client, withOthers: boolean): Promise<Actual> {
+  const [namespaces, forwards, services, tools, others] = await Promise.all([
+    payload(client.GET('/api/v1/namespaces')),
+    payload(client.GET('/api/v1/forwards')),
+    payload(client.GET('/api/v1/services')),
+    readTools(client),
+    withOthers ? readOthers(client) : [],
+  ]);
+  const known = forwards.map(({ name, address, namespace, labels, prefix = '' }) => ({
+    name,
+    address,
+    namespace,
+    labels,
+    prefix,
+  }));
+  return { namespaces, forwards: known, services, ...tools, others };
+}
+
+/** The tools of the service, by who made them. */
+export type ActualTools = Pick<Actual, 'handMade' | 'discovered'>;
+
+/** Reads the tools alone. */
+export async function readTools(client: Client): Promise<ActualTools> {
+  const query = { include: 'shadowed,upstream' } as const;
+  const handMade: HandMadeTool[] = [];
+  const served: DiscoveredTool[] = [];
+  const shadowed: DiscoveredTool[] = [];
+  for (const tool of await payload(client.GET('/api/v1/tools', { params: { query } }))) {
+    const { name, namespace, labels } = tool;
+    if (!isJsonObject(tool)) continue;
+    const { shadowed: isShadowed, forward, upstreamName = name, upstream, ...members } = tool;
+    if (typeof forward !== 'string' || typeof upstreamName !== 'string') {
+      // One that is shadowed cannot be addressed.
+      if (isShadowed !== true) handMade.push({ namespace, name, members: { ...members, ...own(tool, 'upstream') } });
+      continue;
+    }
+    if (!isJsonObject(upstream)) throw new Failure('this version of the service does not show what upstreams say');
+    const { name: _name, namespace: _namespace, labels: _labels, ...others } = members;
+    // One of its own of that name is not shown beside it, and nobody can override it.
+    const { upstream: _upstream, ...theirs } = upstream;
+    const found = { forward, upstreamName, namespace, name, labels, members: others, upstream: theirs };
+    if (isShadowed === true) shadowed.push({ ...found, shadowed: true });
+    else served.push({ ...found, shadowed: false });
+  }
+  return { handMade, discovered: [...served, ...shadowed] };
+}
+
+/** A member that means something on discovered tools alone; a hand-made one may have its own of the name. */
+function own(tool: JsonObject, member: string): JsonObject {
+  const value = tool[member];
+  return value === undefined ? {} : { [member]: value };
+}
+
+async function readOthers(client: Client): Promise<OtherEntry[]> {
+  const params = { query: { include: 'shadowed' } } as const;
+  const [resources, prompts] = await Promise.all([
+    payload(client.GET('/api/v1/resources', { params })),
+    payload(client.GET('/api/v1/prompts', { params })),
+  ]);
+  return [
+    ...resources.map(({ namespace, forward }) => ({ kind: 'resource', namespace, forward }) as const),
+    ...prompts.map(({ namespace, forward }) => ({ kind: 'prompt', namespace, forward }) as const),
+  ];
+}

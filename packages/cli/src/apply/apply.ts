@@ -1,0 +1,74 @@
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { Exit, Failure } from '../failure.ts';
+import { createStyle } from '../terminal/style.ts';
+import type { StateOptions } from './planned.ts';
+import { addStateOptions } from './state-options.ts';
+import type { Step } from './step.ts';
+
+interface ApplyOptions extends StateOptions {
+  readonly yes?: true;
+  readonly dryRun?: true;
+}
+
+/** `sluice apply`: makes the service what a state file says, after showing how (docs/desired-state.md). */
+export function apply(context: Context): Command {
+  return addStateOptions(new Command('apply'))
+    .description('make the service what a state file says, after showing what that changes')
+    .option('--yes', 'do not ask')
+    .option('--dry-run', 'only show what would be done')
+    .action(async (options: ApplyOptions) => {
+      const { planned } = await import('./planned.ts');
+      const { planJson } = await import('./show-plan.ts');
+      const { client, actual, steps } = await planned(options, context);
+      const output = context.output();
+      if (steps.length === 0) return output.done(planJson([]), 'nothing to do');
+      if (options.dryRun || output.format === 'table') await showPlan(steps, context);
+      if (options.dryRun) return;
+      await agree(steps, options, context);
+
+      const { execute } = await import('./execute.ts');
+      const { failureLine, outcomeLine, reportJson } = await import('./show-report.ts');
+      const { terminal } = context;
+      const { host, plain } = context.options();
+      const style = createStyle(terminal.stdout, terminal, plain);
+      const outcomes = await execute(client, steps, actual, {
+        interrupted: terminal.interrupted,
+        onOutcome: (outcome) => {
+          if (output.format === 'table') terminal.stdout.write(`${outcomeLine(outcome, host, style)}\n`);
+        },
+      });
+      if (output.format === 'json') output.json(reportJson(outcomes, host));
+      const done = outcomes.filter(({ status }) => status === 'done' || status === 'unchanged').length;
+      const failed = outcomes.find((outcome) => outcome.status === 'failed');
+      if (failed) {
+        throw new Failure(`stopped after ${done} of ${steps.length} changes: ${failureLine(failed.error, host)}`, {
+          notes: ['what was done stays; apply again to do the rest'],
+        });
+      }
+      if (done < steps.length) throw new Exit(1);
+      if (output.format === 'table') terminal.stdout.write(`${done} ${done === 1 ? 'change' : 'changes'} applied\n`);
+    });
+}
+
+async function showPlan(steps: readonly Step[], context: Context): Promise<void> {
+  const { planJson, planText } = await import('./show-plan.ts');
+  const { terminal } = context;
+  const output = context.output();
+  if (output.format === 'json') output.json(planJson(steps));
+  else terminal.stdout.write(planText(steps, createStyle(terminal.stdout, terminal, context.options().plain)));
+}
+
+/** Asks where somebody can answer. Throws {@link Failure} when they do not agree. */
+async function agree(steps: readonly Step[], { yes }: ApplyOptions, context: Context): Promise<void> {
+  const { terminal } = context;
+  if (yes || !terminal.stdin.isTerminal) return;
+  if (context.output().format === 'json') {
+    const { planText } = await import('./show-plan.ts');
+    // The report alone is to be what a program reads.
+    terminal.stderr.write(planText(steps, createStyle(terminal.stderr, terminal, context.options().plain)));
+  }
+  const these = steps.length === 1 ? 'this change' : `these ${steps.length} changes`;
+  const answer = await terminal.stdin.line(`Apply ${these}? [y/N] `);
+  if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw new Failure('not applied: nothing was changed');
+}

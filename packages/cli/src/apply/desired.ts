@@ -1,0 +1,67 @@
+import type { Labels, ServiceInput } from '@sluice/contract';
+import type { JsonObject } from '@sluice/json/lossless';
+
+/** The sections of a state file, in the order in which they are written. */
+export const SECTIONS = ['namespaces', 'forwards', 'services', 'tools'] as const;
+
+/** One of {@link SECTIONS}. */
+export type Section = (typeof SECTIONS)[number];
+
+/** What state files say there shall be. Of a section that no file has nothing is said: what there is of it stays. */
+export interface Desired {
+  readonly sections: ReadonlySet<Section>;
+  readonly namespaces: readonly WantedNamespace[];
+  readonly forwards: readonly WantedForward[];
+  readonly services: readonly WantedService[];
+  readonly tools: readonly WantedTool[];
+  readonly overrides: readonly WantedOverrides[];
+}
+
+/** Where an entry stands, as `{file}:{line}:{column}`. Found only when it is asked for. */
+interface Located {
+  readonly where: () => string;
+}
+
+/** A namespace that there shall be. */
+export interface WantedNamespace extends Located {
+  readonly name: string;
+  readonly labels: Labels;
+}
+
+/** A forward that there shall be. */
+export interface WantedForward extends Located {
+  readonly name: string;
+  readonly address: string;
+  readonly namespace: string;
+  readonly labels: Labels;
+  /** Empty for none. */
+  readonly prefix: string;
+}
+
+/** A capability service that there shall be. */
+export interface WantedService extends Located {
+  readonly entry: ServiceInput;
+}
+
+/** A hand-made tool that there shall be. */
+export interface WantedTool extends Located {
+  readonly namespace: string;
+  readonly name: string;
+  /** All of its members, namespace and labels included, under canonical names. */
+  readonly members: JsonObject;
+}
+
+/** What a discovered tool shall be. What is undefined, or is no member, follows the forward and the upstream. */
+export interface WantedOverrides extends Located {
+  readonly forward: string;
+  /** The name that the upstream uses. */
+  readonly upstreamName: string;
+  readonly name: string | undefined;
+  readonly namespace: string | undefined;
+  readonly labels: Labels;
+  /** Members besides these; null takes one of the upstream's away. */
+  readonly members: JsonObject;
+}
+
+/** The namespace of whatever names none. */
+export const DEFAULT_NAMESPACE = 'default';

@@ -1,0 +1,57 @@
+import type { Labels } from '@sluice/contract';
+import { equal } from '@sluice/json/equal';
+import type { JsonObject } from '@sluice/json/lossless';
+import type { DiscoveredTool } from './actual.ts';
+import type { WantedOverrides } from './desired.ts';
+
+/** What a forward decides of its tools: where they are and how they are called unless somebody says otherwise. */
+export interface ToolHome {
+  readonly namespace: string;
+  readonly prefix: string;
+}
+
+/** The whole of a discovered tool that a PUT sets, `uri` and `toolType` being its forward's. */
+export interface EffectiveTool {
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels: Labels;
+  readonly members: JsonObject;
+}
+
+/** What somebody wants of a discovered tool; nothing at all takes every change of an operator back. */
+export type Wanted = Pick<WantedOverrides, 'name' | 'namespace' | 'labels' | 'members'>;
+
+export const NOTHING: Wanted = { name: undefined, namespace: undefined, labels: {}, members: {} };
+
+/**
+ * What a discovered tool will be once `wanted` is put on it: the members that are wanted, and for all others the
+ * upstream's own (decisions 2.5).
+ */
+export function effective(wanted: Wanted, tool: DiscoveredTool, home: ToolHome): EffectiveTool {
+  const { upstream } = tool;
+  const members = new Map(Object.entries(upstream));
+  for (const [member, value] of Object.entries(wanted.members)) {
+    const theirs = members.get(member);
+    // The service takes a number for equal that lost its spelling on the way, and keeps the upstream's.
+    if (value !== null && theirs !== undefined && equal(value, theirs)) continue;
+    if (value !== null) members.set(member, value);
+    else if (member === 'description') members.set(member, '');
+    else members.delete(member);
+  }
+  for (const fixed of ['uri', 'toolType']) {
+    const value = tool.members[fixed];
+    if (value !== undefined) members.set(fixed, value);
+  }
+  const service = Object.entries(tool.labels).filter(([label]) => isOfService(label));
+  return {
+    name: wanted.name ?? home.prefix + tool.upstreamName,
+    namespace: wanted.namespace ?? home.namespace,
+    labels: { ...wanted.labels, ...Object.fromEntries(service) },
+    members: Object.fromEntries(members),
+  };
+}
+
+/** Labels that the service sets itself and that no PUT changes (decisions 2.6). */
+export function isOfService(label: string): boolean {
+  return label.startsWith('service.') && label !== 'service.forward_headers';
+}

@@ -1,0 +1,116 @@
+import { type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml';
+import { Failure } from '../failure.ts';
+
+/** Keys and indexes from the top of a document down to one value. */
+export type KeyPath = readonly PropertyKey[];
+
+/** A YAML or JSON document in which numbers keep their spelling, and where in it each value stands. */
+export interface LocatedDocument {
+  /** null for an empty document. */
+  readonly content: JsonValue;
+  /** `{name}:{line}:{column}` of a key, or of the deepest part of the path that the document has. */
+  readonly where: (path: KeyPath) => string;
+}
+
+/** Reads YAML or JSON. `name` is the file as messages name it. Throws {@link Failure} that names the place. */
+export function readLocated(text: string, name: string): LocatedDocument {
+  const json = fromJson(text);
+  if (json === undefined) {
+    const parsed = parseYaml(text, name);
+    return { content: plain(parsed, name), where: (path) => locate(parsed, path) };
+  }
+  // JSON is YAML too, but takes a YAML parser twenty times as long: that is asked only for where something stands.
+  return { content: json, where: (path) => locate(parseYaml(text, name), path) };
+}
+
+function fromJson(text: string): JsonValue | undefined {
+  if (!/^\s*[[{]/.test(text)) return undefined;
+  try {
+    return parseLossless(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A parsed document with a way to name an offset of it. */
+interface Parsed {
+  readonly document: Document.Parsed;
+  readonly at: (offset: number) => string;
+}
+
+function parseYaml(text: string, name: string): Parsed {
+  const lines = new LineCounter();
+  // Merge keys are no part of YAML 1.2, but people who use anchors expect them.
+  const options = {
+    lineCounter: lines,
+    prettyErrors: false,
+    logLevel: 'error',
+    intAsBigInt: true,
+    merge: true,
+  } as const;
+  const document = parseDocument(text, options);
+  const at = (offset: number): string => {
+    const { line, col } = lines.linePos(offset);
+    return `${name}:${line}:${col}`;
+  };
+  const [problem] = [...document.errors, ...document.warnings];
+  if (problem !== undefined) throw new Failure(`${at(problem.pos[0])}: ${oneLine(problem.message)}`);
+  return { document, at };
+}
+
+const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+
+function plain({ document, at }: Parsed, name: string): JsonValue {
+  visit(document, {
+    Pair: (_key, { key }) => {
+      if (!isScalar(key)) throw new Failure(`${at(isNode(key) ? start(key) : 0)}: a key must be a text`);
+    },
+    Scalar: (key, node) => {
+      const { value, source = '' } = node;
+      if (key === 'key' || (typeof value !== 'number' && typeof value !== 'bigint')) return;
+      if (typeof value === 'number' && !Number.isFinite(value)) {
+        if (!JSON_NUMBER.test(source)) throw new Failure(`${at(start(node))}: ${source} is no number in JSON`);
+      }
+      // What YAML alone may spell so (0x1f, +1, 007) gets the spelling that JSON has for it.
+      node.value = parseLossless(JSON_NUMBER.test(source) ? source : String(value));
+    },
+  });
+  try {
+    const value: JsonValue = document.toJS();
+    return value;
+  } catch (error) {
+    // An alias without its anchor, one that contains itself, or aliases that multiply beyond measure.
+    throw new Failure(`${name}: ${error instanceof Error ? oneLine(error.message) : 'cannot be read'}`, {
+      cause: error,
+    });
+  }
+}
+
+function locate({ document, at }: Parsed, path: KeyPath): string {
+  let node: unknown = document.contents;
+  let offset = isNode(node) ? start(node) : 0;
+  for (const step of path) {
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(step));
+      if (pair === undefined) break;
+      if (isNode(pair.key)) offset = start(pair.key);
+      node = pair.value;
+    } else if (isSeq(node) && typeof step === 'number') {
+      node = node.items[step];
+      if (!isNode(node)) break;
+      offset = start(node);
+    } else {
+      break;
+    }
+  }
+  return at(offset);
+}
+
+function start(node: Node): number {
+  return node.range?.[0] ?? 0;
+}
+
+function oneLine(message: string): string {
+  return message.replace(/\s+/g, ' ').trim();
+}

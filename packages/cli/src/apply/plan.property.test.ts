@@ -1,0 +1,193 @@
+import type { JsonObject } from '@sluice/json/lossless';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { Actual } from './actual.ts';
+import { plan } from './plan.ts';
+import { ServiceModel } from './service-model.fixture.ts';
+import { readState } from './state-file.ts';
+import { stateOf } from './state-of.ts';
+import { yamlText } from './yaml-text.ts';
+
+const SCHEMA = { type: 'object' };
+const UPSTREAMS = {
+  'http://one/mcp': {
+    x: { description: 'X', input_schema: SCHEMA },
+    y: { description: '', input_schema: SCHEMA, title: 'Y' },
+    z: { description: 'Z', input_schema: SCHEMA, _meta: { a: 1 } },
+  },
+  'http://two/mcp': { x: { description: 'other', input_schema: SCHEMA }, w: { description: 'W', input_schema: {} } },
+};
+
+const namespace = fc.constantFrom('default', 'a', 'b');
+const labels = fc.constantFrom<JsonObject>({}, { team: 'a' });
+/** Names that are given by hand: every tool may get any of them, so that they change hands and go round in circles. */
+const given = fc.constantFrom('n1', 'n2', 'n3');
+const forward = fc.record({
+  name: fc.constantFrom('f', 'g'),
+  address: fc.constantFrom(...Object.keys(UPSTREAMS)),
+  namespace,
+  labels,
+});
+const handMade = fc.record({
+  name: given,
+  namespace,
+  labels,
+  description: fc.constantFrom('', 'by hand'),
+  uri: fc.constant('http://tool/mcp'),
+  toolType: fc.constant('custom'),
+  input_schema: fc.constant(SCHEMA),
+});
+const override = fc.record(
+  {
+    forward: fc.constantFrom('f', 'g'),
+    upstreamName: fc.constantFrom('x', 'y', 'z', 'w'),
+    name: given,
+    namespace,
+    labels,
+    description: fc.constantFrom(null, 'X', 'ours'),
+    title: fc.constantFrom(null, 'Y', 'Ours'),
+    id: fc.constant('7'),
+  },
+  { requiredKeys: ['forward', 'upstreamName'] },
+);
+const service = fc.record(
+  {
+    name: fc.constantFrom('s', 't'),
+    address: fc.constantFrom('h:1', 'h:2'),
+    serviceType: fc.constantFrom('tool-invoker', 'code-execution-engine'),
+    serviceSubType: fc.constantFrom('py', 'js'),
+    labels,
+  },
+  { requiredKeys: ['name', 'address', 'serviceType'] },
+);
+
+type Tool = { name?: string; namespace?: string; forward?: string; upstreamName?: string };
+
+/** A state that can be: every name is given once, and what is said of a tool is said of one that its forward has. */
+const state = fc
+  .record({
+    namespaces: fc.uniqueArray(fc.record({ name: namespace, labels }), { selector: ({ name }) => name }),
+    forwards: fc.uniqueArray(forward, { selector: ({ name }) => name }),
+    services: fc.uniqueArray(service, {
+      selector: ({ name, serviceType, serviceSubType }) => `${name} ${serviceType} ${serviceSubType}`,
+    }),
+    tools: fc.uniqueArray(fc.oneof(handMade, override, override), {
+      maxLength: 8,
+      selector: (tool: Tool) =>
+        tool.forward ? `${tool.forward} ${tool.upstreamName}` : `${tool.namespace} ${tool.name}`,
+    }),
+  })
+  .map(({ forwards, tools, ...others }) => {
+    const taken = new Set<string>();
+    return {
+      ...others,
+      // A prefix of its own for each, so that nobody arrives under a name that is taken.
+      forwards: forwards.map((each): JsonObject => ({ ...each, prefix: `${each.name}.` })),
+      tools: tools.filter((tool: Tool) => {
+        const home = forwards.find(({ name }) => name === tool.forward);
+        const known: object = UPSTREAMS[home?.address === 'http://two/mcp' ? 'http://two/mcp' : 'http://one/mcp'];
+        if (tool.forward && (!home || !Object.hasOwn(known, tool.upstreamName ?? ''))) return false;
+        const key = `${tool.namespace ?? home?.namespace} ${tool.name ?? `${tool.forward}.${tool.upstreamName}`}`;
+        return !taken.has(key) && taken.add(key);
+      }),
+    };
+  });
+
+function desired(value: object) {
+  return readState([{ name: 'state.json', text: JSON.stringify(value) }]);
+}
+
+function apply(model: ServiceModel, value: object, prune: boolean): void {
+  model.run(plan(desired(value), model.actual(), { prune }));
+  expect(plan(desired(value), model.actual(), { prune })).toEqual([]);
+}
+
+/** Everything but the order, which tells what was there first. */
+function contents(actual: Actual): object {
+  const sorted = Object.entries(actual).map(([section, list]: [string, readonly object[]]) => [
+    section,
+    list.map((each) => JSON.stringify(each, keysInOrder)).sort(),
+  ]);
+  return Object.fromEntries(sorted);
+}
+
+function keysInOrder(_key: string, value: unknown): unknown {
+  const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isMap ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
+}
+
+test('from any state the plan leads to any other, as from an empty service', () => {
+  fc.assert(
+    fc.property(state, state, (before, after) => {
+      const model = new ServiceModel(UPSTREAMS);
+      apply(model, before, true);
+      apply(model, after, true);
+      const fresh = new ServiceModel(UPSTREAMS);
+      apply(fresh, after, true);
+      expect(contents(model.actual())).toEqual(contents(fresh.actual()));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+const NAMES = ['n1', 'n2', 'n3', 'n4', 'n5'];
+const DISCOVERED = ['x', 'y', 'z'].map((upstreamName) => ({ forward: 'f', upstreamName }));
+/** One forward, its tools and two by hand; each has one of the names, or none. */
+const dealt = fc
+  .tuple(fc.shuffledSubarray(NAMES, { minLength: 5 }), fc.array(fc.boolean(), { minLength: 5, maxLength: 5 }))
+  .map(([names, given]) => {
+    const name = (index: number) => (given[index] ? { name: names[index] } : {});
+    const made = { description: '', uri: 'u', toolType: 't', input_schema: {} };
+    return {
+      namespaces: [],
+      forwards: [{ name: 'f', address: 'http://one/mcp' }],
+      tools: [
+        ...DISCOVERED.map((tool, index) => ({ ...tool, ...name(index) })),
+        ...[3, 4].flatMap((index) => (given[index] ? [{ ...made, name: names[index] }] : [])),
+      ],
+    };
+  });
+
+test('names change hands, also in a circle', () => {
+  let parked = 0;
+  fc.assert(
+    fc.property(dealt, dealt, (before, after) => {
+      const model = new ServiceModel(UPSTREAMS);
+      apply(model, before, true);
+      parked += plan(desired(after), model.actual(), { prune: true }).filter(({ action }) => action === 'park').length;
+      apply(model, after, true);
+    }),
+    { numRuns: 500 },
+  );
+  expect(parked).toBeGreaterThan(0);
+});
+
+test('without pruning, what the file does not name stays', () => {
+  fc.assert(
+    fc.property(state, (before) => {
+      const model = new ServiceModel(UPSTREAMS);
+      apply(model, before, true);
+      const was = contents(model.actual());
+      apply(model, { namespaces: [], forwards: [], services: [], tools: [] }, false);
+      expect(contents(model.actual())).toEqual(was);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('what is exported makes the same of an empty service, and nothing of this one', () => {
+  fc.assert(
+    fc.property(state, (before) => {
+      const model = new ServiceModel(UPSTREAMS);
+      apply(model, before, true);
+      const exported = yamlText(stateOf(model.actual()));
+      const read = readState([{ name: 'state.yaml', text: exported }]);
+      expect(plan(read, model.actual(), { prune: true })).toEqual([]);
+      const fresh = new ServiceModel(UPSTREAMS);
+      fresh.run(plan(read, fresh.actual(), { prune: true }));
+      expect(contents(fresh.actual())).toEqual(contents(model.actual()));
+      expect(yamlText(stateOf(fresh.actual())).split('\n').sort()).toEqual(exported.split('\n').sort());
+    }),
+    { numRuns: 200 },
+  );
+});

@@ -1,0 +1,259 @@
+import { parseLossless } from '@sluice/json/lossless';
+import { describe, expect, test } from 'vitest';
+import type { Actual } from './actual.ts';
+import { plan } from './plan.ts';
+import { ServiceModel } from './service-model.fixture.ts';
+import { planJson, planText } from './show-plan.ts';
+import { readState } from './state-file.ts';
+
+const UPSTREAMS = {
+  'http://one/mcp': {
+    x: { description: 'X', input_schema: { type: 'object' }, annotations: Object(parseLossless('{"weight":1.0}')) },
+    y: { description: 'Y', input_schema: { type: 'object' } },
+  },
+};
+const UP = 'forwards: [{ name: up, address: http://one/mcp }]\n';
+const MADE = '{ description: "", uri: http://t/mcp, toolType: custom, input_schema: {} }';
+
+const read = (text: string) => readState([{ name: 'state.yaml', text }]);
+const actual = (...states: string[]): Actual => {
+  const model = new ServiceModel(UPSTREAMS);
+  for (const state of states) model.run(plan(read(state), model.actual(), { prune: false }));
+  return model.actual();
+};
+const steps = (text: string, from: Actual, prune = false) => plan(read(text), from, { prune });
+const shown = (text: string, from: Actual, prune = false) =>
+  planText(steps(text, from, prune), (_format, plain) => plain);
+
+test('a plan shows what is made, in the order in which it is made', () => {
+  const state = `
+tools:
+- { forward: up, upstreamName: x, name: say, namespace: ops, title: Say, labels: { team: a } }
+- name: made
+  description: ${'long '.repeat(30)}
+  uri: http://t/mcp?key=secret
+  toolType: custom
+  input_schema: {}
+forwards: [{ name: up, address: "http://one/mcp?key=secret&b", namespace: crm, prefix: p_ }]
+services: [{ name: py, host: "::1", port: 50051, serviceType: code-execution-engine, languageName: python }]
+`;
+  expect(shown(state, actual())).toBe(`\
++ namespace crm
++ namespace ops
++ service py (code-execution-engine, python)
+    address: "[::1]:50051"
+    serviceType: "code-execution-engine"
+    languageName: "python"
++ tool made in namespace default
+    description: "long long long long long long long long long long long long…
+    uri: "http://t/mcp?key=***"
+    toolType: "custom"
++ forward up
+    address: "http://one/mcp?key=***&***"
+    namespace: "crm"
+    prefix: "p_"
+~ tool p_x in namespace crm (forward up, there x)
+    name: "p_x" -> "say"
+    namespace: "crm" -> "ops"
+    labels: {} -> {"team":"a"}
+    title: "Say"
+
+6 changes: 5 to create, 1 to change
+`);
+});
+
+test('a plan shows what was and what will be, and programs get whole values without secrets', () => {
+  const before = actual(`${UP}tools: [{ forward: up, upstreamName: x, description: Ours, annotations: null }]`);
+  const after = `tools: [{ forward: up, upstreamName: x, title: ${'T'.repeat(80)} }]`;
+  expect(shown(after, before)).toBe(`\
+~ tool x in namespace default (forward up)
+    description: "Ours" -> "X"
+    annotations: {"weight":1.0}
+    title: "${'T'.repeat(59)}…
+
+1 change: 1 to change
+`);
+  expect(JSON.stringify(planJson(steps(after, before)))).toBe(
+    `{"changes":[{"action":"update","kind":"tool","name":"x","namespace":"default","forward":"up","upstreamName":"x",` +
+      `"members":[{"member":"description","from":"Ours","to":"X"},{"member":"annotations","to":{"weight":1.0}},` +
+      `{"member":"title","to":"${'T'.repeat(80)}"}],"notes":[]}]}`,
+  );
+  const moved = 'forwards: [{ name: up, address: "http://two/mcp?key=new" }]';
+  expect(JSON.stringify(planJson(steps(moved, before)))).not.toContain('new"');
+});
+
+test('a forward that differs is replaced, and what is lost with it is said', () => {
+  const before = actual(
+    `${UP}tools: [{ forward: up, upstreamName: x, name: say }, { forward: up, upstreamName: y, name: tell }]`,
+  );
+  const after =
+    'forwards: [{ name: up, address: http://one/mcp, prefix: p_ }]\ntools: [{ forward: up, upstreamName: x, name: say }]';
+  expect(shown(after, before)).toBe(`\
+± forward up
+    prefix: "p_"
+    (a forward cannot be changed: it is deleted and registered anew, and what was changed on its resources and prompts goes)
+    (what was changed on these tools goes, the file does not name them: tell)
+~ tool p_x in namespace default (forward up, there x)
+    name: "p_x" -> "say"
+
+2 changes: 1 to change, 1 to replace
+`);
+});
+
+describe('pruning', () => {
+  const all = `${UP}namespaces: [{ name: old, labels: { a: b } }]
+services: [{ name: s, address: "h:1", serviceType: tool-invoker }]
+tools: [{ forward: up, upstreamName: x, name: say }, { name: made, <<: ${MADE} }]
+`;
+
+  test('is for sections that the files have', () => {
+    expect(steps('namespaces: []', actual(all), true).map(({ name }) => name)).toEqual(['old']);
+    expect(steps('services: []', actual(all), true).map(({ name }) => name)).toEqual(['s']);
+    expect(steps('{}', actual(all), true)).toEqual([]);
+    expect(steps('services: []\nnamespaces: []\ntools: []\nforwards: []', actual(all), false)).toEqual([]);
+  });
+
+  test('takes back what was changed on discovered tools, and deletes in reverse order', () => {
+    const none = 'namespaces: []\nforwards: []\nservices: []\ntools: []';
+    expect(shown('tools: []', actual(all), true)).toBe(`\
+~ tool say in namespace default (forward up, there x)
+    name: "say" -> "x"
+- tool made in namespace default
+
+2 changes: 1 to change, 1 to delete
+`);
+    expect(shown(none, actual(all), true)).toBe(`\
+- tool made in namespace default
+- forward up
+    (with all that it brought)
+- service s (tool-invoker)
+- namespace old
+
+4 changes: 4 to delete
+`);
+  });
+
+  test('a namespace goes with what is in it then, and the plan says what that is', () => {
+    const before = actual(`forwards: [{ name: up, address: http://one/mcp, namespace: old }]
+tools: [{ name: made, namespace: old, <<: ${MADE} }, { name: other, namespace: old, <<: ${MADE} }]`);
+    const others = [
+      { kind: 'resource', namespace: 'old', forward: undefined },
+      { kind: 'prompt', namespace: 'old', forward: 'up' },
+    ] as const;
+    const removal = (text: string) => steps(text, { ...before, others }, true).at(-1);
+    expect(removal('namespaces: []')).toMatchObject({
+      contents: { tools: 4, resources: 1, prompts: 1, forwards: 1 },
+      notes: ['with all that is in it: 4 tools, 1 resource, 1 prompt, 1 forward'],
+    });
+    expect(removal('namespaces: []\nforwards: []')).toMatchObject({
+      contents: { tools: 2, resources: 1, prompts: 0, forwards: 0 },
+    });
+    expect(removal('namespaces: []\nforwards: []\ntools: []')).toMatchObject({
+      contents: { tools: 0, resources: 1, prompts: 0, forwards: 0 },
+    });
+  });
+
+  test('a namespace stays that something of the files is in', () => {
+    const before = actual('forwards: [{ name: up, address: http://one/mcp, namespace: old }]');
+    for (const state of [
+      'forwards: [{ name: up, address: http://one/mcp, namespace: old }]',
+      'tools: [{ forward: up, upstreamName: x, title: T }]',
+    ]) {
+      expect(steps(`namespaces: []\n${state}`, before, true).filter(({ action }) => action === 'delete')).toEqual([]);
+    }
+  });
+
+  test('services of one name and type are deleted together, so that those which stay are registered again', () => {
+    const entry = (language: string) =>
+      `{ name: s, address: "h:1", serviceType: code-execution-engine, languageName: ${language} }`;
+    const before = actual(`services: [${entry('py')}, ${entry('js')}]`);
+    expect(steps(`services: [${entry('js')}]`, before, true)).toMatchObject([
+      { action: 'delete', entry: { languageName: 'py' }, again: [{ languageName: 'js' }] },
+    ]);
+  });
+});
+
+describe('names that are to be free', () => {
+  test('a hand-made tool takes the name that a tool gives up which is yet to come', () => {
+    const state = `${UP}tools: [{ name: x, <<: ${MADE} }, { forward: up, upstreamName: x, name: say }]`;
+    expect(steps(state, actual()).map(({ kind }) => kind)).toEqual(['forward', 'override', 'tool']);
+    actual(state);
+  });
+
+  test('of tools that arrive under one name, each is changed when it is its turn', () => {
+    const state = `forwards: [{ name: a, address: http://one/mcp }, { name: b, address: http://one/mcp }]
+tools: [{ forward: b, upstreamName: x, name: b_x }, { forward: a, upstreamName: x, name: a_x }]`;
+    expect(actual(state).discovered.filter(({ shadowed }) => !shadowed)).toMatchObject([
+      { forward: 'a', name: 'y' },
+      { forward: 'a', name: 'a_x' },
+      { forward: 'b', name: 'b_x' },
+    ]);
+  });
+
+  test('names go round in a circle that a shadowed tool waits for', () => {
+    const forwards = 'forwards: [{ name: a, address: http://one/mcp }, { name: b, address: http://one/mcp }]';
+    const after = `tools:
+- { forward: b, upstreamName: x, name: b_x }
+- { forward: b, upstreamName: y, name: b_y }
+- { forward: a, upstreamName: x, name: y }
+- { forward: a, upstreamName: y, name: x }`;
+    const names = ({ discovered }: Actual) =>
+      discovered.map(({ forward, upstreamName, name }) => [forward, upstreamName, name]);
+    expect(names(actual(forwards, after)).sort()).toEqual([
+      ['a', 'x', 'y'],
+      ['a', 'y', 'x'],
+      ['b', 'x', 'b_x'],
+      ['b', 'y', 'b_y'],
+    ]);
+    expect(names(actual(`${forwards}\n${after}`)).sort()).toEqual(names(actual(forwards, after)).sort());
+  });
+
+  test('what holds a name and goes, goes before', () => {
+    const before = actual(`${UP}tools: [{ name: say, <<: ${MADE} }]`);
+    const after = 'tools: [{ forward: up, upstreamName: x, name: say }]';
+    expect(steps(after, before, true).map(({ kind, action }) => [kind, action])).toEqual([
+      ['tool', 'delete'],
+      ['override', 'update'],
+    ]);
+  });
+});
+
+describe('numbers', () => {
+  test('of a discovered tool follow the upstream where they mean the same', () => {
+    expect(steps('tools: [{ forward: up, name: x, annotations: { weight: 1 } }]', actual(UP))).toEqual([]);
+    expect(steps('tools: [{ forward: up, name: x, annotations: { weight: 2 } }]', actual(UP))).toHaveLength(1);
+  });
+
+  test('of a hand-made tool are as the file spells them', () => {
+    const made = (maximum: string) =>
+      `tools: [{ name: t, description: "", uri: u, toolType: t, input_schema: { maximum: ${maximum} } }]`;
+    expect(steps(made('9223372036854775807'), actual(made('9223372036854775807')))).toEqual([]);
+    expect(steps(made('9223372036854775807'), actual(made('9223372036854776000')))).toHaveLength(1);
+    expect(steps(made('1.0'), actual(made('1')))).toHaveLength(1);
+  });
+});
+
+test.each([
+  ['tools: [{ forward: none, name: x }]', 'state.yaml:1:9: tools: forward none is not known'],
+  [
+    'forwards: []\ntools: [{ forward: up, name: x }]',
+    'state.yaml:2:9: tools: forward up is not in the files, so that it goes',
+  ],
+  [
+    'tools: [{ forward: up, name: x }, { forward: up, upstreamName: y, name: x }]',
+    'state.yaml:1:35: tools: its name is given to another tool at state.yaml:1:9',
+  ],
+  [
+    `tools: [{ forward: up, name: x }, { name: x, <<: ${MADE} }]`,
+    'state.yaml:1:9: tools: its name is given to another tool at state.yaml:1:35',
+  ],
+])('what cannot be is refused with its place: %s', (text, message) => {
+  expect(() => steps(text, actual(UP), true)).toThrow(expect.objectContaining({ message }));
+});
+
+test('an entry that says nothing of a tool is no difference, be the tool there or not', () => {
+  expect(steps('tools: [{ forward: up, name: x }, { forward: up, upstreamName: later }]', actual(UP))).toEqual([]);
+  expect(steps('tools: [{ forward: up, upstreamName: later, title: T }]', actual(UP))).toMatchObject([
+    { upstreamName: 'later', notes: ['the forward has no such tool at present'] },
+  ]);
+});

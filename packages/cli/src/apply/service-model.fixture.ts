@@ -1,0 +1,168 @@
+import type { Labels } from '@sluice/contract';
+import type { JsonObject } from '@sluice/json/lossless';
+import type { Actual, ActualForward, ActualService } from './actual.ts';
+import { effective } from './effective.ts';
+import { toolKey } from './plan-tools.ts';
+import { serviceId } from './service-id.ts';
+import type { Contents, Step } from './step.ts';
+
+/** A tool of the model. `origin` is what stays the same of a discovered one. */
+interface Entry {
+  readonly origin:
+    | { readonly forward: string; readonly upstreamName: string; readonly upstream: JsonObject }
+    | undefined;
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: Labels;
+  readonly members: JsonObject;
+}
+
+/** By address, the tools that the upstream there offers. */
+export type Upstreams = Readonly<Record<string, Readonly<Record<string, JsonObject>>>>;
+
+/** The service as the management API describes it, without the service. Refuses by throwing. */
+export class ServiceModel {
+  readonly #upstreams: Upstreams;
+  readonly #namespaces = new Map<string, Labels>([['default', {}]]);
+  readonly #forwards = new Map<string, ActualForward>();
+  readonly #services = new Map<string, ActualService>();
+  /** By key, who claims it; the first is served. */
+  readonly #claims = new Map<string, Entry[]>();
+
+  constructor(upstreams: Upstreams) {
+    this.#upstreams = upstreams;
+  }
+
+  actual(): Actual {
+    const served = [...this.#claims.values()].flatMap(([first]) => (first ? [first] : []));
+    const shadowed = [...this.#claims.values()].flatMap(([, ...others]) => others);
+    const discovered = [...served, ...shadowed].flatMap((entry) =>
+      entry.origin ? [{ ...entry, ...entry.origin, shadowed: shadowed.includes(entry) }] : [],
+    );
+    return {
+      namespaces: [...this.#namespaces].map(([name, labels]) => ({ name, labels })),
+      forwards: [...this.#forwards.values()],
+      services: [...this.#services.values()],
+      handMade: served
+        .filter(({ origin }) => !origin)
+        .map(({ namespace, name, labels, members }) => ({
+          namespace,
+          name,
+          members: { ...members, name, namespace, labels },
+        })),
+      discovered,
+      others: [],
+    };
+  }
+
+  run(steps: readonly Step[]): void {
+    for (const step of steps) this.#run(step);
+  }
+
+  #run(step: Step): void {
+    if (step.kind === 'namespace') this.#namespace(step);
+    else if (step.kind === 'service') this.#service(step);
+    else if (step.kind === 'forward') this.#forward(step);
+    else if (step.kind === 'tool') this.#tool(step);
+    else this.#override(step);
+  }
+
+  #namespace(step: Step & { kind: 'namespace' }): void {
+    const exists = this.#namespaces.has(step.name);
+    if (exists === (step.action === 'create')) throw new Error(`${step.action} of namespace ${step.name}`);
+    if (step.action !== 'delete') {
+      this.#namespaces.set(step.name, step.labels);
+      return;
+    }
+    const forwards = [...this.#forwards.values()].filter(({ namespace }) => namespace === step.name);
+    const entries = this.#entries().filter(({ namespace }) => namespace === step.name);
+    const held: Contents = { tools: entries.length, resources: 0, prompts: 0, forwards: forwards.length };
+    if (JSON.stringify(held) !== JSON.stringify(step.contents)) throw new Error(`namespace ${step.name} holds more`);
+    for (const { name } of forwards) this.#removeForward(name);
+    for (const entry of entries) this.#drop(entry);
+    this.#namespaces.delete(step.name);
+  }
+
+  #service(step: Step & { kind: 'service' }): void {
+    if (step.action !== 'delete') return this.#putService(step.entry);
+    const { name, serviceType } = step.entry;
+    for (const [id, each] of this.#services) {
+      if (each.name === name && each.serviceType === serviceType) this.#services.delete(id);
+    }
+    for (const entry of step.again) this.#putService(entry);
+  }
+
+  #putService({
+    labels = {},
+    ...entry
+  }: Omit<ActualService, 'address' | 'labels'> & { labels?: Labels | undefined }): void {
+    this.#services.set(serviceId(entry), { ...entry, labels, address: `${entry.host}:${entry.port}` });
+  }
+
+  #forward(step: Step & { kind: 'forward' }): void {
+    if (step.action !== 'create') this.#removeForward(step.name);
+    if (step.action === 'delete') return;
+    if (this.#forwards.has(step.name)) throw new Error(`forward ${step.name} exists`);
+    const { name, address, namespace, labels, prefix } = step.forward;
+    if (!this.#namespaces.has(namespace)) throw new Error(`namespace ${namespace} was not planned`);
+    this.#forwards.set(name, { name, address, namespace, labels, prefix });
+    for (const [upstreamName, upstream] of Object.entries(this.#upstreams[address] ?? {})) {
+      const origin = { forward: name, upstreamName, upstream };
+      const members = { ...upstream, uri: address, toolType: 'mcp-forward' };
+      this.#claim({ origin, namespace, name: prefix + upstreamName, labels: {}, members });
+    }
+  }
+
+  #removeForward(name: string): void {
+    if (!this.#forwards.delete(name)) throw new Error(`no forward ${name}`);
+    for (const entry of this.#entries()) if (entry.origin?.forward === name) this.#drop(entry);
+  }
+
+  #tool(step: Step & { kind: 'tool' }): void {
+    const [holder] = this.#claims.get(toolKey(step.namespace, step.name)) ?? [];
+    if (step.action === 'create' ? holder : !holder || holder.origin)
+      throw new Error(`${step.action} of tool ${step.name}`);
+    if (holder) this.#drop(holder);
+    if (step.action === 'delete') return;
+    const { name: _name, namespace: _namespace, labels: _labels, ...members } = step.members;
+    const labels = Object(step.members.labels);
+    this.#claim({ origin: undefined, namespace: step.namespace, name: step.name, labels, members });
+  }
+
+  #override(step: Step & { kind: 'override' }): void {
+    const { discovered } = this.actual();
+    const tool = discovered.find((each) => each.forward === step.forward && each.upstreamName === step.upstreamName);
+    const home = this.#forwards.get(step.forward);
+    if (!tool || !home || tool.shadowed)
+      throw new Error(`tool ${step.upstreamName} of ${step.forward} cannot be changed`);
+    const [entry] = this.#claims.get(toolKey(tool.namespace, tool.name)) ?? [];
+    if (!entry) throw new Error('nobody holds the name');
+    const { name: parked = tool.name } = step.wanted;
+    const { name, namespace, labels, members } =
+      step.action === 'park' ? { ...tool, name: parked } : effective(step.wanted, tool, home);
+    this.#drop(entry);
+    const key = toolKey(namespace, name);
+    if (key !== toolKey(tool.namespace, tool.name) && this.#claims.get(key)?.length) throw new Error(`${name} is held`);
+    const claims = this.#claims.get(key) ?? [];
+    this.#claims.set(key, [{ ...entry, name, namespace, labels, members }, ...claims]);
+  }
+
+  #entries(): Entry[] {
+    return [...this.#claims.values()].flat();
+  }
+
+  #claim(entry: Entry): void {
+    const key = toolKey(entry.namespace, entry.name);
+    this.#claims.set(key, [...(this.#claims.get(key) ?? []), entry]);
+  }
+
+  #drop(entry: Entry): void {
+    for (const [key, claims] of this.#claims) {
+      if (claims.includes(entry))
+        this.#claims.set(
+          key,
+          claims.filter((other) => other !== entry),
+        );
+    }
+  }
+}

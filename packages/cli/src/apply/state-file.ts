@@ -1,0 +1,203 @@
+import {
+  forwardInput,
+  namespace,
+  namespaceInput,
+  service,
+  serviceInput,
+  toolInput,
+  toolOverrides,
+} from '@sluice/contract';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import type { z } from 'zod';
+import { Failure } from '../failure.ts';
+import { DEFAULT_NAMESPACE, type Desired, SECTIONS, type Section } from './desired.ts';
+import { type KeyPath, readLocated } from './located-document.ts';
+import { serviceId } from './service-id.ts';
+
+/** A state file as it was read. */
+export interface StateText {
+  /** As messages name it. */
+  readonly name: string;
+  readonly text: string;
+}
+
+/**
+ * What state files say together (docs/desired-state.md). Throws {@link Failure} with everything that is wrong with them,
+ * each with file, line and column.
+ */
+export function readState(texts: readonly StateText[]): Desired {
+  const reader = new StateReader();
+  for (const { name, text } of texts) reader.read(name, text);
+  return reader.result();
+}
+
+/** Members that a section's entries may have. Those of tools are open: what is not known is kept (decisions 4.1). */
+const KNOWN: Readonly<Partial<Record<Section, readonly string[]>>> = {
+  namespaces: Object.keys(namespace.shape),
+  forwards: Object.keys(forwardInput.shape),
+  services: Object.keys(service.shape).filter((member) => member !== 'health'),
+};
+
+/** One entry of a section: its value, and where it stands. */
+interface Item {
+  readonly section: Section;
+  readonly value: JsonObject;
+  readonly where: (path?: KeyPath) => string;
+}
+
+class StateReader {
+  readonly #problems: string[] = [];
+  readonly #sections = new Set<Section>();
+  readonly #namespaces: Desired['namespaces'][number][] = [];
+  readonly #forwards: Desired['forwards'][number][] = [];
+  readonly #services: Desired['services'][number][] = [];
+  readonly #tools: Desired['tools'][number][] = [];
+  readonly #overrides: Desired['overrides'][number][] = [];
+  /** By identity, where it stands. */
+  readonly #seen = new Map<string, () => string>();
+
+  read(name: string, text: string): void {
+    const { content, where } = readLocated(text, name);
+    if (content === null) return;
+    if (!isJsonObject(content)) {
+      this.#problems.push(`${where([])}: must be a map with any of ${SECTIONS.join(', ')}`);
+      return;
+    }
+    for (const [key, list] of Object.entries(content)) {
+      const section = SECTIONS.find((known) => known === key);
+      if (section === undefined) {
+        this.#problems.push(`${where([key])}: unknown section ${quoted(key)}; there are ${SECTIONS.join(', ')}`);
+      } else if (!Array.isArray(list)) {
+        this.#problems.push(`${where([key])}: ${key} must be a list; [] is an empty one`);
+      } else {
+        this.#sections.add(section);
+        list.forEach((value, index) => {
+          this.#item(section, value, (path = []) => where([key, index, ...path]));
+        });
+      }
+    }
+  }
+
+  result(): Desired {
+    const [first, ...others] = this.#problems;
+    if (first !== undefined && others.length === 0) throw new Failure(first);
+    if (first !== undefined) throw new Failure(`${this.#problems.length} problems`, { notes: this.#problems });
+    return {
+      sections: this.#sections,
+      namespaces: this.#namespaces,
+      forwards: this.#forwards,
+      services: this.#services,
+      tools: this.#tools,
+      overrides: this.#overrides,
+    };
+  }
+
+  #item(section: Section, value: JsonValue, where: Item['where']): void {
+    if (!isJsonObject(value)) {
+      this.#problems.push(`${where()}: must be a map with the members of one of the ${section}`);
+      return;
+    }
+    const item = { section, value, where };
+    const known = KNOWN[section];
+    const strangers = known === undefined ? [] : Object.keys(value).filter((member) => !known.includes(member));
+    for (const member of strangers) {
+      this.#problem(item, [member], `unknown member; there are ${known?.join(', ')}`);
+    }
+    if (strangers.length > 0) return;
+    if (section === 'namespaces') this.#namespace(item);
+    else if (section === 'forwards') this.#forward(item);
+    else if (section === 'services') this.#service(item);
+    else if (Object.hasOwn(value, 'forward')) this.#override(item);
+    else this.#tool(item);
+  }
+
+  #namespace(item: Item): void {
+    const parsed = this.#parse(item, namespaceInput);
+    if (!parsed || !this.#isFirst(item, ['namespace', parsed.name])) return;
+    this.#namespaces.push({ name: parsed.name, labels: parsed.labels ?? {}, where: item.where });
+  }
+
+  #forward(item: Item): void {
+    const parsed = this.#parse(item, forwardInput);
+    if (!parsed || !this.#isFirst(item, ['forward', parsed.name])) return;
+    const { name, address, namespace: target = DEFAULT_NAMESPACE, labels = {}, prefix = '' } = parsed;
+    this.#forwards.push({ name, address, namespace: target, labels, prefix, where: item.where });
+  }
+
+  #service(item: Item): void {
+    const entry = this.#parse(item, serviceInput);
+    if (!entry || !this.#isFirst(item, ['service', serviceId(entry)])) return;
+    this.#services.push({ entry, where: item.where });
+  }
+
+  #tool(item: Item): void {
+    if (Object.hasOwn(item.value, 'upstreamName')) {
+      this.#problem(item, ['upstreamName'], 'goes with forward, which says whose tool it is');
+      return;
+    }
+    const parsed = this.#parse(item, toolInput);
+    if (!parsed) return;
+    const { name, namespace: target = DEFAULT_NAMESPACE, labels = {}, shadowed: _readOnly, ...others } = parsed;
+    if (!this.#isFirst(item, ['tool', target, name])) return;
+    const members = { name, namespace: target, labels, ...given(others) };
+    this.#tools.push({ namespace: target, name, members, where: item.where });
+  }
+
+  #override(item: Item): void {
+    const parsed = this.#parse(item, toolOverrides);
+    if (!parsed) return;
+    const { forward, name, upstreamName = name, namespace: target, labels = {}, ...others } = parsed;
+    if (upstreamName === undefined) return this.#problem(item, ['upstreamName'], 'is required, or name');
+    const reserved = Object.keys(labels).find((label) => label.startsWith('service.') && label !== FORWARD_HEADERS);
+    if (reserved !== undefined) {
+      return this.#problem(item, ['labels', reserved], 'is set by the service; leave it out');
+    }
+    if (!this.#isFirst(item, ['override', forward, upstreamName])) return;
+    const members = given(others);
+    this.#overrides.push({ forward, upstreamName, name, namespace: target, labels, members, where: item.where });
+  }
+
+  #parse<T extends z.ZodType>(item: Item, schema: T): z.output<T> | undefined {
+    const result = schema.safeParse(item.value, { reportInput: true, error: inWords });
+    if (result.success) return result.data;
+    for (const { path, message } of result.error.issues) {
+      this.#problem(item, path, message.replace(/^Invalid input: /, ''));
+    }
+    return undefined;
+  }
+
+  #isFirst(item: Item, identity: readonly string[]): boolean {
+    const key = JSON.stringify(identity);
+    const before = this.#seen.get(key);
+    if (before) this.#problem(item, [], `is there already at ${before()}`);
+    else this.#seen.set(key, item.where);
+    return before === undefined;
+  }
+
+  #problem({ section, where }: Item, path: KeyPath, problem: string): void {
+    const member = path.map(String).join('.');
+    this.#problems.push(`${where(path)}: ${section}: ${member === '' ? problem : `${member}: ${problem}`}`);
+  }
+}
+
+/** The label of a discovered entry that is the operator's, although it has the prefix of the service's (decisions 2.6). */
+const FORWARD_HEADERS = 'service.forward_headers';
+
+/** What is missing or of the wrong type, for someone who writes YAML; the other words are those of the contract. */
+const inWords: z.core.$ZodErrorMap = ({ code, input, expected }) => {
+  if (input === undefined) return 'is required';
+  if (code !== 'invalid_type') return undefined;
+  if (expected === 'array') return 'must be a list';
+  // A name such as 007 or true is a number or a truth value to YAML.
+  const quote = expected === 'string' && (typeof input !== 'object' || JSON.isRawJSON(input));
+  return `must be a ${expected}${quote ? '; quote it' : ''}`;
+};
+
+function given(members: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
+  const entries = Object.entries(members).filter((entry): entry is [string, JsonValue] => entry[1] !== undefined);
+  return Object.fromEntries(entries);
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+}

@@ -1,0 +1,83 @@
+import { identical } from '@sluice/json/equal';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import type { Actual, DiscoveredTool } from './actual.ts';
+import { DEFAULT_NAMESPACE, type Section } from './desired.ts';
+import { isOfService, type ToolHome } from './effective.ts';
+import { DiscoveredTools } from './tools-by-origin.ts';
+
+/**
+ * The content of a state file that says what the service has: all sections, each entry with the members that are not as
+ * they would be without it. Of discovered tools it has those that an operator changed.
+ */
+export function stateOf({
+  namespaces,
+  forwards,
+  services,
+  handMade,
+  discovered,
+}: Actual): Record<Section, JsonObject[]> {
+  const homes = new Map(forwards.map((forward) => [forward.name, forward]));
+  return {
+    namespaces: namespaces.map(({ name, labels }) => ({ name, ...labelled(labels) })),
+    forwards: forwards.map(({ name, address, namespace, labels, prefix }) => ({
+      name,
+      address,
+      ...placed(namespace, DEFAULT_NAMESPACE),
+      ...labelled(labels),
+      ...(prefix !== '' && { prefix }),
+    })),
+    services: services.map(({ name, address, serviceType, serviceSubType, languageName, labels, id }) => ({
+      name,
+      address,
+      serviceType,
+      ...(serviceSubType !== undefined && { serviceSubType }),
+      ...(languageName !== undefined && { languageName }),
+      ...labelled(labels),
+      ...(id !== undefined && { id }),
+    })),
+    tools: [
+      ...handMade.map(({ namespace, name, members }): JsonObject => {
+        const { name: _name, namespace: _namespace, labels = {}, ...others } = members;
+        return {
+          name,
+          ...placed(namespace, DEFAULT_NAMESPACE),
+          ...(isJsonObject(labels) && labelled(labels)),
+          ...others,
+        };
+      }),
+      ...new DiscoveredTools(discovered).all.flatMap((tool) => {
+        const changed = changedOn(tool, homes.get(tool.forward));
+        const { forward, upstreamName } = tool;
+        return Object.keys(changed).length === 0 ? [] : [{ forward, upstreamName, ...changed }];
+      }),
+    ],
+  };
+}
+
+/** What an operator changed on a discovered tool, as a state file says it. */
+function changedOn(tool: DiscoveredTool, home: ToolHome = { namespace: DEFAULT_NAMESPACE, prefix: '' }): JsonObject {
+  const { name, namespace, upstreamName, upstream } = tool;
+  const labels = Object.entries(tool.labels).filter(([label]) => !isOfService(label));
+  const { uri: _uri, toolType: _toolType, ...members } = tool.members;
+  const theirs = new Map(Object.entries(upstream));
+  const changed = Object.entries(members).filter(([member, value]) => {
+    const before = theirs.get(member);
+    return before === undefined || !identical(before, value);
+  });
+  const taken = [...theirs.keys()].filter((member) => !Object.hasOwn(members, member));
+  return {
+    ...(name !== home.prefix + upstreamName && { name }),
+    ...placed(namespace, home.namespace),
+    ...labelled(Object.fromEntries(labels)),
+    ...Object.fromEntries(changed),
+    ...Object.fromEntries(taken.map((member) => [member, null])),
+  };
+}
+
+function labelled(labels: Readonly<JsonObject>): JsonObject {
+  return Object.keys(labels).length === 0 ? {} : { labels };
+}
+
+function placed(namespace: string, usual: string): JsonObject {
+  return namespace === usual ? {} : { namespace };
+}

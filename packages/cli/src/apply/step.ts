@@ -1,0 +1,83 @@
+import type { Labels, ServiceInput } from '@sluice/contract';
+import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import type { ActualService } from './actual.ts';
+import type { WantedForward, WantedOverrides } from './desired.ts';
+
+/** One member that differs. */
+export interface Change {
+  readonly member: string;
+  /** Undefined where there is nothing, or where it is not known yet. */
+  readonly from?: JsonValue | undefined;
+  readonly to?: JsonValue | undefined;
+}
+
+/** What is in a namespace that nothing else of the plan takes out of it. */
+export interface Contents {
+  readonly tools: number;
+  readonly resources: number;
+  readonly prompts: number;
+  readonly forwards: number;
+}
+
+/** What to do with one thing. */
+export type Step = (NamespaceStep | ForwardStep | ServiceStep | ToolStep | OverrideStep) & {
+  /** Members that the step changes. Empty when all of it goes. */
+  readonly changes: readonly Change[];
+  /** What else people should know before they agree, a line each. */
+  readonly notes: readonly string[];
+};
+
+export type NamespaceStep =
+  | { readonly kind: 'namespace'; readonly action: 'create' | 'update'; readonly name: string; readonly labels: Labels }
+  | { readonly kind: 'namespace'; readonly action: 'delete'; readonly name: string; readonly contents: Contents };
+
+export type ForwardStep =
+  | {
+      readonly kind: 'forward';
+      readonly action: 'create' | 'replace';
+      readonly name: string;
+      readonly forward: WantedForward;
+    }
+  | { readonly kind: 'forward'; readonly action: 'delete'; readonly name: string };
+
+export type ServiceStep =
+  | {
+      readonly kind: 'service';
+      readonly action: 'create' | 'update';
+      readonly name: string;
+      readonly entry: ServiceInput;
+    }
+  | {
+      readonly kind: 'service';
+      readonly action: 'delete';
+      readonly name: string;
+      readonly entry: ActualService;
+      /** Others of its name and type, which the API deletes along with it. */
+      readonly again: readonly ServiceInput[];
+    };
+
+/** A hand-made tool. */
+export type ToolStep =
+  | {
+      readonly kind: 'tool';
+      readonly action: 'create' | 'update';
+      readonly namespace: string;
+      readonly name: string;
+      readonly members: JsonObject;
+    }
+  | { readonly kind: 'tool'; readonly action: 'delete'; readonly namespace: string; readonly name: string };
+
+/** A discovered tool. What it is called when the step's turn comes is looked up then. */
+export interface OverrideStep {
+  readonly kind: 'override';
+  /** `park`: it gives its name up for a while, so that another one can take it. */
+  readonly action: 'update' | 'park';
+  readonly forward: string;
+  readonly upstreamName: string;
+  /** Its name at present, or the one that it will be discovered under. */
+  readonly name: string;
+  readonly namespace: string;
+  readonly wanted: Pick<WantedOverrides, 'name' | 'namespace' | 'labels' | 'members'>;
+  /** Where the file says so; undefined for what takes changes back. */
+  readonly where: (() => string) | undefined;
+}

@@ -1,0 +1,80 @@
+import { type JsonValue, parseLossless } from '@sluice/json/lossless';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { readLocated } from './located-document.ts';
+import { yamlText } from './yaml-text.ts';
+
+const number = fc.oneof(
+  fc
+    .double({ noNaN: true, noDefaultInfinity: true })
+    .map(String)
+    .filter((text) => !text.includes('+')),
+  fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }).map(String),
+  fc.constantFrom('1.0', '-0', '-0.0', '1E5', '1e400', '9223372036854775807', '0.10', '1.50e-3'),
+);
+const string = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.string({
+    unit: fc.constantFrom(
+      ' ',
+      '\n',
+      '\t',
+      '\r',
+      '#',
+      ':',
+      '-',
+      '"',
+      "'",
+      '\\',
+      'a',
+      '\u2028',
+      '\ufeff',
+      '\u0085',
+      '\ud800',
+      '%',
+    ),
+  }),
+  fc.constantFrom(
+    'true',
+    'null',
+    '~',
+    '1.0',
+    '0x10',
+    '<<',
+    '.inf',
+    '---',
+    '2026-01-01',
+    'a: b',
+    '- a',
+    '*a',
+    '&a',
+    '!!str a',
+    '@a',
+    '`a',
+    '',
+  ),
+);
+/** JSON text. */
+const json = fc.letrec<{ value: string }>((tie) => ({
+  value: fc.oneof(
+    { depthSize: 'small' },
+    number,
+    string.map((text) => JSON.stringify(text)),
+    fc.constantFrom('true', 'false', 'null'),
+    fc.array(tie('value')).map((items) => `[${items.join(',')}]`),
+    fc
+      .array(fc.tuple(string, tie('value')), { maxLength: 5 })
+      .map((members) => new Map(members))
+      .map((members) => `{${[...members].map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(',')}}`),
+  ),
+})).value;
+
+test('what is written as YAML is read again as it was, with every number in its spelling', () => {
+  fc.assert(
+    fc.property(json, (text) => {
+      const value: JsonValue = parseLossless(text);
+      expect(JSON.stringify(readLocated(yamlText(value), 'x').content)).toBe(JSON.stringify(value));
+    }),
+    { numRuns: 1000 },
+  );
+});

@@ -1,0 +1,32 @@
+import type { JsonValue, RawNumber } from '@sluice/json/lossless';
+import { Document, Scalar, type ScalarTag, visit } from 'yaml';
+
+/** Numbers that a double does not spell as they came. Never read with this: `test` fits nothing. */
+const rawNumber: ScalarTag = {
+  identify: (value) => JSON.isRawJSON(value),
+  default: true,
+  tag: 'tag:yaml.org,2002:float',
+  test: /(?!)/,
+  resolve: (text) => text,
+  stringify: ({ value }) => rawText(value),
+};
+
+/** Texts that would not come back unquoted, a merge key among them, and such as no file should have as they are. */
+const NOT_PLAIN =
+  /^<<$|[^\n\x20-\x7e\u00a0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
+
+/** A JSON value as YAML in which every number is spelled as it came. */
+export function yamlText(value: JsonValue): string {
+  const document = new Document(value, { customTags: (tags) => [rawNumber, ...tags], aliasDuplicateObjects: false });
+  visit(document, {
+    Scalar: (_key, node) => {
+      if (typeof node.value === 'string' && NOT_PLAIN.test(node.value)) node.type = Scalar.QUOTE_DOUBLE;
+    },
+  });
+  return document.toString({ lineWidth: 0, doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER });
+}
+
+function rawText(value: unknown): string {
+  const isRaw = (candidate: unknown): candidate is RawNumber => JSON.isRawJSON(candidate);
+  return isRaw(value) ? value.rawJSON : String(value);
+}

@@ -1,0 +1,198 @@
+import { once } from 'node:events';
+import { chmod, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { run } from '../run.ts';
+import { CLIENT_SECRET, type IdentityProvider, PASSWORD, startIdentityProvider } from '../testing/identity-provider.ts';
+import { type Script, scriptedTerminal } from '../testing/scripted-terminal.ts';
+
+// A real identity provider, and before the API a proxy that lets only its tokens pass. The tokens live for less than a
+// command keeps in hand, so that each is renewed before it is used.
+
+let identityProvider: IdentityProvider;
+let proxy: Server;
+let host: string;
+beforeAll(async () => {
+  identityProvider = await startIdentityProvider(20);
+  proxy = createServer(async ({ headers: { authorization = '' } }, response) => {
+    const accepted = await identityProvider.accepts(authorization.replace('Bearer ', ''));
+    if (!accepted) return response.writeHead(401).end('Unauthorized');
+    response.setHeader('content-type', 'application/json');
+    return response.end('{"data":{"status":"ok"},"error":null}');
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  const address = proxy.address();
+  host = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+});
+afterAll(async () => {
+  proxy.close();
+  proxy.closeAllConnections();
+  await identityProvider.close();
+});
+
+let home: string;
+let file: string;
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), 'sluice-auth-'));
+  file = join(home, 'sluice', 'credentials.json');
+});
+afterEach(() => rm(home, { recursive: true }));
+
+async function sluice(argv: readonly string[], script: Script = {}) {
+  const terminal = scriptedTerminal({ ...script, env: { XDG_CONFIG_HOME: home } });
+  const code = await run(['--host', host, ...argv], terminal);
+  return { code, out: terminal.out(), err: terminal.err() };
+}
+
+const client = () => ['--auth-server', identityProvider.authServer, '--realm', 'sluice', '--client-id', 'cli'];
+const logIn = () =>
+  sluice(['auth', 'login', '--username', 'alice', '--password', '-', ...client()], { input: `${PASSWORD}\n` });
+const stored = async () => JSON.parse(await readFile(file, 'utf8')).hosts[host];
+const mode = async (path: string) => ((await stat(path)).mode & 0o777).toString(8);
+
+describe('a log-in with a password', () => {
+  it('is kept in a file for its owner alone, and lets commands pass the proxy', async () => {
+    expect(await sluice(['health'])).toMatchObject({ code: 1, err: expect.stringContaining('no credentials for') });
+    expect(await logIn()).toEqual({ code: 0, out: `logged in at ${host} as alice\n`, err: '' });
+    expect([await mode(file), await mode(dirname(file))]).toEqual(['600', '700']);
+    expect(await readFile(file, 'utf8')).not.toContain('horse');
+    expect(await readdir(dirname(file))).toEqual(['credentials.json']);
+    expect(await sluice(['health'])).toEqual({ code: 0, out: 'ok\n', err: '' });
+  });
+
+  it('asks for the password on a terminal, and remembers all else from the time before', async () => {
+    await logIn();
+    const again = await sluice(['auth', 'login'], { answers: [PASSWORD] });
+    expect(again).toMatchObject({ code: 0, err: 'Password of alice: \n' });
+    expect(await sluice(['auth', 'login'])).toMatchObject({ code: 1, err: expect.stringContaining('give --password') });
+  });
+
+  it('shows its client secret to nobody but the identity provider', async () => {
+    const secret = ['--client-id', 'backend', '--client-secret', CLIENT_SECRET, '--verbose'];
+    const login = ['auth', 'login', '--username', 'alice', '--password', PASSWORD, ...client(), ...secret];
+    const { code, out, err } = await sluice(login);
+    expect(code).toBe(0);
+    expect(err).toMatch(/^POST \/realms\/sluice\/protocol\/openid-connect\/token 200 \d+ ms\n$/);
+    expect(await sluice(['health'])).toMatchObject({ code: 0 });
+    expect(out + err + (await sluice(['auth', 'status'])).out).not.toMatch(/secret|horse/);
+  });
+
+  it('that is refused stores nothing and says why, without the password', async () => {
+    const login = ['auth', 'login', '--username', 'alice', '--password', 'wrong-password', ...client()];
+    const { code, err } = await sluice(login);
+    expect(code).toBe(1);
+    expect(err).toMatch(/^sluice: http:\S+\/realms\/sluice\/protocol\/openid-connect\/token refuses the log-in: .+\n$/);
+    expect(err).not.toContain('wrong-password');
+    await expect(stat(file)).rejects.toThrow();
+  });
+
+  it('says which part is missing or wrong', async () => {
+    const login = ['auth', 'login', '--username', 'alice', '--password', 'x'];
+    expect((await sluice(login)).err).toBe(
+      'sluice: --auth-server is needed to log in with a password; or give --api-token\n',
+    );
+    expect((await sluice([...login, ...client(), '--realm', 'other'])).err).toMatch(
+      /does not answer like a token endpoint \(status 404\): are --auth-server and --realm right\?/,
+    );
+    expect((await sluice([...login, ...client(), '--auth-server', 'http://no-such-host.invalid'])).err).toBe(
+      'sluice: unknown host: no-such-host.invalid\n',
+    );
+    expect((await sluice([...login, '--api-token', 'x'])).err).toContain("option '--api-token <token>' cannot be used");
+  });
+});
+
+describe('a log-in that has expired', () => {
+  it('is renewed, once for all commands that run at the same time', async () => {
+    await logIn();
+    const before = await stored();
+    const results = await Promise.all(Array.from({ length: 4 }, () => sluice(['health'])));
+    expect(results.map(({ code, err }) => ({ code, err }))).toEqual(Array(4).fill({ code: 0, err: '' }));
+    const after = await stored();
+    expect(after.accessToken).not.toBe(before.accessToken);
+    expect(after.refreshToken).not.toBe(before.refreshToken);
+    expect(identityProvider.grants).toContain('refresh_token');
+    expect(await readdir(dirname(file))).toEqual(['credentials.json']);
+  });
+
+  it('and cannot be renewed any more says so', async () => {
+    await logIn();
+    const text = await readFile(file, 'utf8');
+    await writeFile(file, text.replace(/"refreshToken": "[^"]+"/, '"refreshToken": "revoked"'));
+    expect(await sluice(['health'])).toEqual({
+      code: 1,
+      out: '',
+      err: `sluice: the log-in has expired: sluice auth login --host ${host}\n`,
+    });
+  });
+
+  it('does not wait for a command that has died', async () => {
+    await logIn();
+    await writeFile(`${file}.lock`, '');
+    await utimes(`${file}.lock`, 0, 0);
+    expect(await sluice(['health'])).toMatchObject({ code: 0 });
+  });
+});
+
+describe('a token that was made elsewhere', () => {
+  const TOKEN = 'abcd12345678901234567890123456789012efgh';
+
+  it('is stored, shown masked or whole, and forgotten', async () => {
+    expect(await sluice(['auth', 'login', '--api-token', '-'], { input: `${TOKEN}\n` })).toMatchObject({
+      code: 0,
+      err: '',
+    });
+    expect(await sluice(['auth', 'token', '--get'])).toMatchObject({ code: 0, out: 'abcd********efgh\n' });
+    expect(await sluice(['auth', 'token', '--get', '--unmask'])).toMatchObject({ code: 0, out: `${TOKEN}\n` });
+    expect((await sluice(['auth', 'status'])).out).toMatch(/^loggedIn: true\nkind: {5}token\n/m);
+    expect(await sluice(['auth', 'token', '--set', 'x'])).toMatchObject({ code: 0 });
+    expect(await sluice(['auth', 'token', '--get'])).toMatchObject({ out: '********\n' });
+    expect(await sluice(['auth', 'token', '--clear'])).toMatchObject({
+      code: 0,
+      out: `removed the token for ${host}\n`,
+    });
+    expect(await sluice(['auth', 'token', '--get'])).toMatchObject({ code: 1, out: '' });
+  });
+
+  it('is of one host, and not sent to another', async () => {
+    await sluice(['auth', 'token', '--set', TOKEN]);
+    const other = await sluice(['health', '--host', 'http://127.0.0.1:1/']);
+    expect(other.err).toContain('no credentials for http://127.0.0.1:1:');
+    expect(await sluice(['auth', 'logout'])).toMatchObject({ code: 0, out: `logged out at ${host}\n` });
+    expect(await sluice(['auth', 'logout'])).toMatchObject({ code: 0, out: `no credentials for ${host}\n` });
+    expect(await sluice(['auth', 'status', '--output', 'json'])).toEqual({
+      code: 1,
+      out: `${JSON.stringify({ host, loggedIn: false, file }, null, 2)}\n`,
+      err: '',
+    });
+  });
+
+  it('that the proxy does not accept leads to a log-in', async () => {
+    await sluice(['auth', 'token', '--set', TOKEN]);
+    expect(await sluice(['health'])).toEqual({
+      code: 1,
+      out: '',
+      err: `sluice: not accepted by ${host} (401): sluice auth login --host ${host}\n`,
+    });
+  });
+});
+
+describe('the file of credentials', () => {
+  it('is refused when others may read it', async () => {
+    await sluice(['auth', 'token', '--set', 'abc']);
+    await chmod(file, 0o644);
+    const { code, err } = await sluice(['health']);
+    expect(code).toBe(1);
+    expect(err).toBe(`sluice: ${file}: others may read it (mode 0644): chmod 600 ${file}, and log in anew\n`);
+  });
+
+  it('is refused when it is damaged, and not repeated', async () => {
+    await sluice(['auth', 'token', '--set', 'abc']);
+    await writeFile(file, '{"version":1,"hosts":{"x":{"kind":"token","secret":"abc"}}}');
+    const { code, err } = await sluice(['health']);
+    expect(code).toBe(1);
+    expect(err).toBe(`sluice: ${file}: is damaged or of another version: delete it, and log in anew\n`);
+  });
+});

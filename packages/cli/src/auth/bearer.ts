@@ -1,0 +1,62 @@
+import { createFetch } from '../connection/fetch.ts';
+import { Failure } from '../failure.ts';
+import type { GlobalOptions } from '../options.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { credentialStore } from './credential-store.ts';
+import type { Credential } from './credentials.ts';
+
+/** An access token this close to its end is renewed before it is used. */
+const MARGIN_MS = 30_000;
+
+/**
+ * The access token that requests carry: the given one, the stored one, or none with `--no-auth`. A stored one that has
+ * expired is renewed first. Throws {@link Failure} when there is none, or it cannot be renewed.
+ */
+export async function bearerFor(options: GlobalOptions, terminal: Terminal): Promise<string | undefined> {
+  const { auth, host } = options;
+  switch (auth.kind) {
+    case 'token':
+      return auth.token;
+    case 'none':
+      return undefined;
+    case 'stored': {
+      const token = await storedToken(options, terminal);
+      if (token !== undefined) return token;
+      throw new Failure(`no credentials for ${host}: sluice auth login --host ${host}, or give --token or --no-auth`);
+    }
+  }
+}
+
+/** The stored access token of the host, renewed when it has expired; undefined when there is none. */
+export async function storedToken(options: GlobalOptions, terminal: Terminal): Promise<string | undefined> {
+  const { host } = options;
+  const store = credentialStore(terminal.env);
+  const stored = await store.get(host);
+  if (stored === undefined || !hasExpired(stored)) return tokenOf(stored);
+  return tokenOf(await store.change(host, (current) => renewed(current, options, terminal)));
+}
+
+/** Another command may have renewed it, or logged out, while we waited for our turn. */
+async function renewed(
+  stored: Credential | undefined,
+  options: GlobalOptions,
+  terminal: Terminal,
+): Promise<Credential | undefined> {
+  if (stored?.kind !== 'login' || !hasExpired(stored)) return stored;
+  const { refreshToken } = stored;
+  const login = `sluice auth login --host ${options.host}`;
+  if (refreshToken === undefined) throw new Failure(`the log-in at ${options.host} has expired: ${login}`);
+  const { renew } = await import('./identity-provider.ts');
+  return renew(stored, refreshToken, login, await createFetch(options, terminal));
+}
+
+function tokenOf(credential: Credential | undefined): string | undefined {
+  return credential?.kind === 'login' ? credential.accessToken : credential?.token;
+}
+
+/** Whether a log-in's access token is of no use any more, or soon will be. */
+export function hasExpired(credential: Credential): boolean {
+  return (
+    credential.kind === 'login' && credential.expiresAt !== undefined && credential.expiresAt - MARGIN_MS < Date.now()
+  );
+}

@@ -1,0 +1,91 @@
+import {
+  allowInsecureRequests,
+  ClientError,
+  ClientSecretPost,
+  Configuration,
+  customFetch,
+  genericGrantRequest,
+  None,
+  ResponseBodyError,
+  refreshTokenGrant,
+  type TokenEndpointResponse,
+} from 'openid-client';
+import type { Send } from '../connection/fetch.ts';
+import { networkFailure } from '../connection/network.ts';
+import { Failure } from '../failure.ts';
+import type { Login } from './credentials.ts';
+
+/** Where and as which client to log in. */
+export type Client = Pick<Login, 'authServer' | 'realm' | 'clientId' | 'clientSecret'>;
+
+/** Logs in with name and password (decisions 1.8). Throws {@link Failure}; neither of them is in its message. */
+export async function logIn(client: Client, username: string, password: string, send: Send): Promise<Login> {
+  const answer = await ask(client, send, (configuration) =>
+    genericGrantRequest(configuration, 'password', { username, password }),
+  );
+  return loginOf(answer, { ...client, username });
+}
+
+/** A log-in renewed by its refresh token. Throws {@link Failure}; `remedy` is the command that logs in anew. */
+export async function renew(login: Login, refreshToken: string, remedy: string, send: Send): Promise<Login> {
+  const answer = await ask(login, send, async (configuration) => {
+    try {
+      return await refreshTokenGrant(configuration, refreshToken);
+    } catch (error) {
+      if (!(error instanceof ResponseBodyError) || error.error !== 'invalid_grant') throw error;
+      throw new Failure(`the log-in has expired: ${remedy}`, { cause: error });
+    }
+  });
+  return { ...loginOf(answer, login), refreshToken: answer.refresh_token ?? refreshToken };
+}
+
+async function ask(
+  client: Client,
+  send: Send,
+  grant: (configuration: Configuration) => Promise<TokenEndpointResponse>,
+): Promise<TokenEndpointResponse> {
+  const issuer = `${client.authServer}/realms/${encodeURIComponent(client.realm)}`;
+  const endpoint = `${issuer}/protocol/openid-connect/token`;
+  const configuration = new Configuration(
+    { issuer, token_endpoint: endpoint },
+    client.clientId,
+    undefined,
+    client.clientSecret === undefined ? None() : ClientSecretPost(client.clientSecret),
+  );
+  if (endpoint.startsWith('http:')) allowInsecureRequests(configuration);
+  configuration[customFetch] = (url, { method, headers, body, signal }) =>
+    send(new Request(url, { method, headers, redirect: 'manual', ...(body && { body }), ...(signal && { signal }) }));
+  try {
+    return await grant(configuration);
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    throw new Failure(reason(error, endpoint), { cause: error });
+  }
+}
+
+function reason(error: unknown, endpoint: string): string {
+  if (error instanceof ResponseBodyError) {
+    const { error: code, error_description: description } = error;
+    return `${endpoint} refuses the log-in: ${description ?? code}`;
+  }
+  const network = networkFailure(error, endpoint);
+  if (network !== undefined) return network;
+  const status =
+    error instanceof ClientError && error.cause instanceof Response ? ` (status ${error.cause.status})` : '';
+  return `${endpoint} does not answer like a token endpoint${status}: are --auth-server and --realm right?`;
+}
+
+function loginOf(answer: TokenEndpointResponse, known: Client & { readonly username: string }): Login {
+  const { authServer, realm, clientId, clientSecret, username } = known;
+  return {
+    kind: 'login',
+    accessToken: answer.access_token,
+    ...(answer.refresh_token !== undefined && { refreshToken: answer.refresh_token }),
+    ...(answer.expires_in !== undefined && { expiresAt: Date.now() + answer.expires_in * 1000 }),
+    username,
+    authServer,
+    realm,
+    clientId,
+    ...(clientSecret !== undefined && { clientSecret }),
+  };
+}

@@ -1,0 +1,51 @@
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { Exit } from '../failure.ts';
+import { hasExpired } from './bearer.ts';
+import { credentialStore } from './credential-store.ts';
+import type { Credential } from './credentials.ts';
+
+/** `sluice auth logout`. */
+export function logOutCommand(context: Context): Command {
+  return new Command('logout').description('forget the credentials for --host').action(async () => {
+    const { host } = context.options();
+    const store = credentialStore(context.terminal.env);
+    const known = (await store.get(host)) !== undefined;
+    if (known) await store.change(host, () => undefined);
+    context.output().done({ host, removed: known }, known ? `logged out at ${host}` : `no credentials for ${host}`);
+  });
+}
+
+/** `sluice auth status`: what is stored, without asking anybody whether it is still accepted. */
+export function statusCommand(context: Context): Command {
+  return new Command('status')
+    .description('what is stored for --host; exit code 1 when there is nothing, or it has expired for good')
+    .action(async () => {
+      const { host } = context.options();
+      const store = credentialStore(context.terminal.env);
+      const credential = await store.get(host);
+      context
+        .output()
+        .show({ host, loggedIn: credential !== undefined, ...(credential && describe(credential)), file: store.file });
+      if (credential === undefined || isUseless(credential)) throw new Exit(1);
+    });
+}
+
+function describe(credential: Credential): object {
+  if (credential.kind === 'token') return { kind: 'token' };
+  const { username, authServer, realm, clientId, expiresAt, refreshToken } = credential;
+  return {
+    kind: 'login',
+    username,
+    authServer,
+    realm,
+    clientId,
+    ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
+    expired: hasExpired(credential),
+    renewable: refreshToken !== undefined,
+  };
+}
+
+function isUseless(credential: Credential): boolean {
+  return credential.kind === 'login' && hasExpired(credential) && credential.refreshToken === undefined;
+}

@@ -1,0 +1,51 @@
+import { Command, Option } from 'commander';
+import type { Context } from '../context.ts';
+import { Failure } from '../failure.ts';
+import { accessToken, masked } from './access-token.ts';
+import { storedToken } from './bearer.ts';
+import { credentialStore } from './credential-store.ts';
+import { secretInput } from './secret-input.ts';
+
+interface Options {
+  readonly get?: true;
+  readonly unmask?: true;
+  readonly set?: string;
+  readonly clear?: true;
+}
+
+/** `sluice auth token`: the stored token itself. */
+export function tokenCommand(context: Context): Command {
+  return new Command('token')
+    .description('show, store or forget the access token for --host')
+    .addOption(new Option('--get', 'print it, masked').conflicts(['set', 'clear']))
+    .addOption(new Option('--unmask', 'print all of it').conflicts(['set', 'clear']))
+    .addOption(new Option('--set <token>', 'store it; "-" reads it from standard input').conflicts('clear'))
+    .option('--clear', 'forget it')
+    .addHelpText(
+      'after',
+      `
+Example:
+  curl -H "Authorization: Bearer $(sluice auth token --get --unmask)" http://localhost:8080/api/v1/tools`,
+    )
+    .action(async ({ get, unmask, set, clear }: Options) => {
+      const { terminal } = context;
+      const options = context.options();
+      const { host } = options;
+      const store = credentialStore(terminal.env);
+      const output = context.output();
+      if (set !== undefined) {
+        const token = accessToken(await secretInput(set, '--set', '', terminal), '--set');
+        await store.change(host, () => ({ kind: 'token', token }));
+        output.done({ host, stored: true }, `stored a token for ${host}`);
+      } else if (clear) {
+        const known = (await store.get(host)) !== undefined;
+        if (known) await store.change(host, () => undefined);
+        output.done({ host, removed: known }, known ? `removed the token for ${host}` : `no token for ${host}`);
+      } else if (get || unmask) {
+        const token = await storedToken(options, terminal);
+        if (token === undefined) throw new Failure(`no token for ${host}: sluice auth login --host ${host}`);
+        const shown = unmask ? token : masked(token);
+        output.done({ host, token: shown }, shown);
+      } else throw new Failure('auth token: give --get, --set or --clear');
+    });
+}

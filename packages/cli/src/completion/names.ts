@@ -1,0 +1,39 @@
+import { type Client, payload } from '@sluice/contract/client';
+import type { Context } from '../context.ts';
+
+/** Whoever presses a key does not wait longer. */
+const PATIENCE_MS = 1500;
+
+/** Whether the service has a list of what an argument or option is named for. */
+export function hasNames(kind: string): boolean {
+  return Object.hasOwn(LISTS, kind);
+}
+
+/**
+ * The names of a kind (`tool`, `namespace`) that the service has. Whatever goes wrong is kept quiet: a person is in the
+ * middle of a line.
+ */
+export async function namesOf(kind: string, context: Context): Promise<string[]> {
+  const list = LISTS[kind];
+  if (!list) return [];
+  try {
+    const found = await list(await context.connect(), AbortSignal.timeout(PATIENCE_MS));
+    return [...new Set(found.map(({ name }) => name))];
+  } catch {
+    return [];
+  }
+}
+
+type List = (client: Client, signal: AbortSignal) => Promise<readonly { readonly name: string }[]>;
+
+const namespaces: List = (client, signal) => payload(client.GET('/api/v1/namespaces', { signal }));
+
+const LISTS: Readonly<Record<string, List>> = {
+  tool: (client, signal) => payload(client.GET('/api/v1/tools', { signal })),
+  resource: (client, signal) => payload(client.GET('/api/v1/resources', { signal })),
+  prompt: (client, signal) => payload(client.GET('/api/v1/prompts', { signal })),
+  forward: (client, signal) => payload(client.GET('/api/v1/forwards', { signal })),
+  service: (client, signal) => payload(client.GET('/api/v1/services', { signal })),
+  namespace: namespaces,
+  moveTo: namespaces,
+};

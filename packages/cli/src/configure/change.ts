@@ -1,0 +1,125 @@
+import { homedir } from 'node:os';
+import { resolve } from 'node:path';
+import { namespaceName } from '@sluice/contract';
+import type { Context } from '../context.ts';
+import { Exit, Failure } from '../failure.ts';
+import { endpointUrl } from '../mcp/endpoint-url.ts';
+import { createStyle } from '../terminal/style.ts';
+import { readConfigurationFile } from './configuration-file.ts';
+import type { ConfigureOptions } from './configure.ts';
+import { difference } from './difference.ts';
+import { DocumentError } from './document.ts';
+import { withEntry, withoutEntry } from './edit.ts';
+import { isMissing } from './namespace-check.ts';
+import { PROGRAMS, type Program, type Surroundings } from './programs.ts';
+
+/** What a token is that only refers to one: the client program puts the real one in its place. */
+const REFERENCE = /^\$\{[^}]+\}$/;
+
+/**
+ * Shows what would change in the configuration of a client program, asks, and changes it. Throws `Failure` when it cannot
+ * be changed or nobody can be asked, and `Exit` when the person does not want it.
+ */
+export async function change(context: Context, programName: string, options: ConfigureOptions): Promise<void> {
+  const { terminal } = context;
+  const program = PROGRAMS.find(({ name }) => name === programName);
+  if (program === undefined) throw new Failure(`${programName}: not a program that can be configured`);
+  const namespace = checkedNamespace(options.namespace);
+  const place = { servers: program.servers, name: checkedName(options.name ?? defaultName(namespace)) };
+  const file = await readConfigurationFile(await pathOf(program, options, surroundings(context)));
+  const { auth, host } = context.options();
+  const token = auth.kind === 'token' ? auth.token : undefined;
+  const endpoint = {
+    url: endpointUrl(options.mcpUrl ?? host, options.mcpUrl === undefined, namespace),
+    authorization: token === undefined ? undefined : `Bearer ${token}`,
+  };
+
+  const edited = () =>
+    options.remove
+      ? withoutEntry(file.text, place)
+      : withEntry(file.text, place, (existing) => program.entry(endpoint, existing));
+  const after = refusedAs(file.path, edited);
+  const output = context.output();
+  const result = { program: program.name, file: file.path, server: place.name, url: endpoint.url.href };
+  if (after === file.text) {
+    const state = options.remove ? 'does not have' : 'has';
+    output.done(
+      { ...result, change: 'none' },
+      `Nothing to do: ${file.path} ${state} "${place.name}" ${options.remove ? '' : 'already'}`.trim(),
+    );
+    return;
+  }
+
+  const isReference = token !== undefined && REFERENCE.test(token);
+  if (!options.remove && (await isMissing(context, namespace, isReference))) {
+    terminal.stderr.write(
+      `warning: ${host} has no namespace "${namespace}" yet: sluice namespaces create ${namespace}\n`,
+    );
+  }
+  if (!options.remove && token !== undefined && !(isReference && program.reference !== undefined)) {
+    terminal.stderr.write(`warning: ${plainTextWarning(program, options)}\n`);
+  }
+  // Where the result is for a program, what people are to see goes elsewhere.
+  const screen = output.format === 'json' ? terminal.stderr : terminal.stdout;
+  const style = createStyle(screen, terminal, context.options().plain);
+  screen.write(difference(file.path, file.exists, file.text, after, style));
+  if (options.dryRun) {
+    output.done({ ...result, change: 'planned' }, 'Nothing was written (--dry-run).');
+    return;
+  }
+  if (!options.yes) await ask(context, file.path);
+  await file.replace(after);
+  output.done({ ...result, change: 'written' }, `Written: ${file.path}. ${program.afterwards}`);
+}
+
+async function ask({ terminal }: Context, path: string): Promise<void> {
+  if (!terminal.stdin.isTerminal) {
+    throw new Failure(`${path} belongs to another program: give --yes to change it, or --dry-run to see the change`);
+  }
+  const answer = await terminal.stdin.line(`Change ${path}? [y/N] `);
+  if (/^y(?:es)?$/i.test(answer?.trim() ?? '')) return;
+  terminal.stderr.write('Nothing was changed.\n');
+  throw new Exit(1);
+}
+
+function refusedAs(path: string, edit: () => string): string {
+  try {
+    return edit();
+  } catch (error) {
+    if (!(error instanceof DocumentError)) throw error;
+    throw new Failure(`${path}:${error.line}:${error.column}: ${error.message}; the file was left as it is`);
+  }
+}
+
+function surroundings({ terminal: { env, cwd } }: Context): Surroundings {
+  return { platform: process.platform, env, home: env.HOME || homedir(), cwd };
+}
+
+async function pathOf(program: Program, { file, scope }: ConfigureOptions, around: Surroundings): Promise<string> {
+  if (file !== undefined) return resolve(around.cwd, file);
+  const path = program.files[scope];
+  if (path === undefined) throw new Failure(`--scope ${scope}: ${program.title} has no such configuration`);
+  return resolve(around.cwd, await path(around));
+}
+
+function checkedNamespace(text: string): string {
+  const { success, data, error } = namespaceName.safeParse(text);
+  if (!success) throw new Failure(`--namespace "${text}": ${error.issues[0]?.message}`);
+  return data;
+}
+
+/** Several namespaces can be servers of the same program, so each has a name of its own. */
+function defaultName(namespace: string): string {
+  return namespace === 'default' ? 'sluice' : `sluice-${namespace}`;
+}
+
+function checkedName(name: string): string {
+  if (/^[\w-]{1,64}$/.test(name)) return name;
+  throw new Failure(`--name "${name}": must be 1 to 64 letters, digits, hyphens and underscores`);
+}
+
+function plainTextWarning({ title, name, reference }: Program, { scope, file }: ConfigureOptions): string {
+  const shared = scope === 'project' && file === undefined ? ', which others may get with the project' : '';
+  const instead = reference === undefined ? '' : `; ${title} also takes a reference: --token '${reference}'`;
+  return `the token stands in plain text in the configuration of ${name}${shared}${instead}`;
+}

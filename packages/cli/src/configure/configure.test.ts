@@ -1,0 +1,481 @@
+import {
+  chmod,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { run } from '../run.ts';
+import { scriptedTerminal } from '../testing/scripted-terminal.ts';
+
+// A person's home folder and a project, on Linux; no service runs where these commands look for it.
+
+let home: string;
+let project: string;
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), 'sluice-configure-'));
+  project = join(home, 'work');
+  await mkdir(project);
+});
+afterEach(() => rm(home, { recursive: true }));
+
+interface Outcome {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+async function sluice(args: readonly string[], answers?: readonly string[]): Promise<Outcome> {
+  const terminal = scriptedTerminal({ env: { HOME: home }, cwd: project, ...(answers && { answers }) });
+  // Nothing listens on port 1.
+  const code = await run(['--host', 'http://127.0.0.1:1', 'configure', ...args], terminal);
+  return { code, out: terminal.out(), err: terminal.err() };
+}
+
+const URL_OF_DEFAULT = 'http://127.0.0.1:8081/default/mcp';
+const FILES = {
+  claude: '.config/Claude/claude_desktop_config.json',
+  'claude-code': '.claude.json',
+  cursor: '.cursor/mcp.json',
+  vscode: '.config/Code/User/mcp.json',
+} as const;
+type ProgramName = keyof typeof FILES;
+
+async function put(path: string, text: string): Promise<string> {
+  const file = join(home, path);
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, text);
+  return file;
+}
+
+const read = (path: string) => readFile(join(home, path), 'utf8');
+
+function lines(...texts: readonly string[]): string {
+  return texts.map((text) => `${text}\n`).join('');
+}
+
+const BRIDGED = { command: 'npx', args: ['-y', 'mcp-remote', URL_OF_DEFAULT] };
+const NEW: readonly (readonly [ProgramName, unknown])[] = [
+  ['claude', { mcpServers: { sluice: BRIDGED } }],
+  ['claude-code', { mcpServers: { sluice: { type: 'http', url: URL_OF_DEFAULT } } }],
+  ['cursor', { mcpServers: { sluice: { url: URL_OF_DEFAULT } } }],
+  ['vscode', { servers: { sluice: { type: 'http', url: URL_OF_DEFAULT } } }],
+];
+
+describe('a program that has no configuration yet', () => {
+  it.each(NEW)('%s gets one, which only its owner can read', async (program, expected) => {
+    const { code, out, err } = await sluice([program, '--yes']);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    expect(out).toContain('+++ ');
+    expect(out).toContain(`Written: ${join(home, FILES[program])}.`);
+    expect(await read(FILES[program])).toBe(`${JSON.stringify(expected, null, 2)}\n`);
+    expect((await stat(join(home, FILES[program]))).mode & 0o777).toBe(0o600);
+  });
+
+  it.each([
+    ['claude-code', '.mcp.json'],
+    ['cursor', '.cursor/mcp.json'],
+    ['vscode', '.vscode/mcp.json'],
+  ])('%s gets one in the project', async (program, file) => {
+    expect(await sluice([program, '--scope', 'project', '--yes'])).toMatchObject({ code: 0 });
+    expect(JSON.parse(await read(join('work', file)))).toBeTypeOf('object');
+  });
+
+  it('claude has none in projects', async () => {
+    expect(await sluice(['claude', '--scope', 'project', '--yes'])).toMatchObject({
+      code: 1,
+      err: 'sluice: --scope project: Claude Desktop has no such configuration\n',
+    });
+  });
+});
+
+const EXISTING: readonly (readonly [ProgramName, string, string])[] = [
+  [
+    'claude',
+    lines('{', '\t"theme":"dark",', '\t"mcpServers":{', '\t\t"files": { "command": "npx" }', '\t}', '}'),
+    lines(
+      '{',
+      '\t"theme":"dark",',
+      '\t"mcpServers":{',
+      '\t\t"files": { "command": "npx" },',
+      '\t\t"sluice": {',
+      '\t\t\t"command": "npx",',
+      '\t\t\t"args": [',
+      '\t\t\t\t"-y",',
+      '\t\t\t\t"mcp-remote",',
+      `\t\t\t\t"${URL_OF_DEFAULT}"`,
+      '\t\t\t]',
+      '\t\t}',
+      '\t}',
+      '}',
+    ),
+  ],
+  [
+    'claude-code',
+    lines('{', '  "numStartups": 12345678901234567890,', '  "projects": {"/a": {"mcpServers": {}}}', '}'),
+    lines(
+      '{',
+      '  "numStartups": 12345678901234567890,',
+      '  "projects": {"/a": {"mcpServers": {}}},',
+      '  "mcpServers": {',
+      '    "sluice": {',
+      '      "type": "http",',
+      `      "url": "${URL_OF_DEFAULT}"`,
+      '    }',
+      '  }',
+      '}',
+    ),
+  ],
+  [
+    'cursor',
+    '{"mcpServers":{"a":{"url":"https://a.example/mcp"}}}',
+    `{"mcpServers":{"a":{"url":"https://a.example/mcp"},"sluice":{"url":"${URL_OF_DEFAULT}"}}}`,
+  ],
+  [
+    'vscode',
+    lines(
+      '// Servers of mine',
+      '{',
+      '    "inputs": [], // none',
+      '    "servers": {',
+      '        /* the first */ "a": {"type": "stdio",   "command": "a"}, // keep',
+      '        // more to come',
+      '    },',
+      '}',
+    ),
+    lines(
+      '// Servers of mine',
+      '{',
+      '    "inputs": [], // none',
+      '    "servers": {',
+      '        /* the first */ "a": {"type": "stdio",   "command": "a"}, // keep',
+      '        "sluice": {',
+      '            "type": "http",',
+      `            "url": "${URL_OF_DEFAULT}"`,
+      '        },',
+      '        // more to come',
+      '    },',
+      '}',
+    ),
+  ],
+];
+
+describe('a program that has a configuration', () => {
+  it.each(EXISTING)('%s keeps everything that is there', async (program, before, after) => {
+    await put(FILES[program], before);
+    expect(await sluice([program, '--yes'])).toMatchObject({ code: 0 });
+    expect(await read(FILES[program])).toBe(after);
+  });
+
+  it.each(EXISTING)(
+    '%s is left alone the second time, and as it was after --remove',
+    async (program, before, after) => {
+      const file = await put(FILES[program], before);
+      await sluice([program, '--yes']);
+      const { mtimeMs, ino } = await stat(file);
+      expect(await sluice([program])).toEqual({
+        code: 0,
+        out: `Nothing to do: ${file} has "sluice" already\n`,
+        err: '',
+      });
+      expect(await stat(file)).toMatchObject({ mtimeMs, ino });
+      expect(await read(FILES[program])).toBe(after);
+      expect(await sluice([program, '--remove', '--yes'])).toMatchObject({ code: 0 });
+      const removed = await read(FILES[program]);
+      // The member for all servers stays, for a program that had none.
+      expect(removed).toBe(
+        program === 'claude-code' ? before.replace(/\n\}\n$/, ',\n  "mcpServers": {}\n}\n') : before,
+      );
+      expect(await sluice([program, '--remove'])).toMatchObject({
+        code: 0,
+        out: `Nothing to do: ${file} does not have "sluice"\n`,
+      });
+    },
+  );
+
+  it('keeps line breaks of two characters, a byte order mark and the mode', async () => {
+    const file = await put(FILES.cursor, '\uFEFF{\r\n\t"mcpServers": {}\r\n}\r\n');
+    await chmod(file, 0o640);
+    expect(await sluice(['cursor', '--yes'])).toMatchObject({ code: 0 });
+    expect(await read(FILES.cursor)).toBe(
+      `\uFEFF{\r\n\t"mcpServers": {\r\n\t\t"sluice": {\r\n\t\t\t"url": "${URL_OF_DEFAULT}"\r\n\t\t}\r\n\t}\r\n}\r\n`,
+    );
+    expect((await stat(file)).mode & 0o777).toBe(0o640);
+    expect(await readdir(dirname(file))).toEqual(['mcp.json']);
+  });
+
+  it('changes of an entry only what has to be', async () => {
+    const file = FILES.cursor;
+    await put(
+      file,
+      lines(
+        '{ "mcpServers": { "sluice": {',
+        '  "command": "old", // by hand',
+        '  "disabled": true,',
+        '  "headers": { "x-team": "a" /* mine */ }',
+        '} } }',
+      ),
+    );
+    expect(await sluice(['cursor', '--yes', '--token', 't-1'])).toMatchObject({ code: 0 });
+    expect(await read(file)).toBe(
+      lines(
+        '{ "mcpServers": { "sluice": {',
+        '   // by hand',
+        '  "disabled": true,',
+        '  "headers": { "x-team": "a", /* mine */"Authorization":"Bearer t-1" },',
+        `  "url": "${URL_OF_DEFAULT}"`,
+        '} } }',
+      ),
+    );
+  });
+
+  it('that is empty gets a document', async () => {
+    await put(FILES.cursor, '\n');
+    expect(await sluice(['cursor', '--yes'])).toMatchObject({ code: 0 });
+    expect(JSON.parse(await read(FILES.cursor))).toEqual({ mcpServers: { sluice: { url: URL_OF_DEFAULT } } });
+  });
+});
+
+describe('a file that cannot be changed', () => {
+  it.each([
+    ['a comma is missing', '{\n  "a": 1\n  "b": 2\n}', ':3:3: comma expected'],
+    ['it is cut off', '{\n  "mcpServers": {', ':2:18: close brace expected'],
+    ['it is a list', '[]', ':1:1: an object was expected'],
+    ['the servers are a list', '{"mcpServers": []}', ':1:16: "mcpServers" is not an object'],
+    ['a member is there twice', '{"mcpServers": {}, "mcpServers": {}}', ':1:20: "mcpServers" is there a second time'],
+  ])('is refused with the place, and not touched: %s', async (_what, text, problem) => {
+    const file = await put(FILES.cursor, text);
+    expect(await sluice(['cursor', '--yes'])).toEqual({
+      code: 1,
+      out: '',
+      err: `sluice: ${file}${problem}; the file was left as it is\n`,
+    });
+    expect(await read(FILES.cursor)).toBe(text);
+  });
+
+  it('is refused when it is no text', async () => {
+    const file = join(home, 'config.json');
+    await writeFile(file, Buffer.from([0x7b, 0xff, 0x7d]));
+    expect(await sluice(['cursor', '--yes', '--file', file])).toMatchObject({
+      code: 1,
+      err: `sluice: ${file} is not UTF-8 text; it was left as it is\n`,
+    });
+  });
+
+  it('is refused when it is a folder', async () => {
+    expect(await sluice(['cursor', '--yes', '--file', '..'])).toMatchObject({
+      code: 1,
+      err: `sluice: ${home} cannot be read: it is a folder\n`,
+    });
+  });
+});
+
+describe('symbolic links', () => {
+  it('are followed and stay', async () => {
+    const file = await put('dotfiles/mcp.json', '{}');
+    await mkdir(join(home, '.cursor'));
+    await symlink('../dotfiles/mcp.json', join(home, FILES.cursor));
+    expect(await sluice(['cursor', '--yes'])).toMatchObject({ code: 0 });
+    expect(await readlink(join(home, FILES.cursor))).toBe('../dotfiles/mcp.json');
+    expect(JSON.parse(await readFile(file, 'utf8'))).toHaveProperty('mcpServers.sluice');
+  });
+
+  it('to a file that is not there yet lead to where it is made', async () => {
+    await symlink('dotfiles/mcp.json', join(home, 'link.json'));
+    expect(await sluice(['cursor', '--yes', '--file', '../link.json'])).toMatchObject({ code: 0 });
+    expect((await lstat(join(home, 'link.json'))).isSymbolicLink()).toBe(true);
+    expect(JSON.parse(await read('dotfiles/mcp.json'))).toHaveProperty('mcpServers.sluice');
+  });
+
+  it('in a circle are refused', async () => {
+    await symlink('b.json', join(home, 'a.json'));
+    await symlink('a.json', join(home, 'b.json'));
+    expect(await sluice(['cursor', '--yes', '--file', '../a.json'])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('symbolic links lead in a circle'),
+    });
+  });
+});
+
+describe('before it changes anything', () => {
+  it('asks at a terminal, and does it on yes', async () => {
+    const { code, err } = await sluice(['cursor'], ['y']);
+    expect({ code, err }).toEqual({ code: 0, err: `Change ${join(home, FILES.cursor)}? [y/N] y\n` });
+    expect(JSON.parse(await read(FILES.cursor))).toHaveProperty('mcpServers.sluice');
+  });
+
+  it.each([
+    ['no', ['n']],
+    ['an empty line', ['']],
+    ['Ctrl-D', []],
+  ])('does nothing on %s', async (_what, answers) => {
+    expect(await sluice(['cursor'], answers)).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/Nothing was changed\.\n$/),
+    });
+    expect(await readdir(home)).toEqual(['work']);
+  });
+
+  it('sees that the program itself has changed the file meanwhile', async () => {
+    const file = await put(FILES.cursor, '{}');
+    const terminal = scriptedTerminal({ env: { HOME: home }, cwd: project, answers: [] });
+    const stdin = {
+      ...terminal.stdin,
+      line: async () => {
+        await writeFile(file, '{"theme":"dark"}');
+        return 'y';
+      },
+    };
+    expect(await run(['configure', 'cursor', '--host', 'http://127.0.0.1:1'], { ...terminal, stdin })).toBe(1);
+    expect(terminal.err()).toBe(
+      `sluice: ${file} has been changed by another program meanwhile; run the command again\n`,
+    );
+    expect(await read(FILES.cursor)).toBe('{"theme":"dark"}');
+    expect(await readdir(dirname(file))).toEqual(['mcp.json']);
+  });
+
+  it('refuses where there is nobody to ask', async () => {
+    expect(await sluice(['cursor'])).toMatchObject({
+      code: 1,
+      out: expect.stringContaining('+    "sluice": {'),
+      err: `sluice: ${join(home, FILES.cursor)} belongs to another program: give --yes to change it, or --dry-run to see the change\n`,
+    });
+    expect(await readdir(home)).toEqual(['work']);
+  });
+
+  it('shows the change as a diff and leaves it at that with --dry-run', async () => {
+    const file = await put(FILES.cursor, lines('{', '  "mcpServers": {}', '}'));
+    const { code, out } = await sluice(['cursor', '--dry-run']);
+    expect({ code, out }).toEqual({
+      code: 0,
+      out: lines(
+        `--- ${file}`,
+        `+++ ${file}`,
+        '@@ -1,3 +1,7 @@',
+        ' {',
+        '-  "mcpServers": {}',
+        '+  "mcpServers": {',
+        '+    "sluice": {',
+        `+      "url": "${URL_OF_DEFAULT}"`,
+        '+    }',
+        '+  }',
+        ' }',
+        'Nothing was written (--dry-run).',
+      ),
+    });
+    expect(await read(FILES.cursor)).toBe(lines('{', '  "mcpServers": {}', '}'));
+  });
+
+  it('tells a program in JSON what it has done, and people the change', async () => {
+    const terminal = scriptedTerminal({ env: { HOME: home }, cwd: project });
+    const code = await run(
+      ['configure', 'cursor', '--dry-run', '--output', 'json', '--no-auth', '--host', 'http://127.0.0.1:1'],
+      terminal,
+    );
+    expect({ code, ...JSON.parse(terminal.out()) }).toEqual({
+      code: 0,
+      program: 'cursor',
+      file: join(home, FILES.cursor),
+      server: 'sluice',
+      url: URL_OF_DEFAULT,
+      change: 'planned',
+    });
+    expect(terminal.err()).toContain('+++ ');
+  });
+});
+
+describe('a token', () => {
+  it('is written where the program sends it from, never shown, and stays when none is given later', async () => {
+    for (const program of ['claude', 'claude-code', 'cursor', 'vscode'] as const) {
+      const { code, out, err } = await sluice([program, '--yes', '--token', 's3cret']);
+      expect(code).toBe(0);
+      expect(out + err).not.toContain('s3cret');
+      expect(err).toContain(`warning: the token stands in plain text in the configuration of ${program}`);
+      const text = await read(FILES[program]);
+      expect(text).toContain('"Bearer s3cret"');
+      expect(await sluice([program])).toMatchObject({ code: 0, out: expect.stringContaining('Nothing to do') });
+      expect(await sluice([program, '--yes', '--token', 'another'])).toMatchObject({ code: 0 });
+      expect(await read(FILES[program])).toBe(text.replace('s3cret', 'another'));
+    }
+    expect(JSON.parse(await read(FILES.claude)).mcpServers.sluice).toEqual({
+      command: 'npx',
+      args: ['-y', 'mcp-remote', URL_OF_DEFAULT, '--header', `Authorization:\${AUTH_HEADER}`],
+      env: { AUTH_HEADER: 'Bearer another' },
+    });
+  });
+
+  it('takes the place of one that is there, however the header is spelled', async () => {
+    await put(FILES.vscode, '{"servers":{"sluice":{"headers":{"authorization":"Basic x"}}}}');
+    expect(await sluice(['vscode', '--yes', '--token', 't'])).toMatchObject({ code: 0 });
+    expect(JSON.parse(await read(FILES.vscode)).servers.sluice.headers).toEqual({ authorization: 'Bearer t' });
+  });
+
+  it('that refers to one kept elsewhere needs no warning', async () => {
+    const { code, out, err } = await sluice(['cursor', '--yes', '--token', `\${env:TOKEN}`]);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    expect(out).toContain(`+        "Authorization": "Bearer \${env:TOKEN}"`);
+  });
+
+  it('in the configuration of a project may get to others', async () => {
+    const { err } = await sluice(['cursor', '--yes', '--token', 't', '--scope', 'project']);
+    expect(err).toContain('which others may get with the project; Cursor also takes a reference');
+  });
+
+  it('of a neighbour is not shown', async () => {
+    await put(
+      FILES.cursor,
+      lines('{', '  "mcpServers": {', '    "a": { "env": { "API_KEY": "neighbour\\"s" } }', '  }', '}'),
+    );
+    const { out } = await sluice(['cursor', '--dry-run']);
+    expect(out).toContain('"API_KEY": "…"');
+    expect(out).not.toContain('neighbour');
+  });
+});
+
+describe('what is written', () => {
+  it.each([
+    ['another namespace', ['-N', 'finance'], 'sluice-finance', 'http://127.0.0.1:8081/finance/mcp'],
+    ['a name', ['--name', 'tools'], 'tools', URL_OF_DEFAULT],
+    [
+      'an MCP listener elsewhere',
+      ['--mcp-url', 'https://mcp.example/base/'],
+      'sluice',
+      'https://mcp.example/base/default/mcp',
+    ],
+  ])('follows %s', async (_what, args, name, url) => {
+    expect(await sluice(['cursor', '--yes', ...args])).toMatchObject({ code: 0 });
+    expect(JSON.parse(await read(FILES.cursor))).toEqual({ mcpServers: { [name]: { url } } });
+  });
+
+  it('lets the bridge speak http where it would not', async () => {
+    expect(await sluice(['claude', '--yes', '--mcp-url', 'http://gateway.example:8081'])).toMatchObject({ code: 0 });
+    expect(JSON.parse(await read(FILES.claude)).mcpServers.sluice.args).toEqual([
+      '-y',
+      'mcp-remote',
+      'http://gateway.example:8081/default/mcp',
+      '--allow-http',
+    ]);
+  });
+
+  it.each([
+    [['-N', 'Finance'], '--namespace "Finance": must consist of lowercase letters, digits and hyphens only'],
+    [['--name', 'my tools'], '--name "my tools": must be 1 to 64 letters, digits, hyphens and underscores'],
+    [
+      ['--mcp-url', 'mcp.example'],
+      '--mcp-url "mcp.example": must be an http or https URL such as http://localhost:8081',
+    ],
+    [['--mcp-url', 'http://a:b@c'], '--mcp-url: must not carry a user name, password, query or fragment'],
+  ])('is never %j', async (args, problem) => {
+    expect(await sluice(['cursor', '--yes', ...args])).toEqual({ code: 1, out: '', err: `sluice: ${problem}\n` });
+    expect(await readdir(home)).toEqual(['work']);
+  });
+});

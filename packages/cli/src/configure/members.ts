@@ -1,0 +1,111 @@
+import type { Node } from 'jsonc-parser';
+import { type Member, membersOf } from './document.ts';
+import { indentationAt, type Layout, layoutOf, pretty } from './layout.ts';
+
+// The edits of jsonc-parser itself lay whole lines out anew, take neighbours' comments with what they remove, and leave
+// a comma alone where one trailed. Here nothing changes but the member.
+
+/** Adds a member at an object's end and returns the new text. Comments stay with what they stand behind. */
+export function addMember(text: string, object: Node, key: string, value: unknown): string {
+  const layout = layoutOf(text);
+  const last = membersOf(object).at(-1);
+  if (last === undefined) return addFirst(text, object, key, value, layout);
+  const tail = tailOf(text, last.node);
+  const onLines = /\n/.test(text.slice(object.offset, object.offset + object.length));
+  const indentation = indentationAt(text, last.node.offset);
+  const member = onLines
+    ? layout.lineBreak + indentation + written(key, value, layout, indentation)
+    : JSON.stringify({ [key]: value }).slice(1, -1);
+  if (tail.comma === undefined) {
+    const end = endOf(last.node);
+    return `${text.slice(0, end)},${text.slice(end, tail.end)}${member}${text.slice(tail.end)}`;
+  }
+  return `${text.slice(0, tail.end)}${member},${text.slice(tail.end)}`;
+}
+
+/** Puts another value in a member's place and returns the new text. */
+export function replaceValue(text: string, { node, value: old }: Member, value: unknown): string {
+  const onLines = /\n/.test(text);
+  const layout = layoutOf(text);
+  const written = onLines ? pretty(value, layout, indentationAt(text, node.offset)) : JSON.stringify(value);
+  return text.slice(0, old.offset) + written + text.slice(endOf(old));
+}
+
+/** Takes a member out and returns the new text; a line that nothing is left on goes too, comments stay. */
+export function removeMember(text: string, object: Node, { node }: Member): string {
+  const members = membersOf(object);
+  const previous = members[members.findIndex((member) => member.node === node) - 1];
+  const { comma } = tailOf(text, node);
+  // From the end to the beginning, so that the offsets before stay right.
+  let result = comma === undefined ? text : cut(text, comma, comma + 1);
+  result = cut(result, startWithBlanks(result, node, previous?.node), endOf(node));
+  const end = endOf(object) - (text.length - result.length);
+  if (/^\{\s*\}$/.test(result.slice(object.offset, end))) {
+    return `${result.slice(0, object.offset)}{}${result.slice(end)}`;
+  }
+  result = withoutBlankLine(result, node.offset);
+  const separator = previous === undefined || comma !== undefined ? undefined : tailOf(text, previous.node).comma;
+  return separator === undefined ? result : cut(result, separator, separator + 1);
+}
+
+function addFirst(text: string, object: Node, key: string, value: unknown, layout: Layout): string {
+  const end = endOf(object) - 1;
+  const inside = text.slice(object.offset + 1, end).trimEnd();
+  // An empty document is laid out in the way of most; one that is all on one line stays so.
+  if (!/\n/.test(text) && text.trim() !== '{}') {
+    return text.slice(0, end) + JSON.stringify({ [key]: value }).slice(1, -1) + text.slice(end);
+  }
+  const outer = indentationAt(text, object.offset);
+  const inner = outer + layout.unit;
+  const { lineBreak } = layout;
+  const member = lineBreak + inner + written(key, value, layout, inner) + lineBreak + outer;
+  return text.slice(0, object.offset + 1) + inside + member + text.slice(end);
+}
+
+function written(key: string, value: unknown, layout: Layout, indentation: string): string {
+  return `${JSON.stringify(key)}: ${pretty(value, layout, indentation)}`;
+}
+
+/** What may stand between two members, a piece at a time: line breaks, blanks, comments and the comma. */
+const BETWEEN = /(?<lineBreak>[\r\n]+)|[^\S\r\n]+|(?<comment>\/\/[^\r\n]*|\/\*.*?\*\/)|(?<comma>,)/suy;
+
+/** What follows a member: its comma, when it has one, and where the comments end that stand behind it on its line. */
+function tailOf(text: string, node: Node): { readonly comma: number | undefined; readonly end: number } {
+  const pieces = new RegExp(BETWEEN);
+  pieces.lastIndex = endOf(node);
+  let comma: number | undefined;
+  let end = endOf(node);
+  let sameLine = true;
+  for (let piece = pieces.exec(text); piece !== null; piece = pieces.exec(text)) {
+    if (piece.groups?.comma !== undefined) {
+      comma = piece.index;
+      end = pieces.lastIndex;
+      sameLine = true;
+    } else if (piece.groups?.lineBreak !== undefined) sameLine = false;
+    else if (piece.groups?.comment !== undefined && sameLine) end = pieces.lastIndex;
+  }
+  return { comma, end };
+}
+
+/** Where a member begins; with the blanks before it when it follows another one on the same line. */
+function startWithBlanks(text: string, node: Node, previous: Node | undefined): number {
+  if (previous === undefined) return node.offset;
+  const between = text.slice(endOf(previous), node.offset);
+  return /\n/.test(between) ? node.offset : node.offset - (/[ \t]*$/.exec(between)?.[0].length ?? 0);
+}
+
+/** Without the line that an offset is in, when there is nothing on it. */
+function withoutBlankLine(text: string, offset: number): string {
+  const start = text.lastIndexOf('\n', offset - 1) + 1;
+  const lineBreak = text.indexOf('\n', start);
+  if (lineBreak < 0 || text.slice(start, lineBreak).trim() !== '') return text;
+  return cut(text, start, lineBreak + 1);
+}
+
+function cut(text: string, start: number, end: number): string {
+  return text.slice(0, start) + text.slice(end);
+}
+
+function endOf(node: Node): number {
+  return node.offset + node.length;
+}

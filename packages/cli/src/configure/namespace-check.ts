@@ -1,0 +1,21 @@
+import { ApiError, payload } from '@sluice/contract/client';
+import { connect } from '../connection/connect.ts';
+import type { Context } from '../context.ts';
+
+const DEADLINE_MS = 2000;
+
+/**
+ * Whether the service says that there is no such namespace. False too when it cannot be asked: that a program is
+ * configured before the service runs, or by somebody who may not administer it, is nothing to talk about.
+ */
+export async function isMissing(context: Context, name: string, withoutCredentials: boolean): Promise<boolean> {
+  const anonymous = () => connect({ ...context.options(), auth: { kind: 'none' } }, context.terminal);
+  try {
+    const client = await (withoutCredentials ? anonymous() : context.connect().catch(anonymous));
+    const signal = AbortSignal.timeout(DEADLINE_MS);
+    await payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } }, signal }));
+    return false;
+  } catch (error) {
+    return error instanceof ApiError && error.code === 'NOT_FOUND';
+  }
+}

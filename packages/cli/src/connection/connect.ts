@@ -1,0 +1,28 @@
+import { type Client, createClient } from '@sluice/contract/client';
+import { bearerFor } from '../auth/bearer.ts';
+import { Failure } from '../failure.ts';
+import type { GlobalOptions } from '../options.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { createFetch, type Send } from './fetch.ts';
+
+/** The management API as the global options say. Throws `Failure` when there are no credentials to send. */
+export async function connect(options: GlobalOptions, terminal: Terminal): Promise<Client> {
+  const token = await bearerFor(options, terminal);
+  return createClient({
+    host: options.host,
+    fetch: answeredByApi(await createFetch(options, terminal), options.host),
+    ...(token !== undefined && { token }),
+  });
+}
+
+/** The API answers in JSON. A page instead is of something else at that address, such as a log-in. */
+function answeredByApi(send: Send, host: string): Send {
+  return async (request) => {
+    const response = await send(request);
+    if (!response.ok || response.headers.get('content-type')?.startsWith('application/json')) return response;
+    await response.body?.cancel();
+    throw new Failure(
+      `what answers at ${host} is not the management API: is it the right address, and are you logged in?`,
+    );
+  };
+}

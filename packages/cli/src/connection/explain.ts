@@ -1,0 +1,61 @@
+import { ApiError } from '@sluice/contract/client';
+import { Failure } from '../failure.ts';
+import { networkFailure } from './network.ts';
+
+/** Of a text that is not the API's. */
+const LONGEST = 500;
+
+/** A failure in words: one line, and what is listed below it. */
+export interface Explanation {
+  readonly message: string;
+  readonly notes: readonly string[];
+}
+
+/** What people read of an error that a command ended with. `host` is where the management API was looked for. */
+export function explain(error: unknown, host: string): Explanation {
+  if (error instanceof Failure) return { message: error.message, notes: error.notes };
+  if (error instanceof ApiError) return explainRefusal(error, host);
+  const network = URL.canParse(host) ? networkFailure(error, host) : undefined;
+  if (network !== undefined) return { message: network, notes: [] };
+  return { message: innermost(error), notes: [] };
+}
+
+/** `fetch` says only that it failed, and keeps why. */
+function innermost(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error instanceof TypeError && error.cause instanceof Error ? innermost(error.cause) : error.message;
+}
+
+/** An answer of the API, or of what stands before it: an authenticating proxy, or something else altogether. */
+function explainRefusal({ status, code, message, details, location }: ApiError, host: string): Explanation {
+  if (code !== undefined) return { message: `${message} (${status} ${code})`, notes: notesOf(details) };
+  const login = `sluice auth login --host ${host}`;
+  if (status >= 300 && status < 400) return { message: explainRedirect(status, location, host, login), notes: [] };
+  if (status === 401 || status === 403) {
+    return { message: `not accepted by ${host} (${status}): ${login}`, notes: [] };
+  }
+  const page = /^\s*</.test(message);
+  return {
+    message: `${host} answered ${status}: ${page ? 'a page that is not of the management API' : message.slice(0, LONGEST)}`,
+    notes: [],
+  };
+}
+
+function explainRedirect(status: number, location: string | undefined, host: string, login: string): string {
+  const target = location === undefined ? null : URL.parse(location, host);
+  // The query of a log-in page is of no use to people, and carries state that is not theirs to show.
+  const where = target === null ? 'elsewhere' : target.origin + target.pathname;
+  return status === 301 || status === 308
+    ? `${host} has moved to ${where}: give that as --host`
+    : `${host} needs authentication (${status} to ${where}): ${login}`;
+}
+
+function notesOf(details: ApiError['details']): string[] {
+  if (details === undefined) return [];
+  if (Array.isArray(details))
+    return details.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`));
+  return Object.entries(details).map(([name, value]) => {
+    const items = Array.isArray(value) ? value : [value];
+    return `${name}: ${items.map((item) => (typeof item === 'string' ? item : JSON.stringify(item))).join(', ')}`;
+  });
+}

@@ -1,0 +1,94 @@
+import {
+  type JsonObject,
+  namespaceInput,
+  namespaceUpdate,
+  promptInput,
+  promptUpdate,
+  resourceInput,
+  resourceUpdate,
+  toolInput,
+  toolUpdate,
+} from '@sluice/contract';
+import { payload } from '@sluice/contract/client';
+import { checked } from '../files/checked.ts';
+import type { EntryKind } from './kind.ts';
+
+/** `/api/v1/tools`. */
+export const TOOL: EntryKind = {
+  kind: 'tool',
+  get: (client, name, { namespace }) =>
+    payload(client.GET('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+  create: async (client, body) => payload(client.POST('/api/v1/tools', { body: checked(toolInput, body, 'tool') })),
+  update: async (client, name, { namespace }, body) =>
+    payload(
+      client.PUT('/api/v1/tools/{name}', {
+        params: { path: { name }, query: { namespace } },
+        body: checked(toolUpdate, body, 'tool'),
+      }),
+    ),
+  remove: (client, name, { namespace }) =>
+    payload(client.DELETE('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+};
+
+/** `/api/v1/resources`. */
+export const RESOURCE: EntryKind = {
+  kind: 'resource',
+  get: (client, name, { namespace, uri }) =>
+    payload(client.GET('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+  create: async (client, body) =>
+    payload(client.POST('/api/v1/resources', { body: checked(resourceInput, body, 'resource') })),
+  update: async (client, name, { namespace, uri }, body) =>
+    payload(
+      client.PUT('/api/v1/resources/{name}', {
+        params: { path: { name }, query: { namespace, uri } },
+        body: checked(resourceUpdate, body, 'resource'),
+      }),
+    ),
+  remove: (client, name, { namespace, uri }) =>
+    payload(client.DELETE('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+};
+
+/** `/api/v1/prompts`. */
+export const PROMPT: EntryKind = {
+  kind: 'prompt',
+  get: (client, name, { namespace }) =>
+    payload(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+  create: async (client, body) =>
+    payload(client.POST('/api/v1/prompts', { body: withTypedArguments(checked(promptInput, body, 'prompt')) })),
+  update: async (client, name, { namespace }, body) =>
+    payload(
+      client.PUT('/api/v1/prompts/{name}', {
+        params: { path: { name }, query: { namespace } },
+        body: withTypedArguments(checked(promptUpdate, body, 'prompt')),
+      }),
+    ),
+  remove: (client, name, { namespace }) =>
+    payload(client.DELETE('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+};
+
+/** `/api/v1/namespaces`. */
+export const NAMESPACE: EntryKind = {
+  kind: 'namespace',
+  get: (client, name) => payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } })),
+  create: async (client, body) =>
+    payload(client.POST('/api/v1/namespaces', { body: checked(namespaceInput, body, 'namespace') })),
+  update: async (client, name, _selection, body) =>
+    payload(
+      client.PUT('/api/v1/namespaces/{name}', {
+        params: { path: { name } },
+        body: checked(namespaceUpdate, body, 'namespace'),
+      }),
+    ),
+  remove: (client, name) => payload(client.DELETE('/api/v1/namespaces/{name}', { params: { path: { name } } })),
+};
+
+/** The schema has checked the arguments, but hands them on as objects of any members. */
+function withTypedArguments<Body extends { arguments?: JsonObject[] | undefined }>(body: Body) {
+  return { ...body, arguments: body.arguments?.filter(isPromptArgument) };
+}
+
+function isPromptArgument(
+  argument: JsonObject,
+): argument is JsonObject & { name: string; description?: string; required?: boolean } {
+  return typeof argument.name === 'string';
+}

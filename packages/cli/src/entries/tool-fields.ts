@@ -1,0 +1,99 @@
+import type { Command } from 'commander';
+import { Failure } from '../failure.ts';
+import { parseDocument, readDocument } from '../files/document.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { collectPair } from './labels.ts';
+
+const TYPES: readonly string[] = ['string', 'number', 'integer', 'boolean', 'object', 'array'];
+
+/** A parameter of a tool: `-p city:string,Name of the city`. */
+interface Parameter {
+  readonly name: string;
+  readonly type: string;
+  readonly description: string;
+}
+
+/** The fields of a tool that options give. */
+export interface ToolFields {
+  readonly name?: string;
+  readonly description?: string;
+  readonly uri?: string;
+  readonly type?: string;
+  readonly inputSchema?: string;
+  readonly param?: readonly Parameter[];
+  readonly required?: readonly string[];
+  readonly label?: Readonly<Record<string, string>>;
+}
+
+/** Adds the options of {@link ToolFields} to a command. */
+export function addToolFields(command: Command): Command {
+  return command
+    .option('-n, --name <name>', 'its name')
+    .option('-d, --description <text>', 'what it does, for agents')
+    .option('-u, --uri <uri>', 'the MCP server that calls go to, or the uri of its capability service')
+    .option('--type <type>', 'its type: mcp-forward, or what a service entry is named for')
+    .option('--input-schema <json or file>', 'JSON Schema of its arguments, as JSON or in a file (JSON or YAML)')
+    .option('-p, --param <name:type,description>', 'one argument; may be repeated', collectParameter)
+    .option('-r, --required <name>', 'an argument that is required; may be repeated', collect)
+    .option('-l, --label <key=value>', 'a label; may be repeated', collectPair);
+}
+
+/** Whether any field was given. */
+export function hasToolFields(fields: ToolFields): boolean {
+  const { name, description, uri, type, inputSchema, param, required, label } = fields;
+  return [name, description, uri, type, inputSchema, param, required, label].some((field) => field !== undefined);
+}
+
+/**
+ * A tool's body: the given one with the fields over it. Parameters and labels are added to what is there. Throws
+ * {@link Failure} for a schema that cannot be read and for a required argument that the schema does not have.
+ */
+export async function withToolFields(
+  tool: Readonly<Record<string, unknown>>,
+  { name, description, uri, type, inputSchema, param = [], required = [], label }: ToolFields,
+  terminal: Terminal,
+): Promise<Record<string, unknown>> {
+  const schema = inputSchema === undefined ? tool.input_schema : await readSchema(inputSchema, terminal);
+  return {
+    ...tool,
+    ...(name !== undefined && { name }),
+    ...(description !== undefined && { description }),
+    ...(uri !== undefined && { uri }),
+    ...(type !== undefined && { toolType: type }),
+    ...(label && { labels: { ...objectOr(tool.labels, {}), ...label } }),
+    input_schema: withParameters(objectOr(schema, { type: 'object' }), param, required),
+  };
+}
+
+function withParameters(schema: object, parameters: readonly Parameter[], required: readonly string[]): object {
+  if (parameters.length === 0 && required.length === 0) return schema;
+  const before = 'properties' in schema ? objectOr(schema.properties, {}) : {};
+  const added = parameters.map(({ name, type, description }) => [name, { type, ...(description && { description }) }]);
+  const properties = { ...before, ...Object.fromEntries(added) };
+  const unknown = required.find((name) => !Object.hasOwn(properties, name));
+  if (unknown !== undefined) throw new Failure(`--required ${unknown}: the tool has no such argument; add it with -p`);
+  const already = 'required' in schema && Array.isArray(schema.required) ? schema.required : [];
+  const all = [...new Set([...already, ...required])];
+  return { ...schema, properties, ...(all.length > 0 && { required: all }) };
+}
+
+async function readSchema(text: string, terminal: Terminal): Promise<unknown> {
+  return text.trimStart().startsWith('{') ? parseDocument(text, '--input-schema') : readDocument(text, terminal);
+}
+
+/** A schema that is no object goes on to the check, which says so. */
+function objectOr(value: unknown, otherwise: object): object {
+  return typeof value === 'object' && value !== null ? value : otherwise;
+}
+
+function collectParameter(text: string, so: readonly Parameter[] = []): Parameter[] {
+  const [, name = '', type = 'string', description = ''] = /^([^:]+)(?::([^,]*))?(?:,(.*))?$/s.exec(text) ?? [];
+  if (name === '' || !TYPES.includes(type)) {
+    throw new Failure(`-p ${text}: must be name:type,description with a type of ${TYPES.join(', ')}`);
+  }
+  return [...so, { name, type, description }];
+}
+
+function collect(text: string, so: readonly string[] = []): string[] {
+  return [...so, text];
+}

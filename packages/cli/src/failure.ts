@@ -1,0 +1,21 @@
+/** A failure that the message says all about, in one line; `notes` are listed below it. The exit code is 1. */
+export class Failure extends Error {
+  override name = 'Failure';
+  readonly notes: readonly string[];
+
+  constructor(message: string, options: { readonly notes?: readonly string[]; readonly cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.notes = options.notes ?? [];
+  }
+}
+
+/** Ends the command with an exit code and without a message: everything has been said already. */
+export class Exit extends Error {
+  override name = 'Exit';
+  readonly code: number;
+
+  constructor(code: number) {
+    super(`exit ${code}`);
+    this.code = code;
+  }
+}

@@ -1,0 +1,23 @@
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { Failure } from '../failure.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+
+/** The text of a file, or of standard input for `-`. Throws {@link Failure} when it cannot be read. */
+export async function readText(path: string, { cwd, stdin }: Terminal): Promise<string> {
+  if (path === '-') return stdin.text();
+  try {
+    return await readFile(resolve(cwd, path), 'utf8');
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const reason =
+      code === 'ENOENT'
+        ? 'no such file'
+        : code === 'EISDIR'
+          ? 'is a folder'
+          : code === 'EACCES'
+            ? 'permission denied'
+            : code;
+    throw new Failure(`${path}: ${reason}`, { cause: error });
+  }
+}

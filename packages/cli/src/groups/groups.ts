@@ -1,0 +1,41 @@
+import type { Command } from 'commander';
+import { apply } from '../apply/apply.ts';
+import { diff } from '../apply/diff.ts';
+import { exportState } from '../apply/export.ts';
+import { completion } from '../completion/completion.ts';
+import { configure } from '../configure/configure.ts';
+import type { Context } from '../context.ts';
+import { mcp } from '../mcp/mcp.ts';
+import { auth } from './auth.ts';
+import { forwards } from './forwards.ts';
+import { health } from './health.ts';
+import { namespaces } from './namespaces.ts';
+import { prompts } from './prompts.ts';
+import { resources } from './resources.ts';
+import { serve } from './serve.ts';
+import { services } from './services.ts';
+import { tools } from './tools.ts';
+
+/**
+ * All groups of commands, in the order in which help names them. A group is a file here, or a room of its own, with a
+ * function that takes the context and makes the command; libraries that take long to load are imported inside its actions.
+ */
+export function groups(context: Context): Command[] {
+  return [
+    serve(context),
+    forwards(context),
+    namespaces(context),
+    tools(context),
+    resources(context),
+    prompts(context),
+    services(context),
+    apply(context),
+    diff(context),
+    exportState(context),
+    mcp(context),
+    configure(context),
+    health(context),
+    auth(context),
+    completion(context),
+  ];
+}

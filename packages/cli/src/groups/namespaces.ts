@@ -1,0 +1,69 @@
+import { namespaceInput } from '@sluice/contract';
+import { payload } from '@sluice/contract/client';
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { showCommand } from '../entries/commands.ts';
+import { NAMESPACE } from '../entries/kinds.ts';
+import { labelCommand } from '../entries/label-command.ts';
+import { collectPair, labelText } from '../entries/labels.ts';
+import { checked } from '../files/checked.ts';
+
+/** `sluice namespaces` (decisions 1.8). */
+export function namespaces(context: Context): Command {
+  return new Command('namespaces')
+    .description('what separates groups of agents: each is an MCP endpoint of its own')
+    .addCommand(list(context))
+    .addCommand(showCommand(context, NAMESPACE))
+    .addCommand(create(context))
+    .addCommand(remove(context))
+    .addCommand(labelCommand(context, NAMESPACE));
+}
+
+function list(context: Context): Command {
+  return new Command('list').description('list the namespaces').action(async () => {
+    const client = await context.connect();
+    context.output().list(
+      await payload(client.GET('/api/v1/namespaces')),
+      [
+        { title: 'NAME', value: ({ name }) => name },
+        { title: 'LABELS', value: ({ labels }) => labelText(labels) || '-' },
+      ],
+      'no namespaces',
+    );
+  });
+}
+
+function create(context: Context): Command {
+  return new Command('create')
+    .description('create a namespace; one that exists stays as it is')
+    .argument('<name>', 'lowercase letters, digits and hyphens')
+    .option('-l, --label <key=value>', 'a label; may be repeated', collectPair)
+    .action(async (name: string, { label: labels }: { readonly label?: Record<string, string> }) => {
+      const body = checked(namespaceInput, { name, labels }, 'namespace');
+      const client = await context.connect();
+      const call = client.POST('/api/v1/namespaces', { body });
+      const created = await payload(call);
+      const { response } = await call;
+      const sentence = response.status === 201 ? `created namespace ${name}` : `namespace ${name} exists already`;
+      context.output().done(created, sentence);
+      if (created.name === 'public') {
+        context.terminal.stderr.write('warning: authenticating proxies are set up to let the path /public/ pass\n');
+      }
+    });
+}
+
+function remove(context: Context): Command {
+  return new Command('delete')
+    .description('delete a namespace')
+    .argument('<namespace>', 'its name')
+    .option('--cascade', 'with all tools, resources, prompts and forwards in it')
+    .action(async (name: string, { cascade }: { readonly cascade?: true }) => {
+      const client = await context.connect();
+      const removed = await payload(
+        client.DELETE('/api/v1/namespaces/{name}', {
+          params: { path: { name }, query: { ...(cascade && { cascade: 'true' as const }) } },
+        }),
+      );
+      context.output().done(removed, `deleted namespace ${removed.removed}`);
+    });
+}

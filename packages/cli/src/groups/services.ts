@@ -1,0 +1,102 @@
+import { type ServiceType, serviceInput, serviceType } from '@sluice/contract';
+import { payload } from '@sluice/contract/client';
+import { Command, Option } from 'commander';
+import type { Context } from '../context.ts';
+import { collectPair } from '../entries/labels.ts';
+import { checked } from '../files/checked.ts';
+
+/** `sluice services` (decisions 1.8). */
+export function services(context: Context): Command {
+  return new Command('services')
+    .description('gRPC addresses of capability services')
+    .addCommand(list(context))
+    .addCommand(show(context))
+    .addCommand(add(context))
+    .addCommand(remove(context));
+}
+
+function list(context: Context): Command {
+  return new Command('list').description('list the service entries').action(async () => {
+    const client = await context.connect();
+    context.output().list(
+      await payload(client.GET('/api/v1/services')),
+      [
+        { title: 'NAME', value: ({ name }) => name },
+        { title: 'ADDRESS', value: ({ address }) => address },
+        { title: 'TYPE', value: (entry) => entry.serviceType },
+        { title: 'SUB-TYPE', value: ({ serviceSubType = '-' }) => serviceSubType },
+        { title: 'LANGUAGE', value: ({ languageName = '-' }) => languageName },
+        { title: 'HEALTH', value: ({ health }) => health },
+      ],
+      'no service entries',
+    );
+  });
+}
+
+interface Typed {
+  readonly type?: ServiceType;
+}
+
+const typeOption = (description: string): Option =>
+  new Option('--type <type>', description).choices(serviceType.options);
+
+function show(context: Context): Command {
+  return new Command('show')
+    .description('show a service entry; with several of the name, all of them')
+    .argument('<service>', 'its name')
+    .addOption(typeOption('the type that is meant, where several entries have the name'))
+    .action(async (name: string, { type }: Typed) => {
+      const client = await context.connect();
+      const params = { path: { name }, query: { serviceType: type } };
+      context.output().show(await payload(client.GET('/api/v1/services/{name}', { params })));
+    });
+}
+
+interface AddOptions extends Typed {
+  readonly name: string;
+  readonly address: string;
+  readonly subType?: string;
+  readonly language?: string;
+  readonly label?: Record<string, string>;
+}
+
+function add(context: Context): Command {
+  return new Command('add')
+    .description('register a capability service; an entry of the same name, type, sub-type and language is replaced')
+    .requiredOption('-n, --name <name>', 'its name; for tools, the type that they name')
+    .requiredOption('--address <host:port>', 'where it listens for gRPC')
+    .addOption(typeOption('what it does').makeOptionMandatory())
+    .option('--sub-type <type>', 'the engine of a code-execution engine')
+    .option('--language <name>', 'the language of a code-execution engine')
+    .option('-l, --label <key=value>', 'a label; may be repeated', collectPair)
+    .addHelpText(
+      'after',
+      `
+Example:
+  sluice services add --name weather --address 10.0.0.5:9090 --type tool-invoker`,
+    )
+    .action(async ({ name, address, type, subType, language, label: labels }: AddOptions) => {
+      const entry = { name, address, serviceType: type, serviceSubType: subType, languageName: language, labels };
+      const body = checked(serviceInput, entry, 'service entry');
+      const client = await context.connect();
+      const call = client.POST('/api/v1/services', { body });
+      const added = await payload(call);
+      const { response } = await call;
+      const verb = response.status === 201 ? 'added' : 'replaced';
+      context.output().done(added, `${verb} service ${added.name} at ${added.address}: ${added.health}`);
+    });
+}
+
+function remove(context: Context): Command {
+  return new Command('remove')
+    .description('remove all entries of a name')
+    .argument('<service>', 'its name')
+    .addOption(typeOption('only entries of this type'))
+    .action(async (name: string, { type }: Typed) => {
+      const client = await context.connect();
+      const params = { path: { name }, query: { serviceType: type } };
+      const removed = await payload(client.DELETE('/api/v1/services/{name}', { params }));
+      const entries = removed.count === 1 ? 'one entry' : `${removed.count} entries`;
+      context.output().done(removed, `removed service ${removed.removed}: ${entries}`);
+    });
+}

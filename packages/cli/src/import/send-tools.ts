@@ -1,0 +1,90 @@
+import type { ToolInput } from '@sluice/contract';
+import { ApiError, type Client, payload } from '@sluice/contract/client';
+
+/** A tool that was not taken. */
+export interface Refused {
+  readonly name: string;
+  readonly namespace: string;
+  readonly reason: string;
+}
+
+/** How an import went. */
+export interface Outcome {
+  created: number;
+  updated: number;
+  /** Of tools that were there already and have been left as they were. */
+  existing: number;
+  failed: Refused[];
+  /** Tools that were not sent any more, or whose answer did not come, after Ctrl-C or because of {@link stoppedBy}. */
+  unfinished: number;
+  /** What made it pointless to go on: a service that has gone, credentials that are not accepted. */
+  stoppedBy: unknown;
+}
+
+/** Settings of {@link sendTools}. */
+export interface Sending {
+  readonly client: Client;
+  /** Existing tools are replaced. */
+  readonly update: boolean;
+  readonly interrupted: AbortSignal;
+  /** Called after each tool. */
+  readonly onProgress: (outcome: Outcome) => void;
+}
+
+/**
+ * Requests under way at a time. The service commits all that wait in one write, so that more of them cost it little, and
+ * one after the other would wait for the disk each.
+ */
+const AT_A_TIME = 32;
+
+/** Registers all tools. A tool that is refused does not keep the others from being sent. */
+export async function sendTools(tools: readonly ToolInput[], sending: Sending): Promise<Outcome> {
+  const outcome: Outcome = {
+    created: 0,
+    updated: 0,
+    existing: 0,
+    failed: [],
+    unfinished: tools.length,
+    stoppedBy: undefined,
+  };
+  const waiting = tools.values();
+  /** Sends one; false when there are no more, or it is pointless. */
+  const sendNext = async (): Promise<boolean> => {
+    if (outcome.stoppedBy !== undefined || sending.interrupted.aborted) return false;
+    const { value: tool, done } = waiting.next();
+    if (done) return false;
+    try {
+      const result = await sendTool(tool, sending);
+      outcome[result] += 1;
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code === undefined) {
+        outcome.stoppedBy ??= error;
+        return false;
+      }
+      const { name, namespace = 'default' } = tool;
+      outcome.failed.push({ name, namespace, reason: `${error.message} (${error.status} ${error.code})` });
+    }
+    outcome.unfinished -= 1;
+    sending.onProgress(outcome);
+    return true;
+  };
+  const sendAll = async (): Promise<void> => {
+    while (await sendNext());
+  };
+  // The first one finds out whether there is anybody to take them.
+  if (await sendNext()) await Promise.all(Array.from({ length: AT_A_TIME }, sendAll));
+  return outcome;
+}
+
+async function sendTool(tool: ToolInput, { client, update }: Sending): Promise<'created' | 'updated' | 'existing'> {
+  try {
+    await payload(client.POST('/api/v1/tools', { body: tool }));
+    return 'created';
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 'CONFLICT') throw error;
+    if (!update) return 'existing';
+    const params = { path: { name: tool.name }, query: { namespace: tool.namespace ?? 'default' } };
+    await payload(client.PUT('/api/v1/tools/{name}', { params, body: tool }));
+    return 'updated';
+  }
+}

@@ -1,0 +1,111 @@
+import {
+  type ElicitRequestFormParams,
+  type ElicitResult,
+  fromJsonSchema,
+  type JsonSchemaType,
+} from '@modelcontextprotocol/client';
+import { harmlessLine } from '../terminal/harmless.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { type Choice, choicesOf } from './form-choices.ts';
+
+type FormSchema = ElicitRequestFormParams['requestedSchema'];
+/** What one field of a form may be. */
+export type FieldSchema = FormSchema['properties'][string];
+/** A form that has been filled in. */
+export type Content = NonNullable<ElicitResult['content']>;
+type Value = Content[string];
+
+/** What somebody who is asked may have typed. */
+type Reading =
+  | { readonly kind: 'value'; readonly value: Value }
+  | { readonly kind: 'left out' }
+  | { readonly kind: 'refused'; readonly problem: string };
+
+/**
+ * Asks for one field after the other, again when an answer does not fit. An empty line takes the default, or leaves the
+ * field out where it is not required. Undefined when the person does not go on (Ctrl-D).
+ */
+export async function fillIn(schema: FormSchema, terminal: Terminal): Promise<Content | undefined> {
+  const content: Content = {};
+  for (const [name, field] of Object.entries(schema.properties)) {
+    const required = schema.required?.includes(name) === true;
+    const choices = choicesOf(field);
+    choices.forEach(({ title }, at) => {
+      terminal.stderr.write(`    ${at + 1}) ${harmlessLine(title)}\n`);
+    });
+    const reading = await askUntilRead(question(name, field, choices, required), field, choices, required, terminal);
+    if (reading === undefined) return undefined;
+    if (reading.kind === 'value') content[name] = reading.value;
+  }
+  return content;
+}
+
+async function askUntilRead(
+  text: string,
+  field: FieldSchema,
+  choices: readonly Choice[],
+  required: boolean,
+  { stdin, stderr }: Terminal,
+): Promise<Exclude<Reading, { readonly kind: 'refused' }> | undefined> {
+  for (;;) {
+    const line = await stdin.line(text);
+    if (line === undefined) return undefined;
+    const reading = await read(line, field, choices, required);
+    if (reading.kind !== 'refused') return reading;
+    stderr.write(`    ${harmlessLine(reading.problem)}\n`);
+  }
+}
+
+function question(name: string, field: FieldSchema, choices: readonly Choice[], required: boolean): string {
+  const about = [field.title, field.description].filter((text) => text !== undefined && text !== name).join(': ');
+  const hint = required ? expected(field, choices) : `${expected(field, choices)}, may be left out`;
+  const { default: initial } = field;
+  const shown = initial === undefined ? '' : ` [${typeof initial === 'string' ? initial : JSON.stringify(initial)}]`;
+  return `  ${harmlessLine(`${name}${about === '' ? '' : ` - ${about}`} (${hint})${shown}`)}: `;
+}
+
+async function read(line: string, field: FieldSchema, choices: readonly Choice[], required: boolean): Promise<Reading> {
+  const text = line.trim();
+  if (text === '') {
+    if (field.default !== undefined) return { kind: 'value', value: field.default };
+    return required ? { kind: 'refused', problem: 'this is needed' } : { kind: 'left out' };
+  }
+  const value = typed(text, field, choices);
+  if (value === undefined) return { kind: 'refused', problem: `not understood: ${expected(field, choices)}` };
+  const checked = await fromJsonSchema(bare(field))['~standard'].validate(value);
+  if (checked.issues === undefined) return { kind: 'value', value };
+  return { kind: 'refused', problem: checked.issues.map(({ message }) => message).join('; ') };
+}
+
+/** What was typed as a value of the field's type; undefined when it is none. */
+function typed(text: string, field: FieldSchema, choices: readonly Choice[]): Value | undefined {
+  switch (field.type) {
+    case 'boolean':
+      return /^(?:y|yes|true)$/i.test(text) ? true : /^(?:n|no|false)$/i.test(text) ? false : undefined;
+    case 'number':
+    case 'integer':
+      return Number.isFinite(Number(text)) ? Number(text) : undefined;
+    case 'array': {
+      const values = text.split(',').map((part) => chosen(part.trim(), choices));
+      return values.every((value) => value !== undefined) ? values : undefined;
+    }
+    default:
+      return choices.length === 0 ? text : chosen(text, choices);
+  }
+}
+
+/** By value, by title, or by number in the list. */
+function chosen(text: string, choices: readonly Choice[]): string | undefined {
+  const choice = choices.find(({ value }) => value === text) ?? choices.find(({ title }) => title === text);
+  return (choice ?? (/^\d+$/.test(text) ? choices[Number(text) - 1] : undefined))?.value;
+}
+
+function expected({ type }: FieldSchema, choices: readonly Choice[]): string {
+  if (choices.length > 0) return type === 'array' ? 'numbers of the list, with commas' : 'a number of the list';
+  return { boolean: 'y or n', integer: 'a whole number', number: 'a number', string: 'text', array: 'a list' }[type];
+}
+
+/** The constraints alone. */
+function bare({ title: _title, description: _description, ...schema }: FieldSchema): JsonSchemaType {
+  return { ...schema };
+}

@@ -1,0 +1,30 @@
+import { type Client, LOG_LEVEL_META_KEY } from '@modelcontextprotocol/client';
+import { harmlessLine } from '../terminal/harmless.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { LOG_LEVELS } from './log-levels.ts';
+
+/**
+ * Tells the server's log messages from `level` on at standard error. Resolves with what requests have to carry in their
+ * `_meta` for it: in the modern era the level goes with each request, in the legacy era it is set for the session.
+ */
+export async function tellLogs(
+  client: Client,
+  { stderr }: Terminal,
+  level: string,
+  signal: AbortSignal,
+  heard: () => void,
+): Promise<Record<string, unknown>> {
+  client.setNotificationHandler('notifications/message', ({ params }) => {
+    heard();
+    const text = typeof params.data === 'string' ? params.data : JSON.stringify(params.data);
+    const from = params.logger === undefined ? params.level : `${params.level} ${params.logger}`;
+    stderr.write(`${harmlessLine(`[${from}] ${text}`)}\n`);
+  });
+  if (client.getProtocolEra() === 'modern') return { [LOG_LEVEL_META_KEY]: level };
+  const wanted = LOG_LEVELS.find((candidate) => candidate === level);
+  if (wanted !== undefined && client.getServerCapabilities()?.logging !== undefined) {
+    // A server that cannot set it may log all the same.
+    await client.setLoggingLevel(wanted, { signal }).catch(() => undefined);
+  }
+  return {};
+}

@@ -1,0 +1,65 @@
+import type { Client, ElicitRequestFormParams, ElicitResult } from '@modelcontextprotocol/client';
+import { harmlessLine, harmlessText } from '../terminal/harmless.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { fillIn } from './form.ts';
+import type { Patience } from './patience.ts';
+
+/**
+ * Puts the server's questions to the person at the terminal, one after the other even when several come at once, and
+ * declines them where nobody can be asked. Nothing is sent that the person has not seen and agreed to.
+ */
+export function answerQuestions(client: Client, terminal: Terminal, server: URL, patience: Patience): void {
+  let before: Promise<unknown> = Promise.resolve();
+  client.setRequestHandler('elicitation/create', ({ params }) => {
+    const asked = before.then(() =>
+      'url' in params ? askToVisit(params, terminal, server) : askForm(params, terminal, server),
+    );
+    before = asked.catch(() => undefined);
+    return patience.pausedDuring(asked);
+  });
+}
+
+async function askForm(params: ElicitRequestFormParams, terminal: Terminal, server: URL): Promise<ElicitResult> {
+  const { stdin, stderr } = terminal;
+  tell(terminal, `${server.host} asks: ${params.message}`);
+  if (!stdin.isTerminal) return declined(terminal);
+  const content = await fillIn(params.requestedSchema, terminal);
+  if (content === undefined) return { action: 'cancel' };
+  const answer = await stdin.line(`Send this to ${server.host}? [y/N] `);
+  if (answer === undefined) return { action: 'cancel' };
+  if (isYes(answer)) return { action: 'accept', content };
+  stderr.write('Not sent.\n');
+  return { action: 'decline' };
+}
+
+async function askToVisit(
+  { url: address, message }: { readonly url: string; readonly message: string },
+  terminal: Terminal,
+  server: URL,
+): Promise<ElicitResult> {
+  tell(terminal, `${server.host} asks you to visit an address: ${message}`);
+  const url = URL.parse(address);
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
+    terminal.stderr.write(`  ${harmlessLine(address)}\nThat is no web address; declined.\n`);
+    return { action: 'decline' };
+  }
+  // As it is parsed, so that letters of other alphabets cannot pass for another host.
+  terminal.stderr.write(`  ${url.href}\n`);
+  if (!terminal.stdin.isTerminal) return declined(terminal);
+  const answer = await terminal.stdin.line(`Open it in your browser. Done? [y/N] `);
+  if (answer === undefined) return { action: 'cancel' };
+  return { action: isYes(answer) ? 'accept' : 'decline' };
+}
+
+function tell({ stderr }: Terminal, text: string): void {
+  stderr.write(`${harmlessText(text).replaceAll('\n', '\n  ')}\n`);
+}
+
+function declined({ stderr }: Terminal): ElicitResult {
+  stderr.write('Declined: there is no terminal to ask at.\n');
+  return { action: 'decline' };
+}
+
+function isYes(answer: string): boolean {
+  return /^y(?:es)?$/i.test(answer.trim());
+}

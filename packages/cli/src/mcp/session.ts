@@ -1,0 +1,102 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client, type RequestOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import manifest from '../../package.json' with { type: 'json' };
+import { createFetch } from '../connection/fetch.ts';
+import type { Context } from '../context.ts';
+import { Failure } from '../failure.ts';
+import { harmlessLine } from '../terminal/harmless.ts';
+import { explainMcp } from './explain-mcp.ts';
+import { tellLogs } from './logs.ts';
+import { createPatience } from './patience.ts';
+import { answerQuestions } from './questions.ts';
+import { type TargetOptions, targetOf } from './target.ts';
+
+/** A connection to an MCP server of either era. */
+export interface Session {
+  readonly client: Client;
+  /** For each request: its progress is told on standard error, and it ends when nobody wants to wait any longer. */
+  readonly request: RequestOptions;
+  /** For the `_meta` of requests whose log messages are wanted. */
+  readonly meta: Record<string, unknown>;
+}
+
+/** The client's own limit for a request; ours stops while a person is asked, which it cannot. */
+const NO_LIMIT_MS = 2_147_483_647;
+/** A server that does not answer to the end of its session is left alone. */
+const FAREWELL_MS = 1000;
+/** How the client tells of rounds of questions, as if it were the server's progress. */
+const OWN_ROUND = 'Fulfilling input required by ';
+/** A list may have this many pages: a guard against servers whose lists never end. */
+const PAGES_AT_MOST = 10_000;
+
+/**
+ * Connects to the server that the options name, in the era that it speaks, hands the session to `use` and ends it.
+ * Rejects with `Failure` when the server cannot be reached or refuses.
+ */
+export async function withSession<T>(
+  context: Context,
+  options: TargetOptions,
+  use: (session: Session) => Promise<T>,
+): Promise<T> {
+  const { terminal } = context;
+  const { url, headers, timeoutMs } = targetOf(context, options);
+  const patience = createPatience(
+    timeoutMs,
+    () => new Failure(`no answer from ${url} for ${timeoutMs / 1000} s (--timeout)`),
+  );
+  const signal = AbortSignal.any([patience.signal, terminal.interrupted]);
+  // Ctrl-C ends the calls through the signal; the request that ends the session is still sent.
+  const send = await createFetch(context.options(), { ...terminal, interrupted: new AbortController().signal });
+  const transport = new StreamableHTTPClientTransport(url, {
+    fetch: async (input, init) => {
+      const response = await send(new Request(input, init));
+      if (init?.method === 'POST') patience.heard();
+      return response;
+    },
+    requestInit: { headers },
+  });
+  const client = new Client(
+    { name: 'sluice', version: manifest.version },
+    {
+      capabilities: { elicitation: { form: {}, url: {} } },
+      versionNegotiation: { mode: 'auto' },
+      listMaxPages: PAGES_AT_MOST,
+    },
+  );
+  answerQuestions(client, terminal, url, patience);
+  try {
+    await Promise.race([client.connect(transport, { signal, timeout: timeoutMs }), aborted(signal)]);
+    const meta = await tellLogs(client, terminal, options.logLevel, signal, patience.heard);
+    const request: RequestOptions = {
+      signal,
+      timeout: NO_LIMIT_MS,
+      onprogress: ({ progress, total, message }) => {
+        patience.heard();
+        if (message?.startsWith(OWN_ROUND)) return;
+        const share = total === undefined ? `${progress}` : `${progress}/${total}`;
+        terminal.stderr.write(`${harmlessLine(message === undefined ? share : `${share} ${message}`)}\n`);
+      },
+    };
+    return await use({ client, request, meta });
+  } catch (error) {
+    throw patience.signal.aborted ? patience.signal.reason : explainMcp(error, url, context.options().verbose);
+  } finally {
+    patience.end();
+    await farewell(client, transport);
+  }
+}
+
+/** Connecting does not heed a signal everywhere. */
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+}
+
+async function farewell(client: Client, transport: StreamableHTTPClientTransport): Promise<void> {
+  const enough = new AbortController();
+  const ended = transport.sessionId === undefined ? undefined : transport.terminateSession();
+  await Promise.race([ended, delay(FAREWELL_MS, undefined, enough)]).catch(() => undefined);
+  enough.abort();
+  await client.close().catch(() => undefined);
+}

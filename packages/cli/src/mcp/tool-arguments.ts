@@ -1,0 +1,70 @@
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { Failure } from '../failure.ts';
+import { takesStrings } from './schema-type.ts';
+
+/**
+ * The arguments of a call: those of `--params`, and over them each `--param NAME=VALUE`. A value is text where the tool's
+ * schema lets it be or says nothing of it, and JSON otherwise; `@FILE` as a value is the content of that file. Numbers
+ * keep their spelling. Throws {@link Failure}.
+ */
+export async function toolArguments(
+  pairs: readonly string[],
+  params: string | undefined,
+  schema: unknown,
+  cwd: string,
+): Promise<JsonObject> {
+  const result: JsonObject = params === undefined ? {} : asObject(await contentOf('--params', params, cwd));
+  const given = new Set<string>();
+  for (const pair of pairs) {
+    const { name, text } = await namedValue('--param', pair, cwd);
+    if (given.has(name))
+      throw new Failure(`--param ${name}: is given twice; a list is written as JSON: '${name}=["a","b"]'`);
+    given.add(name);
+    result[name] = argument(name, text, schema);
+  }
+  return result;
+}
+
+/** The arguments of a prompt, which are all text. Throws {@link Failure}. */
+export async function promptArguments(pairs: readonly string[], cwd: string): Promise<Record<string, string>> {
+  const values = await Promise.all(pairs.map((pair) => namedValue('--arg', pair, cwd)));
+  const twice = values.find(({ name }, at) => values.findIndex((other) => other.name === name) !== at);
+  if (twice !== undefined) throw new Failure(`--arg ${twice.name}: is given twice`);
+  return Object.fromEntries(values.map(({ name, text }) => [name, text]));
+}
+
+async function namedValue(option: string, pair: string, cwd: string) {
+  const [, name, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
+  if (name === undefined || value === undefined) throw new Failure(`${option} "${pair}": must be NAME=VALUE`);
+  return { name, text: await contentOf(`${option} ${name}`, value, cwd) };
+}
+
+async function contentOf(option: string, value: string, cwd: string): Promise<string> {
+  if (!value.startsWith('@')) return value;
+  const path = resolve(cwd, value.slice(1));
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    throw new Failure(`${option}: ${path} cannot be read`, { cause: error });
+  }
+}
+
+function asObject(text: string): JsonObject {
+  const value = asJson('--params', text);
+  if (!isJsonObject(value)) throw new Failure('--params: must be a JSON object');
+  return value;
+}
+
+function argument(name: string, text: string, schema: unknown): JsonValue {
+  return takesStrings(schema, name) ? text : asJson(`--param ${name}: the tool wants no text here`, text);
+}
+
+function asJson(option: string, text: string): JsonValue {
+  try {
+    return parseLossless(text);
+  } catch (error) {
+    throw new Failure(`${option}: not JSON (${error instanceof Error ? error.message : error})`, { cause: error });
+  }
+}

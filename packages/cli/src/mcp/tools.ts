@@ -1,0 +1,77 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { CallToolResult, Tool } from '@modelcontextprotocol/client';
+import { tryParseJson } from '@sluice/json/parse';
+import type { Context } from '../context.ts';
+import { Exit, Failure } from '../failure.ts';
+import { harmlessJson } from '../terminal/harmless.ts';
+import { describeBlock } from './content.ts';
+import { type Saver, saverFor } from './saver.ts';
+import { withSession } from './session.ts';
+import type { TargetOptions } from './target.ts';
+import { toolArguments } from './tool-arguments.ts';
+
+/** Options of `sluice mcp tool`. */
+export interface ToolOptions extends TargetOptions {
+  readonly name?: string;
+  readonly param?: readonly string[];
+  readonly params?: string;
+  readonly save?: string;
+}
+
+/** Calls a tool and prints its result. `Exit` 1 when the result says that the tool has failed. */
+export async function callTool(context: Context, options: ToolOptions): Promise<void> {
+  const { name } = options;
+  if (name === undefined) throw new Failure('which tool? Give --name, or see them all: sluice mcp tool list');
+  const { cwd } = context.terminal;
+  const save = saverFor(options.save, context);
+  const result = await withSession(context, options, async ({ client, request, meta }) => {
+    // The whole list, as the client wants it: it checks results against it, and some arguments go into headers.
+    const { tools } = await client.listTools(undefined, request);
+    const tool = tools.find((candidate) => candidate.name === name);
+    const args = await toolArguments(options.param ?? [], options.params, tool?.inputSchema, cwd);
+    // A tool that is not listed is called all the same: what can be called is for the server to say.
+    return client.callTool({ name, arguments: args, _meta: meta }, request);
+  });
+  const output = context.output();
+  if (output.format === 'json') output.json(result);
+  else context.terminal.stdout.write(await described(result, save));
+  if (result.isError === true) throw new Exit(1);
+}
+
+/** Prints the tools that the server offers. */
+export async function listTools(context: Context, options: TargetOptions): Promise<void> {
+  const { tools } = await withSession(context, options, ({ client, request }) => client.listTools(undefined, request));
+  context.output().list(
+    tools,
+    [
+      { title: 'NAME', value: ({ name }) => name },
+      { title: 'PARAMS', value: parameters },
+      {
+        title: 'DESCRIPTION',
+        value: ({ title, annotations, description }) => description ?? title ?? annotations?.title ?? '',
+      },
+    ],
+    'no tools',
+  );
+}
+
+async function described({ content, structuredContent }: CallToolResult, save: Saver | undefined): Promise<string> {
+  const parts: string[] = [];
+  for (const block of content) {
+    // Servers say structured content a second time as text, for clients that know no other.
+    const same =
+      block.type === 'text' &&
+      structuredContent !== undefined &&
+      isDeepStrictEqual(tryParseJson(block.text), structuredContent);
+    if (!same) parts.push(await describeBlock(block, save));
+  }
+  if (structuredContent !== undefined) parts.push(harmlessJson(JSON.stringify(structuredContent, null, 2)));
+  return parts.map((part) => (part.endsWith('\n') ? part : `${part}\n`)).join('');
+}
+
+/** Names of the parameters; those that are required have an asterisk. */
+function parameters({ inputSchema }: Tool): string {
+  return Object.keys(inputSchema.properties ?? {})
+    .map((name) => (inputSchema.required?.includes(name) ? `${name}*` : name))
+    .join(', ');
+}

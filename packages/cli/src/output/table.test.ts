@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { type Column, formatTable } from './table.ts';
+import { displayWidth } from './width.ts';
+
+interface Row {
+  readonly name: string;
+  readonly text: string;
+}
+
+const columns: Column<Row>[] = [
+  { title: 'NAME', value: ({ name }) => name },
+  { title: 'TEXT', value: ({ text }) => text },
+];
+const plain = (_format: unknown, text: string) => text;
+const table = (rows: readonly Row[], width?: number) => formatTable(rows, columns, width, plain);
+
+describe('a table', () => {
+  it('aligns its columns by what a terminal shows, not by the length of strings', () => {
+    const lines = table([
+      { name: '東京', text: 'x' },
+      { name: 'e\u0301clair', text: 'y' },
+      { name: '👩‍👩‍👧', text: 'z' },
+    ]).split('\n');
+    const before = lines.filter(Boolean).map((line) => displayWidth(line.slice(0, -1).replace(/TEX$/, '')));
+    expect(new Set(before)).toEqual(new Set([8]));
+  });
+
+  it('cuts the widest columns until it fits the terminal', () => {
+    const rows = [{ name: 'short', text: `${'long '.repeat(20)}end` }];
+    const lines = table(rows, 40).split('\n').filter(Boolean);
+    expect(Math.max(...lines.map(displayWidth))).toBeLessThanOrEqual(40);
+    expect(lines[1]).toMatch(/^short {2}long long .*…$/);
+  });
+
+  it('cuts wide characters as a whole', () => {
+    const [, line = ''] = table([{ name: 'n', text: '東'.repeat(50) }], 30).split('\n');
+    expect(displayWidth(line)).toBeLessThanOrEqual(30);
+    expect(line).toMatch(/^n {5}東+…$/);
+  });
+
+  it('cuts nothing where there is no terminal', () => {
+    const text = 'x'.repeat(5000);
+    expect(table([{ name: 'n', text }])).toContain(text);
+  });
+
+  it('keeps a cell on its line, whatever is in it', () => {
+    const lines = table([{ name: 'a\nb', text: '\u001b[31mred' }])
+      .split('\n')
+      .filter(Boolean);
+    expect(lines).toHaveLength(2);
+    expect(lines[1]).toBe('a b   \\u001b[31mred');
+  });
+});

@@ -1,0 +1,39 @@
+import { Command } from 'commander';
+import manifest from '../package.json' with { type: 'json' };
+import { completeCommand } from './completion/completion.ts';
+import type { Context } from './context.ts';
+import { groups } from './groups/groups.ts';
+import { addGlobalOptions } from './options.ts';
+
+/** The whole command line: global options and all groups. Nothing of it ends the process; it throws instead. */
+export function createProgram(context: Context): Command {
+  const { terminal } = context;
+  const program = new Command('sluice')
+    .description('Runs and administers Sluice, a gateway in front of MCP servers.')
+    .version(manifest.version, '-v, --version', 'print the version')
+    .helpOption('-h, --help', 'print help')
+    .helpCommand('help [command]', 'print help for a command')
+    .exitOverride()
+    .showSuggestionAfterError()
+    .configureOutput({
+      writeOut: terminal.stdout.write,
+      writeErr: terminal.stderr.write,
+      outputError: (text, write) => write(text.replace(/^error: /, 'sluice: ')),
+      getOutHelpWidth: () => terminal.stdout.columns ?? 100,
+      getErrHelpWidth: () => terminal.stderr.columns ?? 100,
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+    })
+    .configureHelp({ showGlobalOptions: true });
+  addGlobalOptions(program);
+  for (const group of groups(context)) program.addCommand(group);
+  program.addCommand(completeCommand(context, program), { hidden: true });
+  for (const command of program.commands) inherit(command, program);
+  return program;
+}
+
+/** Commands that were made apart do not take on what the program has set. */
+function inherit(command: Command, parent: Command): void {
+  command.copyInheritedSettings(parent);
+  for (const child of command.commands) inherit(child, command);
+}

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import manifest from '../package.json' with { type: 'json' };
+import { run } from './run.ts';
+import { scriptedTerminal } from './testing/scripted-terminal.ts';
+
+// The command line itself: nothing here gets as far as a request.
+
+async function sluice(...argv: string[]) {
+  const terminal = scriptedTerminal({ env: { XDG_CONFIG_HOME: '/nowhere' } });
+  const code = await run(argv, terminal);
+  return { code, out: terminal.out(), err: terminal.err() };
+}
+
+describe('the command line', () => {
+  it('prints help and version on standard output, with exit code 0, for the program and for each command', async () => {
+    const help = await sluice('--help');
+    expect(help).toMatchObject({ code: 0, err: '' });
+    for (const group of [
+      'serve',
+      'forwards',
+      'namespaces',
+      'tools',
+      'resources',
+      'prompts',
+      'services',
+      'health',
+      'auth',
+    ]) {
+      expect(help.out).toMatch(new RegExp(`^ {2}${group} `, 'm'));
+    }
+    expect(help.out).not.toMatch(/^ {2}complete /m);
+    expect((await sluice('tools', 'add', '-h')).out).toMatch(/Global Options:.*--host <url>.*Example:/s);
+    expect(await sluice('tools', 'list', '--version')).toEqual({ code: 0, out: `${manifest.version}\n`, err: '' });
+  });
+
+  it('says what it does not know, and what may have been meant', async () => {
+    expect(await sluice('tols')).toEqual({
+      code: 1,
+      out: '',
+      err: "sluice: unknown command 'tols'\n(Did you mean tools?)\n",
+    });
+    expect((await sluice('tools', 'lst')).err).toContain('(Did you mean list?)');
+    expect((await sluice('tools', 'list', '--namspace', 'x')).err).toContain('(Did you mean --namespace?)');
+    expect(await sluice('tools')).toMatchObject({ code: 1, out: '' });
+  });
+
+  it('takes no token together with --no-auth', async () => {
+    const { code, err } = await sluice('health', '--token', 'abc', '--no-auth');
+    expect(code).toBe(1);
+    expect(err).toBe("sluice: option '--no-auth' cannot be used with option '--token <token>'\n");
+  });
+
+  it('says what to do without credentials, before anything is sent', async () => {
+    expect(await sluice('health', '--host', 'https://sluice.example.com/')).toEqual({
+      code: 1,
+      out: '',
+      err: 'sluice: no credentials for https://sluice.example.com: sluice auth login --host https://sluice.example.com, or give --token or --no-auth\n',
+    });
+  });
+
+  it('takes only a host that is an http or https URL, and a token that a header can carry', async () => {
+    const hosts = {
+      'localhost:8080': 'http or https',
+      'ftp://a': 'http or https',
+      'http://u:p@a': 'user name',
+      'http://a?b': 'query',
+    };
+    for (const [host, reason] of Object.entries(hosts)) {
+      expect((await sluice('health', '--no-auth', '--host', host)).err).toMatch(
+        new RegExp(`^sluice: --host: .*${reason}`),
+      );
+    }
+    const { err } = await sluice('health', '--token', 'to\nken');
+    expect(err).toBe('sluice: --token: has characters that no access token has\n');
+  });
+
+  it('refuses values of options with the form that they must have', async () => {
+    expect((await sluice('tools', 'list', '--output', 'xml')).err).toContain('Allowed choices are table, json');
+    const add = ['tools', 'add', '-n', 'a', '--no-auth'];
+    expect((await sluice(...add, '-l', 'novalue')).err).toBe('sluice: "novalue" must be of the form key=value\n');
+    expect((await sluice(...add, '-p', 'city:text')).err).toMatch(
+      /^sluice: -p city:text: must be name:type,description/,
+    );
+    expect((await sluice(...add, '-p', 'city', '-r', 'town')).err).toMatch(/^sluice: --required town: /);
+    expect((await sluice('prompts', 'add', '-m', 'nobody:hello')).err).toMatch(/^sluice: -m nobody:hello: /);
+    expect((await sluice('tools', 'import', 'missing.json')).err).toBe('sluice: missing.json: no such file\n');
+    expect((await sluice('forwards', 'refresh')).err).toBe('sluice: which forward? give its name\n');
+  });
+});
+
+describe('completion', () => {
+  const complete = async (...words: string[]) =>
+    (await sluice('complete', 'zsh', '--', ...words)).out.split('\n').map((line) => line.split('\t')[0]);
+
+  it('knows commands, options, and the values that an option takes', async () => {
+    expect(await complete('to')).toEqual(['tools', '']);
+    expect(await complete('tools', 'l')).toEqual(['list', 'label', '']);
+    expect(await complete('tools', 'list', '--n')).toEqual(['--namespace', '--no-auth', '']);
+    expect(await complete('--output', 'j')).toEqual(['json', '']);
+    expect(await complete('--host', 'x', 'tools', 'list', '--output=')).toEqual([
+      '--output=table',
+      '--output=json',
+      '',
+    ]);
+    expect(await complete('services', 'add', '--type', 'tool')).toEqual(['tool-invoker', '']);
+    expect(await complete('completion', '')).toEqual(['bash', 'zsh', 'fish', '']);
+  });
+
+  it('is quiet when names cannot be had, and leaves files to the shell', async () => {
+    const nowhere = ['--no-auth', '--host', 'http://127.0.0.1:1'];
+    expect(await sluice('complete', 'zsh', '--', ...nowhere, 'tools', 'show', '')).toEqual({
+      code: 0,
+      out: '',
+      err: '',
+    });
+    expect(await complete('tools', 'import', '')).toEqual(['']);
+    expect(await complete('apply', '-f', '')).toEqual(['']);
+  });
+});

@@ -1,0 +1,39 @@
+import { CommanderError } from 'commander';
+import { connect } from './connection/connect.ts';
+import { explain } from './connection/explain.ts';
+import type { Context } from './context.ts';
+import { Exit } from './failure.ts';
+import { globalOptions } from './options.ts';
+import { createOutput } from './output/output.ts';
+import { createProgram } from './program.ts';
+import { harmlessLine } from './terminal/harmless.ts';
+import type { Terminal } from './terminal/terminal.ts';
+
+const EXIT_INTERRUPTED = 130;
+
+/**
+ * Runs one command. `argv` is without executable and script. Resolves with the exit code: 0, 1 when it failed, 130 after
+ * Ctrl-C, or the code of an {@link Exit} that the command threw. Never rejects; what failed is told on standard error.
+ */
+export async function run(argv: readonly string[], terminal: Terminal): Promise<number> {
+  const context: Context = {
+    terminal,
+    options: () => globalOptions(program),
+    connect: () => connect(context.options(), terminal),
+    output: () => createOutput(context.options(), terminal),
+  };
+  const program = createProgram(context);
+  try {
+    await program.parseAsync([...argv], { from: 'user' });
+    return terminal.interrupted.aborted ? EXIT_INTERRUPTED : 0;
+  } catch (error) {
+    if (terminal.interrupted.aborted) return EXIT_INTERRUPTED;
+    if (error instanceof Exit) return error.code;
+    // The parser has said already what it did not understand, or has printed help or version.
+    if (error instanceof CommanderError) return error.exitCode;
+    const { message, notes } = explain(error, program.opts<{ host: string }>().host);
+    terminal.stderr.write(`sluice: ${harmlessLine(message)}\n`);
+    for (const note of notes) terminal.stderr.write(`  ${harmlessLine(note)}\n`);
+    return 1;
+  }
+}

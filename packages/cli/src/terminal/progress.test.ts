@@ -1,0 +1,57 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { createProgress } from './progress.ts';
+import type { Screen } from './terminal.ts';
+
+beforeEach(() => vi.useFakeTimers());
+afterEach(() => vi.useRealTimers());
+
+function screen(isTerminal: boolean) {
+  const written: string[] = [];
+  const made: Screen = { isTerminal, columns: isTerminal ? 20 : undefined, write: (text) => void written.push(text) };
+  return { screen: made, written };
+}
+
+/** Tells a number every 10 ms for three seconds. */
+function work(tell: (line: string) => void): void {
+  for (let at = 0; at < 300; at += 1) {
+    vi.advanceTimersByTime(10);
+    tell(`done ${at}`);
+  }
+}
+
+it('renews one line on a terminal, no more often than one can see, and takes it away in the end', () => {
+  const { screen: terminal, written } = screen(true);
+  const progress = createProgress(terminal, false);
+  work(progress.tell);
+  progress.end();
+  expect(written).toHaveLength(31);
+  expect(written[0]).toBe('\r\u001b[Kdone 9');
+  expect(written.at(-1)).toBe('\r\u001b[K');
+});
+
+it('cuts the line to the terminal, and lets nothing through that would move the cursor', () => {
+  const { screen: terminal, written } = screen(true);
+  const progress = createProgress(terminal, false);
+  vi.advanceTimersByTime(1000);
+  progress.tell('\u001b[2J a line that is too long');
+  expect(written).toEqual(['\r\u001b[K\\u001b[2J a line t…']);
+});
+
+it.each([
+  ['elsewhere', false, false],
+  ['on a terminal that gets no control sequences', true, true],
+])('says a line a second %s', (_where, isTerminal, plain) => {
+  const { screen: terminal, written } = screen(isTerminal);
+  const progress = createProgress(terminal, plain);
+  work(progress.tell);
+  progress.end();
+  expect(written).toEqual(['done 99\n', 'done 199\n', 'done 299\n']);
+});
+
+it('says nothing of what is done at once', () => {
+  const { screen: terminal, written } = screen(true);
+  const progress = createProgress(terminal, false);
+  progress.tell('done');
+  progress.end();
+  expect(written).toEqual([]);
+});

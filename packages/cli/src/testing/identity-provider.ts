@@ -1,0 +1,85 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import Provider, { errors } from 'oidc-provider';
+
+/** A real identity provider with one realm, `sluice`, and one user, `alice`. */
+export interface IdentityProvider {
+  /** What `--auth-server` takes. */
+  readonly authServer: string;
+  /** Whether an access token is one of its, and still good. */
+  readonly accepts: (token: string) => Promise<boolean>;
+  /** What it was asked for so far, in order: `password`, `refresh_token`. */
+  readonly grants: readonly string[];
+  readonly close: () => Promise<void>;
+}
+
+/** The user's password, and the secret of the confidential client `backend`; the client `cli` has none. */
+export const PASSWORD = 'correct horse/battery & staple';
+export const CLIENT_SECRET = 'secret of the client';
+
+/** Starts one whose access tokens live for some seconds. It has the paths of the provider that deployments use. */
+export async function startIdentityProvider(lifetimeSeconds: number): Promise<IdentityProvider> {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no TCP address');
+  const authServer = `http://127.0.0.1:${address.port}`;
+  const realm = '/realms/sluice';
+  const client = { grant_types: ['password', 'refresh_token'], redirect_uris: [], response_types: [] };
+  const provider = new Provider(authServer + realm, {
+    clients: [
+      { ...client, client_id: 'cli', token_endpoint_auth_method: 'none' },
+      {
+        ...client,
+        client_id: 'backend',
+        client_secret: CLIENT_SECRET,
+        token_endpoint_auth_method: 'client_secret_post',
+      },
+    ],
+    routes: { token: '/protocol/openid-connect/token' },
+    ttl: { AccessToken: lifetimeSeconds, RefreshToken: 600, Grant: 600 },
+    findAccount: (_ctx, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
+    // Each is good for one use, as strict deployments have it.
+    rotateRefreshToken: true,
+  });
+  provider.registerGrantType<{ username?: string; password?: string }>(
+    'password',
+    async (ctx) => {
+      const { client, params } = ctx.oidc;
+      if (params.username !== 'alice' || params.password !== PASSWORD) {
+        throw new errors.InvalidGrant('Invalid user credentials');
+      }
+      const accountId = params.username;
+      const grant = new provider.Grant({ accountId, clientId: client.clientId });
+      const about = { accountId, client, grantId: await grant.save(), gty: 'password', scope: '' };
+      const accessToken = new provider.AccessToken(about);
+      const refreshToken = new provider.RefreshToken(about);
+      ctx.body = {
+        access_token: await accessToken.save(),
+        expires_in: lifetimeSeconds,
+        refresh_token: await refreshToken.save(),
+        token_type: 'Bearer',
+      };
+    },
+    ['username', 'password'],
+  );
+  const grants: string[] = [];
+  provider.on('grant.success', (ctx) => grants.push(String(ctx.oidc.params?.grant_type)));
+  const handle = provider.callback();
+  server.on('request', (request, response) => {
+    if (!request.url?.startsWith(realm)) return response.writeHead(404).end('not found');
+    Object.assign(request, { originalUrl: request.url });
+    request.url = request.url.slice(realm.length);
+    return handle(request, response);
+  });
+  return {
+    authServer,
+    accepts: async (token) => (await provider.AccessToken.find(token)) !== undefined,
+    grants,
+    close: async () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}

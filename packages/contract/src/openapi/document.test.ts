@@ -1,0 +1,62 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { expect, test } from 'vitest';
+import { openApiDocument } from './document.ts';
+
+/** As it is served. */
+const document: unknown = JSON.parse(JSON.stringify(openApiDocument('0')));
+
+/** Every object of the document below a place, with its JSON pointer. */
+function* objectsIn(value: unknown, pointer = '#'): Generator<readonly [string, Readonly<Record<string, unknown>>]> {
+  if (typeof value !== 'object' || value === null) return;
+  if (!Array.isArray(value)) yield [pointer, Object.fromEntries(Object.entries(value))];
+  for (const [key, member] of Object.entries(value)) {
+    yield* objectsIn(member, `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`);
+  }
+}
+
+const all = [...objectsIn(document)];
+/** The schemas that stand for themselves: named ones, and those of parameters, headers and contents. */
+const schemas = all.filter(([pointer]) => /^#\/components\/schemas\/[^/]+$|\/schema$/.test(pointer));
+
+function compiler(): Ajv2020 {
+  const ajv = addFormats.default(new Ajv2020({ strict: true, strictTypes: false, strictRequired: false }));
+  return ajv
+    .addVocabulary(['openapi', 'info', 'servers', 'tags', 'paths', 'components'])
+    .addSchema(Object(document), 'doc');
+}
+
+test('every schema is one of JSON Schema 2020-12, with no keyword or format that it does not know', () => {
+  const ajv = compiler();
+  expect(schemas.length).toBeGreaterThan(100);
+  for (const [pointer, schema] of schemas) {
+    expect(ajv.validateSchema(schema), pointer).toBe(true);
+    expect(() => ajv.compile({ $ref: `doc${encodeURI(pointer)}` }), pointer).not.toThrow();
+  }
+});
+
+test('every reference leads somewhere', () => {
+  const known = new Set(all.map(([pointer]) => pointer));
+  const references = all.flatMap(([, { $ref }]) => (typeof $ref === 'string' ? [$ref] : []));
+  expect(references.length).toBeGreaterThan(100);
+  expect(references.filter((reference) => !known.has(reference))).toEqual([]);
+});
+
+test('every example and default fits its schema', () => {
+  const ajv = compiler();
+  for (const [pointer, { examples, default: preset, example }] of all) {
+    const values = [Array.isArray(examples) ? examples : [], preset ?? [], example ?? []].flat();
+    for (const value of values) expect(ajv.compile({ $ref: `doc${encodeURI(pointer)}` })(value), pointer).toBe(true);
+  }
+});
+
+test('every operation has an id of its own, and says what each parameter of its path is', () => {
+  const operations = all.filter(([pointer]) => /^#\/paths\/[^/]+\/[a-z]+$/.test(pointer));
+  const ids = operations.map(([, { operationId }]) => operationId);
+  expect(new Set(ids).size).toBe(operations.length);
+  for (const [pointer, { parameters = [], responses }] of operations) {
+    const inPath = [...pointer.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: 'path', required: true }));
+    expect(parameters, pointer).toEqual(expect.arrayContaining(inPath.map((each) => expect.objectContaining(each))));
+    expect(Object.keys(Object(responses)).length, pointer).toBeGreaterThan(1);
+  }
+});

@@ -1,0 +1,107 @@
+import { allOperations, ERROR_STATUS } from '@sluice/contract';
+import { expect, test } from 'vitest';
+import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { startApi } from './api.fixture.ts';
+import { ServedDocument } from './document.fixture.ts';
+
+const DEAD = 'http://127.0.0.1:9/mcp';
+const TOOL = { description: '', uri: 'u:1', toolType: 'custom', input_schema: {} };
+
+test('every operation answers each status of its own, in the form that the document gives it', async (context) => {
+  let ready = true;
+  const api = await startApi(context, { ready: () => ready });
+  const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('found')) } });
+  context.onTestFinished(upstream.close);
+  const document = await ServedDocument.of(api);
+  const seen = new Set<string>();
+
+  const answers = async (status: number, request: string, body?: object): Promise<void> => {
+    const [method = '', path = ''] = request.split(' ');
+    const operation = allOperations.find(
+      (each) =>
+        each.method === method &&
+        new RegExp(`^${each.path.replace(/\{\w+\}/, '[^/?]+')}$`).test(path.split('?')[0] ?? ''),
+    );
+    if (!operation) throw new Error(`no operation for ${request}`);
+    const answer = await api.call(method, path, body);
+    expect(answer.status, `${request}: ${answer.text}`).toBe(status);
+    document.expectDeclared(operation, answer);
+    if (answer.location !== '') {
+      const read = await api.call('GET', answer.location);
+      expect(read.status, answer.location).toBe(200);
+      if (!request.includes('/services')) expect(read.data).toEqual(answer.data);
+    }
+    seen.add(`${operation.id} ${status}`);
+  };
+
+  for (const path of ['/healthz', '/health', '/readyz', '/openapi.json']) await answers(200, `GET ${path}`);
+  for (const path of ['/management/statistics', '/metrics']) await answers(200, `GET /api/v1${path}`);
+  ready = false;
+  await answers(503, 'GET /readyz');
+  await answers(200, 'GET /healthz');
+
+  const namespaces = '/api/v1/namespaces';
+  await answers(201, `POST ${namespaces}`, { name: 'ops', labels: { a: '1' } });
+  await answers(200, `POST ${namespaces}`, { name: 'ops' });
+  await answers(200, `GET ${namespaces}`);
+  await answers(200, `GET ${namespaces}/ops`);
+  await answers(200, `PUT ${namespaces}/ops`, { labels: {} });
+  await answers(409, `DELETE ${namespaces}/default`);
+  await answers(200, `DELETE ${namespaces}/ops`);
+  await answers(404, `GET ${namespaces}/ops`);
+  await answers(404, `PUT ${namespaces}/ops`, {});
+  await answers(404, `DELETE ${namespaces}/ops`);
+
+  const forwards = '/api/v1/forwards';
+  await answers(201, `POST ${forwards}`, { name: 'up', address: upstream.url, prefix: 'p_', labels: { a: '1' } });
+  await answers(201, `POST ${forwards}`, { name: 'down', address: DEAD, namespace: 'elsewhere' });
+  await answers(409, `POST ${forwards}`, { name: 'up', address: DEAD });
+  await answers(200, `GET ${forwards}`);
+  await answers(200, `GET ${forwards}/up`);
+  await answers(200, `GET ${forwards}/down`);
+  await answers(200, `POST ${forwards}/up/refreshes`);
+  await answers(502, `POST ${forwards}/down/refreshes`);
+  await answers(404, `GET ${forwards}/none`);
+  await answers(404, `POST ${forwards}/none/refreshes`);
+  await answers(409, `DELETE ${namespaces}/elsewhere`);
+  await answers(200, `DELETE ${forwards}/down`);
+  await answers(404, `DELETE ${forwards}/down`);
+
+  for (const [path, body] of [
+    ['/api/v1/tools', { ...TOOL, name: 'x', title: 'T', icons: [], annotations: {} }],
+    ['/api/v1/resources', { name: 'x', location: 'x:1', type: 'custom', params: [{ name: 'a', value: '1' }] }],
+    ['/api/v1/prompts', { name: 'x', arguments: [{ name: 'a' }], messages: [{ role: 'user', content: '{a}' }] }],
+  ] as const) {
+    await answers(201, `POST ${path}`, { ...body, namespace: 'a' });
+    await answers(409, `POST ${path}`, { ...body, namespace: 'a' });
+    await answers(201, `POST ${path}`, { ...body, namespace: 'b' });
+    await answers(200, `GET ${path}`);
+    await answers(200, `GET ${path}?include=shadowed,upstream`);
+    await answers(200, `GET ${path}/x?namespace=a`);
+    await answers(200, `PUT ${path}/x?namespace=a`, { ...body, description: 'd' });
+    for (const method of ['GET', 'PUT', 'DELETE']) {
+      await answers(409, `${method} ${path}/x`, method === 'PUT' ? body : undefined);
+      await answers(404, `${method} ${path}/none`, method === 'PUT' ? body : undefined);
+    }
+    await answers(200, `DELETE ${path}/x?namespace=a`);
+  }
+  await answers(200, 'GET /api/v1/tools/p_found?include=upstream');
+
+  const services = '/api/v1/services';
+  const service = { name: 's', address: '[::1]:7', serviceType: 'code-execution-engine' };
+  await answers(201, `POST ${services}`, { ...service, languageName: 'a' });
+  await answers(200, `POST ${services}`, { ...service, languageName: 'a', labels: { a: '1' }, id: '7' });
+  await answers(200, `GET ${services}/s`);
+  await answers(201, `POST ${services}`, { ...service, serviceSubType: 'e' });
+  await answers(200, `GET ${services}`);
+  await answers(200, `GET ${services}/s`);
+  await answers(200, `DELETE ${services}/s`);
+  await answers(404, `GET ${services}/s`);
+  await answers(404, `DELETE ${services}/s`);
+
+  const own = allOperations.flatMap(({ id, answers: well, failures }) =>
+    [...Object.keys(well), ...failures.map((code) => ERROR_STATUS[code])].map((status) => `${id} ${status}`),
+  );
+  expect([...seen].sort()).toEqual(own.sort());
+});

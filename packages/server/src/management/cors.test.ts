@@ -1,0 +1,95 @@
+import { connect } from 'node:net';
+import { text as readText } from 'node:stream/consumers';
+import { failure } from '@sluice/contract';
+import { describe, expect, test } from 'vitest';
+import { HeldStore } from '../registry/fixtures/held-store.ts';
+import { type Api, startApi } from './api.fixture.ts';
+
+const DEAD = { name: 'dead', address: 'http://127.0.0.1:9/mcp' };
+
+/** Asks for every status that the API has. */
+async function everyStatus(api: Api, store: HeldStore) {
+  const answers = [
+    await api.call('GET', '/healthz'),
+    await api.call('POST', '/api/v1/forwards', DEAD),
+    await api.call('OPTIONS', '/api/v1/tools'),
+    await api.call('POST', '/api/v1/tools', '{'),
+    await api.call('GET', '/api/v1/tools/%zz'),
+    await api.call('GET', '/healthz', undefined, { origin: 'https://evil.example' }),
+    await api.call('GET', '/healthz', undefined, { host: 'evil.example' }),
+    await api.call('GET', '/nothing'),
+    await api.call('GET', '/api/v1/tools/none'),
+    await api.call('DELETE', '/api/v1/tools'),
+    await api.call('POST', '/api/v1/forwards', DEAD),
+    await api.call('POST', '/api/v1/tools', Buffer.alloc(1024 * 1024 + 1, 0x20)),
+    await api.call('POST', '/api/v1/forwards/dead/refreshes'),
+    await api.call('GET', '/readyz'),
+    await api.call('HEAD', '/api/v1/namespaces'),
+  ];
+  store.hold = true;
+  const failing = api.call('POST', '/api/v1/namespaces', { name: 'new' });
+  await expect.poll(() => store.waiting).toBe(1);
+  store.refuse();
+  answers.push(await failing);
+  expect(answers.map(({ status }) => status)).toEqual([
+    200, 201, 204, 400, 400, 403, 403, 404, 404, 405, 409, 413, 502, 503, 200, 500,
+  ]);
+  return answers;
+}
+
+test.for([
+  [undefined, '*', undefined],
+  ['https://console.example', 'https://console.example', 'Origin'],
+] as const)(
+  'with the origin %s, every answer of every status allows %s',
+  async ([corsOrigin, allowed, vary], context) => {
+    const store = new HeldStore();
+    const settings = corsOrigin === undefined ? {} : { corsOrigin };
+    const api = await startApi(context, { ...settings, store, ready: () => false });
+    for (const { status, headers } of await everyStatus(api, store)) {
+      expect([headers['access-control-allow-origin'], headers.vary], String(status)).toEqual([allowed, vary]);
+    }
+  },
+);
+
+test('with the origin *, none is foreign', async (context) => {
+  const api = await startApi(context, { corsOrigin: '*' });
+  const answer = await api.call('GET', '/healthz', undefined, { origin: 'https://anywhere.example' });
+  expect(answer).toMatchObject({ status: 200, headers: { 'access-control-allow-origin': '*' } });
+  expect(answer.headers.vary).toBeUndefined();
+});
+
+describe('what hardly is a request', () => {
+  test.for([
+    ['no HTTP', 'GARBAGE\r\n\r\n', 400],
+    ['a path with a control character', 'GET /\u0001 HTTP/1.1\r\nHost: localhost\r\n\r\n', 400],
+    ['no Host', 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
+    ['no Host and a path that cannot be decoded', 'GET /%zz HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
+    ['no Host, which HTTP/1.0 need not have', 'GET /healthz HTTP/1.0\r\n\r\n', 403],
+    [
+      'two lengths',
+      'POST /api/v1/tools HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n',
+      400,
+    ],
+    ['a head that is too long', `GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+    [
+      'a body that is no chunk',
+      'POST /api/v1/tools HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n',
+      400,
+    ],
+    ['an expectation', 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\nConnection: close\r\n\r\n', 200],
+  ] as const)('is answered like all others: %s', async ([_what, bytes, status], context) => {
+    const api = await startApi(context, { corsOrigin: 'https://console.example' });
+    const socket = connect(api.port, '127.0.0.1');
+    context.onTestFinished(() => {
+      socket.destroy();
+    });
+    socket.write(bytes);
+    const [head = '', body = ''] = (await readText(socket)).split('\r\n\r\n');
+    expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    expect(head).toMatch(/^access-control-allow-origin: https:\/\/console\.example$/im);
+    expect(head).toMatch(/^vary: Origin$/im);
+    expect(head).toMatch(/^content-type: application\/json$/im);
+    if (status !== 200) expect(failure.safeParse(JSON.parse(body)).success).toBe(true);
+  });
+});

@@ -1,0 +1,136 @@
+import { connect } from 'node:net';
+import { text as readText } from 'node:stream/consumers';
+import { allOperations, failure, validationDetails } from '@sluice/contract';
+import { describe, expect, test } from 'vitest';
+import { startApi } from './api.fixture.ts';
+import { ServedDocument } from './document.fixture.ts';
+import { bodyFor, named, pathOf } from './operations.fixture.ts';
+
+const LIMIT = 1024 * 1024;
+
+/** Values to put where they may not fit. */
+const VALUES: readonly unknown[] = [
+  null,
+  5,
+  1.5,
+  true,
+  'x',
+  '',
+  [],
+  {},
+  [5],
+  [{}],
+  [{ name: 5 }],
+  { a: 1 },
+  { a: null },
+];
+
+/** What an answer says of the members that it refuses: path and reason of each. */
+function refused(answer: { readonly text: string }): Map<string, string> {
+  const { code, details } = failure.parse(JSON.parse(answer.text)).error;
+  expect(code).toBe('BAD_REQUEST');
+  return new Map(validationDetails.parse(details).map(({ path, message }) => [path, message]));
+}
+
+describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, operation]) => {
+  const { method, body: { kind } = { kind: '' } } = operation;
+  const path = pathOf(operation);
+
+  test('says which body it cannot read, and why', async (context) => {
+    const api = await startApi(context);
+    const before = api.registry.current;
+    const invalid = `invalid ${kind} JSON: `;
+    for (const [body, reason] of [
+      [undefined, 'request body required'],
+      ['', 'request body required'],
+      [' \r\n\t', 'request body required'],
+      ['{', invalid],
+      ['{}}', invalid],
+      ["{'name':1}", invalid],
+      ['{"name":NaN}', invalid],
+      [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), `${invalid}not valid UTF-8`],
+      [Buffer.from('{"name":"x"}', 'utf16le'), invalid],
+      ['null', `${invalid}not an object`],
+      ['[]', `${invalid}not an object`],
+      ['"x"', `${invalid}not an object`],
+      ['9223372036854775807', `${invalid}not an object`],
+    ] as const) {
+      const answer = await api.call(method, path, body);
+      expect([answer.status, answer.data], String(body)).toEqual([400, null]);
+      const { code, message } = failure.parse(JSON.parse(answer.text)).error;
+      expect(code).toBe('BAD_REQUEST');
+      // Of what the parser says itself only that it says something is fixed.
+      if (reason === invalid) expect(message.length).toBeGreaterThan(reason.length);
+      expect(message.slice(0, reason === invalid ? reason.length : undefined)).toBe(reason);
+    }
+    expect(api.registry.current).toBe(before);
+  });
+
+  test('names each member that it needs and that is missing', async (context) => {
+    const api = await startApi(context);
+    const before = api.registry.current;
+    const { required = [] } = (await ServedDocument.of(api)).bodyOf(operation);
+    for (const member of required) {
+      const answer = await api.call(method, path, { ...bodyFor(operation), [member]: undefined });
+      expect(answer.status, member).toBe(400);
+      expect([...refused(answer)]).toEqual([[member, 'is required']]);
+      expect(answer.error).toMatchObject({ message: `invalid ${kind}: ${member} is required` });
+    }
+    if (required.length > 1) {
+      const answer = await api.call(method, path, {});
+      expect(answer.status).toBe(400);
+      for (const member of required) expect(refused(answer).get(member)).toBe('is required');
+    }
+    expect(api.registry.current).toBe(before);
+  });
+
+  test('names each member that has another type than the document says', async (context) => {
+    const api = await startApi(context);
+    const before = api.registry.current;
+    const document = await ServedDocument.of(api);
+    const { properties = {} } = document.bodyOf(operation);
+    expect(properties).not.toEqual({});
+    for (const [member, schema] of Object.entries(properties)) {
+      const wrong = VALUES.filter((value) => !document.accepts(schema, value));
+      expect(wrong.length, member).toBeGreaterThan(3);
+      for (const value of wrong) {
+        const answer = await api.call(method, path, { ...bodyFor(operation), [member]: value });
+        expect(answer.status, `${member}: ${JSON.stringify(value)}`).toBe(400);
+        const paths = [...refused(answer).keys()];
+        expect(paths.map((each) => each.split('.')[0])).toContain(member);
+        expect(failure.parse(JSON.parse(answer.text)).error.message).toMatch(new RegExp(`^invalid ${kind}: \\w`));
+      }
+    }
+    expect(api.registry.current).toBe(before);
+  });
+});
+
+describe.for(named(allOperations.filter(({ method }) => method !== 'GET')))('%s', ([_name, operation]) => {
+  const { method } = operation;
+  const path = pathOf(operation);
+
+  test('refuses more than 1 MiB, announced or not', async (context) => {
+    const api = await startApi(context);
+    const before = api.registry.current;
+    const whole = JSON.stringify({ ...bodyFor(operation), filling: 'x'.repeat(LIMIT) });
+    const sent = await api.call(method, path, whole);
+    expect(sent).toMatchObject({ status: 413, data: null, error: { code: 'PAYLOAD_TOO_LARGE' } });
+
+    for (const rest of [
+      // Nobody has to send what is announced to learn that it is too much.
+      `Content-Length: ${whole.length}\r\n\r\n`,
+      `Transfer-Encoding: chunked\r\n\r\n${whole.length.toString(16)}\r\n${whole}\r\n0\r\n\r\n`,
+    ]) {
+      const socket = connect(api.port, '127.0.0.1');
+      context.onTestFinished(() => {
+        socket.destroy();
+      });
+      socket.write(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${rest}`);
+      const [head = '', body = ''] = (await readText(socket)).split('\r\n\r\n');
+      expect(head).toMatch(/^HTTP\/1\.1 413 /);
+      expect(head).toContain('access-control-allow-origin: *');
+      expect(failure.parse(JSON.parse(body)).error.code).toBe('PAYLOAD_TOO_LARGE');
+    }
+    expect(api.registry.current).toBe(before);
+  });
+});

@@ -1,0 +1,171 @@
+import { allOperations, failure } from '@sluice/contract';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { type Api, startApi } from './api.fixture.ts';
+import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
+
+const READING = allOperations.filter(({ method }) => method === 'GET');
+const WITH_NAME = allOperations.filter(({ path }) => path.includes('{'));
+const PATHS = [...new Set(allOperations.map(({ path }) => path))];
+const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'];
+
+/** Names as they stand in a path, and what they are. */
+const NAMES = [
+  ['a%2Fb', 'a/b'],
+  ['100%25', '100%'],
+  ['a%252Fb', 'a%2Fb'],
+  ['a%20b', 'a b'],
+  // A blank in a form, but not in a path.
+  ['a+b', 'a+b'],
+  ['a;b:c', 'a;b:c'],
+  ['a%3Fb%23c', 'a?b#c'],
+  ['na%C3%AFve-%E6%97%A5%E6%9C%AC-%F0%9F%98%80', 'naïve-日本-😀'],
+  ['%F0%9F%98%80'.repeat(256), '😀'.repeat(256)],
+  ['__proto__', '__proto__'],
+] as const;
+
+// A forward whose upstream is down would say from moment to moment when it tries again.
+let upstream: RawUpstream;
+beforeAll(async () => {
+  upstream = await startRawUpstream();
+});
+afterAll(() => upstream.close());
+
+/** What keeps a new entry from clashing with those that there are. */
+const FRESH = { name: 'y', location: 'y:1' };
+
+/** The kind of thing that a path is about: `tool` of `/api/v1/tools/{name}`. */
+function kindOf(path: string): string {
+  return /\/(\w+)s\/\{/.exec(path)?.[1] ?? '';
+}
+
+describe.for(named(READING))('%s', ([_name, operation]) => {
+  test('answers HEAD with the same head and no body', async (context) => {
+    const api = await startApi(context);
+    await makeOneOfEach(api, upstream.url);
+    const get = await api.call('GET', pathOf(operation));
+    const head = await api.call('HEAD', pathOf(operation));
+    expect([get.status, head.status]).toEqual([200, 200]);
+    expect(get.text).not.toBe('');
+    expect(head.text).toBe('');
+    const { date: _, ...headers } = get.headers;
+    expect(head.headers).toMatchObject(headers);
+    const missing = await api.call('HEAD', pathOf(operation, 'none'));
+    expect(missing.status).toBe(pathOf(operation, 'none') === operation.path ? 200 : 404);
+    expect(missing.text).toBe('');
+  });
+});
+
+describe.for(named(allOperations))('%s', ([_name, operation]) => {
+  const { method } = operation;
+
+  test('does the same with a slash at the end, and with query parameters that nobody knows', async (context) => {
+    const answers = [];
+    let api: Api | undefined;
+    for (const end of ['', '/', '?unknown=1&limit=0', '/?unknown']) {
+      // What changes something changes it for the next.
+      if (!api || method !== 'GET') {
+        api = await startApi(context);
+        await makeOneOfEach(api, upstream.url);
+      }
+      const sample = bodyFor(operation, upstream.url);
+      const body = sample && method === 'POST' ? { ...sample, ...FRESH } : sample;
+      const { status, text, location } = await api.call(method, pathOf(operation) + end, body);
+      answers.push({ status, text, location });
+    }
+    const [plain, ...others] = answers;
+    expect(plain?.status).toBe(operation.answers[201] ? 201 : 200);
+    expect(others).toEqual([plain, plain, plain]);
+  });
+
+  test('is refused to a foreign origin and a foreign host, and does nothing then', async (context) => {
+    const api = await startApi(context);
+    await makeOneOfEach(api, upstream.url);
+    const before = api.registry.current;
+    for (const header of ['origin', 'host']) {
+      const foreign = { [header]: header === 'host' ? 'evil.example' : 'https://evil.example' };
+      const answer = await api.call(method, pathOf(operation), bodyFor(operation, upstream.url), foreign);
+      expect(answer, header).toMatchObject({ status: 403, data: null, error: { code: 'FORBIDDEN' } });
+    }
+    expect(api.registry.current).toBe(before);
+  });
+
+  test('asks nobody who they are', async (context) => {
+    const answers = [];
+    for (const headers of [undefined, { authorization: 'Bearer nonsense' }]) {
+      const api = await startApi(context);
+      const { status, text } = await api.call(method, pathOf(operation), bodyFor(operation, upstream.url), headers);
+      answers.push({ status, text });
+    }
+    expect(answers[0]?.status).not.toBe(401);
+    expect(answers[1]).toEqual(answers[0]);
+  });
+});
+
+describe.for(named(WITH_NAME))('%s', ([_name, operation]) => {
+  const { method } = operation;
+
+  test('says 404 of a missing name, which it decodes', async (context) => {
+    const api = await startApi(context);
+    for (const [encoded, decoded] of NAMES) {
+      const answer = await api.call(method, pathOf(operation, encoded), bodyFor(operation, upstream.url));
+      const message = `${kindOf(operation.path)} not found: ${decoded}`;
+      expect([answer.status, answer.error]).toEqual([404, { code: 'NOT_FOUND', message }]);
+    }
+  });
+
+  test('says 400 of a path that cannot be decoded', async (context) => {
+    const api = await startApi(context);
+    for (const name of ['%', '%2', '%zz', 'a%FF', '%C0%80', '%ED%A0%80']) {
+      const answer = await api.call(method, pathOf(operation, name), bodyFor(operation, upstream.url));
+      expect(answer, name).toMatchObject({ status: 400, data: null, error: { code: 'BAD_REQUEST' } });
+      expect(JSON.stringify(answer.error)).toContain('percent-encoded');
+    }
+  });
+
+  test('does not take a slash that is not encoded for part of a name', async (context) => {
+    const api = await startApi(context);
+    expect((await api.call(method, pathOf(operation, 'a/b'), bodyFor(operation, upstream.url))).error).toMatchObject({
+      code: 'NOT_FOUND',
+      message: expect.stringMatching(/^path not found: /),
+    });
+  });
+});
+
+describe.for(PATHS)('%s', (path) => {
+  const operations = allOperations.filter((operation) => operation.path === path);
+  const methods: string[] = operations.map(({ method }) => method);
+  const address = path.replace(/\{\w+\}/, 'x');
+
+  test('answers OPTIONS with what the API takes', async (context) => {
+    const api = await startApi(context);
+    for (const end of ['', '/']) {
+      const answer = await api.call('OPTIONS', address + end);
+      expect([answer.status, answer.text]).toEqual([204, '']);
+      expect(answer.headers).toMatchObject({
+        'access-control-allow-origin': '*',
+        'access-control-allow-methods': 'GET, POST, PUT, DELETE, OPTIONS',
+        'access-control-allow-headers': 'Content-Type, Accept, Authorization',
+      });
+    }
+  });
+
+  test('refuses every other method and names those that it has', async (context) => {
+    const api = await startApi(context);
+    await makeOneOfEach(api, upstream.url);
+    const before = api.registry.current;
+    const allowed = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].sort();
+    const refused = METHODS.filter((method) => !methods.includes(method));
+    expect(refused).toContain('PATCH');
+    if (!methods.includes('GET')) refused.push('HEAD');
+    for (const method of refused) {
+      for (const end of ['', '/']) {
+        const answer = await api.call(method, address + end, method === 'PATCH' ? {} : undefined);
+        expect(answer.status, method).toBe(405);
+        expect(String(answer.headers.allow).split(', ').sort(), method).toEqual(allowed);
+        if (method !== 'HEAD') expect(failure.parse(JSON.parse(answer.text)).error.code).toBe('METHOD_NOT_ALLOWED');
+      }
+    }
+    expect(api.registry.current).toBe(before);
+  });
+});

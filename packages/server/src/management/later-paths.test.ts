@@ -1,0 +1,51 @@
+import { failure } from '@sluice/contract';
+import { expect, test } from 'vitest';
+import { startApi } from './api.fixture.ts';
+import { ServedDocument } from './document.fixture.ts';
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH'];
+
+// As these are built they move to the document, and out of here.
+test.for([
+  '/',
+  '/admin',
+  '/admin/',
+  '/admin/index.html',
+  '/plugins/a/index.js',
+  '/api/plugins/a/b/c',
+  '/api/v1/interactions',
+  '/api/v1/config/inference',
+  '/api/v1/plugins',
+  '/api/v1/evaluators',
+  '/api/v1/evaluators/llm-connections',
+  '/api/v1/evaluators/namespaces',
+  '/api/v1/evaluators/namespaces/default',
+  '/api/v1/evaluators/revisions',
+  '/api/v1/evaluators/revisions/1',
+  '/api/v1/evaluators/revisions/1/activate',
+  '/api/v1/services/x/provisions',
+  '/api/v1/tool-calls',
+  '/api/v1/tool-calls/notifications',
+  '/api/v1/management/info',
+  '/api/v1/service-catalog',
+  '/api/v1/service-template',
+  '/api/v1/data-store',
+  '/api/v1/capabilities',
+  '/api/v1/chat',
+  '/api/v2/code-execution',
+  '/api/v2/tool-calls',
+])('%s is not built yet: 404 for every method, and not in the document', async (path, context) => {
+  const api = await startApi(context);
+  await api.call('POST', '/api/v1/services', { name: 'x', address: 'h:7', serviceType: 'tool-invoker' });
+  for (const method of METHODS) {
+    const answer = await api.call(method, path, method === 'GET' || method === 'HEAD' ? undefined : {});
+    expect(answer.status, method).toBe(404);
+    expect(answer.headers.allow).toBeUndefined();
+    if (method === 'HEAD') continue;
+    const message = `path not found: ${path}`;
+    expect(failure.parse(JSON.parse(answer.text))).toEqual({ data: null, error: { code: 'NOT_FOUND', message } });
+  }
+  const documented = Object.keys((await ServedDocument.of(api)).content.paths);
+  const matching = documented.filter((each) => new RegExp(`^${each.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path));
+  expect(matching).toEqual([]);
+});

@@ -1,0 +1,43 @@
+import { allOperations, type Operation } from '@sluice/contract';
+import { expect } from 'vitest';
+import type { Api } from './api.fixture.ts';
+
+/** Nobody listens there. */
+const DEAD = 'http://127.0.0.1:9/mcp';
+
+/** What each kind of body looks like at least. An operation of a new kind needs one here. */
+const BODIES: Readonly<Record<string, object>> = {
+  namespace: { name: 'x' },
+  forward: { name: 'x', address: DEAD },
+  tool: { name: 'x', description: '', uri: 'http://u/mcp', toolType: 'custom', input_schema: {} },
+  resource: { name: 'x', location: 'x:1', type: 'custom' },
+  prompt: { name: 'x' },
+  service: { name: 'x', address: 'h:7', serviceType: 'tool-invoker' },
+};
+
+/** Operations under the words that name a test. */
+export function named(operations: readonly Operation[]): (readonly [string, Operation])[] {
+  return operations.map((operation) => [`${operation.method} ${operation.path}`, operation]);
+}
+
+/** A body that the operation takes, with which a forward gets this address; undefined when it takes none. */
+export function bodyFor({ body }: Operation, address = DEAD): object | undefined {
+  if (!body) return undefined;
+  const sample = BODIES[body.kind];
+  if (!sample) throw new Error(`no sample of a ${body.kind}`);
+  return body.kind === 'forward' ? { ...sample, address } : sample;
+}
+
+/** The operation's path, with this in the place of a name. */
+export function pathOf({ path }: Operation, name = 'x'): string {
+  return path.replace(/\{\w+\}/, name);
+}
+
+/** Makes one entry named `x` of everything that can be made; the forward has this address. */
+export async function makeOneOfEach(api: Api, address: string): Promise<void> {
+  for (const operation of allOperations) {
+    if (!operation.answers[201]) continue;
+    const { status } = await api.call(operation.method, operation.path, bodyFor(operation, address));
+    expect(status, operation.id).toBe(201);
+  }
+}

@@ -1,0 +1,159 @@
+import { allOperations } from '@sluice/contract';
+import { openApiDocument } from '@sluice/contract/openapi';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { describe, expect, test } from 'vitest';
+import { VERSION } from '../config/version.ts';
+import { startApi } from './api.fixture.ts';
+import { ServedDocument } from './document.fixture.ts';
+
+/** Method and path of each route of a printed tree; the names of parameters do not count. */
+function routesOf(tree: string): string[] {
+  const routes: string[] = [];
+  const path: string[] = [];
+  for (const line of tree.split('\n').filter(Boolean)) {
+    const [, indent, segment, methods = ''] = /^((?:│ {3}| {4})*)[├└]── (.*?)(?: \(([A-Z, ]+)\))?$/.exec(line) ?? [];
+    if (indent === undefined || segment === undefined) throw new Error(`not a line of the tree: ${line}`);
+    path.splice(indent.length / 4, path.length, segment);
+    const whole = path.join('').replaceAll(/:\w+/g, '{}');
+    for (const method of methods.split(', ').filter(Boolean)) routes.push(`${method} ${whole}`);
+  }
+  return routes;
+}
+
+describe('/openapi.json', () => {
+  test('is the document of the contract, without envelope', async (context) => {
+    const api = await startApi(context);
+    for (const path of ['/openapi.json', '/openapi.json/']) {
+      const { status, headers, text } = await api.call('GET', path);
+      expect([status, headers['content-type']]).toEqual([200, 'application/json']);
+      expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(openApiDocument(VERSION))));
+      expect(JSON.parse(text)).toMatchObject({ openapi: expect.stringMatching(/^3\.1\./), info: { version: VERSION } });
+      for (const member of ['data', 'error']) expect(JSON.parse(text)).not.toHaveProperty(member);
+    }
+  });
+
+  test('names every route that there is, and no other', async (context) => {
+    const api = await startApi(context);
+    const { paths } = (await ServedDocument.of(api)).content;
+    const documented = Object.entries(paths).flatMap(([path, item]) =>
+      Object.keys(item).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '{}')}`),
+    );
+    // Each GET has a HEAD, and the page that shows the document is none of its operations.
+    const routes = routesOf(api.routes).filter((route) => !route.startsWith('HEAD '));
+    const ofThePage = routes.filter((route) => /^GET \/api\/docs(\/|$)/.test(route));
+    expect(ofThePage).toContain('GET /api/docs');
+    expect(routes.filter((route) => !ofThePage.includes(route)).sort()).toEqual(documented.sort());
+  });
+
+  test('has every operation once, under an id of its own', async (context) => {
+    const api = await startApi(context);
+    const { paths } = (await ServedDocument.of(api)).content;
+    const ids = Object.values(paths).flatMap((item) => Object.values(item).map(({ operationId }) => operationId));
+    expect(ids.sort()).toEqual(allOperations.map(({ id }) => id).sort());
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  test('has schemas that are valid, and references that lead somewhere', async (context) => {
+    const api = await startApi(context);
+    const { text } = await api.call('GET', '/openapi.json');
+    const { content } = await ServedDocument.of(api);
+    const ajv = addFormats.default(new Ajv2020({ strict: false }));
+    ajv.addSchema(JSON.parse(text), 'document');
+    const names = Object.keys(content.components.schemas);
+    expect(names).toContain('Tool');
+    // Compiling one resolves what it refers to.
+    for (const name of names) expect(ajv.getSchema(`document#/components/schemas/${name}`)).toBeTypeOf('function');
+    for (const schema of Object.values(content.components.schemas)) {
+      expect(ajv.validateSchema(schema), ajv.errorsText()).toBe(true);
+    }
+    const references = [...text.matchAll(/"\$ref":"#\/components\/(\w+)\/(\w+)"/g)];
+    expect(references).toHaveLength(text.split('"$ref"').length - 1);
+    for (const [, group, name] of references)
+      expect(Object(content.components)[group ?? '']).toHaveProperty(name ?? '');
+  });
+});
+
+describe('/api/docs', () => {
+  const fetched = async (url: string) => {
+    const answer = await fetch(url, { headers: { connection: 'close' }, redirect: 'manual' });
+    return { status: answer.status, headers: answer.headers, text: await answer.text() };
+  };
+
+  test('is a page that names this product alone, and all that it loads is here', async (context) => {
+    const api = await startApi(context);
+    for (const path of ['/api/docs', '/api/docs/']) {
+      const page = await fetched(api.url + path);
+      expect(page.status).toBe(200);
+      expect(page.headers.get('content-type')).toMatch(/^text\/html/);
+      expect(page.text).toContain('<title>Sluice management API</title>');
+      const visible = page.text.replaceAll(/<!--.*?-->|<[^>]*>/gs, '').trim();
+      expect(visible).toBe('Sluice management API');
+
+      const loaded = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(
+        ([, url = '']) => new URL(url, api.url + path),
+      );
+      expect(loaded.length).toBeGreaterThanOrEqual(5);
+      for (const url of loaded) {
+        expect(url.origin).toBe(api.url);
+        const asset = await fetched(url.href);
+        expect([asset.status, asset.text.length > 0], url.href).toEqual([200, true]);
+        // What style sheets load besides is in themselves.
+        if (url.pathname.endsWith('.css')) expect(asset.text).not.toMatch(/@import|url\((?!["']?data:)/);
+      }
+    }
+  });
+
+  test('may load and run only what comes from the service itself, and cannot be framed', async (context) => {
+    const api = await startApi(context);
+    for (const path of ['', '/', '/json', '/static/swagger-initializer.js', '/static/swagger-ui.css']) {
+      const { status, headers } = await fetched(`${api.url}/api/docs${path}`);
+      expect(status, path).toBe(200);
+      const policy = new Map(
+        (headers.get('content-security-policy') ?? '').split('; ').map((directive) => {
+          const [name = '', ...sources] = directive.split(' ');
+          return [name, sources.join(' ')];
+        }),
+      );
+      expect(Object.fromEntries(policy), path).toEqual({
+        'default-src': "'self'",
+        'style-src': "'self' 'unsafe-inline'",
+        'img-src': "'self' data:",
+        'object-src': "'none'",
+        'base-uri': "'none'",
+        'form-action': "'none'",
+        'frame-ancestors': "'none'",
+      });
+    }
+  });
+
+  test('shows the document that the service serves, also as YAML', async (context) => {
+    const api = await startApi(context);
+    const [own, shown] = await Promise.all([fetched(`${api.url}/openapi.json`), fetched(`${api.url}/api/docs/json`)]);
+    expect(JSON.parse(shown.text)).toEqual(JSON.parse(own.text));
+    expect((await fetched(`${api.url}/api/docs/yaml`)).text).toMatch(/^openapi: 3\.1\./);
+  });
+
+  test('has nothing but its own files', async (context) => {
+    const api = await startApi(context);
+    for (const path of [
+      'nothing',
+      'static/none.js',
+      'static/..%2f..%2fpackage.json',
+      'static/%2e%2e/package.json',
+      'static',
+    ]) {
+      const answer = await api.call('GET', `/api/docs/${path}`);
+      expect(answer, path).toMatchObject({ status: 404, data: null, error: { code: 'NOT_FOUND' } });
+    }
+  });
+
+  test('is read only', async (context) => {
+    const api = await startApi(context);
+    for (const path of ['', '/json', '/static/swagger-ui.css', '/static/none.js']) {
+      const answer = await api.call('POST', `/api/docs${path}`, {});
+      expect(answer, path).toMatchObject({ status: 405, error: { code: 'METHOD_NOT_ALLOWED' } });
+      expect(String(answer.headers.allow).split(', ').sort()).toEqual(['GET', 'HEAD', 'OPTIONS']);
+    }
+  });
+});

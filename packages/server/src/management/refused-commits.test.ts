@@ -1,0 +1,42 @@
+import { allOperations } from '@sluice/contract';
+import { expect, test } from 'vitest';
+import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { HeldStore } from '../registry/fixtures/held-store.ts';
+import { startApi } from './api.fixture.ts';
+import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
+
+test.for(named(allOperations.filter(({ method }) => method !== 'GET')))(
+  '%s is 500 when it cannot be stored: nothing has changed, nothing is told, and the log says why',
+  async ([_name, operation], context) => {
+    const store = new HeldStore();
+    const api = await startApi(context, { store });
+    const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('found')) } });
+    context.onTestFinished(upstream.close);
+    await makeOneOfEach(api, upstream.url);
+    // A refresh has to find something new, or there is nothing to store.
+    upstream.scripts['tools/list'] = toolList(toolText('other'));
+    const before = api.registry.current;
+    const committed = store.journal.length;
+
+    const made = { name: 'y', location: 'y:1', labels: { changed: '1' } };
+    const body = operation.body && { ...bodyFor(operation, upstream.url), ...made };
+    store.hold = true;
+    const answering = api.call(operation.method, pathOf(operation), body);
+    await expect.poll(() => store.waiting).toBe(1);
+    store.refuse();
+    const answer = await answering;
+    store.hold = false;
+
+    expect(answer).toMatchObject({ status: 500, data: null, error: { code: 'INTERNAL' } });
+    expect(answer.headers['access-control-allow-origin']).toBe('*');
+    expect(answer.text).not.toContain('disk');
+    expect(answer.text).not.toContain('.ts');
+    expect(api.registry.current).toBe(before);
+    expect(store.journal).toHaveLength(committed);
+    expect(api.log.filter((line) => line.includes('the disk is full')).length).toBeGreaterThan(0);
+    // It goes through as soon as the disk takes it.
+    const again = await api.call(operation.method, pathOf(operation), body);
+    expect(Object.keys(operation.answers)).toContain(String(again.status));
+  },
+);

@@ -1,0 +1,453 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { run } from '../packages/cli/src/run.ts';
+import { type Script, scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
+import { type DualEra, startDualEra } from './fixtures/dual-era.ts';
+import { type Everything, startEverything } from './fixtures/everything.ts';
+import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+
+// `sluice mcp` and `sluice configure` against real servers. The commands run in this process, but for the last ones.
+
+interface Outcome {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+let home: string;
+let gateway: Gateway;
+let modern: DualEra;
+let legacy: DualEra;
+let everything: Everything;
+
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'sluice-cli-mcp-'));
+  [gateway, modern, legacy, everything] = await Promise.all([
+    startGateway(),
+    startDualEra({ eras: 'modern' }),
+    startDualEra({ eras: 'legacy' }),
+    startEverything(),
+  ]);
+  await gateway.forward('modern', modern.url, 'modern');
+  await gateway.forward('legacy', legacy.url, 'legacy');
+  await gateway.forward('everything', everything.url, 'everything');
+});
+afterAll(async () => {
+  await Promise.all([gateway.close(), modern.close(), legacy.close(), everything.close()]);
+  await rm(home, { recursive: true });
+});
+
+async function sluice(args: readonly string[], script: Script = {}): Promise<Outcome> {
+  const terminal = scriptedTerminal({ env: { HOME: home }, cwd: home, ...script });
+  const code = await run(args, terminal);
+  return { code, out: terminal.out(), err: terminal.err() };
+}
+
+const TARGETS: readonly (readonly [string, () => string])[] = [
+  ['a modern server', () => modern.url],
+  ['a legacy server', () => legacy.url],
+  ['a modern server behind the gateway', () => gateway.url('modern')],
+  ['a legacy server behind the gateway', () => gateway.url('legacy')],
+];
+
+describe.each(TARGETS)('%s', (_what, address) => {
+  const mcp = (kind: string, args: readonly string[], script?: Script) =>
+    sluice(['mcp', ...kind.split(' '), '--uri', address(), ...args], script);
+
+  it('lists its tools, resources with their templates, and prompts', async () => {
+    const tools = await mcp('tool list', []);
+    expect(tools).toMatchObject({ code: 0, err: '' });
+    expect(tools.out).toMatch(/^NAME +PARAMS +DESCRIPTION\n/);
+    expect(tools.out).toMatch(/^weather_report +city\*, days +Everything/m);
+    const resources = await mcp('resource list', []);
+    expect(resources.out).toMatch(/^test:\/\/static-text +resource +text\/plain +static-text +A static text/m);
+    expect(resources.out).toMatch(/^test:\/\/template\/\{id\}\/data +template +application\/json/m);
+    const prompts = await mcp('prompt list', []);
+    expect(prompts.out).toMatch(/^test_prompt_with_arguments +arg1\*, arg2\* +A prompt with required/m);
+    const json = await mcp('tool list', ['--output', 'json']);
+    expect(JSON.parse(json.out)).toContainEqual(expect.objectContaining({ name: 'echo_arguments' }));
+  });
+
+  it('has its tools called', async () => {
+    const args = ['-n', 'weather_report', '-p', 'city=Rome', '-p', 'days=2'];
+    expect(await mcp('tool', args)).toEqual({
+      code: 0,
+      out: expect.stringMatching(
+        /^Sunny in Rome\n\[resource, test:\/\/static-text, text\/plain, A link\]\n\{\n {2}"city": "Rome",/,
+      ),
+      err: '',
+    });
+    const { code, out } = await mcp('tool', [...args, '--output', 'json']);
+    expect({ code, ...JSON.parse(out) }).toMatchObject({
+      code: 0,
+      content: [{ type: 'text', text: 'Sunny in Rome' }, { type: 'resource_link' }],
+      structuredContent: { city: 'Rome', celsius: 21.5 },
+      _meta: { 'example.com/request': 'r-1' },
+    });
+  });
+
+  it('is told apart from a tool that fails, and from one that is not there', async () => {
+    expect(await mcp('tool', ['-n', 'test_error_handling'])).toEqual({
+      code: 1,
+      out: 'This tool intentionally returns an error for testing\n',
+      err: '',
+    });
+    expect(await mcp('tool', ['-n', 'protocol_error', '--verbose'])).toMatchObject({
+      code: 1,
+      out: '',
+      err: expect.stringMatching(
+        /^sluice: error -32050: quota used up: "daily"\n {2}data: \{"retryAfter":30,"nested":\{"list":\[1,null\]\}\}\n$/m,
+      ),
+    });
+    expect(await mcp('tool', ['-n', 'nope'])).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^sluice: error -32602: .*nope.*\n$/),
+    });
+  });
+
+  it('shows progress and log messages apart from the result', async () => {
+    expect(await mcp('tool', ['-n', 'test_tool_with_progress'])).toMatchObject({
+      code: 0,
+      err: '0/100 Completed step 0 of 100\n50/100 Completed step 50 of 100\n100/100 Completed step 100 of 100\n',
+    });
+    const messages = '[info] Tool execution started\n[info] Tool processing data\n[info] Tool execution completed\n';
+    expect(await mcp('tool', ['-n', 'test_tool_with_logging'])).toMatchObject({ code: 0, err: messages });
+  });
+
+  it('has its questions answered at a terminal', async () => {
+    const answers = ['', 'Ada', 'y'];
+    expect(await mcp('tool', ['-n', 'test_input_required_result_elicitation'], { answers })).toEqual({
+      code: 0,
+      out: 'Hello, Ada!\n',
+      err: [
+        `${new URL(address()).host} asks: What is your name?`,
+        '  name (text): ',
+        '    this is needed',
+        '  name (text): Ada',
+        `Send this to ${new URL(address()).host}? [y/N] y`,
+        '',
+      ].join('\n'),
+    });
+  });
+
+  it('gets no answers where nobody is there, or when they are not to be sent', async () => {
+    const args = ['-n', 'test_elicitation', '-p', 'message=Who?'];
+    expect(await mcp('tool', args)).toMatchObject({
+      out: 'action=decline, content={}\n',
+      err: expect.stringContaining('Declined: there is no terminal to ask at.\n'),
+    });
+    expect(await mcp('tool', args, { answers: ['Ada', 'n'] })).toMatchObject({ out: 'action=decline, content={}\n' });
+    expect(await mcp('tool', args, { answers: ['Ada'] })).toMatchObject({ out: 'action=cancel, content={}\n' });
+  });
+
+  it('has forms of all kinds filled in', async () => {
+    expect(
+      await mcp('tool', ['-n', 'test_elicitation_sep1034_defaults'], { answers: ['', 'x', '31', '', '2', 'no', 'y'] }),
+    ).toMatchObject({
+      out: 'action=accept, content={"name":"John Doe","age":31,"score":95.5,"status":"inactive","verified":false}\n',
+      err: expect.stringContaining('    not understood: a whole number\n'),
+    });
+    expect(
+      await mcp('tool', ['-n', 'test_elicitation_sep1330_enums'], {
+        answers: ['option2', '3', 'Option One', '1,2,3,4', '1, option3', '', 'y'],
+      }),
+    ).toMatchObject({
+      out: 'action=accept, content={"untitledSingle":"option2","titledSingle":"value3","legacyEnum":"opt1","untitledMulti":["option1","option3"]}\n',
+      err: expect.stringContaining(' 2) Second Choice\n'),
+    });
+  });
+
+  it('has its resources read', async () => {
+    expect(await mcp('resource', ['--resource-uri', 'test://static-text'])).toEqual({
+      code: 0,
+      out: 'This is the content of the static text resource.\n',
+      err: '',
+    });
+    const { out } = await mcp('resource', ['--resource-uri', 'test://static-binary', '--output', 'json']);
+    expect(JSON.parse(out)).toMatchObject({ contents: [{ mimeType: 'image/png', blob: expect.any(String) }] });
+  });
+
+  it('has its prompts got', async () => {
+    expect(await mcp('prompt', ['-n', 'test_prompt_with_arguments', '-a', 'arg1=1', '-a', 'arg2=b=c'])).toEqual({
+      code: 0,
+      out: "user:\nPrompt with arguments: arg1='1', arg2='b=c'\nassistant:\nUnderstood.\n",
+      err: '',
+    });
+  });
+
+  it('is not waited for without end, but for as long as it is heard of', async () => {
+    expect(await mcp('tool', ['-n', 'slow', '-p', 'ms=60000', '--timeout', '0.2'])).toEqual({
+      code: 1,
+      out: '',
+      err: `sluice: no answer from ${address()} for 0.2 s (--timeout)\n`,
+    });
+  });
+});
+
+it('sessions of legacy servers are ended', async () => {
+  const server = await startDualEra({ eras: 'legacy' });
+  try {
+    expect(await sluice(['mcp', 'tool', '--uri', server.url, '-n', 'session_counter'])).toMatchObject({ out: '1\n' });
+    expect(await sluice(['mcp', 'tool', '--uri', server.url, '-n', 'nope'])).toMatchObject({ code: 1 });
+    expect(server.sessions()).toBe(0);
+  } finally {
+    await server.close();
+  }
+});
+
+it.each([
+  ['directly', () => everything.url],
+  ['through the gateway', () => gateway.url('everything')],
+])('the reference server is spoken to %s', async (_how, address) => {
+  const uri = ['--uri', address()];
+  expect(await sluice(['mcp', 'tool', ...uri, '-n', 'get-sum', '-p', 'a=2', '-p', 'b=3'])).toMatchObject({
+    code: 0,
+    out: 'The sum of 2 and 3 is 5.\n',
+  });
+  const url = 'https://example.com/sign-in';
+  const visit = ['mcp', 'tool', ...uri, '-n', 'trigger-url-elicitation', '--params', JSON.stringify({ url })];
+  const { code, out, err } = await sluice(visit, { answers: ['y'] });
+  expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining('User completed the URL elicitation flow.') });
+  expect(err).toContain(`  ${url}\nOpen it in your browser. Done? [y/N] y\n`);
+});
+
+describe('a server that is spelled by the test', () => {
+  let server: RawUpstream;
+  beforeEach(async () => {
+    server = await startRawUpstream();
+  });
+  afterEach(() => server.close());
+
+  const END = '"ttlMs":0,"cacheScope":"private","resultType":"complete"}';
+  const tool = (args: readonly string[], script?: Script) =>
+    sluice(['mcp', 'tool', '--uri', server.url, '-n', 't', ...args], script);
+  const offer = (properties: string) => {
+    server.scripts['tools/list'] =
+      `{"tools":[{"name":"t","inputSchema":{"type":"object","properties":${properties}}}],${END}`;
+    server.scripts['tools/call'] = '{"content":[],"resultType":"complete"}';
+  };
+  const called = () =>
+    /"arguments":(\{.*?\})[,}]/.exec(server.seen.findLast(({ method }) => method === 'tools/call')?.body ?? '')?.[1];
+
+  it('gets arguments as its schema says, with numbers as they were spelled', async () => {
+    offer('{"id":{"type":"integer"},"text":{"type":"string"},"list":{"type":"array"}}');
+    await writeFile(join(home, 'list.json'), '[1.10]');
+    const args = ['-p', 'id=9223372036854775807', '-p', 'text=12', '-p', 'list=@list.json', '-p', 'other=true'];
+    expect(await tool(args)).toMatchObject({ code: 0, err: '' });
+    expect(called()).toBe('{"id":9223372036854775807,"text":"12","list":[1.10],"other":"true"}');
+    await tool(['--params', '{"id":1.0,"x":[2e400]}', '-p', 'id=7']);
+    expect(called()).toBe('{"id":7,"x":[2e400]}');
+  });
+
+  it('is not called with arguments that are none', async () => {
+    offer('{"id":{"type":"integer"}}');
+    const refused = async (args: readonly string[]) => (await tool(args)).err;
+    expect(await refused(['-p', 'id=x'])).toMatch(/^sluice: --param id: the tool wants no text here: not JSON \(/);
+    expect(await refused(['-p', 'id'])).toBe('sluice: --param "id": must be NAME=VALUE\n');
+    expect(await refused(['-p', 'id=1', '-p', 'id=2'])).toMatch(/^sluice: --param id: is given twice/);
+    expect(await refused(['--params', '[]'])).toBe('sluice: --params: must be a JSON object\n');
+    expect(await refused(['-p', 'id=@nowhere'])).toMatch(/^sluice: --param id: .*nowhere/);
+    expect(server.count('tools/call')).toBe(0);
+  });
+
+  it('cannot reach the terminal with control characters', async () => {
+    const evil = '\\u001b]0;owned\\u0007\\r\\n\\u009b2J\\u202egnp.exe';
+    server.scripts['tools/list'] =
+      `{"tools":[{"name":"t","description":"${evil}","inputSchema":{"type":"object"}}],${END}`;
+    server.scripts['tools/call'] = {
+      kind: 'result',
+      before: [
+        `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"${evil}","data":"${evil}"}}`,
+      ],
+      text: `{"content":[{"type":"text","text":"${evil}"},{"type":"resource_link","uri":"${evil}","name":"${evil}"}],"structuredContent":{"${evil}":"${evil}"},"resultType":"complete"}`,
+    };
+    server.scripts['prompts/get'] = { kind: 'error', text: `{"code":-32602,"message":"${evil}"}` };
+    const uri = ['--uri', server.url];
+    const outcomes = [
+      await tool([]),
+      await tool(['--output', 'json']),
+      await sluice(['mcp', 'tool', 'list', ...uri]),
+      await sluice(['mcp', 'prompt', ...uri, '-n', 'p']),
+    ];
+    for (const { out, err } of outcomes) {
+      expect(out + err).toContain('owned');
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+      expect(out + err).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
+    }
+    expect(JSON.parse(outcomes[1]?.out ?? '')).toHaveProperty('content.0.text', JSON.parse(`"${evil}"`));
+  });
+
+  it('has all pages of its lists read', async () => {
+    server.scripts['tools/list'] = ({ params }) => {
+      const page = Number(params.cursor ?? 0);
+      const next = page < 99 ? `"nextCursor":"${page + 1}",` : '';
+      return `{"tools":[{"name":"t${page}","inputSchema":{"type":"object"}}],${next}${END}`;
+    };
+    const { out } = await sluice(['mcp', 'tool', 'list', '--uri', server.url, '--output', 'json']);
+    expect(JSON.parse(out)).toHaveLength(100);
+  });
+
+  it('gets headers and a token that are given, and never stored credentials', async () => {
+    offer('{}');
+    const store = { env: { HOME: join(home, 'with-credentials') } };
+    const { host } = new URL(server.url);
+    await sluice(['auth', 'login', '--host', `http://${host}`, '--api-token', 'st0red'], store);
+    await sluice(['mcp', 'tool', '--uri', server.url, '-n', 't', '--host', `http://${host}`], store);
+    expect(server.seen.some(({ headers }) => headers.authorization !== undefined)).toBe(false);
+    await tool(['--token', 'given', '--header', 'x-team=a=b']);
+    expect(server.seen.at(-1)?.headers).toMatchObject({ authorization: 'Bearer given', 'x-team': 'a=b' });
+    await tool(['--token', 'given', '--header', 'Authorization=Basic abc']);
+    expect(server.seen.at(-1)?.headers).toMatchObject({ authorization: 'Basic abc' });
+    const { err } = await tool(['--header', 'x=s3cret\nvalue']);
+    expect(err).toBe('sluice: the header "x" has a name or a value that HTTP does not allow\n');
+  });
+
+  it.each([
+    [401, 'needs authentication (401): give --token'],
+    [403, 'does not let you in (403)'],
+    [404, 'is not there (404): is the address right?'],
+  ])('is told of when it answers %i', async (status, words) => {
+    server.fault = { kind: 'http', status, type: 'text/plain', body: 'no' };
+    expect(await tool([])).toEqual({ code: 1, out: '', err: `sluice: ${server.url} ${words}\n` });
+  });
+
+  it.each(['modern', 'legacy'] as const)('of the %s era is told when Ctrl-C ends a call', async (era) => {
+    offer('{}');
+    server.eras.delete(era === 'modern' ? 'legacy' : 'modern');
+    const terminal = scriptedTerminal({ env: { HOME: home } });
+    server.scripts['tools/call'] = () => {
+      terminal.interrupt();
+      return { kind: 'silence' };
+    };
+    expect(await run(['mcp', 'tool', '--uri', server.url, '-n', 't'], terminal)).toBe(130);
+    expect(terminal.out() + terminal.err()).toBe('');
+    if (era === 'legacy') {
+      expect(server.count('notifications/cancelled')).toBe(1);
+      expect(server.sessions()).toBe(0);
+    } else {
+      const call = server.seen.find(({ method }) => method === 'tools/call');
+      await expect.poll(() => call?.left).toBe(true);
+    }
+  });
+
+  it('that asks two things at once is answered one after the other', async () => {
+    offer('{}');
+    server.eras.delete('modern');
+    const answers = () => server.seen.filter(({ body }) => body.includes('"action":"accept"'));
+    server.scripts['tools/call'] = async () => {
+      await expect.poll(server.streams).toBe(1);
+      for (const id of [101, 102]) {
+        const params = `{"message":"Question ${id}","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`;
+        server.push(`{"jsonrpc":"2.0","id":${id},"method":"elicitation/create","params":${params}}`);
+      }
+      await expect.poll(answers).toHaveLength(2);
+      return '{"content":[]}';
+    };
+    const { code, err } = await tool([], { answers: ['one', 'y', 'two', 'y'] });
+    expect(code).toBe(0);
+    expect(err.match(/Question \d+|: (?:one|two)|y$/gm)).toEqual([
+      'Question 101',
+      ': one',
+      'y',
+      'Question 102',
+      ': two',
+      'y',
+    ]);
+    expect(answers().map(({ body }) => JSON.parse(body))).toMatchObject([
+      { id: 101, result: { content: { a: 'one' } } },
+      { id: 102, result: { content: { a: 'two' } } },
+    ]);
+  });
+
+  it('may break down in the middle', async () => {
+    offer('{}');
+    server.scripts['tools/call'] = { kind: 'cut' };
+    const { code, err } = await tool([]);
+    expect({ code, err }).toEqual({ code: 1, err: expect.stringContaining(server.url) });
+    await server.down();
+    expect(await tool([])).toMatchObject({
+      code: 1,
+      err: `sluice: connection refused: is the service running at ${server.url}?\n`,
+    });
+  });
+});
+
+it('binary content is saved into files, none of which is overwritten', async () => {
+  const save = ['mcp', 'tool', '--uri', modern.url, '-n', 'all_content', '--save', 'saved'];
+  const { out } = await sluice(save);
+  expect(out).toContain(`[image, image/png, 70 bytes, saved as ${join(home, 'saved/content-1.png')}]`);
+  expect(out).toContain('content-2.wav');
+  expect((await readFile(join(home, 'saved/content-3.bin'))).toString('base64')).toBe('AAECAw==');
+  expect((await sluice(save)).out).toContain('content-2.png');
+  expect(await sluice([...save, '--output', 'json'])).toMatchObject({ code: 1, out: '' });
+});
+
+describe('an address', () => {
+  it.each([
+    [[], 'which server? Give its address as --uri, or --namespace for one of this service'],
+    [
+      ['--uri', 'localhost:8081'],
+      '--uri "localhost:8081": must be an http or https URL such as http://localhost:8081/default/mcp',
+    ],
+    [['--uri', 'http://a:b@c/mcp'], '--uri: must not carry a user name or password; give --header or --token'],
+    [['--uri', 'http://c/mcp', '--timeout', '0'], '--timeout "0": must be a number of seconds, up to 2147483'],
+    [['--uri', 'http://c/mcp', '--header', 'x'], '--header: must be NAME=VALUE'],
+  ])('is never %j', async (args, problem) => {
+    expect(await sluice(['mcp', 'tool', 'list', ...args])).toEqual({ code: 1, out: '', err: `sluice: ${problem}\n` });
+  });
+
+  it('may be that of a namespace', async () => {
+    // Nothing listens there: what is asked for is what counts.
+    const { err } = await sluice(['mcp', 'tool', 'list', '-N', 'finance', '--host', 'http://127.0.0.2:1']);
+    expect(err).toBe('sluice: connection refused: is the service running at http://127.0.0.2:8081/finance/mcp?\n');
+  });
+});
+
+describe('a namespace that a program is configured for', () => {
+  const configure = (namespace: string) =>
+    sluice(['configure', 'cursor', '--dry-run', '-N', namespace, '--host', `http://${gateway.management()}`]);
+
+  it('is looked for in the service', async () => {
+    expect(await configure('modern')).toMatchObject({ code: 0, err: '' });
+    expect(await configure('finance')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('/finance/mcp'),
+      err: `warning: http://${gateway.management()} has no namespace "finance" yet: sluice namespaces create finance\n`,
+    });
+  });
+});
+
+it('as a process: what is printed, what is told, and the exit code', async () => {
+  const command = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url));
+  const env = { PATH: process.env.PATH, HOME: home };
+  const start = (...args: string[]) =>
+    promisify(execFile)(process.execPath, [command, ...args], { env, cwd: home }).then(
+      ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+      ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
+    );
+  const url = gateway.url('legacy');
+  expect(
+    await Promise.all([
+      start('mcp', 'tool', '--uri', url, '--name', 'test_tool_with_logging'),
+      start('mcp', 'tool', '--uri', url, '--name', 'test_error_handling'),
+      start('configure', 'vscode', '--yes', '--mcp-url', new URL(url).origin, '-N', 'legacy'),
+    ]),
+  ).toEqual([
+    {
+      code: 0,
+      stdout: 'Tool with logging executed successfully\n',
+      stderr: '[info] Tool execution started\n[info] Tool processing data\n[info] Tool execution completed\n',
+    },
+    { code: 1, stdout: 'This tool intentionally returns an error for testing\n', stderr: '' },
+    { code: 0, stdout: expect.stringContaining('Written: '), stderr: '' },
+  ]);
+  expect(JSON.parse(await readFile(join(home, '.config/Code/User/mcp.json'), 'utf8'))).toEqual({
+    servers: { 'sluice-legacy': { type: 'http', url } },
+  });
+});

@@ -1,0 +1,164 @@
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { access, mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from './fixtures/free-port.ts';
+import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { listen } from './fixtures/http-server.ts';
+
+// The command line client as people run it: a process, in pipes, with signals and exit codes.
+
+const SLUICE = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url));
+const BIN = fileURLToPath(new URL('../node_modules/.bin', import.meta.url));
+
+let gateway: Gateway;
+let home: string;
+beforeAll(async () => {
+  [gateway, home] = await Promise.all([startGateway(), mkdtemp(join(tmpdir(), 'sluice-cli-process-'))]);
+});
+afterAll(async () => {
+  await gateway.close();
+  await rm(home, { recursive: true });
+});
+
+const TOOL = {
+  name: 'weather',
+  description: 'x'.repeat(1000),
+  uri: 'http://127.0.0.1:9/mcp',
+  toolType: 'mcp-forward',
+  input_schema: { type: 'object' },
+};
+
+function start(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const PATH = `${BIN}${delimiter}${process.env.PATH}`;
+  return spawn(process.execPath, [SLUICE, ...argv], { cwd: home, env: { PATH, HOME: home, ...env } });
+}
+
+async function exitCode(child: ChildProcess): Promise<number | null> {
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+  return child.exitCode;
+}
+
+async function sluice(...argv: string[]) {
+  const child = start(argv);
+  child.stdin.end();
+  const [out, err, code] = await Promise.all([text(child.stdout), text(child.stderr), exitCode(child)]);
+  return { code, out, err };
+}
+
+const context = () => ['--host', `http://${gateway.management()}`, '--no-auth'];
+
+describe('a command', () => {
+  it('prints a table or JSON to a pipe, and ends with 0', async () => {
+    expect((await gateway.api('POST', '/api/v1/tools', TOOL)).status).toBe(201);
+    const [table, json] = await Promise.all([
+      sluice(...context(), 'tools', 'list'),
+      sluice('tools', 'list', '--output', 'json', ...context()),
+    ]);
+    expect(table).toMatchObject({ code: 0, err: '' });
+    expect(table.out).toMatch(/^NAME .*\nweather +default +mcp-forward +- +x{1000}\n$/);
+    expect(json).toMatchObject({ code: 0, err: '' });
+    expect(JSON.parse(json.out)).toEqual([expect.objectContaining(TOOL)]);
+  });
+
+  it('that fails ends with 1 and a line on standard error', async () => {
+    const host = `http://127.0.0.1:${await freePort()}`;
+    const [refused, misspelt] = await Promise.all([sluice('health', '--no-auth', '--host', host), sluice('heatlh')]);
+    expect(refused).toEqual({
+      code: 1,
+      out: '',
+      err: `sluice: connection refused: is the service running at ${host}?\n`,
+    });
+    expect(misspelt).toEqual({ code: 1, out: '', err: "sluice: unknown command 'heatlh'\n(Did you mean health?)\n" });
+  });
+
+  it('whose reader has gone ends quietly', async () => {
+    // Many times what a pipe holds.
+    const description = 'x'.repeat(20_000);
+    for (let at = 0; at < 200; at += 1)
+      await gateway.api('POST', '/api/v1/tools', { ...TOOL, name: `tool-${at}`, description });
+    const child = start([...context(), 'tools', 'list']);
+    child.stdout.once('data', () => child.stdout.destroy());
+    const [err, code] = await Promise.all([text(child.stderr), exitCode(child)]);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+  });
+
+  it('that is interrupted ends with 130 and says nothing', async () => {
+    const asked = Promise.withResolvers<void>();
+    const silent = createServer(() => asked.resolve());
+    const port = await listen(silent, 0);
+    const child = start(['forwards', 'refresh', 'crm', '--no-auth', '--host', `http://127.0.0.1:${port}`]);
+    const output = Promise.all([text(child.stdout), text(child.stderr)]);
+    await asked.promise;
+    child.kill('SIGINT');
+    expect([await exitCode(child), await output]).toEqual([130, ['', '']]);
+    silent.close();
+    silent.closeAllConnections();
+  });
+});
+
+describe('on an older Node.js', () => {
+  /** The machine's own, behind the one that npm brought. */
+  const older = (process.env.PATH ?? '')
+    .split(delimiter)
+    .filter((folder) => !folder.includes('node_modules'))
+    .map((folder) => join(folder, 'node'))
+    .find((node) => existsSync(node));
+  const major =
+    older && Number(execFileSync(older, ['-p', 'process.versions.node.split(".")[0]'], { encoding: 'utf8' }));
+
+  it.runIf(older !== undefined && Number(major) < 26)('runs on the one that was installed with it', async () => {
+    const child = spawn(older ?? '', [SLUICE, 'tools', 'list', '--verbose', ...context()], { env: { HOME: home } });
+    const [out, err, code] = await Promise.all([text(child.stdout), text(child.stderr), exitCode(child)]);
+    expect({ code, err }).toMatchObject({ code: 0, err: expect.stringMatching(/^GET \/api\/v1\/tools 200 /) });
+    expect(out).toMatch(/^NAME /);
+  });
+});
+
+describe('sluice serve', () => {
+  it('becomes the service, with the settings of its runtime, and stops in good order', async () => {
+    const child = start(['serve'], {
+      SERVICE_PERSIST_BACKEND: 'none',
+      SERVICE_MGMT_LISTEN: '127.0.0.1:0',
+      SERVICE_MCP_LISTEN: '127.0.0.1:0',
+    });
+    for await (const line of createInterface(child.stderr)) if (line.includes('"listening"')) break;
+    const { stdout } = await promisify(execFile)('ps', ['-o', 'args=', '-p', String(child.pid)]);
+    expect(stdout).toMatch(/--max-semi-space-size=64 --no-allocation-site-pretenuring \S+server\/src\/main\.ts$/m);
+    child.kill('SIGTERM');
+    expect(await exitCode(child)).toBe(0);
+  });
+
+  it('passes its flags on, and ends as the service does', async () => {
+    const { code, err } = await sluice('serve', '--service-config', 'missing.yaml');
+    expect(code).toBe(1);
+    expect(err).toMatch(/^sluice: --service-config.*missing\.yaml.*\n$/);
+  });
+});
+
+describe('completion in bash', () => {
+  it('knows commands and names, and quotes what a shell would run', async () => {
+    const hostile = '$(touch pwned)';
+    await gateway.api('POST', '/api/v1/tools', { ...TOOL, name: hostile, namespace: 'shell' });
+    // Two lines, at whose ends somebody presses the tabulator key.
+    const script = `
+      set -eu
+      source <(sluice completion bash)
+      press() { COMP_LINE=$1 COMP_POINT=\${#1}; _sluice; printf '%s\\n' "\${COMPREPLY[@]}"; }
+      press 'sluice tools la'
+      press 'sluice ${context().join(' ')} tools show \\$'
+    `;
+    const env = { PATH: `${BIN}${delimiter}${process.env.PATH}`, HOME: home };
+    const { stdout } = await promisify(execFile)('bash', ['-c', script], { cwd: home, env });
+    expect(stdout).toBe('label\n\\$\\(touch\\ pwned\\)\n');
+    await expect(access(join(home, 'pwned'))).rejects.toThrow();
+  });
+});

@@ -1,0 +1,198 @@
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
+import { type CommandLine, cells, startCommandLine, TOOL } from './fixtures/command-line.ts';
+
+// `sluice tools` against a real service, in both forms of output.
+
+let commandLine: CommandLine;
+beforeAll(async () => {
+  commandLine = await startCommandLine();
+});
+afterEach(() => commandLine.clean());
+afterAll(() => commandLine.close());
+
+const sluice: CommandLine['sluice'] = (...args) => commandLine.sluice(...args);
+const text: CommandLine['text'] = (...argv) => commandLine.text(...argv);
+const json: CommandLine['json'] = (...argv) => commandLine.json(...argv);
+const file: CommandLine['file'] = (...args) => commandLine.file(...args);
+
+describe('tools', () => {
+  it('are added with parameters, changed, moved, labelled and removed', async () => {
+    const add = ['tools', 'add', '-n', 'sum', '-d', 'Adds', '-u', 'http://127.0.0.1:9/mcp', '--type', 'mcp-forward'];
+    expect(await text(...add, '-p', 'a:number,First', '-p', 'b:number', '-r', 'a', '-l', 'team=x')).toBe(
+      'added tool sum in default\n',
+    );
+    expect(await json('tools', 'show', 'sum')).toMatchObject({
+      input_schema: {
+        type: 'object',
+        properties: { a: { type: 'number', description: 'First' }, b: { type: 'number' } },
+        required: ['a'],
+      },
+      labels: { team: 'x' },
+    });
+    expect(await text('tools', 'edit', 'sum', '-n', 'add', '-d', 'Sums', '--move-to', 'maths')).toBe(
+      'changed tool add\n',
+    );
+    expect(await text('tools', 'label', 'add', 'add', 'x=1', 'y=2')).toBe('tool add: team=x,x=1,y=2\n');
+    expect(await text('tools', 'label', 'remove', 'add', 'team', 'y', '-N', 'maths')).toBe('tool add: x=1\n');
+    expect((await sluice(['tools', 'label', 'remove', 'add', 'team'])).err).toBe(
+      'sluice: tool add has no label "team"\n',
+    );
+    expect(await json('tools', 'show', 'add')).toMatchObject({ description: 'Sums', namespace: 'maths' });
+    expect(cells(await text('tools', 'list', '-N', 'maths'))[1]).toEqual(['add', 'maths', 'mcp-forward', '-', 'Sums']);
+    expect(await text('tools', 'remove', 'add')).toBe('removed tool add\n');
+    expect(await sluice(['tools', 'show', 'add'])).toMatchObject({
+      code: 1,
+      err: 'sluice: tool not found: add (404 NOT_FOUND)\n',
+    });
+  });
+
+  it('keep the spelling of numbers, when they are made, shown, labelled and edited', async () => {
+    const schema = '{"type":"object","properties":{"id":{"maximum":9223372036854775807,"minimum":1.0}}}';
+    await text('tools', 'add', '-n', 'big', '-d', '', '-u', 'x:y', '--type', 't', '--input-schema', schema);
+    await text('tools', 'label', 'add', 'big', 'a=b');
+    await text('tools', 'edit', 'big', '-d', 'changed', '-p', 'more');
+    const shown = await text('tools', 'show', 'big', '--output', 'json');
+    expect(shown).toContain('"maximum": 9223372036854775807');
+    expect(shown).toContain('"minimum": 1.0');
+    expect(await text('tools', 'show', 'big')).toMatch(/maximum: 9223372036854775807\n/);
+    await text('tools', 'remove', 'big');
+  });
+
+  it('are replaced by a file or by standard input', async () => {
+    await commandLine.service.register('tools', TOOL);
+    const replaced = await file(
+      'tool.yaml',
+      'description: of YAML\nuri: x:y\ntoolType: t\ninput_schema: {type: object}\n',
+    );
+    expect(await text('tools', 'edit', 'weather', '--file', replaced)).toBe('changed tool weather\n');
+    expect(await json('tools', 'show', 'weather')).toMatchObject({ description: 'of YAML', uri: 'x:y' });
+    const { code } = await sluice(['tools', 'edit', 'weather', '-f', '-'], { input: JSON.stringify(TOOL) });
+    expect(code).toBe(0);
+    const wrong = await sluice(['tools', 'edit', 'weather', '-f', '-'], { input: '{"description":1}' });
+    expect(wrong.err).toMatch(/^sluice: invalid tool\n {2}description: expected string, received number\n/);
+    await text('tools', 'remove', 'weather');
+  });
+
+  it('are edited in an editor, and what it wrote is kept when it cannot be used', async () => {
+    await commandLine.service.register('tools', TOOL);
+    const edit = (editor: string) =>
+      sluice(['tools', 'edit', 'weather'], { answers: [], env: { EDITOR: editor, PATH: process.env.PATH ?? '' } });
+    expect(await edit('true')).toMatchObject({ code: 0, out: 'tool weather: nothing was changed\n' });
+    expect(await edit('sed -i.bak s/Weather/Forecast/')).toMatchObject({ code: 0, out: 'changed tool weather\n' });
+    expect(await json('tools', 'show', 'weather')).toMatchObject({ description: 'Forecast' });
+    expect((await edit('false')).err).toBe('sluice: false ended with exit code 1; nothing was changed\n');
+    const { code, err } = await edit('sed -i.bak s/{/[/');
+    expect(code).toBe(1);
+    const kept = /what was written is kept: sluice tools edit weather --file (\S+)\n$/.exec(err)?.[1] ?? '';
+    expect(await readFile(kept, 'utf8')).toContain('Forecast');
+    await rm(join(kept, '..'), { recursive: true });
+    await text('tools', 'remove', 'weather');
+  });
+
+  it('are told apart by namespace, and an ambiguous name says which there are', async () => {
+    for (const namespace of ['one', 'two']) await commandLine.service.register('tools', { ...TOOL, namespace });
+    expect((await sluice(['tools', 'show', 'weather'])).err).toMatch(/\(409 CONFLICT\)\n {2}namespaces: one, two\n$/);
+    expect(await json('tools', 'show', 'weather', '-N', 'two')).toMatchObject({ namespace: 'two' });
+    for (const namespace of ['one', 'two']) await text('tools', 'remove', 'weather', '--namespace', namespace);
+  });
+
+  it('of an upstream cannot lead a terminal astray', async () => {
+    await commandLine.service.register('tools', { ...TOOL, description: 'a\u001b[2Jb\u009b31m\u202e\nc' });
+    for (const output of ['table', 'json']) {
+      for (const command of ['list', 'show weather']) {
+        const shown = await text('tools', ...command.split(' '), '--output', output);
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must not be there
+        expect(shown).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+      }
+    }
+    await text('tools', 'remove', 'weather');
+  });
+});
+
+describe('an import', () => {
+  const many = (count: number, name: string) =>
+    Array.from({ length: count }, (_, at) => ({ ...TOOL, name: `${name}-${at}`, namespace: 'many' }));
+
+  it('registers a large file, counts what is there already, and replaces it with --update', async () => {
+    const tools = await file('many.json', { tools: many(400, 'many') });
+    const first = await sluice(['tools', 'import', tools]);
+    expect(first).toMatchObject({ code: 0, out: 'created 400, updated 0, existing 0, failed 0\n' });
+    const more = await file('more.json', [...many(401, 'many').map((tool) => ({ ...tool, description: 'new' }))]);
+    const again = await sluice(['tools', 'import', more]);
+    expect(again).toMatchObject({ code: 0, out: 'created 1, updated 0, existing 400, failed 0\n' });
+    expect(again.err).toContain('--update replaces them');
+    const { code, out } = await sluice(['tools', 'import', more, '--update', '--output', 'json']);
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toMatchObject({ created: 0, updated: 401, failed: 0, failures: [] });
+    expect(await json('tools', 'show', 'many-7')).toMatchObject({ description: 'new' });
+  });
+
+  it('takes what a list prints, and YAML, from standard input', async () => {
+    await commandLine.service.register('tools', { ...TOOL, namespace: 'here' });
+    const { out } = await sluice(['tools', 'list', '-N', 'here', '--output', 'json']);
+    await text('tools', 'remove', 'weather', '-N', 'here');
+    const imported = await sluice(['tools', 'import', '-'], { input: out });
+    expect(imported).toMatchObject({ code: 0, out: 'created 1, updated 0, existing 0, failed 0\n' });
+    expect(await json('tools', 'show', 'weather', '-N', 'here')).toEqual(JSON.parse(out)[0]);
+    const yaml =
+      'tools:\n  - {name: y, description: "", uri: "x:y", toolType: t, input_schema: {maximum: 9223372036854775807}}\n';
+    expect(await sluice(['tools', 'import', '-'], { input: yaml })).toMatchObject({ code: 0 });
+    expect(await text('tools', 'show', 'y', '--output', 'json')).toContain('9223372036854775807');
+  });
+
+  it('sends nothing when any tool is wrong', async () => {
+    const tools = await file('wrong.json', [
+      { ...TOOL, name: 'right' },
+      { ...TOOL, name: 'wrong', labels: { a: 1 } },
+    ]);
+    expect(await sluice(['tools', 'import', tools])).toEqual({
+      code: 1,
+      out: '',
+      err: 'sluice: wrong.json: nothing was sent, because this is wrong\n  tool 2 (wrong): labels.a: expected string, received number\n',
+    });
+    expect(await sluice(['tools', 'show', 'right'])).toMatchObject({ code: 1 });
+  });
+
+  it('goes on when the service refuses one, says why, and fails in the end', async () => {
+    const huge = { ...TOOL, name: 'huge', description: 'x'.repeat(1024 * 1024) };
+    const tools = await file('huge.json', [huge, { ...TOOL, name: 'after' }]);
+    const { code, out, err } = await sluice(['tools', 'import', tools]);
+    expect({ code, out }).toEqual({ code: 1, out: 'created 1, updated 0, existing 0, failed 1\n' });
+    expect(err).toBe('  huge in default: request body too large: the limit is 1048576 bytes (413 PAYLOAD_TOO_LARGE)\n');
+  });
+
+  it('that is interrupted says what it has done, and what it has not', async () => {
+    const tools = JSON.stringify(many(2000, 'interrupted'));
+    const terminal = scriptedTerminal({ input: tools, answers: [], columns: 100 });
+    const seen = terminal.stderr.write;
+    const interrupting = {
+      ...terminal,
+      stderr: {
+        ...terminal.stderr,
+        write: (text: string) => {
+          seen(text);
+          terminal.interrupt();
+        },
+      },
+    };
+    const code = await commandLine.runOn(interrupting, 'tools', 'import', '-');
+    expect(code).toBe(130);
+    expect(terminal.err().split('\u001b[K')[1]).toMatch(/^\d+ of 2000 tools: created \d+, /);
+    const [, created, unfinished] =
+      /^created (\d+), updated 0, existing 0, failed 0, unfinished (\d+)\n$/.exec(terminal.out()) ?? [];
+    expect(Number(created)).toBeGreaterThan(0);
+    expect(Number(unfinished)).toBeGreaterThan(0);
+    expect(Number(created) + Number(unfinished)).toBe(2000);
+  });
+
+  it('stops when nobody is there to take anything', async () => {
+    const tools = await file('few.json', many(500, 'few'));
+    const { code, out, err } = await sluice(['tools', 'import', tools, '--host', 'http://no-such-host.invalid']);
+    expect(code).toBe(1);
+    expect(out).toBe('created 0, updated 0, existing 0, failed 0, unfinished 500\n');
+    expect(err).toMatch(/sluice: unknown host: no-such-host\.invalid\n$/);
+  });
+});

@@ -1,0 +1,219 @@
+import { createServer } from 'node:https';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { localhostCertificate } from '../packages/server/src/forwards/http1/certificate.fixture.ts';
+import { type CommandLine, cells, startCommandLine, TOOL } from './fixtures/command-line.ts';
+import { type DualEra, startDualEra } from './fixtures/dual-era.ts';
+import { listen } from './fixtures/http-server.ts';
+
+// Groups of commands against a real service with a real MCP server behind it, in both forms of output. Those of tools
+// have a file of their own.
+
+let commandLine: CommandLine;
+let upstream: DualEra;
+beforeAll(async () => {
+  [commandLine, upstream] = await Promise.all([startCommandLine(), startDualEra()]);
+});
+afterEach(() => commandLine.clean());
+afterAll(async () => {
+  await commandLine.close();
+  await upstream.close();
+});
+
+const sluice: CommandLine['sluice'] = (...args) => commandLine.sluice(...args);
+const text: CommandLine['text'] = (...argv) => commandLine.text(...argv);
+const json: CommandLine['json'] = (...argv) => commandLine.json(...argv);
+
+describe('forwards', () => {
+  it('are added, listed, shown, refreshed and removed', async () => {
+    expect(await text('forwards', 'add', '--name', 'up', '--service', upstream.url, '-N', 'dual', '-l', 'a=b')).toMatch(
+      /^added forward up to dual: \d+ tools, \d+ resources, \d+ prompts\n$/,
+    );
+    const [head, row] = cells(await text('forwards', 'list'));
+    expect(head?.slice(0, 4)).toEqual(['NAME', 'NAMESPACE', 'ADDRESS', 'AVAILABLE']);
+    expect(row?.slice(0, 4)).toEqual(['up', 'dual', upstream.url, 'yes']);
+    expect(await text('forwards', 'show', 'up')).toMatch(/^labels:\n {2}a: b\n/m);
+    expect(await json('forwards', 'refresh', '--name', 'up')).toMatchObject({ refreshed: 'up' });
+    expect(await sluice(['forwards', 'show', 'up', '--name', 'up'])).toMatchObject({ code: 1 });
+    expect(await json('tools', 'list', '-N', 'dual')).toContainEqual(
+      expect.objectContaining({ name: 'test_simple_text' }),
+    );
+    expect(await text('forwards', 'remove', '--name', 'up')).toBe('removed forward up\n');
+    expect(await sluice(['forwards', 'list'])).toEqual({ code: 0, out: '', err: 'no forwards\n' });
+  });
+
+  it('that are down are added all the same, and refreshing them fails', async () => {
+    const added = await text('forwards', 'add', '-n', 'down', '--service', 'http://127.0.0.1:9/mcp');
+    expect(added).toMatch(/^added forward down to default: not available yet: .*refused/);
+    const { code, err } = await sluice(['forwards', 'refresh', 'down']);
+    expect(code).toBe(1);
+    expect(err).toMatch(/^sluice: .*refused.* \(502 BAD_GATEWAY\)\n$/);
+    await text('forwards', 'remove', 'down');
+  });
+
+  it('that are wrong are refused before anything is sent', async () => {
+    expect(await sluice(['forwards', 'add', '-n', 'x', '--service', 'ftp://a', '--prefix', 'a b'])).toEqual({
+      code: 1,
+      out: '',
+      err: 'sluice: invalid forward\n  address: must be an http or https URL\n  prefix: must be 1 to 32 of A-Z a-z 0-9 _ . -\n',
+    });
+  });
+});
+
+describe('resources', () => {
+  it('are exposed, listed, edited, labelled and removed, and told apart by --uri', async () => {
+    const expose = ['resources', 'expose', '--name', 'handbook', '--type', 'documents', '-N', 'docs'];
+    const about = ['--description', 'How to', '--mimeType', 'text/markdown', '--param', 'k=v=w', '-l', 'a=b'];
+    await text(...expose, '--location', 'docs://one', ...about);
+    expect(await json('resources', 'show', 'handbook')).toMatchObject({
+      location: 'docs://one',
+      mimeType: 'text/markdown',
+      params: [{ name: 'k', value: 'v=w' }],
+      labels: { a: 'b' },
+    });
+    await text(...expose, '--location', 'docs://two');
+    expect((await sluice(['resources', 'show', 'handbook'])).err).toMatch(/\n {2}uris: docs:\/\/one, docs:\/\/two\n$/);
+    await text('resources', 'edit', 'handbook', '--uri', 'docs://two', '-d', 'Second', '--mime-type', 'text/plain');
+    await text('resources', 'label', 'add', 'handbook', 'x=y', '--uri', 'docs://two');
+    expect(cells(await text('resources', 'list', '-N', 'docs'))).toEqual([
+      ['NAME', 'NAMESPACE', 'LOCATION', 'TYPE', 'FORWARD', 'DESCRIPTION'],
+      ['handbook', 'docs', 'docs://one', 'documents', '-', 'How to'],
+      ['handbook', 'docs', 'docs://two', 'documents', '-', 'Second'],
+    ]);
+    for (const uri of ['docs://one', 'docs://two']) await text('resources', 'remove', 'handbook', '--uri', uri);
+    expect(await sluice(['resources', 'list'])).toEqual({ code: 0, out: '', err: 'no resources\n' });
+  });
+});
+
+describe('prompts', () => {
+  it('are added, listed, shown, edited and removed', async () => {
+    const add = [
+      'prompts',
+      'add',
+      '-n',
+      'greet',
+      '-d',
+      'Greets',
+      '-m',
+      'system:Be kind: always.',
+      '-m',
+      'user:Hello {who}.',
+    ];
+    await text(...add, '-a', 'who:Whom: a name:required', '-a', 'how');
+    expect(await json('prompts', 'show', 'greet')).toMatchObject({
+      messages: [
+        { role: 'system', content: 'Be kind: always.' },
+        { role: 'user', content: 'Hello {who}.' },
+      ],
+      arguments: [
+        { name: 'who', description: 'Whom: a name', required: true },
+        { name: 'how', description: '', required: false },
+      ],
+    });
+    expect(cells(await text('prompts', 'list'))[1]).toEqual(['greet', 'default', 'who, how?', '-', 'Greets']);
+    await text('prompts', 'edit', 'greet', '-n', 'hello', '-m', 'user:Hi.', '--move-to', 'talk');
+    expect(await json('prompts', 'show', 'hello')).toMatchObject({ namespace: 'talk', messages: [{ content: 'Hi.' }] });
+    expect(await text('prompts', 'remove', 'hello')).toBe('removed prompt hello\n');
+  });
+});
+
+describe('namespaces', () => {
+  it('are created, once, listed, labelled and deleted', async () => {
+    expect(await text('namespaces', 'create', 'finance', '-l', 'team=f')).toBe('created namespace finance\n');
+    expect(await text('namespaces', 'create', 'finance')).toBe('namespace finance exists already\n');
+    expect(await text('namespaces', 'label', 'add', 'finance', 'a=b')).toBe('namespace finance: team=f,a=b\n');
+    expect(await text('namespaces', 'list')).toMatch(/^finance +team=f,a=b$/m);
+    await commandLine.service.register('tools', { ...TOOL, namespace: 'finance' });
+    expect((await sluice(['namespaces', 'delete', 'finance'])).err).toMatch(/\(409 CONFLICT\)\n {2}tools: 1\n/);
+    expect(await json('namespaces', 'delete', 'finance', '--cascade')).toEqual({ removed: 'finance' });
+    expect((await sluice(['namespaces', 'create', 'Finance'])).err).toMatch(
+      /^sluice: invalid namespace\n {2}name: must consist/,
+    );
+  });
+
+  it('called public are made with a warning', async () => {
+    expect((await sluice(['namespaces', 'create', 'public'])).err).toMatch(/^warning: authenticating proxies/);
+  });
+});
+
+describe('services', () => {
+  it('are added, replaced, listed, shown and removed', async () => {
+    const add = [
+      'services',
+      'add',
+      '--name',
+      'runner',
+      '--address',
+      '10.0.0.5:9090',
+      '--type',
+      'code-execution-engine',
+    ];
+    expect(await text(...add, '--sub-type', 'deno', '--language', 'ts')).toMatch(
+      /^added service runner at 10.0.0.5:9090: /,
+    );
+    expect(await text(...add, '--sub-type', 'deno', '--language', 'ts')).toMatch(/^replaced service runner/);
+    await text('services', 'add', '--name', 'runner', '--address', '[::1]:9091', '--type', 'tool-invoker');
+    expect(cells(await text('services', 'list'))[1]?.slice(0, 5)).toEqual([
+      'runner',
+      '10.0.0.5:9090',
+      'code-execution-engine',
+      'deno',
+      'ts',
+    ]);
+    expect(await json('services', 'show', 'runner', '--type', 'tool-invoker')).toMatchObject({
+      host: '::1',
+      port: 9091,
+    });
+    expect(await text('services', 'remove', 'runner')).toBe('removed service runner: 2 entries\n');
+    expect(
+      await sluice(['services', 'add', '-n', 'x', '--address', 'nowhere', '--type', 'tool-invoker']),
+    ).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('address: must be host:port'),
+    });
+  });
+});
+
+describe('the frame', () => {
+  it('tells requests with --verbose, on standard error', async () => {
+    const { out, err } = await sluice(['health', '--verbose']);
+    expect(out).toBe('ok\n');
+    expect(err).toMatch(/^GET \/healthz 200 \d+ ms\n$/);
+    expect(await json('health')).toEqual({ status: 'ok' });
+  });
+
+  it('colours only what goes to a terminal, and nothing with --plain or NO_COLOR', async () => {
+    const list = (argv: readonly string[], env: Record<string, string>) =>
+      sluice(['namespaces', 'list', ...argv], { answers: [], columns: 80, env });
+    expect((await list([], { NO_COLOR: '' })).out).toContain('\u001b[1m');
+    expect((await list(['--plain'], { NO_COLOR: '' })).out).not.toContain('\u001b');
+    expect((await list([], { NO_COLOR: '1' })).out).not.toContain('\u001b');
+    expect(await text('namespaces', 'list')).not.toContain('\u001b');
+  });
+
+  it('completes names that the service has, also for bash, which expands nothing of them', async () => {
+    const hostile = '$(touch pwned);"\'';
+    await commandLine.service.register('tools', { ...TOOL, name: hostile, namespace: 'shell' });
+    const context = ['--host', commandLine.service.management, '--no-auth'];
+    const zsh = await sluice(['complete', 'zsh', '--', ...context, 'tools', 'show', '$']);
+    expect(zsh.out).toBe(`${hostile}\n`);
+    const line = `sluice ${context.join(' ')} tools list --namespace=sh`;
+    expect((await sluice(['complete', 'bash', '--', line])).out).toBe('shell\n');
+    await text('namespaces', 'delete', 'shell', '--cascade');
+  });
+
+  it('names --insecure where a certificate is not accepted, and takes any with it', async () => {
+    const secure = createServer(localhostCertificate, (_request, response) => {
+      response.setHeader('content-type', 'application/json');
+      response.end('{"data":{"status":"ok"},"error":null}');
+    });
+    const host = `https://localhost:${await listen(secure, 0)}`;
+    const refused = await sluice(['health', '--host', host]);
+    expect(refused).toMatchObject({ code: 1, out: '' });
+    expect(refused.err).toMatch(
+      new RegExp(`^sluice: the certificate of ${host} is not accepted \\(.+\\); --insecure `),
+    );
+    expect(await sluice(['health', '--host', host, '--insecure'])).toEqual({ code: 0, out: 'ok\n', err: '' });
+    secure.closeAllConnections();
+    secure.close();
+  });
+});

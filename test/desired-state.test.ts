@@ -1,0 +1,419 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { createClient } from '@sluice/contract/client';
+import type { JsonObject } from '@sluice/json/lossless';
+import fc from 'fast-check';
+import { describe, expect, type TestContext, test } from 'vitest';
+import { readLocated } from '../packages/cli/src/apply/located-document.ts';
+import { removeNamespace } from '../packages/cli/src/apply/remove-namespace.ts';
+import { run } from '../packages/cli/src/run.ts';
+import { type Script, scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
+import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { startDualEra } from './fixtures/dual-era.ts';
+import { toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+
+const MAIN = fileURLToPath(new URL('../packages/cli/src/main.ts', import.meta.url));
+
+type Finishing = Pick<TestContext, 'onTestFinished'>;
+
+interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+interface Started {
+  readonly service: TestService;
+  /** Runs a command against the service; `input` is its standard input. */
+  readonly sluice: (args: string, input?: string, script?: Script) => Promise<Ran>;
+}
+
+async function start(context: Finishing): Promise<Started> {
+  const service = await startTestService();
+  context.onTestFinished(() => service.stop());
+  const sluice = async (args: string, input = '', script: Script = {}): Promise<Ran> => {
+    const terminal = scriptedTerminal({ input, ...script });
+    const argv = [...args.split(' '), '--no-auth', '--host', service.management];
+    return { code: await run(argv, terminal), out: terminal.out(), err: terminal.err() };
+  };
+  return { service, sluice };
+}
+
+async function upstream(context: Finishing, ...tools: string[]): Promise<RawUpstream> {
+  const started = await startRawUpstream({ scripts: { 'tools/list': toolList(...tools) } });
+  context.onTestFinished(started.close);
+  return started;
+}
+
+async function listed(service: TestService, path: string): Promise<JsonObject[]> {
+  const { data } = await service.manage('GET', path);
+  return Array.isArray(data) ? data : [];
+}
+
+test('apply makes it so, a change by hand is found by diff, and apply again converges', async (context) => {
+  const { service, sluice } = await start(context);
+  const server = await startDualEra();
+  context.onTestFinished(server.close);
+  const state = `
+namespaces: [{ name: finance, labels: { team: f } }]
+forwards: [{ name: crm, address: "${server.url}", prefix: crm_ }]
+services: [{ name: code, address: "engine:50051", serviceType: code-execution-engine, languageName: python }]
+tools:
+- { forward: crm, upstreamName: echo_arguments, name: say, namespace: finance, description: Repeats it, labels: { a: b } }
+- { name: made, description: "", uri: http://t/mcp, toolType: custom, input_schema: { maximum: 9223372036854775807 } }
+`;
+  expect(await sluice('diff -f -', state)).toMatchObject({ code: 2, err: '' });
+  const applied = await sluice('apply -f -', state);
+  expect(applied).toMatchObject({ code: 0, err: '' });
+  expect(applied.out).toMatch(
+    /^created namespace finance\ncreated service code .*\ncreated tool made .*\ncreated forward crm \(\d+ tools\)\nchanged tool crm_echo_arguments .*\n5 changes applied\n$/m,
+  );
+  const { data } = await service.manage('GET', '/tools/say?namespace=finance');
+  expect(data).toMatchObject({ upstreamName: 'echo_arguments', description: 'Repeats it', labels: { a: 'b' } });
+
+  expect(await sluice('diff -f -', state)).toEqual({ code: 0, out: 'no differences\n', err: '' });
+  expect(await sluice('apply -f -', state)).toEqual({ code: 0, out: 'nothing to do\n', err: '' });
+
+  await service.manage('PUT', '/namespaces/finance', { labels: {} });
+  await service.manage('PUT', '/tools/say?namespace=finance', { ...Object(data), name: 'tell', title: 'Tell' });
+  await service.manage('DELETE', '/tools/made');
+  const difference = await sluice('diff -f -', state);
+  expect(difference).toMatchObject({ code: 2, err: '' });
+  expect(difference.out).toBe(`\
+~ namespace finance
+    labels: {} -> {"team":"f"}
++ tool made in namespace default
+    description: ""
+    uri: "http://t/mcp"
+    toolType: "custom"
+    input_schema: {"maximum":9223372036854775807}
+~ tool tell in namespace finance (forward crm, there echo_arguments)
+    name: "tell" -> "say"
+    title: "Tell" -> (none)
+
+3 changes: 1 to create, 2 to change
+`);
+  expect(JSON.parse((await sluice('diff -f - --output json', state)).out)).toMatchObject({
+    changes: [
+      { name: 'finance' },
+      { name: 'made' },
+      { name: 'tell', members: [{ member: 'name' }, { member: 'title' }] },
+    ],
+  });
+  expect((await sluice('apply -f -', state)).code).toBe(0);
+  expect(await sluice('diff -f -', state)).toMatchObject({ code: 0 });
+  expect((await service.manage('GET', '/tools/say?namespace=finance')).data).toEqual(data);
+  const made = await fetch(`${service.management}/api/v1/tools/made`).then((answer) => answer.text());
+  expect(made).toContain('9223372036854775807');
+});
+
+test('an override that the file no longer has goes, and the tool follows its upstream again', async (context) => {
+  const { service, sluice } = await start(context);
+  const server = await upstream(context, toolText('search', ',"title":"Search","_meta":{"weight":1.0},"upstream":1'));
+  const state = (entry: string) =>
+    `forwards: [{ name: up, address: "${server.url}" }]\ntools: [{ forward: up, upstreamName: search${entry} }]`;
+  await sluice('apply -f -', state(', name: find, title: Ours, description: null, _meta: null, vendor: { x: 1 }'));
+  expect((await service.manage('GET', '/tools/find')).data).toMatchObject({
+    title: 'Ours',
+    description: '',
+    vendor: { x: 1 },
+  });
+  expect((await service.manage('GET', '/tools/find')).data).not.toHaveProperty('_meta');
+  await sluice('apply -f -', state(', vendor: { x: 1 }'));
+  expect((await service.manage('GET', '/tools/search')).data).toMatchObject({
+    title: 'Search',
+    description: 'd',
+    _meta: { weight: 1 },
+  });
+  await sluice('apply -f -', state(''));
+  const followed = Object((await service.manage('GET', '/tools/search?include=upstream')).data);
+  expect(followed).not.toHaveProperty('vendor');
+  const { upstream: _own, ...theirs } = followed.upstream;
+  expect(followed).toMatchObject(theirs);
+  expect(await sluice('diff -f -', state(''))).toMatchObject({ code: 0 });
+});
+
+test('a failing step stops the run and is reported, and applying again does the rest', async (context) => {
+  const { sluice } = await start(context);
+  const server = await upstream(context, toolText('search'));
+  await server.down();
+  const state = `
+forwards: [{ name: up, address: "${server.url}" }]
+tools:
+- { forward: up, upstreamName: search, title: Ours }
+- { forward: up, upstreamName: later, title: Ours }
+`;
+  const failed = await sluice('apply -f -', state);
+  expect(failed.code).toBe(1);
+  expect(failed.out).toContain('created forward up (not available: ');
+  const why = 'standard input:4:3: forward up is not available (';
+  expect(failed.out).toContain(`failed tool search in namespace default (forward up): ${why}`);
+  expect(failed.out).toMatch(/not done tool later in namespace default \(forward up\)\n$/);
+  expect(failed.err).toContain(`sluice: stopped after 1 of 3 changes: ${why}`);
+
+  const report = JSON.parse((await sluice('apply -f - --output json', state)).out);
+  expect(report.changes).toMatchObject([
+    { kind: 'tool', name: 'search', status: 'failed', error: expect.stringContaining('not available') },
+    { kind: 'tool', name: 'later', status: 'not done' },
+  ]);
+
+  await server.up();
+  await sluice('forwards refresh --name up');
+  const missing = await sluice('apply -f -', state);
+  expect(missing.code).toBe(1);
+  expect(missing.out).toContain('changed tool search');
+  expect(missing.err).toContain('standard input:5:3: forward up has no tool that its upstream calls later');
+  server.scripts['tools/list'] = toolList(toolText('search'), toolText('later'));
+  await sluice('forwards refresh --name up');
+  expect(await sluice('apply -f -', state)).toMatchObject({ code: 0 });
+  expect(await sluice('diff -f -', state)).toMatchObject({ code: 0 });
+});
+
+test('a tool that is shadowed, or is called otherwise upstream, is said to be', async (context) => {
+  const { sluice } = await start(context);
+  const server = await upstream(context, toolText('search'));
+  const forwards = `forwards: [{ name: a, address: "${server.url}" }, { name: b, address: "${server.url}" }, { name: c, address: "${server.url}", prefix: c_ }]`;
+  const shadowed = await sluice('apply -f -', `${forwards}\ntools: [{ forward: b, upstreamName: search, title: B }]`);
+  expect(shadowed.err).toContain(
+    'standard input:2:9: tool search of forward b cannot be changed: another tool is called search in namespace default',
+  );
+  const otherwise = await sluice('apply -f -', `${forwards}\ntools: [{ forward: c, name: c_search, title: C }]`);
+  expect(otherwise.err).toContain('its upstream calls that one search: give it as upstreamName');
+});
+
+test('what is exported makes the same of an empty service, and nothing of this one', async (context) => {
+  const { service, sluice } = await start(context);
+  const first = await upstream(context, toolText('search', ',"title":"Search"'), toolText('other'), toolText('last'));
+  const second = await upstream(context, toolText('search'));
+  await service.register('namespaces', { name: 'finance', labels: { team: 'f' } });
+  await service.register('forwards', { name: 'up', address: `${first.url}?key=x`, labels: { a: 'b' } });
+  await service.register('forwards', { name: 'second', address: second.url, namespace: 'finance', prefix: 's_' });
+  await service.manage('POST', '/services', { name: 's', host: '::1', port: 1, serviceType: 'tool-invoker', id: '7' });
+  await service.register('tools', {
+    name: 'made',
+    description: 'a\nb',
+    uri: 'u',
+    toolType: 't',
+    input_schema: {},
+    extra: null,
+    upstream: 5,
+  });
+  const change = async (name: string, change: object) => {
+    const { data } = await service.manage('GET', `/tools/${name}`);
+    return service.manage('PUT', `/tools/${name}`, { ...Object(data), ...change });
+  };
+  await change('search', { name: 'find', namespace: 'finance', title: undefined, id: '9' });
+  await change('other', { description: '', labels: { a: 'b' }, vendor: true });
+
+  const exported = await sluice('export');
+  expect(exported).toMatchObject({ code: 0, err: '' });
+  expect(readLocated(exported.out, 'exported').content).toEqual({
+    namespaces: [{ name: 'default' }, { name: 'finance', labels: { team: 'f' } }],
+    forwards: [
+      { name: 'up', address: `${first.url}?key=x`, labels: { a: 'b' } },
+      { name: 'second', address: second.url, namespace: 'finance', prefix: 's_' },
+    ],
+    services: [{ name: 's', address: '[::1]:1', serviceType: 'tool-invoker', id: '7' }],
+    tools: [
+      { name: 'made', description: 'a\nb', uri: 'u', toolType: 't', input_schema: {}, extra: null, upstream: 5 },
+      { forward: 'up', upstreamName: 'search', name: 'find', namespace: 'finance', id: '9', title: null },
+      { forward: 'up', upstreamName: 'other', labels: { a: 'b' }, description: '', vendor: true },
+    ],
+  });
+  expect(await sluice('diff --prune -f -', exported.out)).toMatchObject({ code: 0, out: 'no differences\n' });
+
+  const empty = await start(context);
+  expect(await empty.sluice('apply --prune -f -', exported.out)).toMatchObject({ code: 0 });
+  expect((await empty.sluice('export')).out).toBe(exported.out);
+  const json = (await sluice('export --output json')).out;
+  expect(await empty.sluice('diff --prune -f -', json)).toMatchObject({ code: 0 });
+});
+
+test('pruning removes what the file does not name, a namespace only with what the plan has shown', async (context) => {
+  const { service, sluice } = await start(context);
+  const server = await upstream(context, toolText('search'));
+  await service.register('forwards', { name: 'up', address: server.url, namespace: 'old' });
+  await service.register('tools', { name: 'made', description: '', uri: 'u', toolType: 't', input_schema: {} });
+  await service.register('prompts', { name: 'greet', namespace: 'old', messages: [] });
+  await service.manage('POST', '/services', { name: 's', address: 'h:1', serviceType: 'tool-invoker' });
+  const none = 'namespaces: []\nforwards: []\nservices: []\ntools: []';
+  expect(await sluice('apply -f -', none)).toMatchObject({ code: 0, out: 'nothing to do\n' });
+  const plan = (await sluice('apply --prune --dry-run -f -', none)).out;
+  expect(plan).toContain('- namespace old\n    (with all that is in it: 1 prompt)\n');
+  expect(await listed(service, '/forwards')).toHaveLength(1);
+  const pruned = await sluice('apply --prune -f -', none);
+  expect(pruned).toMatchObject({ code: 0, err: '' });
+  expect(await listed(service, '/forwards')).toEqual([]);
+  expect(await listed(service, '/tools')).toEqual([]);
+  expect(await listed(service, '/services')).toEqual([]);
+  expect(await listed(service, '/namespaces')).toEqual([{ name: 'default', labels: {} }]);
+});
+
+test('what a tool hides is changed once that is gone', async (context) => {
+  const { service, sluice } = await start(context);
+  const server = await upstream(context, toolText('search'));
+  await service.register('tools', { name: 'search', description: '', uri: 'u', toolType: 't', input_schema: {} });
+  const state = `forwards: [{ name: up, address: "${server.url}" }]\ntools: [{ forward: up, upstreamName: search, title: Ours }]`;
+  const applied = await sluice('apply --prune -f -', state);
+  expect(applied).toMatchObject({ code: 0, err: '' });
+  expect(applied.out).toMatch(/created forward up .*\ndeleted tool search .*\nchanged tool search .*\n/);
+  expect((await service.manage('GET', '/tools/search')).data).toMatchObject({ forward: 'up', title: 'Ours' });
+});
+
+test('a step whose work is done already when its turn comes is no failure', async (context) => {
+  const { sluice } = await start(context);
+  const server = await upstream(context, toolText('search', ',"title":"Theirs"'));
+  const state = `forwards: [{ name: up, address: "${server.url}" }]\ntools: [{ forward: up, upstreamName: search, title: Theirs }]`;
+  const applied = await sluice('apply -f -', state);
+  expect(applied).toMatchObject({ code: 0, err: '' });
+  expect(applied.out).toContain('as it should be tool search');
+});
+
+test('a namespace in which something else is by now is not deleted', async (context) => {
+  const { service } = await start(context);
+  await service.register('prompts', { name: 'greet', namespace: 'old', messages: [] });
+  const client = createClient({ host: service.management });
+  const planned = { tools: 0, resources: 0, prompts: 0, forwards: 0 };
+  for (const contents of [planned, { ...planned, tools: 1 }, { ...planned, prompts: 2 }]) {
+    await expect(removeNamespace(client, 'old', contents)).rejects.toThrow('namespace old holds 1 prompt now');
+  }
+  expect(await listed(service, '/prompts')).toHaveLength(1);
+  await removeNamespace(client, 'old', { ...planned, prompts: 1 });
+  expect(await listed(service, '/namespaces')).toHaveLength(1);
+});
+
+test('of services of one name and type those that stay are there again', async (context) => {
+  const { service, sluice } = await start(context);
+  const entry = { name: 's', address: 'h:1', serviceType: 'code-execution-engine' };
+  for (const languageName of ['py', 'js', 'rb']) await service.manage('POST', '/services', { ...entry, languageName });
+  const state = JSON.stringify({ services: ['py', 'rb'].map((languageName) => ({ ...entry, languageName })) });
+  expect(await sluice('apply --prune -f -', state)).toMatchObject({ code: 0, err: '' });
+  expect(await listed(service, '/services')).toMatchObject([{ languageName: 'py' }, { languageName: 'rb' }]);
+});
+
+describe('asking', () => {
+  const state = 'namespaces: [{ name: a }]';
+
+  test.for([
+    ['y', 0],
+    ['Yes', 0],
+    ['', 1],
+    ['n', 1],
+    [undefined, 1],
+  ] as const)('on a terminal, the answer %j decides', async ([answer, code], context) => {
+    const { service, sluice } = await start(context);
+    const ran = await sluice('apply -f -', state, { answers: answer === undefined ? [] : [answer] });
+    expect(ran.code).toBe(code);
+    expect(ran.out).toContain('+ namespace a');
+    expect(ran.err).toContain('Apply this change? [y/N]');
+    expect(await listed(service, '/namespaces')).toHaveLength(code === 0 ? 2 : 1);
+  });
+
+  test('not with --yes, and for a program the plan is apart from the report', async (context) => {
+    const { sluice } = await start(context);
+    expect((await sluice('apply --yes -f -', state, { answers: [] })).code).toBe(0);
+    const ran = await sluice('apply --output json -f -', 'namespaces: [{ name: b }]', { answers: ['y'] });
+    expect(JSON.parse(ran.out)).toMatchObject({ changes: [{ name: 'b', status: 'done' }] });
+    expect(ran.err).toContain('+ namespace b');
+  });
+});
+
+test('a file that is wrong is told of before anything is asked of the service', async (context) => {
+  const { sluice } = await start(context);
+  const host = 'http://127.0.0.1:1';
+  const terminal = scriptedTerminal({ input: 'tools: [{}]' });
+  expect(await run(['apply', '-f', '-', '--no-auth', '--host', host], terminal)).toBe(1);
+  expect(terminal.err()).toContain('sluice: 5 problems\n  standard input:1:9: tools: name: is required\n');
+  expect(await sluice('diff -f none.yaml')).toEqual({ code: 1, out: '', err: 'sluice: none.yaml: no such file\n' });
+  expect((await sluice('diff')).code).toBe(1);
+  expect((await sluice('diff -f - -f -')).err).toBe('sluice: -f -: standard input can be read once\n');
+});
+
+test('Ctrl-C between two steps leaves the rest undone', async (context) => {
+  const { service, sluice: _ } = await start(context);
+  const terminal = scriptedTerminal({ input: 'namespaces: [{ name: a }, { name: b }]' });
+  const { write } = terminal.stdout;
+  const stdout = {
+    ...terminal.stdout,
+    write: (text: string) => {
+      write(text);
+      if (text.startsWith('created')) terminal.interrupt();
+    },
+  };
+  const argv = ['apply', '-f', '-', '--no-auth', '--host', service.management];
+  expect(await run(argv, { ...terminal, stdout })).toBe(130);
+  expect(terminal.out()).toMatch(/created namespace a\nnot done namespace b\n$/);
+});
+
+test('as a process, diff has exit code 2 and reads standard input', async (context) => {
+  const { service } = await start(context);
+  const ran = Promise.withResolvers<{ code: unknown; out: string }>();
+  const argv = [MAIN, 'diff', '-f', '-', '--no-auth', '--host', service.management];
+  const child = execFile(process.execPath, argv, (error, out) => ran.resolve({ code: error?.code ?? 0, out }));
+  child.stdin?.end('namespaces: [{ name: a }]');
+  expect(await ran.promise).toEqual({ code: 2, out: '+ namespace a\n\n1 change: 1 to create\n' });
+});
+
+test('from any state of a real service apply leads to any other', async (context) => {
+  const { sluice } = await start(context);
+  const one = await upstream(context, toolText('x'), toolText('y', ',"title":"Y","_meta":{"a":1.0}'), toolText('z'));
+  const two = await upstream(context, toolText('x', ',"annotations":{}'), toolText('w'));
+  const name = fc.constantFrom('n1', 'n2', 'n3');
+  const namespace = fc.constantFrom('default', 'a');
+  const override = (forward: string, upstreamName: string) =>
+    fc.record(
+      {
+        forward: fc.constant(forward),
+        upstreamName: fc.constant(upstreamName),
+        name,
+        namespace,
+        description: fc.constantFrom('', 'd', 'ours'),
+        title: fc.constantFrom(null, 'Y', 'Ours'),
+        labels: fc.constantFrom({}, { a: 'b' }),
+        _meta: fc.constantFrom(null, { a: 1 }, { b: [1.5] }),
+        id: fc.constant('7'),
+      },
+      { requiredKeys: ['forward', 'upstreamName'] },
+    );
+  const made = fc.record({
+    name,
+    namespace,
+    description: fc.constantFrom('', 'by hand'),
+    uri: fc.constant('u'),
+    toolType: fc.constant('t'),
+    input_schema: fc.constant({}),
+  });
+  const state = fc
+    .record({
+      forwards: fc.tuple(fc.constantFrom(one.url, two.url), namespace).map(([address, where]) => [
+        { name: 'f', address: one.url, prefix: 'f_' },
+        { name: 'g', address, namespace: where, prefix: 'g_' },
+      ]),
+      tools: fc.tuple(override('f', 'x'), override('f', 'y'), override('g', 'x'), made, made),
+    })
+    .map(({ forwards, tools }) => {
+      const taken = new Set<string>();
+      const free = tools.filter((tool) => {
+        const key = `${tool.namespace ?? 'forward'} ${tool.name}`;
+        if (tool.name === undefined) return true;
+        // Where its forward is, is the one or the other namespace.
+        const keys = tool.namespace === undefined ? [`default ${tool.name}`, `a ${tool.name}`] : [key];
+        if (keys.some((each) => taken.has(each))) return false;
+        for (const each of keys) taken.add(each);
+        return true;
+      });
+      return { namespaces: [], forwards, services: [], tools: free };
+    });
+  await fc.assert(
+    fc.asyncProperty(state, async (wanted) => {
+      const text = JSON.stringify(wanted);
+      const applied = await sluice('apply --prune -f -', text);
+      expect(applied).toMatchObject({ code: 0, err: '' });
+      expect(await sluice('diff --prune -f -', text)).toMatchObject({ code: 0 });
+      const { out } = await sluice('export');
+      expect(await sluice('diff --prune -f -', out)).toMatchObject({ code: 0 });
+    }),
+    { numRuns: 60 },
+  );
+});

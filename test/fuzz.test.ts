@@ -1,0 +1,26 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { givenSeed } from './campaign/model.ts';
+import { FuzzRun } from './fuzz/fuzz-run.ts';
+
+let run: FuzzRun;
+
+beforeAll(async () => {
+  run = await FuzzRun.start();
+});
+
+afterAll(() => run.close());
+
+it('every answer to any request is as /openapi.json says, and nothing breaks', async () => {
+  // The same requests each time, so that a run says something of what was changed; the campaign makes new ones.
+  const seed = givenSeed() ?? 1;
+  const { sent, answers, findings } = await run.fuzz(seed, 3_000, 2);
+  const wrong = [...findings, ...(await run.end())];
+  // As an error its lines stay readable.
+  if (wrong.length > 0) throw new Error(`SEED=${seed}\n\n${wrong.join('\n\n')}`);
+  expect(sent).toBeGreaterThan(3_000);
+  const met = new Set([...answers.values()].flatMap((statuses) => [...statuses.keys()]));
+  expect([...met].sort()).toEqual([200, 201, 204, 400, 403, 404, 405, 409, 413, 431, 502]);
+  // Every operation was carried out, too.
+  const failed = [...answers].filter(([id, statuses]) => id !== '-' && !statuses.has(200) && !statuses.has(201));
+  expect(failed).toEqual([]);
+}, 120_000);

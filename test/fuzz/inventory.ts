@@ -1,0 +1,70 @@
+import type { Client } from 'undici';
+import { type ApiDocument, isObject, type JsonObject, type Operation } from './document.ts';
+import { type Exchanges, getting } from './exchanges.ts';
+
+/** All that the service has, as its lists say it. */
+export class Inventory {
+  readonly #document: ApiDocument;
+  readonly #exchanges: Exchanges;
+
+  constructor(document: ApiDocument, exchanges: Exchanges) {
+    this.#document = document;
+    this.#exchanges = exchanges;
+  }
+
+  /** Reads every list to which something can be added: its items, as far as a client can set them. */
+  async read(client: Client): Promise<unknown> {
+    const lists: unknown[] = [];
+    for (const { method, path } of this.#document.operations) {
+      const creating = this.#document.route(path).get('POST');
+      if (method !== 'GET' || path.includes('{') || !creating) continue;
+      const data = await this.#exchanges.read(client, path);
+      lists.push(Array.isArray(data) ? data.map((item) => this.settable(creating, item)) : data);
+    }
+    return lists;
+  }
+
+  /** Of an item, the members that a request can set: others may change by themselves. */
+  settable({ body }: Operation, item: unknown): unknown {
+    const { properties } = body ? this.#document.resolve(body.schema) : {};
+    if (!isObject(item) || !isObject(properties)) return item;
+    return Object.fromEntries(Object.entries(item).filter(([name]) => Object.hasOwn(properties, name)));
+  }
+
+  /** Deletes whatever is in a list and can be deleted. */
+  async clear(client: Client): Promise<void> {
+    for (const operation of this.#document.operations) {
+      if (operation.method !== 'DELETE' || !this.#document.route(operation.collection).has('GET')) continue;
+      const data = await this.#exchanges.read(client, operation.collection);
+      for (const item of Array.isArray(data) ? data.filter(isObject) : []) {
+        for (const target of targetsOf(operation, item)) {
+          const { answer } = await this.#exchanges.send(client, { ...getting(target), method: 'DELETE' });
+          if (answer !== undefined && answer.status < 400) break;
+        }
+      }
+    }
+    await this.read(client);
+  }
+}
+
+/**
+ * The operation's path and query for one item: a parameter is the member of its name; flags are set. Where that may mean
+ * several, the next ones have a text of the item for each parameter that is no member.
+ */
+function* targetsOf({ path, parameters }: Operation, item: JsonObject): Generator<string> {
+  const query: string[] = [];
+  const open: string[] = [];
+  let target = path;
+  for (const { name, in: where, schema } of parameters) {
+    const flag = Array.isArray(schema.enum) && schema.enum.length === 1 ? schema.enum[0] : undefined;
+    const value = item[name] ?? flag;
+    if (value === undefined) open.push(name);
+    else if (where === 'path') target = target.replace(`{${name}}`, () => encodeURIComponent(String(value)));
+    else query.push(`${name}=${encodeURIComponent(String(value))}`);
+  }
+  yield `${target}?${query.join('&')}`;
+  const texts = Object.values(item).filter((value) => typeof value === 'string');
+  for (const name of open) {
+    for (const text of texts) yield `${target}?${[...query, `${name}=${encodeURIComponent(text)}`].join('&')}`;
+  }
+}

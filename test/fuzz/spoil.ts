@@ -1,0 +1,90 @@
+import fc from 'fast-check';
+import { anyJson, ODD_MEMBERS } from './arbitrary.ts';
+import { isObject, type JsonObject } from './document.ts';
+
+/** What stands where something else was wanted. */
+const wrong: fc.Arbitrary<unknown> = fc.oneof(
+  fc.constantFrom<unknown>(null, true, '', ' ', '\t\n', 0, -1, 1.5, 65_536, 2 ** 53, [], {}, [[]], [null]),
+  fc.constantFrom<unknown>(
+    '\ud800',
+    'a\udc00b',
+    '\u0000',
+    'a\u0007b',
+    '\u0085',
+    '\u200b\ufeff',
+    '..',
+    '../../x',
+    '%2F',
+  ),
+  fc.constantFrom(1, 300).map((times) => nested(times)),
+  fc.constantFrom(64, 257, 70_000).map((length) => 'x'.repeat(length)),
+  anyJson,
+);
+
+/** Changes of a text that leave it one. */
+const rewritten = fc.constantFrom<(text: string) => unknown>(
+  (text) => ` ${text} `,
+  (text) => `${text}\n`,
+  (text) => `${text}\u0000`,
+  (text) => `-${text}`,
+  (text) => `${text}é`,
+  (text) => text.toUpperCase(),
+  (text) => text.repeat(300),
+  (text) => [text],
+  (text) => ({ [text]: text }),
+);
+
+type Place = readonly (string | number)[];
+
+/**
+ * A body in which something at one place, or at two, is wrong most of the time: a member gone, of another type, out of
+ * bounds, or one more than there should be. `declared` are the members that the schema names.
+ */
+export function spoiled(bodies: fc.Arbitrary<unknown>, declared: readonly string[]): fc.Arbitrary<unknown> {
+  const once = fc.tuple(
+    fc.nat(),
+    fc.oneof(
+      { weight: 5, arbitrary: wrong.map((value) => () => value) },
+      { weight: 2, arbitrary: fc.constant(() => undefined) },
+      {
+        weight: 3,
+        arbitrary: rewritten.map((rewrite) => (old: unknown) => (typeof old === 'string' ? rewrite(old) : [old])),
+      },
+    ),
+  );
+  const extra = fc.option(fc.tuple(fc.constantFrom(...ODD_MEMBERS), anyJson), { freq: 4 });
+  return fc.tuple(bodies, fc.array(once, { minLength: 1, maxLength: 2 }), extra).map(([body, changes, added]) => {
+    let changed = body;
+    for (const [index, change] of changes) {
+      const places = [...placesIn(changed), ...declared.map((member) => [member]), []];
+      changed = replace(changed, places[index % places.length] ?? [], change);
+    }
+    return added !== null && isObject(changed) ? Object.fromEntries([...Object.entries(changed), added]) : changed;
+  });
+}
+
+/** Where something is in a value, not deeper than four levels. */
+function placesIn(value: unknown, at: Place = []): Place[] {
+  if (at.length > 4 || typeof value !== 'object' || value === null || JSON.isRawJSON(value)) return [];
+  const members: (readonly [string | number, unknown])[] = Array.isArray(value)
+    ? value.map((item, index) => [index, item])
+    : Object.entries(value);
+  return members.flatMap(([key, member]) => [[...at, key], ...placesIn(member, [...at, key])]);
+}
+
+/** A copy of the value with what is at the place changed; what becomes undefined is gone. */
+function replace(value: unknown, [key, ...inner]: Place, change: (old: unknown) => unknown): unknown {
+  if (key === undefined) return change(value) ?? null;
+  if (Array.isArray(value)) return value.map((item, index) => (index === key ? replace(item, inner, change) : item));
+  const object: JsonObject = isObject(value) ? value : {};
+  const members = new Map(Object.entries(object));
+  const old = members.get(String(key));
+  members.set(String(key), inner.length === 0 ? change(old) : replace(old, inner, change));
+  return Object.fromEntries([...members].filter(([, member]) => member !== undefined));
+}
+
+function nested(levels: number): unknown {
+  let value: unknown = 1;
+  for (let level = 0; level < levels; level++) value = level % 2 === 0 ? { a: value } : [value];
+  return value;
+}

@@ -1,0 +1,79 @@
+import fc from 'fast-check';
+import type { Arbitraries } from './arbitrary.ts';
+import type { JsonObject, Operation } from './document.ts';
+import type { Pool } from './pool.ts';
+
+/** Segments that paths may be broken with. */
+const ODD_SEGMENTS = [
+  ...['%2F', '%2f..%2f', '..%2f..%2fetc%2fpasswd', '..', '.', '%2e%2e', '%00', '%0d%0aX:y', '%20', '%7f', '%C2%85'],
+  ...['%', '%2', '%ZZ', '%C3%28', '%ED%A0%80', '%C0%80', '%u0041', '%25', '%2525', '%F0%9F%98%80', '+', ';a=b', '$ref'],
+  ...['a%2Fb', 'a/b', '', 'default', 'refreshes', '{name}', '*', '&', '=', '"', '<>', '|', '\\', '\xe9', '[]'],
+  ...['__proto__', 'constructor'],
+];
+
+const ODD_SUFFIXES = ['/', '//', '/..', '/x', '%2F', '?', '/%', ';'];
+
+const ODD_QUERIES = [
+  ...['unknown=1', 'namespace=', 'namespace=a&namespace=b', 'include=%', 'uri=%ZZ', 'a[b]=c', '__proto__=1', '%00=%00'],
+  ...['&&', '=', '?', '+', `x=${'y'.repeat(4_000)}`],
+];
+
+/** Paths and queries of an operation, for the item with a number: mostly of one that there is. */
+export function targetsOf(
+  { collection, parameters, path }: Operation,
+  arbitraries: Arbitraries,
+  pool: Pool,
+): fc.Arbitrary<(item: number) => string> {
+  const names = parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => name);
+  const queries = parameters.filter((parameter) => parameter.in === 'query');
+  return fc
+    .tuple(
+      fc.tuple(...names.map(() => segment)),
+      fc.tuple(...queries.map(({ schema }) => queryValue(arbitraries, schema))),
+      fc.oneof({ weight: 30, arbitrary: fc.constant('') }, { weight: 1, arbitrary: fc.constantFrom(...ODD_SUFFIXES) }),
+      fc.oneof(
+        { weight: 12, arbitrary: fc.constant<string[]>([]) },
+        { weight: 1, arbitrary: fc.subarray(ODD_QUERIES, { minLength: 1, maxLength: 3 }) },
+      ),
+    )
+    .map(([segments, values, suffix, further]) => (item) => {
+      const known = (name: string) => pool.trait(collection, name, item);
+      const filled = names.reduce(
+        (template, name, at) => template.replace(`{${name}}`, () => segments[at] ?? encoded(known(name))),
+        path,
+      );
+      const parts = queries.flatMap(({ name }, at) => {
+        const value = values[at];
+        return value === undefined ? [] : [`${name}=${encoded(value ?? known(name))}`];
+      });
+      const search = [...parts, ...further].join('&');
+      return `${filled}${suffix}${search === '' ? '' : `?${search}`}`;
+    });
+}
+
+/** A segment for a parameter of a path, as it stands there; undefined for what the item has. */
+const segment = fc.oneof(
+  { weight: 8, arbitrary: fc.constant(undefined) },
+  { weight: 1, arbitrary: fc.string({ unit: 'grapheme', minLength: 1 }).map(encoded) },
+  { weight: 1, arbitrary: fc.constantFrom(...ODD_SEGMENTS) },
+  {
+    weight: 1,
+    arbitrary: fc
+      .tuple(fc.constantFrom('a', '%41', '%E2%82%AC'), fc.constantFrom(255, 1_100, 4_000))
+      .map(([unit, times]) => unit.repeat(times)),
+  },
+);
+
+/** A value for a parameter of a query; undefined for none, null for what the item has. */
+function queryValue(arbitraries: Arbitraries, schema: JsonObject): fc.Arbitrary<string | null | undefined> {
+  return fc.oneof(
+    { weight: 6, arbitrary: fc.constant(undefined) },
+    { weight: 4, arbitrary: fc.constant(null) },
+    { weight: 1, arbitrary: arbitraries.of(schema).map(String) },
+  );
+}
+
+/** As a client writes a text into a path or a query; what no URL can carry is replaced. */
+function encoded(text: string): string {
+  return encodeURIComponent(text.toWellFormed());
+}

@@ -1,0 +1,189 @@
+import fc from 'fast-check';
+import * as alphabet from './alphabets.ts';
+import { catalogues } from './catalogues.ts';
+import type { ApiRequest, Collection } from './request.ts';
+import { addressOf, type Edit, itemOf, type Step } from './step.ts';
+import { bodies, changes } from './submissions.ts';
+import { UPSTREAMS } from './upstreams.ts';
+
+type Query = Readonly<Record<string, string>>;
+type EntryCollection = Edit['edit'];
+
+/** Mostly what is there, since all else is only not found. */
+const mostlyThere = (literal: fc.Arbitrary<string>): fc.Arbitrary<string> =>
+  fc.oneof({ weight: 3, arbitrary: fc.nat(9).map(itemOf) }, { weight: 2, arbitrary: literal });
+
+const signals = fc.constantFrom('SIGTERM' as const, 'SIGKILL' as const);
+/** No request ever needs it; it is there to be ignored. */
+const noise: Query = { label: 'x', limit: '0' };
+
+/** What upstreams call their tools is addressed so too; an empty name would be another path. */
+const addressable = alphabet.upstreamNames.filter((name) => name !== '');
+
+const NAMES: Readonly<Record<Collection, fc.Arbitrary<string>>> = {
+  namespaces: mostlyThere(alphabet.namespaces),
+  forwards: mostlyThere(alphabet.forwardNames),
+  tools: mostlyThere(fc.oneof(alphabet.names, addressable)),
+  resources: mostlyThere(fc.oneof(alphabet.resourceNames, alphabet.locations)),
+  prompts: mostlyThere(fc.oneof(alphabet.names, addressable)),
+  services: mostlyThere(alphabet.serviceNames),
+};
+
+/** What a path with a name may be narrowed by. */
+function selections(collection: Collection): fc.Arbitrary<Query> {
+  const namespace = alphabet.namespaces.map((name): Query => ({ namespace: name }));
+  const nowhere = alphabet.badNamespaces.map((name): Query => ({ namespace: name }));
+  const uri = alphabet.locations.map((location): Query => ({ uri: location }));
+  const both = fc.tuple(namespace, uri).map(([a, b]): Query => ({ ...a, ...b }));
+  const none = fc.constantFrom<Query>({}, {}, {}, noise);
+  switch (collection) {
+    case 'resources':
+      return fc.oneof(none, namespace, uri, both);
+    case 'services':
+      return fc.oneof(
+        none,
+        fc.oneof(alphabet.serviceTypes, fc.constant('none')).map((serviceType): Query => ({ serviceType })),
+      );
+    case 'namespaces':
+      return fc.constantFrom<Query>({}, {}, { cascade: 'true' }, { cascade: 'false' });
+    case 'forwards':
+      return none;
+    default:
+      return fc.oneof(
+        { weight: 5, arbitrary: none },
+        { weight: 5, arbitrary: namespace },
+        { weight: 1, arbitrary: nowhere },
+      );
+  }
+}
+
+function lists(collection: Collection): fc.Arbitrary<ApiRequest> {
+  const narrowed = alphabet.namespaces.map((namespace): Query => ({ namespace }));
+  const shadowed = narrowed.map((query): Query => ({ ...query, include: 'shadowed' }));
+  const query = fc.oneof(fc.constantFrom<Query>({}, { include: 'shadowed' }, noise), narrowed, shadowed);
+  return query.map((chosen) => ({ method: 'GET', collection, query: chosen }));
+}
+
+function reads(collection: Collection): fc.Arbitrary<ApiRequest> {
+  return named('GET', collection);
+}
+
+function removals(collection: Collection): fc.Arbitrary<ApiRequest> {
+  return named('DELETE', collection);
+}
+
+function named(method: 'GET' | 'DELETE', collection: Collection): fc.Arbitrary<ApiRequest> {
+  return fc.record({
+    method: fc.constant(method),
+    collection: fc.constant(collection),
+    name: NAMES[collection],
+    query: selections(collection),
+  });
+}
+
+function posts(collection: Collection): fc.Arbitrary<ApiRequest> {
+  return bodies(collection).map((body) => ({ method: 'POST', collection, body }));
+}
+
+function puts(collection: Collection): fc.Arbitrary<ApiRequest> {
+  const parts = fc.tuple(NAMES[collection], selections(collection), bodies(collection));
+  return parts.map(([name, query, body]) => ({ method: 'PUT', collection, name, query, body }));
+}
+
+function edits(edit: EntryCollection): fc.Arbitrary<Edit> {
+  return fc.record({ edit: fc.constant(edit), name: NAMES[edit], query: selections(edit), change: changes(edit) });
+}
+
+const refreshes = NAMES.forwards.map(
+  (name): ApiRequest => ({ method: 'POST', collection: 'forwards', name, refreshes: true }),
+);
+
+type Weighted = fc.WeightedArbitrary<ApiRequest | Edit>;
+
+function ofEntries(collection: EntryCollection): Weighted[] {
+  return [
+    { weight: 4, arbitrary: posts(collection) },
+    { weight: 5, arbitrary: edits(collection) },
+    { weight: 2, arbitrary: puts(collection) },
+    { weight: 2, arbitrary: reads(collection) },
+    { weight: 1, arbitrary: lists(collection) },
+    { weight: 3, arbitrary: removals(collection) },
+  ];
+}
+
+const calls = fc.oneof(
+  ...ofEntries('tools'),
+  ...ofEntries('resources'),
+  ...ofEntries('prompts'),
+  { weight: 2, arbitrary: posts('namespaces') },
+  { weight: 2, arbitrary: puts('namespaces') },
+  { weight: 1, arbitrary: reads('namespaces') },
+  { weight: 3, arbitrary: removals('namespaces') },
+  { weight: 1, arbitrary: removals('forwards') },
+  { weight: 5, arbitrary: posts('services') },
+  { weight: 2, arbitrary: reads('services') },
+  { weight: 2, arbitrary: removals('services') },
+  { weight: 9, arbitrary: posts('forwards') },
+  { weight: 8, arbitrary: refreshes },
+  { weight: 1, arbitrary: reads('forwards') },
+  { weight: 1, arbitrary: lists('forwards') },
+  { weight: 1, arbitrary: fc.constant<ApiRequest>({ method: 'GET', collection: 'statistics' }) },
+);
+
+const upstream = fc.nat(UPSTREAMS - 1);
+
+/** An upstream offers something else from now on; half of the time somebody refreshes a forward then. */
+const offering: fc.Arbitrary<Step[]> = fc
+  .tuple(
+    upstream,
+    fc.oneof(catalogues, fc.constantFrom('reversed', 'rotated', 'shorter')),
+    fc.option(refreshes, { freq: 2 }),
+  )
+  .map(([index, offers, refresh]) => [
+    { do: 'upstream', upstream: index, offers },
+    ...(refresh ? [{ do: 'call', call: refresh } as const] : []),
+  ]);
+
+/** An upstream leaves something out for a while, and whoever has forwards of it notices both. */
+const flickering: fc.Arbitrary<Step[]> = upstream.map((index) =>
+  (['shorter', 'former'] as const).flatMap((offers): Step[] => [
+    { do: 'upstream', upstream: index, offers },
+    ...[0, 1, 2].map((number): Step => {
+      return { do: 'call', call: { method: 'POST', collection: 'forwards', name: itemOf(number), refreshes: true } };
+    }),
+  ]),
+);
+
+const failing: fc.Arbitrary<Step[]> = fc
+  .tuple(upstream, fc.constantFrom('up', 'failing', 'down'), catalogues)
+  .map(([index, mode, offers]) => [{ do: 'upstream', upstream: index, mode, offers }]);
+
+const restarting: fc.Arbitrary<Step[]> = signals.map((signal) => [{ do: 'restart', signal }]);
+
+const cuts = fc.record({ signal: signals, after: fc.nat(2) });
+const together: fc.Arbitrary<Step[]> = fc
+  .tuple(fc.array(calls, { minLength: 2, maxLength: 4 }), fc.option(cuts, { nil: undefined, freq: 2 }))
+  .map(([several, cut]) => [{ do: 'together', calls: several, cut }]);
+
+const steps: fc.Arbitrary<Step[]> = fc.oneof(
+  { weight: 80, arbitrary: calls.map((one): Step[] => [{ do: 'call', call: one }]) },
+  { weight: 8, arbitrary: offering },
+  { weight: 2, arbitrary: flickering },
+  { weight: 3, arbitrary: failing },
+  { weight: 2, arbitrary: restarting },
+  { weight: 4, arbitrary: together },
+);
+
+/** A run: each upstream begins with something to offer, and some of them are registered. */
+export function runs(length: number): fc.Arbitrary<Step[]> {
+  const offered = fc.tuple(...Array.from({ length: UPSTREAMS }, () => catalogues));
+  const registered = fc.subarray(['f', 'g', 'h/1 %'].map((name, index) => ({ name, address: addressOf(index) })));
+  const then = fc.array(steps, { minLength: Math.trunc(length / 2), maxLength: length, size: 'max' });
+  return fc.tuple(offered, registered, then).map(([begin, forwards, rest]) => [
+    ...begin.map((offers, index): Step => ({ do: 'upstream', upstream: index, offers })),
+    ...forwards.map((body): Step => {
+      return { do: 'call', call: { method: 'POST', collection: 'forwards', body: JSON.stringify(body) } };
+    }),
+    ...rest.flat(),
+  ]);
+}

@@ -1,0 +1,47 @@
+import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import fc from 'fast-check';
+import { locations, resourceNames, schemas, some, spelled, texts, upstreamNames } from './alphabets.ts';
+import type { Catalogue } from './state.ts';
+
+/** Members that any object may have; the last ones are called like the registry's own (decisions 2.5). */
+const ANY = {
+  description: texts,
+  title: texts,
+  _meta: spelled,
+  vendor: spelled,
+  labels: fc.constant({ theirs: JSON.rawJSON('1.0') }),
+  forward: fc.constant('theirs'),
+  id: fc.constant(5),
+};
+
+const tool = object(
+  { inputSchema: schemas, name: upstreamNames },
+  { ...ANY, annotations: fc.constant({ readOnlyHint: true }), uri: fc.constant('theirs') },
+);
+const resource = object(
+  { uri: locations },
+  { ...ANY, name: resourceNames, mimeType: texts, location: fc.constant('theirs') },
+);
+const template = object(
+  { uriTemplate: locations, name: resourceNames },
+  { ...ANY, mimeType: texts, type: fc.constant('theirs') },
+);
+const prompt = object(
+  { name: upstreamNames },
+  { ...ANY, arguments: fc.constantFrom<JsonValue>([], [{ name: 'who' }], [{ name: 'who', required: true }]) },
+);
+
+/** What an upstream may offer: a few of each, repeated ones among them. */
+export const catalogues: fc.Arbitrary<Catalogue> = fc.record({
+  tools: fc.array(tool, { maxLength: 4 }),
+  resources: fc.array(resource, { maxLength: 3 }),
+  templates: fc.array(template, { maxLength: 2 }),
+  prompts: fc.array(prompt, { maxLength: 3 }),
+});
+
+function object(
+  required: Readonly<Record<string, fc.Arbitrary<JsonValue>>>,
+  optional: Readonly<Record<string, fc.Arbitrary<JsonValue>>>,
+): fc.Arbitrary<JsonObject> {
+  return fc.tuple(fc.record(required), some(optional)).map(([always, sometimes]) => ({ ...always, ...sometimes }));
+}

@@ -1,0 +1,41 @@
+import { byPlace, type Entry, ensureNamespace, type Kind, type State } from './state.ts';
+
+/**
+ * Who holds a key (decisions 2.2): the first registered keeps it, later ones are shadowed, and when the holder goes
+ * away, the oldest shadowed entry takes over. Oldest: in the order of lists.
+ */
+
+/** The entry that holds a key. */
+export function holderOf(state: State, kind: Kind, namespace: string, key: string): Entry | undefined {
+  return state.entries.find(
+    (entry) => !entry.shadowed && entry.kind === kind && entry.namespace === namespace && entry.key === key,
+  );
+}
+
+/** Adds an entry, which is shadowed when its key is held. */
+export function addEntry(state: State, entry: Entry): void {
+  ensureNamespace(state, entry.namespace);
+  const shadowed = holderOf(state, entry.kind, entry.namespace, entry.key) !== undefined;
+  state.entries.push({ ...entry, shadowed });
+}
+
+/** Puts one state of an entry in the place of another. */
+export function replaceEntry(state: State, before: Entry, after: Entry): void {
+  if (before.key === after.key && before.namespace === after.namespace) {
+    state.entries[state.entries.indexOf(before)] = { ...after, shadowed: before.shadowed };
+    return;
+  }
+  takeAway(state, before);
+  addEntry(state, after);
+}
+
+/** Removes an entry; who waits for its key takes over. */
+export function takeAway(state: State, gone: Entry): void {
+  state.entries = state.entries.filter((entry) => entry !== gone);
+  if (gone.shadowed) return;
+  const { kind, namespace, key } = gone;
+  const [oldest] = state.entries
+    .filter((entry) => entry.kind === kind && entry.namespace === namespace && entry.key === key)
+    .sort(byPlace);
+  if (oldest) state.entries[state.entries.indexOf(oldest)] = { ...oldest, shadowed: false };
+}

@@ -1,0 +1,57 @@
+import { isDeepStrictEqual } from 'node:util';
+import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
+import { comparable } from './bodies.ts';
+import type { Answer } from './request.ts';
+
+const HEALTH = ['pending', 'healthy', 'unhealthy', 'down'];
+
+/**
+ * What was answered, in the form that the model uses: a `statusMessage` that holds all texts that it must hold becomes
+ * their list, `serverInfo` its name, and a service's `health` is left out, since the time of probes decides it.
+ */
+export function likened(actual: JsonValue, expected: JsonValue | undefined): JsonValue {
+  if (Array.isArray(actual)) {
+    const others = Array.isArray(expected) ? expected : [];
+    return actual.map((item, at) => likened(item, others[at]));
+  }
+  if (!isJsonObject(actual)) return actual;
+  const model = isJsonObject(expected) ? expected : {};
+  const members = Object.entries(actual).map(([member, value]): [string, JsonValue] => {
+    if (member === 'serverInfo' && isJsonObject(value)) return [member, value.serverName ?? null];
+    const texts = model[member];
+    if (member === 'statusMessage' && typeof value === 'string' && Array.isArray(texts)) {
+      return [member, texts.every((text) => value.includes(String(text))) ? texts : value];
+    }
+    return [member, likened(value, model[member])];
+  });
+  const ofService = 'serviceType' in actual && 'host' in actual;
+  return Object.fromEntries(
+    members.filter(([member, value]) => !(ofService && member === 'health' && HEALTH.includes(String(value)))),
+  );
+}
+
+/** Lines that say where the two differ; none when they agree. */
+export function differences(actual: JsonValue | undefined, expected: JsonValue | undefined, path = ''): string[] {
+  if (isDeepStrictEqual(actual, expected)) return [];
+  const bothLists = Array.isArray(actual) && Array.isArray(expected) && actual.length === expected.length;
+  if (bothLists) return actual.flatMap((item, at) => differences(item, expected[at], `${path}[${at}]`));
+  if (isJsonObject(actual) && isJsonObject(expected)) {
+    const members = new Set([...Object.keys(actual), ...Object.keys(expected)]);
+    return [...members].flatMap((member) => differences(actual[member], expected[member], `${path}.${member}`));
+  }
+  return [`${path}: the service has ${JSON.stringify(actual)}, the model ${JSON.stringify(expected)}`];
+}
+
+/** Where an answer is not what the documents say. What they leave open is not looked at. */
+export function answerDifferences(actual: Answer, expected: Answer): string[] {
+  const { message, details } = expected;
+  const told = message === undefined || (actual.message ?? '').startsWith(message);
+  return [
+    ...differences(actual.status, expected.status, 'status'),
+    ...differences(actual.code, expected.code, 'code'),
+    ...differences(actual.location, expected.location, 'location'),
+    ...differences(actual.data === undefined ? undefined : likened(actual.data, expected.data), expected.data, 'data'),
+    ...(told ? [] : [`message: the service says ${actual.message}, the model ${message}`]),
+    ...(details === undefined ? [] : differences(comparable(actual.details), details, 'details')),
+  ];
+}

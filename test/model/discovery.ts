@@ -1,0 +1,114 @@
+import type { JsonObject } from '@sluice/json/lossless';
+import { addEntry, replaceEntry, takeAway } from './claims.ts';
+import { upstreamsName } from './entries.ts';
+import type { Catalogue, Entry, Forward, Kind, State } from './state.ts';
+
+/** An upstream's lists, and what each addresses its objects by. */
+const LISTS = [
+  { list: 'tools', kind: 'tool', member: 'name' },
+  { list: 'resources', kind: 'resource', member: 'uri' },
+  { list: 'templates', kind: 'resource', member: 'uriTemplate' },
+  { list: 'prompts', kind: 'prompt', member: 'name' },
+] as const satisfies readonly { list: keyof Catalogue; kind: Kind; member: string }[];
+
+/** One object of an upstream's list. */
+interface Item {
+  readonly kind: Kind;
+  readonly key: string;
+  readonly object: JsonObject;
+  readonly list: number;
+  readonly position: number;
+}
+
+/**
+ * Makes a forward's entries what its upstream now offers (decisions 4.3): new ones are added, those that are there follow
+ * the upstream and keep what an operator changed, others go. What had been changed is there again when the entry is.
+ * False when the upstream does not answer: then nothing changes, and the forward is unavailable.
+ */
+export function discover(state: State, name: string): boolean {
+  const forward = state.forwards.find((each) => each.name === name);
+  if (!forward) throw new Error(`there is no forward ${name}`);
+  const upstream = state.upstreams.find(({ address }) => address === forward.address);
+  if (upstream?.mode !== 'up') {
+    setForward(state, { ...forward, available: false });
+    return false;
+  }
+  const { items, skipped } = itemsOf(upstream.catalogue);
+  const gone = state.entries.filter(
+    ({ kind, found }) => found?.forward === name && !items.some((item) => item.kind === kind && item.key === found.key),
+  );
+  const remembered = forward.remembered.filter(
+    ({ kind, found }) => !items.some((i) => i.kind === kind && i.key === found?.key),
+  );
+  for (const item of items) follow(state, forward, item);
+  for (const { kind, found } of gone) {
+    const entry = entryOf(state, name, kind, found?.key);
+    if (!entry) throw new Error('an entry that goes is not there');
+    takeAway(state, entry);
+    remembered.push(entry);
+  }
+  setForward(state, { ...forward, available: true, known: true, skipped, remembered });
+  return true;
+}
+
+/** Entries without a name (or uri) and repeated keys are skipped; a uri that is a template as well is the resource. */
+function itemsOf(catalogue: Catalogue): { items: Item[]; skipped: number } {
+  const items: Item[] = [];
+  let skipped = 0;
+  for (const [number, { list, kind, member }] of LISTS.entries()) {
+    const seen = new Set<string>();
+    for (const object of catalogue[list]) {
+      const key = object[member];
+      if (typeof key !== 'string' || key === '' || seen.has(key)) {
+        skipped++;
+        continue;
+      }
+      seen.add(key);
+      if (items.some((item) => item.kind === kind && item.key === key)) continue;
+      items.push({ kind, key, object, list: number, position: seen.size });
+    }
+  }
+  return { items, skipped };
+}
+
+function follow(state: State, forward: Forward, { kind, key, object, list, position }: Item): void {
+  const { address, prefix, registered } = forward;
+  const present = entryOf(state, forward.name, kind, key);
+  const known = present ?? forward.remembered.find((entry) => entry.kind === kind && entry.found?.key === key);
+  const exists = state.namespaces.some(({ name }) => name === known?.namespace);
+  const addressed = kind === 'resource' ? key : prefix + key;
+  const overrides = known?.found?.overrides ?? {};
+  const called = typeof overrides.name === 'string' ? overrides.name : upstreamsName(object, key);
+  const own: Record<Kind, JsonObject> = {
+    tool: { uri: address, toolType: 'mcp-forward' },
+    resource: { type: 'mcp-forward' },
+    prompt: { configurationURI: address },
+  };
+  const { 'service.is_template': _, ...labels } = known?.labels ?? {};
+  const after: Entry = {
+    kind,
+    // Where it was moved to may be gone by the time that it comes back.
+    namespace: known && exists ? known.namespace : forward.namespace,
+    key: known?.key ?? addressed,
+    name: kind === 'resource' ? called : (known?.name ?? addressed),
+    place: { registered, list, position },
+    shadowed: false,
+    labels: {
+      ...labels,
+      ...(kind === 'resource' && { 'service.forward_address': address }),
+      ...(LISTS[list]?.list === 'templates' && { 'service.is_template': 'true' }),
+    },
+    members: { ...known?.members, ...own[kind] },
+    found: { forward: forward.name, key, object, overrides },
+  };
+  if (present) replaceEntry(state, present, after);
+  else addEntry(state, after);
+}
+
+function entryOf(state: State, forward: string, kind: Kind, key: string | undefined): Entry | undefined {
+  return state.entries.find((e) => e.kind === kind && e.found?.forward === forward && e.found.key === key);
+}
+
+function setForward(state: State, forward: Forward): void {
+  state.forwards = state.forwards.map((each) => (each.name === forward.name ? forward : each));
+}

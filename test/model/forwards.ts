@@ -1,0 +1,87 @@
+import type { JsonObject } from '@sluice/json/lossless';
+import { readBody, SHAPES } from './bodies.ts';
+import { takeAway } from './claims.ts';
+import { discover } from './discovery.ts';
+import { labelsOf } from './entries.ts';
+import { type Answer, type ApiRequest, conflict, notFound, Refusal } from './request.ts';
+import { ensureNamespace, type Forward, type State } from './state.ts';
+
+/** Calls on `/api/v1/forwards` (decisions 2.4, 4.3). */
+export function callForwards(state: State, { method, name, refreshes, query = {}, body }: ApiRequest): Answer {
+  if (name === undefined) {
+    if (method === 'POST') return add(state, body);
+    const { namespace } = query;
+    const shown = state.forwards.filter((forward) => namespace === undefined || forward.namespace === namespace);
+    return { status: 200, data: shown.map((forward) => forwardOf(state, forward)) };
+  }
+  const forward = state.forwards.find((each) => each.name === name);
+  if (!forward) throw notFound('forward', name);
+  if (refreshes) return refresh(state, forward);
+  if (method === 'GET') return { status: 200, data: forwardOf(state, forward) };
+  removeForward(state, forward);
+  return { status: 200, data: { removed: name } };
+}
+
+/** Removes everything that it discovered, and not hand-made entries (decisions 4.3). */
+export function removeForward(state: State, { name }: Forward): void {
+  for (const entry of [...state.entries].filter(({ found }) => found?.forward === name)) {
+    const now = state.entries.find(
+      ({ kind, found }) => kind === entry.kind && found?.forward === name && found.key === entry.found?.key,
+    );
+    if (now) takeAway(state, now);
+  }
+  state.forwards = state.forwards.filter((forward) => forward.name !== name);
+}
+
+/**
+ * The forward as it is shown. Of `statusMessage` it is decided when there is one and what it names: it is a list of the
+ * texts that it must hold, and of `serverInfo` the name is shown.
+ */
+export function forwardOf(state: State, forward: Forward): JsonObject {
+  const { name, address, namespace, labels, prefix, available, known } = forward;
+  const names = state.entries.filter((entry) => entry.shadowed && entry.found?.forward === name).map(({ key }) => key);
+  const silent = available && names.length === 0 && forward.skipped === 0;
+  return {
+    ...{ name, address, namespace, labels: { ...labels }, available },
+    ...(prefix !== '' && { prefix }),
+    ...(!silent && { statusMessage: names }),
+    ...(known && { serverInfo: 'raw' }),
+    ...countsOf(state, name),
+  };
+}
+
+/** Registers it, and discovers it unless its upstream fails. */
+function add(state: State, text: string | undefined): Answer {
+  const body = readBody(text, SHAPES.forward);
+  const name = String(body.name);
+  if (state.forwards.some((forward) => forward.name === name)) throw conflict();
+  const namespace = typeof body.namespace === 'string' ? body.namespace : 'default';
+  ensureNamespace(state, namespace);
+  state.forwards.push({
+    ...{ name, namespace, address: String(body.address).trim(), labels: labelsOf(body) },
+    prefix: typeof body.prefix === 'string' ? body.prefix : '',
+    registered: state.next++,
+    ...{ available: false, known: false, skipped: 0, remembered: [] },
+  });
+  discover(state, name);
+  const added = state.forwards.find((forward) => forward.name === name);
+  if (!added) throw new Error('what was added is not there');
+  return { status: 201, data: forwardOf(state, added), location: `/api/v1/forwards/${encodeURIComponent(name)}` };
+}
+
+function refresh(state: State, { name }: Forward): Answer {
+  // A refresh that fails is no refusal: the forward is unavailable from then on.
+  if (!discover(state, name)) return new Refusal(502, 'BAD_GATEWAY').answer;
+  return { status: 200, data: { refreshed: name, ...countsOf(state, name) } };
+}
+
+/** Current counts, shadowed entries included (decisions 2.4: resources include templates). */
+function countsOf(state: State, name: string) {
+  const count = (kind: string) =>
+    state.entries.filter((entry) => entry.kind === kind && entry.found?.forward === name).length;
+  return {
+    tools_discovered: count('tool'),
+    resources_discovered: count('resource'),
+    prompts_discovered: count('prompt'),
+  };
+}

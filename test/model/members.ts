@@ -1,0 +1,109 @@
+import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import type { Entry, Found, Kind } from './state.ts';
+
+/** Members that the registry keeps of each kind and that are never on MCP (decisions 2.5 to 2.7). */
+const REGISTRY: Readonly<Record<Kind, readonly string[]>> = {
+  tool: ['uri', 'toolType', 'configurationURI', 'secretsURI', 'id'],
+  resource: ['type', 'params', 'configurationURI', 'secretsURI', 'id'],
+  prompt: ['messages', 'configurationURI', 'id'],
+};
+/** Members that an entry has besides, whatever its kind; the last three are read-only. */
+const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
+const LOCATION = ['location', 'uri', 'uriTemplate'];
+
+/** What REST shows of a member that is not there. */
+const DEFAULTS: Readonly<Record<Kind, JsonObject>> = {
+  tool: { description: '' },
+  resource: { description: '', mimeType: '' },
+  prompt: { description: '', arguments: [], messages: [] },
+};
+
+const MCP_NAMES: Readonly<Record<string, string>> = { input_schema: 'inputSchema', output_schema: 'outputSchema' };
+
+/** MCP's name of a member of REST. */
+export function mcpName(kind: Kind, member: string): string {
+  return (kind === 'tool' ? MCP_NAMES[member] : undefined) ?? member;
+}
+
+function restName(kind: Kind, member: string): string {
+  return Object.keys(MCP_NAMES).find((rest) => mcpName(kind, rest) === member) ?? member;
+}
+
+/** True for members, as REST calls them, that are kept apart from what MCP sees, under whatever value. */
+export function isApart(kind: Kind, member: string): boolean {
+  return (
+    COMMON.includes(member) || REGISTRY[kind].includes(member) || (kind === 'resource' && LOCATION.includes(member))
+  );
+}
+
+/** True for the registry's own members: those of `isApart` that a body may give besides the common ones. */
+export function isRegistrys(kind: Kind, member: string): boolean {
+  return REGISTRY[kind].includes(member);
+}
+
+/** Members of a body that an entry keeps as they are: not those that have a place of their own or are read-only. */
+export function keptMembers(kind: Kind, body: JsonObject): JsonObject {
+  const apart = kind === 'resource' ? [...COMMON, ...LOCATION] : COMMON;
+  return pick(body, (member) => !apart.includes(member));
+}
+
+/** The members that pass. */
+export function pick(object: JsonObject, passes: (member: string) => boolean): JsonObject {
+  return Object.fromEntries(Object.entries(object).filter(([member]) => passes(member)));
+}
+
+/** The value that stands for "not given". */
+export function defaultOf(kind: Kind, member: string): JsonValue | undefined {
+  return DEFAULTS[kind][member];
+}
+
+/** The upstream's object with what an operator changed. */
+export function changed({ object, overrides }: Found): JsonObject {
+  return pick({ ...object, ...overrides }, (member) => overrides[member] !== null);
+}
+
+/** True for a resource that MCP lists as a template. */
+export function isTemplate({ kind, labels }: Entry): boolean {
+  return kind === 'resource' && labels['service.is_template'] === 'true';
+}
+
+/** The entry as the management API shows it. */
+export function restOf(entry: Entry): JsonObject {
+  const { kind, name, namespace, labels, key, found, shadowed } = entry;
+  const described = Object.entries(found ? changed(found) : {}).map(([member, value]) => [
+    restName(kind, member),
+    value,
+  ]);
+  const shown: JsonObject = {
+    ...DEFAULTS[kind],
+    ...pick(Object.fromEntries(described), (member) => !isApart(kind, member)),
+    ...entry.members,
+    name,
+    namespace,
+    labels: { ...labels },
+  };
+  if (kind === 'resource') shown.location = key;
+  if (found) shown.forward = found.forward;
+  if (found && kind !== 'resource' && found.key !== name) shown.upstreamName = found.key;
+  if (shadowed) shown.shadowed = true;
+  return shown;
+}
+
+/** The entry as MCP lists it (decisions 2.5 to 2.7). */
+export function mcpOf(entry: Entry): JsonObject {
+  const { kind, name, key, found } = entry;
+  if (found) {
+    const object = changed(found);
+    return kind === 'resource' || key === found.key ? object : { ...object, name };
+  }
+  const members = Object.entries(pick(entry.members, (member) => !isRegistrys(kind, member)));
+  // REST's way of saying that there is none; a tool's description is a member that must be given, and may be empty.
+  const given = members.filter(([member, value]) => kind === 'tool' || !isEmptyDefault(kind, member, value));
+  const own = kind === 'resource' ? { [isTemplate(entry) ? 'uriTemplate' : 'uri']: key, name } : { name };
+  return { ...Object.fromEntries(given.map(([member, value]) => [mcpName(kind, member), value])), ...own };
+}
+
+function isEmptyDefault(kind: Kind, member: string, value: JsonValue): boolean {
+  const absent = defaultOf(kind, member);
+  return absent !== undefined && JSON.stringify(value) === JSON.stringify(absent);
+}

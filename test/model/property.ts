@@ -1,0 +1,65 @@
+import fc from 'fast-check';
+import { runs } from './arbitraries.ts';
+import { Disagreement, run, Tally } from './run.ts';
+import { shortened } from './shorten.ts';
+import type { Step } from './step.ts';
+import { World } from './world.ts';
+
+export interface PropertyOptions {
+  /** Runs at most, and steps of each at most. */
+  readonly runs: number;
+  readonly steps: number;
+  /** Milliseconds after which no further run begins, unless there were fewer than `atLeast` (default 1). */
+  readonly ms: number;
+  readonly atLeast?: number;
+  /** Makes the same runs again. */
+  readonly seed?: number | undefined;
+  /** Milliseconds for finding a shorter run that fails too (default 120000). */
+  readonly shrinkMs?: number;
+  readonly progress?: (tally: Tally) => void;
+}
+
+export interface PropertyResult {
+  readonly tally: Tally;
+  readonly seed: number;
+  /** Undefined when service and model agreed; else the shortest run found that they do not agree on, to be read. */
+  readonly failure: string | undefined;
+}
+
+/**
+ * Runs random sequences of management calls against the real service and the model, restarts between them. What fails is
+ * run again and made shorter.
+ */
+export async function checkModel(options: PropertyOptions): Promise<PropertyResult> {
+  const { steps, ms, atLeast = 1, shrinkMs = 120_000, progress } = options;
+  const seed = options.seed ?? Math.trunc(Math.random() * 2 ** 31);
+  const tally = new Tally();
+  const world = await World.start();
+  try {
+    const deadline = performance.now() + ms;
+    const property = fc.asyncProperty(runs(steps), async (sequence) => {
+      // fast-check's own limit would leave a run under way to itself.
+      if (performance.now() > deadline && tally.runs >= atLeast) return;
+      await run(world, sequence, tally);
+      progress?.(tally);
+    });
+    // A run takes a second, so that what fails is made shorter by what is known of it.
+    const found = await fc.check(property, { seed, numRuns: options.runs, endOnFailure: true });
+    const [failing] = found.counterexample ?? [];
+    if (!failing) return { tally, seed, failure: undefined };
+    const shorter = await shortened(failing, (sequence) => failureOf(world, sequence), shrinkMs);
+    const failure = shorter?.failure ?? `it did not fail when it was run again\n${String(found.errorInstance)}`;
+    return { tally, seed, failure: `seed ${seed}, run ${found.numRuns}\n${failure}` };
+  } finally {
+    await world.close();
+  }
+}
+
+async function failureOf(world: World, steps: readonly Step[]): Promise<string | undefined> {
+  try {
+    await run(world, steps, new Tally());
+    return undefined;
+  } catch (error) {
+    return error instanceof Disagreement ? error.message : String(error);
+  }
+}

@@ -1,0 +1,71 @@
+import type { JsonObject } from '@sluice/json/lossless';
+import { invalid, readBody, SHAPES } from './bodies.ts';
+import { labelsOf } from './entries.ts';
+import { type Answer, type ApiRequest, notFound } from './request.ts';
+import type { Service, State } from './state.ts';
+
+/** Calls on `/api/v1/services` (decisions 2.8, 4.1, 4.2). */
+export function callServices(state: State, { method, name, query = {}, body }: ApiRequest): Answer {
+  if (name === undefined) {
+    return method === 'GET' ? { status: 200, data: state.services.map(({ shown }) => shown) } : create(state, body);
+  }
+  const { serviceType } = query;
+  const meant = state.services.filter(
+    (service) => service.name === name && (serviceType === undefined || service.serviceType === serviceType),
+  );
+  const [first] = meant;
+  if (!first) throw notFound('service', name);
+  if (method === 'DELETE') {
+    state.services = state.services.filter((service) => !meant.includes(service));
+    return { status: 200, data: { removed: name, count: meant.length } };
+  }
+  return {
+    status: 200,
+    data: meant.length === 1 ? first.shown : { ...first.shown, entries: meant.map(({ shown }) => shown) },
+  };
+}
+
+/** A new one comes at the end, a known one is replaced where it stands. */
+function create(state: State, text: string | undefined): Answer {
+  const body = readBody(text, SHAPES.service);
+  const { host, port } = placeOf(body);
+  const { serviceSubType, languageName, id } = body;
+  const name = String(body.name);
+  const serviceType = String(body.serviceType);
+  const service: Service = {
+    ...{ name, serviceType },
+    serviceSubType: typeof serviceSubType === 'string' ? serviceSubType : undefined,
+    languageName: typeof languageName === 'string' ? languageName : undefined,
+    shown: {
+      ...{ name, host, port, address: `${host}:${port}`, serviceType, labels: { ...labelsOf(body) } },
+      ...(serviceSubType !== undefined && { serviceSubType }),
+      ...(languageName !== undefined && { languageName }),
+      ...(id !== undefined && { id }),
+    },
+  };
+  const known = state.services.findIndex(
+    (other) =>
+      other.name === name &&
+      other.serviceType === serviceType &&
+      other.serviceSubType === service.serviceSubType &&
+      other.languageName === service.languageName,
+  );
+  if (known !== -1) {
+    state.services[known] = service;
+    return { status: 200, data: service.shown };
+  }
+  state.services.push(service);
+  const location = `/api/v1/services/${encodeURIComponent(name)}?serviceType=${serviceType}`;
+  return { status: 201, data: service.shown, location };
+}
+
+/** `address`, or `host` and `port`. */
+function placeOf({ address, host, port }: JsonObject): { host: string; port: number } {
+  if (typeof address !== 'string') {
+    if (typeof host !== 'string') throw invalid(['address']);
+    if (typeof port !== 'number') throw invalid(['port']);
+    return { host, port };
+  }
+  const [, name = '', digits = ''] = /^(.*):(\d+)$/.exec(address) ?? [];
+  return { host: name, port: Number(digits) };
+}

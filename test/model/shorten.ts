@@ -1,0 +1,37 @@
+import type { Step } from './step.ts';
+
+/** A run that fails, and how. */
+export interface Failing {
+  readonly steps: readonly Step[];
+  readonly failure: string;
+}
+
+/**
+ * Leaves out of a failing run what it fails without: half of it, then quarters, then single steps. `failureOf` runs steps
+ * and says how they fail. Undefined when the run given does not fail; what is found after so many milliseconds otherwise.
+ */
+export async function shortened(
+  steps: readonly Step[],
+  failureOf: (steps: readonly Step[]) => Promise<string | undefined>,
+  ms: number,
+): Promise<Failing | undefined> {
+  const deadline = performance.now() + ms;
+  const failure = await failureOf(steps);
+  if (failure === undefined) return undefined;
+  let best: Failing = { steps, failure };
+  const attempt = async (fewer: readonly Step[]): Promise<boolean> => {
+    const failure = performance.now() < deadline ? await failureOf(fewer) : undefined;
+    if (failure !== undefined) best = { steps: fewer, failure };
+    return failure !== undefined;
+  };
+  // Restarts cost more time than all the rest.
+  await attempt(best.steps.filter((step) => step.do !== 'restart'));
+  for (let size = best.steps.length >> 1; size > 0; size = size === 1 ? 0 : (size + 1) >> 1) {
+    // From the end: what comes after the failure goes at once.
+    for (let at = best.steps.length - size; at > -size; at -= size) {
+      const from = Math.max(at, 0);
+      await attempt(best.steps.toSpliced(from, at + size - from));
+    }
+  }
+  return best;
+}

@@ -1,0 +1,156 @@
+import type { JsonObject } from '@sluice/json/lossless';
+
+/** Tools, resources and prompts: the entries of a namespace. */
+export type Kind = 'tool' | 'resource' | 'prompt';
+
+/** Every {@link Kind}. */
+export const KINDS: readonly Kind[] = ['tool', 'resource', 'prompt'];
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** Where an entry stands in lists (decisions 4.1): its registration, or its forward's, then the upstream's order. */
+export interface Place {
+  readonly registered: number;
+  /** The upstream's lists one after the other: templates follow on resources. */
+  readonly list: number;
+  readonly position: number;
+}
+
+/** What an upstream offered. `key` is its own name or uri, `object` what it sent. */
+export interface Found {
+  readonly forward: string;
+  readonly key: string;
+  readonly object: JsonObject;
+  /** What an operator changed, under the names that MCP uses; null takes a member away (decisions 2.5). */
+  readonly overrides: JsonObject;
+}
+
+/** One tool, resource or prompt. Entries are never changed, but replaced. */
+export interface Entry {
+  readonly kind: Kind;
+  readonly namespace: string;
+  /** Unique in namespace and kind: name, or location of a resource (decisions 2.2). */
+  readonly key: string;
+  /** What paths address it by. */
+  readonly name: string;
+  readonly place: Place;
+  readonly shadowed: boolean;
+  readonly labels: Labels;
+  /**
+   * Members as REST calls them, besides name, location, namespace and labels: of a hand-made entry all that it was given,
+   * of a discovered one those that are the registry's own.
+   */
+  readonly members: JsonObject;
+  /** Undefined for a hand-made entry. */
+  readonly found: Found | undefined;
+}
+
+/** A registered upstream (decisions 2.4). */
+export interface Forward {
+  readonly name: string;
+  readonly address: string;
+  readonly namespace: string;
+  readonly labels: Labels;
+  readonly prefix: string;
+  readonly registered: number;
+  readonly available: boolean;
+  /** True once it was discovered. */
+  readonly known: boolean;
+  /** Entries that the last discovery left out for want of a name, or as repeated (decisions 4.3). */
+  readonly skipped: number;
+  /** Discovered entries that the upstream does not offer any more, as they were (decisions 2.5). */
+  readonly remembered: readonly Entry[];
+}
+
+/** A capability service (decisions 2.8). */
+export interface Service {
+  readonly name: string;
+  readonly serviceType: string;
+  readonly serviceSubType: string | undefined;
+  readonly languageName: string | undefined;
+  /** As it is shown, without `health`. */
+  readonly shown: JsonObject;
+}
+
+/** What an upstream lists, in order. A name or uri may be missing or repeated. */
+export interface Catalogue {
+  readonly tools: readonly JsonObject[];
+  readonly resources: readonly JsonObject[];
+  readonly templates: readonly JsonObject[];
+  readonly prompts: readonly JsonObject[];
+}
+
+/** An empty catalogue. */
+export const NOTHING: Catalogue = { tools: [], resources: [], templates: [], prompts: [] };
+
+/**
+ * The same objects in another order: each list turned round, or its first object at the end, or gone; or what was offered
+ * before.
+ */
+export type Turn = 'reversed' | 'rotated' | 'shorter' | 'former';
+
+/** What is offered after a turn. */
+export function turned(catalogue: Catalogue, former: Catalogue, turn: Turn): Catalogue {
+  if (turn === 'former') return former;
+  const { tools, resources, templates, prompts } = catalogue;
+  const each = (list: readonly JsonObject[]): readonly JsonObject[] => {
+    if (turn === 'reversed') return list.toReversed();
+    return turn === 'rotated' ? [...list.slice(1), ...list.slice(0, 1)] : list.slice(1);
+  };
+  return { tools: each(tools), resources: each(resources), templates: each(templates), prompts: each(prompts) };
+}
+
+/** An upstream that answers, answers every list with an error, or does not listen. */
+export type Mode = 'up' | 'failing' | 'down';
+
+/** An upstream MCP server as it is at the moment. */
+export interface UpstreamState {
+  readonly address: string;
+  readonly mode: Mode;
+  readonly catalogue: Catalogue;
+}
+
+/** All that the model knows. */
+export interface State {
+  namespaces: { readonly name: string; readonly labels: Labels }[];
+  forwards: Forward[];
+  entries: Entry[];
+  services: Service[];
+  upstreams: UpstreamState[];
+  /** Forwards and hand-made entries are numbered as they come. */
+  next: number;
+}
+
+/** A state that can be changed without changing this one. */
+export function copyOf(state: State): State {
+  return {
+    namespaces: [...state.namespaces],
+    forwards: [...state.forwards],
+    entries: [...state.entries],
+    services: [...state.services],
+    upstreams: [...state.upstreams],
+    next: state.next,
+  };
+}
+
+/** An empty registry: `default` exists (specification, "Namespace"). */
+export function emptyState(upstreams: readonly UpstreamState[]): State {
+  return {
+    namespaces: [{ name: 'default', labels: {} }],
+    forwards: [],
+    entries: [],
+    services: [],
+    upstreams: [...upstreams],
+    next: 1,
+  };
+}
+
+/** Order of lists. */
+export function byPlace({ place: a }: Entry, { place: b }: Entry): number {
+  return a.registered - b.registered || a.list - b.list || a.position - b.position;
+}
+
+/** A tool, resource, prompt or forward that names a namespace which does not exist creates it (decisions 2.2). */
+export function ensureNamespace(state: State, name: string): void {
+  if (!state.namespaces.some((namespace) => namespace.name === name)) state.namespaces.push({ name, labels: {} });
+}

@@ -1,0 +1,96 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { call } from './model.ts';
+import { type ApiRequest, type Collection, pathOf } from './request.ts';
+import type { Catalogue, Mode, State, Turn } from './state.ts';
+
+/**
+ * A PUT of what a GET of the same entry answers, changed: undefined takes a member away. The name may stand for an item
+ * ({@link itemOf}), in other calls too.
+ */
+export interface Edit {
+  readonly edit: 'tools' | 'resources' | 'prompts';
+  readonly name: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly change: Readonly<Record<string, JsonValue | undefined>>;
+}
+
+/** How a group of calls ends: when all are answered, or with the process as soon as so many are. */
+export interface Cut {
+  readonly signal: 'SIGTERM' | 'SIGKILL';
+  readonly after: number;
+}
+
+/** One step of a run. Upstreams are named by their number, also in bodies ({@link addressOf}). */
+export type Step =
+  | { readonly do: 'call'; readonly call: ApiRequest | Edit }
+  | { readonly do: 'together'; readonly calls: readonly (ApiRequest | Edit)[]; readonly cut: Cut | undefined }
+  | { readonly do: 'upstream'; readonly upstream: number; readonly mode?: Mode; readonly offers?: Catalogue | Turn }
+  | { readonly do: 'restart'; readonly signal: 'SIGTERM' | 'SIGKILL' };
+
+/** What stands for an upstream's address, which is another one in each run. */
+export function addressOf(upstream: number): string {
+  return `http://upstream-${upstream}/mcp`;
+}
+
+/** A name that stands for the item of this number, as far as there is one, in the collection's list. */
+export function itemOf(number: number): string {
+  return `#${number}`;
+}
+
+/** The call as it is sent in this state: items by their names, and upstreams by the addresses that they have. */
+export function resolved(state: State, step: ApiRequest | Edit): ApiRequest {
+  const request = 'edit' in step ? edited(state, { ...step, ...chosen(state, step.edit, step) }) : step;
+  const { collection, body } = request;
+  const known = { ...request, ...(collection !== 'statistics' && chosen(state, collection, request)) };
+  if (body === undefined) return known;
+  const address = (text: string, index: string): string => state.upstreams[Number(index)]?.address ?? text;
+  return { ...known, body: body.replace(/http:\/\/upstream-(\d+)\/mcp/g, address) };
+}
+
+type Addressed = Pick<ApiRequest, 'name' | 'query'>;
+
+/** Name and query with what stands for an item replaced; a query's namespace and uri become the item's. */
+function chosen(state: State, collection: Collection, { name, query = {} }: Addressed): Addressed {
+  const [, number] = /^#(\d+)$/.exec(name ?? '') ?? [];
+  if (number === undefined) return { name, query };
+  const { data } = call(state, { method: 'GET', collection }).answer;
+  const items = Array.isArray(data) ? data.filter(isJsonObject) : [];
+  const item = items[Number(number) % items.length];
+  if (!item) return { name, query };
+  const narrowed = Object.entries(query).map(([parameter, value]) => {
+    const own = item[parameter === 'uri' ? 'location' : parameter];
+    return [parameter, typeof own === 'string' ? own : value];
+  });
+  return { name: String(item.name), query: Object.fromEntries(narrowed) };
+}
+
+/** The call on one line. */
+export function written(request: ApiRequest): string {
+  const body = request.body === undefined ? '' : ` ${request.body}`;
+  return `${request.method} ${pathOf(request)}${body}`;
+}
+
+/** The step on one line, as far as it is known before it is run. */
+export function describe(step: Step): string {
+  const one = (each: ApiRequest | Edit): string =>
+    'edit' in each
+      ? `EDIT ${pathOf({ method: 'PUT', collection: each.edit, name: each.name, query: each.query })} ${JSON.stringify(each.change, (_, value) => (value === undefined ? '(none)' : value))}`
+      : written(each);
+  switch (step.do) {
+    case 'call':
+      return one(step.call);
+    case 'together':
+      return `at once${step.cut ? `, ${step.cut.signal} after ${step.cut.after} answers` : ''}: ${step.calls.map(one).join(' | ')}`;
+    case 'upstream':
+      return `upstream ${step.upstream}: ${step.mode ?? ''} ${step.offers ? JSON.stringify(step.offers) : ''}`;
+    case 'restart':
+      return `restart by ${step.signal}`;
+  }
+}
+
+function edited(state: State, { edit, name, query, change }: Omit<Edit, 'name' | 'query'> & Addressed): ApiRequest {
+  const { data } = call(state, { method: 'GET', collection: edit, name, query }).answer;
+  const read: JsonObject = typeof data === 'object' && data !== null ? Object.fromEntries(Object.entries(data)) : {};
+  // JSON leaves out what is undefined.
+  return { method: 'PUT', collection: edit, name, query, body: JSON.stringify({ ...read, ...change }) };
+}

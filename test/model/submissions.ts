@@ -1,0 +1,158 @@
+import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import fc from 'fast-check';
+import * as alphabet from './alphabets.ts';
+import type { Collection } from './request.ts';
+import { addressOf } from './step.ts';
+import { UPSTREAMS } from './upstreams.ts';
+
+type Members = Readonly<Record<string, fc.Arbitrary<JsonValue>>>;
+
+const { labels, texts, spelled, schemas, names, namespaces } = alphabet;
+/** Kept members of entries, unknown ones among them, and read-only ones, which are ignored. */
+const KEPT: Members = {
+  labels,
+  namespace: namespaces,
+  id: texts,
+  configurationURI: texts,
+  vendor: spelled,
+  forward: fc.constant('f'),
+  upstreamName: fc.constant('x'),
+  shadowed: fc.constant(true),
+};
+const dead = 'http://127.0.0.1:9/mcp';
+const addresses = fc.oneof(
+  { weight: 6, arbitrary: fc.nat(UPSTREAMS - 1).map(addressOf) },
+  { weight: 1, arbitrary: fc.constant(dead) },
+);
+
+/** What bodies are made of: members that must be given, and others. */
+const BODIES: Readonly<Record<Collection, readonly [Members, Members]>> = {
+  namespaces: [{ name: namespaces }, { labels }],
+  forwards: [
+    { name: alphabet.forwardNames, address: addresses },
+    { namespace: namespaces, labels, prefix: fc.constantFrom('p.', 'x') },
+  ],
+  tools: [
+    {
+      ...{ name: names, description: texts, uri: fc.constantFrom('http://127.0.0.1:9/mcp', 'x:y') },
+      ...{ toolType: fc.constantFrom('custom', 'mcp-forward'), input_schema: schemas },
+    },
+    { ...KEPT, title: texts, secretsURI: texts, output_schema: schemas, icons: fc.constant([{ src: 'i' }]) },
+  ],
+  resources: [
+    { name: alphabet.resourceNames, location: alphabet.locations, type: fc.constantFrom('custom', 'mcp-forward') },
+    {
+      ...KEPT,
+      labels: fc.oneof(labels, fc.constant({ 'service.is_template': 'true' })),
+      ...{ description: texts, mimeType: texts, secretsURI: texts, uriTemplate: fc.constant('ignored') },
+      params: fc.constant([{ name: 'p', value: 'v' }]),
+    },
+  ],
+  prompts: [
+    { name: names },
+    {
+      ...{ ...KEPT, description: texts, title: texts },
+      arguments: fc.constantFrom<JsonValue>([], [{ name: 'who', required: true, more: JSON.rawJSON('1.0') }]),
+      messages: fc.constantFrom<JsonValue>([], [{ role: 'user', content: 'Hi {who}' }]),
+    },
+  ],
+  services: [
+    {
+      name: alphabet.serviceNames,
+      serviceType: alphabet.serviceTypes,
+      address: fc.constantFrom('host:1', 'other:65535'),
+    },
+    { labels, id: texts, serviceSubType: fc.constantFrom('process', 'vm'), languageName: fc.constantFrom('js', 'py') },
+  ],
+};
+
+const ALIASES: Readonly<Record<string, string>> = {
+  ...{ toolType: 'type', input_schema: 'inputSchema', output_schema: 'outputSchema', mimeType: 'mime_type' },
+  ...{ configurationURI: 'configuration_uri', secretsURI: 'secrets_uri', location: 'uri', serviceType: 'service_type' },
+};
+
+/** Members of a body that is as it should be. */
+function members(collection: Collection): fc.Arbitrary<JsonObject> {
+  const [required, optional] = BODIES[collection];
+  return fc.tuple(fc.record(required), alphabet.some(optional), fc.nat(5)).map(([always, sometimes, spelling]) => {
+    const body: JsonObject = {};
+    for (const [member, value] of Object.entries({ ...always, ...sometimes })) {
+      const alias =
+        spelling === 0 && collection !== 'namespaces' && collection !== 'forwards' ? ALIASES[member] : undefined;
+      body[alias ?? member] = value;
+    }
+    return body;
+  });
+}
+
+/** Bodies that are refused, whatever else is in them. */
+const wrongText = fc.constantFrom<string | undefined>(undefined, '', '{', '[]', '"a"', '{"name":1,}');
+const wrongValue = fc.constantFrom<JsonValue>(null, 5, JSON.rawJSON('1.0'), true, { a: 1 });
+const wrongMember = fc.constantFrom(
+  'name',
+  'namespace',
+  'labels',
+  'description',
+  'id',
+  'input_schema',
+  'address',
+  'serviceType',
+);
+
+/** A body: mostly a good one, sometimes with a member missing or mistyped, sometimes none or no JSON. */
+export function bodies(collection: Collection): fc.Arbitrary<string | undefined> {
+  const good = members(collection);
+  const [required] = BODIES[collection];
+  const lacking = fc.tuple(good, fc.constantFrom(...Object.keys(required))).map(([body, member]) => {
+    const { [member]: _, ...rest } = body;
+    return rest;
+  });
+  const mistyped = fc
+    .tuple(good, wrongMember, wrongValue)
+    .map(([body, member, value]) => ({ ...body, [member]: value }));
+  const misplaced = fc.tuple(good, alphabet.badNamespaces).map(([body, namespace]) => ({ ...body, namespace }));
+  const made = fc.oneof(
+    { weight: 20, arbitrary: good },
+    { weight: 1, arbitrary: lacking },
+    { weight: 1, arbitrary: mistyped },
+    { weight: 1, arbitrary: misplaced },
+  );
+  return fc.oneof(
+    { weight: 40, arbitrary: made.map((body): string | undefined => JSON.stringify(body)) },
+    { weight: 1, arbitrary: wrongText },
+  );
+}
+
+/** What an operator changes on an entry that was read; nothing at all is a change too. */
+export function changes(
+  edit: 'tools' | 'resources' | 'prompts',
+): fc.Arbitrary<Readonly<Record<string, JsonValue | undefined>>> {
+  const away = <T extends JsonValue>(values: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
+    fc.oneof({ weight: 4, arbitrary: values }, { weight: 1, arbitrary: fc.constant(undefined) });
+  const common = {
+    description: texts,
+    namespace: away(namespaces),
+    labels: away(labels),
+    vendor: away(spelled),
+    id: away(texts),
+  };
+  const own: Readonly<Record<typeof edit, Readonly<Record<string, fc.Arbitrary<JsonValue | undefined>>>>> = {
+    tools: { name: away(names), title: away(texts), input_schema: schemas, uri: fc.constant('x:y') },
+    resources: {
+      ...{ name: away(alphabet.resourceNames), mimeType: away(texts), _meta: away(spelled) },
+      location: alphabet.locations,
+      labels: fc.constantFrom<JsonValue>({ 'service.is_template': 'true' }, { 'service.forward_address': 'x', a: '1' }),
+    },
+    prompts: {
+      ...{ name: away(names), title: away(texts), messages: fc.constant([{ role: 'user', content: 'Hi' }]) },
+      arguments: away(fc.constantFrom<JsonValue>([], [{ name: 'who' }], [{ name: 'other' }])),
+    },
+  };
+  const all: Readonly<Record<string, fc.Arbitrary<JsonValue | undefined>>> = { ...common, ...own[edit] };
+  const one = fc
+    .constantFrom(...Object.keys(all))
+    .chain((member) =>
+      (all[member] ?? fc.constant(undefined)).map((value): [string, JsonValue | undefined] => [member, value]),
+    );
+  return fc.array(one, { maxLength: 4 }).map((members) => Object.fromEntries(members));
+}

@@ -1,0 +1,27 @@
+import { allOperations } from '@sluice/contract';
+import { expect, test } from 'vitest';
+import { findBrowser, render } from './fixtures/browser.ts';
+import { startGateway } from './fixtures/gateway.ts';
+
+test('the API reference shows every operation in a browser, which finds nothing to refuse', async (context) => {
+  const browser = await findBrowser();
+  if (browser === undefined) return context.skip();
+  const gateway = await startGateway();
+  context.onTestFinished(gateway.close);
+
+  const { html, console } = await render(browser, `http://${gateway.management()}/api/docs`);
+
+  const visible = html
+    .replaceAll(/<(script|style)\b.*?<\/\1>/gs, '')
+    .replaceAll(/<[^>]*>/g, '')
+    .replaceAll('\u200b', '');
+  for (const { path, summary } of allOperations) {
+    expect(visible).toContain(path);
+    expect(visible).toContain(summary);
+  }
+  const spoken = [...html.matchAll(/\b(?:alt|title|aria-label|placeholder)="([^"]*)"/g)].map(([, words]) => words);
+  for (const words of [visible, spoken.join('\n')]) expect(words).not.toMatch(/swagger|smartbear/i);
+  // A picture could be somebody's mark.
+  expect(html).not.toContain('<img');
+  expect(console).toEqual([]);
+}, 420_000);
