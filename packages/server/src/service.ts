@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { LongStreams } from './answer/long-streams.ts';
+import { Bridge } from './bridge/bridge.ts';
+import { loadProtocols } from './bridge/protocols.ts';
 import type { ListenAddress } from './config/addresses.ts';
 import type { Config } from './config/config.ts';
 import { ConfigError } from './config/config-error.ts';
@@ -141,10 +143,19 @@ async function compose(
     log: logger.target('service::forward'),
   });
 
+  const { timeoutMs = 5_000, maxRetries = 3, retryDelayMs = 100 } = config.bridgeGrpc;
+  const bridge = new Bridge({
+    registry,
+    protocols: loadProtocols(),
+    calls,
+    settings: { timeoutMs, maxRetries, retryDelayMs },
+  });
+
   const guard = createGuard(config);
   const metrics = new ServiceMetrics();
   const chain = defaultChain({
     registry,
+    bridge,
     forwards,
     relay,
     sessions,
@@ -202,6 +213,7 @@ async function compose(
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await forwards.close(over - performance.now());
       calls.close();
+      bridge.close();
       events.close();
       notices.close();
       // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.

@@ -1,16 +1,16 @@
 import { fileURLToPath } from 'node:url';
 import { type GrpcObject, loadPackageDefinition } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import type { ProtoGrpcType as CodeExecution } from './generated/codeexecution.ts';
 import type { CodeExecutorDefinition } from './generated/codeexecution/CodeExecutor.ts';
-import type { ProtoGrpcType as Health } from './generated/health.ts';
+import type { ProtoGrpcType as CodeExecution } from './generated/codeexecution.ts';
 import type { HealthProbeDefinition } from './generated/health/HealthProbe.ts';
+import type { ProtoGrpcType as Health } from './generated/health.ts';
 import type { ProtoGrpcType as Provision } from './generated/provision.ts';
-import type { ProtoGrpcType as Resource } from './generated/resource.ts';
 import type { ResourceAcquirerDefinition } from './generated/resource/ResourceAcquirer.ts';
-import type { ProtoGrpcType as Tool } from './generated/tool.ts';
+import type { ProtoGrpcType as Resource } from './generated/resource.ts';
 import type { ProvisionerDefinition } from './generated/tool/Provisioner.ts';
 import type { ToolInvokerDefinition } from './generated/tool/ToolInvoker.ts';
+import type { ProtoGrpcType as Tool } from './generated/tool.ts';
 
 /** The folder of the five `.proto` files (decisions 2.12). Capability services are made from the same ones. */
 export const PROTO_FOLDER = fileURLToPath(new URL('../../proto', import.meta.url));
@@ -37,7 +37,11 @@ export function loadProtocols(): Protocols {
   });
   // What is generated of the same files says what is in them (`npm run generate`).
   const loaded: GrpcObject = loadPackageDefinition(definition);
-  const { tool, resource, codeexecution, health } = loaded as unknown as Tool & Provision & Resource & CodeExecution & Health;
+  const { tool, resource, codeexecution, health } = loaded as unknown as Tool &
+    Provision &
+    Resource &
+    CodeExecution &
+    Health;
   return {
     toolInvoker: tool.ToolInvoker.service,
     provisioner: tool.Provisioner.service,

@@ -1,4 +1,4 @@
-import { status } from '@grpc/grpc-js';
+import type { status } from '@grpc/grpc-js';
 
 /** What a failed call is counted as in events (specification, "Events"; decisions 6). */
 export type ErrorCategory =

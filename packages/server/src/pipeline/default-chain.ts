@@ -1,4 +1,5 @@
 import type { LongStreams } from '../answer/long-streams.ts';
+import type { Bridge } from '../bridge/bridge.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Forwards } from '../forwards/forwards.ts';
@@ -32,6 +33,7 @@ import { serviceToolList } from './filters/service-tool-list.ts';
 
 /** What the filters work with. */
 export interface ChainParts {
+  readonly bridge: Bridge;
   readonly calls: CallsUnderWay<CallUnderWay>;
   readonly events: EventStore;
   readonly lives: LiveSessions;
@@ -89,9 +91,9 @@ export function defaultChain(parts: ChainParts): Chain {
     // Makes the client known to all that follow.
     { name: 'service_mcp_init', filter: serviceMcpInit(parts) },
     { name: 'service_tool_list', filter: serviceToolList(parts) },
-    { name: 'service_tool_call', filter: serviceToolCall(relay, parts.declaredParams) },
+    { name: 'service_tool_call', filter: serviceToolCall(relay, parts.bridge, parts.declaredParams) },
     { name: 'service_resource_list', filter: serviceResourceList(parts) },
-    { name: 'service_resource_read', filter: serviceResourceRead(relay) },
+    { name: 'service_resource_read', filter: serviceResourceRead(relay, parts.bridge) },
     { name: 'service_subscribe', filter: serviceSubscribe(parts) },
     { name: 'service_prompt_list', filter: servicePromptList(parts) },
     { name: 'service_prompt_get', filter: servicePromptGet(relay) },

@@ -1,11 +1,12 @@
 import { rpcError } from '../../answer/outcome.ts';
+import type { Bridge } from '../../bridge/bridge.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import { findResource } from '../../mcp/find-resource.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import type { Filter } from '../chain.ts';
 
 /** `resources/read`: the uri exactly, then the templates in order of registration (decisions 4.7). */
-export function serviceResourceRead(relay: CallRelay): Filter {
+export function serviceResourceRead(relay: CallRelay, bridge: Bridge): Filter {
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'resources/read' || !namespace) return undefined;
@@ -21,6 +22,8 @@ export function serviceResourceRead(relay: CallRelay): Filter {
     }
     const { discovered } = resource;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: resource, discovered });
+    const bridged = bridge.resource(context, uri, resource);
+    if (bridged) return bridged;
     return rpcError(INTERNAL_ERROR, `There is no host registered for service ${String(resource.members.type)}`);
   };
 }

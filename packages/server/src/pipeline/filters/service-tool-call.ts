@@ -1,16 +1,17 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
+import type { Bridge } from '../../bridge/bridge.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import type { DeclaredParams } from '../../mcp/declared-params.ts';
 import { type Era, HEADER_MISMATCH, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';
-import type { Entry } from '../../registry/entries.ts';
+import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
 import type { Filter } from '../chain.ts';
 
 /**
  * `tools/call`: finds the tool, compares the headers of a modern client with the arguments that the tool wants mirrored
  * in them (mcp 4), and hands the call to what carries it out (decisions 4.7, "Dispatch").
  */
-export function serviceToolCall(relay: CallRelay, declaredParams: DeclaredParams): Filter {
+export function serviceToolCall(relay: CallRelay, bridge: Bridge, declaredParams: DeclaredParams): Filter {
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'tools/call' || !namespace) return undefined;
@@ -24,6 +25,9 @@ export function serviceToolCall(relay: CallRelay, declaredParams: DeclaredParams
     }
     const { discovered } = tool;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });
+    // A tool whose type says that it is forwarded is forwarded, whatever services are registered.
+    const bridged = tool.members.toolType === FORWARD_TYPE ? undefined : bridge.tool(context, message, tool);
+    if (bridged) return bridged;
     const address = upstreamAddress(tool);
     if (address === undefined) return noHost(tool, context.era);
     return relay.call(context, message, { kind: 'addressed', entry: tool, address });

@@ -1,0 +1,24 @@
+import { status } from '@grpc/grpc-js';
+import type { ServiceEntry } from '../registry/entries.ts';
+import { targetOf } from './resolution.ts';
+import { ServiceError } from './service-error.ts';
+import { isStatusError } from './unary.ts';
+
+/** What a service is said to be where the status alone says little (decisions 4.10). */
+const NAMED: ReadonlyMap<status, string> = new Map([
+  [status.UNAVAILABLE, 'is not available'],
+  [status.FAILED_PRECONDITION, 'cannot do this now'],
+  [status.DEADLINE_EXCEEDED, 'did not answer in time'],
+]);
+
+/** A failed call as it is answered and counted: names service and address where it is the service that is at fault. */
+export function toServiceError(error: unknown, service: ServiceEntry): ServiceError {
+  if (error instanceof ServiceError) return error;
+  if (!isStatusError(error)) return new ServiceError('UNKNOWN', 'internal error', { cause: error });
+  const named = NAMED.get(error.code);
+  const message =
+    named === undefined
+      ? error.details || `status ${status[error.code] ?? error.code}`
+      : `service ${service.name} at ${targetOf(service)} ${named}: ${error.details}`;
+  return new ServiceError('SERVICE_UNAVAILABLE', message, { status: error.code, cause: error });
+}
