@@ -4,8 +4,10 @@ import { createClient } from '@sluice/contract/client';
 import type { JsonObject } from '@sluice/json/lossless';
 import fc from 'fast-check';
 import { describe, expect, type TestContext, test } from 'vitest';
+import { execute } from '../packages/cli/src/apply/execute.ts';
 import { readLocated } from '../packages/cli/src/apply/located-document.ts';
 import { removeNamespace } from '../packages/cli/src/apply/remove-namespace.ts';
+import type { Step } from '../packages/cli/src/apply/step.ts';
 import { run } from '../packages/cli/src/run.ts';
 import { type Script, scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
 import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
@@ -254,10 +256,11 @@ test('what a tool hides is changed once that is gone', async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('search'));
   await service.register('tools', { name: 'search', description: '', uri: 'u', toolType: 't', input_schema: {} });
+  await service.register('forwards', { name: 'up', address: server.url });
   const state = `forwards: [{ name: up, address: "${server.url}" }]\ntools: [{ forward: up, upstreamName: search, title: Ours }]`;
   const applied = await sluice('apply --prune -f -', state);
   expect(applied).toMatchObject({ code: 0, err: '' });
-  expect(applied.out).toMatch(/created forward up .*\ndeleted tool search .*\nchanged tool search .*\n/);
+  expect(applied.out).toMatch(/^deleted tool search .*\nchanged tool search .*\n/m);
   expect((await service.manage('GET', '/tools/search')).data).toMatchObject({ forward: 'up', title: 'Ours' });
 });
 
@@ -268,6 +271,24 @@ test('a step whose work is done already when its turn comes is no failure', asyn
   const applied = await sluice('apply -f -', state);
   expect(applied).toMatchObject({ code: 0, err: '' });
   expect(applied.out).toContain('as it should be tool search');
+});
+
+test('what is gone already when it is to be deleted is no failure', async (context) => {
+  const { service } = await start(context);
+  const client = createClient({ host: service.management });
+  const none = { namespaces: [], forwards: [], services: [], handMade: [], discovered: [], others: [] };
+  const nothing = { changes: [], notes: [] };
+  const entry = { name: 's', host: 'h', port: 1, address: 'h:1', serviceType: 'tool-invoker', labels: {} } as const;
+  const contents = { tools: 0, resources: 0, prompts: 0, forwards: 0 };
+  const steps: Step[] = [
+    { kind: 'tool', action: 'delete', namespace: 'default', name: 't', ...nothing },
+    { kind: 'forward', action: 'delete', name: 'f', ...nothing },
+    { kind: 'service', action: 'delete', name: 's', entry, again: [], ...nothing },
+    { kind: 'namespace', action: 'delete', name: 'n', contents, ...nothing },
+  ];
+  const options = { interrupted: new AbortController().signal, onOutcome: () => undefined };
+  const outcomes = await execute(client, steps, none, options);
+  expect(outcomes.map(({ status }) => status)).toEqual(steps.map(() => 'unchanged'));
 });
 
 test('a namespace in which something else is by now is not deleted', async (context) => {

@@ -37,7 +37,7 @@ export function removeForward(state: State, { name }: Forward): void {
  * The forward as it is shown. Of `statusMessage` it is decided when there is one and what it names: it is a list of the
  * texts that it must hold, and of `serverInfo` the name is shown.
  */
-export function forwardOf(state: State, forward: Forward): JsonObject {
+function forwardOf(state: State, forward: Forward): JsonObject {
   const { name, address, namespace, labels, prefix, available, known } = forward;
   const names = state.entries.filter((entry) => entry.shadowed && entry.found?.forward === name).map(({ key }) => key);
   const silent = available && names.length === 0 && forward.skipped === 0;

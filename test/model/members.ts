@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
 import type { Entry, Found, Kind } from './state.ts';
 
 /** Members that the registry keeps of each kind and that are never on MCP (decisions 2.5 to 2.7). */
@@ -58,7 +58,7 @@ export function defaultOf(kind: Kind, member: string): JsonValue | undefined {
 }
 
 /** The upstream's object with what an operator changed. */
-export function changed({ object, overrides }: Found): JsonObject {
+function changed({ object, overrides }: Found): JsonObject {
   return pick({ ...object, ...overrides }, (member) => overrides[member] !== null);
 }
 
@@ -100,7 +100,11 @@ export function mcpOf(entry: Entry): JsonObject {
   // REST's way of saying that there is none; a tool's description is a member that must be given, and may be empty.
   const given = members.filter(([member, value]) => kind === 'tool' || !isEmptyDefault(kind, member, value));
   const own = kind === 'resource' ? { [isTemplate(entry) ? 'uriTemplate' : 'uri']: key, name } : { name };
-  return { ...Object.fromEntries(given.map(([member, value]) => [mcpName(kind, member), value])), ...own };
+  const object: JsonObject = Object.fromEntries(given.map(([member, value]) => [mcpName(kind, member), value]));
+  const { inputSchema } = object;
+  // MCP has no tool whose schema lacks the type, and no other type.
+  if (isJsonObject(inputSchema)) object.inputSchema = { type: 'object', ...inputSchema };
+  return { ...object, ...own };
 }
 
 function isEmptyDefault(kind: Kind, member: string, value: JsonValue): boolean {

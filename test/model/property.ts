@@ -49,7 +49,11 @@ export async function checkModel(options: PropertyOptions): Promise<PropertyResu
     if (!failing) return { tally, seed, failure: undefined };
     const shorter = await shortened(failing, (sequence) => failureOf(world, sequence), shrinkMs);
     const failure = shorter?.failure ?? `it did not fail when it was run again\n${String(found.errorInstance)}`;
-    return { tally, seed, failure: `seed ${seed}, run ${found.numRuns}\n${failure}` };
+    return {
+      tally,
+      seed,
+      failure: `SEED=${seed} makes the same runs again; number ${found.numRuns} failed, and so does:\n${failure}`,
+    };
   } finally {
     await world.close();
   }

@@ -60,10 +60,7 @@ export class World {
     const [host, port] = this.#gateway.management().split(':');
     // Node's own client sends the path as it is: what knows URLs would take the segment `..` for the one above.
     const outgoing = httpRequest({ agent: this.#agent, host, port, method: request.method, path: pathOf(request) });
-    const { body } = request;
-    // A DELETE with `Connection: keep-alive` and no length would be chunked.
-    if (body !== undefined) outgoing.setHeader('content-length', Buffer.byteLength(body));
-    outgoing.end(body);
+    outgoing.end(request.body);
     const [incoming] = await once(outgoing, 'response');
     const chunks: Buffer[] = [];
     for await (const chunk of incoming) chunks.push(chunk);

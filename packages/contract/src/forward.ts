@@ -2,8 +2,10 @@ import { z } from 'zod';
 import { labels } from './labels.ts';
 import { entryName, namespaceName } from './names.ts';
 
+/** What no URL has anywhere, as a part of a pattern's class: blanks, backslashes, control characters. */
+const NEVER = '\\s\\\\\\u0000-\\u001f\\u007f-\\u009f';
 /** The host of a URL, as far as a pattern can say what one is: a name, or an IP address, version 6 in brackets. */
-const HOST = '(?:\\[[0-9A-Fa-f:.]+\\]|[^/?#@:\\[\\]\\s\\\\]+)';
+const HOST = `(?:\\[[0-9A-Fa-f:.]+\\]|[^/?#@:\\[\\]${NEVER}]+)`;
 
 /**
  * Address of an upstream MCP server: an http or https URL, trimmed, in which nothing has to be repaired to be one.
@@ -13,14 +15,14 @@ const upstreamAddress = z
   .string()
   .trim()
   .refine(
-    (text) => /^https?:\/\/[^/?#]/i.test(text) && !/[\s\\]/.test(text) && URL.canParse(text),
+    (text) => /^https?:\/\/[^/?#]/i.test(text) && !/[\s\\\p{Cc}]/u.test(text) && URL.canParse(text),
     'must be an http or https URL',
   )
   .refine((text) => {
     const url = URL.parse(text);
     return url === null || (url.username === '' && url.password === '');
   }, 'must not carry a user name or password')
-  .meta({ format: 'uri', pattern: `^[Hh][Tt][Tt][Pp][Ss]?://${HOST}(?::[0-9]*)?(?:[/?#][^\\s\\\\]*)?$` });
+  .meta({ format: 'uri', pattern: `^[Hh][Tt][Tt][Pp][Ss]?://${HOST}(?::[0-9]*)?(?:[/?#][^${NEVER}]*)?$` });
 
 /** What an upstream says of itself (decisions 2.4). `capabilities` and `extensions` are the names it declares. */
 export const serverInfo = z.object({

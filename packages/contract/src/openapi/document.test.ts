@@ -1,3 +1,4 @@
+import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { expect, test } from 'vitest';
@@ -25,6 +26,14 @@ function compiler(): Ajv2020 {
     .addVocabulary(['openapi', 'info', 'servers', 'tags', 'paths', 'components'])
     .addSchema(Object(document), 'doc');
 }
+
+test('the document is OpenAPI 3.1', async () => {
+  const validator = new Validator();
+  const { valid, errors } = await validator.validate({ ...Object(document) });
+  expect(errors).toBeUndefined();
+  expect(valid).toBe(true);
+  expect(validator.version).toBe('3.1');
+});
 
 test('every schema is one of JSON Schema 2020-12, with no keyword or format that it does not know', () => {
   const ajv = compiler();
