@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
-  ERROR_STATUS,
   entryName,
-  errorCode,
   forwardInput,
   labels,
   namespaceName,
@@ -94,10 +92,6 @@ test('the location of a new resource fits into the head of a request', () => {
   expect(resourceInput.safeParse(sized(2_049)).success).toBe(false);
   // What an upstream offers may be longer, and is put back as it is.
   expect(resourceUpdate.safeParse(sized(2_049)).success).toBe(true);
-});
-
-test('every error code has a status', () => {
-  expect(Object.keys(ERROR_STATUS).sort()).toEqual([...errorCode.options].sort());
 });
 
 test('the envelope of a success has a null error', () => {

@@ -1,3 +1,4 @@
+import { serviceId } from '@sluice/contract';
 import {
   type Entry,
   entryId,
@@ -7,7 +8,6 @@ import {
   type Labels,
   SECTION,
   type ServiceEntry,
-  serviceId,
   type UnknownMembers,
 } from './entries.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';

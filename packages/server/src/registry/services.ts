@@ -1,4 +1,5 @@
-import { type ServiceEntry, serviceId } from './entries.ts';
+import { serviceId } from '@sluice/contract';
+import type { ServiceEntry } from './entries.ts';
 
 /**
  * The registered capability services (decisions 2.8). Found by name, under which there may be several: one per type,

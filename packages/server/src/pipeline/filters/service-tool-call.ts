@@ -1,4 +1,5 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
+import type { Forwards } from '../../forwards/forwards.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import type { DeclaredParams } from '../../mcp/declared-params.ts';
 import { type Era, HEADER_MISMATCH, INVALID_PARAMS } from '../../mcp/protocol.ts';
@@ -6,11 +7,18 @@ import { resultText } from '../../mcp/result.ts';
 import type { Entry } from '../../registry/entries.ts';
 import type { Filter } from '../chain.ts';
 
+/** What {@link serviceToolCall} works with. */
+interface ToolCallParts {
+  readonly relay: CallRelay;
+  readonly forwards: Pick<Forwards, 'asking'>;
+  readonly declaredParams: DeclaredParams;
+}
+
 /**
  * `tools/call`: finds the tool, compares the headers of a modern client with the arguments that the tool wants mirrored
  * in them (mcp 4), and hands the call to what carries it out (decisions 4.7, "Dispatch").
  */
-export function serviceToolCall(relay: CallRelay, declaredParams: DeclaredParams): Filter {
+export function serviceToolCall({ relay, forwards, declaredParams }: ToolCallParts): Filter {
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'tools/call' || !namespace) return undefined;
@@ -26,7 +34,8 @@ export function serviceToolCall(relay: CallRelay, declaredParams: DeclaredParams
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });
     const address = upstreamAddress(tool);
     if (address === undefined) return noHost(tool, context.era);
-    return relay.call(context, message, { kind: 'addressed', entry: tool, address });
+    const call = (): Outcome => relay.call(context, message, { kind: 'addressed', entry: tool, address });
+    return forwards.asking(address)?.then(call) ?? call();
   };
 }
 

@@ -1,0 +1,25 @@
+import type { z } from 'zod';
+
+/** One thing that a schema refuses. `path` is dotted and empty for the whole value; `message` completes a sentence. */
+export interface Refusal {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** A value as the schema's type, or what is wrong with it in the words of the API's answers (decisions 2.1). */
+export function check<T extends z.ZodType>(
+  schema: T,
+  value: unknown,
+): { readonly value: z.output<T> } | { readonly refusals: readonly Refusal[] } {
+  const result = schema.safeParse(value, {
+    reportInput: true,
+    error: ({ input }) => (input === undefined ? 'is required' : undefined),
+  });
+  if (result.success) return { value: result.data };
+  return {
+    refusals: result.error.issues.map(({ path, message }) => ({
+      path: path.join('.'),
+      message: message.replace(/^Invalid input: /, ''),
+    })),
+  };
+}
