@@ -6,6 +6,9 @@ export interface Refusal {
   readonly message: string;
 }
 
+/** So many are told; whoever mends them all is told of the next ones. */
+const MOST_REFUSALS = 100;
+
 /** A value as the schema's type, or what is wrong with it in the words of the API's answers (decisions 2.1). */
 export function check<T extends z.ZodType>(
   schema: T,
@@ -17,7 +20,7 @@ export function check<T extends z.ZodType>(
   });
   if (result.success) return { value: result.data };
   return {
-    refusals: result.error.issues.map(({ path, message }) => ({
+    refusals: result.error.issues.slice(0, MOST_REFUSALS).map(({ path, message }) => ({
       path: path.join('.'),
       message: message.replace(/^Invalid input: /, ''),
     })),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
 import { entryAnswer, entryInput, upstreamName } from './entry.ts';
-import { jsonObject, jsonValue, objectOf } from './json.ts';
+import { jsonObject, jsonValue, listOf, objectOf } from './json.ts';
 import { entryName } from './names.ts';
 
 const aliases = { configuration_uri: 'configurationURI' };
@@ -21,9 +21,8 @@ const promptMessage = z
 const body = z.object({
   name: entryName,
   description: z.string().optional(),
-  arguments: z.array(objectOf(promptArgument)).optional().describe('What can be filled in.'),
-  messages: z
-    .array(objectOf(promptMessage))
+  arguments: listOf(objectOf(promptArgument)).optional().describe('What can be filled in.'),
+  messages: listOf(objectOf(promptMessage))
     .optional()
     .describe(
       '`{key}` in a text is replaced by the argument. None on discovered prompts, which their upstream renders.',

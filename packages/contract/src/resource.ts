@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
 import { entryAnswer, entryInput, secretsURI } from './entry.ts';
-import { jsonValue, objectOf } from './json.ts';
+import { jsonValue, listOf, objectOf } from './json.ts';
 import { entryName, givenLocation, location } from './names.ts';
 
 const aliases = {
@@ -11,8 +11,8 @@ const aliases = {
   secrets_uri: 'secretsURI',
 };
 
-/** Parameters that a capability service gets with each acquisition of the resource. */
-const params = z.array(objectOf(z.object({ name: z.string(), value: z.string() })));
+/** A parameter that a capability service gets with each acquisition of the resource. */
+const params = objectOf(z.object({ name: z.string(), value: z.string() }));
 
 const LOCATION = 'Its MCP uri or uri template; unique in the namespace. Alias `uri`.';
 
@@ -22,7 +22,7 @@ const body = z.object({
   type: location.describe('Type label; `mcp-forward` on what forwards discovered.'),
   description: z.string().optional(),
   mimeType: z.string().optional().describe('Alias `mime_type`.'),
-  params: params.optional().describe('What a capability service gets with each acquisition.'),
+  params: listOf(params).optional().describe('What a capability service gets with each acquisition.'),
   secretsURI,
   ...entryInput,
 });
@@ -47,7 +47,7 @@ export const resource = z
     type: z.string(),
     description: z.string(),
     mimeType: z.string(),
-    params: params.optional(),
+    params: z.array(params).optional(),
     secretsURI,
     ...entryAnswer,
   })

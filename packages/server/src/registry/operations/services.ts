@@ -9,7 +9,8 @@ import { RegistryError } from './error.ts';
  * the order of registration (decisions 2.2, 4.1); `created` says whether there was none.
  */
 export function registerService(draft: Draft, input: ServiceInput): { entry: ServiceEntry; created: boolean } {
-  const known = draft.servicesNamed(input.name).find((other) => serviceId(other) === serviceId(input));
+  const id = serviceId(input);
+  const known = draft.servicesNamed(input.name).find((other) => serviceId(other) === id);
   const entry: ServiceEntry = {
     name: input.name,
     host: input.host,
@@ -32,7 +33,7 @@ export function registerService(draft: Draft, input: ServiceInput): { entry: Ser
  */
 export function removeServices(draft: Draft, name: string, serviceType?: string): number {
   const found = foundOf(name, draft.servicesNamed(name), serviceType);
-  for (const entry of found) draft.removeService(entry);
+  draft.removeServices(name, found);
   return found.length;
 }
 
