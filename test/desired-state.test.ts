@@ -5,7 +5,7 @@ import type { JsonObject } from '@sluice/json/lossless';
 import fc from 'fast-check';
 import { describe, expect, type TestContext, test } from 'vitest';
 import { execute } from '../packages/cli/src/apply/execute.ts';
-import { readLocated } from '../packages/cli/src/apply/located-document.ts';
+import { readLocated } from '../packages/cli/src/files/located-document.ts';
 import { removeNamespace } from '../packages/cli/src/apply/remove-namespace.ts';
 import type { Step } from '../packages/cli/src/apply/step.ts';
 import { run } from '../packages/cli/src/run.ts';

@@ -7,8 +7,8 @@ export interface Failing {
 }
 
 /**
- * Leaves out of a failing run what it fails without: half of it, then quarters, then single steps. `failureOf` runs steps
- * and says how they fail. Undefined when the run given does not fail; what is found after so many milliseconds otherwise.
+ * Leaves out of a failing run what it fails without: half of it, then quarters, then single steps, then single objects of
+ * upstreams. `failureOf` runs steps and says how they fail. Undefined when the run given does not fail; what is found after so many milliseconds otherwise.
  */
 export async function shortened(
   steps: readonly Step[],
@@ -31,6 +31,18 @@ export async function shortened(
     for (let at = best.steps.length - size; at > -size; at -= size) {
       const from = Math.max(at, 0);
       await attempt(best.steps.toSpliced(from, at + size - from));
+    }
+  }
+  for (const at of best.steps.keys()) {
+    for (const list of ['tools', 'resources', 'templates', 'prompts'] as const) {
+      const step = best.steps[at];
+      if (step?.do !== 'upstream' || typeof step.offers !== 'object') continue;
+      for (const object of step.offers[list]) {
+        const now = best.steps[at];
+        if (now?.do !== 'upstream' || typeof now.offers !== 'object') continue;
+        const rest = now.offers[list].filter((other) => other !== object);
+        await attempt(best.steps.with(at, { ...now, offers: { ...now.offers, [list]: rest } }));
+      }
     }
   }
   return best;

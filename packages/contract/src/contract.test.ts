@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import {
-  ERROR_STATUS,
+  check,
   entryName,
-  errorCode,
   forwardInput,
   labels,
   namespaceName,
+  promptInput,
   resourceInput,
   resourceUpdate,
   serviceInput,
@@ -96,10 +96,6 @@ test('the location of a new resource fits into the head of a request', () => {
   expect(resourceUpdate.safeParse(sized(2_049)).success).toBe(true);
 });
 
-test('every error code has a status', () => {
-  expect(Object.keys(ERROR_STATUS).sort()).toEqual([...errorCode.options].sort());
-});
-
 test('the envelope of a success has a null error', () => {
   expect(success(labels).safeParse({ data: {}, error: null }).success).toBe(true);
   expect(success(labels).safeParse({ data: {}, error: {} }).success).toBe(false);
@@ -140,4 +136,19 @@ test.each([
 
 test('a port counts by its value, however it is spelled', () => {
   expect(serviceInput.parse({ ...SERVICE, host: 'h', port: JSON.rawJSON('50051.0') }).port).toBe(50051);
+});
+
+test.each([
+  ['arguments', promptInput, { name: 'p', arguments: Array.from({ length: 350_000 }, () => ({})) }],
+  ['messages', promptInput, { name: 'p', messages: Array.from({ length: 350_000 }, () => ({})) }],
+  ['params', resourceInput, { name: 'r', location: 'u', type: 't', params: Array.from({ length: 350_000 }, () => 1) }],
+  ['labels', toolInput, { ...TOOL, labels: Object.fromEntries(Array.from({ length: 90_000 }, (_, at) => [at, at])) }],
+])('%s beyond measure are refused with one reason, and not looked at', (member, schema, body) => {
+  const result = check(schema, body);
+  expect(result).toEqual({ refusals: [{ path: member, message: expect.stringMatching(/at most 1000/) }] });
+});
+
+test('of many refusals a hundred are told', () => {
+  const result = check(promptInput, { name: 'p', arguments: Array.from({ length: 1_000 }, () => ({})) });
+  expect('refusals' in result && result.refusals).toHaveLength(100);
 });

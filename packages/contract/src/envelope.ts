@@ -1,24 +1,7 @@
 import { z } from 'zod';
 import { jsonValue } from './json.ts';
 
-/** Error codes of the management API and the HTTP status that each goes with (decisions 2.1; FORBIDDEN: mcp 6). */
-export const ERROR_STATUS = {
-  BAD_REQUEST: 400,
-  FORBIDDEN: 403,
-  NOT_FOUND: 404,
-  METHOD_NOT_ALLOWED: 405,
-  CONFLICT: 409,
-  PAYLOAD_TOO_LARGE: 413,
-  UNPROCESSABLE: 422,
-  INTERNAL: 500,
-  BAD_GATEWAY: 502,
-  UNAVAILABLE: 503,
-} as const;
-
-/** One of the codes of {@link ERROR_STATUS}. */
-export type ErrorCode = keyof typeof ERROR_STATUS;
-
-/** The code member of an error object. */
+/** Error codes of the management API (decisions 2.1; FORBIDDEN: mcp 6). */
 export const errorCode = z.enum([
   'BAD_REQUEST',
   'FORBIDDEN',
@@ -30,7 +13,24 @@ export const errorCode = z.enum([
   'INTERNAL',
   'BAD_GATEWAY',
   'UNAVAILABLE',
-] satisfies ErrorCode[]);
+]);
+
+/** One of the codes of {@link errorCode}. */
+export type ErrorCode = z.infer<typeof errorCode>;
+
+/** The HTTP status that each code goes with. */
+export const ERROR_STATUS = {
+  BAD_REQUEST: 400,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  CONFLICT: 409,
+  PAYLOAD_TOO_LARGE: 413,
+  UNPROCESSABLE: 422,
+  INTERNAL: 500,
+  BAD_GATEWAY: 502,
+  UNAVAILABLE: 503,
+} as const satisfies Record<ErrorCode, number>;
 
 /** Details of a validation error: one item per member that was refused. `path` is dotted and empty for the whole body. */
 export const validationDetails = z.array(z.object({ path: z.string(), message: z.string() }));

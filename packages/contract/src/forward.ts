@@ -14,6 +14,7 @@ const HOST = `(?:\\[[0-9A-Fa-f:.]+\\]|[^/?#@:\\[\\]${NEVER}]+)`;
 const upstreamAddress = z
   .string()
   .trim()
+  .max(2_048, 'must have at most 2048 characters')
   .refine(
     (text) => /^https?:\/\/[^/?#]/i.test(text) && !/[\s\\\p{Cc}]/u.test(text) && URL.canParse(text),
     'must be an http or https URL',

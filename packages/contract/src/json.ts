@@ -17,3 +17,15 @@ export const jsonObject = z
 export function objectOf<T extends z.ZodType>(schema: T) {
   return z.preprocess((input) => (JSON.isRawJSON(input) ? Number(input.rawJSON) : input), schema);
 }
+
+/** Most elements of a list, and most labels, that a body may have: each that is wrong is named in the answer. */
+export const MOST = 1_000;
+
+/** The schema of a list. A longer one than {@link MOST} is refused before its elements are looked at. */
+export function listOf<T extends z.ZodType>(element: T) {
+  return z.preprocess((input, context) => {
+    if (!Array.isArray(input) || input.length <= MOST) return input;
+    context.addIssue({ code: 'custom', message: `must have at most ${MOST} elements` });
+    return z.NEVER;
+  }, z.array(element).max(MOST));
+}

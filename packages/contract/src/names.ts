@@ -30,6 +30,9 @@ export const namespaceName = z
   .refine((name) => !/^-|-$/.test(name), 'must start and end with a letter or digit')
   .meta({ pattern: '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$' });
 
+/** The namespace that always exists, and that entries belong to when they name none (specification, "Namespace"). */
+export const DEFAULT_NAMESPACE = 'default';
+
 /** The MCP uri of a resource or the address of a tool's server: not empty, without control characters. */
 export const location = z
   .string()

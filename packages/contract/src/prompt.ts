@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
-import { jsonObject, jsonValue, objectOf } from './json.ts';
-import { labels } from './labels.ts';
-import { entryName, namespaceName } from './names.ts';
+import { entryAnswer, entryInput, upstreamName } from './entry.ts';
+import { jsonObject, jsonValue, listOf, objectOf } from './json.ts';
+import { entryName } from './names.ts';
 
 const aliases = { configuration_uri: 'configurationURI' };
 
@@ -21,19 +21,13 @@ const promptMessage = z
 const body = z.object({
   name: entryName,
   description: z.string().optional(),
-  arguments: z.array(objectOf(promptArgument)).optional().describe('What can be filled in.'),
-  messages: z
-    .array(objectOf(promptMessage))
+  arguments: listOf(objectOf(promptArgument)).optional().describe('What can be filled in.'),
+  messages: listOf(objectOf(promptMessage))
     .optional()
     .describe(
       '`{key}` in a text is replaced by the argument. None on discovered prompts, which their upstream renders.',
     ),
-  namespace: namespaceName
-    .optional()
-    .describe('The namespace it belongs to; `default` when left out. One that does not exist is created.'),
-  labels: labels.optional().describe('Free texts by name; replaced as a whole.'),
-  configurationURI: z.string().optional().describe('Configuration for a capability service.'),
-  id: z.string().optional().describe('An identifier of the operator, kept as it is.'),
+  ...entryInput,
 });
 
 /** Body of `POST /api/v1/prompts` under canonical names (decisions 2.7). Other members are kept as they are. */
@@ -51,16 +45,8 @@ export const prompt = z
     description: z.string(),
     arguments: z.array(jsonValue),
     messages: z.array(promptMessage),
-    namespace: namespaceName,
-    labels,
-    configurationURI: z.string().optional().describe('Configuration for a capability service.'),
-    id: z.string().optional().describe('An identifier of the operator, kept as it is.'),
-    forward: z
-      .string()
-      .optional()
-      .describe('The forward that discovered it; absent on what operators made. Read only.'),
-    upstreamName: z.string().optional().describe('The name that the upstream uses, where it differs. Read only.'),
-    shadowed: z.literal(true).optional().describe('Not served, because another entry has its key. Read only.'),
+    upstreamName,
+    ...entryAnswer,
   })
   .catchall(jsonValue)
   .meta({ id: 'Prompt' });

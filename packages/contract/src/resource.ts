@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
-import { jsonValue, objectOf } from './json.ts';
-import { labels } from './labels.ts';
-import { entryName, givenLocation, location, namespaceName } from './names.ts';
+import { entryAnswer, entryInput, secretsURI } from './entry.ts';
+import { jsonValue, listOf, objectOf } from './json.ts';
+import { entryName, givenLocation, location } from './names.ts';
 
 const aliases = {
   uri: 'location',
@@ -11,8 +11,8 @@ const aliases = {
   secrets_uri: 'secretsURI',
 };
 
-/** Parameters that a capability service gets with each acquisition of the resource. */
-const params = z.array(objectOf(z.object({ name: z.string(), value: z.string() })));
+/** A parameter that a capability service gets with each acquisition of the resource. */
+const params = objectOf(z.object({ name: z.string(), value: z.string() }));
 
 const LOCATION = 'Its MCP uri or uri template; unique in the namespace. Alias `uri`.';
 
@@ -22,14 +22,9 @@ const body = z.object({
   type: location.describe('Type label; `mcp-forward` on what forwards discovered.'),
   description: z.string().optional(),
   mimeType: z.string().optional().describe('Alias `mime_type`.'),
-  namespace: namespaceName
-    .optional()
-    .describe('The namespace it belongs to; `default` when left out. One that does not exist is created.'),
-  labels: labels.optional().describe('Free texts by name; replaced as a whole.'),
-  params: params.optional().describe('What a capability service gets with each acquisition.'),
-  configurationURI: z.string().optional().describe('Configuration for a capability service.'),
-  secretsURI: z.string().optional().describe('Where a capability service finds its secrets.'),
-  id: z.string().optional().describe('An identifier of the operator, kept as it is.'),
+  params: listOf(params).optional().describe('What a capability service gets with each acquisition.'),
+  secretsURI,
+  ...entryInput,
 });
 
 /** Body of `POST /api/v1/resources` under canonical names (decisions 2.6). Other members are kept as they are. */
@@ -52,17 +47,9 @@ export const resource = z
     type: z.string(),
     description: z.string(),
     mimeType: z.string(),
-    namespace: namespaceName,
-    labels,
-    params: params.optional(),
-    configurationURI: z.string().optional().describe('Configuration for a capability service.'),
-    secretsURI: z.string().optional().describe('Where a capability service finds its secrets.'),
-    id: z.string().optional().describe('An identifier of the operator, kept as it is.'),
-    forward: z
-      .string()
-      .optional()
-      .describe('The forward that discovered it; absent on what operators made. Read only.'),
-    shadowed: z.literal(true).optional().describe('Not served, because another entry has its key. Read only.'),
+    params: z.array(params).optional(),
+    secretsURI,
+    ...entryAnswer,
   })
   .catchall(jsonValue)
   .meta({ id: 'Resource' });

@@ -99,10 +99,28 @@ export const servicesOfName = service.extend({ entries: z.array(service).optiona
 /** Answer of `DELETE /api/v1/services/{name}`: how many entries went (decisions 4.2). */
 export const servicesRemoved = z.object({ removed: z.string(), count: z.number().int() });
 
+/** The members that tell service entries apart (decisions 2.2). */
+export interface ServiceKey {
+  readonly name: string;
+  readonly serviceType: string;
+  readonly serviceSubType?: string | undefined;
+  readonly languageName?: string | undefined;
+}
+
 export type ServiceType = z.infer<typeof serviceType>;
 export type ServiceHealth = z.infer<typeof serviceHealth>;
 export type ServiceInput = z.output<typeof serviceInput>;
 export type Service = z.infer<typeof service>;
+
+/** What makes a service entry the same one (decisions 2.2), as text. */
+export function serviceId({ name, serviceType, serviceSubType, languageName }: ServiceKey): string {
+  return JSON.stringify([name, serviceType, serviceSubType ?? null, languageName ?? null]);
+}
+
+/** `host:port`; the colons of an IPv6 address are told from the one before the port by brackets (decisions 2.8). */
+export function serviceAddress({ host, port }: { readonly host: string; readonly port: number }): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
 
 function takenApart(address = ''): { host: string; port: number } | undefined {
   const [, bracketed, plain = '', digits] = ADDRESS.exec(address) ?? [];

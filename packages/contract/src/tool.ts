@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
+import { entryAnswer, entryInput, secretsURI, upstreamName } from './entry.ts';
 import { jsonObject, jsonValue } from './json.ts';
-import { labels } from './labels.ts';
-import { entryName, location, namespaceName } from './names.ts';
+import { entryName, location } from './names.ts';
 
 const aliases = {
   type: 'toolType',
@@ -18,17 +18,12 @@ const body = z.object({
   uri: location.describe('The server that its calls go to. Set by discovery on a discovered tool, and fixed.'),
   toolType: location.describe('Type label; `mcp-forward` on what forwards discovered. Alias `type`.'),
   input_schema: jsonObject.describe('JSON Schema of the arguments. Alias `inputSchema`.'),
-  namespace: namespaceName
-    .optional()
-    .describe('The namespace it belongs to; `default` when left out. One that does not exist is created.'),
-  labels: labels.optional().describe('Free texts by name; replaced as a whole.'),
   title: z.string().optional().describe('A name for people.'),
   annotations: jsonObject.optional().describe('Hints for clients, as MCP has them.'),
   icons: z.array(jsonValue).optional().describe('Icons, as MCP has them.'),
   output_schema: jsonObject.optional().describe('JSON Schema of the structured result. Alias `outputSchema`.'),
-  configurationURI: z.string().optional().describe('Configuration for a capability service.'),
-  secretsURI: z.string().optional().describe('Where a capability service finds its secrets.'),
-  id: z.string().optional().describe('An identifier of the operator, kept as it is.'),
+  secretsURI,
+  ...entryInput,
 });
 
 /** Body of `POST /api/v1/tools` under canonical names (decisions 2.5). Other members are kept as they are. */
@@ -73,17 +68,9 @@ export const tool = z
     uri: z.string(),
     toolType: z.string(),
     input_schema: jsonObject,
-    namespace: namespaceName,
-    labels,
-    configurationURI: z.string().optional().describe('Configuration for a capability service.'),
-    secretsURI: z.string().optional().describe('Where a capability service finds its secrets.'),
-    id: z.string().optional().describe('An identifier of the operator, kept as it is.'),
-    forward: z
-      .string()
-      .optional()
-      .describe('The forward that discovered it; absent on what operators made. Read only.'),
-    upstreamName: z.string().optional().describe('The name that the upstream uses, where it differs. Read only.'),
-    shadowed: z.literal(true).optional().describe('Not served, because another entry has its key. Read only.'),
+    secretsURI,
+    upstreamName,
+    ...entryAnswer,
   })
   .catchall(jsonValue)
   .meta({ id: 'Tool' });

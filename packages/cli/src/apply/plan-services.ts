@@ -1,9 +1,8 @@
-import type { ServiceInput } from '@sluice/contract';
+import { type ServiceInput, serviceAddress, serviceId } from '@sluice/contract';
 import type { JsonObject } from '@sluice/json/lossless';
 import type { Actual, ActualService } from './actual.ts';
 import { changesBetween, changesOfNew } from './changes.ts';
 import type { Desired } from './desired.ts';
-import { serviceId } from './service-id.ts';
 import type { Step } from './step.ts';
 
 /** Steps that make things, and steps that take things away. */
@@ -56,7 +55,7 @@ function shown({
 }: ServiceShown): JsonObject {
   return {
     name,
-    address: addressOf({ host, port }),
+    address: serviceAddress({ host, port }),
     serviceType,
     ...(serviceSubType !== undefined && { serviceSubType }),
     ...(languageName !== undefined && { languageName }),
@@ -68,8 +67,3 @@ function shown({
 type ServiceShown = Omit<ActualService, 'address' | 'labels'> & {
   readonly labels?: ActualService['labels'] | undefined;
 };
-
-/** `host:port`, an IPv6 address in brackets (decisions 2.8). */
-function addressOf({ host, port }: Pick<ActualService, 'host' | 'port'>): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
-}

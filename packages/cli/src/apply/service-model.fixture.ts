@@ -1,9 +1,8 @@
-import type { Labels } from '@sluice/contract';
+import { type Labels, serviceId } from '@sluice/contract';
 import type { JsonObject } from '@sluice/json/lossless';
 import type { Actual, ActualForward, ActualService } from './actual.ts';
 import { effective } from './effective.ts';
 import { toolKey } from './plan-tools.ts';
-import { serviceId } from './service-id.ts';
 import type { Contents, Step } from './step.ts';
 
 /** A tool of the model. `origin` is what stays the same of a discovered one. */

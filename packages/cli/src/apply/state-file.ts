@@ -3,6 +3,7 @@ import {
   namespace,
   namespaceInput,
   service,
+  serviceId,
   serviceInput,
   toolInput,
   toolOverrides,
@@ -11,8 +12,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/loss
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
 import { DEFAULT_NAMESPACE, type Desired, SECTIONS, type Section } from './desired.ts';
-import { type KeyPath, readLocated } from './located-document.ts';
-import { serviceId } from './service-id.ts';
+import { type KeyPath, readLocated } from '../files/located-document.ts';
 
 /** A state file as it was read. */
 export interface StateText {

@@ -1,7 +1,7 @@
 import { type JsonValue, parseLossless } from '@sluice/json/lossless';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readLocated } from './located-document.ts';
+import { readLocated } from '../files/located-document.ts';
 import { yamlText } from './yaml-text.ts';
 
 const number = fc.oneof(
@@ -68,6 +68,17 @@ const json = fc.letrec<{ value: string }>((tie) => ({
       .map((members) => `{${[...members].map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(',')}}`),
   ),
 })).value;
+
+test('blanks stay, wherever they are', () => {
+  const blank = fc.string({ unit: fc.constantFrom(' ', '\n', 'a', '-', '#') });
+  fc.assert(
+    fc.property(blank, fc.constantFrom('top', 'member', 'item'), (text, where) => {
+      const value = where === 'top' ? text : where === 'item' ? [[text]] : { a: { b: text } };
+      expect(readLocated(yamlText(value), 'x').content).toEqual(value);
+    }),
+    { numRuns: 1000, examples: [[' \n', 'top']] },
+  );
+});
 
 test('what is written as YAML is read again as it was, with every number in its spelling', () => {
   fc.assert(

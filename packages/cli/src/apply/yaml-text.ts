@@ -11,16 +11,19 @@ const rawNumber: ScalarTag = {
   stringify: ({ value }) => rawText(value),
 };
 
-/** Texts that would not come back unquoted, a merge key among them, and such as no file should have as they are. */
+/** Characters that no file should have as they are, and a text that would be taken for a merge key. */
 const NOT_PLAIN =
   /^<<$|[^\n\x20-\x7e\u00a0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
+/** Blanks that a block of lines may lose: before its first character and after its last, and on a line of their own. */
+const LOST_IN_BLOCK = /^\n* | $|\n +(?:\n|$)/;
 
 /** A JSON value as YAML in which every number is spelled as it came. */
 export function yamlText(value: JsonValue): string {
   const document = new Document(value, { customTags: (tags) => [rawNumber, ...tags], aliasDuplicateObjects: false });
   visit(document, {
     Scalar: (_key, node) => {
-      if (typeof node.value === 'string' && NOT_PLAIN.test(node.value)) node.type = Scalar.QUOTE_DOUBLE;
+      if (typeof node.value !== 'string') return;
+      if (NOT_PLAIN.test(node.value) || LOST_IN_BLOCK.test(node.value)) node.type = Scalar.QUOTE_DOUBLE;
     },
   });
   return document.toString({ lineWidth: 0, doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER });

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { parseDocument } from './document.ts';
 
 const asJson = async (text: string, source = 'file.yaml') => JSON.stringify(await parseDocument(text, source));
@@ -8,14 +8,36 @@ it('keeps the spelling of numbers, in JSON and in YAML', async () => {
   expect(await asJson('big: 9223372036854775807\none: 1.0\nlist: [1e400, 7]')).toBe(
     '{"big":9223372036854775807,"one":1.0,"list":[1e400,7]}',
   );
+  expect(await asJson('a: 0xFFFFFFFFFFFFFFFFF')).toBe('{"a":295147905179352825855}');
 });
 
 it('reads YAML that begins like JSON, and a byte order mark', async () => {
   expect(await asJson('[a, b]')).toBe('["a","b"]');
   expect(await asJson('\ufeff{"a":1}')).toBe('{"a":1}');
+  expect(await asJson('\ufeffa: 1')).toBe('{"a":1}');
+});
+
+it('puts what an anchor names in the place of its merge key', async () => {
+  expect(await asJson('base: &x { a: 1.0, b: 2 }\nc:\n  <<: *x\n  b: 3')).toBe(
+    '{"base":{"a":1.0,"b":2},"c":{"b":3,"a":1.0}}',
+  );
+});
+
+describe('what has no meaning in JSON is refused, in one line that names the place', () => {
+  it.each([
+    ['a: .inf', 'tools.yaml:1:4: .inf is no number in JSON'],
+    ['a: .nan', 'tools.yaml:1:4: .nan is no number in JSON'],
+    ['a: !!foo 1', 'tools.yaml:1:4: Unresolved tag: tag:yaml.org,2002:foo'],
+    ['? [1]\n: b', 'tools.yaml:1:3: a key must be a text'],
+  ])('%j', async (text, message) => {
+    await expect(parseDocument(text, 'tools.yaml')).rejects.toThrow(new RegExp(`^${RegExp.escape(message)}$`));
+  });
 });
 
 it('says what is wrong with a file, in one line that names it', async () => {
-  await expect(parseDocument('{"a":', 'tools.json')).rejects.toThrow(/^tools\.json: is neither JSON nor YAML: /);
-  await expect(parseDocument('a: [1\nb: 2', 'tools.yaml')).rejects.toThrow(/^tools\.yaml: .*line 2, column 1$/);
+  await expect(parseDocument('{"a":\n', 'tools.json')).rejects.toThrow(/^tools\.json: is not JSON: .*$/);
+  await expect(parseDocument('{"a": tru}', 'tools.json')).rejects.toThrow(/^tools\.json: is not JSON: .*$/);
+  await expect(parseDocument('a: [1\nb: 2', 'tools.yaml')).rejects.toThrow(/^tools\.yaml:2:1: .*$/);
+  const deep = '['.repeat(100_000);
+  await expect(parseDocument(deep, '-')).rejects.toThrow(/^-.*$/);
 });

@@ -556,6 +556,8 @@ export interface components {
             } & {
                 [key: string]: unknown;
             })[];
+            /** @description The name that the upstream uses, where it differs. Read only. */
+            upstreamName?: string;
             namespace: string;
             labels: {
                 [key: string]: string;
@@ -566,8 +568,6 @@ export interface components {
             id?: string;
             /** @description The forward that discovered it; absent on what operators made. Read only. */
             forward?: string;
-            /** @description The name that the upstream uses, where it differs. Read only. */
-            upstreamName?: string;
             /**
              * @description Not served, because another entry has its key. Read only.
              * @constant
@@ -659,18 +659,18 @@ export interface components {
             type: string;
             description: string;
             mimeType: string;
-            namespace: string;
-            labels: {
-                [key: string]: string;
-            };
             params?: {
                 name: string;
                 value: string;
             }[];
-            /** @description Configuration for a capability service. */
-            configurationURI?: string;
             /** @description Where a capability service finds its secrets. */
             secretsURI?: string;
+            namespace: string;
+            labels: {
+                [key: string]: string;
+            };
+            /** @description Configuration for a capability service. */
+            configurationURI?: string;
             /** @description An identifier of the operator, kept as it is. */
             id?: string;
             /** @description The forward that discovered it; absent on what operators made. Read only. */
@@ -692,21 +692,21 @@ export interface components {
             description?: string;
             /** @description Alias `mime_type`. */
             mimeType?: string;
+            /** @description What a capability service gets with each acquisition. */
+            params?: {
+                name: string;
+                value: string;
+            }[];
+            /** @description Where a capability service finds its secrets. */
+            secretsURI?: string;
             /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
             namespace?: string;
             /** @description Free texts by name; replaced as a whole. */
             labels?: {
                 [key: string]: string;
             };
-            /** @description What a capability service gets with each acquisition. */
-            params?: {
-                name: string;
-                value: string;
-            }[];
             /** @description Configuration for a capability service. */
             configurationURI?: string;
-            /** @description Where a capability service finds its secrets. */
-            secretsURI?: string;
             /** @description An identifier of the operator, kept as it is. */
             id?: string;
         } & {
@@ -721,21 +721,21 @@ export interface components {
             description?: string;
             /** @description Alias `mime_type`. */
             mimeType?: string;
+            /** @description What a capability service gets with each acquisition. */
+            params?: {
+                name: string;
+                value: string;
+            }[];
+            /** @description Where a capability service finds its secrets. */
+            secretsURI?: string;
             /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
             namespace?: string;
             /** @description Free texts by name; replaced as a whole. */
             labels?: {
                 [key: string]: string;
             };
-            /** @description What a capability service gets with each acquisition. */
-            params?: {
-                name: string;
-                value: string;
-            }[];
             /** @description Configuration for a capability service. */
             configurationURI?: string;
-            /** @description Where a capability service finds its secrets. */
-            secretsURI?: string;
             /** @description An identifier of the operator, kept as it is. */
             id?: string;
         } & {
@@ -800,20 +800,20 @@ export interface components {
             input_schema: {
                 [key: string]: unknown;
             };
+            /** @description Where a capability service finds its secrets. */
+            secretsURI?: string;
+            /** @description The name that the upstream uses, where it differs. Read only. */
+            upstreamName?: string;
             namespace: string;
             labels: {
                 [key: string]: string;
             };
             /** @description Configuration for a capability service. */
             configurationURI?: string;
-            /** @description Where a capability service finds its secrets. */
-            secretsURI?: string;
             /** @description An identifier of the operator, kept as it is. */
             id?: string;
             /** @description The forward that discovered it; absent on what operators made. Read only. */
             forward?: string;
-            /** @description The name that the upstream uses, where it differs. Read only. */
-            upstreamName?: string;
             /**
              * @description Not served, because another entry has its key. Read only.
              * @constant
@@ -834,12 +834,6 @@ export interface components {
             input_schema: {
                 [key: string]: unknown;
             };
-            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
-            namespace?: string;
-            /** @description Free texts by name; replaced as a whole. */
-            labels?: {
-                [key: string]: string;
-            };
             /** @description A name for people. */
             title?: string;
             /** @description Hints for clients, as MCP has them. */
@@ -852,10 +846,16 @@ export interface components {
             output_schema?: {
                 [key: string]: unknown;
             };
-            /** @description Configuration for a capability service. */
-            configurationURI?: string;
             /** @description Where a capability service finds its secrets. */
             secretsURI?: string;
+            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
+            namespace?: string;
+            /** @description Free texts by name; replaced as a whole. */
+            labels?: {
+                [key: string]: string;
+            };
+            /** @description Configuration for a capability service. */
+            configurationURI?: string;
             /** @description An identifier of the operator, kept as it is. */
             id?: string;
         } & {
@@ -873,12 +873,6 @@ export interface components {
             input_schema: {
                 [key: string]: unknown;
             };
-            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
-            namespace?: string;
-            /** @description Free texts by name; replaced as a whole. */
-            labels?: {
-                [key: string]: string;
-            };
             /** @description A name for people. */
             title?: string;
             /** @description Hints for clients, as MCP has them. */
@@ -891,10 +885,16 @@ export interface components {
             output_schema?: {
                 [key: string]: unknown;
             };
-            /** @description Configuration for a capability service. */
-            configurationURI?: string;
             /** @description Where a capability service finds its secrets. */
             secretsURI?: string;
+            /** @description The namespace it belongs to; `default` when left out. One that does not exist is created. */
+            namespace?: string;
+            /** @description Free texts by name; replaced as a whole. */
+            labels?: {
+                [key: string]: string;
+            };
+            /** @description Configuration for a capability service. */
+            configurationURI?: string;
             /** @description An identifier of the operator, kept as it is. */
             id?: string;
         } & {

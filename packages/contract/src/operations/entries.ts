@@ -26,25 +26,30 @@ const INCLUDE = {
 } satisfies QueryParameter;
 
 /** What one kind of entry brings to its operations. */
-interface EntryKind<One extends z.ZodType, Input extends z.ZodType, Update extends z.ZodType> {
+interface EntryKind<
+  One extends z.ZodType,
+  Input extends z.ZodType,
+  Update extends z.ZodType,
+  Select extends Readonly<Record<string, QueryParameter>>,
+> {
   readonly kind: 'tool' | 'resource' | 'prompt';
   readonly one: One;
   readonly input: Input;
   readonly update: Update;
+  /** Query parameters that say which of several is meant. */
+  readonly select: Select;
 }
 
 /** List, read, create, update and delete, alike for tools, resources and prompts (decisions 2.2, 4.1). */
-function entryOperations<One extends z.ZodType, Input extends z.ZodType, Update extends z.ZodType>({
-  kind,
-  one,
-  input,
-  update,
-}: EntryKind<One, Input, Update>) {
+function entryOperations<
+  One extends z.ZodType,
+  Input extends z.ZodType,
+  Update extends z.ZodType,
+  Select extends Readonly<Record<string, QueryParameter>>,
+>({ kind, one, input, update, select }: EntryKind<One, Input, Update, Select>) {
   const plural = `${kind}s`;
   const Name = kind[0]?.toUpperCase() + kind.slice(1);
   const path = `/api/v1/${plural}`;
-  const select: Readonly<Record<string, QueryParameter>> =
-    kind === 'resource' ? { namespace: NAMESPACE, uri: URI } : { namespace: NAMESPACE };
   return {
     list: operation({
       id: `list${Name}s`,
@@ -106,7 +111,13 @@ function entryOperations<One extends z.ZodType, Input extends z.ZodType, Update 
 }
 
 /** `/api/v1/tools` (specification, "Endpoints"; decisions 2.5). */
-export const toolOperations = entryOperations({ kind: 'tool', one: tool, input: toolInput, update: toolUpdate });
+export const toolOperations = entryOperations({
+  kind: 'tool',
+  one: tool,
+  input: toolInput,
+  update: toolUpdate,
+  select: { namespace: NAMESPACE },
+});
 
 /** `/api/v1/resources` (specification, "Endpoints"; decisions 2.6, 4.2). */
 export const resourceOperations = entryOperations({
@@ -114,6 +125,7 @@ export const resourceOperations = entryOperations({
   one: resource,
   input: resourceInput,
   update: resourceUpdate,
+  select: { namespace: NAMESPACE, uri: URI },
 });
 
 /** `/api/v1/prompts` (specification, "Endpoints"; decisions 2.7, 4.2). */
@@ -122,4 +134,5 @@ export const promptOperations = entryOperations({
   one: prompt,
   input: promptInput,
   update: promptUpdate,
+  select: { namespace: NAMESPACE },
 });

@@ -1,4 +1,5 @@
 import type { Client } from '@grpc/grpc-js';
+import { serviceAddress } from '@sluice/contract';
 import { isJsonObject, type JsonObject, parseLossless } from '@sluice/json/lossless';
 import type { Outcome } from '../answer/outcome.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
@@ -14,7 +15,7 @@ import { BridgedCall, type BridgedWork, failure } from './bridged-call.ts';
 import { Channels } from './channels.ts';
 import type { Protocols } from './protocols.ts';
 import { requestIdOf } from './request-id.ts';
-import { serviceOfResource, serviceOfTool, targetOf } from './resolution.ts';
+import { serviceOfResource, serviceOfTool } from './resolution.ts';
 import { resourceRequest } from './resource-request.ts';
 import { toolRequest } from './tool-request.ts';
 import { type CallSettings, callUnary } from './unary.ts';
@@ -89,7 +90,7 @@ export class Bridge {
   }
 
   #to(service: ServiceEntry): Client {
-    return this.#channels.to(targetOf(service));
+    return this.#channels.to(serviceAddress(service));
   }
 
   #outcome(caller: Caller, work: BridgedWork): Outcome {

@@ -37,8 +37,3 @@ export function serviceOfCode(services: Services, engine: string, language: stri
 export function noHost(type: string): string {
   return `There is no host registered for service ${type}`;
 }
-
-/** The address of an entry as channels take it. */
-export function targetOf({ host, port }: ServiceEntry): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-}

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
+import { serviceAddress } from '@sluice/contract';
 import type { ServiceEntry } from '../registry/entries.ts';
-import { targetOf } from './resolution.ts';
 import { ServiceError } from './service-error.ts';
 import { isStatusError } from './unary.ts';
 
@@ -19,6 +19,6 @@ export function toServiceError(error: unknown, service: ServiceEntry): ServiceEr
   const message =
     named === undefined
       ? error.details || `status ${status[error.code] ?? error.code}`
-      : `service ${service.name} at ${targetOf(service)} ${named}: ${error.details}`;
+      : `service ${service.name} at ${serviceAddress(service)} ${named}: ${error.details}`;
   return new ServiceError('SERVICE_UNAVAILABLE', message, { status: error.code, cause: error });
 }

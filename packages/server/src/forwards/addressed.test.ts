@@ -3,7 +3,7 @@ import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/ra
 import { AddressedUpstreams } from './addressed.ts';
 
 let upstream: RawUpstream | undefined;
-const addressed = new AddressedUpstreams();
+const addressed = new AddressedUpstreams({ name: 'test', version: '1' }, () => false);
 afterEach(async () => {
   for (const left of addressed) await left.destroy();
   await upstream?.close();

@@ -113,7 +113,10 @@ function unusable(address: string, legacy?: UpstreamError, modern?: UpstreamErro
   const proof = [modern, legacy].find((error) => error !== undefined && provesModern(error));
   const said = (error: UpstreamError | undefined) => error?.message.replace(`upstream ${address} `, 'it ') ?? '';
   if (!proof) {
-    const what = `speaks neither era of MCP: ${said(legacy)}; ${said(modern)}`;
+    const both = [...new Set([said(legacy), said(modern)])].join('; ');
+    // The likeliest mistake: the address of the server without the path of its endpoint.
+    const hint = legacy?.status === 404 && modern?.status === 404 ? '; is its path right? It often is /mcp' : '';
+    const what = `speaks neither era of MCP: ${both}${hint}`;
     return new UpstreamError('invalid', address, what, { cause: legacy });
   }
   const versions = versionsIn(proof.data);

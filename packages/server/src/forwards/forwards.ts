@@ -45,7 +45,7 @@ export class Forwards {
   readonly #supervisors = new Map<string, Supervisor>();
   /** Of several forwards of one address, the first. */
   readonly #byAddress = new Map<string, Supervisor>();
-  readonly #addressed = new AddressedUpstreams();
+  readonly #addressed: AddressedUpstreams;
   readonly #variants: Variants;
   /** True once a legacy client was there. */
   #legacyWanted = false;
@@ -54,6 +54,7 @@ export class Forwards {
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
+    this.#addressed = new AddressedUpstreams(options.clientInfo, () => this.#legacyWanted);
     this.#variants = new Variants(() =>
       Promise.all([...this.#supervisors.values()].map((supervisor) => supervisor.variantAdded())),
     );
@@ -131,6 +132,14 @@ export class Forwards {
   /** The upstream at an address that a hand-made tool names; one that a forward has is that forward's. */
   upstreamAt(address: string): Upstream {
     return this.#byAddress.get(address)?.upstream ?? this.#addressed.at(address);
+  }
+
+  /**
+   * Makes sure that it is known which eras the upstream at a hand-made tool's address speaks. Undefined when it is, which
+   * is nearly always, and for a forward's, which discovery asks; else a promise that never rejects.
+   */
+  asking(address: string): Promise<void> | undefined {
+    return this.#byAddress.has(address) ? undefined : this.#addressed.asking(address);
   }
 
   /**

@@ -37,6 +37,11 @@ export interface Api {
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answered>;
 }
 
+/** One that has to be closed. */
+export interface SharedApi extends Api {
+  close(): Promise<void>;
+}
+
 /** Settings of {@link startApi}. */
 export interface ApiSettings {
   readonly corsOrigin?: string;
@@ -47,6 +52,13 @@ export interface ApiSettings {
 
 /** Starts the API for one test and stops it after that. */
 export async function startApi(context: Pick<TestContext, 'onTestFinished'>, settings: ApiSettings = {}): Promise<Api> {
+  const api = await startSharedApi(settings);
+  context.onTestFinished(() => api.close());
+  return api;
+}
+
+/** Starts the API for tests that share it, because they leave it as they find it. Who starts it also closes it. */
+export async function startSharedApi(settings: ApiSettings = {}): Promise<SharedApi> {
   const { corsOrigin, allowedHosts, ready = () => true, store = memoryStore() } = settings;
   const lines: string[] = [];
   const logger = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line));
@@ -62,11 +74,6 @@ export async function startApi(context: Pick<TestContext, 'onTestFinished'>, set
   const guard = createGuard({ allowedHosts, corsOrigin });
   const app = createManagement({ registry, forwards, metrics: new ServiceMetrics(), log, guard, corsOrigin, ready });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
-  context.onTestFinished(async () => {
-    await app.close();
-    await forwards.close();
-    await registry.close();
-  });
   return {
     url,
     port: Number(new URL(url).port),
@@ -89,6 +96,11 @@ export async function startApi(context: Pick<TestContext, 'onTestFinished'>, set
       const { data, error } = has ? parsed : { data: undefined, error: undefined };
       const location = typeof answer.headers.location === 'string' ? answer.headers.location : '';
       return { status: answer.statusCode, headers: answer.headers, location, text, data, error };
+    },
+    async close() {
+      await app.close();
+      await forwards.close();
+      await registry.close();
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { check } from '@sluice/contract';
 import { isJsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
@@ -40,17 +41,10 @@ export function collectBody(
 export function readBody<T extends z.ZodType>(request: FastifyRequest, kind: string, schema: T): z.output<T> {
   const { body } = request;
   if (!Buffer.isBuffer(body) || body.length === 0) throw new RequestError('BAD_REQUEST', 'request body required');
-  const result = schema.safeParse(parse(body, kind), {
-    reportInput: true,
-    error: ({ input }) => (input === undefined ? 'is required' : undefined),
-  });
-  if (result.success) return result.data;
-  const details = result.error.issues.map(({ path, message }) => ({
-    path: path.join('.'),
-    message: message.replace(/^Invalid input: /, ''),
-  }));
-  const first = details[0];
-  throw new RequestError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, details);
+  const result = check(schema, parse(body, kind));
+  if ('value' in result) return result.value;
+  const [first] = result.refusals;
+  throw new RequestError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, result.refusals);
 }
 
 function parse(body: Buffer, kind: string): JsonValue {

@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { failure } from '@sluice/contract';
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
-import { type Api, startApi } from './api.fixture.ts';
+import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 
 const DEAD = { name: 'dead', address: 'http://127.0.0.1:9/mcp' };
 
@@ -28,7 +28,7 @@ async function everyStatus(api: Api, store: HeldStore) {
   ];
   store.hold = true;
   const failing = api.call('POST', '/api/v1/namespaces', { name: 'new' });
-  await expect.poll(() => store.waiting).toBe(1);
+  await expect.poll(() => store.waiting, { interval: 1 }).toBe(1);
   store.refuse();
   answers.push(await failing);
   expect(answers.map(({ status }) => status)).toEqual([
@@ -60,6 +60,12 @@ test('with the origin *, none is foreign', async (context) => {
 });
 
 describe('what hardly is a request', () => {
+  let api: SharedApi;
+  beforeAll(async () => {
+    api = await startSharedApi({ corsOrigin: 'https://console.example' });
+    return () => api.close();
+  });
+
   test.for([
     ['no HTTP', 'GARBAGE\r\n\r\n', 400],
     ['a path with a control character', 'GET /\u0001 HTTP/1.1\r\nHost: localhost\r\n\r\n', 400],
@@ -79,7 +85,6 @@ describe('what hardly is a request', () => {
     ],
     ['an expectation', 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\nConnection: close\r\n\r\n', 200],
   ] as const)('is answered like all others: %s', async ([_what, bytes, status], context) => {
-    const api = await startApi(context, { corsOrigin: 'https://console.example' });
     const socket = connect(api.port, '127.0.0.1');
     context.onTestFinished(() => {
       socket.destroy();

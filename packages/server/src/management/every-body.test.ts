@@ -1,12 +1,30 @@
 import { connect } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { allOperations, failure, validationDetails } from '@sluice/contract';
-import { describe, expect, test } from 'vitest';
-import { startApi } from './api.fixture.ts';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Snapshot } from '../registry/snapshot.ts';
+import { type SharedApi, startSharedApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
 import { bodyFor, named, pathOf } from './operations.fixture.ts';
 
 const LIMIT = 1024 * 1024;
+
+// Nothing of what is refused here does anything, so that one API and its document are enough.
+let api: SharedApi;
+let document: ServedDocument;
+beforeAll(async () => {
+  api = await startSharedApi();
+  document = await ServedDocument.of(api);
+  return () => api.close();
+});
+
+let before: Snapshot;
+beforeEach(() => {
+  before = api.registry.current;
+});
+afterEach(() => {
+  expect(api.registry.current).toBe(before);
+});
 
 /** Values to put where they may not fit. */
 const VALUES: readonly unknown[] = [
@@ -36,9 +54,7 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
   const { method, body: { kind } = { kind: '' } } = operation;
   const path = pathOf(operation);
 
-  test('says which body it cannot read, and why', async (context) => {
-    const api = await startApi(context);
-    const before = api.registry.current;
+  test('says which body it cannot read, and why', async () => {
     const invalid = `invalid ${kind} JSON: `;
     for (const [body, reason] of [
       [undefined, 'request body required'],
@@ -63,13 +79,10 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
       if (reason === invalid) expect(message.length).toBeGreaterThan(reason.length);
       expect(message.slice(0, reason === invalid ? reason.length : undefined)).toBe(reason);
     }
-    expect(api.registry.current).toBe(before);
   });
 
-  test('names each member that it needs and that is missing', async (context) => {
-    const api = await startApi(context);
-    const before = api.registry.current;
-    const { required = [] } = (await ServedDocument.of(api)).bodyOf(operation);
+  test('names each member that it needs and that is missing', async () => {
+    const { required = [] } = document.bodyOf(operation);
     for (const member of required) {
       const answer = await api.call(method, path, { ...bodyFor(operation), [member]: undefined });
       expect(answer.status, member).toBe(400);
@@ -81,13 +94,9 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
       expect(answer.status).toBe(400);
       for (const member of required) expect(refused(answer).get(member)).toBe('is required');
     }
-    expect(api.registry.current).toBe(before);
   });
 
-  test('names each member that has another type than the document says', async (context) => {
-    const api = await startApi(context);
-    const before = api.registry.current;
-    const document = await ServedDocument.of(api);
+  test('names each member that has another type than the document says', async () => {
     const { properties = {} } = document.bodyOf(operation);
     expect(properties).not.toEqual({});
     for (const [member, schema] of Object.entries(properties)) {
@@ -101,7 +110,6 @@ describe.for(named(allOperations.filter(({ body }) => body)))('%s', ([_name, ope
         expect(failure.parse(JSON.parse(answer.text)).error.message).toMatch(new RegExp(`^invalid ${kind}: \\w`));
       }
     }
-    expect(api.registry.current).toBe(before);
   });
 });
 
@@ -110,8 +118,6 @@ describe.for(named(allOperations.filter(({ method }) => method !== 'GET')))('%s'
   const path = pathOf(operation);
 
   test('refuses more than 1 MiB, announced or not', async (context) => {
-    const api = await startApi(context);
-    const before = api.registry.current;
     const whole = JSON.stringify({ ...bodyFor(operation), filling: 'x'.repeat(LIMIT) });
     const sent = await api.call(method, path, whole);
     expect(sent).toMatchObject({ status: 413, data: null, error: { code: 'PAYLOAD_TOO_LARGE' } });
@@ -131,6 +137,5 @@ describe.for(named(allOperations.filter(({ method }) => method !== 'GET')))('%s'
       expect(head).toContain('access-control-allow-origin: *');
       expect(failure.parse(JSON.parse(body)).error.code).toBe('PAYLOAD_TOO_LARGE');
     }
-    expect(api.registry.current).toBe(before);
   });
 });

@@ -1,9 +1,19 @@
 import { failure } from '@sluice/contract';
-import { expect, test } from 'vitest';
-import { startApi } from './api.fixture.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { type SharedApi, startSharedApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH'];
+
+let api: SharedApi;
+let documented: string[];
+beforeAll(async () => {
+  api = await startSharedApi();
+  documented = Object.keys((await ServedDocument.of(api)).content.paths);
+  // Nothing is below what there is either.
+  await api.call('POST', '/api/v1/services', { name: 'x', address: 'h:7', serviceType: 'tool-invoker' });
+  return () => api.close();
+});
 
 // As these are built they move to the document, and out of here.
 test.for([
@@ -34,9 +44,7 @@ test.for([
   '/api/v1/chat',
   '/api/v2/code-execution',
   '/api/v2/tool-calls',
-])('%s is not built yet: 404 for every method, and not in the document', async (path, context) => {
-  const api = await startApi(context);
-  await api.call('POST', '/api/v1/services', { name: 'x', address: 'h:7', serviceType: 'tool-invoker' });
+])('%s is not built yet: 404 for every method, and not in the document', async (path) => {
   for (const method of METHODS) {
     const answer = await api.call(method, path, method === 'GET' || method === 'HEAD' ? undefined : {});
     expect(answer.status, method).toBe(404);
@@ -45,7 +53,6 @@ test.for([
     const message = `path not found: ${path}`;
     expect(failure.parse(JSON.parse(answer.text))).toEqual({ data: null, error: { code: 'NOT_FOUND', message } });
   }
-  const documented = Object.keys((await ServedDocument.of(api)).content.paths);
   const matching = documented.filter((each) => new RegExp(`^${each.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path));
   expect(matching).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { allOperations, type Operation } from '@sluice/contract';
 import { expect } from 'vitest';
-import type { Api } from './api.fixture.ts';
+import type { Answered, Api } from './api.fixture.ts';
 
 /** Nobody listens there. */
 const DEAD = 'http://127.0.0.1:9/mcp';
@@ -36,8 +36,23 @@ export function pathOf({ path }: Operation, name = 'x'): string {
 /** Makes one entry named `x` of everything that can be made; the forward has this address. */
 export async function makeOneOfEach(api: Api, address: string): Promise<void> {
   for (const operation of allOperations) {
-    if (!operation.answers[201]) continue;
-    const { status } = await api.call(operation.method, operation.path, bodyFor(operation, address));
-    expect(status, operation.id).toBe(201);
+    if (operation.answers[201]) await make(api, operation, address);
   }
+}
+
+/**
+ * Takes back what an operation did, so that it can do the same again: deletes what it made, or makes again what it
+ * deleted. Fails when there is nothing to take back.
+ */
+export async function undo(api: Api, { method, path }: Operation, { location }: Answered, address: string) {
+  if (location !== '') expect((await api.call('DELETE', location)).status, location).toBe(200);
+  if (method !== 'DELETE') return;
+  const maker = allOperations.find(({ answers, path: made }) => answers[201] && path === `${made}/{name}`);
+  if (!maker) throw new Error(`nothing makes again what DELETE ${path} deletes`);
+  await make(api, maker, address);
+}
+
+async function make(api: Api, operation: Operation, address: string): Promise<void> {
+  const { status } = await api.call(operation.method, operation.path, bodyFor(operation, address));
+  expect(status, operation.id).toBe(201);
 }

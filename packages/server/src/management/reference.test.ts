@@ -1,11 +1,14 @@
-import { allOperations } from '@sluice/contract';
 import { openApiDocument } from '@sluice/contract/openapi';
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import addFormats from 'ajv-formats';
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { VERSION } from '../config/version.ts';
-import { startApi } from './api.fixture.ts';
+import { type SharedApi, startSharedApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
+
+let api: SharedApi;
+beforeAll(async () => {
+  api = await startSharedApi();
+  return () => api.close();
+});
 
 /** Method and path of each route of a printed tree; the names of parameters do not count. */
 function routesOf(tree: string): string[] {
@@ -22,8 +25,7 @@ function routesOf(tree: string): string[] {
 }
 
 describe('/openapi.json', () => {
-  test('is the document of the contract, without envelope', async (context) => {
-    const api = await startApi(context);
+  test('is the document of the contract, without envelope', async () => {
     for (const path of ['/openapi.json', '/openapi.json/']) {
       const { status, headers, text } = await api.call('GET', path);
       expect([status, headers['content-type']]).toEqual([200, 'application/json']);
@@ -33,8 +35,7 @@ describe('/openapi.json', () => {
     }
   });
 
-  test('names every route that there is, and no other', async (context) => {
-    const api = await startApi(context);
+  test('names every route that there is, and no other', async () => {
     const { paths } = (await ServedDocument.of(api)).content;
     const documented = Object.entries(paths).flatMap(([path, item]) =>
       Object.keys(item).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '{}')}`),
@@ -45,33 +46,6 @@ describe('/openapi.json', () => {
     expect(ofThePage).toContain('GET /api/docs');
     expect(routes.filter((route) => !ofThePage.includes(route)).sort()).toEqual(documented.sort());
   });
-
-  test('has every operation once, under an id of its own', async (context) => {
-    const api = await startApi(context);
-    const { paths } = (await ServedDocument.of(api)).content;
-    const ids = Object.values(paths).flatMap((item) => Object.values(item).map(({ operationId }) => operationId));
-    expect(ids.sort()).toEqual(allOperations.map(({ id }) => id).sort());
-    expect(new Set(ids).size).toBe(ids.length);
-  });
-
-  test('has schemas that are valid, and references that lead somewhere', async (context) => {
-    const api = await startApi(context);
-    const { text } = await api.call('GET', '/openapi.json');
-    const { content } = await ServedDocument.of(api);
-    const ajv = addFormats.default(new Ajv2020({ strict: false }));
-    ajv.addSchema(JSON.parse(text), 'document');
-    const names = Object.keys(content.components.schemas);
-    expect(names).toContain('Tool');
-    // Compiling one resolves what it refers to.
-    for (const name of names) expect(ajv.getSchema(`document#/components/schemas/${name}`)).toBeTypeOf('function');
-    for (const schema of Object.values(content.components.schemas)) {
-      expect(ajv.validateSchema(schema), ajv.errorsText()).toBe(true);
-    }
-    const references = [...text.matchAll(/"\$ref":"#\/components\/(\w+)\/(\w+)"/g)];
-    expect(references).toHaveLength(text.split('"$ref"').length - 1);
-    for (const [, group, name] of references)
-      expect(Object(content.components)[group ?? '']).toHaveProperty(name ?? '');
-  });
 });
 
 describe('/api/docs', () => {
@@ -80,8 +54,7 @@ describe('/api/docs', () => {
     return { status: answer.status, headers: answer.headers, text: await answer.text() };
   };
 
-  test('is a page that names this product alone, and all that it loads is here', async (context) => {
-    const api = await startApi(context);
+  test('is a page that names this product alone, and all that it loads is here', async () => {
     for (const path of ['/api/docs', '/api/docs/']) {
       const page = await fetched(api.url + path);
       expect(page.status).toBe(200);
@@ -104,8 +77,7 @@ describe('/api/docs', () => {
     }
   });
 
-  test('may load and run only what comes from the service itself, and cannot be framed', async (context) => {
-    const api = await startApi(context);
+  test('may load and run only what comes from the service itself, and cannot be framed', async () => {
     for (const path of ['', '/', '/json', '/static/swagger-initializer.js', '/static/swagger-ui.css']) {
       const { status, headers } = await fetched(`${api.url}/api/docs${path}`);
       expect(status, path).toBe(200);
@@ -127,15 +99,13 @@ describe('/api/docs', () => {
     }
   });
 
-  test('shows the document that the service serves, also as YAML', async (context) => {
-    const api = await startApi(context);
+  test('shows the document that the service serves, also as YAML', async () => {
     const [own, shown] = await Promise.all([fetched(`${api.url}/openapi.json`), fetched(`${api.url}/api/docs/json`)]);
     expect(JSON.parse(shown.text)).toEqual(JSON.parse(own.text));
     expect((await fetched(`${api.url}/api/docs/yaml`)).text).toMatch(/^openapi: 3\.1\./);
   });
 
-  test('has nothing but its own files', async (context) => {
-    const api = await startApi(context);
+  test('has nothing but its own files', async () => {
     for (const path of [
       'nothing',
       'static/none.js',
@@ -148,8 +118,7 @@ describe('/api/docs', () => {
     }
   });
 
-  test('is read only', async (context) => {
-    const api = await startApi(context);
+  test('is read only', async () => {
     for (const path of ['', '/json', '/static/swagger-ui.css', '/static/none.js']) {
       const answer = await api.call('POST', `/api/docs${path}`, {});
       expect(answer, path).toMatchObject({ status: 405, error: { code: 'METHOD_NOT_ALLOWED' } });

@@ -23,7 +23,7 @@ test.for(named(allOperations.filter(({ method }) => method !== 'GET')))(
     const body = operation.body && { ...bodyFor(operation, upstream.url), ...made };
     store.hold = true;
     const answering = api.call(operation.method, pathOf(operation), body);
-    await expect.poll(() => store.waiting).toBe(1);
+    await expect.poll(() => store.waiting, { interval: 1 }).toBe(1);
     store.refuse();
     const answer = await answering;
     store.hold = false;

@@ -1,8 +1,8 @@
 import { operations, type ServiceHealth } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
-import { registerService, removeServices, servicesNamed } from '../registry/operations/services.ts';
+import { findServices, registerService, removeServices } from '../registry/operations/services.ts';
 import { serviceBody } from '../registry/service-body.ts';
-import { RequestError, sendData, sendList } from './answer.ts';
+import { sendData, sendList } from './answer.ts';
 import type { ManagementContext } from './context.ts';
 import { route, routeWithBody } from './route.ts';
 
@@ -26,12 +26,10 @@ export function serviceRoutes(app: FastifyInstance, { registry }: ManagementCont
   });
 
   route(app, get, ({ name, query }, reply) => {
-    const entries = servicesNamed(registry.current, name, query('serviceType')).map((entry) =>
+    const entries = findServices(registry.current, name, query('serviceType')).map((entry) =>
       serviceBody(entry, HEALTH),
     );
-    const [first] = entries;
-    if (!first) throw new RequestError('NOT_FOUND', `service not found: ${name}`);
-    return sendData(reply, JSON.stringify(entries.length === 1 ? first : { ...first, entries }));
+    return sendData(reply, JSON.stringify(entries.length === 1 ? entries[0] : { ...entries[0], entries }));
   });
 
   route(app, remove, async ({ name, query }, reply) => {

@@ -91,7 +91,7 @@ export function defaultChain(parts: ChainParts): Chain {
     // Makes the client known to all that follow.
     { name: 'service_mcp_init', filter: serviceMcpInit(parts) },
     { name: 'service_tool_list', filter: serviceToolList(parts) },
-    { name: 'service_tool_call', filter: serviceToolCall(relay, parts.bridge, parts.declaredParams) },
+    { name: 'service_tool_call', filter: serviceToolCall(parts) },
     { name: 'service_resource_list', filter: serviceResourceList(parts) },
     { name: 'service_resource_read', filter: serviceResourceRead(relay, parts.bridge) },
     { name: 'service_subscribe', filter: serviceSubscribe(parts) },

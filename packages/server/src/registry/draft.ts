@@ -1,3 +1,4 @@
+import { serviceId } from '@sluice/contract';
 import {
   type Entry,
   entryId,
@@ -7,7 +8,6 @@ import {
   type Labels,
   SECTION,
   type ServiceEntry,
-  serviceId,
   type UnknownMembers,
 } from './entries.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
@@ -155,9 +155,10 @@ export class Draft {
     this.#record('services', () => storedService(entry));
   }
 
-  removeService(entry: ServiceEntry): void {
-    this.#changeableServices(entry.name).remove(entry);
-    this.#recordRemoval('services', serviceId(entry));
+  /** Removes services of this name, all at once: there may be thousands of one. */
+  removeServices(name: string, gone: readonly ServiceEntry[]): void {
+    this.#changeableServices(name).remove(name, new Set(gone));
+    for (const entry of gone) this.#recordRemoval('services', serviceId(entry));
   }
 
   /** Keeps a stored record that this version has no use for. */

@@ -130,13 +130,6 @@ export interface ServiceEntry {
   readonly unknown: UnknownMembers | undefined;
 }
 
-/** What makes a service entry the same one (decisions 2.2), as text: what a removal names in the journal. */
-export function serviceId(
-  entry: Pick<ServiceEntry, 'name' | 'serviceType'> & Partial<Pick<ServiceEntry, 'serviceSubType' | 'languageName'>>,
-): string {
-  return JSON.stringify([entry.name, entry.serviceType, entry.serviceSubType ?? null, entry.languageName ?? null]);
-}
-
 /** Members of a stored record that this version does not know: exact text by name, written again as it was found. */
 export type UnknownMembers = ReadonlyMap<string, string>;
 

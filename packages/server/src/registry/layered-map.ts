@@ -36,14 +36,22 @@ export class LayeredMap<V extends object> {
 export class DraftMap<V extends object> {
   readonly #base: ReadonlyMap<string, V>;
   readonly #changes: Map<string, V | undefined>;
+  /** The same two layers, read. */
+  readonly #view: LayeredMap<V>;
 
   constructor(base: ReadonlyMap<string, V>, changes: Map<string, V | undefined>) {
     this.#base = base;
     this.#changes = changes;
+    this.#view = new LayeredMap(base, changes);
   }
 
   get(key: string): V | undefined {
-    return this.#changes.has(key) ? this.#changes.get(key) : this.#base.get(key);
+    return this.#view.get(key);
+  }
+
+  /** The values, in no order. */
+  values(): Generator<V> {
+    return this.#view.values();
   }
 
   /** Sets the value; undefined removes it. */
@@ -51,13 +59,9 @@ export class DraftMap<V extends object> {
     this.#changes.set(key, value);
   }
 
-  *values(): Generator<V> {
-    yield* new LayeredMap(this.#base, this.#changes).values();
-  }
-
   /** The state of the map; the draft must not be changed after that. */
   publish(): LayeredMap<V> {
-    if (this.#changes.size < FOLD_AT) return new LayeredMap(this.#base, this.#changes);
+    if (this.#changes.size < FOLD_AT) return this.#view;
     const folded = new Map(this.#base);
     for (const [key, value] of this.#changes) {
       if (value === undefined) folded.delete(key);

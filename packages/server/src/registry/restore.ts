@@ -108,7 +108,7 @@ class Restoration {
     }
     if (section === 'services') {
       const service = this.#draft.serviceById(id);
-      if (service) this.#draft.removeService(service);
+      if (service) this.#draft.removeServices(service.name, [service]);
       return;
     }
     const entry = this.#draft.byId(kindOf(section), id);

@@ -1,4 +1,4 @@
-import type { Service, ServiceHealth } from '@sluice/contract';
+import { type Service, type ServiceHealth, serviceAddress } from '@sluice/contract';
 import type { ServiceEntry } from './entries.ts';
 
 /**
@@ -16,8 +16,7 @@ export function serviceMembers(entry: ServiceEntry): Omit<Service, 'health'> {
     name,
     host,
     port,
-    // The colons of an IPv6 address are told from the one before the port by brackets.
-    address: host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`,
+    address: serviceAddress(entry),
     serviceType,
     ...(serviceSubType !== undefined && { serviceSubType }),
     ...(languageName !== undefined && { languageName }),

@@ -1,4 +1,5 @@
-import { type ServiceEntry, serviceId } from './entries.ts';
+import { serviceId } from '@sluice/contract';
+import type { ServiceEntry } from './entries.ts';
 
 /**
  * The registered capability services (decisions 2.8). Found by name, under which there may be several: one per type,
@@ -44,13 +45,17 @@ export class DraftServices {
   /** Adds an entry, or replaces the one of the same key. */
   put(entry: ServiceEntry): void {
     const known = this.named(entry.name);
-    const at = known.findIndex((other) => serviceId(other) === serviceId(entry));
+    const id = serviceId(entry);
+    const at = known.findIndex((other) => serviceId(other) === id);
     this.set(entry.name, (at === -1 ? [...known, entry] : known.with(at, entry)).toSorted(byRegistration));
   }
 
-  remove(entry: ServiceEntry): void {
-    const rest = this.named(entry.name).filter((other) => serviceId(other) !== serviceId(entry));
-    this.set(entry.name, rest);
+  /** Removes these entries, all of this name. */
+  remove(name: string, gone: ReadonlySet<ServiceEntry>): void {
+    this.set(
+      name,
+      this.named(name).filter((entry) => !gone.has(entry)),
+    );
   }
 
   /** Sets what there is under a name: for taking a change back. */

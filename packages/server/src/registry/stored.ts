@@ -1,4 +1,4 @@
-import { serviceInput } from '@sluice/contract';
+import { check, serviceInput } from '@sluice/contract';
 import { isJsonObject, parseLossless } from '@sluice/json/lossless';
 import { elements } from '@sluice/json/scan';
 import {
@@ -118,15 +118,9 @@ export function readForward(json: string, next: () => number): Forward | string 
 export function readService(json: string, next: () => number): ServiceEntry | string {
   const found = textOfMembers(json);
   const given = OF_SERVICE_INPUT.map((member): [string, unknown] => [member, JSON.parse(found.get(member) ?? 'null')]);
-  const result = serviceInput.safeParse(Object.fromEntries(given.filter(([, value]) => value !== null)), {
-    reportInput: true,
-    error: ({ input }) => (input === undefined ? 'is required' : undefined),
-  });
-  if (!result.success) {
-    const [first] = result.error.issues;
-    return `${first?.path.join('.')} ${first?.message.replace('Invalid input: ', '')}`;
-  }
-  const { name, host, port, serviceType, serviceSubType, languageName, id } = result.data;
+  const result = check(serviceInput, Object.fromEntries(given.filter(([, value]) => value !== null)));
+  if ('refusals' in result) return `${result.refusals[0]?.path} ${result.refusals[0]?.message}`;
+  const { name, host, port, serviceType, serviceSubType, languageName, id } = result.value;
   return {
     name,
     host,

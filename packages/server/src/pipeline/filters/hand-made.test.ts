@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { startDualEra } from '../../../../../test/fixtures/dual-era.ts';
 import { reply } from '../../../../../test/fixtures/raw-client.ts';
 import { client, eras, errorOf, lastCall, relayTests } from '../../testing/relay.ts';
 
@@ -56,6 +57,31 @@ describe.each(eras)('what was made by hand (%s)', (era) => {
       expect(lastCall(upstream).body).toContain('"arguments":{"n":1.0}');
     },
   );
+
+  it('is, as a tool at a server that speaks the other era only, called there all the same', async () => {
+    const other = era === 'modern' ? 'legacy' : 'modern';
+    const server = await startDualEra({ eras: other });
+    try {
+      await relay.service.register('tools', {
+        name: 'echo_arguments',
+        namespace: `${namespace}-other`,
+        description: '',
+        uri: server.url,
+        toolType: 'mcp-forward',
+        input_schema: {},
+      });
+      const caller = await client(era, relay.service.url(`${namespace}-other`));
+      const calls = ['one', 'two'].map((message) =>
+        caller.call('tools/call', JSON.stringify({ name: 'echo_arguments', arguments: { message } })),
+      );
+      for (const [at, answer] of (await Promise.all(calls)).entries()) {
+        expect(reply(answer)).toContain(['one', 'two'][at]);
+        expect(errorOf(answer)).toBeUndefined();
+      }
+    } finally {
+      await server.close();
+    }
+  });
 
   it.each([
     ['Archive', 'grpc://archive'],

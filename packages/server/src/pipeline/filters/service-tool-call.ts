@@ -1,5 +1,6 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Bridge } from '../../bridge/bridge.ts';
+import type { Forwards } from '../../forwards/forwards.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import type { DeclaredParams } from '../../mcp/declared-params.ts';
 import { type Era, HEADER_MISMATCH, INVALID_PARAMS } from '../../mcp/protocol.ts';
@@ -7,11 +8,19 @@ import { resultText } from '../../mcp/result.ts';
 import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
 import type { Filter } from '../chain.ts';
 
+/** What {@link serviceToolCall} works with. */
+interface ToolCallParts {
+  readonly relay: CallRelay;
+  readonly bridge: Pick<Bridge, 'tool'>;
+  readonly forwards: Pick<Forwards, 'asking'>;
+  readonly declaredParams: DeclaredParams;
+}
+
 /**
  * `tools/call`: finds the tool, compares the headers of a modern client with the arguments that the tool wants mirrored
  * in them (mcp 4), and hands the call to what carries it out (decisions 4.7, "Dispatch").
  */
-export function serviceToolCall(relay: CallRelay, bridge: Bridge, declaredParams: DeclaredParams): Filter {
+export function serviceToolCall({ relay, bridge, forwards, declaredParams }: ToolCallParts): Filter {
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'tools/call' || !namespace) return undefined;
@@ -30,7 +39,8 @@ export function serviceToolCall(relay: CallRelay, bridge: Bridge, declaredParams
     if (bridged) return bridged;
     const address = upstreamAddress(tool);
     if (address === undefined) return noHost(tool, context.era);
-    return relay.call(context, message, { kind: 'addressed', entry: tool, address });
+    const call = (): Outcome => relay.call(context, message, { kind: 'addressed', entry: tool, address });
+    return forwards.asking(address)?.then(call) ?? call();
   };
 }
 

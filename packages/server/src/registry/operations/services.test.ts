@@ -9,7 +9,7 @@ import { fileStore } from '../store/file.ts';
 import { RecordedLog } from '../store/fixtures/recorded-log.ts';
 import { memoryStore } from '../store/memory.ts';
 import { createNamespace, removeNamespace } from './namespaces.ts';
-import { registerService, removeServices, servicesNamed } from './services.ts';
+import { findServices, registerService, removeServices } from './services.ts';
 
 const CALC: ServiceInput = { name: 'calc', host: 'calc.test', port: 50_051, serviceType: 'tool-invoker' };
 const PYTHON: ServiceInput = {
@@ -54,7 +54,7 @@ describe('registering a service', () => {
     await register(registry, { ...CALC, id: 'i', labels: { a: '1' } });
     await register(registry, PYTHON);
     const { entry } = await register(registry, { ...CALC, host: '::1', port: 2 });
-    expect(servicesNamed(registry.current, 'calc')[0]).toBe(entry);
+    expect(findServices(registry.current, 'calc')[0]).toBe(entry);
     expect(serviceBody(entry, 'pending')).toEqual({
       name: 'calc',
       host: '::1',
@@ -77,11 +77,12 @@ test('services of a name are found in order of registration, and those of one ty
     await register(registry, input);
   }
   const found = (type?: string) =>
-    servicesNamed(registry.current, 'calc', type).map((entry) => entry.languageName ?? entry.serviceType);
+    findServices(registry.current, 'calc', type).map((entry) => entry.languageName ?? entry.serviceType);
   expect(found()).toEqual(['python', 'tool-invoker', 'node']);
   expect(found('code-execution-engine')).toEqual(['python', 'node']);
-  expect(found('resource-provider')).toEqual([]);
-  expect(servicesNamed(registry.current, 'nobody')).toEqual([]);
+  const unknown = { code: 'NOT_FOUND', message: 'service not found: calc' };
+  expect(() => found('resource-provider')).toThrow(expect.objectContaining(unknown));
+  expect(() => findServices(registry.current, 'nobody')).toThrow('service not found: nobody');
 });
 
 test('services are removed by name, and by name and type', async () => {

@@ -1,6 +1,6 @@
-import type { ServiceInput } from '@sluice/contract';
+import { type ServiceInput, serviceId } from '@sluice/contract';
 import type { Draft } from '../draft.ts';
-import { type ServiceEntry, serviceId } from '../entries.ts';
+import type { ServiceEntry } from '../entries.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { RegistryError } from './error.ts';
 
@@ -9,7 +9,8 @@ import { RegistryError } from './error.ts';
  * the order of registration (decisions 2.2, 4.1); `created` says whether there was none.
  */
 export function registerService(draft: Draft, input: ServiceInput): { entry: ServiceEntry; created: boolean } {
-  const known = draft.servicesNamed(input.name).find((other) => serviceId(other) === serviceId(input));
+  const id = serviceId(input);
+  const known = draft.servicesNamed(input.name).find((other) => serviceId(other) === id);
   const entry: ServiceEntry = {
     name: input.name,
     host: input.host,
@@ -31,20 +32,25 @@ export function registerService(draft: Draft, input: ServiceInput): { entry: Ser
  * RegistryError NOT_FOUND when there are none.
  */
 export function removeServices(draft: Draft, name: string, serviceType?: string): number {
-  const found = ofType(draft.servicesNamed(name), serviceType);
-  if (found.length === 0) throw new RegistryError('NOT_FOUND', `service not found: ${name}`);
-  for (const entry of found) draft.removeService(entry);
+  const found = foundOf(name, draft.servicesNamed(name), serviceType);
+  draft.removeServices(name, found);
   return found.length;
 }
 
 /**
  * The services of the name, or those of one type, in order of registration: the first is the one that is used
- * (decisions 4.2, 4.10). Empty when there are none.
+ * (decisions 4.2, 4.10). RegistryError NOT_FOUND when there are none.
  */
-export function servicesNamed(snapshot: Snapshot, name: string, serviceType?: string): readonly ServiceEntry[] {
-  return ofType(snapshot.services.named(name), serviceType);
+export function findServices(snapshot: Snapshot, name: string, serviceType?: string): readonly ServiceEntry[] {
+  return foundOf(name, snapshot.services.named(name), serviceType);
 }
 
-function ofType(entries: readonly ServiceEntry[], serviceType: string | undefined): readonly ServiceEntry[] {
-  return serviceType === undefined ? entries : entries.filter((entry) => entry.serviceType === serviceType);
+function foundOf(
+  name: string,
+  named: readonly ServiceEntry[],
+  serviceType: string | undefined,
+): readonly ServiceEntry[] {
+  const found = serviceType === undefined ? named : named.filter((entry) => entry.serviceType === serviceType);
+  if (found.length === 0) throw new RegistryError('NOT_FOUND', `service not found: ${name}`);
+  return found;
 }

@@ -1,6 +1,7 @@
 import { type JsonValue, parseLossless } from '@sluice/json/lossless';
 import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { Failure } from '../failure.ts';
+import { jsonContent } from './json-text.ts';
 
 /** Keys and indexes from the top of a document down to one value. */
 export type KeyPath = readonly PropertyKey[];
@@ -15,22 +16,13 @@ export interface LocatedDocument {
 
 /** Reads YAML or JSON. `name` is the file as messages name it. Throws {@link Failure} that names the place. */
 export function readLocated(text: string, name: string): LocatedDocument {
-  const json = fromJson(text);
+  const json = jsonContent(text, name);
   if (json === undefined) {
     const parsed = parseYaml(text, name);
     return { content: plain(parsed, name), where: (path) => locate(parsed, path) };
   }
-  // JSON is YAML too, but takes a YAML parser twenty times as long: that is asked only for where something stands.
+  // Parsed as YAML only when it is asked where something stands.
   return { content: json, where: (path) => locate(parseYaml(text, name), path) };
-}
-
-function fromJson(text: string): JsonValue | undefined {
-  if (!/^\s*[[{]/.test(text)) return undefined;
-  try {
-    return parseLossless(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** A parsed document with a way to name an offset of it. */

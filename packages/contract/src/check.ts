@@ -1,0 +1,28 @@
+import type { z } from 'zod';
+
+/** One thing that a schema refuses. `path` is dotted and empty for the whole value; `message` completes a sentence. */
+export interface Refusal {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** So many are told; whoever mends them all is told of the next ones. */
+const MOST_REFUSALS = 100;
+
+/** A value as the schema's type, or what is wrong with it in the words of the API's answers (decisions 2.1). */
+export function check<T extends z.ZodType>(
+  schema: T,
+  value: unknown,
+): { readonly value: z.output<T> } | { readonly refusals: readonly Refusal[] } {
+  const result = schema.safeParse(value, {
+    reportInput: true,
+    error: ({ input }) => (input === undefined ? 'is required' : undefined),
+  });
+  if (result.success) return { value: result.data };
+  return {
+    refusals: result.error.issues.slice(0, MOST_REFUSALS).map(({ path, message }) => ({
+      path: path.join('.'),
+      message: message.replace(/^Invalid input: /, ''),
+    })),
+  };
+}
