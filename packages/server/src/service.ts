@@ -1,9 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import type { Server } from 'node:http';
+import { serviceAddress } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import { LongStreams } from './answer/long-streams.ts';
 import { Bridge } from './bridge/bridge.ts';
+import { tellCode } from './bridge/call-events.ts';
+import { Channels } from './bridge/channels.ts';
+import { CodeTools } from './bridge/code-tools.ts';
+import { probeHealth } from './bridge/health-probe.ts';
 import { loadProtocols } from './bridge/protocols.ts';
+import { Provisioning } from './bridge/provisioning.ts';
+import { HealthOfServices } from './bridge/service-health.ts';
 import type { ListenAddress } from './config/addresses.ts';
 import type { Config } from './config/config.ts';
 import { ConfigError } from './config/config-error.ts';
@@ -40,6 +47,7 @@ import { newSessionKey, sessionKeyIn } from './sessions/session-key.ts';
 import { ClientSessions } from './sessions/sessions.ts';
 import type { Logger } from './telemetry/log.ts';
 import { ServiceMetrics } from './telemetry/metrics.ts';
+import { ToolCallEvents } from './telemetry/tool-calls/tool-call-events.ts';
 
 /** The service, running. */
 export interface Service {
@@ -103,6 +111,7 @@ async function compose(
   const lives = new LiveSessions(events, replica);
   const notices = new Notices(registry);
   const longStreams = new LongStreams();
+  const toolCalls = new ToolCallEvents(logger);
 
   const sessionWatches = new SessionWatches({
     sessions,
@@ -143,12 +152,24 @@ async function compose(
     log: logger.target('service::forward'),
   });
 
-  const { timeoutMs = 5_000, maxRetries = 3, retryDelayMs = 100 } = config.bridgeGrpc;
-  const bridge = new Bridge({
-    registry,
-    protocols: loadProtocols(),
+  const protocols = loadProtocols();
+  const channels = new Channels(registry);
+  const settings = config.bridgeGrpc;
+  const bridge = new Bridge({ registry, protocols, channels, calls, settings, toolCalls });
+  const codeTools = new CodeTools({
+    services: () => registry.current.services,
+    protocols,
+    channels,
     calls,
-    settings: { timeoutMs, maxRetries, retryDelayMs },
+    settings,
+    log: logger.target('service::bridge'),
+    watch: tellCode(toolCalls),
+  });
+  const serviceHealth = new HealthOfServices({
+    registry,
+    probe: (entry, signal) => probeHealth(channels.to(serviceAddress(entry)), protocols, entry, signal, settings),
+    intervalMs: config.healthCheckIntervalMs,
+    log: logger.target('service::bridge'),
   });
 
   const guard = createGuard(config);
@@ -156,6 +177,8 @@ async function compose(
   const chain = defaultChain({
     registry,
     bridge,
+    codeTools,
+    toolCalls,
     forwards,
     relay,
     sessions,
@@ -185,7 +208,11 @@ async function compose(
   const management = createManagement({
     registry,
     forwards,
+    serviceHealth,
+    provisioning: new Provisioning({ channels, protocols, settings }),
     metrics,
+    toolCalls,
+    longStreams,
     log: logger.target('service::mgmt'),
     ready: () => ready,
     corsOrigin: config.corsOrigin,
@@ -197,6 +224,7 @@ async function compose(
   log.info('listening', addresses);
   ready = true;
   forwards.start();
+  serviceHealth.start();
 
   return {
     addresses,
@@ -213,12 +241,13 @@ async function compose(
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await forwards.close(over - performance.now());
       calls.close();
-      bridge.close();
+      serviceHealth.close();
       events.close();
       notices.close();
       // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.
       await listeners.management.drain(left());
       await management.close();
+      channels.close();
       try {
         await kept.close();
       } finally {

@@ -8,7 +8,8 @@ export const AUTH_PREFIX = 'service_auth_';
 /** A value as capability services take it: text as it is, all else as JSON (decisions 4.10). Null has none. */
 export function asText(value: JsonValue | undefined): string | undefined {
   if (value === undefined || value === null) return undefined;
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  // Half a surrogate pair, which JSON can spell and UTF-8 cannot, would make the whole message unreadable.
+  return typeof value === 'string' ? value.toWellFormed() : JSON.stringify(value);
 }
 
 /** The members of an object that have a value, as texts, in their order. */
@@ -16,7 +17,7 @@ export function asTexts(object: JsonObject): [string, string][] {
   const texts: [string, string][] = [];
   for (const [name, value] of Object.entries(object)) {
     const text = asText(value);
-    if (text !== undefined) texts.push([name, text]);
+    if (text !== undefined) texts.push([name.toWellFormed(), text]);
   }
   return texts;
 }
@@ -34,5 +35,5 @@ export function own(object: JsonObject, member: string): JsonValue | undefined {
 /** A member that is a text; empty where there is none. */
 export function textIn(object: JsonObject, member: string): string {
   const value = own(object, member);
-  return typeof value === 'string' ? value : '';
+  return typeof value === 'string' ? value.toWellFormed() : '';
 }

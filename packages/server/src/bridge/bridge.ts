@@ -1,23 +1,26 @@
 import type { Client } from '@grpc/grpc-js';
 import { serviceAddress } from '@sluice/contract';
-import { isJsonObject, type JsonObject, parseLossless } from '@sluice/json/lossless';
 import type { Outcome } from '../answer/outcome.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Caller } from '../forwards/relay.ts';
 import type { RequestMessage } from '../mcp/message.ts';
-import { paramText } from '../mcp/params-text.ts';
-import type { Era } from '../mcp/protocol.ts';
 import { resultText } from '../mcp/result.ts';
 import type { Entry, ServiceEntry } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
+import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
+import { toolSummary } from '../telemetry/tool-calls/request-summary.ts';
+import { ToldCall } from '../telemetry/tool-calls/told-call.ts';
 import { BridgedCall, type BridgedWork, failure } from './bridged-call.ts';
-import { Channels } from './channels.ts';
+import { argumentsOf } from './call-arguments.ts';
+import { callIdentity, type EventsOfCalls } from './call-events.ts';
+import type { Channels } from './channels.ts';
 import type { Protocols } from './protocols.ts';
 import { requestIdOf } from './request-id.ts';
 import { serviceOfResource, serviceOfTool } from './resolution.ts';
 import { resourceRequest } from './resource-request.ts';
 import { toolRequest } from './tool-request.ts';
+import { toolResult } from './tool-result.ts';
 import { type CallSettings, callUnary } from './unary.ts';
 import { toServiceError } from './unavailable.ts';
 
@@ -25,8 +28,10 @@ import { toServiceError } from './unavailable.ts';
 export interface BridgeOptions {
   readonly registry: Pick<Registry, 'current'>;
   readonly protocols: Protocols;
+  readonly channels: Pick<Channels, 'to'>;
   readonly calls: CallsUnderWay<CallUnderWay>;
   readonly settings: CallSettings;
+  readonly toolCalls: EventsOfCalls;
 }
 
 /**
@@ -35,7 +40,6 @@ export interface BridgeOptions {
  */
 export class Bridge {
   readonly #options: BridgeOptions;
-  readonly #channels = new Channels();
 
   constructor(options: BridgeOptions) {
     this.#options = options;
@@ -43,17 +47,25 @@ export class Bridge {
 
   /** The outcome that has a service carry the tool out; undefined when none is registered for its type. */
   tool(caller: Caller, message: RequestMessage, tool: Entry): Outcome | undefined {
-    const { registry, protocols, settings } = this.#options;
+    const { registry, protocols, settings, toolCalls } = this.#options;
     const service = serviceOfTool(registry.current.services, String(tool.members.toolType));
     if (!service) return undefined;
     return this.#outcome(caller, async (signal) => {
+      const told = new ToldCall(toolCalls, callIdentity(caller, tool, service));
       try {
-        const request = toolRequest(tool, argumentsOf(message));
+        const args = argumentsOf(message);
+        const request = toolRequest(tool, args);
+        told.begin(toolSummary(args, Object.keys(request.headers ?? {})));
         const call = { requestId: requestIdOf(caller.headers), signal };
         const reply = await callUnary(this.#to(service), protocols.toolInvoker.InvokeTool, request, call, settings);
+        told.completed(reply.isError, contentOfTexts(reply.content));
         return { kind: 'result', json: toolResult(caller.era, reply.content, reply.isError) };
       } catch (error) {
-        return { kind: 'result', json: toolResult(caller.era, [toServiceError(error, service).message], true) };
+        const failed = toServiceError(error, service);
+        // Where nobody waits any more, nothing is wrong with the service.
+        if (signal.aborted) told.failed('UNKNOWN', 'the call was cancelled, or took longer than any call may');
+        else told.failed(failed.category, failed.message);
+        return { kind: 'result', json: toolResult(caller.era, [failed.message], true) };
       }
     });
   }
@@ -74,7 +86,7 @@ export class Bridge {
           call,
           settings,
         );
-        if (isError) return failure(content.join('\n'));
+        if (isError) return failure(content.join('\n') || `service ${service.name} answered with an error and no text`);
         const { mimeType } = resource.definition;
         const type = typeof mimeType === 'string' && mimeType !== '' ? mimeType : 'text/plain';
         const contents = content.map((text) => ({ uri, mimeType: type, text }));
@@ -85,12 +97,8 @@ export class Bridge {
     });
   }
 
-  close(): void {
-    this.#channels.close();
-  }
-
   #to(service: ServiceEntry): Client {
-    return this.#channels.to(serviceAddress(service));
+    return this.#options.channels.to(serviceAddress(service));
   }
 
   #outcome(caller: Caller, work: BridgedWork): Outcome {
@@ -99,15 +107,4 @@ export class Bridge {
       start: (client) => void new BridgedCall(caller, client, this.#options.calls).run(work),
     };
   }
-}
-
-/** The arguments of a call, numbers as they were spelled; none where they are no object. */
-function argumentsOf({ text }: RequestMessage): JsonObject {
-  const given = parseLossless(paramText(text, 'arguments') ?? '{}');
-  return isJsonObject(given) ? given : {};
-}
-
-/** A tool's result: a text for each content of the reply (specification, "Request-building rules" 5). */
-function toolResult(era: Era, content: readonly string[], isError: boolean): string {
-  return resultText(era, { content: content.map((text) => ({ type: 'text', text })), isError });
 }

@@ -26,10 +26,13 @@ export class BridgedCall implements CallUnderWay {
   readonly #caller: Caller;
   readonly #client: CallAnswer;
   readonly #calls: CallsUnderWay<CallUnderWay>;
+  readonly #onLeft: (() => void) | undefined;
   readonly #ending = new AbortController();
   #over = false;
 
-  constructor(caller: Caller, client: CallAnswer, calls: CallsUnderWay<CallUnderWay>) {
+  /** `onLeft` is called when the client has left, whether the call ends with that or goes on. */
+  constructor(caller: Caller, client: CallAnswer, calls: CallsUnderWay<CallUnderWay>, onLeft?: () => void) {
+    this.#onLeft = onLeft;
     this.#caller = caller;
     this.#client = client;
     this.#calls = calls;
@@ -40,6 +43,7 @@ export class BridgedCall implements CallUnderWay {
   /** Runs the work and answers with what it came to; never rejects. */
   async run(work: BridgedWork): Promise<void> {
     this.#client.onLeave(() => {
+      this.#onLeft?.();
       // A legacy client that leaves has not cancelled: it says so when it does (mcp 1).
       if (this.#caller.era === 'modern') this.#end();
     });
@@ -73,8 +77,14 @@ export class BridgedCall implements CallUnderWay {
     // Nothing is sent before there is something to say.
   }
 
-  onDeadline(): void {
+  onDeadline(limit: 'silence' | 'total'): void {
     if (this.#over) return;
+    if (limit === 'silence') {
+      // Calls to services have deadlines of their own, and a slow client is no silence of theirs.
+      this.activeAt = this.#calls.now();
+      this.#calls.watch(this);
+      return;
+    }
     this.#end();
     this.#client.error({ code: INTERNAL_ERROR, message: 'the call took longer than any call may' });
   }

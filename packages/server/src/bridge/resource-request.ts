@@ -11,7 +11,7 @@ export function resourceRequest(resource: Entry, location: string): ResourceRequ
   const { params } = resource.members;
   const given = Array.isArray(params) ? params.filter(isJsonObject) : [];
   return {
-    location,
+    location: location.toWellFormed(),
     type: textIn(resource.members, 'type'),
     name: resource.name,
     params: Object.fromEntries(given.map((param) => [textIn(param, 'name'), textIn(param, 'value')])),

@@ -28,8 +28,8 @@ export function toolRequest(tool: Entry, given: JsonObject): ToolInvokeRequest {
   };
 }
 
-/** Checks that arguments were given that the schema requires; a null is none. */
-function requireAll(required: JsonValue | undefined, given: JsonObject): void {
+/** Throws ServiceError INVALID_ARGUMENTS unless all arguments were given that a schema requires; a null is none. */
+export function requireAll(required: JsonValue | undefined, given: JsonObject): void {
   if (!Array.isArray(required)) return;
   const missing = required.filter((name) => typeof name === 'string' && asText(own(given, name)) === undefined);
   if (missing.length > 0) {

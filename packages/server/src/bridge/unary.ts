@@ -11,6 +11,9 @@ export interface CallSettings {
   readonly retryDelayMs: number;
 }
 
+/** What a timer takes; beyond it Node fires at once. */
+export const LONGEST_WAIT_MS = 2 ** 31 - 1;
+
 /** One call, as its caller knows it. */
 export interface Call {
   /** Goes along as `x-service-request-id`. */
@@ -20,8 +23,8 @@ export interface Call {
 }
 
 /**
- * Calls a method that takes one message and gives one. An attempt that finds the service unavailable is repeated after
- * 100, 200 and 400 ms; all else is not (decisions 4.10). Rejects with the status of the last attempt.
+ * Calls a method that takes one message and gives one. An attempt that finds the service unavailable is repeated, by
+ * default after 100, 200 and 400 ms; all else is not (decisions 4.10). Rejects with the status of the last attempt.
  */
 export async function callUnary<Request, Reply>(
   client: Client,
@@ -30,13 +33,17 @@ export async function callUnary<Request, Reply>(
   call: Call,
   { timeoutMs, maxRetries, retryDelayMs }: CallSettings,
 ): Promise<Reply> {
+  let unavailable: unknown;
   for (let attempt = 0; ; attempt++) {
     try {
       return await attemptUnary(client, method, request, call, timeoutMs);
     } catch (error) {
+      // Of a channel that was closed in between, the library says no more than that it was.
+      if (attempt > 0 && !isStatusError(error)) throw unavailable;
       if (attempt >= maxRetries || statusOf(error) !== status.UNAVAILABLE || call.signal?.aborted) throw error;
+      unavailable = error;
     }
-    await wait(retryDelayMs * 2 ** attempt, undefined, { signal: call.signal });
+    await wait(Math.min(retryDelayMs * 2 ** attempt, LONGEST_WAIT_MS), undefined, { signal: call.signal });
   }
 }
 
@@ -63,6 +70,7 @@ function attemptUnary<Request, Reply>(
       },
     );
     signal?.addEventListener('abort', cancel, { once: true });
+    if (signal?.aborted) cancel();
   });
 }
 

@@ -1,9 +1,12 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Bridge } from '../../bridge/bridge.ts';
+import { callIdentity, type EventsOfCalls } from '../../bridge/call-events.ts';
+import type { CodeTools } from '../../bridge/code-tools.ts';
+import { noHost as noHostMessage } from '../../bridge/resolution.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
-import type { CallRelay } from '../../forwards/relay.ts';
+import type { Caller, CallRelay } from '../../forwards/relay.ts';
 import type { DeclaredParams } from '../../mcp/declared-params.ts';
-import { type Era, HEADER_MISMATCH, INVALID_PARAMS } from '../../mcp/protocol.ts';
+import { HEADER_MISMATCH, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';
 import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
 import type { Filter } from '../chain.ts';
@@ -12,15 +15,18 @@ import type { Filter } from '../chain.ts';
 interface ToolCallParts {
   readonly relay: CallRelay;
   readonly bridge: Pick<Bridge, 'tool'>;
+  readonly codeTools: Pick<CodeTools, 'call'>;
   readonly forwards: Pick<Forwards, 'asking'>;
   readonly declaredParams: DeclaredParams;
+  readonly toolCalls: Pick<EventsOfCalls, 'refused'>;
 }
 
 /**
  * `tools/call`: finds the tool, compares the headers of a modern client with the arguments that the tool wants mirrored
  * in them (mcp 4), and hands the call to what carries it out (decisions 4.7, "Dispatch").
  */
-export function serviceToolCall({ relay, bridge, forwards, declaredParams }: ToolCallParts): Filter {
+export function serviceToolCall(parts: ToolCallParts): Filter {
+  const { relay, bridge, codeTools, forwards, declaredParams, toolCalls } = parts;
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'tools/call' || !namespace) return undefined;
@@ -34,11 +40,13 @@ export function serviceToolCall({ relay, bridge, forwards, declaredParams }: Too
     }
     const { discovered } = tool;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });
+    const executed = codeTools.call(context, message, tool);
+    if (executed) return executed;
     // A tool whose type says that it is forwarded is forwarded, whatever services are registered.
     const bridged = tool.members.toolType === FORWARD_TYPE ? undefined : bridge.tool(context, message, tool);
     if (bridged) return bridged;
     const address = upstreamAddress(tool);
-    if (address === undefined) return noHost(tool, context.era);
+    if (address === undefined) return noHost(context, tool, toolCalls);
     const call = (): Outcome => relay.call(context, message, { kind: 'addressed', entry: tool, address });
     return forwards.asking(address)?.then(call) ?? call();
   };
@@ -56,7 +64,8 @@ function upstreamAddress(tool: Entry): string | undefined {
   return URL.canParse(uri) ? uri : undefined;
 }
 
-function noHost(tool: Entry, era: Era): Outcome {
-  const text = `There is no host registered for service ${String(tool.members.toolType)}`;
-  return { kind: 'result', json: resultText(era, { content: [{ type: 'text', text }], isError: true }) };
+function noHost(caller: Caller, tool: Entry, toolCalls: Pick<EventsOfCalls, 'refused'>): Outcome {
+  const text = noHostMessage(String(tool.members.toolType));
+  toolCalls.refused(callIdentity(caller, tool, undefined), 'SERVICE_UNAVAILABLE', text);
+  return { kind: 'result', json: resultText(caller.era, { content: [{ type: 'text', text }], isError: true }) };
 }
