@@ -283,6 +283,31 @@ describe('a server that is spelled by the test', () => {
     expect(JSON.parse(outcomes[1]?.out ?? '')).toHaveProperty('content.0.text', JSON.parse(`"${evil}"`));
   });
 
+  it('has no say in what is checked: its patterns could take for ever', async () => {
+    offer('{}');
+    const schema = '{"type":"object","properties":{"a":{"type":"string","pattern":"^b$","maxLength":3}}}';
+    server.scripts['tools/list'] =
+      `{"tools":[{"name":"t","inputSchema":{"type":"object"},"outputSchema":${schema}}],${END}`;
+    server.scripts['tools/call'] = ({ params }) =>
+      params.inputResponses === undefined
+        ? `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?","requestedSchema":${schema}}}}}`
+        : '{"content":[],"structuredContent":{"a":"x"},"resultType":"complete"}';
+    const { code, err } = await tool([], { answers: ['long', 'x', 'y'] });
+    expect({ code, err }).toEqual({ code: 0, err: expect.stringContaining('must NOT have more than 3 characters') });
+    expect(server.seen.at(-1)?.body).toContain('"content":{"a":"x"}');
+  });
+
+  it('cannot fill the memory with one message', async () => {
+    const large = 'x'.repeat(65 * 2 ** 20);
+    server.scripts['tools/list'] =
+      `{"tools":[{"name":"t","description":"${large}","inputSchema":{"type":"object"}}],${END}`;
+    const { code, err } = await tool([]);
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: expect.stringMatching(/^sluice: (?:the answer|an event) of \S+ is larger than 64 MiB\n$/),
+    });
+  });
+
   it('has all pages of its lists read', async () => {
     server.scripts['tools/list'] = ({ params }) => {
       const page = Number(params.cursor ?? 0);

@@ -32,7 +32,7 @@ describe('tools', () => {
       },
       labels: { team: 'x' },
     });
-    expect(await text('tools', 'edit', 'sum', '-n', 'add', '-d', 'Sums', '--move-to', 'maths')).toBe(
+    expect(await text('tools', 'edit', 'sum', '-n', 'add', '-d', 'Sums', '-u', 'x:y', '--move-to', 'maths')).toBe(
       'changed tool add\n',
     );
     expect(await text('tools', 'label', 'add', 'add', 'x=1', 'y=2')).toBe('tool add: team=x,x=1,y=2\n');
@@ -40,7 +40,7 @@ describe('tools', () => {
     expect((await sluice(['tools', 'label', 'remove', 'add', 'team'])).err).toBe(
       'sluice: tool add has no label "team"\n',
     );
-    expect(await json('tools', 'show', 'add')).toMatchObject({ description: 'Sums', namespace: 'maths' });
+    expect(await json('tools', 'show', 'add')).toMatchObject({ description: 'Sums', uri: 'x:y', namespace: 'maths' });
     expect(cells(await text('tools', 'list', '-N', 'maths'))[1]).toEqual(['add', 'maths', 'mcp-forward', '-', 'Sums']);
     expect(await text('tools', 'remove', 'add')).toBe('removed tool add\n');
     expect(await sluice(['tools', 'show', 'add'])).toMatchObject({

@@ -1,3 +1,4 @@
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:https';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { localhostCertificate } from '../packages/server/src/forwards/http1/certificate.fixture.ts';
@@ -170,6 +171,52 @@ describe('services', () => {
       code: 1,
       err: expect.stringContaining('address: must be host:port'),
     });
+  });
+});
+
+describe('what the service counts', () => {
+  it('is shown by metrics: a row for each filter, and with --output json all of it', async () => {
+    await fetch(commandLine.service.url(), { method: 'POST', body: 'no JSON' });
+    const [head, ...rows] = cells(await text('metrics'));
+    const { data } = await commandLine.service.manage('GET', '/metrics');
+    const { filters }: { filters: object } = Object(data);
+    expect(head?.slice(0, 5)).toEqual(['FILTER', 'CONTINUE', 'REJECT', 'OTHER', 'ERRORS']);
+    expect(rows.map(([name]) => name)).toEqual(Object.keys(filters));
+    expect(rows.find(([name]) => name === 'cors')?.slice(1, 6)).toEqual(['1', '0', '0', '0', '1']);
+    expect(await json('metrics')).toEqual(data);
+  });
+
+  it('and is not of a filter, where it is not zero', async () => {
+    const duration = { count: 2, total_ms: 3.5, avg_ms: 1.75 };
+    const counted = {
+      filters: {},
+      evaluators: { guard: { decisions: { pass: 7, block: 0 }, pipeline_duration: duration } },
+      pipeline: { trigger_matches: 0, trigger_misses: 4 },
+      gauges: { evaluators_loaded: 0 },
+    };
+    const other = createHttpServer((_request, response) => {
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify({ data: counted, error: null }));
+    });
+    const host = `http://127.0.0.1:${await listen(other, 0)}`;
+    const { out, err } = await sluice(['metrics', '--host', host]);
+    other.closeAllConnections();
+    other.close();
+    expect(err).toBe('no filters\n');
+    expect(cells(out.trimStart())).toEqual([
+      ['COUNTER', 'VALUE'],
+      ['evaluators.guard.decisions.pass', '7'],
+      ['evaluators.guard.pipeline_duration.count', '2'],
+      ['evaluators.guard.pipeline_duration.total_ms', '3.5'],
+      ['evaluators.guard.pipeline_duration.avg_ms', '1.75'],
+      ['pipeline.trigger_misses', '4'],
+    ]);
+  });
+
+  it('is shown by statistics: how many there are of each kind', async () => {
+    await commandLine.service.register('tools', TOOL);
+    expect(await text('statistics')).toMatch(/^toolsCount: +1\nresourcesCount: +0\n/);
+    expect(await json('statistics')).toMatchObject({ toolsCount: 1, forwardsCount: 0 });
   });
 });
 

@@ -24,6 +24,8 @@ describe('the command line', () => {
       'prompts',
       'services',
       'health',
+      'statistics',
+      'metrics',
       'auth',
     ]) {
       expect(help.out).toMatch(new RegExp(`^ {2}${group} `, 'm'));

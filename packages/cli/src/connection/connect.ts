@@ -1,13 +1,20 @@
 import { type Client, createClient } from '@sluice/contract/client';
 import { bearerFor } from '../auth/bearer.ts';
 import { Failure } from '../failure.ts';
+import { createFetch, type Send } from '../http/fetch.ts';
 import type { GlobalOptions } from '../options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { createFetch, type Send } from './fetch.ts';
 
-/** The management API as the global options say. Throws `Failure` when there are no credentials to send. */
-export async function connect(options: GlobalOptions, terminal: Terminal): Promise<Client> {
-  const token = await bearerFor(options, terminal);
+/**
+ * The management API as the global options say. Throws `Failure` when there are no credentials to send, or they have
+ * expired and are not to be renewed.
+ */
+export async function connect(
+  options: GlobalOptions,
+  terminal: Terminal,
+  { renew } = { renew: true },
+): Promise<Client> {
+  const token = await bearerFor(options, terminal, renew);
   return createClient({
     host: options.host,
     fetch: answeredByApi(await createFetch(options, terminal), options.host),

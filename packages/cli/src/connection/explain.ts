@@ -1,6 +1,6 @@
 import { ApiError } from '@sluice/contract/client';
 import { Failure } from '../failure.ts';
-import { networkFailure } from './network.ts';
+import { networkFailure } from '../http/network.ts';
 
 /** Of a text that is not the API's. */
 const LONGEST = 500;
@@ -11,11 +11,12 @@ export interface Explanation {
   readonly notes: readonly string[];
 }
 
-/** What people read of an error that a command ended with. `host` is where the management API was looked for. */
-export function explain(error: unknown, host: string): Explanation {
+/** What people read of an error that a command ended with. `host` is where the management API was looked for, if it was. */
+export function explain(error: unknown, host: string | undefined): Explanation {
   if (error instanceof Failure) return { message: error.message, notes: error.notes };
+  if (host === undefined) return { message: innermost(error), notes: [] };
   if (error instanceof ApiError) return explainRefusal(error, host);
-  const network = URL.canParse(host) ? networkFailure(error, host) : undefined;
+  const network = networkFailure(error, host);
   if (network !== undefined) return { message: network, notes: [] };
   return { message: innermost(error), notes: [] };
 }

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTcpServer, type Server as TcpServer } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { pipeline } from 'node:stream/promises';
+import { setImmediate } from 'node:timers/promises';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
 
@@ -123,6 +125,50 @@ describe('a command that fails says why in a line', () => {
     expect(await failure(['tools', 'remove', ...common])).toBe(
       'sluice: invalid (400 BAD_REQUEST)\n  labels.x: expected string\n',
     );
+  });
+});
+
+describe('what does not end is ended', () => {
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it.each([
+    ['before an answer', false],
+    ['in the middle of one', true],
+  ])('a silence %s', async (_when, begun) => {
+    const asked = Promise.withResolvers<void>();
+    const host = await answering((_request, response) => {
+      if (begun) response.writeHead(200, { 'content-type': 'application/json' }).write('{"data":');
+      asked.resolve();
+    });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const said = list(host);
+    await asked.promise;
+    let ended = false;
+    void said.finally(() => {
+      ended = true;
+    });
+    // The beginning of an answer may still be on its way.
+    for (let minutes = 0; !ended && minutes < 1000; minutes += 1) {
+      vi.advanceTimersByTime(60_000);
+      await setImmediate();
+    }
+    expect(await said).toBe(`sluice: no answer from ${host} for 60 s\n`);
+  });
+
+  it('a flood', async () => {
+    const host = await answering(async (_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      const piece = Buffer.alloc(2 ** 20, 'x');
+      await pipeline(
+        (function* () {
+          for (;;) yield piece;
+        })(),
+        response,
+      ).catch(() => undefined);
+    });
+    expect(await list(host)).toBe(`sluice: the answer of ${host} is larger than 256 MiB\n`);
   });
 });
 

@@ -3,7 +3,7 @@ import { payload } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { showCommand } from '../entries/commands.ts';
-import { NAMESPACE } from '../entries/kinds.ts';
+import { NAMESPACE_CALLS } from '../entries/entry-calls.ts';
 import { labelCommand } from '../entries/label-command.ts';
 import { collectPair, labelText } from '../entries/labels.ts';
 import { checked } from '../files/checked.ts';
@@ -13,10 +13,10 @@ export function namespaces(context: Context): Command {
   return new Command('namespaces')
     .description('what separates groups of agents: each is an MCP endpoint of its own')
     .addCommand(list(context))
-    .addCommand(showCommand(context, NAMESPACE))
+    .addCommand(showCommand(context, NAMESPACE_CALLS))
     .addCommand(create(context))
     .addCommand(remove(context))
-    .addCommand(labelCommand(context, NAMESPACE));
+    .addCommand(labelCommand(context, NAMESPACE_CALLS));
 }
 
 function list(context: Context): Command {

@@ -5,8 +5,8 @@ import {
   SdkHttpError,
   UrlElicitationRequiredError,
 } from '@modelcontextprotocol/client';
-import { networkFailure } from '../connection/network.ts';
 import { Exit, Failure } from '../failure.ts';
+import { networkFailure } from '../http/network.ts';
 
 /**
  * What went wrong with an MCP server, in words: a JSON-RPC error with its code and message (and its data, when `verbose`),

@@ -105,7 +105,19 @@ function expected({ type }: FieldSchema, choices: readonly Choice[]): string {
   return { boolean: 'y or n', integer: 'a whole number', number: 'a number', string: 'text', array: 'a list' }[type];
 }
 
+/** Nothing else of the server's may become a check: a pattern may take for ever. What is chosen needs none. */
+const CONSTRAINTS: readonly string[] = [
+  'type',
+  'format',
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+  'minItems',
+  'maxItems',
+];
+
 /** The constraints alone. */
-function bare({ title: _title, description: _description, ...schema }: FieldSchema): JsonSchemaType {
-  return { ...schema };
+function bare(field: FieldSchema): JsonSchemaType {
+  return Object.fromEntries(Object.entries(field).filter(([key]) => CONSTRAINTS.includes(key)));
 }

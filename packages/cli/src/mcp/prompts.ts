@@ -1,10 +1,10 @@
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { harmlessLine } from '../terminal/harmless.ts';
+import { promptArguments } from './arguments.ts';
 import { describeBlock } from './content.ts';
 import { withSession } from './session.ts';
 import type { TargetOptions } from './target.ts';
-import { promptArguments } from './tool-arguments.ts';
 
 /** Options of `sluice mcp prompt`. */
 export interface PromptOptions extends TargetOptions {

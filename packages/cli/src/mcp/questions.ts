@@ -1,4 +1,5 @@
 import type { Client, ElicitRequestFormParams, ElicitResult } from '@modelcontextprotocol/client';
+import { confirm } from '../terminal/confirm.ts';
 import { harmlessLine, harmlessText } from '../terminal/harmless.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { fillIn } from './form.ts';
@@ -25,9 +26,9 @@ async function askForm(params: ElicitRequestFormParams, terminal: Terminal, serv
   if (!stdin.isTerminal) return declined(terminal);
   const content = await fillIn(params.requestedSchema, terminal);
   if (content === undefined) return { action: 'cancel' };
-  const answer = await stdin.line(`Send this to ${server.host}? [y/N] `);
-  if (answer === undefined) return { action: 'cancel' };
-  if (isYes(answer)) return { action: 'accept', content };
+  const yes = await confirm(`Send this to ${server.host}?`, stdin);
+  if (yes === undefined) return { action: 'cancel' };
+  if (yes) return { action: 'accept', content };
   stderr.write('Not sent.\n');
   return { action: 'decline' };
 }
@@ -46,9 +47,9 @@ async function askToVisit(
   // As it is parsed, so that letters of other alphabets cannot pass for another host.
   terminal.stderr.write(`  ${url.href}\n`);
   if (!terminal.stdin.isTerminal) return declined(terminal);
-  const answer = await terminal.stdin.line(`Open it in your browser. Done? [y/N] `);
-  if (answer === undefined) return { action: 'cancel' };
-  return { action: isYes(answer) ? 'accept' : 'decline' };
+  const yes = await confirm('Open it in your browser. Done?', terminal.stdin);
+  if (yes === undefined) return { action: 'cancel' };
+  return { action: yes ? 'accept' : 'decline' };
 }
 
 function tell({ stderr }: Terminal, text: string): void {
@@ -58,8 +59,4 @@ function tell({ stderr }: Terminal, text: string): void {
 function declined({ stderr }: Terminal): ElicitResult {
   stderr.write('Declined: there is no terminal to ask at.\n');
   return { action: 'decline' };
-}
-
-function isYes(answer: string): boolean {
-  return /^y(?:es)?$/i.test(answer.trim());
 }

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { endpointUrl } from './endpoint-url.ts';
+import { usualEndpoint } from './endpoint-url.ts';
 
 /** Options of every command that talks MCP, as they are given. */
 export interface TargetOptions {
@@ -35,7 +35,7 @@ export function targetOf(context: Context, options: TargetOptions): Target {
 }
 
 function urlOf({ uri, namespace }: TargetOptions, host: string): URL {
-  if (namespace !== undefined) return endpointUrl(host, true, encodeURIComponent(namespace));
+  if (namespace !== undefined) return usualEndpoint(host, encodeURIComponent(namespace), '--uri');
   if (uri === undefined)
     throw new Failure('which server? Give its address as --uri, or --namespace for one of this service');
   const url = URL.parse(uri);

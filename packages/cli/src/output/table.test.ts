@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { displayWidth } from '../terminal/width.ts';
 import { type Column, formatTable } from './table.ts';
-import { displayWidth } from './width.ts';
 
 interface Row {
   readonly name: string;

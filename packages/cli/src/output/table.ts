@@ -1,6 +1,6 @@
 import { harmlessLine } from '../terminal/harmless.ts';
 import type { Style } from '../terminal/style.ts';
-import { cutToWidth, displayWidth, padToWidth } from './width.ts';
+import { cutToWidth, displayWidth, padToWidth } from '../terminal/width.ts';
 
 /** One column of a table. */
 export interface Column<Row> {
