@@ -27,7 +27,7 @@ const json: CommandLine['json'] = (...argv) => commandLine.json(...argv);
 describe('forwards', () => {
   it('are added, listed, shown, refreshed and removed', async () => {
     expect(await text('forwards', 'add', '--name', 'up', '--service', upstream.url, '-N', 'dual', '-l', 'a=b')).toMatch(
-      /^added forward up to dual: \d+ tools, \d+ resources, \d+ prompts\n$/,
+      /^added forward up to dual \(new namespace\): \d+ tools, \d+ resources, \d+ prompts\n$/,
     );
     const [head, row] = cells(await text('forwards', 'list'));
     expect(head?.slice(0, 4)).toEqual(['NAME', 'NAMESPACE', 'ADDRESS', 'AVAILABLE']);
@@ -40,6 +40,30 @@ describe('forwards', () => {
     );
     expect(await text('forwards', 'remove', '--name', 'up')).toBe('removed forward up\n');
     expect(await sluice(['forwards', 'list'])).toEqual({ code: 0, out: '', err: 'no forwards\n' });
+  });
+
+  it('say whose tools are in the way of theirs, and that a tool that is removed comes back', async () => {
+    const add = ['forwards', 'add', '--service', upstream.url, '--name'];
+    expect(await text(...add, 'first')).toMatch(/^added forward first to default: \d+ tools, \d+ resources/);
+    expect(await text(...add, 'second')).toMatch(
+      /^added forward second to default: \d+ tools, all shadowed by forward first \(give --prefix\), \d+ resources/,
+    );
+    const [head, , second] = cells(await text('forwards', 'list'));
+    expect(second?.[head?.indexOf('STATUS') ?? -1]).toMatch(
+      /^shadowed by entries registered earlier: tool \w.{20,40}…$/,
+    );
+    expect(await text('forwards', 'show', 'second')).toMatch(/statusMessage: .*test_simple_text/);
+    await text('forwards', 'remove', 'second');
+    expect(await sluice(['tools', 'remove', 'test_simple_text'])).toEqual({
+      code: 0,
+      out: 'removed tool test_simple_text from default\n',
+      err: 'it comes back with the next discovery of its forward first; move it to a namespace that agents do not use to keep it away\n',
+    });
+    await commandLine.service.register('tools', { ...TOOL, name: 'test_error_handling', namespace: 'some' });
+    expect(await text(...add, 'third', '-N', 'some')).toMatch(
+      / tools \(1 shadowed by tools made by hand; give --prefix\), /,
+    );
+    for (const name of ['first', 'third']) await text('forwards', 'delete', name);
   });
 
   it('that are down are added all the same, and refreshing them fails', async () => {
@@ -113,7 +137,7 @@ describe('prompts', () => {
     expect(cells(await text('prompts', 'list'))[1]).toEqual(['greet', 'default', 'who, how?', '-', 'Greets']);
     await text('prompts', 'edit', 'greet', '-n', 'hello', '-m', 'user:Hi.', '--move-to', 'talk');
     expect(await json('prompts', 'show', 'hello')).toMatchObject({ namespace: 'talk', messages: [{ content: 'Hi.' }] });
-    expect(await text('prompts', 'remove', 'hello')).toBe('removed prompt hello\n');
+    expect(await text('prompts', 'remove', 'hello')).toBe('removed prompt hello from talk\n');
   });
 });
 
@@ -221,6 +245,14 @@ describe('what the service counts', () => {
 });
 
 describe('the frame', () => {
+  it('knows the MCP port when it is given for that of the management API', async () => {
+    const { origin } = new URL(commandLine.service.url());
+    expect(await sluice(['tools', 'list', '--host', origin])).toMatchObject({
+      code: 1,
+      err: `sluice: ${origin} is the MCP port; the management API is at another (8080 by default)\n`,
+    });
+  });
+
   it('tells requests with --verbose, on standard error', async () => {
     const { out, err } = await sluice(['health', '--verbose']);
     expect(out).toBe('ok\n');

@@ -16,7 +16,7 @@ import { EXIT_INTERRUPTED, type Terminal } from './terminal/terminal.ts';
 export async function run(argv: readonly string[], terminal: Terminal): Promise<number> {
   const context: Context = {
     terminal,
-    options: () => globalOptions(program),
+    options: () => globalOptions(program, terminal.env),
     connect: (how) => connect(context.options(), terminal, how),
     output: () => createOutput(context.options(), terminal),
   };

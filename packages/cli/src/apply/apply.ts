@@ -18,7 +18,7 @@ interface ApplyOptions extends StateOptions {
 export function apply(context: Context): Command {
   return addStateOptions(new Command('apply'))
     .description('make the service what a state file says, after showing what that changes')
-    .option('--yes', 'do not ask')
+    .option('-y, --yes', 'do not ask')
     .option('--dry-run', 'only show what would be done')
     .action(async (options: ApplyOptions) => {
       const { client, actual, steps } = await planned(options, context);

@@ -26,7 +26,9 @@ export async function bearerFor(
     case 'stored': {
       const token = await storedToken(options, terminal, renew);
       if (token !== undefined) return token;
-      throw new Failure(`no credentials for ${host}: sluice auth login --host ${host}, or give --token or --no-auth`);
+      throw new Failure(
+        `no credentials for ${host}: sluice auth login --host ${host}, or give --token or --no-auth (SLUICE_NO_AUTH=1)`,
+      );
     }
   }
 }

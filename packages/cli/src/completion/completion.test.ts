@@ -26,7 +26,15 @@ async function complete(listener: RequestListener, ...words: string[]): Promise<
 }
 
 const tools: RequestListener = (_request, response) => {
-  const data = ['--host=http://evil.example', '-x', 'weather'].map((name) => ({ name }));
+  const tool = {
+    namespace: 'default',
+    description: '',
+    uri: 'http://a',
+    toolType: 'mcp-forward',
+    input_schema: {},
+    labels: {},
+  };
+  const data = ['--host=http://evil.example', '-x', 'weather'].map((name) => ({ ...tool, name }));
   response.setHeader('content-type', 'application/json');
   response.end(JSON.stringify({ data, error: null }));
 };

@@ -4,7 +4,7 @@ import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { namespaceName } from '@sluice/contract';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { endpointAt, usualEndpoint } from '../mcp/endpoint-url.ts';
+import { endpointOf } from '../mcp/endpoint-url.ts';
 import { agreed } from '../terminal/confirm.ts';
 import { harmlessLine } from '../terminal/harmless.ts';
 import { createStyle } from '../terminal/style.ts';
@@ -33,12 +33,9 @@ export async function change(context: Context, programName: string, options: Con
   if (options.scope === 'project' && options.file === undefined) await mustBeIn(terminal.cwd, file);
   const shownPath = harmlessLine(file.target);
   const { auth, host } = context.options();
-  const token = auth.kind === 'token' ? auth.token : undefined;
+  const token = auth.kind === 'token' && auth.from === 'option' ? auth.token : undefined;
   const endpoint = {
-    url:
-      options.mcpUrl === undefined
-        ? usualEndpoint(host, namespace, '--mcp-url')
-        : endpointAt(options.mcpUrl, namespace),
+    url: endpointOf({ namespace, mcpUrl: options.mcpUrl }, host, terminal.env),
     authorization: token === undefined ? undefined : `Bearer ${token}`,
   };
 

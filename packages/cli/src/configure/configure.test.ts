@@ -490,7 +490,14 @@ describe('a token', () => {
     expect(out).toContain('["-y","mcp-remote","…","--header","…","--password","…","…"]');
     expect(out).toContain(`{"PLAIN":"…","REFERENCE":"\${env:OTHER}"}`);
     expect(out).toContain('"url":"https://…@b.example/mcp?…"');
-    expect(out).toContain('"url":"http://127.0.0.1:8081/default/mcp"');
+    expect(out).toContain(`"${URL_OF_DEFAULT}"`);
+  });
+
+  it('of the environment is not written', async () => {
+    const env = { HOME: home, SLUICE_TOKEN: 'of-env', SLUICE_HOST: 'http://127.0.0.1:1' };
+    const terminal = scriptedTerminal({ env, cwd: project });
+    expect(await run(['configure', 'cursor', '--yes'], terminal)).toBe(0);
+    expect((await read(FILES.cursor)) + terminal.out()).not.toContain('of-env');
   });
 
   it('that is replaced by another is two lines of the change, neither of which shows it', async () => {
@@ -509,6 +516,12 @@ describe('what is written', () => {
       ['--mcp-url', 'https://mcp.example/base/'],
       'sluice',
       'https://mcp.example/base/default/mcp',
+    ],
+    [
+      'the endpoint itself',
+      ['--mcp-url', 'https://mcp.example/finance/mcp', '-N', 'finance', '--name', 'x'],
+      'x',
+      'https://mcp.example/finance/mcp',
     ],
   ])('follows %s', async (_what, args, name, url) => {
     expect(await sluice(['cursor', '--yes', ...args])).toMatchObject({ code: 0 });
@@ -535,6 +548,10 @@ describe('what is written', () => {
     [
       ['--host', 'https://sluice.example/api'],
       '--host https://sluice.example/api does not tell where the MCP listener is: give --mcp-url',
+    ],
+    [
+      ['--mcp-url', 'https://mcp.example/finance/mcp'],
+      '--mcp-url is the endpoint of the namespace finance, not of default: give -N, or leave out /finance/mcp',
     ],
     [['--mcp-url', 'http://a:b@c'], '--mcp-url: must not carry a user name, password, query or fragment'],
   ])('is never %j', async (args, problem) => {

@@ -43,7 +43,6 @@ export function createMask(ours: Place): Mask {
       }
       return result + text.slice(end);
     },
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are put there above
     finish: (line) => line.replace(/\0\d+\0/g, ''),
   };
 }

@@ -29,7 +29,10 @@ function innermost(error: unknown): string {
 
 /** An answer of the API, or of what stands before it: an authenticating proxy, or something else altogether. */
 function explainRefusal({ status, code, message, details, location }: ApiError, host: string): Explanation {
-  if (code !== undefined) return { message: `${message} (${status} ${code})`, notes: notesOf(details) };
+  if (code !== undefined) return { message: `${inOptions(message)} (${status} ${code})`, notes: notesOf(details) };
+  if (isJsonRpc(message)) {
+    return { message: `${host} is the MCP port; the management API is at another (8080 by default)`, notes: [] };
+  }
   const login = `sluice auth login --host ${host}`;
   if (status >= 300 && status < 400) return { message: explainRedirect(status, location, host, login), notes: [] };
   if (status === 401 || status === 403) {
@@ -40,6 +43,16 @@ function explainRefusal({ status, code, message, details, location }: ApiError, 
     message: `${host} answered ${status}: ${page ? 'a page that is not of the management API' : message.slice(0, LONGEST)}`,
     notes: [],
   };
+}
+
+/** What the service says of its queries, in the words of the command line. */
+function inOptions(message: string): string {
+  return message.replace('?cascade=true', '--cascade').replace('?namespace=', '-N').replace('?uri=', '--uri');
+}
+
+/** What the MCP listener answers, whatever it is asked for. */
+function isJsonRpc(text: string): boolean {
+  return /^\s*\{.*"jsonrpc"\s*:/s.test(text);
 }
 
 function explainRedirect(status: number, location: string | undefined, host: string, login: string): string {

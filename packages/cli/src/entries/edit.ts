@@ -5,8 +5,10 @@ import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { readDocument } from '../files/document.ts';
 import { editText } from './editor.ts';
-import { type Entry, writable } from './entry.ts';
+import { type Entry, placeOf, writable } from './entry.ts';
 import type { EntryCalls } from './entry-calls.ts';
+import { findEntry } from './find-entry.ts';
+import { isNewNamespace, NEW } from './new-namespace.ts';
 import type { Selection } from './selection.ts';
 
 /** What is to become of an entry: at most one of these. */
@@ -15,6 +17,8 @@ export interface Change {
   readonly file: string | undefined;
   /** Makes the changed entry of the present one. */
   readonly fields: ((entry: Readonly<Record<string, unknown>>) => Promise<unknown>) | undefined;
+  /** The namespace that the fields move it to. */
+  readonly moveTo: string | undefined;
 }
 
 /** The entry that is edited, and how it is written back. */
@@ -34,14 +38,15 @@ export async function edit(
   calls: EntryCalls,
   name: string,
   selection: Selection,
-  { file, fields }: Change,
+  { file, fields, moveTo }: Change,
 ): Promise<void> {
   if (file !== undefined && fields) throw new Failure('--file has the whole entry: give no fields with it');
   const client: Client = await context.connect();
   const put = (changed: unknown) => calls.update(client, name, selection, changed);
   const replacement = file === undefined ? undefined : await readDocument(file, context.terminal);
-  const entry = writable(await calls.get(client, name, selection));
+  const entry = writable(await findEntry(client, calls, name, selection));
   const output = context.output();
+  const isNew = await isNewNamespace(client, moveTo);
   const updated =
     replacement !== undefined
       ? await put(replacement)
@@ -49,7 +54,7 @@ export async function edit(
         ? await put(await fields(entry))
         : await inEditor(context, { calls, entry, put, name });
   if (updated === undefined) output.done(entry, `${calls.kind} ${name}: nothing was changed`);
-  else output.done(updated, `changed ${calls.kind} ${updated.name}`);
+  else output.done(updated, `changed ${calls.kind} ${updated.name}${placeOf(updated, 'in')}${isNew ? NEW : ''}`);
 }
 
 /**

@@ -6,6 +6,7 @@ import type { EntryKind, Listed } from './entry-kind.ts';
 import { labelCommand } from './label-command.ts';
 import { collectPair } from './labels.ts';
 import { listCommand } from './list-command.ts';
+import { isNewNamespace, NEW } from './new-namespace.ts';
 import { addSelection, type Selection, selectionOf } from './selection.ts';
 
 /** The group of commands of one kind of entry, such as `sluice tools` (decisions 1.8). */
@@ -37,8 +38,10 @@ function addCommand<Row extends Listed, Fields>(context: Context, kind: EntryKin
     .action(async (options: Fields & Labelled & { readonly namespace?: string }) => {
       const { namespace } = options;
       const body = await kind.withFields(namespace === undefined ? {} : { namespace }, options, context.terminal);
-      const added = await kind.create(await context.connect(), withLabels(body, options));
-      context.output().done(added, `added ${kind.kind} ${added.name} in ${added.namespace}`);
+      const client = await context.connect();
+      const isNew = await isNewNamespace(client, namespace);
+      const added = await kind.create(client, withLabels(body, options));
+      context.output().done(added, `added ${kind.kind} ${added.name} in ${added.namespace}${isNew ? NEW : ''}`);
     });
 }
 
@@ -62,7 +65,7 @@ function editCommand<Row extends Listed, Fields>(context: Context, kind: EntryKi
         const moved = moveTo === undefined ? entry : { ...entry, namespace: moveTo };
         return withLabels(await kind.withFields(moved, options, context.terminal), options);
       };
-      return edit(context, kind, name, selection, { file, fields: given ? fields : undefined });
+      return edit(context, kind, name, selection, { file, fields: given ? fields : undefined, moveTo });
     });
   return kind.editHelp === undefined ? command : command.addHelpText('after', `\n${kind.editHelp}`);
 }

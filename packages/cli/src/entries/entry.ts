@@ -5,6 +5,11 @@ export interface Entry {
   readonly [member: string]: unknown;
 }
 
+/** Where an entry is, as a part of a sentence: `in default`; nothing for a namespace itself. */
+export function placeOf({ namespace }: Entry, word: 'in' | 'from'): string {
+  return typeof namespace === 'string' ? ` ${word} ${namespace}` : '';
+}
+
 /** Members that the service sets and ignores in what it is sent (decisions 2.5). */
 const READ_ONLY: readonly string[] = ['forward', 'upstreamName', 'shadowed'];
 

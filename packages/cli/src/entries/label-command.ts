@@ -1,8 +1,9 @@
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { writable } from './entry.ts';
+import { placeOf, writable } from './entry.ts';
 import type { EntryCalls } from './entry-calls.ts';
+import { findEntry } from './find-entry.ts';
 import { collectPair, labelText } from './labels.ts';
 import { addSelection, type Selection, selectionOf } from './selection.ts';
 
@@ -13,9 +14,14 @@ export function labelCommand(context: Context, calls: EntryCalls): Command {
   const change = async (name: string, options: Selection, to: (labels: Labels) => Labels): Promise<void> => {
     const client = await context.connect();
     const selection = selectionOf(options, calls.kind);
-    const entry = await calls.get(client, name, selection);
+    const entry = await findEntry(client, calls, name, selection);
     const changed = await calls.update(client, name, selection, { ...writable(entry), labels: to(entry.labels) });
-    context.output().done(changed, `${calls.kind} ${changed.name}: ${labelText(changed.labels) || 'no labels'}`);
+    context
+      .output()
+      .done(
+        changed,
+        `${calls.kind} ${changed.name}${placeOf(changed, 'in')}: ${labelText(changed.labels) || 'no labels'}`,
+      );
   };
   const add = new Command('add')
     .description(`set labels of a ${calls.kind}`)

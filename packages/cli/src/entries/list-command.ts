@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import type { Column } from '../output/table.ts';
 import type { EntryKind, Listed } from './entry-kind.ts';
+import { mustExist } from './new-namespace.ts';
 
 interface Options {
   readonly namespace?: string;
@@ -21,6 +22,7 @@ export function listCommand<Row extends Listed, Fields>(context: Context, kind: 
     .action(async ({ namespace, shadowed }: Options) => {
       const client = await context.connect();
       const found = await kind.list(client, { namespace, ...(shadowed && { include: 'shadowed' }) });
+      if (found.length === 0) await mustExist(client, namespace);
       context.output().list(found, columnsOf(kind, shadowed), `no ${plural}`);
     });
 }
@@ -28,11 +30,11 @@ export function listCommand<Row extends Listed, Fields>(context: Context, kind: 
 /** Says which are shadowed, when those are listed too. */
 function columnsOf<Row extends Listed, Fields>(kind: EntryKind<Row, Fields>, shadowed = false): Column<Row>[] {
   return [
-    { title: 'NAME', value: ({ name }) => name },
-    { title: 'NAMESPACE', value: ({ namespace }) => namespace },
+    { title: 'NAME', value: ({ name }) => name, cut: 'never' },
+    { title: 'NAMESPACE', value: ({ namespace }) => namespace, cut: 'never' },
     ...kind.columns,
     { title: 'FORWARD', value: ({ forward = '-' }) => forward },
     ...(shadowed ? [{ title: 'SHADOWED', value: (row: Row) => (row.shadowed ? 'yes' : '-') }] : []),
-    { title: 'DESCRIPTION', value: ({ description }) => description },
+    { title: 'DESCRIPTION', value: ({ description }) => description, cut: 'first' },
   ];
 }

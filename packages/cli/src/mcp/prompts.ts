@@ -35,13 +35,13 @@ export async function listPrompts(context: Context, options: TargetOptions): Pro
   context.output().list(
     prompts,
     [
-      { title: 'NAME', value: ({ name }) => name },
+      { title: 'NAME', value: ({ name }) => name, cut: 'never' },
       {
         title: 'ARGUMENTS',
         value: ({ arguments: args = [] }) =>
           args.map(({ name, required }) => (required ? `${name}*` : name)).join(', '),
       },
-      { title: 'DESCRIPTION', value: ({ title, description }) => description ?? title ?? '' },
+      { title: 'DESCRIPTION', value: ({ title, description }) => description ?? title ?? '', cut: 'first' },
     ],
     'no prompts',
   );

@@ -1,9 +1,11 @@
 import type { Client, ElicitRequestFormParams, ElicitResult } from '@modelcontextprotocol/client';
+import { brief } from '../terminal/brief.ts';
 import { confirm } from '../terminal/confirm.ts';
 import { harmlessLine, harmlessText } from '../terminal/harmless.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { fillIn } from './form.ts';
 import type { Patience } from './patience.ts';
+import { webAddress } from './web-address.ts';
 
 /**
  * Puts the server's questions to the person at the terminal, one after the other even when several come at once, and
@@ -39,12 +41,11 @@ async function askToVisit(
   server: URL,
 ): Promise<ElicitResult> {
   tell(terminal, `${server.host} asks you to visit an address: ${message}`);
-  const url = URL.parse(address);
-  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    terminal.stderr.write(`  ${harmlessLine(address)}\nThat is no web address; declined.\n`);
+  const url = webAddress(address);
+  if (url === undefined) {
+    terminal.stderr.write(`  ${harmlessLine(brief(address))}\nThat is no plain web address; declined.\n`);
     return { action: 'decline' };
   }
-  // As it is parsed, so that letters of other alphabets cannot pass for another host.
   terminal.stderr.write(`  ${url.href}\n`);
   if (!terminal.stdin.isTerminal) return declined(terminal);
   const yes = await confirm('Open it in your browser. Done?', terminal.stdin);
@@ -53,7 +54,7 @@ async function askToVisit(
 }
 
 function tell({ stderr }: Terminal, text: string): void {
-  stderr.write(`${harmlessText(text).replaceAll('\n', '\n  ')}\n`);
+  stderr.write(`${harmlessText(brief(text)).replaceAll('\n', '\n  ')}\n`);
 }
 
 function declined({ stderr }: Terminal): ElicitResult {

@@ -44,10 +44,11 @@ export async function listTools(context: Context, options: TargetOptions): Promi
   context.output().list(
     tools,
     [
-      { title: 'NAME', value: ({ name }) => name },
+      { title: 'NAME', value: ({ name }) => name, cut: 'never' },
       { title: 'PARAMS', value: parameters },
       {
         title: 'DESCRIPTION',
+        cut: 'first',
         value: ({ title, annotations, description }) => description ?? title ?? annotations?.title ?? '',
       },
     ],
