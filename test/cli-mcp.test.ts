@@ -283,6 +283,58 @@ describe('a server that is spelled by the test', () => {
     expect(JSON.parse(outcomes[1]?.out ?? '')).toHaveProperty('content.0.text', JSON.parse(`"${evil}"`));
   });
 
+  it('has no say in what is checked: its patterns could take for ever', async () => {
+    offer('{}');
+    const schema = '{"type":"object","properties":{"a":{"type":"string","pattern":"^b$","maxLength":3}}}';
+    server.scripts['tools/list'] =
+      `{"tools":[{"name":"t","inputSchema":{"type":"object"},"outputSchema":${schema}}],${END}`;
+    server.scripts['tools/call'] = ({ params }) =>
+      params.inputResponses === undefined
+        ? `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?","requestedSchema":${schema}}}}}`
+        : '{"content":[],"structuredContent":{"a":"x"},"resultType":"complete"}';
+    const { code, err } = await tool([], { answers: ['long', 'x', 'y'] });
+    expect({ code, err }).toEqual({ code: 0, err: expect.stringContaining('must NOT have more than 3 characters') });
+    expect(server.seen.at(-1)?.body).toContain('"content":{"a":"x"}');
+  });
+
+  it('sends nobody to an address that passes for another', async () => {
+    offer('{}');
+    const url = 'https://accounts.google.com@evil.example/';
+    const message = `Please${' '.repeat(5000)}sign in`;
+    const params = JSON.stringify({ mode: 'url', message, url, elicitationId: '1' });
+    server.scripts['tools/call'] =
+      `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":${params}}}}`;
+    const asked = await tool([], { answers: [] });
+    expect(asked.err).toContain(
+      `asks you to visit an address: Please sign in\n  ${url}\nThat is no plain web address; declined.`,
+    );
+    const data = JSON.stringify({
+      elicitations: [JSON.parse(params), { ...JSON.parse(params), url: 'https://ex\u0430mple.com/' }],
+    });
+    server.scripts['tools/call'] = { kind: 'error', text: `{"code":-32042,"message":"first","data":${data}}` };
+    expect((await tool([])).err).toBe(
+      [
+        'sluice: error -32042: first: visit this first, then run the command again',
+        `  no plain web address: ${url} (Please sign in)`,
+        '  https://xn--exmple-4nf.com/ (Please sign in)',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it.each([
+    ['json', 'the answer'],
+    ['stream', 'an event'],
+  ] as const)('cannot fill the memory with one message (%s)', async (form, what) => {
+    const large = 'x'.repeat(65 * 2 ** 20);
+    const list = `{"tools":[{"name":"t","description":"${large}","inputSchema":{"type":"object"}}],${END}`;
+    const flooding = await startRawUpstream({ form, scripts: { 'tools/list': list } });
+    const { origin } = new URL(flooding.url);
+    const outcome = await sluice(['mcp', 'tool', 'list', '--uri', flooding.url]);
+    await flooding.close();
+    expect(outcome).toEqual({ code: 1, out: '', err: `sluice: ${what} of ${origin} is larger than 64 MiB\n` });
+  });
+
   it('has all pages of its lists read', async () => {
     server.scripts['tools/list'] = ({ params }) => {
       const page = Number(params.cursor ?? 0);
@@ -293,12 +345,14 @@ describe('a server that is spelled by the test', () => {
     expect(JSON.parse(out)).toHaveLength(100);
   });
 
-  it('gets headers and a token that are given, and never stored credentials', async () => {
+  it('gets headers and a token that are given, and never stored credentials or those of the environment', async () => {
     offer('{}');
     const store = { env: { HOME: join(home, 'with-credentials') } };
     const { host } = new URL(server.url);
     await sluice(['auth', 'login', '--host', `http://${host}`, '--api-token', 'st0red'], store);
     await sluice(['mcp', 'tool', '--uri', server.url, '-n', 't', '--host', `http://${host}`], store);
+    expect(server.seen.some(({ headers }) => headers.authorization !== undefined)).toBe(false);
+    await tool([], { env: { SLUICE_TOKEN: 'of-env' } });
     expect(server.seen.some(({ headers }) => headers.authorization !== undefined)).toBe(false);
     await tool(['--token', 'given', '--header', 'x-team=a=b']);
     expect(server.seen.at(-1)?.headers).toMatchObject({ authorization: 'Bearer given', 'x-team': 'a=b' });
@@ -400,6 +454,15 @@ describe('an address', () => {
     [['--uri', 'http://c/mcp', '--header', 'x'], '--header: must be NAME=VALUE'],
   ])('is never %j', async (args, problem) => {
     expect(await sluice(['mcp', 'tool', 'list', ...args])).toEqual({ code: 1, out: '', err: `sluice: ${problem}\n` });
+  });
+
+  it('may be that of a namespace at an MCP listener, which the environment may name', async () => {
+    const list = ['mcp', 'tool', 'list', '-N', 'finance'];
+    const { err } = await sluice([...list, '--mcp-url', 'http://127.0.0.2:8081/gateway']);
+    expect(err).toContain('at http://127.0.0.2:8081/gateway/finance/mcp?');
+    const env = { SLUICE_MCP_URL: 'http://127.0.0.3:8081/finance/mcp' };
+    expect((await sluice(list, { env })).err).toContain('at http://127.0.0.3:8081/finance/mcp?');
+    expect((await sluice(['mcp', 'tool', 'list', '-N', 'hr'], { env })).err).toMatch(/^sluice: SLUICE_MCP_URL is the/);
   });
 
   it('may be that of a namespace', async () => {

@@ -1,10 +1,10 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { access, mkdtemp, rm } from 'node:fs/promises';
+import { access, copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -64,7 +64,7 @@ describe('a command', () => {
       sluice('tools', 'list', '--output', 'json', ...context()),
     ]);
     expect(table).toMatchObject({ code: 0, err: '' });
-    expect(table.out).toMatch(/^NAME .*\nweather +default +mcp-forward +- +x{1000}\n$/);
+    expect(table.out).toMatch(/^NAME .*\nweather +default +mcp-forward +- +x{79}…\n$/);
     expect(json).toMatchObject({ code: 0, err: '' });
     expect(JSON.parse(json.out)).toEqual([expect.objectContaining(TOOL)]);
   });
@@ -120,6 +120,46 @@ describe('on an older Node.js', () => {
     const [out, err, code] = await Promise.all([text(child.stdout), text(child.stderr), exitCode(child)]);
     expect({ code, err }).toMatchObject({ code: 0, err: expect.stringMatching(/^GET \/api\/v1\/tools 200 /) });
     expect(out).toMatch(/^NAME /);
+  });
+
+  /**
+   * The command alone, copied to a folder below the test's own, on a Node.js that says that it is older. The folder has a
+   * Node.js of its own, no newer, that counts how often it is run.
+   */
+  async function copied(below: string, manifest: object) {
+    const folder = await mkdtemp(join(home, 'older-'));
+    const script = join(folder, below, 'bin/sluice.mjs');
+    const node = join(folder, 'node_modules/.bin/node');
+    const runs = join(folder, 'runs');
+    await mkdir(dirname(script), { recursive: true });
+    await mkdir(dirname(node), { recursive: true });
+    await copyFile(SLUICE, script);
+    await writeFile(join(folder, 'package.json'), JSON.stringify(manifest));
+    await writeFile(runs, '');
+    await writeFile(
+      node,
+      `#!/bin/sh\necho >>'${runs}'\n[ "$(wc -l <'${runs}')" -gt 3 ] || exec '${process.execPath}' "$@"\n`,
+      { mode: 0o755 },
+    );
+    const older = "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.1.0' } })";
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(older)}`;
+    const child = spawn(process.execPath, [script, 'health'], {
+      env: { HOME: home, PATH: process.env.PATH, NODE_OPTIONS },
+    });
+    const [err, code] = await Promise.all([text(child.stderr), exitCode(child)]);
+    return { code, err, runs: (await readFile(runs, 'utf8')).length };
+  }
+  const refused = { code: 1, err: expect.stringMatching(/^sluice: needs Node\.js 26, this is v.+\n$/) };
+
+  it('does not start itself over and over when that one is too old as well', async () => {
+    expect(await copied('packages/cli', { workspaces: [] })).toEqual({ ...refused, runs: 1 });
+  });
+
+  it.each([
+    ['packages/cli', {}],
+    ['deep/below/cli', { workspaces: [] }],
+  ])('runs none that was not installed with it (%s)', async (below, manifest) => {
+    expect(await copied(below, manifest)).toEqual({ ...refused, runs: 0 });
   });
 });
 

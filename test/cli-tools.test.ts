@@ -32,17 +32,17 @@ describe('tools', () => {
       },
       labels: { team: 'x' },
     });
-    expect(await text('tools', 'edit', 'sum', '-n', 'add', '-d', 'Sums', '--move-to', 'maths')).toBe(
-      'changed tool add\n',
+    expect(await text('tools', 'edit', 'sum', '-n', 'add', '-d', 'Sums', '-u', 'x:y', '--move-to', 'maths')).toBe(
+      'changed tool add in maths (new namespace)\n',
     );
-    expect(await text('tools', 'label', 'add', 'add', 'x=1', 'y=2')).toBe('tool add: team=x,x=1,y=2\n');
-    expect(await text('tools', 'label', 'remove', 'add', 'team', 'y', '-N', 'maths')).toBe('tool add: x=1\n');
+    expect(await text('tools', 'label', 'add', 'add', 'x=1', 'y=2')).toBe('tool add in maths: team=x,x=1,y=2\n');
+    expect(await text('tools', 'label', 'remove', 'add', 'team', 'y', '-N', 'maths')).toBe('tool add in maths: x=1\n');
     expect((await sluice(['tools', 'label', 'remove', 'add', 'team'])).err).toBe(
       'sluice: tool add has no label "team"\n',
     );
-    expect(await json('tools', 'show', 'add')).toMatchObject({ description: 'Sums', namespace: 'maths' });
+    expect(await json('tools', 'show', 'add')).toMatchObject({ description: 'Sums', uri: 'x:y', namespace: 'maths' });
     expect(cells(await text('tools', 'list', '-N', 'maths'))[1]).toEqual(['add', 'maths', 'mcp-forward', '-', 'Sums']);
-    expect(await text('tools', 'remove', 'add')).toBe('removed tool add\n');
+    expect(await text('tools', 'remove', 'add')).toBe('removed tool add from maths\n');
     expect(await sluice(['tools', 'show', 'add'])).toMatchObject({
       code: 1,
       err: 'sluice: tool not found: add (404 NOT_FOUND)\n',
@@ -67,7 +67,7 @@ describe('tools', () => {
       'tool.yaml',
       'description: of YAML\nuri: x:y\ntoolType: t\ninput_schema: {type: object}\n',
     );
-    expect(await text('tools', 'edit', 'weather', '--file', replaced)).toBe('changed tool weather\n');
+    expect(await text('tools', 'edit', 'weather', '--file', replaced)).toBe('changed tool weather in default\n');
     expect(await json('tools', 'show', 'weather')).toMatchObject({ description: 'of YAML', uri: 'x:y' });
     const { code } = await sluice(['tools', 'edit', 'weather', '-f', '-'], { input: JSON.stringify(TOOL) });
     expect(code).toBe(0);
@@ -81,7 +81,10 @@ describe('tools', () => {
     const edit = (editor: string) =>
       sluice(['tools', 'edit', 'weather'], { answers: [], env: { EDITOR: editor, PATH: process.env.PATH ?? '' } });
     expect(await edit('true')).toMatchObject({ code: 0, out: 'tool weather: nothing was changed\n' });
-    expect(await edit('sed -i.bak s/Weather/Forecast/')).toMatchObject({ code: 0, out: 'changed tool weather\n' });
+    expect(await edit('sed -i.bak s/Weather/Forecast/')).toMatchObject({
+      code: 0,
+      out: 'changed tool weather in default\n',
+    });
     expect(await json('tools', 'show', 'weather')).toMatchObject({ description: 'Forecast' });
     expect((await edit('false')).err).toBe('sluice: false ended with exit code 1; nothing was changed\n');
     const { code, err } = await edit('sed -i.bak s/{/[/');
@@ -97,6 +100,22 @@ describe('tools', () => {
     expect((await sluice(['tools', 'show', 'weather'])).err).toMatch(/\(409 CONFLICT\)\n {2}namespaces: one, two\n$/);
     expect(await json('tools', 'show', 'weather', '-N', 'two')).toMatchObject({ namespace: 'two' });
     for (const namespace of ['one', 'two']) await text('tools', 'remove', 'weather', '--namespace', namespace);
+  });
+
+  it('are not looked for in a namespace that does not exist, which is said; one that is made is called new', async () => {
+    await commandLine.service.register('tools', TOOL);
+    const nothing = { code: 1, out: '', err: 'sluice: there is no namespace "finanec"\n' };
+    for (const command of ['list', 'show weather', 'edit weather -d x', 'label add weather a=b', 'remove weather']) {
+      expect(await sluice(['tools', ...command.split(' '), '-N', 'finanec'])).toEqual(nothing);
+    }
+    expect(await sluice(['forwards', 'list', '-N', 'finanec', '--output', 'json'])).toEqual(nothing);
+    expect((await sluice(['tools', 'show', 'wether', '-N', 'default'])).err).toMatch(/^sluice: tool not found/);
+    const add = ['tools', 'add', '-d', '', '-u', 'x:y', '--type', 't', '-N', 'finance', '-n'];
+    expect(await text(...add, 'a')).toBe('added tool a in finance (new namespace)\n');
+    expect(await text(...add, 'b')).toBe('added tool b in finance\n');
+    await text('tools', 'remove', 'a');
+    expect(await text('tools', 'delete', 'b')).toBe('removed tool b from finance\n');
+    expect(await sluice(['tools', 'list', '-N', 'finance'])).toEqual({ code: 0, out: '', err: 'no tools\n' });
   });
 
   it('of an upstream cannot lead a terminal astray', async () => {

@@ -1,3 +1,4 @@
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:https';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { localhostCertificate } from '../packages/server/src/forwards/http1/certificate.fixture.ts';
@@ -26,7 +27,7 @@ const json: CommandLine['json'] = (...argv) => commandLine.json(...argv);
 describe('forwards', () => {
   it('are added, listed, shown, refreshed and removed', async () => {
     expect(await text('forwards', 'add', '--name', 'up', '--service', upstream.url, '-N', 'dual', '-l', 'a=b')).toMatch(
-      /^added forward up to dual: \d+ tools, \d+ resources, \d+ prompts\n$/,
+      /^added forward up to dual \(new namespace\): \d+ tools, \d+ resources, \d+ prompts\n$/,
     );
     const [head, row] = cells(await text('forwards', 'list'));
     expect(head?.slice(0, 4)).toEqual(['NAME', 'NAMESPACE', 'ADDRESS', 'AVAILABLE']);
@@ -39,6 +40,30 @@ describe('forwards', () => {
     );
     expect(await text('forwards', 'remove', '--name', 'up')).toBe('removed forward up\n');
     expect(await sluice(['forwards', 'list'])).toEqual({ code: 0, out: '', err: 'no forwards\n' });
+  });
+
+  it('say whose tools are in the way of theirs, and that a tool that is removed comes back', async () => {
+    const add = ['forwards', 'add', '--service', upstream.url, '--name'];
+    expect(await text(...add, 'first')).toMatch(/^added forward first to default: \d+ tools, \d+ resources/);
+    expect(await text(...add, 'second')).toMatch(
+      /^added forward second to default: \d+ tools, all shadowed by forward first \(give --prefix\), \d+ resources/,
+    );
+    const [head, , second] = cells(await text('forwards', 'list'));
+    expect(second?.[head?.indexOf('STATUS') ?? -1]).toMatch(
+      /^shadowed by entries registered earlier: tool \w.{20,40}…$/,
+    );
+    expect(await text('forwards', 'show', 'second')).toMatch(/statusMessage: .*test_simple_text/);
+    await text('forwards', 'remove', 'second');
+    expect(await sluice(['tools', 'remove', 'test_simple_text'])).toEqual({
+      code: 0,
+      out: 'removed tool test_simple_text from default\n',
+      err: 'it comes back with the next discovery of its forward first; move it to a namespace that agents do not use to keep it away\n',
+    });
+    await commandLine.service.register('tools', { ...TOOL, name: 'test_error_handling', namespace: 'some' });
+    expect(await text(...add, 'third', '-N', 'some')).toMatch(
+      / tools \(1 shadowed by tools made by hand; give --prefix\), /,
+    );
+    for (const name of ['first', 'third']) await text('forwards', 'delete', name);
   });
 
   it('that are down are added all the same, and refreshing them fails', async () => {
@@ -112,7 +137,7 @@ describe('prompts', () => {
     expect(cells(await text('prompts', 'list'))[1]).toEqual(['greet', 'default', 'who, how?', '-', 'Greets']);
     await text('prompts', 'edit', 'greet', '-n', 'hello', '-m', 'user:Hi.', '--move-to', 'talk');
     expect(await json('prompts', 'show', 'hello')).toMatchObject({ namespace: 'talk', messages: [{ content: 'Hi.' }] });
-    expect(await text('prompts', 'remove', 'hello')).toBe('removed prompt hello\n');
+    expect(await text('prompts', 'remove', 'hello')).toBe('removed prompt hello from talk\n');
   });
 });
 
@@ -173,7 +198,61 @@ describe('services', () => {
   });
 });
 
+describe('what the service counts', () => {
+  it('is shown by metrics: a row for each filter, and with --output json all of it', async () => {
+    await fetch(commandLine.service.url(), { method: 'POST', body: 'no JSON' });
+    const [head, ...rows] = cells(await text('metrics'));
+    const { data } = await commandLine.service.manage('GET', '/metrics');
+    const { filters }: { filters: object } = Object(data);
+    expect(head?.slice(0, 5)).toEqual(['FILTER', 'CONTINUE', 'REJECT', 'OTHER', 'ERRORS']);
+    expect(rows.map(([name]) => name)).toEqual(Object.keys(filters));
+    expect(rows.find(([name]) => name === 'cors')?.slice(1, 6)).toEqual(['1', '0', '0', '0', '1']);
+    expect(await json('metrics')).toEqual(data);
+  });
+
+  it('and is not of a filter, where it is not zero', async () => {
+    const duration = { count: 2, total_ms: 3.5, avg_ms: 1.75 };
+    const counted = {
+      filters: {},
+      evaluators: { guard: { decisions: { pass: 7, block: 0 }, pipeline_duration: duration } },
+      pipeline: { trigger_matches: 0, trigger_misses: 4 },
+      gauges: { evaluators_loaded: 0 },
+    };
+    const other = createHttpServer((_request, response) => {
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify({ data: counted, error: null }));
+    });
+    const host = `http://127.0.0.1:${await listen(other, 0)}`;
+    const { out, err } = await sluice(['metrics', '--host', host]);
+    other.closeAllConnections();
+    other.close();
+    expect(err).toBe('no filters\n');
+    expect(cells(out.trimStart())).toEqual([
+      ['COUNTER', 'VALUE'],
+      ['evaluators.guard.decisions.pass', '7'],
+      ['evaluators.guard.pipeline_duration.count', '2'],
+      ['evaluators.guard.pipeline_duration.total_ms', '3.5'],
+      ['evaluators.guard.pipeline_duration.avg_ms', '1.75'],
+      ['pipeline.trigger_misses', '4'],
+    ]);
+  });
+
+  it('is shown by statistics: how many there are of each kind', async () => {
+    await commandLine.service.register('tools', TOOL);
+    expect(await text('statistics')).toMatch(/^toolsCount: +1\nresourcesCount: +0\n/);
+    expect(await json('statistics')).toMatchObject({ toolsCount: 1, forwardsCount: 0 });
+  });
+});
+
 describe('the frame', () => {
+  it('knows the MCP port when it is given for that of the management API', async () => {
+    const { origin } = new URL(commandLine.service.url());
+    expect(await sluice(['tools', 'list', '--host', origin])).toMatchObject({
+      code: 1,
+      err: `sluice: ${origin} is the MCP port; the management API is at another (8080 by default)\n`,
+    });
+  });
+
   it('tells requests with --verbose, on standard error', async () => {
     const { out, err } = await sluice(['health', '--verbose']);
     expect(out).toBe('ok\n');

@@ -4,10 +4,9 @@ import { createClient } from '@sluice/contract/client';
 import type { JsonObject } from '@sluice/json/lossless';
 import fc from 'fast-check';
 import { describe, expect, type TestContext, test } from 'vitest';
-import { execute } from '../packages/cli/src/apply/execute.ts';
-import { readLocated } from '../packages/cli/src/files/located-document.ts';
-import { removeNamespace } from '../packages/cli/src/apply/remove-namespace.ts';
+import { execute, removeNamespace } from '../packages/cli/src/apply/execute.ts';
 import type { Step } from '../packages/cli/src/apply/step.ts';
+import { readLocated } from '../packages/cli/src/files/located-document.ts';
 import { run } from '../packages/cli/src/run.ts';
 import { type Script, scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
 import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
@@ -149,10 +148,14 @@ tools:
   const failed = await sluice('apply -f -', state);
   expect(failed.code).toBe(1);
   expect(failed.out).toContain('created forward up (not available: ');
-  const why = 'standard input:4:3: forward up is not available (';
-  expect(failed.out).toContain(`failed tool search in namespace default (forward up): ${why}`);
-  expect(failed.out).toMatch(/not done tool later in namespace default \(forward up\)\n$/);
-  expect(failed.err).toContain(`sluice: stopped after 1 of 3 changes: ${why}`);
+  expect(failed.out).toMatch(
+    /\nfailed tool search in namespace default \(forward up\)\nnot done tool later in namespace default \(forward up\)\n$/,
+  );
+  expect(failed.err).toContain(
+    'sluice: stopped after 1 of 3 changes: tool search in namespace default (forward up): standard input:4:3: forward up is not available (',
+  );
+  expect(failed.err).toContain('what was done stays; apply again to do the rest');
+  expect(failed.out + failed.err).not.toContain('retrying');
 
   const report = JSON.parse((await sluice('apply -f - --output json', state)).out);
   expect(report.changes).toMatchObject([
@@ -182,6 +185,33 @@ test('a tool that is shadowed, or is called otherwise upstream, is said to be', 
   );
   const otherwise = await sluice('apply -f -', `${forwards}\ntools: [{ forward: c, name: c_search, title: C }]`);
   expect(otherwise.err).toContain('its upstream calls that one search: give it as upstreamName');
+});
+
+test('a name that a tool of the service has is a problem when planning, and one taken meanwhile is no promise', async (context) => {
+  const { service, sluice } = await start(context);
+  const server = await upstream(context, toolText('echo'), toolText('get-sum'));
+  await service.register('forwards', { name: 'up', address: server.url });
+  const state = 'tools: [{ forward: up, upstreamName: echo, name: get-sum, titel: T }]';
+  expect(await sluice('apply -f -', state)).toEqual({
+    code: 1,
+    out: '',
+    err: `\
+warning: standard input:1:59: tools: titel: is not known, and kept; is title meant?
+sluice: standard input:1:9: tools: the name get-sum in namespace default is taken by a tool of forward up, which keeps it; rename that one too, or choose another name
+`,
+  });
+
+  const made = { name: 'say', description: '', uri: 'u', toolType: 't', input_schema: {} };
+  const terminal = scriptedTerminal({ input: JSON.stringify({ tools: [made] }), answers: ['y'] });
+  const line = async (question: string) => {
+    await service.register('tools', made);
+    return terminal.stdin.line(question);
+  };
+  const argv = ['apply', '-f', '-', '--no-auth', '--host', service.management];
+  expect(await run(argv, { ...terminal, stdin: { ...terminal.stdin, line } })).toBe(1);
+  expect(terminal.out()).toMatch(/\nfailed tool say in namespace default\n$/);
+  expect(terminal.err()).toMatch(/stopped after 0 of 1 changes: tool say in namespace default: .*\(409 CONFLICT\)/);
+  expect(terminal.err()).toMatch(/what was done stays; set that right before applying again\n$/);
 });
 
 test('what is exported makes the same of an empty service, and nothing of this one', async (context) => {
@@ -343,9 +373,14 @@ describe('asking', () => {
 test('a file that is wrong is told of before anything is asked of the service', async (context) => {
   const { sluice } = await start(context);
   const host = 'http://127.0.0.1:1';
-  const terminal = scriptedTerminal({ input: 'tools: [{}]' });
+  const terminal = scriptedTerminal({ input: 'tools: [{ uri: u }]' });
   expect(await run(['apply', '-f', '-', '--no-auth', '--host', host], terminal)).toBe(1);
-  expect(terminal.err()).toContain('sluice: 5 problems\n  standard input:1:9: tools: name: is required\n');
+  expect(terminal.err()).toContain('sluice: 4 problems\n  standard input:1:9: tools: name: is required\n');
+  expect(await sluice('apply -f -')).toEqual({
+    code: 1,
+    out: '',
+    err: 'sluice: standard input is empty; a state without anything is {}\n',
+  });
   expect(await sluice('diff -f none.yaml')).toEqual({ code: 1, out: '', err: 'sluice: none.yaml: no such file\n' });
   expect((await sluice('diff')).code).toBe(1);
   expect((await sluice('diff -f - -f -')).err).toBe('sluice: -f -: standard input can be read once\n');

@@ -2,20 +2,23 @@
 // The command `sluice`. Written for Node.js 20, which a machine may have; everything behind it runs on Node.js 26, which
 // npm brings (package.json, "optionalDependencies"). An older one starts that one and stays behind as its shadow.
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import module from 'node:module';
 import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const NEEDED = 26;
+/** In the environment of the Node.js that an older one has started: should it be too old as well, that is the end. */
+const MARKER = 'SLUICE_STARTED_BY_OLDER_NODE';
 const self = fileURLToPath(import.meta.url);
 
 if (Number(process.versions.node.split('.')[0]) >= NEEDED) {
+  delete process.env[MARKER];
   cacheCompiled(process.env);
   await import('../src/main.ts');
 } else {
-  const node = findNode(dirname(self));
+  const node = process.env[MARKER] === undefined ? findNode(dirname(dirname(self))) : undefined;
   if (node === undefined) {
     console.error(
       `sluice: needs Node.js ${NEEDED}, this is ${process.version}: run npm ci, or install Node.js ${NEEDED}`,
@@ -36,15 +39,26 @@ function cacheCompiled({ XDG_CACHE_HOME, HOME }) {
 }
 
 /**
- * The Node.js that was installed with us: `node_modules/.bin/node` in our folder or one above it.
- * @param {string} folder
+ * The Node.js that was installed with us: in `node_modules` of our package, or of the workspace or project that the
+ * package is installed in. Folders further up may be anybody's.
+ * @param {string} ours
  * @returns {string | undefined}
  */
-function findNode(folder) {
-  const candidate = join(folder, 'node_modules', '.bin', 'node');
-  if (existsSync(candidate)) return candidate;
-  const above = dirname(folder);
-  return above === folder ? undefined : findNode(above);
+function findNode(ours) {
+  const project = /^(.+)[\\/]node_modules[\\/]/.exec(ours)?.[1];
+  const workspace = join(ours, '..', '..');
+  return [ours, project ?? (isWorkspace(workspace) ? workspace : ours)]
+    .map((folder) => join(folder, 'node_modules', '.bin', 'node'))
+    .find((node) => existsSync(node));
+}
+
+/** @param {string} folder */
+function isWorkspace(folder) {
+  try {
+    return 'workspaces' in JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  } catch {
+    return false;
+  }
 }
 
 /**
@@ -53,7 +67,7 @@ function findNode(folder) {
  * @param {string[]} args
  */
 function run(node, args) {
-  const child = spawn(node, args, { stdio: 'inherit' });
+  const child = spawn(node, args, { stdio: 'inherit', env: { ...process.env, [MARKER]: '1' } });
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
     process.on(signal, () => child.kill(signal));
   }

@@ -10,9 +10,10 @@ export interface Context {
   readonly options: () => GlobalOptions;
   /**
    * The management API of `--host`, with the credentials that the options name. Throws `Failure` when there are none;
-   * no request is made. Failed requests reject with errors that need not be caught: the frame says what they mean.
+   * no request is made, but to renew a log-in that has expired, unless that is not wanted. Failed requests reject with
+   * errors that need not be caught: the frame says what they mean.
    */
-  readonly connect: () => Promise<Client>;
+  readonly connect: (how?: { readonly renew: boolean }) => Promise<Client>;
   /** Prints results in the form that `--output` names. */
   readonly output: () => Output;
 }

@@ -1,13 +1,21 @@
 import { type Command, Option } from 'commander';
 import { accessToken } from './auth/access-token.ts';
 import { Failure } from './failure.ts';
+import type { Terminal } from './terminal/terminal.ts';
+
+/** A token, and who gave it: one of the environment is for the management API alone. */
+interface GivenToken {
+  readonly kind: 'token';
+  readonly token: string;
+  readonly from: 'option' | 'environment';
+}
 
 /** The options that every command has (decisions 1.8). */
 export interface GlobalOptions {
   /** Where the management API is: http or https, without a slash at the end. */
   readonly host: string;
   /** How to prove who asks: a token given, none at all, or what is stored for the host. */
-  readonly auth: { readonly kind: 'token'; readonly token: string } | { readonly kind: 'none' | 'stored' };
+  readonly auth: GivenToken | { readonly kind: 'none' | 'stored' };
   /** No check of certificates. */
   readonly insecure: boolean;
   readonly output: 'table' | 'json';
@@ -22,9 +30,14 @@ const DEFAULT_HOST = 'http://localhost:8080';
 /** Adds the global options to the program. They may stand before or after the command. */
 export function addGlobalOptions(program: Command): void {
   program
-    .addOption(new Option('--host <url>', 'where the management API is').default(DEFAULT_HOST))
-    .addOption(new Option('--token <token>', 'access token to send; without it, what "sluice auth login" has stored'))
-    .addOption(new Option('--no-auth', 'send no credentials').conflicts('token'))
+    .addOption(new Option('--host <url>', 'where the management API is; also SLUICE_HOST').default(DEFAULT_HOST))
+    .addOption(
+      new Option(
+        '--token <token>',
+        'access token to send; also SLUICE_TOKEN; without it, what "sluice auth login" has stored',
+      ),
+    )
+    .addOption(new Option('--no-auth', 'send no credentials; also SLUICE_NO_AUTH=1').conflicts('token'))
     .addOption(new Option('--insecure', 'do not check TLS certificates'))
     .addOption(new Option('--output <form>', 'how results are printed').choices(['table', 'json']).default('table'))
     .addOption(new Option('--plain', 'no colours'))
@@ -41,15 +54,16 @@ interface Values {
   readonly verbose?: true;
 }
 
-/** The global options as they were given. Throws {@link Failure} for a host that is no URL. */
-export function globalOptions(program: Command): GlobalOptions {
-  const { host, token, auth, insecure = false, output, plain = false, verbose = false } = program.opts<Values>();
+/**
+ * The global options as they were given, else as the environment has them. Throws {@link Failure} for a host that is no
+ * URL, and for an environment that contradicts itself.
+ */
+export function globalOptions(program: Command, env: Terminal['env']): GlobalOptions {
+  const { host, insecure = false, output, plain = false, verbose = false, ...given } = program.opts<Values>();
+  const ofEnvironment = program.getOptionValueSource('host') === 'default' ? env.SLUICE_HOST : undefined;
   return {
-    host: hostUrl(host),
-    auth:
-      token !== undefined
-        ? { kind: 'token', token: accessToken(token, '--token') }
-        : { kind: auth ? 'stored' : 'none' },
+    host: ofEnvironment ? hostUrl(ofEnvironment, 'SLUICE_HOST') : hostUrl(host, '--host'),
+    auth: authOf(given, env),
     insecure,
     output,
     plain,
@@ -57,12 +71,34 @@ export function globalOptions(program: Command): GlobalOptions {
   };
 }
 
-function hostUrl(text: string): string {
-  const url = URL.parse(text);
-  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new Failure(`--host: must be an http or https URL such as ${DEFAULT_HOST}`);
+/** A variable that is set to nothing is not set. */
+function authOf(
+  { token, auth }: Pick<Values, 'token' | 'auth'>,
+  { SLUICE_TOKEN, SLUICE_NO_AUTH }: Terminal['env'],
+): GlobalOptions['auth'] {
+  if (token !== undefined) return { kind: 'token', token: accessToken(token, '--token'), from: 'option' };
+  if (!auth) return { kind: 'none' };
+  if (SLUICE_NO_AUTH && SLUICE_NO_AUTH !== '0' && SLUICE_NO_AUTH !== '1') {
+    throw new Failure('SLUICE_NO_AUTH: must be 1, or 0 for nothing');
   }
-  if (url.username !== '' || url.password !== '') throw new Failure('--host: must not carry a user name or password');
-  if (url.search !== '' || url.hash !== '') throw new Failure('--host: must not carry a query or fragment');
-  return url.href.replace(/\/+$/, '');
+  const none = SLUICE_NO_AUTH === '1';
+  if (SLUICE_TOKEN && none) throw new Failure('SLUICE_NO_AUTH cannot be used with SLUICE_TOKEN: unset one of them');
+  if (SLUICE_TOKEN) return { kind: 'token', token: accessToken(SLUICE_TOKEN, 'SLUICE_TOKEN'), from: 'environment' };
+  return { kind: none ? 'none' : 'stored' };
+}
+
+function hostUrl(text: string, source: string): string {
+  // "127.0.0.1:8080" and "localhost:8080" are what people type.
+  const url = URL.parse(text.includes('://') ? text : `http://${text}`);
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
+    throw new Failure(`${source}: must be an http or https URL such as ${DEFAULT_HOST}`);
+  }
+  if (url.username !== '' || url.password !== '')
+    throw new Failure(`${source}: must not carry a user name or password`);
+  if (url.search !== '' || url.hash !== '') throw new Failure(`${source}: must not carry a query or fragment`);
+  const path = url.pathname.replace(/\/+$/, '');
+  if (path.endsWith('/api/v1')) {
+    throw new Failure(`${source}: leave the path out: ${url.origin}${path.slice(0, -'/api/v1'.length)}`);
+  }
+  return url.origin + path;
 }

@@ -1,9 +1,12 @@
 import { Command } from 'commander';
 import manifest from '../package.json' with { type: 'json' };
+import { addAliases, WITHOUT_ALIASES } from './aliases.ts';
 import { completeCommand } from './completion/completion.ts';
 import type { Context } from './context.ts';
 import { groups } from './groups/groups.ts';
+import { helpCommand } from './help-command.ts';
 import { addGlobalOptions } from './options.ts';
+import { withSuggestion } from './suggestion.ts';
 
 /** The whole command line: global options and all groups. Nothing of it ends the process; it throws instead. */
 export function createProgram(context: Context): Command {
@@ -12,22 +15,24 @@ export function createProgram(context: Context): Command {
     .description('Runs and administers Sluice, a gateway in front of MCP servers.')
     .version(manifest.version, '-v, --version', 'print the version')
     .helpOption('-h, --help', 'print help')
-    .helpCommand('help [command]', 'print help for a command')
+    .helpCommand(false)
     .exitOverride()
     .showSuggestionAfterError()
     .configureOutput({
       writeOut: terminal.stdout.write,
       writeErr: terminal.stderr.write,
-      outputError: (text, write) => write(text.replace(/^error: /, 'sluice: ')),
+      outputError: (text, write) => write(withSuggestion(text).replace(/^error: /, 'sluice: ')),
       getOutHelpWidth: () => terminal.stdout.columns ?? 100,
       getErrHelpWidth: () => terminal.stderr.columns ?? 100,
       getOutHasColors: () => false,
       getErrHasColors: () => false,
     })
-    .configureHelp({ showGlobalOptions: true });
+    .configureHelp({ showGlobalOptions: true, ...WITHOUT_ALIASES });
   addGlobalOptions(program);
   for (const group of groups(context)) program.addCommand(group);
+  program.addCommand(helpCommand(program));
   program.addCommand(completeCommand(context, program), { hidden: true });
+  addAliases(program);
   for (const command of program.commands) inherit(command, program);
   return program;
 }

@@ -5,8 +5,10 @@ import { scriptedTerminal } from './testing/scripted-terminal.ts';
 
 // The command line itself: nothing here gets as far as a request.
 
-async function sluice(...argv: string[]) {
-  const terminal = scriptedTerminal({ env: { XDG_CONFIG_HOME: '/nowhere' } });
+const sluice = (...argv: string[]) => sluiceWith({}, ...argv);
+
+async function sluiceWith(env: Readonly<Record<string, string>>, ...argv: string[]) {
+  const terminal = scriptedTerminal({ env: { XDG_CONFIG_HOME: '/nowhere', ...env } });
   const code = await run(argv, terminal);
   return { code, out: terminal.out(), err: terminal.err() };
 }
@@ -24,6 +26,8 @@ describe('the command line', () => {
       'prompts',
       'services',
       'health',
+      'statistics',
+      'metrics',
       'auth',
     ]) {
       expect(help.out).toMatch(new RegExp(`^ {2}${group} `, 'm'));
@@ -44,6 +48,24 @@ describe('the command line', () => {
     expect(await sluice('tools')).toMatchObject({ code: 1, out: '' });
   });
 
+  it('says which of the choices may have been meant', async () => {
+    expect((await sluice('configure', 'vscod')).err).toMatch(/Allowed choices are .*\n\(Did you mean vscode\?\)\n$/);
+    expect((await sluice('configure', 'qqqqqqqq')).err).not.toContain('Did you mean');
+  });
+
+  it('prints the help of a command within a group, and takes other words for a command that help does not name', async () => {
+    const { out } = await sluice('tools', 'remove', '--help');
+    expect(out).toMatch(/^Usage: sluice tools remove \[options\] \[tool\]\n/);
+    for (const words of ['help tools remove', 'tools delete -h', 'help tools delete']) {
+      expect(await sluice(...words.split(' '))).toEqual({ code: 0, out, err: '' });
+    }
+    expect((await sluice('help')).out).toBe((await sluice('--help')).out);
+    expect((await sluice('tools', '--help')).out).toMatch(/^ {2}remove \[options\] \[tool\] /m);
+    expect((await sluice('help', 'tools', 'lst')).err).toBe('sluice: unknown command: sluice tools lst\n');
+    expect((await sluice('resources', 'add', '-h')).out).toContain('sluice resources expose');
+    expect((await sluice('namespaces', 'add', '-h')).out).toContain('sluice namespaces create');
+  });
+
   it('takes no token together with --no-auth', async () => {
     const { code, err } = await sluice('health', '--token', 'abc', '--no-auth');
     expect(code).toBe(1);
@@ -54,14 +76,15 @@ describe('the command line', () => {
     expect(await sluice('health', '--host', 'https://sluice.example.com/')).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: no credentials for https://sluice.example.com: sluice auth login --host https://sluice.example.com, or give --token or --no-auth\n',
+      err: 'sluice: no credentials for https://sluice.example.com: sluice auth login --host https://sluice.example.com, or give --token or --no-auth (SLUICE_NO_AUTH=1)\n',
     });
   });
 
   it('takes only a host that is an http or https URL, and a token that a header can carry', async () => {
     const hosts = {
-      'localhost:8080': 'http or https',
       'ftp://a': 'http or https',
+      'http://a/api/v1/': 'leave the path out: http://a\n',
+      'http://a/gateway/api/v1': 'leave the path out: http://a/gateway\n',
       'http://u:p@a': 'user name',
       'http://a?b': 'query',
     };
@@ -72,6 +95,26 @@ describe('the command line', () => {
     }
     const { err } = await sluice('health', '--token', 'to\nken');
     expect(err).toBe('sluice: --token: has characters that no access token has\n');
+  });
+
+  it('takes host and credentials from the environment where no option gives them', async () => {
+    const nobody = { SLUICE_HOST: 'no-such-host.invalid:8080', SLUICE_NO_AUTH: '1' };
+    expect((await sluiceWith(nobody, 'health')).err).toBe('sluice: unknown host: no-such-host.invalid\n');
+    expect((await sluiceWith(nobody, 'health', '--host', 'other.invalid')).err).toBe(
+      'sluice: unknown host: other.invalid\n',
+    );
+    expect((await sluiceWith({ ...nobody, SLUICE_NO_AUTH: '0' }, 'health')).err).toMatch(
+      /^sluice: no credentials for /,
+    );
+    const refused = {
+      'SLUICE_HOST: must be an http': { SLUICE_HOST: 'ftp://a' },
+      'SLUICE_NO_AUTH: must be 1': { SLUICE_NO_AUTH: 'yes' },
+      'SLUICE_NO_AUTH cannot be used with SLUICE_TOKEN': { SLUICE_NO_AUTH: '1', SLUICE_TOKEN: 'abc' },
+      'SLUICE_TOKEN: has characters': { SLUICE_TOKEN: 'to\nken' },
+    };
+    for (const [message, env] of Object.entries(refused)) {
+      expect((await sluiceWith(env, 'health')).err).toMatch(new RegExp(`^sluice: ${message}`));
+    }
   });
 
   it('refuses values of options with the form that they must have', async () => {
@@ -85,6 +128,10 @@ describe('the command line', () => {
     expect((await sluice('prompts', 'add', '-m', 'nobody:hello')).err).toMatch(/^sluice: -m nobody:hello: /);
     expect((await sluice('tools', 'import', 'missing.json')).err).toBe('sluice: missing.json: no such file\n');
     expect((await sluice('forwards', 'refresh')).err).toBe('sluice: which forward? give its name\n');
+    expect((await sluice('tools', 'remove')).err).toBe('sluice: which tool? give its name\n');
+    expect((await sluice('services', 'show', 'a', '-n', 'a')).err).toMatch(/^sluice: the service is named twice/);
+    expect((await sluice('apply', '--help')).out).toContain('-y, --yes');
+    expect((await sluice('serve', '--help')).out).not.toMatch(/--pipeline-config|--plugins-path/);
   });
 });
 
@@ -96,6 +143,7 @@ describe('completion', () => {
     expect(await complete('to')).toEqual(['tools', '']);
     expect(await complete('tools', 'l')).toEqual(['list', 'label', '']);
     expect(await complete('tools', 'list', '--n')).toEqual(['--namespace', '--no-auth', '']);
+    expect(await complete('tools', 'delete', '--na')).toEqual(['--name', '--namespace', '']);
     expect(await complete('--output', 'j')).toEqual(['json', '']);
     expect(await complete('--host', 'x', 'tools', 'list', '--output=')).toEqual([
       '--output=table',

@@ -7,9 +7,7 @@ import { globalOptions } from './options.ts';
 import { createOutput } from './output/output.ts';
 import { createProgram } from './program.ts';
 import { harmlessLine } from './terminal/harmless.ts';
-import type { Terminal } from './terminal/terminal.ts';
-
-const EXIT_INTERRUPTED = 130;
+import { EXIT_INTERRUPTED, type Terminal } from './terminal/terminal.ts';
 
 /**
  * Runs one command. `argv` is without executable and script. Resolves with the exit code: 0, 1 when it failed, 130 after
@@ -18,8 +16,8 @@ const EXIT_INTERRUPTED = 130;
 export async function run(argv: readonly string[], terminal: Terminal): Promise<number> {
   const context: Context = {
     terminal,
-    options: () => globalOptions(program),
-    connect: () => connect(context.options(), terminal),
+    options: () => globalOptions(program, terminal.env),
+    connect: (how) => connect(context.options(), terminal, how),
     output: () => createOutput(context.options(), terminal),
   };
   const program = createProgram(context);
@@ -31,9 +29,18 @@ export async function run(argv: readonly string[], terminal: Terminal): Promise<
     if (error instanceof Exit) return error.code;
     // The parser has said already what it did not understand, or has printed help or version.
     if (error instanceof CommanderError) return error.exitCode;
-    const { message, notes } = explain(error, program.opts<{ host: string }>().host);
+    const { message, notes } = explain(error, hostOf(context));
     terminal.stderr.write(`sluice: ${harmlessLine(message)}\n`);
     for (const note of notes) terminal.stderr.write(`  ${harmlessLine(note)}\n`);
     return 1;
+  }
+}
+
+/** Where the management API is; undefined when it is the options that were wrong. */
+function hostOf({ options }: Context): string | undefined {
+  try {
+    return options().host;
+  } catch {
+    return undefined;
   }
 }

@@ -1,4 +1,5 @@
 /** The words that the service and its clients share: what the management API takes and answers. */
+export * from './aliases.ts';
 export * from './check.ts';
 export * from './envelope.ts';
 export * from './forward.ts';

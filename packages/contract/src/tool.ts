@@ -4,7 +4,8 @@ import { entryAnswer, entryInput, secretsURI, upstreamName } from './entry.ts';
 import { jsonObject, jsonValue } from './json.ts';
 import { entryName, location } from './names.ts';
 
-const aliases = {
+/** Other names of {@link toolMembers} that bodies may use, with the canonical one of each. */
+export const toolAliases = {
   type: 'toolType',
   inputSchema: 'input_schema',
   outputSchema: 'output_schema',
@@ -12,7 +13,8 @@ const aliases = {
   secrets_uri: 'secretsURI',
 };
 
-const body = z.object({
+/** The members of a tool that operators set, under canonical names (decisions 2.5). */
+export const toolMembers = z.object({
   name: entryName,
   description: z.string().describe('What it does; may be empty.'),
   uri: location.describe('The server that its calls go to. Set by discovery on a discovered tool, and fixed.'),
@@ -27,38 +29,15 @@ const body = z.object({
 });
 
 /** Body of `POST /api/v1/tools` under canonical names (decisions 2.5). Other members are kept as they are. */
-export const toolInput = withAliases(aliases, body.catchall(jsonValue)).meta({ id: 'ToolInput' });
+export const toolInput = withAliases(toolAliases, toolMembers.catchall(jsonValue)).meta({ id: 'ToolInput' });
 
 /** Body of `PUT /api/v1/tools/{name}`: as {@link toolInput}, but without `name` the tool keeps its own. */
-export const toolUpdate = withAliases(aliases, body.extend({ name: entryName.optional() }).catchall(jsonValue)).meta({
+export const toolUpdate = withAliases(
+  toolAliases,
+  toolMembers.extend({ name: entryName.optional() }).catchall(jsonValue),
+).meta({
   id: 'ToolUpdate',
 });
-
-const fixed = z.never({ error: 'is set by its forward; leave it out' }).optional();
-
-/**
- * What somebody wants of a discovered tool, under canonical names: which one it is, and any of the members that a PUT can
- * change. A member that is left out follows the upstream; null takes an optional one of the upstream's away.
- */
-export const toolOverrides = withAliases(
-  aliases,
-  body
-    .partial()
-    .extend({
-      forward: entryName,
-      upstreamName: z.string().min(1, 'must not be empty').optional(),
-      description: z.string().nullable().optional(),
-      title: z.string().nullable().optional(),
-      annotations: jsonObject.nullable().optional(),
-      icons: z.array(jsonValue).nullable().optional(),
-      output_schema: jsonObject.nullable().optional(),
-      uri: fixed,
-      toolType: fixed,
-      shadowed: fixed,
-      upstream: fixed,
-    })
-    .catchall(jsonValue),
-);
 
 /** A tool as it is answered (decisions 2.5). A discovered one carries whatever members its upstream sent. */
 export const tool = z
@@ -77,5 +56,4 @@ export const tool = z
 
 export type ToolInput = z.infer<typeof toolInput>;
 export type ToolUpdate = z.infer<typeof toolUpdate>;
-export type ToolOverrides = z.infer<typeof toolOverrides>;
 export type Tool = z.infer<typeof tool>;

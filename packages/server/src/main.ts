@@ -57,7 +57,7 @@ function welcome({ addresses }: Service): void {
     `Sluice is up; nothing is registered yet. Register an upstream MCP server:\n` +
       `  npx sluice forwards add --name my-tools --service http://HOST:PORT/mcp --host http://${management} --no-auth\n` +
       `Then point your MCP client at http://${mcp}/default/mcp\n` +
-      `or see the whole way in one go: npm run demo\n`,
+      `The API and its reference: http://${management}/api/docs. The whole way in one go: npm run demo\n`,
   );
 }
 

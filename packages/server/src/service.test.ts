@@ -146,7 +146,7 @@ describe('a first start', () => {
       text += chunk;
       if (text.split('\n').length > 4) break;
     }
-    const [, management] = /-X POST (\S+)\/api\/v1\/forwards/.exec(text) ?? [];
+    const [, management] = /--host (\S+) --no-auth/.exec(text) ?? [];
     const [, mcp] = /(http:\S+\/default\/mcp)/.exec(text) ?? [];
     expect((await post(mcp ?? '', '{"jsonrpc":"2.0","id":1,"method":"ping"}')).status).toBe(200);
     const added = await send(

@@ -1,9 +1,12 @@
+import { ApiError } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
+import { agreed } from '../terminal/confirm.ts';
 import { createStyle } from '../terminal/style.ts';
-import type { StateOptions } from './planned.ts';
-import { addStateOptions } from './state-options.ts';
+import { execute } from './execute.ts';
+import { addStateOptions, planned, type StateOptions } from './planned.ts';
+import { failureLine, outcomeLine, planJson, planText, reportJson } from './show.ts';
 import type { Step } from './step.ts';
 
 interface ApplyOptions extends StateOptions {
@@ -15,35 +18,31 @@ interface ApplyOptions extends StateOptions {
 export function apply(context: Context): Command {
   return addStateOptions(new Command('apply'))
     .description('make the service what a state file says, after showing what that changes')
-    .option('--yes', 'do not ask')
+    .option('-y, --yes', 'do not ask')
     .option('--dry-run', 'only show what would be done')
     .action(async (options: ApplyOptions) => {
-      const { planned } = await import('./planned.ts');
-      const { planJson } = await import('./show-plan.ts');
       const { client, actual, steps } = await planned(options, context);
       const output = context.output();
       if (steps.length === 0) return output.done(planJson([]), 'nothing to do');
-      if (options.dryRun || output.format === 'table') await showPlan(steps, context);
+      if (options.dryRun || output.format === 'table') showPlan(steps, context);
       if (options.dryRun) return;
       await agree(steps, options, context);
 
-      const { execute } = await import('./execute.ts');
-      const { failureLine, outcomeLine, reportJson } = await import('./show-report.ts');
       const { terminal } = context;
       const { host, plain } = context.options();
       const style = createStyle(terminal.stdout, terminal, plain);
       const outcomes = await execute(client, steps, actual, {
         interrupted: terminal.interrupted,
         onOutcome: (outcome) => {
-          if (output.format === 'table') terminal.stdout.write(`${outcomeLine(outcome, host, style)}\n`);
+          if (output.format === 'table') terminal.stdout.write(`${outcomeLine(outcome, style)}\n`);
         },
       });
       if (output.format === 'json') output.json(reportJson(outcomes, host));
       const done = outcomes.filter(({ status }) => status === 'done' || status === 'unchanged').length;
       const failed = outcomes.find((outcome) => outcome.status === 'failed');
       if (failed) {
-        throw new Failure(`stopped after ${done} of ${steps.length} changes: ${failureLine(failed.error, host)}`, {
-          notes: ['what was done stays; apply again to do the rest'],
+        throw new Failure(`stopped after ${done} of ${steps.length} changes: ${failureLine(failed, host)}`, {
+          notes: [`what was done stays; ${remedy(failed.error)}`],
         });
       }
       if (done < steps.length) throw new Exit(1);
@@ -51,8 +50,13 @@ export function apply(context: Context): Command {
     });
 }
 
-async function showPlan(steps: readonly Step[], context: Context): Promise<void> {
-  const { planJson, planText } = await import('./show-plan.ts');
+/** What the service refuses because of what it has, or does not have, it refuses again. */
+function remedy(error: unknown): string {
+  const isFinal = error instanceof ApiError && (error.status === 404 || error.status === 409);
+  return isFinal ? 'set that right before applying again' : 'apply again to do the rest';
+}
+
+function showPlan(steps: readonly Step[], context: Context): void {
   const { terminal } = context;
   const output = context.output();
   if (output.format === 'json') output.json(planJson(steps));
@@ -64,11 +68,9 @@ async function agree(steps: readonly Step[], { yes }: ApplyOptions, context: Con
   const { terminal } = context;
   if (yes || !terminal.stdin.isTerminal) return;
   if (context.output().format === 'json') {
-    const { planText } = await import('./show-plan.ts');
     // The report alone is to be what a program reads.
     terminal.stderr.write(planText(steps, createStyle(terminal.stderr, terminal, context.options().plain)));
   }
   const these = steps.length === 1 ? 'this change' : `these ${steps.length} changes`;
-  const answer = await terminal.stdin.line(`Apply ${these}? [y/N] `);
-  if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw new Failure('not applied: nothing was changed');
+  await agreed(`Apply ${these}?`, terminal.stdin);
 }

@@ -9,6 +9,8 @@ export type Section = (typeof SECTIONS)[number];
 
 /** What state files say there shall be. Of a section that no file has nothing is said: what there is of it stays. */
 export interface Desired {
+  /** What is in the files and may be meant otherwise, each with its place. */
+  readonly warnings: readonly string[];
   readonly sections: ReadonlySet<Section>;
   readonly namespaces: readonly WantedNamespace[];
   readonly forwards: readonly WantedForward[];
@@ -62,6 +64,3 @@ export interface WantedOverrides extends Located {
   /** Members besides these; null takes one of the upstream's away. */
   readonly members: JsonObject;
 }
-
-/** The namespace of whatever names none. */
-export const DEFAULT_NAMESPACE = 'default';

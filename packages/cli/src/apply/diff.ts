@@ -2,8 +2,8 @@ import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { Exit } from '../failure.ts';
 import { createStyle } from '../terminal/style.ts';
-import type { StateOptions } from './planned.ts';
-import { addStateOptions } from './state-options.ts';
+import { addStateOptions, planned, type StateOptions } from './planned.ts';
+import { planJson, planText } from './show.ts';
 
 /** Exit code when there are differences (decisions 1.8). */
 const DIFFERENT = 2;
@@ -13,8 +13,6 @@ export function diff(context: Context): Command {
   return addStateOptions(new Command('diff'))
     .description('show what apply would change; exit code 2 when that is something')
     .action(async (options: StateOptions) => {
-      const { planned } = await import('./planned.ts');
-      const { planJson, planText } = await import('./show-plan.ts');
       const { steps } = await planned(options, context);
       const { terminal } = context;
       const output = context.output();

@@ -3,6 +3,7 @@ import { equal } from '@sluice/json/equal';
 import type { JsonObject } from '@sluice/json/lossless';
 import type { DiscoveredTool } from './actual.ts';
 import type { WantedOverrides } from './desired.ts';
+import { type Change, changesBetween } from './step.ts';
 
 /** What a forward decides of its tools: where they are and how they are called unless somebody says otherwise. */
 export interface ToolHome {
@@ -49,6 +50,16 @@ export function effective(wanted: Wanted, tool: DiscoveredTool, home: ToolHome):
     labels: { ...wanted.labels, ...Object.fromEntries(service) },
     members: Object.fromEntries(members),
   };
+}
+
+/** What changes on a discovered tool when it becomes that. */
+export function overrideChanges({ name, namespace, labels, members }: DiscoveredTool, next: EffectiveTool): Change[] {
+  return changesBetween({ name, namespace, labels, ...members }, flat(next));
+}
+
+/** All of it as one map of members. */
+export function flat({ name, namespace, labels, members }: EffectiveTool): JsonObject {
+  return { name, namespace, labels, ...members };
 }
 
 /** Labels that the service sets itself and that no PUT changes (decisions 2.6). */

@@ -1,14 +1,12 @@
 import { toolInput, toolUpdate } from '@sluice/contract';
 import { ApiError, type Client, payload } from '@sluice/contract/client';
-import type { JsonObject } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import { Failure } from '../failure.ts';
 import { checked } from '../files/checked.ts';
 import type { Actual } from './actual.ts';
-import { effective, type ToolHome } from './effective.ts';
-import { overrideChanges } from './plan-tools.ts';
-import { removeNamespace } from './remove-namespace.ts';
-import type { OverrideStep, Step } from './step.ts';
-import { ToolFinder } from './tool-finder.ts';
+import { effective, overrideChanges, type ToolHome } from './effective.ts';
+import { type Contents, contentsText, type OverrideStep, type Step } from './step.ts';
+import { ToolFinder, whyUnavailable } from './tool-finder.ts';
 
 /** What became of a step. */
 export type Outcome = { readonly step: Step } & (
@@ -122,7 +120,7 @@ class Executor {
     this.#homes.set(name, step.forward);
     this.#tools.forget(name);
     if (registered.available) return [`${registered.tools_discovered} tools`];
-    return [`not available: ${registered.statusMessage ?? 'not asked yet'}`];
+    return [`not available: ${whyUnavailable(registered)}`];
   }
 
   async #tool(step: Step & { kind: 'tool' }): Promise<Notes> {
@@ -163,5 +161,31 @@ async function gone(removal: Promise<unknown>): Promise<Notes> {
   } catch (error) {
     if (error instanceof ApiError && error.code === 'NOT_FOUND') return undefined;
     throw error;
+  }
+}
+
+/**
+ * Deletes a namespace with exactly what the plan has shown to be in it. Throws {@link Failure} when something else is in
+ * it by now, and changes nothing then.
+ */
+export async function removeNamespace(client: Client, name: string, planned: Contents): Promise<void> {
+  const remove = (cascade: boolean) =>
+    payload(
+      client.DELETE('/api/v1/namespaces/{name}', {
+        params: { path: { name }, query: cascade ? { cascade: 'true' } : {} },
+      }),
+    );
+  try {
+    await remove(false);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 'CONFLICT' || !isJsonObject(error.details)) throw error;
+    const now = error.details;
+    const differs = Object.entries(planned).some(([what, count]) => now[what] !== count);
+    if (differs) {
+      throw new Failure(`namespace ${name} holds ${contentsText(now)} now, which is not what was planned`, {
+        cause: error,
+      });
+    }
+    await remove(true);
   }
 }

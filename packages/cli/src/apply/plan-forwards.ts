@@ -1,11 +1,8 @@
 import type { JsonObject } from '@sluice/json/lossless';
 import type { Actual, ActualForward } from './actual.ts';
-import { changesBetween, changesOfNew } from './changes.ts';
 import type { Desired, WantedForward } from './desired.ts';
-import { effective, NOTHING } from './effective.ts';
-import type { Steps } from './plan-services.ts';
-import { overrideChanges } from './plan-tools.ts';
-import type { Step } from './step.ts';
+import { effective, NOTHING, overrideChanges } from './effective.ts';
+import { changesBetween, changesOfNew, type Step, type Steps } from './step.ts';
 
 /** What becomes of the forwards, besides the steps. */
 export interface ForwardPlan extends Steps {

@@ -1,10 +1,8 @@
-import type { Labels } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, type Labels } from '@sluice/contract';
 import type { Actual } from './actual.ts';
-import { changesBetween, changesOfNew } from './changes.ts';
-import { DEFAULT_NAMESPACE, type Desired } from './desired.ts';
+import type { Desired } from './desired.ts';
 import type { ForwardPlan } from './plan-forwards.ts';
-import type { Contents, Step } from './step.ts';
-import { contentsText } from './words.ts';
+import { type Contents, changesBetween, changesOfNew, contentsText, type Step } from './step.ts';
 
 /**
  * The namespaces that there will be. One that forwards and tools of the files are in need not be named itself: then it

@@ -1,15 +1,8 @@
 import { type ServiceInput, serviceAddress, serviceId } from '@sluice/contract';
 import type { JsonObject } from '@sluice/json/lossless';
 import type { Actual, ActualService } from './actual.ts';
-import { changesBetween, changesOfNew } from './changes.ts';
 import type { Desired } from './desired.ts';
-import type { Step } from './step.ts';
-
-/** Steps that make things, and steps that take things away. */
-export interface Steps {
-  readonly made: Step[];
-  readonly gone: Step[];
-}
+import { changesBetween, changesOfNew, type Step, type Steps } from './step.ts';
 
 /** What to do with capability services. A POST replaces one of the same key (decisions 4.1). */
 export function planServices({ services: wanted }: Desired, { services: actual }: Actual, prune: boolean): Steps {

@@ -1,11 +1,10 @@
 import type { Actual, DiscoveredTool } from './actual.ts';
-import { changesBetween, changesOfNew } from './changes.ts';
 import type { Desired, WantedOverrides } from './desired.ts';
-import { type EffectiveTool, effective, NOTHING, type ToolHome, type Wanted } from './effective.ts';
+import { DiscoveredTools } from './discovered-tools.ts';
+import { effective, flat, NOTHING, overrideChanges, type ToolHome, type Wanted } from './effective.ts';
 import type { ForwardPlan } from './plan-forwards.ts';
-import type { Steps } from './plan-services.ts';
-import type { Change, Step } from './step.ts';
-import { DiscoveredTools } from './tools-by-origin.ts';
+import { changesBetween, changesOfNew, type Step, type Steps } from './step.ts';
+import { misnamed } from './tool-finder.ts';
 
 /** What to do with hand-made tools. Namespace and name are their key: with another one a tool is another tool. */
 export function planHandMade({ tools }: Desired, { handMade }: Actual, prune: boolean): Steps {
@@ -57,7 +56,15 @@ export function planOverrides(
     if (holder) problems.push(`${wanted.where()}: tools: its name is given to another tool at ${holder()}`);
     else keys.set(key, wanted.where);
     const tool = forwards.fresh.has(wanted.forward) ? undefined : tools.find(wanted.forward, wanted.upstreamName);
-    steps.push(...(tool ? overrideSteps(tool, wanted, home, wanted.where) : unseenSteps(wanted, home, forwards)));
+    if (tool) {
+      steps.push(...overrideSteps(tool, wanted, home, wanted.where));
+      continue;
+    }
+    const unseen = unseenSteps(wanted, home, forwards);
+    const known = unseen.length === 0 || forwards.fresh.has(wanted.forward) ? [] : tools.all;
+    const mistake = misnamed(known, wanted.forward, wanted.upstreamName);
+    if (mistake === undefined) steps.push(...unseen);
+    else problems.push(`${wanted.where()}: tools: ${mistake}`);
   }
   if (!prune) return steps;
   const named = new DiscoveredTools(desired.overrides);
@@ -66,14 +73,17 @@ export function planOverrides(
     ...steps,
     ...unnamed.flatMap((tool) => {
       const home = forwards.fresh.has(tool.forward) ? undefined : forwards.after.get(tool.forward);
-      return home ? overrideSteps(tool, NOTHING, home, undefined) : [];
+      if (!home) return [];
+      const { forward, namespace, name, upstreamName } = tool;
+      const key = toolKey(home.namespace, home.prefix + upstreamName);
+      const holder = key === toolKey(namespace, name) ? undefined : keys.get(key);
+      if (holder) {
+        const other = `tool ${upstreamName} of forward ${forward}`;
+        problems.push(`${holder()}: tools: ${other} gets its name back, which is this one; say what that is called`);
+      }
+      return overrideSteps(tool, NOTHING, home, undefined);
     }),
   ];
-}
-
-/** What changes on a discovered tool when it becomes that. */
-export function overrideChanges({ name, namespace, labels, members }: DiscoveredTool, next: EffectiveTool): Change[] {
-  return changesBetween({ name, namespace, labels, ...members }, flat(next));
 }
 
 /** The key of a tool as one text (decisions 2.2). */
@@ -104,8 +114,4 @@ function unseenSteps(wanted: WantedOverrides, home: ToolHome, forwards: ForwardP
   if (changes.length === 0) return [];
   const notes = forwards.fresh.has(forward) ? [] : ['the forward has no such tool at present'];
   return [{ kind: 'override', action: 'update', forward, upstreamName, ...arrives, wanted, where, changes, notes }];
-}
-
-function flat({ name, namespace, labels, members }: EffectiveTool) {
-  return { name, namespace, labels, ...members };
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Actual } from './actual.ts';
 import { plan } from './plan.ts';
 import { ServiceModel } from './service-model.fixture.ts';
-import { planJson, planText } from './show-plan.ts';
+import { planJson, planText } from './show.ts';
 import { readState } from './state-file.ts';
 
 const UPSTREAMS = {
@@ -249,6 +249,81 @@ test.each([
   ],
 ])('what cannot be is refused with its place: %s', (text, message) => {
   expect(() => steps(text, actual(UP), true)).toThrow(expect.objectContaining({ message }));
+});
+
+describe('names that the service has given away', () => {
+  const before = actual(
+    `forwards: [{ name: up, address: http://one/mcp }, { name: hidden, address: http://one/mcp }]
+tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
+  );
+  const ofForward = 'is taken by a tool of forward up, which keeps it; rename that one too, or choose another name';
+
+  test.each([
+    [
+      'tools: [{ forward: up, upstreamName: x, name: y }]',
+      `state.yaml:1:9: tools: the name y in namespace default ${ofForward}`,
+    ],
+    [
+      'tools: [{ forward: up, upstreamName: x, name: made }]',
+      'state.yaml:1:9: tools: the name made in namespace default is taken by a tool made by hand, which stays; delete that one, or choose another name',
+    ],
+    [`tools: [{ name: x, <<: ${MADE} }]`, `state.yaml:1:9: tools: the name x in namespace default ${ofForward}`],
+    [
+      'forwards: [{ name: new, address: http://one/mcp, prefix: n_ }]\ntools: [{ forward: new, upstreamName: x, name: y }]',
+      `state.yaml:2:9: tools: the name y in namespace default ${ofForward}`,
+    ],
+    [
+      'tools: [{ forward: hidden, upstreamName: x, title: X }]',
+      'state.yaml:1:9: tools: tool x of forward hidden cannot be changed: another tool is called x in namespace default; rename that one, or give the forward a prefix',
+    ],
+  ])('are a problem before anything is done: %s', (text, message) => {
+    expect(() => steps(text, before)).toThrow(expect.objectContaining({ message }));
+  });
+
+  test('are free when the plan moves, renames or removes who has them', () => {
+    const free = 'forwards: [{ name: up, address: http://one/mcp }]\n';
+    const one = actual(`${free}tools: [{ name: made, <<: ${MADE} }]`);
+    for (const [text, prune] of [
+      ['tools: [{ forward: up, upstreamName: x, name: y }, { forward: up, upstreamName: y, name: z }]', false],
+      ['tools: [{ forward: up, upstreamName: x, name: y }, { forward: up, upstreamName: y, namespace: n }]', false],
+      ['tools: [{ forward: up, upstreamName: x, name: made }]', true],
+      [`forwards: []\ntools: [{ name: x, <<: ${MADE} }]`, true],
+    ] as const) {
+      expect(steps(text, one, prune).length).toBeGreaterThan(1);
+    }
+  });
+
+  test('are a problem when a tool gets its own one back that is another one by now', () => {
+    const renamed = actual(`${UP}tools: [{ forward: up, upstreamName: x, name: say }]`);
+    const made = `tools: [{ name: x, <<: ${MADE} }]`;
+    expect(() => steps(made, renamed, true)).toThrow(
+      'state.yaml:1:9: tools: tool x of forward up gets its name back, which is this one; say what that is called',
+    );
+    expect(steps(made, renamed)).toHaveLength(1);
+    const taken = actual(`${UP}tools: [{ forward: up, upstreamName: x, name: say }]`, made);
+    expect(() => steps(made, taken, true)).toThrow('state.yaml:1:9: tools: tool x of forward up gets its name back');
+    const third = `${UP}tools: [{ forward: up, upstreamName: x, name: say }, { forward: up, upstreamName: y, name: x }]`;
+    const late = {
+      ...actual(third),
+      forwards: [
+        { name: 'up', address: 'http://one/mcp', namespace: 'default', labels: {}, prefix: '' },
+        { name: 'late', address: 'http://two/mcp', namespace: 'default', labels: {}, prefix: '' },
+      ],
+    };
+    const ofLate = late.discovered.map((tool) =>
+      tool.name === 'x' ? { ...tool, forward: 'late', upstreamName: 'x' } : tool,
+    );
+    expect(() => steps('tools: []', { ...late, discovered: ofLate }, true)).toThrow(
+      'what was changed on tool say of forward up cannot be taken back: the name x in namespace default is taken by a tool of forward late, which keeps it; rename that one too, or choose another name',
+    );
+  });
+});
+
+test('a tool that is named as it is called here is found when planning', () => {
+  const renamed = actual(`${UP}tools: [{ forward: up, upstreamName: x, name: say }]`);
+  expect(() => steps('tools: [{ forward: up, name: say, title: T }]', renamed)).toThrow(
+    'state.yaml:1:9: tools: forward up has no tool say; its upstream calls that one x: give it as upstreamName',
+  );
 });
 
 test('an entry that says nothing of a tool is no difference, be the tool there or not', () => {

@@ -1,5 +1,7 @@
 import { Failure } from '../failure.ts';
 import type { Actual } from './actual.ts';
+import { Claims } from './claims.ts';
+import { conflicts } from './conflicts.ts';
 import type { Desired, Section } from './desired.ts';
 import { inOrder } from './order.ts';
 import { planForwards } from './plan-forwards.ts';
@@ -28,15 +30,15 @@ export function plan(desired: Desired, actual: Actual, { prune }: PlanOptions): 
   const forwards = planForwards(desired, actual, pruned('forwards'));
   const handMade = planHandMade(desired, actual, pruned('tools'));
   const overrides = planOverrides(desired, actual, forwards, pruned('tools'), problems);
+  const steps = [...handMade.made, ...forwards.made, ...overrides, ...handMade.gone, ...forwards.gone];
+  const claims = new Claims(steps, actual, forwards);
+  // What the files say twice is in its own way too: told once.
+  if (problems.length === 0) problems.push(...conflicts(steps, desired, claims));
   const [first, ...others] = problems;
   if (first !== undefined && others.length === 0) throw new Failure(first);
   if (first !== undefined) throw new Failure(`${problems.length} problems`, { notes: problems });
 
-  const made = inOrder(
-    [...handMade.made, ...forwards.made, ...overrides, ...handMade.gone, ...forwards.gone],
-    actual,
-    forwards,
-  );
+  const made = inOrder(steps, claims);
   const namespaces = namespacesAfter(desired, actual, forwards, pruned('namespaces'));
   const before = [...createNamespaces(namespaces, actual), ...services.made, ...made, ...services.gone];
   return [...before, ...(pruned('namespaces') ? removeNamespaces(namespaces, actual, before, forwards) : [])];

@@ -1,16 +1,28 @@
 import type { Client } from '@sluice/contract/client';
+import { type Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { readText } from '../files/read.ts';
+import { harmlessLine } from '../terminal/harmless.ts';
 import { type Actual, readActual } from './actual.ts';
 import { plan } from './plan.ts';
-import { readState } from './state-file.ts';
 import type { Step } from './step.ts';
 
 /** What the options of `apply` and `diff` name. */
 export interface StateOptions {
   readonly file: readonly string[];
   readonly prune?: boolean;
+}
+
+/** Adds the options that say what there shall be. */
+export function addStateOptions(command: Command): Command {
+  return command
+    .addOption(
+      new Option('-f, --file <file>', 'state file, YAML or JSON; - is standard input; may be given several times')
+        .argParser((file: string, before: readonly string[] = []) => [...before, file])
+        .makeOptionMandatory(),
+    )
+    .addOption(new Option('--prune', 'what the files do not name goes, in the sections that they have'));
 }
 
 /** A plan, and what it was made of. */
@@ -27,7 +39,10 @@ export async function planned({ file, prune = false }: StateOptions, { terminal,
   for (const name of file) {
     texts.push({ name: name === '-' ? 'standard input' : name, text: await readText(name, terminal) });
   }
+  // The YAML parser is loaded for who needs it.
+  const { readState } = await import('./state-file.ts');
   const desired = readState(texts);
+  for (const warning of desired.warnings) terminal.stderr.write(`warning: ${harmlessLine(warning)}\n`);
   const client = await connect();
   const actual = await readActual(client, prune);
   return { client, actual, steps: plan(desired, actual, { prune }) };

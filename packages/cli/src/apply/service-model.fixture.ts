@@ -1,8 +1,6 @@
 import { type Labels, serviceId } from '@sluice/contract';
 import type { JsonObject } from '@sluice/json/lossless';
 import type { Actual, ActualForward, ActualService } from './actual.ts';
-import { effective } from './effective.ts';
-import { toolKey } from './plan-tools.ts';
 import type { Contents, Step } from './step.ts';
 
 /** A tool of the model. `origin` is what stays the same of a discovered one. */
@@ -118,7 +116,7 @@ export class ServiceModel {
   }
 
   #tool(step: Step & { kind: 'tool' }): void {
-    const [holder] = this.#claims.get(toolKey(step.namespace, step.name)) ?? [];
+    const [holder] = this.#claims.get(keyOf(step.namespace, step.name)) ?? [];
     if (step.action === 'create' ? holder : !holder || holder.origin)
       throw new Error(`${step.action} of tool ${step.name}`);
     if (holder) this.#drop(holder);
@@ -134,16 +132,29 @@ export class ServiceModel {
     const home = this.#forwards.get(step.forward);
     if (!tool || !home || tool.shadowed)
       throw new Error(`tool ${step.upstreamName} of ${step.forward} cannot be changed`);
-    const [entry] = this.#claims.get(toolKey(tool.namespace, tool.name)) ?? [];
+    const [entry] = this.#claims.get(keyOf(tool.namespace, tool.name)) ?? [];
     if (!entry) throw new Error('nobody holds the name');
-    const { name: parked = tool.name } = step.wanted;
-    const { name, namespace, labels, members } =
-      step.action === 'park' ? { ...tool, name: parked } : effective(step.wanted, tool, home);
+    const { upstreamName, upstream } = tool;
+    // A step that parks a tool changes its name alone.
+    const changed: Entry =
+      step.action === 'park'
+        ? { ...entry, name: step.wanted.name ?? tool.name }
+        : {
+            ...entry,
+            name: step.wanted.name ?? `${home.prefix}${upstreamName}`,
+            namespace: step.wanted.namespace ?? home.namespace,
+            labels: step.wanted.labels,
+            members: {
+              ...merged(upstream, step.wanted.members),
+              uri: home.address,
+              toolType: 'mcp-forward',
+            },
+          };
     this.#drop(entry);
-    const key = toolKey(namespace, name);
-    if (key !== toolKey(tool.namespace, tool.name) && this.#claims.get(key)?.length) throw new Error(`${name} is held`);
-    const claims = this.#claims.get(key) ?? [];
-    this.#claims.set(key, [{ ...entry, name, namespace, labels, members }, ...claims]);
+    const key = keyOf(changed.namespace, changed.name);
+    const others = this.#claims.get(key) ?? [];
+    if (key !== keyOf(tool.namespace, tool.name) && others.length > 0) throw new Error(`${changed.name} is held`);
+    this.#claims.set(key, [changed, ...others]);
   }
 
   #entries(): Entry[] {
@@ -151,7 +162,7 @@ export class ServiceModel {
   }
 
   #claim(entry: Entry): void {
-    const key = toolKey(entry.namespace, entry.name);
+    const key = keyOf(entry.namespace, entry.name);
     this.#claims.set(key, [...(this.#claims.get(key) ?? []), entry]);
   }
 
@@ -164,4 +175,15 @@ export class ServiceModel {
         );
     }
   }
+}
+
+function keyOf(namespace: string, name: string): string {
+  return `${namespace}/${name}`;
+}
+
+/** What an upstream says with an operator's members over it; null takes one away, and leaves a description empty. */
+function merged(upstream: JsonObject, members: JsonObject): JsonObject {
+  const result = { ...upstream, ...members };
+  for (const [member, value] of Object.entries(members)) if (value === null) delete result[member];
+  return { description: '', ...result };
 }

@@ -15,8 +15,12 @@ function problems(text: string): readonly string[] {
   return [];
 }
 
-test('the smallest file is empty, and says nothing', () => {
-  for (const text of ['', '# nothing yet\n', '{}', 'null']) expect(read(text).sections).toEqual(new Set());
+test('the smallest state is {}; a file without anything is refused', () => {
+  expect(read('{} # nothing yet\n').sections).toEqual(new Set());
+  for (const text of ['', ' \n', '\ufeff', '# nothing yet\n', 'null']) {
+    expect(problems(text)).toEqual(['s.yaml is empty; a state without anything is {}']);
+  }
+  expect(() => read('', 's.json')).toThrow('s.json is empty; a state without anything is {}');
 });
 
 test('the files of the documentation are right', async () => {
@@ -113,12 +117,16 @@ test.each([
     ['s.yaml:1:39: services: port: contradicts address'],
   ],
   [
-    'tools:\n- name: t\n  description: x\n',
+    'tools:\n- name: t\n  type: x\n',
     [
+      's.yaml:2:3: tools: description: is required',
       's.yaml:2:3: tools: uri: is required',
-      's.yaml:2:3: tools: toolType: is required',
       's.yaml:2:3: tools: input_schema: is required',
     ],
+  ],
+  [
+    'tools:\n- name: t\n  description: x\n',
+    ['s.yaml:2:3: tools: a tool of a forward needs forward; one made by hand needs uri and toolType'],
   ],
   [
     'tools: [{ upstreamName: a }]',
@@ -141,6 +149,24 @@ test.each([
   ],
 ])('%j is refused with its place', (text, expected) => {
   expect(problems(text)).toEqual(expected);
+});
+
+test('a member that is near to a known one is kept, with a warning', () => {
+  const made = 'name: t, description: "", uri: u, toolType: t, input_schema: {}';
+  const { tools, overrides, warnings } = read(`tools:
+- { ${made}, titel: T, vendor: 1, _meta: {}, execution: {}, note: n }
+- { forward: f, upstreamNam: y, upstreamName: x, descripton: y, output-schema: {}, outputSchema: {}, icon: [], ID: "7" }
+`);
+  expect(tools).toMatchObject([{ members: { titel: 'T', vendor: 1 } }]);
+  expect(overrides).toMatchObject([{ members: { descripton: 'y' } }]);
+  expect(warnings).toEqual([
+    's.yaml:2:70: tools: titel: is not known, and kept; is title meant?',
+    's.yaml:3:17: tools: upstreamNam: is not known, and kept; is upstreamName meant?',
+    's.yaml:3:50: tools: descripton: is not known, and kept; is description meant?',
+    's.yaml:3:65: tools: output-schema: is not known, and kept; is output_schema meant?',
+    's.yaml:3:102: tools: icon: is not known, and kept; is icons meant?',
+    's.yaml:3:112: tools: ID: is not known, and kept; is id meant?',
+  ]);
 });
 
 test('the place is right in JSON too', () => {

@@ -1,18 +1,21 @@
 import {
+  DEFAULT_NAMESPACE,
   forwardInput,
   namespace,
   namespaceInput,
   service,
   serviceId,
   serviceInput,
+  toolAliases,
   toolInput,
-  toolOverrides,
 } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
-import { DEFAULT_NAMESPACE, type Desired, SECTIONS, type Section } from './desired.ts';
-import { type KeyPath, readLocated } from '../files/located-document.ts';
+import { type KeyPath, type LocatedDocument, readLocated } from '../files/located-document.ts';
+import { type Desired, SECTIONS, type Section } from './desired.ts';
+import { meantMember } from './misspelt.ts';
+import { toolOverrides } from './tool-overrides.ts';
 
 /** A state file as it was read. */
 export interface StateText {
@@ -38,6 +41,10 @@ const KNOWN: Readonly<Partial<Record<Section, readonly string[]>>> = {
   services: Object.keys(service.shape).filter((member) => member !== 'health'),
 };
 
+const ALIASES = new Map(Object.entries(toolAliases));
+
+const EMPTY: LocatedDocument = { content: null, where: () => '' };
+
 /** One entry of a section: its value, and where it stands. */
 interface Item {
   readonly section: Section;
@@ -47,6 +54,7 @@ interface Item {
 
 class StateReader {
   readonly #problems: string[] = [];
+  readonly #warnings: string[] = [];
   readonly #sections = new Set<Section>();
   readonly #namespaces: Desired['namespaces'][number][] = [];
   readonly #forwards: Desired['forwards'][number][] = [];
@@ -57,8 +65,12 @@ class StateReader {
   readonly #seen = new Map<string, () => string>();
 
   read(name: string, text: string): void {
-    const { content, where } = readLocated(text, name);
-    if (content === null) return;
+    // Nothing at all is more often what is left of something that went wrong than a state.
+    const { content, where } = text.trim() === '' ? EMPTY : readLocated(text, name);
+    if (content === null) {
+      this.#problems.push(`${name} is empty; a state without anything is {}`);
+      return;
+    }
     if (!isJsonObject(content)) {
       this.#problems.push(`${where([])}: must be a map with any of ${SECTIONS.join(', ')}`);
       return;
@@ -83,6 +95,7 @@ class StateReader {
     if (first !== undefined && others.length === 0) throw new Failure(first);
     if (first !== undefined) throw new Failure(`${this.#problems.length} problems`, { notes: this.#problems });
     return {
+      warnings: this.#warnings,
       sections: this.#sections,
       namespaces: this.#namespaces,
       forwards: this.#forwards,
@@ -135,10 +148,15 @@ class StateReader {
       this.#problem(item, ['upstreamName'], 'goes with forward, which says whose tool it is');
       return;
     }
+    const named = new Set(Object.keys(item.value).map((member) => ALIASES.get(member) ?? member));
+    if (!named.has('uri') && !named.has('toolType')) {
+      return this.#problem(item, [], 'a tool of a forward needs forward; one made by hand needs uri and toolType');
+    }
     const parsed = this.#parse(item, toolInput);
     if (!parsed) return;
     const { name, namespace: target = DEFAULT_NAMESPACE, labels = {}, shadowed: _readOnly, ...others } = parsed;
     if (!this.#isFirst(item, ['tool', target, name])) return;
+    this.#warn(item);
     const members = { name, namespace: target, labels, ...given(others) };
     this.#tools.push({ namespace: target, name, members, where: item.where });
   }
@@ -153,6 +171,7 @@ class StateReader {
       return this.#problem(item, ['labels', reserved], 'is set by the service; leave it out');
     }
     if (!this.#isFirst(item, ['override', forward, upstreamName])) return;
+    this.#warn(item);
     const members = given(others);
     this.#overrides.push({ forward, upstreamName, name, namespace: target, labels, members, where: item.where });
   }
@@ -172,6 +191,15 @@ class StateReader {
     if (before) this.#problem(item, [], `is there already at ${before()}`);
     else this.#seen.set(key, item.where);
     return before === undefined;
+  }
+
+  /** Members that nobody knows are kept, but most of those that are near to a known one are meant to be that. */
+  #warn({ section, value, where }: Item): void {
+    for (const member of Object.keys(value)) {
+      const meant = meantMember(member);
+      if (meant === undefined) continue;
+      this.#warnings.push(`${where([member])}: ${section}: ${member}: is not known, and kept; is ${meant} meant?`);
+    }
   }
 
   #problem({ section, where }: Item, path: KeyPath, problem: string): void {

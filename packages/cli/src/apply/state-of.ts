@@ -1,9 +1,10 @@
+import { DEFAULT_NAMESPACE } from '@sluice/contract';
 import { identical } from '@sluice/json/equal';
 import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import type { Actual, DiscoveredTool } from './actual.ts';
-import { DEFAULT_NAMESPACE, type Section } from './desired.ts';
+import type { Section } from './desired.ts';
+import { DiscoveredTools } from './discovered-tools.ts';
 import { isOfService, type ToolHome } from './effective.ts';
-import { DiscoveredTools } from './tools-by-origin.ts';
 
 /**
  * The content of a state file that says what the service has: all sections, each entry with the members that are not as

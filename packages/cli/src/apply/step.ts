@@ -1,4 +1,5 @@
 import type { Labels, ServiceInput } from '@sluice/contract';
+import { identical } from '@sluice/json/equal';
 import type { JsonObject, JsonValue } from '@sluice/json/lossless';
 import type { ActualService } from './actual.ts';
 import type { WantedForward, WantedOverrides } from './desired.ts';
@@ -80,4 +81,36 @@ export interface OverrideStep {
   readonly wanted: Pick<WantedOverrides, 'name' | 'namespace' | 'labels' | 'members'>;
   /** Where the file says so; undefined for what takes changes back. */
   readonly where: (() => string) | undefined;
+}
+
+/** Steps that make things, and steps that take things away. */
+export interface Steps {
+  readonly made: Step[];
+  readonly gone: Step[];
+}
+
+/** The members that differ, in the order of `to`, then those that go. The spelling of numbers counts. */
+export function changesBetween(from: JsonObject, to: JsonObject): Change[] {
+  const [old, next] = [new Map(Object.entries(from)), new Map(Object.entries(to))];
+  const changed = [...next].filter(([member, value]) => !same(old.get(member), value));
+  const gone = [...old].filter(([member]) => !next.has(member));
+  return [
+    ...changed.map(([member, value]) => ({ member, from: old.get(member), to: value })),
+    ...gone.map(([member, value]) => ({ member, from: value })),
+  ];
+}
+
+/** What something new has, but empty maps, which say nothing. */
+export function changesOfNew(members: JsonObject): Change[] {
+  return changesBetween({}, members).filter(({ to }) => JSON.stringify(to) !== '{}');
+}
+
+function same(a: JsonValue | undefined, b: JsonValue): boolean {
+  return a !== undefined && identical(a, b);
+}
+
+/** What is in a namespace: `2 tools, 1 forward`; empty for nothing. */
+export function contentsText(contents: Readonly<Record<string, JsonValue>>): string {
+  const held = Object.entries(contents).filter(([, count]) => typeof count === 'number' && count > 0);
+  return held.map(([what, count]) => `${count} ${count === 1 ? what.slice(0, -1) : what}`).join(', ');
 }

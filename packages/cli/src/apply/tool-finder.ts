@@ -1,8 +1,9 @@
+import type { Forward } from '@sluice/contract';
 import { type Client, payload } from '@sluice/contract/client';
 import { Failure } from '../failure.ts';
 import { type DiscoveredTool, readTools } from './actual.ts';
+import { DiscoveredTools } from './discovered-tools.ts';
 import type { OverrideStep } from './step.ts';
-import { DiscoveredTools } from './tools-by-origin.ts';
 
 /** Finds discovered tools while names change. Asks the service only when it has to. */
 export class ToolFinder {
@@ -46,19 +47,32 @@ export class ToolFinder {
   }
 
   async #absence(forward: string, upstreamName: string): Promise<string> {
-    const { available, statusMessage = 'not asked yet' } = await payload(
-      this.#client.GET('/api/v1/forwards/{name}', { params: { path: { name: forward } } }),
-    );
-    if (!available) {
-      return `forward ${forward} is not available (${statusMessage}), so that its tool ${upstreamName} is not known; apply again when it is`;
+    const state = await payload(this.#client.GET('/api/v1/forwards/{name}', { params: { path: { name: forward } } }));
+    if (!state.available) {
+      return `forward ${forward} is not available (${whyUnavailable(state)}), so that its tool ${upstreamName} is not known; apply again when it is`;
     }
-    const meant = this.#tools.all.find((tool) => tool.forward === forward && tool.name === upstreamName);
-    return meant
-      ? `forward ${forward} has no tool ${upstreamName}; its upstream calls that one ${meant.upstreamName}: give it as upstreamName`
-      : `forward ${forward} has no tool that its upstream calls ${upstreamName}`;
+    const meant = misnamed(this.#tools.all, forward, upstreamName);
+    return meant ?? `forward ${forward} has no tool that its upstream calls ${upstreamName}`;
   }
 }
 
-function shadowedBy({ forward, upstreamName, namespace, name }: DiscoveredTool): string {
+/** That a tool is named by what it is called here, where the upstream's name is asked for; undefined when it is not. */
+export function misnamed(tools: readonly DiscoveredTool[], forward: string, upstreamName: string): string | undefined {
+  const meant = tools.find((tool) => tool.forward === forward && tool.name === upstreamName);
+  return (
+    meant &&
+    `forward ${forward} has no tool ${upstreamName}; its upstream calls that one ${meant.upstreamName}: give it as upstreamName`
+  );
+}
+
+/** That a tool cannot be changed because another one has its name, and what to do. */
+export function shadowedBy({ forward, upstreamName, namespace, name }: Hidden): string {
   return `tool ${upstreamName} of forward ${forward} cannot be changed: another tool is called ${name} in namespace ${namespace}; rename that one, or give the forward a prefix`;
+}
+
+type Hidden = Pick<DiscoveredTool, 'forward' | 'upstreamName' | 'namespace' | 'name'>;
+
+/** Why a forward is not available. When the service tries again itself is of no use to who reads it later. */
+export function whyUnavailable({ statusMessage = 'not asked yet' }: Pick<Forward, 'statusMessage'>): string {
+  return statusMessage.replace(/; retrying in [\d.]+ s/, '');
 }

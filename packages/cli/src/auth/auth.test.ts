@@ -67,6 +67,8 @@ describe('a log-in with a password', () => {
     await logIn();
     const again = await sluice(['auth', 'login'], { answers: [PASSWORD] });
     expect(again).toMatchObject({ code: 0, err: 'Password of alice: \n' });
+    const nothing = await sluice(['auth', 'login'], { answers: [] });
+    expect(nothing).toMatchObject({ code: 1, err: 'Password of alice: \nsluice: nothing was entered\n' });
     expect(await sluice(['auth', 'login'])).toMatchObject({ code: 1, err: expect.stringContaining('give --password') });
   });
 
@@ -104,7 +106,38 @@ describe('a log-in with a password', () => {
   });
 });
 
+describe('a log-in that is said to last for ever', () => {
+  it.each(['1e308', '1e13'])('is kept for ten years (%s s)', async (seconds) => {
+    const provider = createServer((_request, response) => {
+      response.setHeader('content-type', 'application/json');
+      response.end(`{"access_token":"a","token_type":"bearer","expires_in":${seconds}}`);
+    });
+    provider.listen(0, '127.0.0.1');
+    await once(provider, 'listening');
+    const address = provider.address();
+    const authServer = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+    const login = ['auth', 'login', '--username', 'alice', '--password', 'x', ...client(), '--auth-server', authServer];
+    const before = Date.now();
+    expect(await sluice(login)).toMatchObject({ code: 0, err: '' });
+    provider.close();
+    const lifetime = (await stored()).expiresAt - before;
+    expect(Math.floor(lifetime / (365 * 24 * 3_600_000))).toBe(10);
+    expect(await sluice(['auth', 'status'])).toMatchObject({ code: 0, err: '' });
+  });
+});
+
 describe('a log-in that has expired', () => {
+  it('is not renewed by a tabulator key', async () => {
+    await logIn();
+    const before = await stored();
+    expect(await sluice(['complete', 'zsh', '--', '--host', host, 'tools', 'show', ''])).toEqual({
+      code: 0,
+      out: '',
+      err: '',
+    });
+    expect(await stored()).toEqual(before);
+  });
+
   it('is renewed, once for all commands that run at the same time', async () => {
     await logIn();
     const before = await stored();
@@ -190,9 +223,24 @@ describe('the file of credentials', () => {
 
   it('is refused when it is damaged, and not repeated', async () => {
     await sluice(['auth', 'token', '--set', 'abc']);
-    await writeFile(file, '{"version":1,"hosts":{"x":{"kind":"token","secret":"abc"}}}');
+    await writeFile(file, '{"version":1,"hosts":["abc"]}');
     const { code, err } = await sluice(['health']);
     expect(code).toBe(1);
     expect(err).toBe(`sluice: ${file}: is damaged or of another version: delete it, and log in anew\n`);
+  });
+
+  it('is of use although what it has for another host is damaged', async () => {
+    await logIn();
+    const { hosts } = JSON.parse(await readFile(file, 'utf8'));
+    const damaged = { ...hosts[host], expiresAt: null };
+    await writeFile(file, JSON.stringify({ version: 1, hosts: { ...hosts, 'http://other': damaged } }));
+    expect(await sluice(['health'])).toEqual({ code: 0, out: 'ok\n', err: '' });
+    expect(JSON.parse(await readFile(file, 'utf8')).hosts['http://other']).toEqual(damaged);
+    const there = await sluice(['health', '--host', 'http://other']);
+    expect(there.err).toMatch(
+      /^warning: \S+: what is stored for http:\/\/other is damaged: log in anew\nsluice: no cred/,
+    );
+    expect((await sluice(['auth', 'logout', '--host', 'http://other'])).out).toBe('logged out at http://other\n');
+    expect(Object.keys(JSON.parse(await readFile(file, 'utf8')).hosts)).toEqual([host]);
   });
 });

@@ -1,5 +1,5 @@
-import { createFetch } from '../connection/fetch.ts';
 import { Failure } from '../failure.ts';
+import { createFetch } from '../http/fetch.ts';
 import type { GlobalOptions } from '../options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { credentialStore } from './credential-store.ts';
@@ -10,9 +10,13 @@ const MARGIN_MS = 30_000;
 
 /**
  * The access token that requests carry: the given one, the stored one, or none with `--no-auth`. A stored one that has
- * expired is renewed first. Throws {@link Failure} when there is none, or it cannot be renewed.
+ * expired is renewed first. Throws {@link Failure} when there is none, or it cannot be renewed or is not to be.
  */
-export async function bearerFor(options: GlobalOptions, terminal: Terminal): Promise<string | undefined> {
+export async function bearerFor(
+  options: GlobalOptions,
+  terminal: Terminal,
+  renew: boolean,
+): Promise<string | undefined> {
   const { auth, host } = options;
   switch (auth.kind) {
     case 'token':
@@ -20,19 +24,26 @@ export async function bearerFor(options: GlobalOptions, terminal: Terminal): Pro
     case 'none':
       return undefined;
     case 'stored': {
-      const token = await storedToken(options, terminal);
+      const token = await storedToken(options, terminal, renew);
       if (token !== undefined) return token;
-      throw new Failure(`no credentials for ${host}: sluice auth login --host ${host}, or give --token or --no-auth`);
+      throw new Failure(
+        `no credentials for ${host}: sluice auth login --host ${host}, or give --token or --no-auth (SLUICE_NO_AUTH=1)`,
+      );
     }
   }
 }
 
 /** The stored access token of the host, renewed when it has expired; undefined when there is none. */
-export async function storedToken(options: GlobalOptions, terminal: Terminal): Promise<string | undefined> {
+export async function storedToken(
+  options: GlobalOptions,
+  terminal: Terminal,
+  renew = true,
+): Promise<string | undefined> {
   const { host } = options;
-  const store = credentialStore(terminal.env);
+  const store = credentialStore(terminal);
   const stored = await store.get(host);
   if (stored === undefined || !hasExpired(stored)) return tokenOf(stored);
+  if (!renew) throw new Failure(`the log-in at ${host} has expired`);
   return tokenOf(await store.change(host, (current) => renewed(current, options, terminal)));
 }
 

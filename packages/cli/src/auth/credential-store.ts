@@ -1,9 +1,11 @@
-import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, open, rename, rm } from 'node:fs/promises';
+import { chmod, mkdir, open } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Failure } from '../failure.ts';
-import { type Credential, credentialsFile } from './credentials.ts';
+import { replaceFile } from '../files/replace-file.ts';
+import { codeOf, reasonOf } from '../files/system-error.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { type Credential, credential, credentialsFile } from './credentials.ts';
 import { withLock } from './file-lock.ts';
 
 /** Stored credentials, per host, in a file that only its owner can read (decisions 1.8). */
@@ -11,38 +13,57 @@ export interface CredentialStore {
   /** Where they are. */
   readonly file: string;
   readonly get: (host: string) => Promise<Credential | undefined>;
+  /** Forgets what is stored for a host, damaged or not. Resolves with whether there was anything. */
+  readonly remove: (host: string) => Promise<boolean>;
   /**
-   * Replaces what is stored for a host by what is made of it; undefined removes it. Other commands wait meanwhile, so that
+   * Replaces what is stored for a host by what is made of it. Other commands wait meanwhile, so that
    * of two that renew a log-in at once the second one sees the first one's: a refresh token may be good for one use, and
    * using it twice ends the log-in at many identity providers. Resolves with what is stored then.
    */
   readonly change: (
     host: string,
-    to: (stored: Credential | undefined) => Promise<Credential | undefined> | Credential | undefined,
+    to: (stored: Credential | undefined) => Promise<Credential | undefined> | Credential,
   ) => Promise<Credential | undefined>;
 }
 
-type Hosts = Map<string, Credential>;
+/** As they stand in the file, so that what is damaged stays as it is until it is replaced. */
+type Hosts = Map<string, unknown>;
 
 /**
  * The store in `$XDG_CONFIG_HOME/sluice/credentials.json`. A file that is damaged, or that others may read, is refused
- * with a `Failure` that names it; its content is in no message.
+ * with a `Failure` that names it; its content is in no message. What is damaged of one host is told and passed over.
  */
-export function credentialStore(env: Readonly<Record<string, string | undefined>>): CredentialStore {
+export function credentialStore({ env, stderr }: Pick<Terminal, 'env' | 'stderr'>): CredentialStore {
   const config = env.XDG_CONFIG_HOME || join(env.HOME || homedir(), '.config');
   const file = join(config, 'sluice', 'credentials.json');
+  const credentialOf = (hosts: Hosts, host: string): Credential | undefined => {
+    const stored = hosts.get(host);
+    if (stored === undefined) return undefined;
+    const { success, data } = credential.safeParse(stored);
+    if (!success) stderr.write(`warning: ${file}: what is stored for ${host} is damaged: log in anew\n`);
+    return data;
+  };
   return {
     file,
-    get: async (host) => (await load(file)).get(host),
+    get: async (host) => credentialOf(await load(file), host),
+    remove: async (host) => {
+      if (!(await load(file)).has(host)) return false;
+      return withLock(file, async () => {
+        const hosts = await load(file);
+        const known = hosts.delete(host);
+        if (known) await save(file, hosts);
+        return known;
+      });
+    },
     change: async (host, to) => {
       await makeFolder(dirname(file));
       return withLock(file, async () => {
         const hosts = await load(file);
-        const before = hosts.get(host);
+        const before = credentialOf(hosts, host);
         const after = await to(before);
-        if (after === before) return after;
-        if (after === undefined) hosts.delete(host);
-        else hosts.set(host, after);
+        if (after === undefined || after === before) return after;
+        // Nothing is stored that would not be read again.
+        hosts.set(host, credential.parse(after));
         await save(file, hosts);
         return after;
       });
@@ -52,8 +73,8 @@ export function credentialStore(env: Readonly<Record<string, string | undefined>
 
 async function load(file: string): Promise<Hosts> {
   const handle = await open(file).catch((error: unknown) => {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    throw new Failure(`${file}: cannot be read`, { cause: error });
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw new Failure(`${file}: cannot be read: ${reasonOf(error) ?? error}`, { cause: error });
   });
   if (handle === undefined) return new Map();
   try {
@@ -89,26 +110,13 @@ async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** Written beside and renamed: whoever reads sees the old file or the new one. */
 async function save(file: string, hosts: Hosts): Promise<void> {
-  const beside = `${file}.${randomBytes(6).toString('hex')}`;
-  try {
-    const handle = await open(beside, 'wx', 0o600);
-    try {
-      await handle.writeFile(`${JSON.stringify({ version: 1, hosts: Object.fromEntries(hosts) }, null, 2)}\n`);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(beside, file);
-  } catch (error) {
-    await rm(beside, { force: true });
+  const text = `${JSON.stringify({ version: 1, hosts: Object.fromEntries(hosts) }, null, 2)}\n`;
+  await replaceFile(file, text).catch((error: unknown) => {
     throw notWritable(file, error);
-  }
+  });
 }
 
 function notWritable(path: string, error: unknown): Failure {
-  return new Failure(`${path}: cannot be written (${error instanceof Error ? error.message : error})`, {
-    cause: error,
-  });
+  return new Failure(`${path}: cannot be written: ${reasonOf(error) ?? error}`, { cause: error });
 }

@@ -1,31 +1,55 @@
-import { open, rm, stat } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { open, readFile, rm, stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { codeOf } from '../files/system-error.ts';
 
 const RETRY_MS = 50;
-/** A holder that took longer has died. */
-const STALE_MS = 30_000;
+/** A holder that took longer has died: what it may do, renewing a log-in, gives up after 30 s. */
+const STALE_MS = 120_000;
 
-/** Does work on a file while no other command does. Its folder must exist. */
-export async function withLock<T>(file: string, work: () => Promise<T>): Promise<T> {
+/**
+ * Does work on a file while no other command does. Its folder must exist. `pause` is what a command does before it tries
+ * again to get the lock that another one holds.
+ */
+export async function withLock<T>(file: string, work: () => Promise<T>, pause = () => delay(RETRY_MS)): Promise<T> {
   const lock = `${file}.lock`;
-  while (!(await take(lock))) await delay(RETRY_MS);
+  const id = randomUUID();
+  while (!(await take(lock, id))) await pause();
   try {
     return await work();
   } finally {
-    await rm(lock, { force: true });
+    // Whoever held us for dead has a lock of its own there.
+    await removeWhileOf(id, lock);
   }
 }
 
 /** True when the lock is ours. One that nobody will release is removed, so that the next try may get it. */
-async function take(lock: string): Promise<boolean> {
+async function take(lock: string, id: string): Promise<boolean> {
   try {
     const handle = await open(lock, 'wx', 0o600);
-    await handle.close();
+    try {
+      await handle.writeFile(id);
+    } catch (error) {
+      await rm(lock, { force: true });
+      throw error;
+    } finally {
+      await handle.close();
+    }
     return true;
   } catch (error) {
-    if (!(error instanceof Error) || !('code' in error) || error.code !== 'EEXIST') throw error;
+    if (codeOf(error) !== 'EEXIST') throw error;
+    const holder = await holderOf(lock);
     const held = await stat(lock).catch(() => undefined);
-    if (held !== undefined && Date.now() - held.mtimeMs > STALE_MS) await rm(lock, { force: true });
+    if (held !== undefined && Date.now() - held.mtimeMs > STALE_MS) await removeWhileOf(holder, lock);
     return false;
   }
+}
+
+async function removeWhileOf(id: string | undefined, lock: string): Promise<void> {
+  if (id !== undefined && (await holderOf(lock)) === id) await rm(lock, { force: true });
+}
+
+/** The id in the lock; undefined when there is none any more. */
+async function holderOf(lock: string): Promise<string | undefined> {
+  return readFile(lock, 'utf8').catch(() => undefined);
 }

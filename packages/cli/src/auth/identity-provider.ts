@@ -10,10 +10,12 @@ import {
   refreshTokenGrant,
   type TokenEndpointResponse,
 } from 'openid-client';
-import type { Send } from '../connection/fetch.ts';
-import { networkFailure } from '../connection/network.ts';
 import { Failure } from '../failure.ts';
+import type { Send } from '../http/fetch.ts';
+import { networkFailure } from '../http/network.ts';
 import type { Login } from './credentials.ts';
+
+const TEN_YEARS_S = 10 * 365 * 24 * 3600;
 
 /** Where and as which client to log in. */
 export type Client = Pick<Login, 'authServer' | 'realm' | 'clientId' | 'clientSecret'>;
@@ -81,11 +83,16 @@ function loginOf(answer: TokenEndpointResponse, known: Client & { readonly usern
     kind: 'login',
     accessToken: answer.access_token,
     ...(answer.refresh_token !== undefined && { refreshToken: answer.refresh_token }),
-    ...(answer.expires_in !== undefined && { expiresAt: Date.now() + answer.expires_in * 1000 }),
+    ...(answer.expires_in !== undefined && { expiresAt: Date.now() + lifetimeMs(answer.expires_in) }),
     username,
     authServer,
     realm,
     clientId,
     ...(clientSecret !== undefined && { clientSecret }),
   };
+}
+
+/** Identity providers that mean "for ever" give numbers that no date can be made of. */
+function lifetimeMs(seconds: number): number {
+  return Math.min(seconds, TEN_YEARS_S) * 1000;
 }

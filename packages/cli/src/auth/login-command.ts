@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander';
-import { createFetch } from '../connection/fetch.ts';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
+import { createFetch } from '../http/fetch.ts';
 import { accessToken } from './access-token.ts';
 import { credentialStore } from './credential-store.ts';
 import type { Credential, Login } from './credentials.ts';
@@ -47,7 +47,7 @@ Examples:
     .action(async (options: Options) => {
       const { terminal } = context;
       const { host } = context.options();
-      const store = credentialStore(terminal.env);
+      const store = credentialStore(terminal);
       const credential =
         options.apiToken !== undefined
           ? await handedOver(options.apiToken, context)

@@ -3,7 +3,8 @@ import type { Terminal } from '../terminal/terminal.ts';
 
 /**
  * A secret that an option gives: itself, or with `-` the first line of standard input, so that no list of processes shows
- * it. Without the option it is asked for on the terminal, unseen. Throws {@link Failure} when nobody can be asked.
+ * it. Without the option it is asked for on the terminal, unseen. Throws {@link Failure} when nobody can be asked, or
+ * nothing is entered.
  */
 export async function secretInput(
   given: string | undefined,
@@ -17,5 +18,7 @@ export async function secretInput(
     return line;
   }
   if (!stdin.isTerminal) throw new Failure(`no terminal to ask on: give ${option}, with "-" to read standard input`);
-  return stdin.secret(question);
+  const secret = await stdin.secret(question);
+  if (secret === undefined) throw new Failure('nothing was entered');
+  return secret;
 }

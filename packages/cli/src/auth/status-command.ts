@@ -9,9 +9,8 @@ import type { Credential } from './credentials.ts';
 export function logOutCommand(context: Context): Command {
   return new Command('logout').description('forget the credentials for --host').action(async () => {
     const { host } = context.options();
-    const store = credentialStore(context.terminal.env);
-    const known = (await store.get(host)) !== undefined;
-    if (known) await store.change(host, () => undefined);
+    const store = credentialStore(context.terminal);
+    const known = await store.remove(host);
     context.output().done({ host, removed: known }, known ? `logged out at ${host}` : `no credentials for ${host}`);
   });
 }
@@ -22,7 +21,7 @@ export function statusCommand(context: Context): Command {
     .description('what is stored for --host; exit code 1 when there is nothing, or it has expired for good')
     .action(async () => {
       const { host } = context.options();
-      const store = credentialStore(context.terminal.env);
+      const store = credentialStore(context.terminal);
       const credential = await store.get(host);
       context
         .output()

@@ -31,15 +31,14 @@ Example:
       const { terminal } = context;
       const options = context.options();
       const { host } = options;
-      const store = credentialStore(terminal.env);
+      const store = credentialStore(terminal);
       const output = context.output();
       if (set !== undefined) {
         const token = accessToken(await secretInput(set, '--set', '', terminal), '--set');
         await store.change(host, () => ({ kind: 'token', token }));
         output.done({ host, stored: true }, `stored a token for ${host}`);
       } else if (clear) {
-        const known = (await store.get(host)) !== undefined;
-        if (known) await store.change(host, () => undefined);
+        const known = await store.remove(host);
         output.done({ host, removed: known }, known ? `removed the token for ${host}` : `no token for ${host}`);
       } else if (get || unmask) {
         const token = await storedToken(options, terminal);

@@ -30,7 +30,11 @@ export function completeCommand(context: Context, program: Command): Command {
     if (!hasNames(of)) return [];
     program.parseOptions(words.slice(0, -1));
     const names = await namesOf(of, context);
-    return names.filter((name) => name.startsWith(start)).map((name) => ({ value: before + name, description: '' }));
+    // Whoever names a tool could put an option into the line, such as another host for the token that is in it.
+    const isName = (name: string) => !name.startsWith('-') || words.slice(0, -1).includes('--');
+    return names
+      .filter((name) => name.startsWith(start) && isName(name))
+      .map((name) => ({ value: before + name, description: '' }));
   };
   return new Command('complete')
     .argument('<shell>')

@@ -16,8 +16,14 @@ export function hasNames(kind: string): boolean {
 export async function namesOf(kind: string, context: Context): Promise<string[]> {
   const list = LISTS[kind];
   if (!list) return [];
+  const signal = AbortSignal.timeout(PATIENCE_MS);
+  const tooLate = new Promise<never>((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+  // What an identity provider takes to renew a log-in is not for the middle of a line.
+  const asked = context.connect({ renew: false }).then((client) => list(client, signal));
   try {
-    const found = await list(await context.connect(), AbortSignal.timeout(PATIENCE_MS));
+    const found = await Promise.race([asked, tooLate]);
     return [...new Set(found.map(({ name }) => name))];
   } catch {
     return [];

@@ -30,7 +30,9 @@ export function suggest(program: Command, words: readonly string[]): Wanted {
     if (pending) pending = undefined;
     else if (word.startsWith('-')) pending = word.includes('=') ? undefined : takesValue(optionOf(command, word));
     else {
-      const child = command.commands.find((candidate) => candidate.name() === word);
+      const child = command.commands.find(
+        (candidate) => candidate.name() === word || candidate.aliases().includes(word),
+      );
       if (child) command = child;
       else position += 1;
     }
@@ -60,9 +62,10 @@ function wantedValue(option: Option, command: Command, before: string, typed: st
       option.argChoices.map((choice) => plain(before + choice)),
       before + typed,
     );
-  // `--name` of a forward's command may say which one; where something is made, it is a new name.
-  const forward = option.long === '--name' && command.parent?.name() === 'forwards' && command.name() !== 'add';
-  return { kind: 'names', of: forward ? 'forward' : option.attributeName(), before, typed };
+  // `--name` may say which one is meant, as the argument does; where something is made or renamed, it is a new name.
+  const isNew = command.name() === 'edit' || command.name() === 'create';
+  const [argument] = option.long === '--name' && !isNew ? command.registeredArguments : [];
+  return { kind: 'names', of: argument?.name() ?? option.attributeName(), before, typed };
 }
 
 /** Options of the command and of the program; those that are hidden from help stay hidden. */

@@ -1,11 +1,14 @@
+import { realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { resolve } from 'node:path';
+import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { namespaceName } from '@sluice/contract';
 import type { Context } from '../context.ts';
-import { Exit, Failure } from '../failure.ts';
-import { endpointUrl } from '../mcp/endpoint-url.ts';
+import { Failure } from '../failure.ts';
+import { endpointOf } from '../mcp/endpoint-url.ts';
+import { agreed } from '../terminal/confirm.ts';
+import { harmlessLine } from '../terminal/harmless.ts';
 import { createStyle } from '../terminal/style.ts';
-import { readConfigurationFile } from './configuration-file.ts';
+import { type ConfigurationFile, readConfigurationFile } from './configuration-file.ts';
 import type { ConfigureOptions } from './configure.ts';
 import { difference } from './difference.ts';
 import { DocumentError } from './document.ts';
@@ -18,7 +21,7 @@ const REFERENCE = /^\$\{[^}]+\}$/;
 
 /**
  * Shows what would change in the configuration of a client program, asks, and changes it. Throws `Failure` when it cannot
- * be changed or nobody can be asked, and `Exit` when the person does not want it.
+ * be changed, nobody can be asked, or the person does not want it.
  */
 export async function change(context: Context, programName: string, options: ConfigureOptions): Promise<void> {
   const { terminal } = context;
@@ -27,10 +30,12 @@ export async function change(context: Context, programName: string, options: Con
   const namespace = checkedNamespace(options.namespace);
   const place = { servers: program.servers, name: checkedName(options.name ?? defaultName(namespace)) };
   const file = await readConfigurationFile(await pathOf(program, options, surroundings(context)));
+  if (options.scope === 'project' && options.file === undefined) await mustBeIn(terminal.cwd, file);
+  const shownPath = harmlessLine(file.target);
   const { auth, host } = context.options();
-  const token = auth.kind === 'token' ? auth.token : undefined;
+  const token = auth.kind === 'token' && auth.from === 'option' ? auth.token : undefined;
   const endpoint = {
-    url: endpointUrl(options.mcpUrl ?? host, options.mcpUrl === undefined, namespace),
+    url: endpointOf({ namespace, mcpUrl: options.mcpUrl }, host, terminal.env),
     authorization: token === undefined ? undefined : `Bearer ${token}`,
   };
 
@@ -40,12 +45,12 @@ export async function change(context: Context, programName: string, options: Con
       : withEntry(file.text, place, (existing) => program.entry(endpoint, existing));
   const after = refusedAs(file.path, edited);
   const output = context.output();
-  const result = { program: program.name, file: file.path, server: place.name, url: endpoint.url.href };
+  const result = { program: program.name, file: file.target, server: place.name, url: endpoint.url.href };
   if (after === file.text) {
     const state = options.remove ? 'does not have' : 'has';
     output.done(
       { ...result, change: 'none' },
-      `Nothing to do: ${file.path} ${state} "${place.name}" ${options.remove ? '' : 'already'}`.trim(),
+      `Nothing to do: ${shownPath} ${state} "${place.name}" ${options.remove ? '' : 'already'}`.trim(),
     );
     return;
   }
@@ -62,24 +67,28 @@ export async function change(context: Context, programName: string, options: Con
   // Where the result is for a program, what people are to see goes elsewhere.
   const screen = output.format === 'json' ? terminal.stderr : terminal.stdout;
   const style = createStyle(screen, terminal, context.options().plain);
-  screen.write(difference(file.path, file.exists, file.text, after, style));
+  screen.write(difference(file.target, file.exists, [file.text, after], place, style));
   if (options.dryRun) {
     output.done({ ...result, change: 'planned' }, 'Nothing was written (--dry-run).');
     return;
   }
-  if (!options.yes) await ask(context, file.path);
+  if (!options.yes) await ask(context, shownPath);
   await file.replace(after);
-  output.done({ ...result, change: 'written' }, `Written: ${file.path}. ${program.afterwards}`);
+  output.done({ ...result, change: 'written' }, `Written: ${shownPath}. ${program.afterwards}`);
 }
 
 async function ask({ terminal }: Context, path: string): Promise<void> {
   if (!terminal.stdin.isTerminal) {
     throw new Failure(`${path} belongs to another program: give --yes to change it, or --dry-run to see the change`);
   }
-  const answer = await terminal.stdin.line(`Change ${path}? [y/N] `);
-  if (/^y(?:es)?$/i.test(answer?.trim() ?? '')) return;
-  terminal.stderr.write('Nothing was changed.\n');
-  throw new Exit(1);
+  await agreed(`Change ${path}?`, terminal.stdin);
+}
+
+/** A link that came with a project may lead anywhere. */
+async function mustBeIn(folder: string, { path, target }: ConfigurationFile): Promise<void> {
+  const inside = relative(await realpath(folder), target);
+  if (inside !== '..' && !inside.startsWith(`..${sep}`) && !isAbsolute(inside)) return;
+  throw new Failure(`${path} leads out of the project, to ${target}; give that as --file to change it`);
 }
 
 function refusedAs(path: string, edit: () => string): string {

@@ -1,13 +1,15 @@
-import { randomUUID } from 'node:crypto';
-import { constants } from 'node:fs';
-import { mkdir, open, readFile, readlink, realpath, rename, rm, stat } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { mkdir, readFile, readlink, realpath, stat } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import { Failure } from '../failure.ts';
+import { replaceFile } from '../files/replace-file.ts';
+import { codeOf, reasonOf } from '../files/system-error.ts';
 
 /** A configuration file as it was read. */
 export interface ConfigurationFile {
   /** The path that was asked for. */
   readonly path: string;
+  /** The file itself, where the path leads over symbolic links. */
+  readonly target: string;
   /** What it holds, without a byte order mark; empty when there is none yet. */
   readonly text: string;
   readonly exists: boolean;
@@ -31,6 +33,7 @@ export async function readConfigurationFile(path: string): Promise<Configuration
     const mark = content.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK : '';
     return {
       path,
+      target,
       text: content.slice(mark.length),
       exists: bytes !== undefined,
       replace: async (text) => {
@@ -49,49 +52,30 @@ export async function readConfigurationFile(path: string): Promise<Configuration
 async function replace(path: string, target: string, before: Buffer | undefined, text: string): Promise<void> {
   await mkdir(dirname(target), { recursive: true });
   const old = before === undefined ? undefined : await stat(target);
-  const draft = join(dirname(target), `.sluice-${randomUUID()}`);
-  try {
-    // Nobody else may read it, not even for a moment.
-    const handle = await open(draft, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
-    try {
-      await handle.writeFile(text);
-      if (old !== undefined) {
-        // Only root can give a file away, and only root needs to.
-        await handle.chown(old.uid, old.gid).catch(() => undefined);
-        await handle.chmod(old.mode & 0o777);
-      }
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
+  const unchanged = async (): Promise<void> => {
     const now = await read(target);
     if (now === undefined ? before !== undefined : before === undefined || !now.equals(before)) {
       throw new Failure(`${path} has been changed by another program meanwhile; run the command again`);
     }
-    await rename(draft, target);
-  } catch (error) {
-    await rm(draft, { force: true });
-    throw error;
-  }
+  };
+  await replaceFile(target, text, { like: old, last: unchanged });
 }
 
-/** The file itself, where the path leads over symbolic links; it need not exist. */
-async function targetOf(path: string): Promise<string> {
-  let target = path;
-  for (let links = 0; links < LINKS_AT_MOST; links++) {
-    try {
-      return await realpath(target);
-    } catch (error) {
-      if (codeOf(error) !== 'ENOENT') throw error;
-    }
-    try {
-      target = resolve(dirname(target), await readlink(target));
-    } catch (error) {
-      if (codeOf(error) === 'ENOENT') return target;
-      throw error;
-    }
+/** The file itself, where the path leads over symbolic links, also of its folders; it need not exist. */
+async function targetOf(path: string, links = 0): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
   }
-  throw new Failure(`${path}: symbolic links lead in a circle`);
+  if (links === LINKS_AT_MOST) throw new Failure(`${path}: symbolic links lead in a circle`);
+  const folder = await targetOf(dirname(path), links + 1);
+  const here = join(folder, basename(path));
+  const link = await readlink(here).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  });
+  return link === undefined ? here : targetOf(resolve(folder, link), links + 1);
 }
 
 async function read(path: string): Promise<Buffer | undefined> {
@@ -112,18 +96,6 @@ function decoded(path: string, bytes: Buffer): string {
 }
 
 function unusable(path: string, what: 'read' | 'written', error: unknown): unknown {
-  const reason = new Map([
-    ['EACCES', 'permission denied'],
-    ['EPERM', 'permission denied'],
-    ['EISDIR', 'it is a folder'],
-    ['ENOTDIR', 'a part of the path is no folder'],
-    ['EROFS', 'the disk is read-only'],
-    ['ENOSPC', 'the disk is full'],
-    ['ELOOP', 'symbolic links lead in a circle'],
-  ]).get(codeOf(error) ?? '');
+  const reason = reasonOf(error);
   return reason === undefined ? error : new Failure(`${path} cannot be ${what}: ${reason}`, { cause: error });
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }

@@ -296,6 +296,32 @@ describe('symbolic links', () => {
     expect(JSON.parse(await read('dotfiles/mcp.json'))).toHaveProperty('mcpServers.sluice');
   });
 
+  it('are named by what they lead to', async () => {
+    const file = await put('dotfiles/mcp.json', '{}');
+    await symlink('dotfiles', join(home, '.cursor'));
+    const { out, err } = await sluice(['cursor'], ['y']);
+    expect(out).toContain(`--- ${file}\n+++ ${file}\n`);
+    expect(err).toBe(`Change ${file}? [y/N] y\n`);
+    expect(out).toContain(`Written: ${file}. `);
+  });
+
+  it.each([
+    ['a file', 'work/.cursor/mcp.json', '../../.bashrc'],
+    ['a file that is not there', 'work/.cursor/mcp.json', '../../nothing'],
+    ['a folder', 'work/.cursor', '../elsewhere'],
+  ])('that lead out of a project are refused: %s', async (_what, link, to) => {
+    await put('.bashrc', '{}');
+    await mkdir(join(home, 'elsewhere'));
+    await mkdir(dirname(join(home, link)), { recursive: true });
+    await symlink(to, join(home, link));
+    const { code, err } = await sluice(['cursor', '--scope', 'project', '--yes']);
+    expect(code).toBe(1);
+    expect(err).toMatch(/^sluice: \S+mcp\.json leads out of the project, to \S+; give that as --file to change it\n$/);
+    expect(await read('.bashrc')).toBe('{}');
+    expect((await readdir(home)).toSorted()).toEqual(['.bashrc', 'elsewhere', 'work']);
+    expect(await readdir(join(home, 'elsewhere'))).toEqual([]);
+  });
+
   it('in a circle are refused', async () => {
     await symlink('b.json', join(home, 'a.json'));
     await symlink('a.json', join(home, 'b.json'));
@@ -320,7 +346,7 @@ describe('before it changes anything', () => {
   ])('does nothing on %s', async (_what, answers) => {
     expect(await sluice(['cursor'], answers)).toMatchObject({
       code: 1,
-      err: expect.stringMatching(/Nothing was changed\.\n$/),
+      err: expect.stringMatching(/^sluice: nothing was changed\n$/m),
     });
     expect(await readdir(home)).toEqual(['work']);
   });
@@ -439,6 +465,46 @@ describe('a token', () => {
     expect(out).toContain('"API_KEY": "…"');
     expect(out).not.toContain('neighbour');
   });
+
+  it('of a neighbour is not shown, wherever it stands', async () => {
+    const neighbour = {
+      command: 'npx',
+      args: [
+        '-y',
+        'mcp-remote',
+        'https://a.example/mcp',
+        '--header',
+        'X: s3cret',
+        '--password',
+        'secretive',
+        'sk-s3cret',
+      ],
+      env: { PLAIN: 's3cret', REFERENCE: `\${env:OTHER}` },
+      headers: { 'X-Custom': 's3cret' },
+      url: 'https://me:s3cret@b.example/mcp?code=s3cret',
+    };
+    const [start, rest] = JSON.stringify({ mcpServers: { n: neighbour } }).split('"s3cret"},"url"');
+    await put(FILES.cursor, `${start}\n"s3cret" // s3cret\n},"url"${rest}\n`);
+    const { out } = await sluice(['cursor', '--dry-run']);
+    expect(out).not.toMatch(/s3cret|secretive/);
+    expect(out).toContain('["-y","mcp-remote","…","--header","…","--password","…","…"]');
+    expect(out).toContain(`{"PLAIN":"…","REFERENCE":"\${env:OTHER}"}`);
+    expect(out).toContain('"url":"https://…@b.example/mcp?…"');
+    expect(out).toContain(`"${URL_OF_DEFAULT}"`);
+  });
+
+  it('of the environment is not written', async () => {
+    const env = { HOME: home, SLUICE_TOKEN: 'of-env', SLUICE_HOST: 'http://127.0.0.1:1' };
+    const terminal = scriptedTerminal({ env, cwd: project });
+    expect(await run(['configure', 'cursor', '--yes'], terminal)).toBe(0);
+    expect((await read(FILES.cursor)) + terminal.out()).not.toContain('of-env');
+  });
+
+  it('that is replaced by another is two lines of the change, neither of which shows it', async () => {
+    await sluice(['cursor', '--yes', '--token', 'first']);
+    const { out } = await sluice(['cursor', '--dry-run', '--token', 'second']);
+    expect(out).toContain(lines('-        "Authorization": "…"', '+        "Authorization": "…"'));
+  });
 });
 
 describe('what is written', () => {
@@ -450,6 +516,12 @@ describe('what is written', () => {
       ['--mcp-url', 'https://mcp.example/base/'],
       'sluice',
       'https://mcp.example/base/default/mcp',
+    ],
+    [
+      'the endpoint itself',
+      ['--mcp-url', 'https://mcp.example/finance/mcp', '-N', 'finance', '--name', 'x'],
+      'x',
+      'https://mcp.example/finance/mcp',
     ],
   ])('follows %s', async (_what, args, name, url) => {
     expect(await sluice(['cursor', '--yes', ...args])).toMatchObject({ code: 0 });
@@ -472,6 +544,14 @@ describe('what is written', () => {
     [
       ['--mcp-url', 'mcp.example'],
       '--mcp-url "mcp.example": must be an http or https URL such as http://localhost:8081',
+    ],
+    [
+      ['--host', 'https://sluice.example/api'],
+      '--host https://sluice.example/api does not tell where the MCP listener is: give --mcp-url',
+    ],
+    [
+      ['--mcp-url', 'https://mcp.example/finance/mcp'],
+      '--mcp-url is the endpoint of the namespace finance, not of default: give -N, or leave out /finance/mcp',
     ],
     [['--mcp-url', 'http://a:b@c'], '--mcp-url: must not carry a user name, password, query or fragment'],
   ])('is never %j', async (args, problem) => {

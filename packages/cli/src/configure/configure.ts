@@ -20,7 +20,7 @@ export function configure(context: Context): Command {
     .description('connect a client program to a namespace: change its MCP configuration, after showing the change')
     .addArgument(new Argument('<program>', 'the client program').choices(PROGRAMS.map(({ name }) => name)))
     .option('-N, --namespace <name>', 'the namespace that it is to see', 'default')
-    .option('--mcp-url <url>', 'where the MCP listener is; default: --host, with port 8081')
+    .option('--mcp-url <url>', 'where the MCP listener is; also SLUICE_MCP_URL; default: --host, with port 8081')
     .option('--name <name>', 'what the program calls the server; default: sluice, or sluice-NAMESPACE')
     .addOption(
       new Option('--scope <scope>', 'for all projects of yours, or for the one in this folder')
@@ -31,7 +31,10 @@ export function configure(context: Context): Command {
     .option('--remove', 'take the server out again')
     .addOption(new Option('--dry-run', 'show the change and leave it at that').conflicts('yes'))
     .option('-y, --yes', 'do not ask')
-    .addHelpText('after', '\nA --token that is given is written into the configuration; a stored one is not.')
+    .addHelpText(
+      'after',
+      '\nA --token that is given is written into the configuration; a stored one and SLUICE_TOKEN are not.',
+    )
     .action(async (program: string, options: ConfigureOptions) => {
       const { change } = await import('./change.ts');
       await change(context, program, options);

@@ -1,20 +1,33 @@
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
 import { harmlessText } from '../terminal/harmless.ts';
 import type { Style } from '../terminal/style.ts';
-
-/** Values that are secrets by their name; a reference to a secret kept elsewhere is none. */
-const SECRET =
-  /("[^"\n]*(?:auth|token|secret|key|passw|credential)[^"\n]*"\s*:\s*)"(?!(?:Bearer )?\$\{)(?:[^"\\\n]|\\.)+"/gi;
+import type { Place } from './edit.ts';
+import { createMask } from './mask.ts';
 
 /** The change from one text to another as a unified diff, without the secrets that stand in either. */
-export function difference(path: string, exists: boolean, before: string, after: string, style: Style): string {
-  const patch = createTwoFilesPatch(exists ? path : '/dev/null', path, before, after, undefined, undefined, {
-    context: 3,
-    headerOptions: FILE_HEADERS_ONLY,
-  });
+export function difference(
+  path: string,
+  exists: boolean,
+  [before, after]: readonly [string, string],
+  ours: Place,
+  style: Style,
+): string {
+  const { hide, finish } = createMask(ours);
+  const patch = createTwoFilesPatch(
+    exists ? path : '/dev/null',
+    path,
+    hide(before),
+    hide(after),
+    undefined,
+    undefined,
+    {
+      context: 3,
+      headerOptions: FILE_HEADERS_ONLY,
+    },
+  );
   return patch
     .split('\n')
-    .map((line) => coloured(harmlessText(line.replaceAll(SECRET, '$1"…"')), style))
+    .map((line) => coloured(harmlessText(finish(line)), style))
     .join('\n');
 }
 

@@ -1,18 +1,27 @@
 import { type Client, createClient } from '@sluice/contract/client';
 import { bearerFor } from '../auth/bearer.ts';
-import { Failure } from '../failure.ts';
+import { createFetch, type Send } from '../http/fetch.ts';
 import type { GlobalOptions } from '../options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { createFetch, type Send } from './fetch.ts';
+import { checkAnswers, notTheApi } from './check-answer.ts';
 
-/** The management API as the global options say. Throws `Failure` when there are no credentials to send. */
-export async function connect(options: GlobalOptions, terminal: Terminal): Promise<Client> {
-  const token = await bearerFor(options, terminal);
-  return createClient({
+/**
+ * The management API as the global options say. Throws `Failure` when there are no credentials to send, or they have
+ * expired and are not to be renewed.
+ */
+export async function connect(
+  options: GlobalOptions,
+  terminal: Terminal,
+  { renew } = { renew: true },
+): Promise<Client> {
+  const token = await bearerFor(options, terminal, renew);
+  const client = createClient({
     host: options.host,
     fetch: answeredByApi(await createFetch(options, terminal), options.host),
     ...(token !== undefined && { token }),
   });
+  checkAnswers(client, options.host);
+  return client;
 }
 
 /** The API answers in JSON. A page instead is of something else at that address, such as a log-in. */
@@ -21,8 +30,6 @@ function answeredByApi(send: Send, host: string): Send {
     const response = await send(request);
     if (!response.ok || response.headers.get('content-type')?.startsWith('application/json')) return response;
     await response.body?.cancel();
-    throw new Failure(
-      `what answers at ${host} is not the management API: is it the right address, and are you logged in?`,
-    );
+    throw notTheApi(host);
   };
 }

@@ -1,6 +1,6 @@
 import { ApiError } from '@sluice/contract/client';
 import { Failure } from '../failure.ts';
-import { networkFailure } from './network.ts';
+import { networkFailure } from '../http/network.ts';
 
 /** Of a text that is not the API's. */
 const LONGEST = 500;
@@ -11,11 +11,12 @@ export interface Explanation {
   readonly notes: readonly string[];
 }
 
-/** What people read of an error that a command ended with. `host` is where the management API was looked for. */
-export function explain(error: unknown, host: string): Explanation {
+/** What people read of an error that a command ended with. `host` is where the management API was looked for, if it was. */
+export function explain(error: unknown, host: string | undefined): Explanation {
   if (error instanceof Failure) return { message: error.message, notes: error.notes };
+  if (host === undefined) return { message: innermost(error), notes: [] };
   if (error instanceof ApiError) return explainRefusal(error, host);
-  const network = URL.canParse(host) ? networkFailure(error, host) : undefined;
+  const network = networkFailure(error, host);
   if (network !== undefined) return { message: network, notes: [] };
   return { message: innermost(error), notes: [] };
 }
@@ -28,7 +29,10 @@ function innermost(error: unknown): string {
 
 /** An answer of the API, or of what stands before it: an authenticating proxy, or something else altogether. */
 function explainRefusal({ status, code, message, details, location }: ApiError, host: string): Explanation {
-  if (code !== undefined) return { message: `${message} (${status} ${code})`, notes: notesOf(details) };
+  if (code !== undefined) return { message: `${inOptions(message)} (${status} ${code})`, notes: notesOf(details) };
+  if (isJsonRpc(message)) {
+    return { message: `${host} is the MCP port; the management API is at another (8080 by default)`, notes: [] };
+  }
   const login = `sluice auth login --host ${host}`;
   if (status >= 300 && status < 400) return { message: explainRedirect(status, location, host, login), notes: [] };
   if (status === 401 || status === 403) {
@@ -39,6 +43,16 @@ function explainRefusal({ status, code, message, details, location }: ApiError, 
     message: `${host} answered ${status}: ${page ? 'a page that is not of the management API' : message.slice(0, LONGEST)}`,
     notes: [],
   };
+}
+
+/** What the service says of its queries, in the words of the command line. */
+function inOptions(message: string): string {
+  return message.replace('?cascade=true', '--cascade').replace('?namespace=', '-N').replace('?uri=', '--uri');
+}
+
+/** What the MCP listener answers, whatever it is asked for. */
+function isJsonRpc(text: string): boolean {
+  return /^\s*\{.*"jsonrpc"\s*:/s.test(text);
 }
 
 function explainRedirect(status: number, location: string | undefined, host: string, login: string): string {

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTcpServer, type Server as TcpServer } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { pipeline } from 'node:stream/promises';
+import { setImmediate } from 'node:timers/promises';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
 
@@ -67,6 +69,20 @@ describe('a command that fails says why in a line', () => {
     expect(said).not.toContain('secret-token');
   });
 
+  it('when a token of the environment is not accepted; an option wins over it', async () => {
+    const host = await answering(({ headers }, response) => {
+      response.writeHead(headers.authorization === 'Bearer of-env' ? 401 : headers.authorization ? 403 : 500).end();
+    });
+    const said = async (...argv: string[]) => {
+      const terminal = scriptedTerminal({ env: { SLUICE_HOST: host, SLUICE_TOKEN: 'of-env' } });
+      await run(['tools', 'list', ...argv], terminal);
+      return terminal.err();
+    };
+    expect(await said()).toContain('(401)');
+    expect(await said('--token', 'other')).toContain('(403)');
+    expect(await said('--no-auth')).toContain('answered 500');
+  });
+
   it('when a proxy leads to its log-in page, without the state that the page carries', async () => {
     const host = await answering((_request, response) => {
       response.writeHead(302, { location: 'https://login.example.com/auth?state=sealed' }).end();
@@ -82,6 +98,16 @@ describe('a command that fails says why in a line', () => {
     });
     expect(await list(host)).toBe(
       `sluice: ${host} has moved to https://sluice.example.com/api/v1/tools: give that as --host\n`,
+    );
+  });
+
+  it('when it is the MCP port that answers', async () => {
+    const host = await answering((_request, response) => {
+      response.writeHead(404, { 'content-type': 'application/json' });
+      response.end('{"jsonrpc":"2.0","error":{"code":-32600,"message":"not found"},"id":null}');
+    });
+    expect(await list(host)).toBe(
+      `sluice: ${host} is the MCP port; the management API is at another (8080 by default)\n`,
     );
   });
 
@@ -107,6 +133,17 @@ describe('a command that fails says why in a line', () => {
     expect(await list(json)).toBe(`sluice: ${json} answered 500: {"message":"no"}\n`);
   });
 
+  it('in words of the command line where the service speaks of queries', async () => {
+    const host = await answering(({ url = '' }, response) => {
+      const [, query = ''] = /e=(.*)$/.exec(url) ?? [];
+      response.writeHead(409, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ data: null, error: { code: 'CONFLICT', message: `choose with ?${query}=` } }));
+    });
+    const show = (n: string) => failure(['tools', 'show', 'a', '-N', n, '--no-auth', '--host', host]);
+    expect(await show('namespace')).toContain('choose with -N (409');
+    expect(await show('uri')).toContain('choose with --uri (409');
+  });
+
   it('when the service refuses: its message, the status, and the details below', async () => {
     const answers: Record<string, object> = {
       GET: { code: 'CONFLICT', message: 'ambiguous name: echo', details: { namespaces: ['a', 'b'] } },
@@ -120,9 +157,81 @@ describe('a command that fails says why in a line', () => {
     expect(await failure(['tools', 'show', ...common])).toBe(
       'sluice: ambiguous name: echo (409 CONFLICT)\n  namespaces: a, b\n',
     );
-    expect(await failure(['tools', 'remove', ...common])).toBe(
+    expect(await failure(['forwards', 'remove', ...common])).toBe(
       'sluice: invalid (400 BAD_REQUEST)\n  labels.x: expected string\n',
     );
+  });
+});
+
+describe('an answer that is not of the API', () => {
+  const answered = async (status: number, body: string, ...argv: readonly string[]) => {
+    const host = await answering((_request, response) => {
+      response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+    });
+    const said = await failure([...argv, '--no-auth', '--host', host]);
+    const [first, ...notes] = said.split('\n');
+    expect(first).toBe(
+      `sluice: what answers at ${host} is not the management API: is it the right address, and are you logged in?`,
+    );
+    return notes;
+  };
+
+  it.each([
+    [200, '{"data":{},"error":null}', ['tools', 'remove', 'echo']],
+    [200, '{"data":[{}],"error":null}', ['tools', 'list']],
+    [200, '{"ok":true}', ['namespaces', 'show', 'a']],
+    [200, 'null', ['health']],
+    [200, '{', ['health']],
+    [201, '{"data":{"name":7},"error":null}', ['namespaces', 'create', 'a']],
+  ])('is no success: %i %s', async (status, body, argv) => {
+    expect(await answered(status, body, ...argv)).not.toEqual(['']);
+  });
+});
+
+describe('what does not end is ended', () => {
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it.each([
+    ['before an answer', false],
+    ['in the middle of one', true],
+  ])('a silence %s', async (_when, begun) => {
+    const asked = Promise.withResolvers<void>();
+    const host = await answering((_request, response) => {
+      if (begun) response.writeHead(200, { 'content-type': 'application/json' }).write('{"data":');
+      asked.resolve();
+    });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const terminal = scriptedTerminal();
+    const said = run(['tools', 'list', '--no-auth', '--verbose', '--host', host], terminal).then(terminal.err);
+    await asked.promise;
+    while (begun && !terminal.err().includes(' 200 ')) await setImmediate();
+    let ended = false;
+    void said.finally(() => {
+      ended = true;
+    });
+    for (let minutes = 0; !ended && minutes < 1000; minutes += 1) {
+      vi.advanceTimersByTime(60_000);
+      await setImmediate();
+    }
+    expect(await said).toMatch(
+      new RegExp(`^GET /api/v1/tools (?:200|failed) \\d+ ms\nsluice: no answer from ${host} for 60 s\n$`),
+    );
+  });
+
+  it('a flood', async () => {
+    const host = await answering(async (_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      const piece = Buffer.alloc(2 ** 20, 'x');
+      await pipeline(
+        (function* () {
+          for (;;) yield piece;
+        })(),
+        response,
+      ).catch(() => undefined);
+    });
+    expect(await list(host)).toBe(`sluice: the answer of ${host} is larger than 256 MiB\n`);
   });
 });
 

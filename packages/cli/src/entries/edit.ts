@@ -5,18 +5,25 @@ import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { readDocument } from '../files/document.ts';
 import { editText } from './editor.ts';
-import { type Entry, type EntryKind, type Selection, writable } from './kind.ts';
-import { selectionOf } from './selection.ts';
+import { type Entry, placeOf, writable } from './entry.ts';
+import type { EntryCalls } from './entry-calls.ts';
+import { findEntry } from './find-entry.ts';
+import { isNewNamespace, NEW } from './new-namespace.ts';
+import type { Selection } from './selection.ts';
 
-/** Options of every `edit`, beside the fields of its kind. */
-export interface EditOptions extends Selection {
+/** What is to become of an entry: at most one of these. */
+export interface Change {
   /** A file with the whole entry, or `-`. */
-  readonly file?: string;
+  readonly file: string | undefined;
+  /** Makes the changed entry of the present one. */
+  readonly fields: ((entry: Readonly<Record<string, unknown>>) => Promise<unknown>) | undefined;
+  /** The namespace that the fields move it to. */
+  readonly moveTo: string | undefined;
 }
 
 /** The entry that is edited, and how it is written back. */
 interface Editing {
-  readonly kind: EntryKind;
+  readonly calls: EntryCalls;
   readonly entry: Readonly<Record<string, unknown>>;
   readonly put: (changed: unknown) => Promise<Entry>;
   readonly name: string;
@@ -24,47 +31,46 @@ interface Editing {
 
 /**
  * Changes an entry: by the fields that were given, by a file with the whole of it, or, where neither was given, in the
- * operator's editor. `fields` makes the changed entry of the present one, and is undefined without fields.
+ * operator's editor.
  */
 export async function edit(
   context: Context,
-  kind: EntryKind,
+  calls: EntryCalls,
   name: string,
-  options: EditOptions,
-  fields: ((entry: Readonly<Record<string, unknown>>) => unknown) | undefined,
+  selection: Selection,
+  { file, fields, moveTo }: Change,
 ): Promise<void> {
-  const { file } = options;
   if (file !== undefined && fields) throw new Failure('--file has the whole entry: give no fields with it');
   const client: Client = await context.connect();
-  const selection = selectionOf(options);
-  const put = (changed: unknown) => kind.update(client, name, selection, changed);
+  const put = (changed: unknown) => calls.update(client, name, selection, changed);
   const replacement = file === undefined ? undefined : await readDocument(file, context.terminal);
-  const entry = writable(await kind.get(client, name, selection));
+  const entry = writable(await findEntry(client, calls, name, selection));
   const output = context.output();
+  const isNew = await isNewNamespace(client, moveTo);
   const updated =
     replacement !== undefined
       ? await put(replacement)
       : fields
         ? await put(await fields(entry))
-        : await inEditor(context, { kind, entry, put, name });
-  if (updated === undefined) output.done(entry, `${kind.kind} ${name}: nothing was changed`);
-  else output.done(updated, `changed ${kind.kind} ${updated.name}`);
+        : await inEditor(context, { calls, entry, put, name });
+  if (updated === undefined) output.done(entry, `${calls.kind} ${name}: nothing was changed`);
+  else output.done(updated, `changed ${calls.kind} ${updated.name}${placeOf(updated, 'in')}${isNew ? NEW : ''}`);
 }
 
 /**
  * Undefined when the text came back as it was. JSON, because that keeps every number as it is spelled. What the operator
  * has written is kept until the service has taken it.
  */
-async function inEditor(context: Context, { kind, entry, put, name }: Editing): Promise<Entry | undefined> {
+async function inEditor(context: Context, { calls, entry, put, name }: Editing): Promise<Entry | undefined> {
   const before = `${JSON.stringify(entry, null, 2)}\n`;
-  const { text, file, discard } = await editText(context.terminal, `${kind.kind}.json`, before);
+  const { text, file, discard } = await editText(context.terminal, `${calls.kind}.json`, before);
   try {
     const updated = text === before ? undefined : await put(parseLossless(text));
     await discard();
     return updated;
   } catch (error) {
     const { message, notes } = explain(error, context.options().host);
-    const again = `what was written is kept: sluice ${kind.kind}s edit ${name} --file ${file}`;
+    const again = `what was written is kept: sluice ${calls.kind}s edit ${name} --file ${file}`;
     throw new Failure(message, { notes: [...notes, again], cause: error });
   }
 }

@@ -1,42 +1,49 @@
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { type EntryKind, type Selection, writable } from './kind.ts';
+import { placeOf, writable } from './entry.ts';
+import type { EntryCalls } from './entry-calls.ts';
+import { findEntry } from './find-entry.ts';
 import { collectPair, labelText } from './labels.ts';
-import { addSelection, selectionOf } from './selection.ts';
+import { addSelection, type Selection, selectionOf } from './selection.ts';
 
 type Labels = Readonly<Record<string, string>>;
 
 /** `label add <name> key=value...` and `label remove <name> key...`: all other labels and members stay. */
-export function labelCommand(context: Context, kind: EntryKind): Command {
+export function labelCommand(context: Context, calls: EntryCalls): Command {
   const change = async (name: string, options: Selection, to: (labels: Labels) => Labels): Promise<void> => {
     const client = await context.connect();
-    const selection = selectionOf(options);
-    const entry = await kind.get(client, name, selection);
-    const changed = await kind.update(client, name, selection, { ...writable(entry), labels: to(entry.labels) });
-    context.output().done(changed, `${kind.kind} ${changed.name}: ${labelText(changed.labels) || 'no labels'}`);
+    const selection = selectionOf(options, calls.kind);
+    const entry = await findEntry(client, calls, name, selection);
+    const changed = await calls.update(client, name, selection, { ...writable(entry), labels: to(entry.labels) });
+    context
+      .output()
+      .done(
+        changed,
+        `${calls.kind} ${changed.name}${placeOf(changed, 'in')}: ${labelText(changed.labels) || 'no labels'}`,
+      );
   };
   const add = new Command('add')
-    .description(`set labels of a ${kind.kind}`)
-    .argument(`<${kind.kind}>`, 'its name')
+    .description(`set labels of a ${calls.kind}`)
+    .argument(`<${calls.kind}>`, 'its name')
     .argument('<key=value...>', 'labels to set');
   const remove = new Command('remove')
-    .description(`take labels from a ${kind.kind}`)
-    .argument(`<${kind.kind}>`, 'its name')
+    .description(`take labels from a ${calls.kind}`)
+    .argument(`<${calls.kind}>`, 'its name')
     .argument('<key...>', 'labels to remove');
   return new Command('label')
-    .description(`change the labels of a ${kind.kind}`)
+    .description(`change the labels of a ${calls.kind}`)
     .addCommand(
-      addSelection(add, kind.kind).action((name: string, pairs: readonly string[], options: Selection) => {
+      addSelection(add, calls.kind).action((name: string, pairs: readonly string[], options: Selection) => {
         const added = pairs.reduce<Labels>((so, pair) => collectPair(pair, so), {});
         return change(name, options, (labels) => ({ ...labels, ...added }));
       }),
     )
     .addCommand(
-      addSelection(remove, kind.kind).action((name: string, keys: readonly string[], options: Selection) =>
+      addSelection(remove, calls.kind).action((name: string, keys: readonly string[], options: Selection) =>
         change(name, options, (labels) => {
           const missing = keys.find((key) => !Object.hasOwn(labels, key));
-          if (missing !== undefined) throw new Failure(`${kind.kind} ${name} has no label "${missing}"`);
+          if (missing !== undefined) throw new Failure(`${calls.kind} ${name} has no label "${missing}"`);
           return Object.fromEntries(Object.entries(labels).filter(([key]) => !keys.includes(key)));
         }),
       ),

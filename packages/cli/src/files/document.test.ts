@@ -19,7 +19,7 @@ it('reads YAML that begins like JSON, and a byte order mark', async () => {
 
 it('puts what an anchor names in the place of its merge key', async () => {
   expect(await asJson('base: &x { a: 1.0, b: 2 }\nc:\n  <<: *x\n  b: 3')).toBe(
-    '{"base":{"a":1.0,"b":2},"c":{"b":3,"a":1.0}}',
+    '{"base":{"a":1.0,"b":2},"c":{"a":1.0,"b":3}}',
   );
 });
 

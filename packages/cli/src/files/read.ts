@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
+import { reasonOf } from './system-error.ts';
 
 /** The text of a file, or of standard input for `-`. Throws {@link Failure} when it cannot be read. */
 export async function readText(path: string, { cwd, stdin }: Terminal): Promise<string> {
@@ -9,15 +10,6 @@ export async function readText(path: string, { cwd, stdin }: Terminal): Promise<
   try {
     return await readFile(resolve(cwd, path), 'utf8');
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    const reason =
-      code === 'ENOENT'
-        ? 'no such file'
-        : code === 'EISDIR'
-          ? 'is a folder'
-          : code === 'EACCES'
-            ? 'permission denied'
-            : code;
-    throw new Failure(`${path}: ${reason}`, { cause: error });
+    throw new Failure(`${path}: ${reasonOf(error) ?? 'cannot be read'}`, { cause: error });
   }
 }

@@ -3,9 +3,11 @@ import { payload } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { collectPair } from '../entries/labels.ts';
-import { Failure } from '../failure.ts';
+import { addName, type Named, nameOf } from '../entries/named.ts';
+import { isNewNamespace, mustExist, NEW } from '../entries/new-namespace.ts';
 import { checked } from '../files/checked.ts';
 import { createProgress } from '../terminal/progress.ts';
+import { shadowedTools } from './shadowed-tools.ts';
 
 /** `sluice forwards` (decisions 1.8). */
 export function forwards(context: Context): Command {
@@ -24,9 +26,9 @@ interface Counts {
   readonly prompts_discovered: number;
 }
 
-function countsText(counts: Counts): string {
+function countsText(counts: Counts, shadowed = ''): string {
   const { tools_discovered: tools, resources_discovered: resources, prompts_discovered: prompts } = counts;
-  return `${tools} tools, ${resources} resources, ${prompts} prompts`;
+  return `${tools} tools${shadowed}, ${resources} resources, ${prompts} prompts`;
 }
 
 function list(context: Context): Command {
@@ -35,39 +37,29 @@ function list(context: Context): Command {
     .option('-N, --namespace <namespace>', 'only forwards of this namespace')
     .action(async ({ namespace }: { readonly namespace?: string }) => {
       const client = await context.connect();
+      const found = await payload(client.GET('/api/v1/forwards', { params: { query: { namespace } } }));
+      if (found.length === 0) await mustExist(client, namespace);
       context.output().list(
-        await payload(client.GET('/api/v1/forwards', { params: { query: { namespace } } })),
+        found,
         [
-          { title: 'NAME', value: ({ name }) => name },
-          { title: 'NAMESPACE', value: ({ namespace }) => namespace },
+          { title: 'NAME', value: ({ name }) => name, cut: 'never' },
+          { title: 'NAMESPACE', value: ({ namespace }) => namespace, cut: 'never' },
           { title: 'ADDRESS', value: ({ address }) => address },
           { title: 'AVAILABLE', value: ({ available }) => (available ? 'yes' : 'no') },
           { title: 'TOOLS', value: (forward) => String(forward.tools_discovered) },
           { title: 'RESOURCES', value: (forward) => String(forward.resources_discovered) },
           { title: 'PROMPTS', value: (forward) => String(forward.prompts_discovered) },
-          { title: 'STATUS', value: ({ statusMessage = '' }) => statusMessage },
+          { title: 'STATUS', value: ({ statusMessage = '' }) => statusMessage, cut: 'first' },
         ],
         'no forwards',
       );
     });
 }
 
-/** A forward may be named by `--name` or without it. */
-function named(command: Command): Command {
-  return command.argument('[forward]', 'its name').option('-n, --name <forward>', 'the same');
-}
-
-function nameOf(argument: string | undefined, { name }: { readonly name?: string }): string {
-  if (argument !== undefined && name !== undefined) throw new Failure('the forward is named twice: leave out --name');
-  const given = argument ?? name;
-  if (given === undefined) throw new Failure('which forward? give its name');
-  return given;
-}
-
 function show(context: Context): Command {
-  return named(new Command('show').description('show one forward')).action(
-    async (argument: string | undefined, options: { readonly name?: string }) => {
-      const name = nameOf(argument, options);
+  return addName(new Command('show').description('show one forward'), 'forward').action(
+    async (argument: string | undefined, options: Named) => {
+      const name = nameOf(argument, options, 'forward');
       const client = await context.connect();
       context.output().show(await payload(client.GET('/api/v1/forwards/{name}', { params: { path: { name } } })));
     },
@@ -99,18 +91,19 @@ Example:
     .action(async ({ name, service: address, namespace, prefix, label: labels }: AddOptions) => {
       const body = checked(forwardInput, { name, address, namespace, prefix, labels }, 'forward');
       const client = await context.connect();
+      const isNew = await isNewNamespace(client, namespace);
       const added = await waiting(context, `discovering ${name}`, payload(client.POST('/api/v1/forwards', { body })));
       const found = added.available
-        ? countsText(added)
+        ? countsText(added, added.statusMessage === undefined ? '' : await shadowedTools(client, added))
         : `not available yet: ${added.statusMessage ?? 'no reason given'}`;
-      context.output().done(added, `added forward ${added.name} to ${added.namespace}: ${found}`);
+      context.output().done(added, `added forward ${added.name} to ${added.namespace}${isNew ? NEW : ''}: ${found}`);
     });
 }
 
 function refresh(context: Context): Command {
-  return named(new Command('refresh').description('discover again what a forward offers')).action(
-    async (argument: string | undefined, options: { readonly name?: string }) => {
-      const name = nameOf(argument, options);
+  return addName(new Command('refresh').description('discover again what a forward offers'), 'forward').action(
+    async (argument: string | undefined, options: Named) => {
+      const name = nameOf(argument, options, 'forward');
       const client = await context.connect();
       const call = payload(client.POST('/api/v1/forwards/{name}/refreshes', { params: { path: { name } } }));
       const refreshed = await waiting(context, `discovering ${name}`, call);
@@ -120,9 +113,9 @@ function refresh(context: Context): Command {
 }
 
 function remove(context: Context): Command {
-  return named(new Command('remove').description('remove a forward with all that it brought')).action(
-    async (argument: string | undefined, options: { readonly name?: string }) => {
-      const name = nameOf(argument, options);
+  return addName(new Command('remove').description('remove a forward with all that it brought'), 'forward').action(
+    async (argument: string | undefined, options: Named) => {
+      const name = nameOf(argument, options, 'forward');
       const client = await context.connect();
       const removed = await payload(client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } }));
       context.output().done(removed, `removed forward ${removed.removed}`);

@@ -2,18 +2,20 @@ import type { Command } from 'commander';
 import { apply } from '../apply/apply.ts';
 import { diff } from '../apply/diff.ts';
 import { exportState } from '../apply/export.ts';
+import { auth } from '../auth/auth.ts';
 import { completion } from '../completion/completion.ts';
 import { configure } from '../configure/configure.ts';
 import type { Context } from '../context.ts';
 import { mcp } from '../mcp/mcp.ts';
-import { auth } from './auth.ts';
 import { forwards } from './forwards.ts';
 import { health } from './health.ts';
+import { metrics } from './metrics.ts';
 import { namespaces } from './namespaces.ts';
 import { prompts } from './prompts.ts';
 import { resources } from './resources.ts';
 import { serve } from './serve.ts';
 import { services } from './services.ts';
+import { statistics } from './statistics.ts';
 import { tools } from './tools.ts';
 
 /**
@@ -35,6 +37,8 @@ export function groups(context: Context): Command[] {
     mcp(context),
     configure(context),
     health(context),
+    statistics(context),
+    metrics(context),
     auth(context),
     completion(context),
   ];

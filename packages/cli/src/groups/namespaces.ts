@@ -3,9 +3,10 @@ import { payload } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { showCommand } from '../entries/commands.ts';
-import { NAMESPACE } from '../entries/kinds.ts';
+import { NAMESPACE_CALLS } from '../entries/entry-calls.ts';
 import { labelCommand } from '../entries/label-command.ts';
 import { collectPair, labelText } from '../entries/labels.ts';
+import { addName, type Named, nameOf } from '../entries/named.ts';
 import { checked } from '../files/checked.ts';
 
 /** `sluice namespaces` (decisions 1.8). */
@@ -13,10 +14,10 @@ export function namespaces(context: Context): Command {
   return new Command('namespaces')
     .description('what separates groups of agents: each is an MCP endpoint of its own')
     .addCommand(list(context))
-    .addCommand(showCommand(context, NAMESPACE))
+    .addCommand(showCommand(context, NAMESPACE_CALLS))
     .addCommand(create(context))
     .addCommand(remove(context))
-    .addCommand(labelCommand(context, NAMESPACE));
+    .addCommand(labelCommand(context, NAMESPACE_CALLS));
 }
 
 function list(context: Context): Command {
@@ -25,7 +26,7 @@ function list(context: Context): Command {
     context.output().list(
       await payload(client.GET('/api/v1/namespaces')),
       [
-        { title: 'NAME', value: ({ name }) => name },
+        { title: 'NAME', value: ({ name }) => name, cut: 'never' },
         { title: 'LABELS', value: ({ labels }) => labelText(labels) || '-' },
       ],
       'no namespaces',
@@ -34,11 +35,12 @@ function list(context: Context): Command {
 }
 
 function create(context: Context): Command {
-  return new Command('create')
-    .description('create a namespace; one that exists stays as it is')
-    .argument('<name>', 'lowercase letters, digits and hyphens')
+  return addName(new Command('create'), 'namespace')
+    .description('create a namespace, of lowercase letters, digits and hyphens; one that exists stays as it is')
     .option('-l, --label <key=value>', 'a label; may be repeated', collectPair)
-    .action(async (name: string, { label: labels }: { readonly label?: Record<string, string> }) => {
+    .action(async (argument: string | undefined, options: Named & { readonly label?: Record<string, string> }) => {
+      const name = nameOf(argument, options, 'namespace');
+      const { label: labels } = options;
       const body = checked(namespaceInput, { name, labels }, 'namespace');
       const client = await context.connect();
       const call = client.POST('/api/v1/namespaces', { body });
@@ -53,11 +55,12 @@ function create(context: Context): Command {
 }
 
 function remove(context: Context): Command {
-  return new Command('delete')
+  return addName(new Command('delete'), 'namespace')
     .description('delete a namespace')
-    .argument('<namespace>', 'its name')
     .option('--cascade', 'with all tools, resources, prompts and forwards in it')
-    .action(async (name: string, { cascade }: { readonly cascade?: true }) => {
+    .action(async (argument: string | undefined, options: Named & { readonly cascade?: true }) => {
+      const name = nameOf(argument, options, 'namespace');
+      const { cascade } = options;
       const client = await context.connect();
       const removed = await payload(
         client.DELETE('/api/v1/namespaces/{name}', {

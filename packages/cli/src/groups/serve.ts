@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { NODE_FLAGS } from '@sluice/server/node-flags';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 
@@ -12,28 +12,31 @@ interface Options {
 
 /** `sluice serve`: the service itself, in place of this process (decisions 1.1). `npm start` is the same. */
 export function serve({ terminal }: Context): Command {
-  return new Command('serve')
-    .description('run the service: MCP gateway and management API')
-    .option(
-      '--service-config <file>',
-      'forwards and namespaces to register at start (YAML); default: service.yaml, when it exists',
-    )
-    .option('--pipeline-config <file>', 'listeners and filters (YAML)')
-    .option('--plugins-path <folder>', 'plugins of the admin page')
-    .addHelpText(
-      'after',
-      '\nEverything else is set by environment variables: SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH, RUST_LOG and others.',
-    )
-    .action(({ pipelineConfig, serviceConfig, pluginsPath }: Options) => {
-      const args = [
-        ...(serviceConfig === undefined ? [] : [`--service-config=${serviceConfig}`]),
-        ...(pipelineConfig === undefined ? [] : [`--pipeline-config=${pipelineConfig}`]),
-        ...(pluginsPath === undefined ? [] : [`--plugins-path=${pluginsPath}`]),
-      ];
-      // The process becomes the service: signals, exit code and process id are its own, and nothing of us stays in memory.
-      if (!process.execve) throw new Failure('this system cannot put the service in place of the command');
-      const node = process.execPath;
-      const main = fileURLToPath(import.meta.resolve('@sluice/server/main'));
-      process.execve(node, [node, ...NODE_FLAGS, main, ...args], terminal.env);
-    });
+  return (
+    new Command('serve')
+      .description('run the service: MCP gateway and management API')
+      .option(
+        '--service-config <file>',
+        'forwards and namespaces to register at start (YAML); default: service.yaml, when it exists',
+      )
+      // The service says that it refuses the one, and that the other has no effect.
+      .addOption(new Option('--pipeline-config <file>').hideHelp())
+      .addOption(new Option('--plugins-path <folder>').hideHelp())
+      .addHelpText(
+        'after',
+        '\nEverything else is set by environment variables: SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH, RUST_LOG and others.',
+      )
+      .action(({ pipelineConfig, serviceConfig, pluginsPath }: Options) => {
+        const args = [
+          ...(serviceConfig === undefined ? [] : [`--service-config=${serviceConfig}`]),
+          ...(pipelineConfig === undefined ? [] : [`--pipeline-config=${pipelineConfig}`]),
+          ...(pluginsPath === undefined ? [] : [`--plugins-path=${pluginsPath}`]),
+        ];
+        // The process becomes the service: signals, exit code and process id are its own, and nothing of us stays in memory.
+        if (!process.execve) throw new Failure('this system cannot put the service in place of the command');
+        const node = process.execPath;
+        const main = fileURLToPath(import.meta.resolve('@sluice/server/main'));
+        process.execve(node, [node, ...NODE_FLAGS, main, ...args], terminal.env);
+      })
+  );
 }

@@ -3,6 +3,7 @@ import { payload } from '@sluice/contract/client';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { collectPair } from '../entries/labels.ts';
+import { addName, type Named, nameOf } from '../entries/named.ts';
 import { Failure } from '../failure.ts';
 import { checked } from '../files/checked.ts';
 import { readText } from '../files/read.ts';
@@ -24,7 +25,7 @@ function list(context: Context): Command {
     context.output().list(
       await payload(client.GET('/api/v1/services')),
       [
-        { title: 'NAME', value: ({ name }) => name },
+        { title: 'NAME', value: ({ name }) => name, cut: 'never' },
         { title: 'ADDRESS', value: ({ address }) => address },
         { title: 'TYPE', value: (entry) => entry.serviceType },
         { title: 'SUB-TYPE', value: ({ serviceSubType = '-' }) => serviceSubType },
@@ -44,11 +45,12 @@ const typeOption = (description: string): Option =>
   new Option('--type <type>', description).choices(serviceType.options);
 
 function show(context: Context): Command {
-  return new Command('show')
+  return addName(new Command('show'), 'service')
     .description('show a service entry; with several of the name, all of them')
-    .argument('<service>', 'its name')
     .addOption(typeOption('the type that is meant, where several entries have the name'))
-    .action(async (name: string, { type }: Typed) => {
+    .action(async (argument: string | undefined, options: Typed & Named) => {
+      const name = nameOf(argument, options, 'service');
+      const { type } = options;
       const client = await context.connect();
       const params = { path: { name }, query: { serviceType: type } };
       context.output().show(await payload(client.GET('/api/v1/services/{name}', { params })));
@@ -91,11 +93,12 @@ Example:
 }
 
 function remove(context: Context): Command {
-  return new Command('remove')
+  return addName(new Command('remove'), 'service')
     .description('remove all entries of a name')
-    .argument('<service>', 'its name')
     .addOption(typeOption('only entries of this type'))
-    .action(async (name: string, { type }: Typed) => {
+    .action(async (argument: string | undefined, options: Typed & Named) => {
+      const name = nameOf(argument, options, 'service');
+      const { type } = options;
       const client = await context.connect();
       const params = { path: { name }, query: { serviceType: type } };
       const removed = await payload(client.DELETE('/api/v1/services/{name}', { params }));

@@ -5,7 +5,7 @@ import { readDocument } from '../files/document.ts';
 import { harmlessLine } from '../terminal/harmless.ts';
 import { createProgress } from '../terminal/progress.ts';
 import { readTools } from './read-tools.ts';
-import { type Outcome, sendTools } from './send-tools.ts';
+import { type ImportCounts, sendTools } from './send-tools.ts';
 
 /** Reasons that people get to read; `--output json` has all. */
 const REASONS = 5;
@@ -30,15 +30,15 @@ Example:
       const tools = readTools(await readDocument(file, terminal), file === '-' ? 'standard input' : file);
       const client = await context.connect();
       const progress = createProgress(terminal.stderr, plain);
-      const onProgress = (outcome: Outcome) =>
-        progress.tell(`${handled(outcome)} of ${tools.length} tools: ${counts(outcome)}`);
-      const outcome = await sendTools(tools, { client, update, interrupted: terminal.interrupted, onProgress });
+      const onProgress = (counts: ImportCounts) =>
+        progress.tell(`${handled(counts)} of ${tools.length} tools: ${inWords(counts)}`);
+      const counts = await sendTools(tools, { client, update, interrupted: terminal.interrupted, onProgress });
       progress.end();
 
-      const { created, updated, existing, failed, unfinished, stoppedBy } = outcome;
+      const { created, updated, existing, failed, unfinished, stoppedBy } = counts;
       context
         .output()
-        .done({ created, updated, existing, failed: failed.length, unfinished, failures: failed }, counts(outcome));
+        .done({ created, updated, existing, failed: failed.length, unfinished, failures: failed }, inWords(counts));
       const tell = (line: string) => terminal.stderr.write(`${harmlessLine(line)}\n`);
       for (const { name, namespace, reason } of failed.slice(0, REASONS)) tell(`  ${name} in ${namespace}: ${reason}`);
       if (failed.length > REASONS) tell(`  and ${failed.length - REASONS} more; --output json lists all`);
@@ -48,11 +48,11 @@ Example:
     });
 }
 
-function handled({ created, updated, existing, failed }: Outcome): number {
+function handled({ created, updated, existing, failed }: ImportCounts): number {
   return created + updated + existing + failed.length;
 }
 
-function counts({ created, updated, existing, failed, unfinished }: Outcome): string {
+function inWords({ created, updated, existing, failed, unfinished }: ImportCounts): string {
   const rest = unfinished > 0 ? `, unfinished ${unfinished}` : '';
   return `created ${created}, updated ${updated}, existing ${existing}, failed ${failed.length}${rest}`;
 }

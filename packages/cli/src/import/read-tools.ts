@@ -1,4 +1,4 @@
-import { type ToolInput, toolInput } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, type ToolInput, toolInput } from '@sluice/contract';
 import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
 import { Failure } from '../failure.ts';
 import { check } from '../files/checked.ts';
@@ -22,7 +22,7 @@ export function readTools(document: JsonValue, source: string): ToolInput[] {
       findings.push(...result.findings.map((finding) => `${placeOf(item, at)}: ${finding}`));
       continue;
     }
-    const { name, namespace = 'default' } = result.value;
+    const { name, namespace = DEFAULT_NAMESPACE } = result.value;
     const key = `${namespace}/${name}`;
     const earlier = places.get(key);
     if (earlier !== undefined) findings.push(`${placeOf(item, at)}: tool ${earlier} has this name in ${namespace} too`);

@@ -1,4 +1,4 @@
-import type { ToolInput } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, type ToolInput } from '@sluice/contract';
 import { ApiError, type Client, payload } from '@sluice/contract/client';
 
 /** A tool that was not taken. */
@@ -8,17 +8,17 @@ export interface Refused {
   readonly reason: string;
 }
 
-/** How an import went. */
-export interface Outcome {
-  created: number;
-  updated: number;
+/** How far an import is, or how it went. */
+export interface ImportCounts {
+  readonly created: number;
+  readonly updated: number;
   /** Of tools that were there already and have been left as they were. */
-  existing: number;
-  failed: Refused[];
+  readonly existing: number;
+  readonly failed: readonly Refused[];
   /** Tools that were not sent any more, or whose answer did not come, after Ctrl-C or because of {@link stoppedBy}. */
-  unfinished: number;
+  readonly unfinished: number;
   /** What made it pointless to go on: a service that has gone, credentials that are not accepted. */
-  stoppedBy: unknown;
+  readonly stoppedBy: unknown;
 }
 
 /** Settings of {@link sendTools}. */
@@ -28,7 +28,7 @@ export interface Sending {
   readonly update: boolean;
   readonly interrupted: AbortSignal;
   /** Called after each tool. */
-  readonly onProgress: (outcome: Outcome) => void;
+  readonly onProgress: (counts: ImportCounts) => void;
 }
 
 /**
@@ -38,34 +38,30 @@ export interface Sending {
 const AT_A_TIME = 32;
 
 /** Registers all tools. A tool that is refused does not keep the others from being sent. */
-export async function sendTools(tools: readonly ToolInput[], sending: Sending): Promise<Outcome> {
-  const outcome: Outcome = {
-    created: 0,
-    updated: 0,
-    existing: 0,
-    failed: [],
-    unfinished: tools.length,
-    stoppedBy: undefined,
-  };
+export async function sendTools(tools: readonly ToolInput[], sending: Sending): Promise<ImportCounts> {
+  const counted = { created: 0, updated: 0, existing: 0, unfinished: tools.length };
+  const failed: Refused[] = [];
+  let stoppedBy: unknown;
+  const counts = (): ImportCounts => ({ ...counted, failed, stoppedBy });
   const waiting = tools.values();
   /** Sends one; false when there are no more, or it is pointless. */
   const sendNext = async (): Promise<boolean> => {
-    if (outcome.stoppedBy !== undefined || sending.interrupted.aborted) return false;
+    if (stoppedBy !== undefined || sending.interrupted.aborted) return false;
     const { value: tool, done } = waiting.next();
     if (done) return false;
     try {
       const result = await sendTool(tool, sending);
-      outcome[result] += 1;
+      counted[result] += 1;
     } catch (error) {
       if (!(error instanceof ApiError) || error.code === undefined) {
-        outcome.stoppedBy ??= error;
+        stoppedBy ??= error;
         return false;
       }
-      const { name, namespace = 'default' } = tool;
-      outcome.failed.push({ name, namespace, reason: `${error.message} (${error.status} ${error.code})` });
+      const { name, namespace = DEFAULT_NAMESPACE } = tool;
+      failed.push({ name, namespace, reason: `${error.message} (${error.status} ${error.code})` });
     }
-    outcome.unfinished -= 1;
-    sending.onProgress(outcome);
+    counted.unfinished -= 1;
+    sending.onProgress(counts());
     return true;
   };
   const sendAll = async (): Promise<void> => {
@@ -73,7 +69,7 @@ export async function sendTools(tools: readonly ToolInput[], sending: Sending): 
   };
   // The first one finds out whether there is anybody to take them.
   if (await sendNext()) await Promise.all(Array.from({ length: AT_A_TIME }, sendAll));
-  return outcome;
+  return counts();
 }
 
 async function sendTool(tool: ToolInput, { client, update }: Sending): Promise<'created' | 'updated' | 'existing'> {
@@ -83,7 +79,7 @@ async function sendTool(tool: ToolInput, { client, update }: Sending): Promise<'
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'CONFLICT') throw error;
     if (!update) return 'existing';
-    const params = { path: { name: tool.name }, query: { namespace: tool.namespace ?? 'default' } };
+    const params = { path: { name: tool.name }, query: { namespace: tool.namespace ?? DEFAULT_NAMESPACE } };
     await payload(client.PUT('/api/v1/tools/{name}', { params, body: tool }));
     return 'updated';
   }

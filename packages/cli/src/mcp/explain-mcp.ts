@@ -5,8 +5,10 @@ import {
   SdkHttpError,
   UrlElicitationRequiredError,
 } from '@modelcontextprotocol/client';
-import { networkFailure } from '../connection/network.ts';
 import { Exit, Failure } from '../failure.ts';
+import { networkFailure } from '../http/network.ts';
+import { brief } from '../terminal/brief.ts';
+import { webAddress } from './web-address.ts';
 
 /**
  * What went wrong with an MCP server, in words: a JSON-RPC error with its code and message (and its data, when `verbose`),
@@ -16,7 +18,10 @@ export function explainMcp(error: unknown, url: URL, verbose: boolean): unknown 
   if (error instanceof Failure || error instanceof Exit) return error;
   if (UrlElicitationRequiredError.isInstance(error)) {
     return new Failure(`error ${error.code}: ${error.message}: visit this first, then run the command again`, {
-      notes: error.elicitations.map(({ url: address, message }) => `${address} (${message})`),
+      notes: error.elicitations.map(({ url: address, message }) => {
+        const shown = webAddress(address)?.href ?? `no plain web address: ${brief(address)}`;
+        return `${shown} (${brief(message)})`;
+      }),
       cause: error,
     });
   }

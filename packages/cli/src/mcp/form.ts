@@ -4,6 +4,7 @@ import {
   fromJsonSchema,
   type JsonSchemaType,
 } from '@modelcontextprotocol/client';
+import { brief } from '../terminal/brief.ts';
 import { harmlessLine } from '../terminal/harmless.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { type Choice, choicesOf } from './form-choices.ts';
@@ -31,7 +32,7 @@ export async function fillIn(schema: FormSchema, terminal: Terminal): Promise<Co
     const required = schema.required?.includes(name) === true;
     const choices = choicesOf(field);
     choices.forEach(({ title }, at) => {
-      terminal.stderr.write(`    ${at + 1}) ${harmlessLine(title)}\n`);
+      terminal.stderr.write(`    ${at + 1}) ${harmlessLine(brief(title))}\n`);
     });
     const reading = await askUntilRead(question(name, field, choices, required), field, choices, required, terminal);
     if (reading === undefined) return undefined;
@@ -61,7 +62,7 @@ function question(name: string, field: FieldSchema, choices: readonly Choice[], 
   const hint = required ? expected(field, choices) : `${expected(field, choices)}, may be left out`;
   const { default: initial } = field;
   const shown = initial === undefined ? '' : ` [${typeof initial === 'string' ? initial : JSON.stringify(initial)}]`;
-  return `  ${harmlessLine(`${name}${about === '' ? '' : ` - ${about}`} (${hint})${shown}`)}: `;
+  return `  ${harmlessLine(`${brief(name)}${about === '' ? '' : ` - ${brief(about)}`} (${hint})${brief(shown)}`)}: `;
 }
 
 async function read(line: string, field: FieldSchema, choices: readonly Choice[], required: boolean): Promise<Reading> {
@@ -105,7 +106,19 @@ function expected({ type }: FieldSchema, choices: readonly Choice[]): string {
   return { boolean: 'y or n', integer: 'a whole number', number: 'a number', string: 'text', array: 'a list' }[type];
 }
 
+/** Nothing else of the server's may become a check: a pattern may take for ever. What is chosen needs none. */
+const CONSTRAINTS: readonly string[] = [
+  'type',
+  'format',
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+  'minItems',
+  'maxItems',
+];
+
 /** The constraints alone. */
-function bare({ title: _title, description: _description, ...schema }: FieldSchema): JsonSchemaType {
-  return { ...schema };
+function bare(field: FieldSchema): JsonSchemaType {
+  return Object.fromEntries(Object.entries(field).filter(([key]) => CONSTRAINTS.includes(key)));
 }

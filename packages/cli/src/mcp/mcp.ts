@@ -9,8 +9,9 @@ import type { ToolOptions } from './tools.ts';
 export function mcp(context: Context): Command {
   const group = new Command('mcp')
     .description('talk MCP to any server: call its tools, read its resources, get its prompts')
-    .addOption(new Option('--uri <url>', 'the MCP endpoint').conflicts('namespace'))
-    .option('-N, --namespace <name>', 'the endpoint of a namespace of this service: --host, with port 8081')
+    .addOption(new Option('--uri <url>', 'the MCP endpoint').conflicts(['namespace', 'mcpUrl']))
+    .option('-N, --namespace <name>', 'the endpoint of a namespace of this service')
+    .option('--mcp-url <url>', 'where its MCP listener is; also SLUICE_MCP_URL; default: --host, with port 8081')
     .option('--header <name=value>', 'a header for every request; may be repeated', collect)
     .option('--timeout <seconds>', 'how long the server may be silent', '60')
     .addOption(
@@ -18,7 +19,10 @@ export function mcp(context: Context): Command {
         .choices(LOG_LEVELS)
         .default('info'),
     )
-    .addHelpText('after', '\nA --token that is given is sent to the server; stored credentials are not.');
+    .addHelpText(
+      'after',
+      '\nA --token that is given is sent to the server; stored credentials and SLUICE_TOKEN are not.',
+    );
   group.addCommand(tool(context));
   group.addCommand(resource(context));
   group.addCommand(prompt(context));

@@ -1,10 +1,10 @@
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { harmlessLine } from '../terminal/harmless.ts';
+import { promptArguments } from './arguments.ts';
 import { describeBlock } from './content.ts';
 import { withSession } from './session.ts';
 import type { TargetOptions } from './target.ts';
-import { promptArguments } from './tool-arguments.ts';
 
 /** Options of `sluice mcp prompt`. */
 export interface PromptOptions extends TargetOptions {
@@ -35,13 +35,13 @@ export async function listPrompts(context: Context, options: TargetOptions): Pro
   context.output().list(
     prompts,
     [
-      { title: 'NAME', value: ({ name }) => name },
+      { title: 'NAME', value: ({ name }) => name, cut: 'never' },
       {
         title: 'ARGUMENTS',
         value: ({ arguments: args = [] }) =>
           args.map(({ name, required }) => (required ? `${name}*` : name)).join(', '),
       },
-      { title: 'DESCRIPTION', value: ({ title, description }) => description ?? title ?? '' },
+      { title: 'DESCRIPTION', value: ({ title, description }) => description ?? title ?? '', cut: 'first' },
     ],
     'no prompts',
   );

@@ -1,8 +1,11 @@
 import type { Client, ElicitRequestFormParams, ElicitResult } from '@modelcontextprotocol/client';
+import { brief } from '../terminal/brief.ts';
+import { confirm } from '../terminal/confirm.ts';
 import { harmlessLine, harmlessText } from '../terminal/harmless.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { fillIn } from './form.ts';
 import type { Patience } from './patience.ts';
+import { webAddress } from './web-address.ts';
 
 /**
  * Puts the server's questions to the person at the terminal, one after the other even when several come at once, and
@@ -25,9 +28,9 @@ async function askForm(params: ElicitRequestFormParams, terminal: Terminal, serv
   if (!stdin.isTerminal) return declined(terminal);
   const content = await fillIn(params.requestedSchema, terminal);
   if (content === undefined) return { action: 'cancel' };
-  const answer = await stdin.line(`Send this to ${server.host}? [y/N] `);
-  if (answer === undefined) return { action: 'cancel' };
-  if (isYes(answer)) return { action: 'accept', content };
+  const yes = await confirm(`Send this to ${server.host}?`, stdin);
+  if (yes === undefined) return { action: 'cancel' };
+  if (yes) return { action: 'accept', content };
   stderr.write('Not sent.\n');
   return { action: 'decline' };
 }
@@ -38,28 +41,23 @@ async function askToVisit(
   server: URL,
 ): Promise<ElicitResult> {
   tell(terminal, `${server.host} asks you to visit an address: ${message}`);
-  const url = URL.parse(address);
-  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    terminal.stderr.write(`  ${harmlessLine(address)}\nThat is no web address; declined.\n`);
+  const url = webAddress(address);
+  if (url === undefined) {
+    terminal.stderr.write(`  ${harmlessLine(brief(address))}\nThat is no plain web address; declined.\n`);
     return { action: 'decline' };
   }
-  // As it is parsed, so that letters of other alphabets cannot pass for another host.
   terminal.stderr.write(`  ${url.href}\n`);
   if (!terminal.stdin.isTerminal) return declined(terminal);
-  const answer = await terminal.stdin.line(`Open it in your browser. Done? [y/N] `);
-  if (answer === undefined) return { action: 'cancel' };
-  return { action: isYes(answer) ? 'accept' : 'decline' };
+  const yes = await confirm('Open it in your browser. Done?', terminal.stdin);
+  if (yes === undefined) return { action: 'cancel' };
+  return { action: yes ? 'accept' : 'decline' };
 }
 
 function tell({ stderr }: Terminal, text: string): void {
-  stderr.write(`${harmlessText(text).replaceAll('\n', '\n  ')}\n`);
+  stderr.write(`${harmlessText(brief(text)).replaceAll('\n', '\n  ')}\n`);
 }
 
 function declined({ stderr }: Terminal): ElicitResult {
   stderr.write('Declined: there is no terminal to ask at.\n');
   return { action: 'decline' };
-}
-
-function isYes(answer: string): boolean {
-  return /^y(?:es)?$/i.test(answer.trim());
 }

@@ -47,8 +47,8 @@ export async function listResources(context: Context, options: TargetOptions): P
       { title: 'URI', value: ({ uri }) => uri },
       { title: 'KIND', value: ({ kind }) => kind },
       { title: 'TYPE', value: ({ mimeType }) => mimeType ?? '' },
-      { title: 'NAME', value: ({ name }) => name },
-      { title: 'DESCRIPTION', value: ({ title, description }) => description ?? title ?? '' },
+      { title: 'NAME', value: ({ name }) => name, cut: 'never' },
+      { title: 'DESCRIPTION', value: ({ title, description }) => description ?? title ?? '', cut: 'first' },
     ],
     'no resources',
   );

@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
+import { codeOf, reasonOf } from '../files/system-error.ts';
 
 /** Writes bytes into a new file and resolves with its path. */
 export type Saver = (bytes: Buffer, mimeType: string | undefined) => Promise<string>;
@@ -36,7 +37,7 @@ function saveInto(folder: string): Saver {
         }
       }
     } catch (error) {
-      throw new Failure(`--save: ${folder} cannot be written to`, { cause: error });
+      throw new Failure(`--save: ${folder} cannot be written to: ${reasonOf(error) ?? error}`, { cause: error });
     }
     throw new Failure(`--save: ${folder} is full of content already; name another folder`);
   };
@@ -47,7 +48,7 @@ async function written(path: string, bytes: Buffer): Promise<boolean> {
     await writeFile(path, bytes, { flag: 'wx' });
     return true;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    if (codeOf(error) === 'EEXIST') return false;
     throw error;
   }
 }

@@ -1,14 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type RequestOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import manifest from '../../package.json' with { type: 'json' };
-import { createFetch } from '../connection/fetch.ts';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
+import { createFetch } from '../http/fetch.ts';
 import { harmlessLine } from '../terminal/harmless.ts';
 import { explainMcp } from './explain-mcp.ts';
 import { tellLogs } from './logs.ts';
 import { createPatience } from './patience.ts';
 import { answerQuestions } from './questions.ts';
+import { acceptAll } from './schema-check.ts';
 import { type TargetOptions, targetOf } from './target.ts';
 
 /** A connection to an MCP server of either era. */
@@ -26,6 +27,8 @@ const NO_LIMIT_MS = 2_147_483_647;
 const FAREWELL_MS = 1000;
 /** How the client tells of rounds of questions, as if it were the server's progress. */
 const OWN_ROUND = 'Fulfilling input required by ';
+/** No message of a server may be larger, in bytes. */
+const LARGEST_MESSAGE = 64 * 2 ** 20;
 /** A list may have this many pages: a guard against servers whose lists never end. */
 const PAGES_AT_MOST = 10_000;
 
@@ -44,9 +47,12 @@ export async function withSession<T>(
     timeoutMs,
     () => new Failure(`no answer from ${url} for ${timeoutMs / 1000} s (--timeout)`),
   );
-  const signal = AbortSignal.any([patience.signal, terminal.interrupted]);
+  const flooded = new AbortController();
+  const signal = AbortSignal.any([patience.signal, flooded.signal, terminal.interrupted]);
   // Ctrl-C ends the calls through the signal; the request that ends the session is still sent.
-  const send = await createFetch(context.options(), { ...terminal, interrupted: new AbortController().signal });
+  const calm = { ...terminal, interrupted: new AbortController().signal };
+  const limits = { bytes: LARGEST_MESSAGE, tooLarge: (failure: Failure) => flooded.abort(failure) };
+  const send = await createFetch(context.options(), calm, limits);
   const transport = new StreamableHTTPClientTransport(url, {
     fetch: async (input, init) => {
       const response = await send(new Request(input, init));
@@ -61,6 +67,7 @@ export async function withSession<T>(
       capabilities: { elicitation: { form: {}, url: {} } },
       versionNegotiation: { mode: 'auto' },
       listMaxPages: PAGES_AT_MOST,
+      jsonSchemaValidator: acceptAll(),
     },
   );
   answerQuestions(client, terminal, url, patience);
@@ -79,7 +86,8 @@ export async function withSession<T>(
     };
     return await use({ client, request, meta });
   } catch (error) {
-    throw patience.signal.aborted ? patience.signal.reason : explainMcp(error, url, context.options().verbose);
+    for (const { aborted: ended, reason } of [patience.signal, flooded.signal]) if (ended) throw reason;
+    throw explainMcp(error, url, context.options().verbose);
   } finally {
     patience.end();
     await farewell(client, transport);

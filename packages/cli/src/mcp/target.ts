@@ -1,11 +1,13 @@
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { endpointUrl } from './endpoint-url.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { endpointOf } from './endpoint-url.ts';
 
 /** Options of every command that talks MCP, as they are given. */
 export interface TargetOptions {
   readonly uri?: string;
   readonly namespace?: string;
+  readonly mcpUrl?: string;
   readonly header?: readonly string[];
   readonly timeout: string;
   readonly logLevel: string;
@@ -29,13 +31,13 @@ const LONGEST_S = 2_147_483;
 export function targetOf(context: Context, options: TargetOptions): Target {
   const { auth, host } = context.options();
   const headers = headersOf(options.header ?? []);
-  if (auth.kind === 'token' && !headers.has('authorization'))
+  if (auth.kind === 'token' && auth.from === 'option' && !headers.has('authorization'))
     setHeader(headers, 'authorization', `Bearer ${auth.token}`);
-  return { url: urlOf(options, host), headers, timeoutMs: secondsOf(options.timeout) * 1000 };
+  return { url: urlOf(options, host, context.terminal.env), headers, timeoutMs: secondsOf(options.timeout) * 1000 };
 }
 
-function urlOf({ uri, namespace }: TargetOptions, host: string): URL {
-  if (namespace !== undefined) return endpointUrl(host, true, encodeURIComponent(namespace));
+function urlOf({ uri, namespace, mcpUrl }: TargetOptions, host: string, env: Terminal['env']): URL {
+  if (namespace !== undefined) return endpointOf({ namespace, mcpUrl }, host, env);
   if (uri === undefined)
     throw new Failure('which server? Give its address as --uri, or --namespace for one of this service');
   const url = URL.parse(uri);

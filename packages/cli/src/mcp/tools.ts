@@ -4,11 +4,11 @@ import { tryParseJson } from '@sluice/json/parse';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
 import { harmlessJson } from '../terminal/harmless.ts';
+import { toolArguments } from './arguments.ts';
 import { describeBlock } from './content.ts';
 import { type Saver, saverFor } from './saver.ts';
 import { withSession } from './session.ts';
 import type { TargetOptions } from './target.ts';
-import { toolArguments } from './tool-arguments.ts';
 
 /** Options of `sluice mcp tool`. */
 export interface ToolOptions extends TargetOptions {
@@ -44,10 +44,11 @@ export async function listTools(context: Context, options: TargetOptions): Promi
   context.output().list(
     tools,
     [
-      { title: 'NAME', value: ({ name }) => name },
+      { title: 'NAME', value: ({ name }) => name, cut: 'never' },
       { title: 'PARAMS', value: parameters },
       {
         title: 'DESCRIPTION',
+        cut: 'first',
         value: ({ title, annotations, description }) => description ?? title ?? annotations?.title ?? '',
       },
     ],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { displayWidth } from '../terminal/width.ts';
 import { type Column, formatTable } from './table.ts';
-import { displayWidth } from './width.ts';
 
 interface Row {
   readonly name: string;
@@ -38,7 +38,21 @@ describe('a table', () => {
     expect(line).toMatch(/^n {5}東+…$/);
   });
 
-  it('cuts nothing where there is no terminal', () => {
+  it('cuts prose first, then the rest, and names never', () => {
+    const three = [
+      { title: 'NAME', value: () => 'n'.repeat(30), cut: 'never' },
+      { title: 'TYPE', value: () => 't'.repeat(20) },
+      { title: 'DESCRIPTION', value: () => 'd'.repeat(200), cut: 'first' },
+    ] as const;
+    const row = (width?: number) => formatTable([{}], three, width, plain).split('\n')[1]?.split('  ');
+    const [name, type, prose] = ['n'.repeat(30), 't'.repeat(20), `${'d'.repeat(79)}…`];
+    expect(row(80)).toEqual([name, type, `${'d'.repeat(25)}…`]);
+    expect(row(55)).toEqual([name, `${'t'.repeat(12)}…`, `${'d'.repeat(7)}…`]);
+    expect(row(20)).toEqual([name, `${'t'.repeat(7)}…`, `${'d'.repeat(7)}…`]);
+    expect(row()).toEqual([name, type, prose]);
+  });
+
+  it('cuts nothing but prose where there is no terminal', () => {
     const text = 'x'.repeat(5000);
     expect(table([{ name: 'n', text }])).toContain(text);
   });

@@ -1,21 +1,28 @@
 import { harmlessLine } from '../terminal/harmless.ts';
 import type { Style } from '../terminal/style.ts';
-import { cutToWidth, displayWidth, padToWidth } from './width.ts';
+import { cutToWidth, displayWidth, padToWidth } from '../terminal/width.ts';
 
 /** One column of a table. */
 export interface Column<Row> {
   readonly title: string;
   /** The cell's text; made harmless and put on one line here. */
   readonly value: (row: Row) => string;
+  /**
+   * `never` for names, which people must be able to type. `first` for prose, which gives way before anything else, and
+   * is cut even where there is no terminal. Others are cut when that is not enough.
+   */
+  readonly cut?: 'never' | 'first';
 }
 
 const GAP = 2;
 /** A column is not cut to less than this. */
 const NARROWEST = 8;
+/** Prose is cut to this in any case; all of it is in JSON, and where one thing is shown. */
+const PROSE = 80;
 
 /**
- * Rows as aligned lines under a head. With a width, columns are cut until a row fits, the widest first; without one
- * nothing is, so that what reads a pipe gets everything.
+ * Rows as aligned lines under a head. With a width, columns are cut until a row fits, prose first, then the widest; a
+ * row of long names may be wider all the same. Without a width only prose is cut, to a line.
  */
 export function formatTable<Row>(
   rows: readonly Row[],
@@ -24,10 +31,13 @@ export function formatTable<Row>(
   style: Style,
 ): string {
   const cells = rows.map((row) => columns.map(({ value }) => harmlessLine(value(row))));
-  const natural = columns.map(({ title }, at) =>
-    cells.reduce((widest, row) => Math.max(widest, displayWidth(row[at] ?? '')), displayWidth(title)),
-  );
-  const widths = width === undefined ? natural : narrowed(natural, width - GAP * (columns.length - 1));
+  const natural = columns.map(({ title, cut }, at) => {
+    const widest = cells.reduce((so, row) => Math.max(so, displayWidth(row[at] ?? '')), displayWidth(title));
+    return cut === 'first' ? Math.min(widest, PROSE) : widest;
+  });
+  const available = width === undefined ? Number.POSITIVE_INFINITY : width - GAP * (columns.length - 1);
+  const having = (cut: Column<Row>['cut']) => columns.map((column) => column.cut === cut);
+  const widths = narrowed(narrowed(natural, having('first'), available), having(undefined), available);
   const line = (texts: readonly string[]): string =>
     texts
       .map((text, at) => padToWidth(cutToWidth(text, widths[at] ?? 0), widths[at] ?? 0))
@@ -37,9 +47,11 @@ export function formatTable<Row>(
   return [head, ...cells.map(line)].map((text) => `${text}\n`).join('');
 }
 
-function narrowed(natural: readonly number[], available: number): number[] {
-  const needed = (limit: number) => natural.reduce((sum, width) => sum + Math.min(width, limit), 0);
-  let limit = Math.max(NARROWEST, ...natural);
-  while (limit > NARROWEST && needed(limit) > available) limit -= 1;
-  return natural.map((width) => Math.min(width, limit));
+/** The widths, with those of some columns cut to a limit, as far as is needed. */
+function narrowed(widths: readonly number[], those: readonly boolean[], available: number): number[] {
+  const limited = (limit: number) => widths.map((width, at) => (those[at] ? Math.min(width, limit) : width));
+  const tooWide = (limit: number) => limited(limit).reduce((sum, width) => sum + width, 0) > available;
+  let limit = Math.max(NARROWEST, ...widths);
+  while (limit > NARROWEST && tooWide(limit)) limit -= 1;
+  return limited(limit);
 }

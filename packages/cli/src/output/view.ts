@@ -1,7 +1,7 @@
 import { isJsonObject } from '@sluice/json/lossless';
 import { harmlessLine, harmlessText } from '../terminal/harmless.ts';
 import type { Style } from '../terminal/style.ts';
-import { displayWidth, padToWidth } from './width.ts';
+import { displayWidth, padToWidth } from '../terminal/width.ts';
 
 const INDENT = '  ';
 

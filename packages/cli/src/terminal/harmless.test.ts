@@ -9,6 +9,29 @@ it('spells out in a line what would move the cursor, change colours or turn the 
   expect(harmlessLine('Zürich 東京 👩‍👩‍👧 "quoted"')).toBe('Zürich 東京 👩‍👩‍👧 "quoted"');
 });
 
+it('spells out what cannot be seen, but lets emoji be joined', () => {
+  const unseen = [
+    '\u061c',
+    '\u200b',
+    '\u200c',
+    '\u200d',
+    '\u200f',
+    '\u2060',
+    '\u2064',
+    '\ufeff',
+    '\u{e0041}',
+    '\u{e007f}',
+  ];
+  for (const character of unseen) {
+    const spelled = character.split('').map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+    expect(harmlessLine(`pay${character}pal`)).toBe(`pay${spelled.join('')}pal`);
+    expect(JSON.parse(harmlessJson(JSON.stringify(character)))).toBe(character);
+    expect(harmlessJson(JSON.stringify(character))).not.toContain(character);
+  }
+  for (const emoji of ['👩‍👩‍👧', '❤️‍🔥', '🧑🏽‍🚀', '☺️']) expect(harmlessText(emoji)).toBe(emoji);
+  expect(harmlessLine('👩\u200dx')).toBe('👩\\u200dx');
+});
+
 it('leaves line breaks and tabs in a text, but not what overwrites a line', () => {
   expect(harmlessText(`one\r\n\ttwo\rthree ${HOSTILE}`)).toBe(`one\n\ttwo\\u000dthree ${harmlessLine(HOSTILE)}`);
 });

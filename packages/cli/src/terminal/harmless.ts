@@ -1,10 +1,14 @@
 /**
  * What a terminal or a reader could be led astray by: control characters, which move the cursor or change colours and
- * titles, line and paragraph separators, and the marks that turn the direction of writing around.
+ * titles, line and paragraph separators, the marks that turn the direction of writing around, and what cannot be seen.
  */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-const HARMFUL = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-const HARMFUL_IN_JSON = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const UNSEEN =
+  '\\u007f-\\u009f\\u061c\\u200b\\u200c\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\u{e0000}-\\u{e007f}';
+/** Joins emoji into one; anywhere else it is not seen. */
+const JOINER =
+  '(?<!\\p{Extended_Pictographic}[\\ufe0f\\u{1f3fb}-\\u{1f3ff}]?)\\u200d|\\u200d(?!\\p{Extended_Pictographic})';
+const HARMFUL = new RegExp(`[\\u0000-\\u001f${UNSEEN}]|${JOINER}`, 'gu');
+const HARMFUL_IN_JSON = new RegExp(`[${UNSEEN}]|${JOINER}`, 'gu');
 const BLANKS = /[\t\n\v\f\r]+/g;
 
 /** Text from elsewhere as one line that can be shown: line breaks become blanks, other controls are spelled out. */
@@ -25,5 +29,8 @@ export function harmlessJson(json: string): string {
 }
 
 function spelled(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  // One code unit after the other, as JSON has it.
+  return Array.from({ length: character.length }, (_unit, at) => {
+    return `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`;
+  }).join('');
 }

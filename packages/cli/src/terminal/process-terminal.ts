@@ -2,25 +2,23 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { WriteStream } from 'node:tty';
-import { Failure } from '../failure.ts';
-import type { Keyboard, Screen, Terminal } from './terminal.ts';
+import { EXIT_INTERRUPTED, type Keyboard, type Screen, type Terminal } from './terminal.ts';
 
 /** One Ctrl-C may arrive twice: from the terminal, and passed on by what started us. */
 const SAME_SIGINT_MS = 100;
 /** What a command may take to end in good order after Ctrl-C. */
 const GRACE_MS = 2000;
-const EXIT_INTERRUPTED = 130;
 
 /** The terminal of a process. `end` calls back when everything that was written is out. */
-export function processTerminal(process: NodeJS.Process): Terminal & { readonly end: (done: () => void) => void } {
-  const { stdin, stdout, stderr } = process;
+export function processTerminal(owner: NodeJS.Process): Terminal & { readonly end: (done: () => void) => void } {
+  const { stdout, stderr } = owner;
   return {
-    stdin: keyboard(stdin, stderr),
+    stdin: keyboard(owner),
     stdout: screen(stdout),
     stderr: screen(stderr),
-    env: process.env,
-    cwd: process.cwd(),
-    interrupted: onCtrlC(process),
+    env: owner.env,
+    cwd: owner.cwd(),
+    interrupted: onCtrlC(owner),
     end: (done) => stdout.write('', () => stderr.write('', () => done())),
   };
 }
@@ -42,7 +40,8 @@ function screen(stream: WriteStream): Screen {
   };
 }
 
-function keyboard(stdin: NodeJS.ReadStream, stderr: NodeJS.WriteStream): Keyboard {
+function keyboard(owner: NodeJS.Process): Keyboard {
+  const { stdin, stderr } = owner;
   return {
     isTerminal: stdin.isTTY === true,
     text: () => text(stdin),
@@ -52,7 +51,7 @@ function keyboard(stdin: NodeJS.ReadStream, stderr: NodeJS.WriteStream): Keyboar
         lines.once('close', () => resolve(undefined));
         lines.once('SIGINT', () => {
           lines.close();
-          process.emit('SIGINT');
+          owner.emit('SIGINT');
         });
         lines.question(question, (line) => {
           resolve(line);
@@ -60,7 +59,7 @@ function keyboard(stdin: NodeJS.ReadStream, stderr: NodeJS.WriteStream): Keyboar
         });
       }),
     secret: (question) =>
-      new Promise((resolve, reject) => {
+      new Promise((resolve) => {
         // The line editor echoes to its output, so it gets one that shows nothing.
         const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
         const lines = createInterface({ input: stdin, output: silent, terminal: true });
@@ -70,27 +69,27 @@ function keyboard(stdin: NodeJS.ReadStream, stderr: NodeJS.WriteStream): Keyboar
           lines.close();
         });
         lines.once('SIGINT', () => {
-          process.emit('SIGINT');
+          owner.emit('SIGINT');
           lines.close();
         });
         lines.once('close', () => {
           stderr.write('\n');
-          reject(new Failure('nothing was entered'));
+          resolve(undefined);
         });
       }),
   };
 }
 
-function onCtrlC(process: NodeJS.Process): AbortSignal {
+function onCtrlC(owner: NodeJS.Process): AbortSignal {
   const controller = new AbortController();
   let first: number | undefined;
-  process.on('SIGINT', () => {
+  owner.on('SIGINT', () => {
     const at = performance.now();
     if (first !== undefined && at - first < SAME_SIGINT_MS) return;
-    if (first !== undefined) process.exit(EXIT_INTERRUPTED);
+    if (first !== undefined) owner.exit(EXIT_INTERRUPTED);
     first = at;
     controller.abort();
-    setTimeout(() => process.exit(EXIT_INTERRUPTED), GRACE_MS).unref();
+    setTimeout(() => owner.exit(EXIT_INTERRUPTED), GRACE_MS).unref();
   });
   return controller.signal;
 }

@@ -1,6 +1,6 @@
-import { cutToWidth } from '../output/width.ts';
 import { harmlessLine } from './harmless.ts';
 import type { Screen } from './terminal.ts';
+import { cutToWidth } from './width.ts';
 
 /** Tells people how far a long command is, on standard error. */
 export interface Progress {

@@ -16,9 +16,12 @@ export interface Keyboard {
   readonly text: () => Promise<string>;
   /** Asks for one line; undefined when none comes (Ctrl-D, Ctrl-C). Only where {@link isTerminal}. */
   readonly line: (question: string) => Promise<string | undefined>;
-  /** Asks for one line; what is typed is not shown. Only where {@link isTerminal}. */
-  readonly secret: (question: string) => Promise<string>;
+  /** The same; what is typed is not shown. */
+  readonly secret: (question: string) => Promise<string | undefined>;
 }
+
+/** The exit code after Ctrl-C. */
+export const EXIT_INTERRUPTED = 130;
 
 /** The world around a command, so that tests can run one in their own process. */
 export interface Terminal {
@@ -28,6 +31,6 @@ export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The folder that relative paths start at. */
   readonly cwd: string;
-  /** Aborted by Ctrl-C. A command that is in the middle of something ends it and returns; exit code 130. */
+  /** Aborted by Ctrl-C. A command that is in the middle of something ends it and returns. */
   readonly interrupted: AbortSignal;
 }

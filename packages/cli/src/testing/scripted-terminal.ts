@@ -46,7 +46,7 @@ export function scriptedTerminal({ answers, input = '', env = {}, cwd = '/', col
       },
       secret: async (question) => {
         err.push(`${question}\n`);
-        return typed.shift() ?? '';
+        return typed.shift();
       },
     },
     stdout: screen(out),

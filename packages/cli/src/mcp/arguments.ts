@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
 import { Failure } from '../failure.ts';
+import { reasonOf } from '../files/system-error.ts';
 import { takesStrings } from './schema-type.ts';
 
 /**
@@ -47,7 +48,7 @@ async function contentOf(option: string, value: string, cwd: string): Promise<st
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw new Failure(`${option}: ${path} cannot be read`, { cause: error });
+    throw new Failure(`${option}: ${path} cannot be read: ${reasonOf(error) ?? error}`, { cause: error });
   }
 }
 

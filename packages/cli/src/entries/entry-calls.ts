@@ -9,12 +9,23 @@ import {
   toolInput,
   toolUpdate,
 } from '@sluice/contract';
-import { payload } from '@sluice/contract/client';
+import { type Client, payload } from '@sluice/contract/client';
 import { checked } from '../files/checked.ts';
-import type { EntryKind } from './kind.ts';
+import type { Entry } from './entry.ts';
+import type { Selection } from './selection.ts';
+
+/** The API's calls for one kind of entry. Bodies are checked before they are sent. */
+export interface EntryCalls {
+  /** For messages: `tool`. */
+  readonly kind: 'tool' | 'resource' | 'prompt' | 'namespace';
+  readonly get: (client: Client, name: string, selection: Selection) => Promise<Entry>;
+  readonly create: (client: Client, body: unknown) => Promise<Entry>;
+  readonly update: (client: Client, name: string, selection: Selection, body: unknown) => Promise<Entry>;
+  readonly remove: (client: Client, name: string, selection: Selection) => Promise<{ readonly removed: string }>;
+}
 
 /** `/api/v1/tools`. */
-export const TOOL: EntryKind = {
+export const TOOL_CALLS: EntryCalls = {
   kind: 'tool',
   get: (client, name, { namespace }) =>
     payload(client.GET('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
@@ -31,7 +42,7 @@ export const TOOL: EntryKind = {
 };
 
 /** `/api/v1/resources`. */
-export const RESOURCE: EntryKind = {
+export const RESOURCE_CALLS: EntryCalls = {
   kind: 'resource',
   get: (client, name, { namespace, uri }) =>
     payload(client.GET('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
@@ -49,7 +60,7 @@ export const RESOURCE: EntryKind = {
 };
 
 /** `/api/v1/prompts`. */
-export const PROMPT: EntryKind = {
+export const PROMPT_CALLS: EntryCalls = {
   kind: 'prompt',
   get: (client, name, { namespace }) =>
     payload(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
@@ -67,7 +78,7 @@ export const PROMPT: EntryKind = {
 };
 
 /** `/api/v1/namespaces`. */
-export const NAMESPACE: EntryKind = {
+export const NAMESPACE_CALLS: EntryCalls = {
   kind: 'namespace',
   get: (client, name) => payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } })),
   create: async (client, body) =>

@@ -1,8 +1,8 @@
 import { Command } from 'commander';
-import { logInCommand } from '../auth/login-command.ts';
-import { logOutCommand, statusCommand } from '../auth/status-command.ts';
-import { tokenCommand } from '../auth/token-command.ts';
 import type { Context } from '../context.ts';
+import { logInCommand } from './login-command.ts';
+import { logOutCommand, statusCommand } from './status-command.ts';
+import { tokenCommand } from './token-command.ts';
 
 /** `sluice auth` (decisions 1.8). */
 export function auth(context: Context): Command {

@@ -2,7 +2,6 @@ import type { Command } from 'commander';
 import { Failure } from '../failure.ts';
 import { parseDocument, readDocument } from '../files/document.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { collectPair } from './labels.ts';
 
 const TYPES: readonly string[] = ['string', 'number', 'integer', 'boolean', 'object', 'array'];
 
@@ -22,7 +21,6 @@ export interface ToolFields {
   readonly inputSchema?: string;
   readonly param?: readonly Parameter[];
   readonly required?: readonly string[];
-  readonly label?: Readonly<Record<string, string>>;
 }
 
 /** Adds the options of {@link ToolFields} to a command. */
@@ -34,23 +32,16 @@ export function addToolFields(command: Command): Command {
     .option('--type <type>', 'its type: mcp-forward, or what a service entry is named for')
     .option('--input-schema <json or file>', 'JSON Schema of its arguments, as JSON or in a file (JSON or YAML)')
     .option('-p, --param <name:type,description>', 'one argument; may be repeated', collectParameter)
-    .option('-r, --required <name>', 'an argument that is required; may be repeated', collect)
-    .option('-l, --label <key=value>', 'a label; may be repeated', collectPair);
-}
-
-/** Whether any field was given. */
-export function hasToolFields(fields: ToolFields): boolean {
-  const { name, description, uri, type, inputSchema, param, required, label } = fields;
-  return [name, description, uri, type, inputSchema, param, required, label].some((field) => field !== undefined);
+    .option('-r, --required <name>', 'an argument that is required; may be repeated', collect);
 }
 
 /**
- * A tool's body: the given one with the fields over it. Parameters and labels are added to what is there. Throws
+ * A tool's body: the given one with the fields over it. Parameters are added to what is there. Throws
  * {@link Failure} for a schema that cannot be read and for a required argument that the schema does not have.
  */
 export async function withToolFields(
   tool: Readonly<Record<string, unknown>>,
-  { name, description, uri, type, inputSchema, param = [], required = [], label }: ToolFields,
+  { name, description, uri, type, inputSchema, param = [], required = [] }: ToolFields,
   terminal: Terminal,
 ): Promise<Record<string, unknown>> {
   const schema = inputSchema === undefined ? tool.input_schema : await readSchema(inputSchema, terminal);
@@ -60,7 +51,6 @@ export async function withToolFields(
     ...(description !== undefined && { description }),
     ...(uri !== undefined && { uri }),
     ...(type !== undefined && { toolType: type }),
-    ...(label && { labels: { ...objectOr(tool.labels, {}), ...label } }),
     input_schema: withParameters(objectOr(schema, { type: 'object' }), param, required),
   };
 }

@@ -1,0 +1,60 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import { afterEach, expect, it } from 'vitest';
+import type { Context } from '../context.ts';
+import { run } from '../run.ts';
+import { scriptedTerminal } from '../testing/scripted-terminal.ts';
+import { namesOf } from './names.ts';
+
+// Names come from a service, and were given by whoever makes tools there.
+
+const servers: { close: () => void }[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close();
+});
+
+async function complete(listener: RequestListener, ...words: string[]): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  servers.push(server);
+  await once(server, 'listening');
+  const address = server.address();
+  const host = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+  const terminal = scriptedTerminal();
+  expect(await run(['complete', 'zsh', '--', '--no-auth', '--host', host, ...words], terminal)).toBe(0);
+  expect(terminal.err()).toBe('');
+  return terminal.out();
+}
+
+const tools: RequestListener = (_request, response) => {
+  const tool = {
+    namespace: 'default',
+    description: '',
+    uri: 'http://a',
+    toolType: 'mcp-forward',
+    input_schema: {},
+    labels: {},
+  };
+  const data = ['--host=http://evil.example', '-x', 'weather'].map((name) => ({ ...tool, name }));
+  response.setHeader('content-type', 'application/json');
+  response.end(JSON.stringify({ data, error: null }));
+};
+
+it('offers no name that would be an option', async () => {
+  expect(await complete(tools, 'tools', 'show', '')).toBe('weather\n');
+  expect(await complete(tools, 'tools', 'show', '--', '')).toBe('--host=http://evil.example\n-x\nweather\n');
+});
+
+it('waits for nothing long', async () => {
+  const context: Context = {
+    terminal: scriptedTerminal(),
+    options: () => {
+      throw new Error('not needed');
+    },
+    connect: () => new Promise(() => undefined),
+    output: () => {
+      throw new Error('not needed');
+    },
+  };
+  const silent = complete(() => undefined, 'tools', 'show', '');
+  expect(await Promise.all([silent, namesOf('tool', context)])).toEqual(['', []]);
+});

@@ -1,0 +1,40 @@
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import type { Column } from '../output/table.ts';
+import type { EntryKind, Listed } from './entry-kind.ts';
+import { mustExist } from './new-namespace.ts';
+
+interface Options {
+  readonly namespace?: string;
+  readonly shadowed?: true;
+}
+
+/** `list`: a row per entry. */
+export function listCommand<Row extends Listed, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
+  const plural = `${kind.kind}s`;
+  return new Command('list')
+    .description(`list the ${kind.listed ?? plural}`)
+    .option('-N, --namespace <namespace>', `only ${plural} of this namespace`)
+    .option(
+      '--shadowed',
+      'also those that are not served, because an entry registered earlier has their name or location',
+    )
+    .action(async ({ namespace, shadowed }: Options) => {
+      const client = await context.connect();
+      const found = await kind.list(client, { namespace, ...(shadowed && { include: 'shadowed' }) });
+      if (found.length === 0) await mustExist(client, namespace);
+      context.output().list(found, columnsOf(kind, shadowed), `no ${plural}`);
+    });
+}
+
+/** Says which are shadowed, when those are listed too. */
+function columnsOf<Row extends Listed, Fields>(kind: EntryKind<Row, Fields>, shadowed = false): Column<Row>[] {
+  return [
+    { title: 'NAME', value: ({ name }) => name, cut: 'never' },
+    { title: 'NAMESPACE', value: ({ namespace }) => namespace, cut: 'never' },
+    ...kind.columns,
+    { title: 'FORWARD', value: ({ forward = '-' }) => forward },
+    ...(shadowed ? [{ title: 'SHADOWED', value: (row: Row) => (row.shadowed ? 'yes' : '-') }] : []),
+    { title: 'DESCRIPTION', value: ({ description }) => description, cut: 'first' },
+  ];
+}

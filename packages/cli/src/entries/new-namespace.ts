@@ -1,0 +1,27 @@
+import { ApiError, type Client, payload } from '@sluice/contract/client';
+import { Failure } from '../failure.ts';
+
+/** Stands behind the name of a namespace that was not there before: it may be misspelt. */
+export const NEW = ' (new namespace)';
+
+/**
+ * Whether the service says that it has no such namespace. False too when it says anything else: what is asked for next
+ * tells what is wrong.
+ */
+export async function isNewNamespace(client: Client, name: string | undefined): Promise<boolean> {
+  if (name === undefined) return false;
+  try {
+    await payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } }));
+    return false;
+  } catch (error) {
+    return error instanceof ApiError && error.code === 'NOT_FOUND';
+  }
+}
+
+/**
+ * Throws {@link Failure} when the namespace that a command was told of does not exist: it has nothing because it is
+ * misspelt.
+ */
+export async function mustExist(client: Client, namespace: string | undefined): Promise<void> {
+  if (await isNewNamespace(client, namespace)) throw new Failure(`there is no namespace "${namespace}"`);
+}

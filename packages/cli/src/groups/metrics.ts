@@ -1,0 +1,47 @@
+import type { Metrics } from '@sluice/contract';
+import { payload } from '@sluice/contract/client';
+import { isJsonObject } from '@sluice/json/lossless';
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+
+/** `sluice metrics`: what was counted since the service began; a row per filter, then what else is not zero. */
+export function metrics(context: Context): Command {
+  return new Command('metrics').description('show what was counted since the service began').action(async () => {
+    const client = await context.connect();
+    const found = await payload(client.GET('/api/v1/metrics'));
+    const output = context.output();
+    if (output.format === 'json') return output.json(found);
+    const { filters, ...others } = found;
+    output.list(
+      Object.entries<Metrics['filters'][string]>(filters),
+      [
+        { title: 'FILTER', value: ([name]) => name },
+        { title: 'CONTINUE', value: ([, counters]) => JSON.stringify(counters.requests_continue) },
+        { title: 'REJECT', value: ([, counters]) => JSON.stringify(counters.requests_reject) },
+        { title: 'OTHER', value: ([, counters]) => JSON.stringify(counters.requests_other) },
+        { title: 'ERRORS', value: ([, counters]) => JSON.stringify(counters.errors) },
+        { title: 'MEASURED', value: ([, { duration }]) => JSON.stringify(duration.count) },
+        { title: 'TOTAL MS', value: ([, { duration }]) => JSON.stringify(duration.total_ms) },
+        { title: 'AVERAGE MS', value: ([, { duration }]) => JSON.stringify(duration.avg_ms) },
+      ],
+      'no filters',
+    );
+    const counted = notZero(others, []);
+    if (counted.length === 0) return;
+    context.terminal.stdout.write('\n');
+    output.list(
+      counted,
+      [
+        { title: 'COUNTER', value: ({ name }) => name },
+        { title: 'VALUE', value: ({ value }) => value },
+      ],
+      'nothing else',
+    );
+  });
+}
+
+/** Every number in there that is not zero, under the names that lead to it: `pipeline.trigger_matches`. */
+function notZero(value: unknown, path: readonly string[]): { readonly name: string; readonly value: string }[] {
+  if (isJsonObject(value)) return Object.entries(value).flatMap(([name, member]) => notZero(member, [...path, name]));
+  return value === 0 ? [] : [{ name: path.join('.'), value: JSON.stringify(value) }];
+}

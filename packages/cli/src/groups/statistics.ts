@@ -1,0 +1,11 @@
+import { payload } from '@sluice/contract/client';
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+
+/** `sluice statistics`: how much is served, over all namespaces. */
+export function statistics(context: Context): Command {
+  return new Command('statistics').description('count what is served, over all namespaces').action(async () => {
+    const client = await context.connect();
+    context.output().show(await payload(client.GET('/api/v1/management/statistics')));
+  });
+}

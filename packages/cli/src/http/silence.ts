@@ -1,0 +1,24 @@
+/** An end to waiting for somebody who says nothing. */
+export interface Silence {
+  /** Aborted, with the reason, when it has lasted too long. */
+  readonly signal: AbortSignal;
+  /** Hands on what the work comes to; the work is what is waited for. */
+  readonly during: <T>(work: Promise<T>) => Promise<T>;
+}
+
+/** A silence that may last for some milliseconds; without a number, for ever. */
+export function createSilence(ms: number | undefined, reason: () => Error): Silence {
+  const controller = new AbortController();
+  return {
+    signal: controller.signal,
+    during: async (work) => {
+      if (ms === undefined) return work;
+      const timer = setTimeout(() => controller.abort(reason()), ms);
+      try {
+        return await work;
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+  };
+}
