@@ -52,6 +52,9 @@ interface Item {
   readonly where: (path?: KeyPath) => string;
 }
 
+/** Problems that are listed one by one. */
+const TOLD = 20;
+
 class StateReader {
   readonly #problems: string[] = [];
   readonly #warnings: string[] = [];
@@ -93,7 +96,9 @@ class StateReader {
   result(): Desired {
     const [first, ...others] = this.#problems;
     if (first !== undefined && others.length === 0) throw new Failure(first);
-    if (first !== undefined) throw new Failure(`${this.#problems.length} problems`, { notes: this.#problems });
+    const more = this.#problems.length - TOLD;
+    const told = more > 0 ? [...this.#problems.slice(0, TOLD), `and ${more} more`] : this.#problems;
+    if (first !== undefined) throw new Failure(`${this.#problems.length} problems`, { notes: told });
     return {
       warnings: this.#warnings,
       sections: this.#sections,
