@@ -14,6 +14,7 @@ import type { z } from 'zod';
 import { Failure } from '../failure.ts';
 import { type KeyPath, type LocatedDocument, readLocated } from '../files/located-document.ts';
 import { type Desired, SECTIONS, type Section } from './desired.ts';
+import { isOfService } from './effective.ts';
 import { meantMember } from './misspelt.ts';
 import { toolOverrides } from './tool-overrides.ts';
 
@@ -171,7 +172,7 @@ class StateReader {
     if (!parsed) return;
     const { forward, name, upstreamName = name, namespace: target, labels = {}, ...others } = parsed;
     if (upstreamName === undefined) return this.#problem(item, ['upstreamName'], 'is required, or name');
-    const reserved = Object.keys(labels).find((label) => label.startsWith('service.') && label !== FORWARD_HEADERS);
+    const reserved = Object.keys(labels).find(isOfService);
     if (reserved !== undefined) {
       return this.#problem(item, ['labels', reserved], 'is set by the service; leave it out');
     }
@@ -212,9 +213,6 @@ class StateReader {
     this.#problems.push(`${where(path)}: ${section}: ${member === '' ? problem : `${member}: ${problem}`}`);
   }
 }
-
-/** The label of a discovered entry that is the operator's, although it has the prefix of the service's (decisions 2.6). */
-const FORWARD_HEADERS = 'service.forward_headers';
 
 /** What is missing or of the wrong type, for someone who writes YAML; the other words are those of the contract. */
 const inWords: z.core.$ZodErrorMap = ({ code, input, expected }) => {
