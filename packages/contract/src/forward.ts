@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { labels } from './labels.ts';
-import { entryName, namespaceName } from './names.ts';
+import { CONTROLS, entryName, namespaceName } from './names.ts';
 
 /** What no URL has anywhere, as a part of a pattern's class: blanks, backslashes, control characters. */
-const NEVER = '\\s\\\\\\u0000-\\u001f\\u007f-\\u009f';
+const NEVER = `\\s\\\\${CONTROLS}`;
 /** The host of a URL, as far as a pattern can say what one is: a name, or an IP address, version 6 in brackets. */
 const HOST = `(?:\\[[0-9A-Fa-f:.]+\\]|[^/?#@:\\[\\]${NEVER}]+)`;
 
@@ -16,7 +16,7 @@ const upstreamAddress = z
   .trim()
   .max(2_048, 'must have at most 2048 characters')
   .refine(
-    (text) => /^https?:\/\/[^/?#]/i.test(text) && !/[\s\\\p{Cc}]/u.test(text) && URL.canParse(text),
+    (text) => /^https?:\/\/[^/?#]/i.test(text) && !new RegExp(`[${NEVER}]`).test(text) && URL.canParse(text),
     'must be an http or https URL',
   )
   .refine((text) => {

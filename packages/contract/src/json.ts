@@ -13,8 +13,8 @@ export const jsonObject = z
   })
   .meta({ type: 'object', additionalProperties: true });
 
-/** The schema of an object that is read member by member: a number that a double cannot carry is no object to it. */
-export function objectOf<T extends z.ZodType>(schema: T) {
+/** A schema to which a number that a double cannot carry is its value as a double: no object, and maybe an integer. */
+export function byValue<T extends z.ZodType>(schema: T) {
   return z.preprocess((input) => (JSON.isRawJSON(input) ? Number(input.rawJSON) : input), schema);
 }
 

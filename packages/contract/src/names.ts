@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /** Control characters, as a part of a pattern's class: the schemas of the document say it too. */
-const CONTROLS = '\\u0000-\\u001f\\u007f-\\u009f';
+export const CONTROLS = '\\u0000-\\u001f\\u007f-\\u009f';
 const CONTROL = new RegExp(`[${CONTROLS}]`);
 const PLAIN = `[^${CONTROLS}]`;
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
 import { entryAnswer, entryInput, upstreamName } from './entry.ts';
-import { jsonObject, jsonValue, listOf, objectOf } from './json.ts';
+import { byValue, jsonObject, jsonValue, listOf } from './json.ts';
 import { entryName } from './names.ts';
 
 const aliases = { configuration_uri: 'configurationURI' };
@@ -21,8 +21,8 @@ const promptMessage = z
 const body = z.object({
   name: entryName,
   description: z.string().optional(),
-  arguments: listOf(objectOf(promptArgument)).optional().describe('What can be filled in.'),
-  messages: listOf(objectOf(promptMessage))
+  arguments: listOf(byValue(promptArgument)).optional().describe('What can be filled in.'),
+  messages: listOf(byValue(promptMessage))
     .optional()
     .describe(
       '`{key}` in a text is replaced by the argument. None on discovered prompts, which their upstream renders.',

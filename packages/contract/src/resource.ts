@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
 import { entryAnswer, entryInput, secretsURI } from './entry.ts';
-import { jsonValue, listOf, objectOf } from './json.ts';
+import { byValue, jsonValue, listOf } from './json.ts';
 import { entryName, givenLocation, location } from './names.ts';
 
 const aliases = {
@@ -12,7 +12,7 @@ const aliases = {
 };
 
 /** A parameter that a capability service gets with each acquisition of the resource. */
-const params = objectOf(z.object({ name: z.string(), value: z.string() }));
+const params = byValue(z.object({ name: z.string(), value: z.string() }));
 
 const LOCATION = 'Its MCP uri or uri template; unique in the namespace. Alias `uri`.';
 

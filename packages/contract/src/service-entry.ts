@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { withAliases } from './aliases.ts';
+import { byValue } from './json.ts';
 import { labels } from './labels.ts';
 import { entryName } from './names.ts';
 
@@ -21,10 +22,7 @@ const IS_HOST_NAME = new RegExp(`^${HOST_NAME}$`);
 const ADDRESS = /^(?:\[([^[\]]+)\]|([^:[\]]+)):([0-9]{1,5})$/;
 
 /** A port; of numbers that are spelled otherwise, such as 50051.0, their value counts. */
-const port = z.preprocess(
-  (input) => (JSON.isRawJSON(input) ? Number(input.rawJSON) : input),
-  z.number().int().min(1).max(65_535),
-);
+const port = byValue(z.number().int().min(1).max(65_535));
 
 /** A host name or an IP address, without a port; an IPv6 address has no brackets. */
 const host = z

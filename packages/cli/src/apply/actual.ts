@@ -1,11 +1,11 @@
-import type { Labels, ServiceType } from '@sluice/contract';
+import type { Labels, Namespace, Service } from '@sluice/contract';
 import { type Client, payload } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import { Failure } from '../failure.ts';
 
 /** What the service has, as far as a state file can say something of it. */
 export interface Actual {
-  readonly namespaces: readonly ActualNamespace[];
+  readonly namespaces: readonly Namespace[];
   /** In order of registration. */
   readonly forwards: readonly ActualForward[];
   readonly services: readonly ActualService[];
@@ -14,11 +14,6 @@ export interface Actual {
   readonly discovered: readonly DiscoveredTool[];
   /** Resources and prompts, of which a state file says nothing: they go with their namespace. */
   readonly others: readonly OtherEntry[];
-}
-
-export interface ActualNamespace {
-  readonly name: string;
-  readonly labels: Labels;
 }
 
 export interface ActualForward {
@@ -30,17 +25,7 @@ export interface ActualForward {
   readonly prefix: string;
 }
 
-export interface ActualService {
-  readonly name: string;
-  readonly host: string;
-  readonly port: number;
-  readonly address: string;
-  readonly serviceType: ServiceType;
-  readonly serviceSubType?: string | undefined;
-  readonly languageName?: string | undefined;
-  readonly labels: Labels;
-  readonly id?: string | undefined;
-}
+export type ActualService = Omit<Service, 'health'>;
 
 export interface HandMadeTool {
   readonly namespace: string;

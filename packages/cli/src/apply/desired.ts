@@ -53,14 +53,18 @@ export interface WantedTool extends Located {
   readonly members: JsonObject;
 }
 
-/** What a discovered tool shall be. What is undefined, or is no member, follows the forward and the upstream. */
-export interface WantedOverrides extends Located {
-  readonly forward: string;
-  /** The name that the upstream uses. */
-  readonly upstreamName: string;
+/** What somebody wants of a discovered tool. What is undefined, or is no member, follows the forward and the upstream. */
+export interface Wanted {
   readonly name: string | undefined;
   readonly namespace: string | undefined;
   readonly labels: Labels;
   /** Members besides these; null takes one of the upstream's away. */
   readonly members: JsonObject;
+}
+
+/** What a discovered tool shall be. */
+export interface WantedOverrides extends Located, Wanted {
+  readonly forward: string;
+  /** The name that the upstream uses. */
+  readonly upstreamName: string;
 }

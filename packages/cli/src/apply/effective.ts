@@ -2,7 +2,7 @@ import type { Labels } from '@sluice/contract';
 import { equal } from '@sluice/json/equal';
 import type { JsonObject } from '@sluice/json/lossless';
 import type { DiscoveredTool } from './actual.ts';
-import type { WantedOverrides } from './desired.ts';
+import type { Wanted } from './desired.ts';
 import { type Change, changesBetween } from './step.ts';
 
 /** What a forward decides of its tools: where they are and how they are called unless somebody says otherwise. */
@@ -19,9 +19,7 @@ export interface EffectiveTool {
   readonly members: JsonObject;
 }
 
-/** What somebody wants of a discovered tool; nothing at all takes every change of an operator back. */
-export type Wanted = Pick<WantedOverrides, 'name' | 'namespace' | 'labels' | 'members'>;
-
+/** Takes every change of an operator back. */
 export const NOTHING: Wanted = { name: undefined, namespace: undefined, labels: {}, members: {} };
 
 /**

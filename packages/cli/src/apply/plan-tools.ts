@@ -1,7 +1,7 @@
 import type { Actual, DiscoveredTool } from './actual.ts';
-import type { Desired, WantedOverrides } from './desired.ts';
+import type { Desired, Wanted, WantedOverrides } from './desired.ts';
 import { DiscoveredTools } from './discovered-tools.ts';
-import { effective, flat, NOTHING, overrideChanges, type ToolHome, type Wanted } from './effective.ts';
+import { effective, flat, NOTHING, overrideChanges, type ToolHome } from './effective.ts';
 import type { ForwardPlan } from './plan-forwards.ts';
 import { changesBetween, changesOfNew, type Step, type Steps } from './step.ts';
 import { misnamed } from './tool-finder.ts';

@@ -31,7 +31,7 @@ tools:
 - { forward: up, upstreamName: x, name: say, namespace: ops, title: Say, labels: { team: a } }
 - name: made
   description: ${'long '.repeat(30)}
-  uri: http://t/mcp?key=secret
+  uri: http://me:word@t/mcp?key=secret#token=x
   toolType: custom
   input_schema: {}
 forwards: [{ name: up, address: "http://one/mcp?key=secret&b", namespace: crm, prefix: p_ }]
@@ -46,7 +46,7 @@ services: [{ name: py, host: "::1", port: 50051, serviceType: code-execution-eng
     languageName: "python"
 + tool made in namespace default
     description: "long long long long long long long long long long long long…
-    uri: "http://t/mcp?key=***"
+    uri: "http://***@t/mcp?key=***#***"
     toolType: "custom"
 + forward up
     address: "http://one/mcp?key=***&***"

@@ -171,14 +171,18 @@ function shortened(member: string, value: JsonValue | undefined): string {
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }
 
-/** Members that are addresses. Their queries may hold keys, which belong on no screen and in no build log. */
+/** Members that are addresses. Credentials may stand in them, which belong on no screen and in no build log. */
 const ADDRESSES = ['address', 'uri', 'configurationURI', 'secretsURI'];
 
-/** The value, without the values in the query of an address. */
+/** The value, of an address without user, password, fragment and the values in its query. */
 function withoutSecrets(member: string, value: JsonValue): JsonValue {
   if (typeof value !== 'string' || !ADDRESSES.includes(member)) return value;
-  const query = value.indexOf('?');
-  if (query === -1) return value;
-  const parts = value.slice(query + 1).split('&');
-  return `${value.slice(0, query)}?${parts.map((part) => (part.includes('=') ? part.replace(/=.*/s, '=***') : '***')).join('&')}`;
+  const [, base = '', query, fragment] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(value) ?? [];
+  const parts = query?.slice(1).split('&') ?? [];
+  const shown = parts.map((part) => (part.includes('=') ? part.replace(/=.*/s, '=***') : '***')).join('&');
+  return (
+    base.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, '$1***@') +
+    (query === undefined ? '' : `?${shown}`) +
+    (fragment === undefined ? '' : '#***')
+  );
 }

@@ -84,7 +84,7 @@ test.each([
   ['tools:\n', ['s.yaml:1:1: tools must be a list; [] is an empty one']],
   ['tools: [a]', ['s.yaml:1:9: must be a map with the members of one of the tools']],
   ['tools: [\n', ['s.yaml:2:1: Flow sequence in block collection must be sufficiently indented and end with a ]']],
-  ['a: 1\na: 2', ['s.yaml:2:1: Map keys must be unique']],
+  ['a: 1\na: 2', ['s.yaml:2:1: the key a is given twice']],
   ['namespaces: [{ name: *a }]', ['s.yaml: Unresolved alias (the anchor must be set before the alias): a']],
   ['namespaces: [{ name: !!x a }]', ['s.yaml:1:22: Unresolved tag: tag:yaml.org,2002:x']],
   ['? [a]\n: b', ['s.yaml:1:3: a key must be a text']],
@@ -174,6 +174,13 @@ test('the place is right in JSON too', () => {
     's.yaml:3:6: namespaces: name: must be a string; quote it',
   ]);
 });
+
+test('of many problems the first ones are listed, and each place is found in a moment', () => {
+  const tools = Array.from({ length: 3_000 }, (_, at) => ({ name: `t${at}`, description: 'x' }));
+  const told = problems(JSON.stringify({ tools }));
+  expect(told).toHaveLength(21);
+  expect(told.at(-1)).toBe('and 2980 more');
+}, 10_000);
 
 test('several files are one state, in which nothing is said twice', () => {
   const one = { name: 'one.yaml', text: 'namespaces: [{ name: a }]' };

@@ -14,6 +14,7 @@ import type { z } from 'zod';
 import { Failure } from '../failure.ts';
 import { type KeyPath, type LocatedDocument, readLocated } from '../files/located-document.ts';
 import { type Desired, SECTIONS, type Section } from './desired.ts';
+import { isOfService } from './effective.ts';
 import { meantMember } from './misspelt.ts';
 import { toolOverrides } from './tool-overrides.ts';
 
@@ -51,6 +52,9 @@ interface Item {
   readonly value: JsonObject;
   readonly where: (path?: KeyPath) => string;
 }
+
+/** Problems that are listed one by one. */
+const TOLD = 20;
 
 class StateReader {
   readonly #problems: string[] = [];
@@ -93,7 +97,9 @@ class StateReader {
   result(): Desired {
     const [first, ...others] = this.#problems;
     if (first !== undefined && others.length === 0) throw new Failure(first);
-    if (first !== undefined) throw new Failure(`${this.#problems.length} problems`, { notes: this.#problems });
+    const more = this.#problems.length - TOLD;
+    const told = more > 0 ? [...this.#problems.slice(0, TOLD), `and ${more} more`] : this.#problems;
+    if (first !== undefined) throw new Failure(`${this.#problems.length} problems`, { notes: told });
     return {
       warnings: this.#warnings,
       sections: this.#sections,
@@ -166,7 +172,7 @@ class StateReader {
     if (!parsed) return;
     const { forward, name, upstreamName = name, namespace: target, labels = {}, ...others } = parsed;
     if (upstreamName === undefined) return this.#problem(item, ['upstreamName'], 'is required, or name');
-    const reserved = Object.keys(labels).find((label) => label.startsWith('service.') && label !== FORWARD_HEADERS);
+    const reserved = Object.keys(labels).find(isOfService);
     if (reserved !== undefined) {
       return this.#problem(item, ['labels', reserved], 'is set by the service; leave it out');
     }
@@ -207,9 +213,6 @@ class StateReader {
     this.#problems.push(`${where(path)}: ${section}: ${member === '' ? problem : `${member}: ${problem}`}`);
   }
 }
-
-/** The label of a discovered entry that is the operator's, although it has the prefix of the service's (decisions 2.6). */
-const FORWARD_HEADERS = 'service.forward_headers';
 
 /** What is missing or of the wrong type, for someone who writes YAML; the other words are those of the contract. */
 const inWords: z.core.$ZodErrorMap = ({ code, input, expected }) => {

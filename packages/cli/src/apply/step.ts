@@ -2,7 +2,7 @@ import type { Labels, ServiceInput } from '@sluice/contract';
 import { identical } from '@sluice/json/equal';
 import type { JsonObject, JsonValue } from '@sluice/json/lossless';
 import type { ActualService } from './actual.ts';
-import type { WantedForward, WantedOverrides } from './desired.ts';
+import type { Wanted, WantedForward } from './desired.ts';
 
 /** One member that differs. */
 export interface Change {
@@ -78,7 +78,7 @@ export interface OverrideStep {
   /** Its name at present, or the one that it will be discovered under. */
   readonly name: string;
   readonly namespace: string;
-  readonly wanted: Pick<WantedOverrides, 'name' | 'namespace' | 'labels' | 'members'>;
+  readonly wanted: Wanted;
   /** Where the file says so; undefined for what takes changes back. */
   readonly where: (() => string) | undefined;
 }

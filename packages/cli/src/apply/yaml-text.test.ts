@@ -2,6 +2,7 @@ import { type JsonValue, parseLossless } from '@sluice/json/lossless';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readLocated } from '../files/located-document.ts';
+import { harmlessText } from '../terminal/harmless.ts';
 import { yamlText } from './yaml-text.ts';
 
 const number = fc.oneof(
@@ -32,6 +33,12 @@ const string = fc.oneof(
       '\u0085',
       '\ud800',
       '%',
+      '\u009b',
+      '\u202e',
+      '\u200b',
+      '\u200d',
+      '\u{e0041}',
+      '\u{1f468}',
     ),
   }),
   fc.constantFrom(
@@ -68,6 +75,16 @@ const json = fc.letrec<{ value: string }>((tie) => ({
       .map((members) => `{${[...members].map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(',')}}`),
   ),
 })).value;
+
+test('nothing in it moves a cursor, turns the writing around or cannot be seen', () => {
+  fc.assert(
+    fc.property(string, (text) => {
+      const yaml = yamlText({ a: text, [text]: 1 });
+      expect(yaml).toBe(harmlessText(yaml));
+    }),
+    { numRuns: 1000, examples: [['a\u009b31mRED\u202eevil'], ['\u001b[2J'], ['\u200b'], ['\u{e0041}']] },
+  );
+});
 
 test('blanks stay, wherever they are', () => {
   const blank = fc.string({ unit: fc.constantFrom(' ', '\n', 'a', '-', '#') });

@@ -1,5 +1,6 @@
 import type { JsonValue, RawNumber } from '@sluice/json/lossless';
 import { Document, Scalar, type ScalarTag, visit } from 'yaml';
+import { harmlessJson } from '../terminal/harmless.ts';
 
 /** Numbers that a double does not spell as they came. Never read with this: `test` fits nothing. */
 const rawNumber: ScalarTag = {
@@ -17,16 +18,23 @@ const NOT_PLAIN =
 /** Blanks that a block of lines may lose: before its first character and after its last, and on a line of their own. */
 const LOST_IN_BLOCK = /^\n* | $|\n +(?:\n|$)/;
 
-/** A JSON value as YAML in which every number is spelled as it came. */
+/**
+ * A JSON value as YAML in which every number is spelled as it came, and nothing leads a terminal astray: it is read there
+ * before it is read by anything else.
+ */
 export function yamlText(value: JsonValue): string {
   const document = new Document(value, { customTags: (tags) => [rawNumber, ...tags], aliasDuplicateObjects: false });
   visit(document, {
     Scalar: (_key, node) => {
       if (typeof node.value !== 'string') return;
-      if (NOT_PLAIN.test(node.value) || LOST_IN_BLOCK.test(node.value)) node.type = Scalar.QUOTE_DOUBLE;
+      const { value: text } = node;
+      const plain = !NOT_PLAIN.test(text) && !LOST_IN_BLOCK.test(text) && harmlessJson(text) === text;
+      if (!plain) node.type = Scalar.QUOTE_DOUBLE;
     },
   });
-  return document.toString({ lineWidth: 0, doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER });
+  const text = document.toString({ lineWidth: 0, doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER });
+  // In double quotes, where such characters stand now, YAML has the escapes of JSON.
+  return harmlessJson(text);
 }
 
 function rawText(value: unknown): string {

@@ -1,7 +1,8 @@
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { logInCommand } from './login-command.ts';
-import { logOutCommand, statusCommand } from './status-command.ts';
+import { logOutCommand } from './logout-command.ts';
+import { statusCommand } from './status-command.ts';
 import { tokenCommand } from './token-command.ts';
 
 /** `sluice auth` (decisions 1.8). */

@@ -5,16 +5,6 @@ import { hasExpired } from './bearer.ts';
 import { credentialStore } from './credential-store.ts';
 import type { Credential } from './credentials.ts';
 
-/** `sluice auth logout`. */
-export function logOutCommand(context: Context): Command {
-  return new Command('logout').description('forget the credentials for --host').action(async () => {
-    const { host } = context.options();
-    const store = credentialStore(context.terminal);
-    const known = await store.remove(host);
-    context.output().done({ host, removed: known }, known ? `logged out at ${host}` : `no credentials for ${host}`);
-  });
-}
-
 /** `sluice auth status`: what is stored, without asking anybody whether it is still accepted. */
 export function statusCommand(context: Context): Command {
   return new Command('status')

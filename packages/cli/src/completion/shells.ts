@@ -1,4 +1,4 @@
-// Each script asks `sluice complete <shell> <words...>`, the last word being the one at the cursor, and gets a suggestion
+// Each script asks `sluice complete <shell> -- <words...>`, the last word being the one at the cursor, and gets a suggestion
 // per line, a description behind a tab. No suggestions: the shell completes files. Suggestions are data that upstreams have
 // named, so no script may hand them to `eval`, or to `compgen -W`, which expands them.
 

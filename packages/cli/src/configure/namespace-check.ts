@@ -1,6 +1,6 @@
-import { ApiError, payload } from '@sluice/contract/client';
 import { connect } from '../connection/connect.ts';
 import type { Context } from '../context.ts';
+import { isNewNamespace } from '../entries/new-namespace.ts';
 
 const DEADLINE_MS = 2000;
 
@@ -12,10 +12,8 @@ export async function isMissing(context: Context, name: string, withoutCredentia
   const anonymous = () => connect({ ...context.options(), auth: { kind: 'none' } }, context.terminal);
   try {
     const client = await (withoutCredentials ? anonymous() : context.connect().catch(anonymous));
-    const signal = AbortSignal.timeout(DEADLINE_MS);
-    await payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } }, signal }));
+    return await isNewNamespace(client, name, AbortSignal.timeout(DEADLINE_MS));
+  } catch {
     return false;
-  } catch (error) {
-    return error instanceof ApiError && error.code === 'NOT_FOUND';
   }
 }

@@ -14,11 +14,9 @@ export interface Explanation {
 /** What people read of an error that a command ended with. `host` is where the management API was looked for, if it was. */
 export function explain(error: unknown, host: string | undefined): Explanation {
   if (error instanceof Failure) return { message: error.message, notes: error.notes };
-  if (host === undefined) return { message: innermost(error), notes: [] };
-  if (error instanceof ApiError) return explainRefusal(error, host);
-  const network = networkFailure(error, host);
-  if (network !== undefined) return { message: network, notes: [] };
-  return { message: innermost(error), notes: [] };
+  if (host !== undefined && error instanceof ApiError) return explainRefusal(error, host);
+  const network = host === undefined ? undefined : networkFailure(error, host);
+  return { message: network ?? innermost(error), notes: [] };
 }
 
 /** `fetch` says only that it failed, and keeps why. */

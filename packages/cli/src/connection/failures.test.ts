@@ -41,6 +41,12 @@ describe('a command that fails says why in a line', () => {
     expect(await list(host)).toBe(`sluice: connection refused: is the service running at ${host}?\n`);
   });
 
+  it('when the port is one that no HTTP client connects to', async () => {
+    expect(await list('http://127.0.0.1:6000')).toBe(
+      'sluice: http://127.0.0.1:6000 cannot be asked: HTTP clients do not connect to port 6000; serve it on another\n',
+    );
+  });
+
   it('when the host is unknown', async () => {
     expect(await list('http://no-such-host.invalid:8080')).toBe('sluice: unknown host: no-such-host.invalid\n');
   });

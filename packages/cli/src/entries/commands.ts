@@ -8,7 +8,7 @@ import { addName, type Named, nameOf } from './named.ts';
 import { addSelection, type Selection, selectionOf } from './selection.ts';
 
 /** `show <name>`: one entry with all its members. */
-export function showCommand(context: Context, calls: EntryCalls): Command {
+export function showCommand(context: Context, calls: Pick<EntryCalls, 'kind' | 'get'>): Command {
   const command = addName(new Command('show').description(`show one ${calls.kind}`), calls.kind);
   return addSelection(command, calls.kind).action(async (argument: string | undefined, options: Selection & Named) => {
     const name = nameOf(argument, options, calls.kind);

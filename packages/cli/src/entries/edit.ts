@@ -1,4 +1,3 @@
-import type { Client } from '@sluice/contract/client';
 import { parseLossless } from '@sluice/json/lossless';
 import { explain } from '../connection/explain.ts';
 import type { Context } from '../context.ts';
@@ -41,7 +40,7 @@ export async function edit(
   { file, fields, moveTo }: Change,
 ): Promise<void> {
   if (file !== undefined && fields) throw new Failure('--file has the whole entry: give no fields with it');
-  const client: Client = await context.connect();
+  const client = await context.connect();
   const put = (changed: unknown) => calls.update(client, name, selection, changed);
   const replacement = file === undefined ? undefined : await readDocument(file, context.terminal);
   const entry = writable(await findEntry(client, calls, name, selection));

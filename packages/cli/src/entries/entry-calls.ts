@@ -1,6 +1,4 @@
 import {
-  type JsonObject,
-  namespaceInput,
   namespaceUpdate,
   promptInput,
   promptUpdate,
@@ -65,12 +63,12 @@ export const PROMPT_CALLS: EntryCalls = {
   get: (client, name, { namespace }) =>
     payload(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
   create: async (client, body) =>
-    payload(client.POST('/api/v1/prompts', { body: withTypedArguments(checked(promptInput, body, 'prompt')) })),
+    payload(client.POST('/api/v1/prompts', { body: checked(promptInput, body, 'prompt') })),
   update: async (client, name, { namespace }, body) =>
     payload(
       client.PUT('/api/v1/prompts/{name}', {
         params: { path: { name }, query: { namespace } },
-        body: withTypedArguments(checked(promptUpdate, body, 'prompt')),
+        body: checked(promptUpdate, body, 'prompt'),
       }),
     ),
   remove: (client, name, { namespace }) =>
@@ -78,11 +76,9 @@ export const PROMPT_CALLS: EntryCalls = {
 };
 
 /** `/api/v1/namespaces`. */
-export const NAMESPACE_CALLS: EntryCalls = {
+export const NAMESPACE_CALLS: Pick<EntryCalls, 'kind' | 'get' | 'update'> = {
   kind: 'namespace',
   get: (client, name) => payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } })),
-  create: async (client, body) =>
-    payload(client.POST('/api/v1/namespaces', { body: checked(namespaceInput, body, 'namespace') })),
   update: async (client, name, _selection, body) =>
     payload(
       client.PUT('/api/v1/namespaces/{name}', {
@@ -90,16 +86,4 @@ export const NAMESPACE_CALLS: EntryCalls = {
         body: checked(namespaceUpdate, body, 'namespace'),
       }),
     ),
-  remove: (client, name) => payload(client.DELETE('/api/v1/namespaces/{name}', { params: { path: { name } } })),
 };
-
-/** The schema has checked the arguments, but hands them on as objects of any members. */
-function withTypedArguments<Body extends { arguments?: JsonObject[] | undefined }>(body: Body) {
-  return { ...body, arguments: body.arguments?.filter(isPromptArgument) };
-}
-
-function isPromptArgument(
-  argument: JsonObject,
-): argument is JsonObject & { name: string; description?: string; required?: boolean } {
-  return typeof argument.name === 'string';
-}

@@ -5,7 +5,12 @@ import { mustExist } from './new-namespace.ts';
 import type { Selection } from './selection.ts';
 
 /** The entry that a command names. Where its namespace is not there, that is said instead of "not found". */
-export async function findEntry(client: Client, calls: EntryCalls, name: string, selection: Selection): Promise<Entry> {
+export async function findEntry(
+  client: Client,
+  calls: Pick<EntryCalls, 'get'>,
+  name: string,
+  selection: Selection,
+): Promise<Entry> {
   try {
     return await calls.get(client, name, selection);
   } catch (error) {

@@ -10,7 +10,7 @@ import { addSelection, type Selection, selectionOf } from './selection.ts';
 type Labels = Readonly<Record<string, string>>;
 
 /** `label add <name> key=value...` and `label remove <name> key...`: all other labels and members stay. */
-export function labelCommand(context: Context, calls: EntryCalls): Command {
+export function labelCommand(context: Context, calls: Pick<EntryCalls, 'kind' | 'get' | 'update'>): Command {
   const change = async (name: string, options: Selection, to: (labels: Labels) => Labels): Promise<void> => {
     const client = await context.connect();
     const selection = selectionOf(options, calls.kind);

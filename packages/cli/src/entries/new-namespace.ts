@@ -8,10 +8,14 @@ export const NEW = ' (new namespace)';
  * Whether the service says that it has no such namespace. False too when it says anything else: what is asked for next
  * tells what is wrong.
  */
-export async function isNewNamespace(client: Client, name: string | undefined): Promise<boolean> {
+export async function isNewNamespace(
+  client: Client,
+  name: string | undefined,
+  signal: AbortSignal | null = null,
+): Promise<boolean> {
   if (name === undefined) return false;
   try {
-    await payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } }));
+    await payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } }, signal }));
     return false;
   } catch (error) {
     return error instanceof ApiError && error.code === 'NOT_FOUND';

@@ -27,6 +27,7 @@ describe('what has no meaning in JSON is refused, in one line that names the pla
   it.each([
     ['a: .inf', 'tools.yaml:1:4: .inf is no number in JSON'],
     ['a: .nan', 'tools.yaml:1:4: .nan is no number in JSON'],
+    ['1: a\n"1": b', 'tools.yaml:2:1: the key 1 is given twice'],
     ['a: !!foo 1', 'tools.yaml:1:4: Unresolved tag: tag:yaml.org,2002:foo'],
     ['? [1]\n: b', 'tools.yaml:1:3: a key must be a text'],
   ])('%j', async (text, message) => {
@@ -41,3 +42,8 @@ it('says what is wrong with a file, in one line that names it', async () => {
   const deep = '['.repeat(100_000);
   await expect(parseDocument(deep, '-')).rejects.toThrow(/^-.*$/);
 });
+
+it('reads a map of many keys in a moment', async () => {
+  const keys = Array.from({ length: 40_000 }, (_, at) => `k${at}: {}`);
+  expect(Object.keys(Object(await parseDocument(keys.join('\n'), 'tools.yaml')))).toHaveLength(40_000);
+}, 5_000);

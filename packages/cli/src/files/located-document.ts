@@ -21,8 +21,15 @@ export function readLocated(text: string, name: string): LocatedDocument {
     const parsed = parseYaml(text, name);
     return { content: plain(parsed, name), where: (path) => locate(parsed, path) };
   }
-  // Parsed as YAML only when it is asked where something stands.
-  return { content: json, where: (path) => locate(parseYaml(text, name), path) };
+  // Parsed as YAML only when it is asked where something stands, and then once.
+  let parsed: Parsed | undefined;
+  return {
+    content: json,
+    where: (path) => {
+      parsed ??= parseYaml(text, name);
+      return locate(parsed, path);
+    },
+  };
 }
 
 /** A parsed document with a way to name an offset of it. */
@@ -40,6 +47,8 @@ function parseYaml(text: string, name: string): Parsed {
     logLevel: 'error',
     intAsBigInt: true,
     merge: true,
+    // The library compares each key with all others, which takes minutes for the keys of a large map.
+    uniqueKeys: false,
   } as const;
   const document = parseDocument(text, options);
   const at = (offset: number): string => {
@@ -55,6 +64,16 @@ const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
 function plain({ document, at }: Parsed, name: string): JsonValue {
   visit(document, {
+    Map: (_key, { items }) => {
+      const seen = new Set<string>();
+      for (const { key } of items) {
+        if (!isScalar(key) || key.value === '<<') continue;
+        // As a member of an object, 1 and "1" are the same.
+        const name = String(key.value);
+        if (seen.has(name)) throw new Failure(`${at(start(key))}: the key ${name} is given twice`);
+        seen.add(name);
+      }
+    },
     Pair: (_key, { key }) => {
       if (!isScalar(key)) throw new Failure(`${at(isNode(key) ? start(key) : 0)}: a key must be a text`);
     },

@@ -1,4 +1,4 @@
-import type { Metrics } from '@sluice/contract';
+import type { FilterMetrics } from '@sluice/contract';
 import { payload } from '@sluice/contract/client';
 import { isJsonObject } from '@sluice/json/lossless';
 import { Command } from 'commander';
@@ -13,7 +13,7 @@ export function metrics(context: Context): Command {
     if (output.format === 'json') return output.json(found);
     const { filters, ...others } = found;
     output.list(
-      Object.entries<Metrics['filters'][string]>(filters),
+      Object.entries<FilterMetrics>(filters),
       [
         { title: 'FILTER', value: ([name]) => name },
         { title: 'CONTINUE', value: ([, counters]) => JSON.stringify(counters.requests_continue) },

@@ -1,5 +1,4 @@
 import { Failure } from '../failure.ts';
-import type { GlobalOptions } from '../options.ts';
 import { harmlessLine } from '../terminal/harmless.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { boundedAnswer } from './bounded-answer.ts';
@@ -7,6 +6,12 @@ import { createSilence } from './silence.ts';
 
 /** Sends a request. Rejects as `fetch` does, and with {@link Failure} for an answer that no API gives. */
 export type Send = (request: Request) => Promise<Response>;
+
+/** How requests are sent: as the global options of these names say. */
+export interface FetchOptions {
+  readonly insecure: boolean;
+  readonly verbose: boolean;
+}
 
 /** What answers may take. */
 export interface Limits {
@@ -26,7 +31,7 @@ const LIMITS: Limits = { bytes: 256 * 2 ** 20, silenceMs: 60_000 };
  * answer that is too large, or does not come, is a {@link Failure}.
  */
 export async function createFetch(
-  { insecure, verbose }: GlobalOptions,
+  { insecure, verbose }: FetchOptions,
   terminal: Terminal,
   { bytes, silenceMs, tooLarge = () => undefined }: Limits = LIMITS,
 ): Promise<Send> {

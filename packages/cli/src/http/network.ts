@@ -7,7 +7,9 @@ const CERTIFICATE =
  */
 export function networkFailure(error: unknown, address: string): string | undefined {
   const { code, message } = deepest(error);
-  const { hostname, protocol } = new URL(address);
+  const { hostname, port, protocol } = new URL(address);
+  if (message === 'bad port')
+    return `${address} cannot be asked: HTTP clients do not connect to port ${port}; serve it on another`;
   switch (code) {
     case undefined:
       return undefined;

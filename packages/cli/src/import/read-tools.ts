@@ -1,7 +1,7 @@
 import { DEFAULT_NAMESPACE, type ToolInput, toolInput } from '@sluice/contract';
 import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
 import { Failure } from '../failure.ts';
-import { check } from '../files/checked.ts';
+import { checkedOrFindings } from '../files/checked.ts';
 
 /** Findings that are listed; a file that is wrong throughout would fill the screen. */
 const LISTED = 20;
@@ -17,7 +17,7 @@ export function readTools(document: JsonValue, source: string): ToolInput[] {
   const findings: string[] = [];
   const places = new Map<string, number>();
   for (const [at, item] of items.entries()) {
-    const result = check(toolInput, item);
+    const result = checkedOrFindings(toolInput, item);
     if ('findings' in result) {
       findings.push(...result.findings.map((finding) => `${placeOf(item, at)}: ${finding}`));
       continue;

@@ -1,7 +1,6 @@
-import { type Client, LOG_LEVEL_META_KEY } from '@modelcontextprotocol/client';
+import { type Client, LOG_LEVEL_META_KEY, type LoggingLevel } from '@modelcontextprotocol/client';
 import { harmlessLine } from '../terminal/harmless.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { LOG_LEVELS } from './log-levels.ts';
 
 /**
  * Tells the server's log messages from `level` on at standard error. Resolves with what requests have to carry in their
@@ -10,7 +9,7 @@ import { LOG_LEVELS } from './log-levels.ts';
 export async function tellLogs(
   client: Client,
   { stderr }: Terminal,
-  level: string,
+  level: LoggingLevel,
   signal: AbortSignal,
   heard: () => void,
 ): Promise<Record<string, unknown>> {
@@ -21,10 +20,9 @@ export async function tellLogs(
     stderr.write(`${harmlessLine(`[${from}] ${text}`)}\n`);
   });
   if (client.getProtocolEra() === 'modern') return { [LOG_LEVEL_META_KEY]: level };
-  const wanted = LOG_LEVELS.find((candidate) => candidate === level);
-  if (wanted !== undefined && client.getServerCapabilities()?.logging !== undefined) {
+  if (client.getServerCapabilities()?.logging !== undefined) {
     // A server that cannot set it may log all the same.
-    await client.setLoggingLevel(wanted, { signal }).catch(() => undefined);
+    await client.setLoggingLevel(level, { signal }).catch(() => undefined);
   }
   return {};
 }

@@ -1,3 +1,4 @@
+import type { LoggingLevel } from '@modelcontextprotocol/client';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -10,7 +11,7 @@ export interface TargetOptions {
   readonly mcpUrl?: string;
   readonly header?: readonly string[];
   readonly timeout: string;
-  readonly logLevel: string;
+  readonly logLevel: LoggingLevel;
 }
 
 /** An MCP server, and what every request to it carries. */

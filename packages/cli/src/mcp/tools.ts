@@ -25,7 +25,7 @@ export async function callTool(context: Context, options: ToolOptions): Promise<
   const { cwd } = context.terminal;
   const save = saverFor(options.save, context);
   const result = await withSession(context, options, async ({ client, request, meta }) => {
-    // The whole list, as the client wants it: it checks results against it, and some arguments go into headers.
+    // The schema says which arguments are text; the client wants the whole list, since some arguments go into headers.
     const { tools } = await client.listTools(undefined, request);
     const tool = tools.find((candidate) => candidate.name === name);
     const args = await toolArguments(options.param ?? [], options.params, tool?.inputSchema, cwd);

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { afterEach, expect, it, vi } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { AddressedUpstreams } from './addressed.ts';
@@ -27,4 +29,22 @@ it('an address has one upstream until nobody has used it for long, and then its 
   expect([...addressed]).toEqual([]);
   await vi.waitFor(() => expect(upstream?.sessions()).toBe(0));
   expect(addressed.at(upstream.url)).not.toBe(first);
+});
+
+it('a server that does not say which eras it speaks holds up one call, for a moment, and is left alone then', async () => {
+  let asked = 0;
+  const silent = createServer(() => asked++).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const bound = silent.address();
+  const address = `http://127.0.0.1:${typeof bound === 'object' ? bound?.port : 0}/mcp`;
+  try {
+    const began = performance.now();
+    await addressed.asking(address);
+    expect(performance.now() - began).toBeLessThan(10_000);
+    await vi.waitFor(() => expect(asked).toBeGreaterThan(0));
+    silent.closeAllConnections();
+    await vi.waitFor(() => expect(addressed.asking(address)).toBeUndefined(), 10_000);
+  } finally {
+    silent.close();
+  }
 });

@@ -2,9 +2,15 @@ import type { Era } from '../mcp/protocol.ts';
 import { KnownEras } from './known-eras.ts';
 import { Upstream } from './upstream.ts';
 import type { ClientOptions } from './upstream-client.ts';
+import { within } from './within.ts';
 
 /** Nothing follows from how calls to them end: nobody looks after them. */
 const NOBODY = { failed() {}, succeeded() {}, changed() {} };
+
+/** A call waits so long for its server to say what it speaks; asking goes on behind it. */
+const WAIT_MS = 2_000;
+/** A server that did not say is left alone for so long. */
+const ASK_AGAIN_MS = 60_000;
 
 interface Addressed {
   readonly upstream: Upstream;
@@ -12,6 +18,8 @@ interface Addressed {
   usedAt: number;
   /** While it is asked which eras it speaks. */
   asking: Promise<void> | undefined;
+  /** One that did not say is not asked again before this, in milliseconds of `performance.now()`. */
+  askAgainAt: number;
 }
 
 /** The upstreams that hand-made tools name by address and that no forward holds. */
@@ -38,9 +46,10 @@ export class AddressedUpstreams {
   asking(address: string): Promise<void> | undefined {
     const found = this.#find(address);
     const known = found.eras.dueInMs > 0 && (found.eras.askedLegacy || !this.#legacyWanted());
-    if (!known) found.asking ??= this.#ask(found);
+    if (known || performance.now() < found.askAgainAt) return undefined;
+    found.asking ??= this.#ask(found);
     // What it spoke an hour ago will do until it has answered again.
-    return found.upstream.eras && found.eras.dueInMs === 0 ? undefined : found.asking;
+    return found.upstream.eras && found.eras.dueInMs === 0 ? undefined : within(WAIT_MS, found.asking);
   }
 
   /** Ends what nobody used for this long, and forgets the addresses that no tool has been called at meanwhile. */
@@ -63,7 +72,7 @@ export class AddressedUpstreams {
       const upstream = new Upstream(address, NOBODY);
       const options = { transport: upstream.transport, capabilities: {}, clientInfo: this.#clientInfo };
       const eras = new KnownEras(options, this.#legacyWanted);
-      known = { upstream, eras, usedAt: 0, asking: undefined };
+      known = { upstream, eras, usedAt: 0, asking: undefined, askAgainAt: 0 };
       this.#upstreams.set(address, known);
     }
     known.usedAt = performance.now();
@@ -79,7 +88,8 @@ export class AddressedUpstreams {
       found.upstream.speaks(eras);
       for (const client of [legacy, modern]) client?.close().catch(() => undefined);
     } catch {
-      // The call that waits for this meets the same, and says so.
+      // The call that waits for this meets the same, and says so; or it is served all the same.
+      found.askAgainAt = performance.now() + ASK_AGAIN_MS;
     } finally {
       found.asking = undefined;
     }
