@@ -4,6 +4,7 @@ import { serviceAddress } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import { LongStreams } from './answer/long-streams.ts';
 import { Bridge } from './bridge/bridge.ts';
+import { BridgedCalls } from './bridge/bridged-calls.ts';
 import { tellCode } from './bridge/call-events.ts';
 import { Channels } from './bridge/channels.ts';
 import { CodeTools } from './bridge/code-tools.ts';
@@ -146,6 +147,7 @@ async function compose(
     sessions,
     sessionLinks,
     serverInfo: SERVER_INFO,
+    toolCalls,
     forwardHeaders: config.forwardHeaders,
     parseHeaderNames: labelledHeaders,
     maxResponseBytes: MAX_RESPONSE_BYTES,
@@ -155,12 +157,13 @@ async function compose(
   const protocols = loadProtocols();
   const channels = new Channels(registry);
   const settings = config.bridgeGrpc;
-  const bridge = new Bridge({ registry, protocols, channels, calls, settings, toolCalls });
+  const bridgedCalls = new BridgedCalls(calls);
+  const bridge = new Bridge({ registry, protocols, channels, calls: bridgedCalls, settings, toolCalls });
   const codeTools = new CodeTools({
     services: () => registry.current.services,
     protocols,
     channels,
-    calls,
+    calls: bridgedCalls,
     settings,
     log: logger.target('service::bridge'),
     watch: tellCode(toolCalls),
@@ -239,7 +242,7 @@ async function compose(
       parked.close();
       await listeners.mcp.drain(graceMs);
       // Calls whose client has left are still under way; of the grace, they get what is left.
-      await forwards.close(over - performance.now());
+      await Promise.all([forwards.close(over - performance.now()), bridgedCalls.close(over - performance.now())]);
       calls.close();
       serviceHealth.close();
       events.close();

@@ -1,6 +1,5 @@
 import type { LongStreams } from '../answer/long-streams.ts';
 import type { Bridge } from '../bridge/bridge.ts';
-import type { EventsOfCalls } from '../bridge/call-events.ts';
 import type { CodeTools } from '../bridge/code-tools.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
@@ -18,6 +17,7 @@ import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ServiceMetrics } from '../telemetry/metrics.ts';
+import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
 import { type Chain, compile, type NamedFilter } from './chain.ts';
 import { cors } from './filters/cors.ts';
 import { mcp } from './filters/mcp.ts';
@@ -37,7 +37,7 @@ import { serviceToolList } from './filters/service-tool-list.ts';
 export interface ChainParts {
   readonly bridge: Bridge;
   readonly codeTools: CodeTools;
-  readonly toolCalls: EventsOfCalls;
+  readonly toolCalls: ToolCallSink;
   readonly calls: CallsUnderWay<CallUnderWay>;
   readonly events: EventStore;
   readonly lives: LiveSessions;

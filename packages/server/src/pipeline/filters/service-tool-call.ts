@@ -1,6 +1,6 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Bridge } from '../../bridge/bridge.ts';
-import { callIdentity, type EventsOfCalls } from '../../bridge/call-events.ts';
+import { callIdentity } from '../../bridge/call-events.ts';
 import type { CodeTools } from '../../bridge/code-tools.ts';
 import { noHost as noHostMessage } from '../../bridge/resolution.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
@@ -9,6 +9,9 @@ import type { DeclaredParams } from '../../mcp/declared-params.ts';
 import { HEADER_MISMATCH, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';
 import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
+import type { TargetLogger } from '../../telemetry/log.ts';
+import { idsTooLong } from '../../telemetry/tool-calls/correlation.ts';
+import type { ToolCallSink } from '../../telemetry/tool-calls/tool-call-events.ts';
 import type { Filter } from '../chain.ts';
 
 /** What {@link serviceToolCall} works with. */
@@ -18,7 +21,8 @@ interface ToolCallParts {
   readonly codeTools: Pick<CodeTools, 'call'>;
   readonly forwards: Pick<Forwards, 'asking'>;
   readonly declaredParams: DeclaredParams;
-  readonly toolCalls: Pick<EventsOfCalls, 'refused'>;
+  readonly toolCalls: Pick<ToolCallSink, 'refused'>;
+  readonly log: TargetLogger;
 }
 
 /**
@@ -26,7 +30,7 @@ interface ToolCallParts {
  * in them (mcp 4), and hands the call to what carries it out (decisions 4.7, "Dispatch").
  */
 export function serviceToolCall(parts: ToolCallParts): Filter {
-  const { relay, bridge, codeTools, forwards, declaredParams, toolCalls } = parts;
+  const { relay, bridge, codeTools, forwards, declaredParams, toolCalls, log } = parts;
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'tools/call' || !namespace) return undefined;
@@ -37,6 +41,9 @@ export function serviceToolCall(parts: ToolCallParts): Filter {
     if (context.era === 'modern') {
       const problem = declaredParams.shownTo(context.capabilities, tool)?.problem(message, context.headers);
       if (problem !== undefined) return rpcError(HEADER_MISMATCH, `tool ${quoted(name)}: ${problem}`, 400);
+    }
+    for (const header of idsTooLong(context.headers)) {
+      log.warn(`${header} has more than 256 bytes: it is ignored; send a shorter one`, { tool: name });
     }
     const { discovered } = tool;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });
@@ -64,7 +71,7 @@ function upstreamAddress(tool: Entry): string | undefined {
   return URL.canParse(uri) ? uri : undefined;
 }
 
-function noHost(caller: Caller, tool: Entry, toolCalls: Pick<EventsOfCalls, 'refused'>): Outcome {
+function noHost(caller: Caller, tool: Entry, toolCalls: Pick<ToolCallSink, 'refused'>): Outcome {
   const text = noHostMessage(String(tool.members.toolType));
   toolCalls.refused(callIdentity(caller, tool, undefined), 'SERVICE_UNAVAILABLE', text);
   return { kind: 'result', json: resultText(caller.era, { content: [{ type: 'text', text }], isError: true }) };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { correlationOf } from './correlation.ts';
+import { correlationOf, idsTooLong } from './correlation.ts';
 
 const LONG = 'x'.repeat(257);
 
@@ -15,4 +15,10 @@ test.each([
   [{ 'x-conversation-id': 'x'.repeat(256) }, undefined, 'x'.repeat(256), undefined],
 ])('ids are taken from the headers, then from the binding (case %#)', (headers, bound, conversationId, requestId) => {
   expect(correlationOf(headers, bound)).toEqual({ conversationId, requestId });
+});
+
+test('ids that are too long are named, for them to be warned of', () => {
+  expect(idsTooLong({ 'x-conversation-id': LONG, 'x-request-id': 'x'.repeat(256) })).toEqual(['x-conversation-id']);
+  expect(idsTooLong({ 'x-request-id': LONG })).toEqual(['x-request-id']);
+  expect(idsTooLong({})).toEqual([]);
 });

@@ -221,13 +221,12 @@ describe('the log', () => {
     ['grpc', 'service::bridge'],
     ['code', 'service::bridge'],
   ] as const)('has a line per event of %s, of the target %s, without what came back', ([transport, target]) => {
-    const { events, lines, pass } = start();
+    const { events, lines, pass } = start('debug');
     const invocation = events.begin(identity({ transport }), toolSummary({ named: 'S3CRET' }, ['h']));
     pass(5);
     invocation.completed(true, contentOfTexts(['S3CRET']));
     events.refused(identity({ transport }), 'INVALID_ARGUMENTS', 'S3CRET');
     const common = {
-      level: 'info',
       target,
       transport,
       namespace: 'default',
@@ -241,17 +240,24 @@ describe('the log', () => {
     const { eventId } = invocation;
     const ts = expect.any(String);
     expect(lines()).toEqual([
-      { ...common, ts, msg: 'tool call started', event_id: eventId, argument_count: 1 },
-      { ...common, ts, msg: 'tool call completed', event_id: eventId, is_error: true, duration_ms: 5 },
+      { ...common, ts, level: 'debug', msg: 'tool call started', event_id: eventId, argument_count: 1 },
+      { ...common, ts, level: 'info', msg: 'tool call completed', event_id: eventId, is_error: true, duration_ms: 5 },
       {
         ...common,
         ts,
+        level: 'info',
         msg: 'tool call failed',
         event_id: expect.stringMatching(UUID),
         error_category: 'INVALID_ARGUMENTS',
         duration_ms: 0,
       },
     ]);
+  });
+
+  test('says at info how a call ended, and not that it began', () => {
+    const { events, lines } = start('info');
+    events.begin(identity(), codeSummary(0)).failed('UNKNOWN', '');
+    expect(lines().map(({ msg }) => msg)).toEqual(['tool call failed']);
   });
 
   test('has none when its level is off', () => {

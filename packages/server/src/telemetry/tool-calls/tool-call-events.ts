@@ -28,6 +28,9 @@ export interface Clocks {
   readonly steady: () => number;
 }
 
+/** Where what carries calls out tells of them. */
+export type ToolCallSink = Pick<ToolCallEvents, 'begin' | 'refused'>;
+
 const CLOCKS: Clocks = { epoch: Date.now, steady: () => performance.now() };
 
 /**
@@ -35,7 +38,8 @@ const CLOCKS: Clocks = { epoch: Date.now, steady: () => performance.now() };
  * events that are logged, kept and told to listeners (specification, "Events"; decisions 6). Nobody waits for a listener.
  *
  * On the path of every call: an event is a record of few members. Text is made of it when somebody reads it, or for the
- * log when that is on. Measured for both events of a call, everything counted: 0.6 µs without log, 6 µs with it.
+ * log when that is on. Measured for both events of a call, everything counted: 0.6 µs without log, 3 µs with the line of
+ * its end, 6 µs with that of its beginning too.
  */
 export class ToolCallEvents implements HappeningSink {
   readonly now: () => number;
