@@ -27,6 +27,7 @@ const TAGS: Readonly<Record<string, string>> = {
   prompts: 'What agents can ask to be prompted with.',
   services: 'Capability services, reached over gRPC.',
   'tool-calls': 'What is told of tool calls while they go on.',
+  inference: 'What passes the inference listener, and where it goes.',
   service: 'What the service says of itself.',
 };
 

@@ -7,6 +7,8 @@ export interface AnswerTarget {
   readonly destroyed: boolean;
   readonly headersSent: boolean;
   readonly writableEnded: boolean;
+  /** False for an answer that is another's: no date is put on it. */
+  sendDate?: boolean;
   writeHead(status: number, headers: string[]): unknown;
   write(chunk: string | Buffer): boolean;
   end(chunk?: string | Buffer): unknown;

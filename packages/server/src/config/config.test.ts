@@ -264,7 +264,7 @@ forwards:
     ['broken YAML', 'forwards: [', /b\.yaml:1:\d+: /],
     ['a key given twice', 'forwards: []\nforwards: []', /b\.yaml:2:1: Map keys must be unique/],
     ['several documents', 'forwards: []\n---\nforwards: []', /b\.yaml:2:1: /],
-    ['an alias to nothing', 'forwards: *gone', /b\.yaml: Unresolved alias .*gone/],
+    ['an alias to nothing', 'forwards: *gone', /b\.yaml:1:11: has the alias "\*gone", and no anchor before it$/],
     ['a list at the top', '- a', /b\.yaml:1:1: the top level is not a map/],
     ['a word at the top', 'hello', /b\.yaml:1:1: the top level is not a map/],
     ['bytes that are no text', Buffer.from([0x66, 0xff, 0xfe]), /b\.yaml is not UTF-8 text/],

@@ -5,9 +5,9 @@ import type { Invocation } from '../telemetry/tool-calls/invocation.ts';
 import { type RequestSummary, toolSummary } from '../telemetry/tool-calls/request-summary.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
 import type { ToolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import type { Caller } from './relay.ts';
 import type { Upstream } from './upstream.ts';
-import { UpstreamError } from './upstream-error.ts';
 
 /** Is told how a call goes. Of several ends the first counts. */
 export interface CallWatch {

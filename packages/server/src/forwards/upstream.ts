@@ -1,7 +1,7 @@
 import type { Era } from '../mcp/protocol.ts';
+import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
+import type { UpstreamError } from '../transport/upstream-error.ts';
 import { UpstreamLinks } from './links.ts';
-import { createTransport, type UpstreamTransport } from './transport.ts';
-import type { UpstreamError } from './upstream-error.ts';
 
 /** Told of what calls find out about an upstream. */
 export interface UpstreamObserver {

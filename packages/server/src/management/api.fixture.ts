@@ -6,6 +6,8 @@ import { loadProtocols } from '../bridge/protocols.ts';
 import { Provisioning } from '../bridge/provisioning.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import { Forwards } from '../forwards/forwards.ts';
+import { InteractionStore } from '../inference/interaction-store.ts';
+import { CurrentInferenceSettings } from '../inference/settings.ts';
 import { createGuard } from '../listeners/origin.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
@@ -36,6 +38,8 @@ export interface Api {
   readonly forwards: Forwards;
   readonly toolCalls: ToolCallEvents;
   readonly longStreams: LongStreams;
+  readonly interactions: InteractionStore;
+  readonly inference: CurrentInferenceSettings;
   /** All routes, as a tree: each path continues what it stands under. */
   readonly routes: string;
   /** Lines of the log so far. */
@@ -84,6 +88,11 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const toolCalls = new ToolCallEvents(logger);
   const longStreams = new LongStreams(settings.keepAliveMs);
   const log = logger.target('service::mgmt');
+  const interactions = new InteractionStore(1_000);
+  const inference = new CurrentInferenceSettings(
+    { scheme: 'http', host: '127.0.0.1', port: 11_434, path: '' },
+    interactions,
+  );
   const guard = createGuard({ allowedHosts, corsOrigin });
   const app = createManagement({
     registry,
@@ -94,6 +103,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     metrics: new ServiceMetrics(),
     toolCalls,
     longStreams,
+    interactions,
+    inference,
     log,
     guard,
     corsOrigin,
@@ -107,6 +118,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     forwards,
     toolCalls,
     longStreams,
+    interactions,
+    inference,
     routes: app.printRoutes(),
     log: lines,
     async call(method, path, body, headers = {}) {

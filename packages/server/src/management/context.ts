@@ -2,6 +2,8 @@ import type { LongStreams } from '../answer/long-streams.ts';
 import type { Provisioning } from '../bridge/provisioning.ts';
 import type { HealthOfServices } from '../bridge/service-health.ts';
 import type { Forwards } from '../forwards/forwards.ts';
+import type { InteractionStore } from '../inference/interaction-store.ts';
+import type { InferenceSettings } from '../inference/settings.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { ServiceMetrics } from '../telemetry/metrics.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
@@ -14,6 +16,8 @@ export interface ManagementContext {
   readonly provisioning: Pick<Provisioning, 'provision'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'listen'>;
+  readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
+  readonly inference: InferenceSettings;
   readonly longStreams: Pick<LongStreams, 'add'>;
   /** Whether the service takes work: loaded, listening and not shutting down. */
   readonly ready: () => boolean;

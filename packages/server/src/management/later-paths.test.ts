@@ -23,8 +23,6 @@ test.for([
   '/admin/index.html',
   '/plugins/a/index.js',
   '/api/plugins/a/b/c',
-  '/api/v1/interactions',
-  '/api/v1/config/inference',
   '/api/v1/plugins',
   '/api/v1/evaluators',
   '/api/v1/evaluators/llm-connections',

@@ -1,11 +1,13 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { JsonObject } from '@sluice/json/lossless';
 import type { Batch } from '../mcp/batch.ts';
 import type { Message } from '../mcp/message.ts';
 import type { Era } from '../mcp/protocol.ts';
+import type { ExchangeWatch } from '../proxy/exchange.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import { type Correlation, correlationOf } from '../telemetry/tool-calls/correlation.ts';
+import type { HeaderEdits } from './filters/headers.ts';
 
 const NO_CAPABILITIES: JsonObject = {};
 
@@ -15,8 +17,10 @@ const NO_CAPABILITIES: JsonObject = {};
  */
 export class RequestContext {
   readonly method: string;
-  /** Path without query, as sent. */
-  readonly path: string;
+  /** Path without query, as sent, or as `path_rewrite` has made it. */
+  path: string;
+  /** With its question mark; empty where there is none. */
+  readonly query: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
   /** True for a message of a batch: each goes through the chain as a request of its own. */
@@ -39,9 +43,21 @@ export class RequestContext {
   /** What the client says it can do; a legacy client says it once per session. Filled by `service_mcp_init`. */
   capabilities: JsonObject = NO_CAPABILITIES;
 
-  constructor(method: string, path: string, headers: IncomingHttpHeaders, body: Buffer, inBatch = false) {
+  /** Names and values, alternating, of what the request is sent on with besides its own. Filled by `headers`. */
+  addedHeaders: readonly string[] = [];
+  /** What is done to the headers of every answer. Filled by `headers`. */
+  headerEdits: readonly HeaderEdits[] = [];
+  /** Where the request is to be sent. Filled by `router`. */
+  cluster: string | undefined = undefined;
+  /** Begins to record an exchange. Filled by `service_intercept`. */
+  recording: ((request: IncomingMessage) => ExchangeWatch | undefined) | undefined = undefined;
+
+  /** `target`: the path, and the query if there is one. */
+  constructor(method: string, target: string, headers: IncomingHttpHeaders, body: Buffer, inBatch = false) {
+    const query = target.indexOf('?');
     this.method = method;
-    this.path = path;
+    this.path = query === -1 ? target : target.slice(0, query);
+    this.query = query === -1 ? '' : target.slice(query);
     this.headers = headers;
     this.body = body;
     this.inBatch = inBatch;

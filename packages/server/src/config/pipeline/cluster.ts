@@ -1,39 +1,50 @@
 import { z } from 'zod';
-import { listenAddress } from '../addresses.ts';
-import { Refusal } from '../setting.ts';
+import { type HttpUpstream, listenAddress } from '../addresses.ts';
+import { settingText } from './setting-text.ts';
 
 /** `host:port`, parsed; port 0 only where it is bound to. */
 export function address(withPortZero: boolean) {
-  return z.string().transform((text, { addIssue }) => {
-    try {
-      const parsed = listenAddress.parse(text);
-      if (parsed.port > 0 || withPortZero) return parsed;
-      addIssue({ code: 'custom', message: 'has port 0, which nothing can be reached at' });
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      addIssue({ code: 'custom', message: `${error.message}; accepted: ${listenAddress.accepts}` });
-    }
-    return z.NEVER;
+  return settingText(listenAddress).refine(({ port }) => withPortZero || port > 0, {
+    error: 'has port 0, which nothing can be reached at',
   });
 }
 
-const reachable = address(false);
-
-const endpoint = z.union(
-  [
-    reachable.transform((parsed) => ({ address: parsed, weight: 1 })),
-    z.strictObject({ address: reachable, weight: z.int().min(1).max(1_000_000).default(1) }),
-  ],
-  { error: 'is not host:port or a map with address and weight' },
+/** An address alone is one of weight 1. */
+const endpoint = z.preprocess(
+  (value) => (typeof value === 'string' ? { address: value } : value),
+  z.strictObject(
+    { address: address(false), weight: z.int().min(1).max(1_000_000).default(1) },
+    {
+      error: ({ code }) => (code === 'invalid_type' ? 'is not host:port or a map with address and weight' : undefined),
+    },
+  ),
 );
 
-/** Where requests are sent on to (decisions 1.4): its endpoints take turns, by weight. */
+/** That the key is there says that connections are to be secured, with a value or without. */
+const secured = z.preprocess((value) => value ?? {}, z.strictObject({})).optional();
+
+/** Where requests are sent on to, as it stands in a file (decisions 1.4). */
 export const cluster = z.strictObject({
   name: z.string().min(1, { error: 'is empty' }),
   endpoints: z.array(endpoint).min(1, { error: 'has no endpoint' }),
-  // That it is there says that connections are to be secured.
-  tls: z.strictObject({}).optional(),
+  tls: secured,
   connection_timeout_ms: z.int().min(1).max(600_000).optional(),
 });
 
-export type Cluster = z.output<typeof cluster>;
+/** Where requests are sent on to (decisions 1.4): its endpoints take turns, by weight. */
+export interface Cluster extends Readonly<z.output<typeof cluster>> {
+  /** What is put in front of every path, for upstreams that have one (decisions 1.2); it begins with `/`. */
+  readonly path?: string;
+}
+
+/** The cluster with this upstream in place of its endpoints, as `SERVICE_INFERENCE_UPSTREAM` has it (decisions 1.2). */
+export function withUpstream(replaced: Cluster, { scheme, host, port, path }: HttpUpstream): Cluster {
+  const { name, connection_timeout_ms } = replaced;
+  return {
+    name,
+    endpoints: [{ address: { host, port }, weight: 1 }],
+    ...(scheme === 'https' && { tls: {} }),
+    ...(connection_timeout_ms !== undefined && { connection_timeout_ms }),
+    ...(path !== '' && { path }),
+  };
+}

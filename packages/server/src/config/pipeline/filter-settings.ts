@@ -1,6 +1,11 @@
 import { z } from 'zod';
+import { hostList } from '../addresses.ts';
+import { Refusal, type Setting } from '../setting.ts';
 import { cluster } from './cluster.ts';
-import { headerField, headerName } from './header-field.ts';
+import { condition, method, path } from './condition.ts';
+import { editableHeader, headerField, headerName, wantedHeaders } from './header-field.ts';
+import { origin } from './origin.ts';
+import { settingText } from './setting-text.ts';
 
 /** The filters that have no settings of their own. */
 export const PLAIN_FILTERS = [
@@ -20,30 +25,27 @@ export const PLAIN_FILTERS = [
   'service_intercept',
 ] as const;
 
-const path = z.string().regex(/^\/[^?#\s]*$/, { error: 'is not a path that begins with /' });
-const method = z.string().regex(/^[A-Z]+$/, { error: 'is not a method in capital letters, such as GET' });
-
-const match = z
-  .strictObject({
-    path: path.optional(),
-    path_prefix: path.optional(),
-    methods: z.array(method).min(1, { error: 'names no method' }).optional(),
-    headers: z.record(headerName, z.string()).optional(),
-  })
-  .refine((conditions) => Object.values(conditions).some((value) => value !== undefined), {
-    error: 'has none of path, path_prefix, methods, headers',
-  });
-
-/** When a filter is used: all conditions of a list have to hold, and all members of each (decisions 1.4). */
-const condition = z.union([z.strictObject({ when: match }), z.strictObject({ unless: match })], {
-  error: 'is not a map with either when or unless, and in it any of path, path_prefix, methods, headers',
-});
+const FILTERS = [
+  'cors',
+  'mcp',
+  'static_response',
+  'router',
+  'load_balancer',
+  'headers',
+  'path_rewrite',
+  ...PLAIN_FILTERS,
+];
 
 const conditions = z.array(condition).optional();
 
-const origin = z.string().regex(/^(\*|[a-z][a-z\d+.-]*:\/\/(\*\.)?[^/?#@\s\\*]+)$/, {
-  error: 'is not *, an origin, or one such as https://*.host',
-});
+/** A number of bytes that can be held at once. */
+export const bytes = z
+  .int()
+  .min(1)
+  .max(2 ** 31);
+
+/** In a list of header names: a trailing `*` stands for all that begin so. */
+const headerPattern = headerName.regex(/^[^*]*\*?$/, { error: 'has a * that is not at its end' });
 
 const cors = z
   .strictObject({
@@ -51,8 +53,7 @@ const cors = z
     conditions,
     allow_origins: z.array(origin).min(1, { error: 'names no origin' }),
     allow_methods: z.array(method).default(['GET', 'HEAD', 'POST']),
-    // A trailing * stands for all that begin so.
-    allow_headers: z.array(z.union([headerName, z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+\*$/)])).default([]),
+    allow_headers: z.array(headerPattern).default([]),
     expose_headers: z.array(headerName).default([]),
     allow_credentials: z.boolean().default(false),
     max_age: z.int().min(0).default(86_400),
@@ -68,16 +69,30 @@ const mcp = z.strictObject({
   filter: z.literal('mcp'),
   conditions,
   on_invalid: z.enum(['continue', 'reject']).default('continue'),
-  max_body_bytes: z.int().min(1).optional(),
+  max_body_bytes: bytes.optional(),
 });
 
-const staticResponse = z.strictObject({
-  filter: z.literal('static_response'),
-  conditions,
-  status: z.int().min(200).max(599),
-  headers: z.array(headerField).default([]),
-  body: z.string().default(''),
-});
+const staticResponse = z
+  .strictObject({
+    filter: z.literal('static_response'),
+    conditions,
+    status: z.int().min(200).max(599),
+    headers: z.array(headerField).default([]),
+    body: z.string().default(''),
+  })
+  .refine(({ status, body }) => body === '' || ![204, 205, 304].includes(status), {
+    path: ['body'],
+    error: 'cannot be sent with status 204, 205 or 304, which have none',
+  });
+
+const host: Setting<string> = {
+  accepts: 'host, host:port, [ipv6] or [ipv6]:port',
+  parse: (text) => {
+    const [only, ...more] = hostList.parse(text);
+    if (only === undefined || more.length > 0 || text.includes(',')) throw new Refusal('names several hosts');
+    return only;
+  },
+};
 
 const router = z.strictObject({
   filter: z.literal('router'),
@@ -86,9 +101,9 @@ const router = z.strictObject({
     .array(
       z.strictObject({
         path_prefix: path,
-        host: z.string().min(1).optional(),
-        headers: z.record(headerName, z.string()).optional(),
-        cluster: z.string().min(1),
+        host: settingText(host).optional(),
+        headers: wantedHeaders.optional(),
+        cluster: z.string().min(1, { error: 'is empty' }),
       }),
     )
     .min(1, { error: 'has no route' }),
@@ -106,7 +121,7 @@ const headers = z.strictObject({
   request_add: z.array(headerField).default([]),
   response_add: z.array(headerField).default([]),
   response_set: z.array(headerField).default([]),
-  response_remove: z.array(headerName).default([]),
+  response_remove: z.array(editableHeader).default([]),
 });
 
 const pattern = z.string().superRefine((text, { addIssue }) => {
@@ -117,13 +132,16 @@ const pattern = z.string().superRefine((text, { addIssue }) => {
   }
 });
 
+/** Paths are made of it. */
+const replacement = z.string().regex(/^[!"$->@-~]*$/, { error: 'has characters that a path cannot have' });
+
 const pathRewrite = z
   .strictObject({
     filter: z.literal('path_rewrite'),
     conditions,
     strip_prefix: path.optional(),
     add_prefix: path.optional(),
-    replace: z.strictObject({ pattern, replacement: z.string() }).optional(),
+    replace: z.strictObject({ pattern, replacement }).optional(),
   })
   .refine(
     ({ strip_prefix, add_prefix, replace }) =>
@@ -134,20 +152,18 @@ const pathRewrite = z
 const plain = z.strictObject({ filter: z.enum(PLAIN_FILTERS), conditions });
 
 /** One filter of a chain with its settings (decisions 1.4, the table of filters). */
-export const filter = z.discriminatedUnion('filter', [
-  cors,
-  mcp,
-  staticResponse,
-  router,
-  loadBalancer,
-  headers,
-  pathRewrite,
-  plain,
-]);
+export const filter = z.discriminatedUnion(
+  'filter',
+  [cors, mcp, staticResponse, router, loadBalancer, headers, pathRewrite, plain],
+  {
+    error: ({ code, input }) => {
+      if (code !== 'invalid_union') return undefined;
+      const named = typeof input === 'object' && input !== null && 'filter' in input;
+      return `${named ? 'is not the name of a filter' : 'is missing'}; filters: ${FILTERS.join(', ')}`;
+    },
+  },
+);
 
 export type FilterSettings = z.output<typeof filter>;
 /** The settings of the filter of this name. */
 export type SettingsOf<Name extends FilterSettings['filter']> = Extract<FilterSettings, { filter: Name }>;
-export type Condition = z.output<typeof condition>;
-/** What a request has to be for a condition. */
-export type Match = z.output<typeof match>;

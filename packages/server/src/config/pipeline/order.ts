@@ -1,21 +1,37 @@
-import type { PlacedFilter } from './pipeline.ts';
-import type { Problem } from './problems.ts';
+import type { OutlinedFilter } from './outline.ts';
+
+/** A filter, and what is wrong with where it stands. */
+export interface Misplaced {
+  readonly filter: OutlinedFilter;
+  readonly text: string;
+}
 
 /** What is wrong with the order of a listener's filters (decisions 1.4, "Ordering mistakes"). */
-export function orderMistakes(filters: readonly PlacedFilter[]): Problem[] {
-  const mistakes: Problem[] = [];
+export function orderMistakes(filters: readonly OutlinedFilter[]): Misplaced[] {
+  const mistakes: Misplaced[] = [];
   const before = new Set<string>();
-  let ended = false;
-  for (const { settings, at } of filters) {
-    const name = settings.filter;
-    const mistake = (problem: string) => mistakes.push({ at, text: `filter ${name} ${problem}` });
-    if (ended) mistake('is never reached: static_response before it answers everything; give that conditions');
+  for (const [index, outlined] of filters.entries()) {
+    const { filter: name = '', conditional } = outlined;
+    const mistake = (filter: OutlinedFilter, problem: string) =>
+      mistakes.push({ filter, text: `filter ${filter.filter ?? 'without a name'} ${problem}` });
     if (name.startsWith('service_') && name !== 'service_intercept' && !before.has('mcp')) {
-      mistake('needs the filter mcp somewhere before it');
+      mistake(outlined, 'needs the filter mcp somewhere before it');
     }
-    if (name === 'load_balancer' && !before.has('router')) mistake('needs the filter router somewhere before it');
-    if (name === 'static_response' && !settings.conditions?.length) ended = true;
+    if (name === 'load_balancer' && !before.has('router'))
+      mistake(outlined, 'needs the filter router somewhere before it');
     before.add(name);
+    if (name !== 'static_response' || conditional) continue;
+    const next = filters[index + 1];
+    if (next) mistake(next, 'and all behind it are never reached: give the static_response before it conditions');
+    break;
   }
   return mistakes;
+}
+
+/** What is in order, and yet does nothing: a router that nobody follows. */
+export function idleRouters(filters: readonly OutlinedFilter[]): Misplaced[] {
+  const last = filters.findLastIndex(({ filter }) => filter === 'load_balancer');
+  return filters
+    .filter(({ filter }, index) => filter === 'router' && index > last)
+    .map((filter) => ({ filter, text: 'filter router has no effect without load_balancer behind it' }));
 }

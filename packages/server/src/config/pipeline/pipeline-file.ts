@@ -1,162 +1,130 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { ConfigError } from '../config-error.ts';
-import { quote } from '../setting.ts';
-import { type KeyPath, parseYamlFile, readTextFile, type YamlFile } from '../yaml-file.ts';
+import { inOrder, lineOf, type Problem, refusal } from '../problem.ts';
+import { readTextFile, readYaml, type YamlFile } from '../yaml-file.ts';
 import type { Cluster } from './cluster.ts';
-import { orderMistakes } from './order.ts';
-import type { Pipeline, PipelineListener, PlacedFilter } from './pipeline.ts';
-import { lineOf, type Problem, problemsOf, refusal, wrongType } from './problems.ts';
+import { filtersOf } from './filters-of.ts';
+import { outlineOf } from './outline.ts';
+import type { FilterChain, Pipeline, PipelineListener, TlsFiles } from './pipeline.ts';
+import { problemsOf, wrongType } from './problems.ts';
+import { checkReferences } from './references.ts';
+import { takenAddresses } from './same-address.ts';
 import { type PipelineFile, pipelineFile } from './schema.ts';
 
 const EMBEDDED = new URL('default.yaml', import.meta.url);
-const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
-const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+
+/** The embedded pipeline as messages name it. */
+export const EMBEDDED_NAME = 'the embedded pipeline';
 
 /** The text of the embedded pipeline, which is a file like any other. */
 export async function embeddedPipeline(): Promise<string> {
   return await readFile(EMBEDDED, 'utf8');
 }
 
-/** Reads the file that `--pipeline-config` names, or the embedded one. Throws {@link ConfigError}. */
-export async function loadPipeline(path: string | undefined): Promise<Pipeline> {
-  if (path === undefined) return parsePipeline(await embeddedPipeline(), 'the embedded pipeline');
-  const name = `--pipeline-config ${path}`;
+/** The text of a pipeline file; `name` is the file as messages name it. Throws {@link ConfigError}. */
+export async function pipelineText(path: string, name: string): Promise<string> {
   const text = await readTextFile(path, name);
-  if (text === undefined) throw new ConfigError(`${name}: no such file; name one that exists or leave the flag out`);
-  return parsePipeline(text, name, dirname(path));
+  if (text !== undefined) return text;
+  throw new ConfigError(`${name}: no such file; name one that exists`);
 }
+
+/** What came of a file's text: a pipeline, or all that is wrong with it, in the order of the file. */
+export type CheckedPipeline = { readonly pipeline: Pipeline } | { readonly problems: readonly Problem[] };
 
 /**
- * Parses a pipeline (decisions 1.4). `name` is the file as messages name it; paths in it start at `folder`. Throws
- * {@link ConfigError} with file, line and column of the first problem and the number of the others.
+ * Parses a pipeline (decisions 1.4). `name` is the file as messages name it; relative paths in it start at `folder`.
+ * Reads no other file, and never throws.
  */
-export function parsePipeline(text: string, name: string, folder = '.'): Pipeline {
-  const yaml = parseYamlFile(text, name);
-  const parsed = pipelineFile.safeParse(yaml.content, { error: wrongType });
-  if (!parsed.success) throw refusal(problemsOf(parsed.error, yaml));
-  return new References(parsed.data, yaml, folder).resolve();
+export function checkPipeline(text: string, name: string, folder = '.'): CheckedPipeline {
+  const read = readYaml(text, name);
+  if ('problems' in read) return { problems: inOrder(read.problems) };
+  const { file } = read;
+  const { problems, warnings } = checkReferences(outlineOf(file.content), file);
+  const parsed = pipelineFile.safeParse(file.content, { error: wrongType });
+  if (!parsed.success) return { problems: inOrder([...problemsOf(parsed.error, file), ...problems]) };
+  const chains = chainsOf(parsed.data, file);
+  const listeners = listenersOf(parsed.data, chains, file, folder);
+  const taken = takenAddresses(listeners).map(({ listener, text }) => ({
+    at: file.position(['listeners', listeners.indexOf(listener), 'address']),
+    text,
+  }));
+  if (problems.length + taken.length > 0) return { problems: inOrder([...problems, ...taken]) };
+  return { pipeline: pipelineOf(parsed.data, listeners, chains, file, warnings) };
 }
 
-/** Puts together what a file has in pieces that name each other, and notes what does not fit. */
-class References {
-  readonly #file: PipelineFile;
-  readonly #yaml: YamlFile;
-  readonly #folder: string;
-  readonly #clusters = new Map<string, Cluster>();
-  readonly #problems: Problem[] = [];
+/** Parses as {@link checkPipeline} does; throws {@link ConfigError} with the first problem and the number of the others. */
+export function parsePipeline(text: string, name: string, folder?: string): Pipeline {
+  const checked = checkPipeline(text, name, folder);
+  if ('problems' in checked) throw refusal(checked.problems);
+  return checked.pipeline;
+}
 
-  constructor(file: PipelineFile, yaml: YamlFile, folder: string) {
-    this.#file = file;
-    this.#yaml = yaml;
-    this.#folder = folder;
-  }
+function pipelineOf(
+  content: PipelineFile,
+  listeners: readonly PipelineListener[],
+  chains: readonly FilterChain[],
+  file: YamlFile,
+  warnings: readonly Problem[],
+): Pipeline {
+  const { body_limits, shutdown_timeout_secs, insecure_options } = content;
+  const withoutEffect = (['admin', 'runtime'] as const)
+    .filter((key) => content[key] !== undefined)
+    .map((key) => ({ at: file.position([key]), text: `${key} has no effect` }));
+  const clusters: Cluster[] = [
+    ...content.clusters,
+    ...content.filter_chains
+      .flatMap(({ filters }) => filters)
+      .flatMap((settings) => (settings.filter === 'load_balancer' ? settings.clusters : [])),
+  ];
+  return {
+    listeners,
+    chains,
+    clusters: new Map(clusters.map((cluster) => [cluster.name, cluster])),
+    bodyLimits: { request: body_limits.max_request_bytes, response: body_limits.max_response_bytes },
+    shutdownTimeoutMs: shutdown_timeout_secs * 1000,
+    skipValidation: insecure_options.skip_pipeline_validation,
+    warnings: [...file.warnings, ...inOrder([...withoutEffect, ...warnings]).map(lineOf)],
+  };
+}
 
-  resolve(): Pipeline {
-    const { filter_chains, body_limits, insecure_options, shutdown_timeout_secs } = this.#file;
-    const chains = this.#chains();
-    this.#addClusters(this.#file.clusters, ['clusters']);
-    filter_chains.forEach(({ filters }, chain) => {
-      filters.forEach((settings, index) => {
-        const at = ['filter_chains', chain, 'filters', index, 'clusters'];
-        if (settings.filter === 'load_balancer') this.#addClusters(settings.clusters, at);
-      });
-    });
-    this.#checkRoutes();
-    const resolved = this.#listeners(chains);
-    const mistakes = unique(resolved.flatMap(({ filters }) => orderMistakes(filters)));
-    const lenient = insecure_options.skip_pipeline_validation;
-    if (!lenient) this.#problems.push(...mistakes);
-    if (this.#problems.length > 0) throw refusal(this.#problems);
+function chainsOf({ filter_chains }: PipelineFile, { where }: YamlFile): FilterChain[] {
+  return filter_chains.map(({ name, filters }, chain) => ({
+    name,
+    filters: filters.map((settings, index) => ({ settings, at: where(['filter_chains', chain, 'filters', index]) })),
+  }));
+}
+
+function listenersOf(
+  { listeners }: PipelineFile,
+  chains: readonly FilterChain[],
+  { where, position }: YamlFile,
+  folder: string,
+): PipelineListener[] {
+  return listeners.map((listener, index) => {
+    const { name, address, filter_chains, tls, downstream_read_timeout_ms, max_connections } = listener;
+    const certificate = ['listeners', index, 'tls', 'certificates', 0];
     return {
-      listeners: resolved,
-      clusters: this.#clusters,
-      bodyLimits: {
-        request: body_limits.max_request_bytes ?? MAX_REQUEST_BYTES,
-        response: body_limits.max_response_bytes ?? MAX_RESPONSE_BYTES,
-      },
-      shutdownTimeoutMs: shutdown_timeout_secs * 1000,
-      warnings: [...this.#yaml.warnings, ...this.#withoutEffect(), ...mistakes.map(lineOf)],
+      name,
+      address,
+      addressAt: where(['listeners', index, 'address']),
+      chains: filter_chains,
+      filters: filtersOf(filter_chains, chains),
+      tls: tls?.certificates.map(
+        ({ cert_path, key_path }): TlsFiles => ({
+          certPath: resolve(folder, cert_path),
+          keyPath: resolve(folder, key_path),
+          certAt: position([...certificate, 'cert_path']),
+          keyAt: position([...certificate, 'key_path']),
+        }),
+      )[0],
+      readTimeoutMs: downstream_read_timeout_ms,
+      maxConnections: max_connections,
     };
-  }
-
-  /** The filters of each chain, by its name. */
-  #chains(): ReadonlyMap<string, readonly PlacedFilter[]> {
-    const chains = new Map<string, readonly PlacedFilter[]>();
-    this.#file.filter_chains.forEach(({ name, filters }, chain) => {
-      const at: KeyPath = ['filter_chains', chain];
-      if (chains.has(name)) this.#problem(at, `a chain of the name ${quote(name)} stands before it`);
-      const placed = filters.map((settings, index) => ({ settings, at: this.#yaml.where([...at, 'filters', index]) }));
-      chains.set(name, placed);
-    });
-    return chains;
-  }
-
-  #addClusters(clusters: readonly Cluster[], at: KeyPath): void {
-    clusters.forEach((cluster, index) => {
-      const { name } = cluster;
-      if (!this.#clusters.has(name)) this.#clusters.set(name, cluster);
-      else this.#problem([...at, index], `a cluster of the name ${quote(name)} stands before it`);
-    });
-  }
-
-  #checkRoutes(): void {
-    this.#file.filter_chains.forEach(({ filters }, chain) => {
-      filters.forEach((settings, index) => {
-        if (settings.filter !== 'router') return;
-        settings.routes.forEach(({ cluster }, route) => {
-          if (this.#clusters.has(cluster)) return;
-          const at = ['filter_chains', chain, 'filters', index, 'routes', route, 'cluster'];
-          this.#problem(at, `there is no cluster ${quote(cluster)}; ${known('clusters', this.#clusters.keys())}`);
-        });
-      });
-    });
-  }
-
-  #listeners(chains: ReadonlyMap<string, readonly PlacedFilter[]>): PipelineListener[] {
-    const names = new Set<string>();
-    return this.#file.listeners.map((listener, index) => {
-      const { name, address, filter_chains, tls, downstream_read_timeout_ms, max_connections } = listener;
-      const at: KeyPath = ['listeners', index];
-      if (names.has(name)) this.#problem(at, `a listener of the name ${quote(name)} stands before it`);
-      names.add(name);
-      const filters = filter_chains.flatMap((chain, position) => {
-        const found = chains.get(chain);
-        if (found) return found;
-        const problem = `there is no chain ${quote(chain)}; ${known('chains', chains.keys())}`;
-        this.#problem([...at, 'filter_chains', position], problem);
-        return [];
-      });
-      const [certificate] = tls?.certificates ?? [];
-      return {
-        name,
-        address,
-        filters,
-        tls: certificate && {
-          certPath: resolve(this.#folder, certificate.cert_path),
-          keyPath: resolve(this.#folder, certificate.key_path),
-        },
-        readTimeoutMs: downstream_read_timeout_ms,
-        maxConnections: max_connections,
-      };
-    });
-  }
-
-  #withoutEffect(): string[] {
-    const keys = (['admin', 'runtime'] as const).filter((key) => this.#file[key] !== undefined);
-    return keys.map((key) => `${this.#yaml.where([key])}: ${key} has no effect`);
-  }
-
-  #problem(at: KeyPath, text: string): void {
-    this.#problems.push({ at: this.#yaml.where(at), text });
-  }
+  });
 }
 
-/** A chain that several listeners share has its mistakes once. */
-function unique(problems: readonly Problem[]): Problem[] {
-  return [...new Map(problems.map((problem) => [lineOf(problem), problem])).values()];
-}
-
-function known(what: string, names: Iterable<string>): string {
-  return `${what}: ${[...names].map(quote).join(', ') || 'none'}`;
+/** The folder that relative paths of a file start at. */
+export function folderOf(path: string): string {
+  return dirname(resolve(path));
 }

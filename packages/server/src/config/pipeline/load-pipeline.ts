@@ -1,0 +1,46 @@
+import { lineOf, type Problem, refusal } from '../problem.ts';
+import { readKeyPair } from './key-pair.ts';
+import type { KeyPair, LoadedPipeline, Pipeline } from './pipeline.ts';
+import { EMBEDDED_NAME, embeddedPipeline, folderOf, parsePipeline, pipelineText } from './pipeline-file.ts';
+import { type PipelineEnvironment, withEnvironment } from './with-environment.ts';
+
+/**
+ * Reads the file that `--pipeline-config` names, or the embedded one, puts the environment's say into it (decisions 1.2,
+ * 1.4) and reads its certificates. Throws `ConfigError`.
+ */
+export async function loadPipeline(
+  path: string | undefined,
+  environment: PipelineEnvironment,
+): Promise<LoadedPipeline> {
+  const pipeline = withEnvironment(await readPipeline(path), environment);
+  const { keyPairs, problems, warnings } = await readKeyPairs(pipeline, new Date());
+  if (problems.length > 0) throw refusal(problems);
+  return {
+    ...pipeline,
+    listeners: pipeline.listeners.map((listener) => ({ ...listener, keyPair: keyPairs.get(listener.name) })),
+    warnings: [...pipeline.warnings, ...warnings.map(lineOf)],
+  };
+}
+
+async function readPipeline(path: string | undefined): Promise<Pipeline> {
+  if (path === undefined) return parsePipeline(await embeddedPipeline(), EMBEDDED_NAME);
+  const name = `--pipeline-config ${path}`;
+  return parsePipeline(await pipelineText(path, name), name, folderOf(path));
+}
+
+/** The certificates of a pipeline's listeners, by their names, or what is wrong with them. */
+export async function readKeyPairs({ listeners }: Pipeline, now: Date) {
+  const keyPairs = new Map<string, KeyPair>();
+  const problems: Problem[] = [];
+  const warnings: Problem[] = [];
+  for (const { name, tls } of listeners) {
+    if (!tls) continue;
+    const read = await readKeyPair(tls, now);
+    if ('problems' in read) problems.push(...read.problems);
+    else {
+      keyPairs.set(name, read.keyPair);
+      warnings.push(...read.warnings);
+    }
+  }
+  return { keyPairs, problems, warnings };
+}

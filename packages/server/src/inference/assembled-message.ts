@@ -1,0 +1,117 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+
+/** Members of a delta, beside the content, whose pieces are parts of one text. */
+const GROWING: ReadonlySet<string> = new Set(['refusal', 'reasoning', 'reasoning_content']);
+
+/** Members of a message that are there in their own form or not at all. */
+const SAID_APART: ReadonlySet<string> = new Set(['role', 'content', 'refusal', 'tool_calls', 'function_call']);
+
+/** The message that one choice of a streamed completion becomes, delta by delta (decisions 4.8). */
+export class AssembledMessage {
+  #role: JsonValue | undefined = undefined;
+  #content = '';
+  readonly #others = new Map<string, JsonValue>();
+  #functionCall: AssembledFunction | undefined = undefined;
+  #toolCalls: AssembledToolCalls | undefined = undefined;
+
+  add(delta: JsonObject): void {
+    for (const [name, value] of Object.entries(delta)) {
+      if (name === 'content' && typeof value === 'string') this.#content += value;
+      else if (value !== null) this.#addMember(name, value);
+      else if (!SAID_APART.has(name) && !this.#others.has(name)) this.#others.set(name, null);
+    }
+  }
+
+  #addMember(name: string, value: JsonValue): void {
+    if (name === 'role') {
+      if (value !== '') this.#role = value;
+    } else if (name === 'refusal' && value === '') {
+      // None has come yet.
+    } else if (name === 'tool_calls' && Array.isArray(value)) {
+      this.#toolCalls ??= new AssembledToolCalls();
+      for (const call of value) if (isJsonObject(call)) this.#toolCalls.add(call);
+    } else if (name === 'function_call' && isJsonObject(value)) {
+      this.#functionCall ??= new AssembledFunction();
+      this.#functionCall.add(value);
+    } else {
+      const earlier = this.#others.get(name);
+      const grows = typeof value === 'string' && typeof earlier === 'string' && GROWING.has(name);
+      this.#others.set(name, grows ? earlier + value : value);
+    }
+  }
+
+  /** The message as an answer in one piece has it: content and refusal are null where nothing came. */
+  take(): JsonObject {
+    return {
+      role: this.#role ?? 'assistant',
+      content: this.#content === '' ? null : this.#content,
+      refusal: null,
+      ...Object.fromEntries(this.#others),
+      ...(this.#functionCall && { function_call: this.#functionCall.take() }),
+      ...(this.#toolCalls && { tool_calls: this.#toolCalls.take() }),
+    };
+  }
+}
+
+/** A function's name and arguments; those come in pieces. */
+class AssembledFunction {
+  #name = '';
+  #arguments = '';
+  readonly #others = new Map<string, JsonValue>();
+
+  add(piece: JsonObject): void {
+    for (const [name, value] of Object.entries(piece)) {
+      if (name === 'arguments' && typeof value === 'string') this.#arguments += value;
+      else if (name === 'name' && typeof value === 'string') this.#name = value || this.#name;
+      else if (value !== null) this.#others.set(name, value);
+    }
+  }
+
+  take(): JsonObject {
+    return { ...Object.fromEntries(this.#others), name: this.#name, arguments: this.#arguments };
+  }
+}
+
+interface AssembledToolCall {
+  readonly members: Map<string, JsonValue>;
+  function: AssembledFunction | undefined;
+}
+
+/** Tool calls by their index. Of a sender that leaves the index out, each new id begins a call. */
+class AssembledToolCalls {
+  readonly #calls = new Map<number, AssembledToolCall>();
+  #latest = -1;
+
+  add(piece: JsonObject): void {
+    const index = this.#indexOf(piece);
+    this.#latest = index;
+    let call = this.#calls.get(index);
+    if (!call) {
+      call = { members: new Map(), function: undefined };
+      this.#calls.set(index, call);
+    }
+    for (const [name, value] of Object.entries(piece)) {
+      if (name === 'function' && isJsonObject(value)) {
+        call.function ??= new AssembledFunction();
+        call.function.add(value);
+      } else if (name !== 'index' && value !== null && value !== '') {
+        call.members.set(name, value);
+      }
+    }
+  }
+
+  #indexOf({ index, id }: JsonObject): number {
+    if (typeof index === 'number') return index;
+    const isNew = typeof id === 'string' && id !== '' && this.#calls.get(this.#latest)?.members.get('id') !== id;
+    return isNew || this.#latest === -1 ? this.#latest + 1 : this.#latest;
+  }
+
+  take(): JsonObject[] {
+    return [...this.#calls]
+      .sort(([a], [b]) => a - b)
+      .map(([, call]) => ({
+        ...Object.fromEntries(call.members),
+        ...(call.function && { function: call.function.take() }),
+      }));
+  }
+}

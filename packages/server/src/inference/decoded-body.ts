@@ -1,0 +1,113 @@
+import type { Transform } from 'node:stream';
+import {
+  constants,
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createInflateRaw,
+  createZstdDecompress,
+} from 'node:zlib';
+
+/** Gets what a body is, decoded. */
+export interface DecodedSink {
+  /** The next piece, to be used before this returns. False: no more is wanted. */
+  onDecoded(piece: Buffer): boolean;
+  /** Nothing more comes; called once. `cut`: there would have been more, but it was too much to decode. */
+  onDecodedEnd(cut: boolean): void;
+}
+
+/** Takes a body as it is sent. */
+export interface BodyDecoder {
+  write(chunk: Buffer): void;
+  /** Nothing more comes, whether or not that is all. */
+  end(): void;
+}
+
+/**
+ * The decoder for a body with this `Content-Encoding`: gzip, deflate, br or zstd, or none (decisions 4.8); undefined for
+ * what nobody here can read. Decompressing is done in the threads of Node.js' pool, and stops when the sink has enough:
+ * so a small body that would become a large one costs no more than one that is large. What cannot be decoded further
+ * ends there; what came before was given.
+ *
+ * A decompressor is given `mostBytes` at most: those that make no output cost too.
+ */
+export function decoderFor(
+  encoding: string | undefined,
+  sink: DecodedSink,
+  mostBytes: number,
+): BodyDecoder | undefined {
+  const coding = (encoding ?? '').trim().toLowerCase();
+  if (coding === '' || coding === 'identity') return new PlainBody(sink);
+  const decompressor = DECOMPRESSORS[coding];
+  return decompressor && new CompressedBody(decompressor, sink, mostBytes);
+}
+
+const DECOMPRESSORS: Readonly<Record<string, (first: number) => Transform>> = {
+  gzip: () => createGunzip(),
+  'x-gzip': () => createGunzip(),
+  // Some senders leave out the wrapping that `deflate` should have (RFC 9110 8.4.1.2); with it, it begins with an 8.
+  deflate: (first) => ((first & 0x0f) === 8 ? createInflate() : createInflateRaw()),
+  br: () => createBrotliDecompress(),
+  // The window of 8 MiB that RFC 9659 allows on the web.
+  zstd: () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } }),
+};
+
+class PlainBody implements BodyDecoder {
+  readonly #sink: DecodedSink;
+  #wanted = true;
+
+  constructor(sink: DecodedSink) {
+    this.#sink = sink;
+  }
+
+  write(chunk: Buffer): void {
+    if (this.#wanted) this.#wanted = this.#sink.onDecoded(chunk);
+  }
+
+  end(): void {
+    this.#sink.onDecodedEnd(false);
+  }
+}
+
+class CompressedBody implements BodyDecoder {
+  readonly #make: (first: number) => Transform;
+  readonly #sink: DecodedSink;
+  #room: number;
+  #stream: Transform | undefined = undefined;
+  #ended = false;
+
+  constructor(make: (first: number) => Transform, sink: DecodedSink, mostBytes: number) {
+    this.#make = make;
+    this.#sink = sink;
+    this.#room = mostBytes;
+  }
+
+  write(chunk: Buffer): void {
+    if (chunk.length === 0 || this.#ended) return;
+    this.#stream ??= this.#open(this.#make(chunk[0] ?? 0));
+    if (this.#stream.destroyed || this.#room < 0) return;
+    this.#room -= chunk.length;
+    if (this.#room < 0) return;
+    this.#stream.write(chunk);
+  }
+
+  end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const stream = this.#stream;
+    if (stream === undefined || stream.closed) this.#sink.onDecodedEnd(this.#room < 0);
+    else if (!stream.destroyed) stream.end();
+  }
+
+  #open(stream: Transform): Transform {
+    stream.on('data', (piece: Buffer) => {
+      if (!this.#sink.onDecoded(piece)) stream.destroy();
+    });
+    // What came before it counts.
+    stream.on('error', () => {});
+    stream.on('close', () => {
+      if (this.#ended) this.#sink.onDecodedEnd(this.#room < 0);
+    });
+    return stream;
+  }
+}

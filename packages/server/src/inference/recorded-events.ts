@@ -1,0 +1,86 @@
+import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
+import { CompletionStream } from './completion-stream.ts';
+import { JsonOutline } from './json-outline.ts';
+import { KeptBytes } from './kept-bytes.ts';
+import type { PassingBody } from './recorded-text.ts';
+import { jsonBody, type StoredBody, storedBody } from './stored-body.ts';
+import type { TeeBudget } from './tee-budget.ts';
+
+/**
+ * An event stream while it passes, read event by event (decisions 4.8). Where its events are the chunks of a chat
+ * completion, the body is that completion, as far as it came; else it is the text of the stream.
+ */
+export class RecordedEvents implements PassingBody, EventSink {
+  readonly completion = new CompletionStream();
+  readonly #decoder: EventStreamDecoder;
+  readonly #budget: TeeBudget;
+  readonly #onEnd: () => void;
+  /** The stream's text, until it is known that it is not needed. */
+  #text: KeptBytes | undefined;
+  #isOther = false;
+  #room: number;
+  #taken = 0;
+  #cut = false;
+
+  /** Reads `limit` bytes at most. `onEnd` is called once all of the body has come. */
+  constructor(limit: number, budget: TeeBudget, onEnd: () => void) {
+    this.#text = new KeptBytes(limit);
+    this.#decoder = new EventStreamDecoder(this, 2 * limit);
+    this.#room = limit;
+    this.#budget = budget;
+    this.#onEnd = onEnd;
+  }
+
+  get cut(): boolean {
+    return this.#cut;
+  }
+
+  onDecoded(chunk: Buffer): boolean {
+    if (this.#cut) return false;
+    this.#cut = chunk.length > this.#room;
+    const piece = this.#cut ? chunk.subarray(0, this.#room) : chunk;
+    if (!this.#budget.take(piece.length)) {
+      this.#cut = true;
+      return false;
+    }
+    this.#taken += piece.length;
+    this.#room -= piece.length;
+    this.#text?.push(piece);
+    if (!this.#isOther) this.#decoder.write(piece);
+    return !this.#cut;
+  }
+
+  onEvent({ data }: ServerSentEvent): void {
+    if (data === '') return;
+    if (!this.completion.add(data)) {
+      this.#isOther = true;
+      this.#decoder.stop();
+    } else if (this.#text !== undefined && this.completion.begun) {
+      this.#text = undefined;
+    }
+  }
+
+  onEventError(): void {
+    this.#cut = true;
+  }
+
+  onDecodedEnd(cut: boolean): void {
+    this.#cut ||= cut;
+    this.#onEnd();
+  }
+
+  take(): StoredBody | undefined {
+    const bytes = this.#text?.take();
+    this.release();
+    if (this.completion.begun) return jsonBody(this.completion.take());
+    return storedBody(bytes, this.#cut, new JsonOutline());
+  }
+
+  release(): void {
+    this.#cut = true;
+    this.#text = undefined;
+    this.#decoder.stop();
+    this.#budget.give(this.#taken);
+    this.#taken = 0;
+  }
+}

@@ -1,0 +1,61 @@
+import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import { httpProblem } from '../answer/http-problem.ts';
+
+/** How the connections of one listener are kept. */
+export interface ConnectionOptions {
+  /** PEM texts; undefined for plain HTTP. */
+  readonly tls: { readonly cert: string; readonly key: string } | undefined;
+  /** How long a client may take to send its whole request, in milliseconds; 0 for as long as it goes on sending. */
+  readonly readTimeoutMs: number;
+  /** Those beyond it are answered 503. */
+  readonly maxConnections: number | undefined;
+}
+
+/** Longer than proxies and load balancers keep their side, so that it is never we who close a connection in use. */
+const KEEP_ALIVE_MS = 75_000;
+/** What the head of a request may take at most. */
+const HEADERS_MS = 60_000;
+
+/** So many at a time are told that there are too many; others are let go without a word. */
+const MOST_BEYOND = 100;
+
+/** A server of HTTP/1.1 that hands requests to `serve`. The caller listens and closes. */
+export function createHttpServer(options: ConnectionOptions, serve: RequestListener): Server {
+  const { tls, readTimeoutMs, maxConnections } = options;
+  const settings: ServerOptions = {
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    noDelay: true,
+    requestTimeout: readTimeoutMs,
+    headersTimeout: readTimeoutMs > 0 ? Math.min(readTimeoutMs, HEADERS_MS) : HEADERS_MS,
+    // What is due is looked for as often, so that a short limit is kept.
+    connectionsCheckingInterval: Math.max(100, Math.min(30_000, readTimeoutMs > 0 ? readTimeoutMs / 2 : 30_000)),
+  };
+  const server = tls ? createTlsServer({ ...settings, ...tls, ALPNProtocols: ['http/1.1'] }) : createServer(settings);
+  const crowd = maxConnections === undefined ? undefined : limited(server, maxConnections, tls !== undefined);
+  server.on('request', (request, response) => {
+    if (!crowd?.has(request.socket)) return serve(request, response);
+    request.resume();
+    const { headers = [], body = '' } = httpProblem(503, 'too many connections: try again later');
+    response.writeHead(503, [...headers, 'Content-Length', String(Buffer.byteLength(body)), 'Connection', 'close']);
+    response.end(body);
+  });
+  return server;
+}
+
+/** The connections beyond the limit, which a server has to let in to say so. */
+function limited(server: Server, most: number, secure: boolean): ReadonlySet<Socket> {
+  const beyond = new Set<Socket>();
+  let open = 0;
+  server.on(secure ? 'secureConnection' : 'connection', (socket: Socket): unknown => {
+    if (open >= most) {
+      if (beyond.size >= MOST_BEYOND) return socket.destroy();
+      beyond.add(socket);
+      return socket.once('close', () => beyond.delete(socket));
+    }
+    open++;
+    return socket.once('close', () => open--);
+  });
+  return beyond;
+}

@@ -1,0 +1,31 @@
+import type { HttpUpstream } from '../config/addresses.ts';
+import type { Pipeline } from '../config/pipeline/pipeline.ts';
+import { Cluster, type Target } from './cluster.ts';
+
+/** The cluster whose upstream can be changed while the service runs (decisions 1.4, 4.4). */
+export const INFERENCE = 'inference';
+
+/** The clusters of the pipeline, by name. */
+export class Clusters {
+  readonly #clusters: Map<string, Cluster>;
+
+  constructor({ clusters }: Pick<Pipeline, 'clusters'>) {
+    this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings)]));
+  }
+
+  /** Where the next request to the cluster of this name is sent; undefined when there is none. */
+  next(name: string): Target | undefined {
+    return this.#clusters.get(name)?.next();
+  }
+
+  /** Puts one upstream in the place of the cluster's. New requests use it, those under way finish. */
+  replace(name: string, upstream: HttpUpstream): void {
+    const before = this.#clusters.get(name);
+    this.#clusters.set(name, Cluster.ofOne(upstream));
+    void before?.close();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#clusters.values()].map((cluster) => cluster.destroy()));
+  }
+}

@@ -1,0 +1,55 @@
+/** Headers of one connection, which end with it (RFC 9110 7.6.1; decisions 4.6). */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-authentication-info',
+  'proxy-connection',
+]);
+
+/** Of a request besides: what the connection to the upstream has of its own. */
+const MADE_ANEW: ReadonlySet<string> = new Set(['host', 'content-length', 'expect']);
+
+/** What of a request's headers goes on to the upstream: names and values, alternating, spelled as they came. */
+export function requestHeaders(raw: readonly string[]): string[] {
+  return without(raw, (name) => MADE_ANEW.has(name));
+}
+
+/** What of an answer's headers goes back to the client. */
+export function responseHeaders(raw: readonly string[]): string[] {
+  return without(raw, () => false);
+}
+
+function without(raw: readonly string[], more: (name: string) => boolean): string[] {
+  const named = namedByConnection(raw);
+  const kept: string[] = [];
+  for (let index = 0; index + 1 < raw.length; index += 2) {
+    const [name = '', value = ''] = [raw[index], raw[index + 1]];
+    const lower = name.toLowerCase();
+    if (HOP_BY_HOP.has(lower) || lower.startsWith('proxy-') || named?.has(lower) || more(lower)) continue;
+    kept.push(name, value);
+  }
+  return kept;
+}
+
+/** The headers that `Connection` lists, which are the connection's too. Nearly all connections list none. */
+function namedByConnection(raw: readonly string[]): ReadonlySet<string> | undefined {
+  let named: Set<string> | undefined;
+  for (let index = 0; index + 1 < raw.length; index += 2) {
+    if (raw[index]?.length !== 10 || raw[index]?.toLowerCase() !== 'connection') continue;
+    for (const item of (raw[index + 1] ?? '').toLowerCase().split(',')) {
+      const name = item.trim();
+      // Where a message ends is not for a client to take away.
+      if (name === '' || name === 'close' || name === 'keep-alive' || name === 'content-length' || name === 'host')
+        continue;
+      named ??= new Set();
+      named.add(name);
+    }
+  }
+  return named;
+}
