@@ -5,7 +5,7 @@ import { registerService, removeServices } from '../registry/operations/services
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import { Channels } from './channels.ts';
-import { startCapabilityService } from './fixtures/capability-service.ts';
+import { startWorkingService } from './fixtures/working-service.ts';
 import { loadProtocols } from './protocols.ts';
 import { callUnary } from './unary.ts';
 
@@ -57,7 +57,7 @@ it('changes to other things touch no channel', async () => {
 
 it('a call under way on a channel that is closed is finished, and later calls go over a new one', async (context) => {
   const arrived = Promise.withResolvers<() => void>();
-  const service = await startCapabilityService({
+  const service = await startWorkingService({
     tool: (call) => (service.tools.length === 1 ? arrived.resolve(() => call.reply(['late'])) : call.reply()),
   });
   context.onTestFinished(() => service.close());

@@ -1,7 +1,8 @@
-import { type ChannelOptions, Client, credentials } from '@grpc/grpc-js';
+import { type ChannelCredentials, type ChannelOptions, Client } from '@grpc/grpc-js';
 import { serviceAddress } from '@sluice/contract';
 import type { Registry } from '../registry/registry.ts';
 import type { Services } from '../registry/services.ts';
+import { plaintext } from './plaintext.ts';
 
 /** Most that a message may have in either direction (decisions 2.12, 8). */
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
@@ -30,9 +31,11 @@ const OPTIONS: ChannelOptions = {
 export class Channels {
   readonly #clients = new Map<string, Client>();
   readonly #unsubscribe: () => void;
+  readonly #credentials: ChannelCredentials;
   #services: Services;
 
-  constructor(registry: Pick<Registry, 'current' | 'onChange'>) {
+  constructor(registry: Pick<Registry, 'current' | 'onChange'>, channelCredentials = plaintext()) {
+    this.#credentials = channelCredentials;
     this.#services = registry.current.services;
     this.#unsubscribe = registry.onChange(() => this.#keep(registry.current.services));
   }
@@ -46,7 +49,7 @@ export class Channels {
   to(target: string): Client {
     let client = this.#clients.get(target);
     if (!client) {
-      client = new Client(target, credentials.createInsecure(), OPTIONS);
+      client = new Client(target, this.#credentials, OPTIONS);
       this.#clients.set(target, client);
     }
     return client;
