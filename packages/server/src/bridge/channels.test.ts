@@ -34,6 +34,16 @@ it('there is one channel per target, whoever asks for it', async () => {
   channels.close();
 });
 
+it.each(['unix:1', 'dns:1', '[::1]:1', 'weather.example:1'])(
+  '%s is a host and a port, whatever the host is called',
+  async (address) => {
+    const { channels } = await channelsTo({});
+    const channel = channels.to(address).getChannel();
+    expect(channel.getTarget()).toBe(`dns:${address}`);
+    channels.close();
+  },
+);
+
 it('a channel is there for as long as a registered service has the address', async () => {
   const { channels, put, remove } = await channelsTo({ a: 1, b: 1, c: 2 });
   const first = channels.to(target(1));

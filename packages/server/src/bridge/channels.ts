@@ -5,7 +5,7 @@ import type { Services } from '../registry/services.ts';
 import { plaintext } from './plaintext.ts';
 
 /** Most that a message may have in either direction (decisions 2.12, 8). */
-const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
+export const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 
 const OPTIONS: ChannelOptions = {
   'grpc.max_send_message_length': MAX_MESSAGE_BYTES,
@@ -49,7 +49,8 @@ export class Channels {
   to(target: string): Client {
     let client = this.#clients.get(target);
     if (!client) {
-      client = new Client(target, this.#credentials, OPTIONS);
+      // Hosts may be called unix or dns, which the library takes for schemes.
+      client = new Client(`dns:${target}`, this.#credentials, OPTIONS);
       this.#clients.set(target, client);
     }
     return client;

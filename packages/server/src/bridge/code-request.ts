@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
 import type { Entry } from '../registry/entries.ts';
 import { asText, asTexts, becomesHeader, own, textIn } from './arguments.ts';
+import { MAX_MESSAGE_BYTES } from './channels.ts';
 import { type CodeTarget, codeUri } from './code-uri.ts';
 import type { CodeExecutionRequest } from './generated/codeexecution/CodeExecutionRequest.ts';
 import { ServiceError } from './service-error.ts';
@@ -16,7 +17,7 @@ const MAX_TIMEOUT_MS = 300_000;
  * Most that a list of arguments may have. More do not fit into a message (decisions 2.12), where each takes 12 bytes and
  * more; to find that out by making the message of a list of millions would hold everybody up for seconds.
  */
-const MOST_LISTED = Math.floor((4 * 1024 * 1024) / 12);
+const MOST_LISTED = Math.floor(MAX_MESSAGE_BYTES / 12);
 
 /** A request that can be sent: its members that others look at are there. */
 export interface BuiltCodeRequest extends CodeExecutionRequest {
