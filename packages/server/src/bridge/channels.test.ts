@@ -1,9 +1,10 @@
 import type { ServiceInput } from '@sluice/contract';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { registerService, removeServices } from '../registry/operations/services.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
+import { NOBODY, openDoor } from '../testing/door.ts';
 import { Channels } from './channels.ts';
 import { startWorkingService } from './fixtures/working-service.ts';
 import { loadProtocols } from './protocols.ts';
@@ -83,6 +84,21 @@ it('a call under way on a channel that is closed is finished, and later calls go
   expect((await call()).content).toEqual(['done']);
   answer();
   expect((await early).content).toEqual(['late']);
+});
+
+it('no proxy that the environment names is asked', async (context) => {
+  const proxy = await openDoor(NOBODY);
+  context.onTestFinished(() => proxy.close());
+  for (const name of ['grpc_proxy', 'https_proxy', 'http_proxy']) vi.stubEnv(name, `http://127.0.0.1:${proxy.port}`);
+  for (const name of ['no_grpc_proxy', 'no_proxy']) vi.stubEnv(name, '');
+  context.onTestFinished(() => void vi.unstubAllEnvs());
+  const service = await startWorkingService();
+  context.onTestFinished(() => service.close());
+  const { channels } = await channelsTo({ a: service.port });
+  context.onTestFinished(() => channels.close());
+  const call = { requestId: 'r' };
+  const reply = await callUnary(channels.to(target(service.port)), toolInvoker.InvokeTool, {}, call, SETTINGS);
+  expect([reply.content, proxy.accepted]).toEqual([['done'], 0]);
 });
 
 it('once closed, there is no channel, and the registry is listened to no more', async () => {

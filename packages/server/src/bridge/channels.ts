@@ -12,6 +12,8 @@ const OPTIONS: ChannelOptions = {
   'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
   // Retries are ours, by the rules of decisions 4.10.
   'grpc.enable_retries': 0,
+  // Services are reached as upstreams are: whatever proxy the environment names is not told what they are told.
+  'grpc.enable_http_proxy': 0,
   // A service that comes back is found within the 700 ms of a call's retries (the library varies these by a fifth), where
   // it would wait up to minutes; also one that comes back at another address of its name.
   'grpc.initial_reconnect_backoff_ms': 100,

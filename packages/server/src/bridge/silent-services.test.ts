@@ -21,7 +21,8 @@ it('a service that stays silent is given up after 5 s, once, and hears of it', a
   await expect.poll(() => service.tools[0]?.cancelled).toBe(true);
   const events = await told();
   expect(events).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
-  expect(events[1]).toMatchObject({ duration: expect.closeTo(took, -3) });
+  const [, end] = events;
+  expect(end && 'duration' in end ? end.duration : 0).toBeGreaterThan(4_900);
   expect(await work()).toEqual([false, 'done']);
 });
 
