@@ -1,7 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import type { Server } from 'node:http';
+import { serviceAddress } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import { LongStreams } from './answer/long-streams.ts';
+import { Bridge } from './bridge/bridge.ts';
+import { BridgedCalls } from './bridge/bridged-calls.ts';
+import { tellCode } from './bridge/call-events.ts';
+import { Channels } from './bridge/channels.ts';
+import { CodeTools } from './bridge/code-tools.ts';
+import { probeHealth } from './bridge/health-probe.ts';
+import { loadProtocols } from './bridge/protocols.ts';
+import { Provisioning } from './bridge/provisioning.ts';
+import { HealthOfServices } from './bridge/service-health.ts';
 import type { ListenAddress } from './config/addresses.ts';
 import type { Config } from './config/config.ts';
 import { ConfigError } from './config/config-error.ts';
@@ -38,6 +48,7 @@ import { newSessionKey, sessionKeyIn } from './sessions/session-key.ts';
 import { ClientSessions } from './sessions/sessions.ts';
 import type { Logger } from './telemetry/log.ts';
 import { ServiceMetrics } from './telemetry/metrics.ts';
+import { ToolCallEvents } from './telemetry/tool-calls/tool-call-events.ts';
 
 /** The service, running. */
 export interface Service {
@@ -101,6 +112,7 @@ async function compose(
   const lives = new LiveSessions(events, replica);
   const notices = new Notices(registry);
   const longStreams = new LongStreams();
+  const toolCalls = new ToolCallEvents(logger);
 
   const sessionWatches = new SessionWatches({
     sessions,
@@ -135,16 +147,41 @@ async function compose(
     sessions,
     sessionLinks,
     serverInfo: SERVER_INFO,
+    toolCalls,
     forwardHeaders: config.forwardHeaders,
     parseHeaderNames: labelledHeaders,
     maxResponseBytes: MAX_RESPONSE_BYTES,
     log: logger.target('service::forward'),
   });
 
+  const protocols = loadProtocols();
+  const channels = new Channels(registry);
+  const settings = config.bridgeGrpc;
+  const bridgedCalls = new BridgedCalls(calls);
+  const bridge = new Bridge({ registry, protocols, channels, calls: bridgedCalls, settings, toolCalls });
+  const codeTools = new CodeTools({
+    services: () => registry.current.services,
+    protocols,
+    channels,
+    calls: bridgedCalls,
+    settings,
+    log: logger.target('service::bridge'),
+    watch: tellCode(toolCalls),
+  });
+  const serviceHealth = new HealthOfServices({
+    registry,
+    probe: (entry, signal) => probeHealth(channels.to(serviceAddress(entry)), protocols, entry, signal, settings),
+    intervalMs: config.healthCheckIntervalMs,
+    log: logger.target('service::bridge'),
+  });
+
   const guard = createGuard(config);
   const metrics = new ServiceMetrics();
   const chain = defaultChain({
     registry,
+    bridge,
+    codeTools,
+    toolCalls,
     forwards,
     relay,
     sessions,
@@ -174,7 +211,11 @@ async function compose(
   const management = createManagement({
     registry,
     forwards,
+    serviceHealth,
+    provisioning: new Provisioning({ channels, protocols, settings }),
     metrics,
+    toolCalls,
+    longStreams,
     log: logger.target('service::mgmt'),
     ready: () => ready,
     corsOrigin: config.corsOrigin,
@@ -186,6 +227,7 @@ async function compose(
   log.info('listening', addresses);
   ready = true;
   forwards.start();
+  serviceHealth.start();
 
   return {
     addresses,
@@ -200,13 +242,15 @@ async function compose(
       parked.close();
       await listeners.mcp.drain(graceMs);
       // Calls whose client has left are still under way; of the grace, they get what is left.
-      await forwards.close(over - performance.now());
+      await Promise.all([forwards.close(over - performance.now()), bridgedCalls.close(over - performance.now())]);
       calls.close();
+      serviceHealth.close();
       events.close();
       notices.close();
       // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.
       await listeners.management.drain(left());
       await management.close();
+      channels.close();
       try {
         await kept.close();
       } finally {

@@ -7,6 +7,7 @@ import { completion } from '../completion/completion.ts';
 import { configure } from '../configure/configure.ts';
 import type { Context } from '../context.ts';
 import { mcp } from '../mcp/mcp.ts';
+import { toolCalls } from '../tool-calls/tool-calls.ts';
 import { forwards } from './forwards.ts';
 import { health } from './health.ts';
 import { metrics } from './metrics.ts';
@@ -39,6 +40,7 @@ export function groups(context: Context): Command[] {
     health(context),
     statistics(context),
     metrics(context),
+    toolCalls(context),
     auth(context),
     completion(context),
   ];

@@ -1,10 +1,12 @@
-import { type ServiceType, serviceInput, serviceType } from '@sluice/contract';
+import { provisionInput, type ServiceType, serviceInput, serviceType } from '@sluice/contract';
 import { payload } from '@sluice/contract/client';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { collectPair } from '../entries/labels.ts';
 import { addName, type Named, nameOf } from '../entries/named.ts';
+import { Failure } from '../failure.ts';
 import { checked } from '../files/checked.ts';
+import { readText } from '../files/read.ts';
 
 /** `sluice services` (decisions 1.8). */
 export function services(context: Context): Command {
@@ -13,7 +15,8 @@ export function services(context: Context): Command {
     .addCommand(list(context))
     .addCommand(show(context))
     .addCommand(add(context))
-    .addCommand(remove(context));
+    .addCommand(remove(context))
+    .addCommand(provision(context));
 }
 
 function list(context: Context): Command {
@@ -101,5 +104,44 @@ function remove(context: Context): Command {
       const removed = await payload(client.DELETE('/api/v1/services/{name}', { params }));
       const entries = removed.count === 1 ? 'one entry' : `${removed.count} entries`;
       context.output().done(removed, `removed service ${removed.removed}: ${entries}`);
+    });
+}
+
+interface ProvisionOptions extends Typed {
+  readonly name: string;
+  readonly config?: string;
+  readonly secrets?: string;
+  readonly uri?: string;
+}
+
+function provision(context: Context): Command {
+  return new Command('provision')
+    .description('have a capability service keep configuration and secrets, and show what tools name to use them')
+    .argument('<service>', 'its name')
+    .requiredOption('-n, --name <name>', 'what they are kept under')
+    .option('--config <file>', 'the configuration, sent as it is; - reads standard input')
+    .option('--secrets <file>', 'the secrets, sent as they are; - reads standard input')
+    .option('--uri <uri>', 'what the service is to provision for')
+    .addOption(typeOption('the type that is meant, where several entries have the name'))
+    .addHelpText(
+      'after',
+      `
+Example:
+  sluice services provision weather --name crm --config crm.json --secrets - < crm.key`,
+    )
+    .action(async (service: string, { name, config, secrets, uri, type }: ProvisionOptions) => {
+      if (config === '-' && secrets === '-') {
+        throw new Failure('--config - --secrets -: standard input can be read once; give a file for one of them');
+      }
+      const given = {
+        name,
+        configuration: config === undefined ? undefined : await readText(config, context.terminal),
+        secrets: secrets === undefined ? undefined : await readText(secrets, context.terminal),
+        uri,
+      };
+      const body = checked(provisionInput, given, 'provision');
+      const client = await context.connect();
+      const params = { path: { name: service }, query: { serviceType: type } };
+      context.output().show(await payload(client.POST('/api/v1/services/{name}/provisions', { params, body })));
     });
 }

@@ -295,6 +295,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/services/{name}/provisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have a capability service keep configuration and secrets
+         * @description With several entries of the name, the one registered first is asked. Neither is kept or logged on the way, and a failure says nothing of them.
+         */
+        post: operations["provisionService"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tool-calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the latest events of tool calls
+         * @description The last 1000 are kept, in memory.
+         */
+        get: operations["listToolCallEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tool-calls/notifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch tool calls: an event stream that stays open
+         * @description Each event has the `eventType` as its `event`, the `eventId` as its `id`, and a `ToolCallEvent` as JSON for its `data`. Events from before are not told. A comment comes every 15 s. Who falls more than 1000 events behind is disconnected.
+         */
+        get: operations["watchToolCallEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -644,6 +704,39 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        ProvisionInput: {
+            /** @description Configuration and secrets are kept under it. */
+            name: string;
+            /**
+             * @description The configuration itself.
+             * @default
+             */
+            configuration?: string;
+            /**
+             * @description The secrets themselves. They are handed on, and kept nowhere else.
+             * @default
+             */
+            secrets?: string;
+            /**
+             * @description What the service is to provision for; its own matter.
+             * @default
+             */
+            uri?: string;
+        };
+        Provisioned: {
+            /** @description What a tool gives as its `configurationURI`. */
+            configurationUri: string;
+            /** @description What a tool gives as its `secretsURI`. */
+            secretUri: string;
+            /** @description What the service takes, by name. */
+            properties: {
+                [key: string]: {
+                    type: string;
+                    description: string;
+                    required: boolean;
+                };
+            };
+        };
         Refreshed: {
             refreshed: string;
             tools_discovered: number;
@@ -821,6 +914,116 @@ export interface components {
             shadowed?: true;
         } & {
             [key: string]: unknown;
+        };
+        /** @description A tool call began, was carried out, or failed. One that failed before it could begin has a FAILED event alone. */
+        ToolCallEvent: {
+            /**
+             * Format: uuid
+             * @description The same in the STARTED event of a call and in the one that ends it
+             */
+            eventId: string;
+            /** @constant */
+            eventType: "STARTED";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @enum {string} */
+            transport: "mcp" | "grpc" | "code";
+            namespace: string;
+            /** @description Of code: `code-execution/{engine}/{language}` */
+            toolName: string;
+            toolType: string;
+            /** @description The name of the capability service */
+            serviceId?: string;
+            /** @description `host:port` of the capability service, or the origin of the upstream; empty when there is none */
+            serviceAddress: string;
+            conversationId?: string;
+            /** @description The call's own header `x-request-id` */
+            requestId?: string;
+            /** @description Without those that carry credentials (`service_auth_`), the first 100; of code none at all */
+            argumentNames?: string[];
+            /** @description How many arguments there are, whatever their names */
+            argumentCount: number;
+            /** @description The names of the headers that the arguments or the request add, the first 100 */
+            headers: {
+                [key: string]: "[REDACTED]";
+            };
+            /**
+             * @description Where code is executed
+             * @constant
+             */
+            body?: "[CODE]";
+        } | {
+            /**
+             * Format: uuid
+             * @description The same in the STARTED event of a call and in the one that ends it
+             */
+            eventId: string;
+            /** @constant */
+            eventType: "COMPLETED";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @enum {string} */
+            transport: "mcp" | "grpc" | "code";
+            namespace: string;
+            /** @description Of code: `code-execution/{engine}/{language}` */
+            toolName: string;
+            toolType: string;
+            /** @description The name of the capability service */
+            serviceId?: string;
+            /** @description `host:port` of the capability service, or the origin of the upstream; empty when there is none */
+            serviceAddress: string;
+            conversationId?: string;
+            /** @description The call's own header `x-request-id` */
+            requestId?: string;
+            /** @description The tool says itself that it failed */
+            isError: boolean;
+            /** @description The texts of the result, together at most 16 KiB */
+            content: string[];
+            /**
+             * @description There was more text than that
+             * @constant
+             */
+            contentTruncated?: true;
+            /** @description Milliseconds */
+            duration: number;
+        } | {
+            /**
+             * Format: uuid
+             * @description The same in the STARTED event of a call and in the one that ends it
+             */
+            eventId: string;
+            /** @constant */
+            eventType: "FAILED";
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            timestamp: string;
+            /** @enum {string} */
+            transport: "mcp" | "grpc" | "code";
+            namespace: string;
+            /** @description Of code: `code-execution/{engine}/{language}` */
+            toolName: string;
+            toolType: string;
+            /** @description The name of the capability service */
+            serviceId?: string;
+            /** @description `host:port` of the capability service, or the origin of the upstream; empty when there is none */
+            serviceAddress: string;
+            conversationId?: string;
+            /** @description The call's own header `x-request-id` */
+            requestId?: string;
+            /** @description Milliseconds */
+            duration: number;
+            /** @enum {string} */
+            errorCategory: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "UNKNOWN";
+            /** @description At most 1000 characters */
+            errorMessage: string;
         };
         ToolInput: {
             name: string;
@@ -2098,6 +2301,101 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    provisionService: {
+        parameters: {
+            query?: {
+                /** @description Only entries of this type, where several share the name. */
+                serviceType?: "tool-invoker" | "resource-provider" | "multi-capability" | "code-execution-engine";
+            };
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProvisionInput"];
+            };
+        };
+        responses: {
+            /** @description Where the service keeps them. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Provisioned"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+            502: components["responses"]["BadGateway"];
+        };
+    };
+    listToolCallEvents: {
+        parameters: {
+            query?: {
+                /** @description Only events of this tool. */
+                toolName?: string;
+                /** @description Only FAILED events of this category. */
+                category?: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "UNKNOWN";
+                /** @description How many at most: 1 to 1000, 100 when it is anything else. */
+                limit?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events, newest first. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ToolCallEvent"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    watchToolCallEvents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events, from now on. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
         };
     };

@@ -26,6 +26,7 @@ const TAGS: Readonly<Record<string, string>> = {
   resources: 'What agents can read; resource templates are among them.',
   prompts: 'What agents can ask to be prompted with.',
   services: 'Capability services, reached over gRPC.',
+  'tool-calls': 'What is told of tool calls while they go on.',
   service: 'What the service says of itself.',
 };
 
@@ -65,12 +66,12 @@ function operationObject(of: Operation, schemas: NamedSchemas): object {
     ...Object.entries(query).map(([name, parameter]) => queryParameter(name, parameter)),
   ];
   const responses: Record<string, object> = {};
-  for (const [status, { description: what, data, location, bare }] of Object.entries(answers)) {
+  for (const [status, { description: what, data, location, bare, events }] of Object.entries(answers)) {
     const payload = schemas.answered(data);
     responses[status] = {
       description: what,
       ...(location && { headers: { Location: LOCATION } }),
-      content: json(bare ? payload : envelope(payload)),
+      content: events ? EVENT_STREAM : json(bare ? payload : envelope(payload)),
     };
   }
   for (const code of new Set([...commonFailures(method), ...failures])) {
@@ -105,6 +106,9 @@ function queryParameter(name: string, { description, values }: QueryParameter): 
 function json(schema: Schema): object {
   return { 'application/json': { schema } };
 }
+
+/** OpenAPI 3.1 has no words for what is in a stream's events; the operation's description says it. */
+const EVENT_STREAM = { 'text/event-stream': { schema: { type: 'string' } } };
 
 function envelope(data: Schema): Schema {
   return { type: 'object', properties: { data, error: { type: 'null' } }, required: ['data', 'error'] };

@@ -17,6 +17,8 @@ export interface Answer {
   readonly location?: true;
   /** The payload stands alone, without the envelope. */
   readonly bare?: true;
+  /** An event stream that stays open; the payload is that of each event, alone. */
+  readonly events?: true;
 }
 
 /** The body that a request needs. */

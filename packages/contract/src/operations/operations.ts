@@ -4,6 +4,7 @@ import { namespaceOperations } from './namespaces.ts';
 import { observationOperations } from './observation.ts';
 import type { Operation } from './operation.ts';
 import { serviceOperations } from './services.ts';
+import { toolCallOperations } from './tool-calls.ts';
 
 /** The management API, group by group: the one source of routes, document and client. */
 export const operations = {
@@ -13,6 +14,7 @@ export const operations = {
   resources: resourceOperations,
   prompts: promptOperations,
   services: serviceOperations,
+  toolCalls: toolCallOperations,
   observation: observationOperations,
 };
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { provisioned, provisionInput } from '../provision.ts';
 import { service, serviceInput, servicesOfName, servicesRemoved, serviceType } from '../service-entry.ts';
 import { operation, type QueryParameter } from './operation.ts';
 
@@ -60,5 +61,18 @@ export const serviceOperations = {
     query: select,
     answers: { 200: { description: 'Its name, and how many entries it had.', data: servicesRemoved } },
     failures: ['NOT_FOUND'],
+  }),
+  provision: operation({
+    id: 'provisionService',
+    method: 'POST',
+    path: `${path}/{name}/provisions`,
+    tag,
+    summary: 'Have a capability service keep configuration and secrets',
+    description:
+      'With several entries of the name, the one registered first is asked. Neither is kept or logged on the way, and a failure says nothing of them.',
+    query: select,
+    body: { kind: 'provision', schema: provisionInput },
+    answers: { 200: { description: 'Where the service keeps them.', data: provisioned } },
+    failures: ['NOT_FOUND', 'BAD_GATEWAY'],
   }),
 };

@@ -19,13 +19,21 @@ export type Outcome =
       readonly bytes?: number;
       readonly headers?: readonly string[];
     }
-  | { readonly kind: 'error'; readonly error: RpcError; readonly status?: number; readonly idText?: string }
+  | ErrorOutcome
   | { readonly kind: 'plain'; readonly status: number; readonly headers?: readonly string[]; readonly body?: string }
   | { readonly kind: 'stream'; start(exchange: ClientAnswer): void }
   | Batch;
 
+/** A JSON-RPC error. */
+export interface ErrorOutcome {
+  readonly kind: 'error';
+  readonly error: RpcError;
+  readonly status?: number;
+  readonly idText?: string;
+}
+
 /** An error outcome. */
-export function rpcError(code: number, message: string, status?: number, data?: unknown): Outcome {
+export function rpcError(code: number, message: string, status?: number, data?: unknown): ErrorOutcome {
   const error = data === undefined ? { code, message } : { code, message, data: JSON.stringify(data) };
   return status === undefined ? { kind: 'error', error } : { kind: 'error', error, status };
 }

@@ -35,6 +35,8 @@ async function complaint(loading: Promise<unknown>): Promise<string> {
   return error.message;
 }
 
+const FILE_GRPC = 'bridge: {grpc: {timeout-ms: 1, max-retries: 2, retry-delay-ms: 3}}';
+const ENV_GRPC = { SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '10', SERVICE_BRIDGE_GRPC_MAX_RETRIES: '0' };
 const CRM = { name: 'crm', address: 'http://127.0.0.1:9/mcp', namespace: 'default', labels: {} };
 
 describe('loadConfig', () => {
@@ -159,23 +161,19 @@ forwards:
   });
 
   it('keeps the keys of later parts as they are', async () => {
-    const { bootstrap } = await bootstrapOf(
-      'evaluators: {evaluators: []}\nllm_connections: [1]\nplugins:\nbridge: {grpc: {timeout-ms: 1}}',
-    );
+    const { bootstrap } = await bootstrapOf('evaluators: {evaluators: []}\nllm_connections: [1]\nplugins:');
     expect(bootstrap.later).toEqual({
       evaluators: { evaluators: [] },
       llm_connections: [1],
       plugins: null,
-      bridge: { grpc: { 'timeout-ms': 1 } },
     });
   });
 
   it('warns of the keys of later parts, once each, unless they are empty', async () => {
-    const { warnings } = await bootstrapOf('forwards: []\nevaluators: []\nllm_connections: [1]\nplugins:\nbridge: {}');
+    const { warnings } = await bootstrapOf('forwards: []\nevaluators: []\nllm_connections: [1]\nplugins:');
     expect(warnings).toEqual([
       expect.stringMatching(/b\.yaml:2:1: evaluators has no effect in this version$/),
       expect.stringMatching(/b\.yaml:3:1: llm_connections has no effect in this version$/),
-      expect.stringMatching(/b\.yaml:5:1: bridge has no effect in this version$/),
     ]);
   });
 
@@ -228,6 +226,31 @@ forwards:
     expect(warnings).toEqual([expect.stringContaining('b.yaml:4:5: unknown member "perfix" is ignored')]);
   });
 
+  it.each([
+    ['nothing', '', {}, { timeoutMs: 5000, maxRetries: 3, retryDelayMs: 100 }],
+    ['empty keys', 'bridge: {grpc: {timeout-ms: }}', {}, { timeoutMs: 5000, maxRetries: 3, retryDelayMs: 100 }],
+    ['an empty bridge', 'bridge:\n  grpc:', {}, { timeoutMs: 5000, maxRetries: 3, retryDelayMs: 100 }],
+    ['the file', FILE_GRPC, {}, { timeoutMs: 1, maxRetries: 2, retryDelayMs: 3 }],
+    ['file and environment', FILE_GRPC, ENV_GRPC, { timeoutMs: 10, maxRetries: 0, retryDelayMs: 3 }],
+    ['the environment', '', ENV_GRPC, { timeoutMs: 10, maxRetries: 0, retryDelayMs: 100 }],
+  ])('takes the settings of calls to services from %s', async (_what, yaml, env, expected) => {
+    await writeFile(join(folder, 'service.yaml'), yaml);
+    const { bridgeGrpc, warnings } = await configOf([], env);
+    expect(bridgeGrpc).toEqual(expected);
+    expect(warnings).toEqual([]);
+  });
+
+  it('names members of the bridge that mean nothing in a warning', async () => {
+    const { bridgeGrpc, warnings } = await bootstrapOf('bridge:\n  http: 1\n  grpc:\n    timeout_ms: 7\n');
+    expect(bridgeGrpc.timeoutMs).toBe(5000);
+    expect(warnings).toEqual([
+      expect.stringContaining('b.yaml:2:3: unknown member "http" is ignored; known members: grpc'),
+      expect.stringContaining(
+        'b.yaml:4:5: unknown member "timeout_ms" is ignored; known members: timeout-ms, max-retries',
+      ),
+    ]);
+  });
+
   it('never repeats an address, which may hold a secret', async () => {
     const { warnings } = await bootstrapOf(
       'forwards: [{name: a, address: "ftp://u:hunter2@h"}, {name: b, address: "http://u:hunter2@h", x: 1}]',
@@ -241,7 +264,7 @@ forwards:
     ['broken YAML', 'forwards: [', /b\.yaml:1:\d+: /],
     ['a key given twice', 'forwards: []\nforwards: []', /b\.yaml:2:1: Map keys must be unique/],
     ['several documents', 'forwards: []\n---\nforwards: []', /b\.yaml:2:1: /],
-    ['an alias to nothing', 'forwards: *gone', /b\.yaml: Unresolved alias .*gone/],
+    ['an alias to nothing', 'forwards: *gone', /b\.yaml:1:\d+: an alias to nothing/],
     ['a list at the top', '- a', /b\.yaml:1:1: the top level is not a map/],
     ['a word at the top', 'hello', /b\.yaml:1:1: the top level is not a map/],
     ['bytes that are no text', Buffer.from([0x66, 0xff, 0xfe]), /b\.yaml is not UTF-8 text/],
@@ -254,6 +277,33 @@ forwards:
     ],
     ['a nameless namespace', 'namespaces: [{labels: {}}]', /b\.yaml:1:14: namespaces\[0\]: name is missing/],
     ['a number as namespace', 'namespaces: [7]', /b\.yaml:1:14: namespaces\[0\]: is neither a name nor a map/],
+    ['a bridge that is no map', 'bridge: [1]', /b\.yaml:1:1: bridge: is not a map with grpc/],
+    ['gRPC settings that are no map', 'bridge:\n  grpc: 5', /b\.yaml:2:3: bridge: grpc is not a map with timeout-ms, /],
+    [
+      'a timeout of no length',
+      'bridge:\n  grpc:\n    timeout-ms: 0',
+      /b\.yaml:3:5: bridge: grpc\.timeout-ms is not a whole number from 1 to 2147483647$/,
+    ],
+    [
+      'a text for a number',
+      'bridge: {grpc: {max-retries: "3"}}',
+      /:1:17: bridge: grpc\.max-retries is not a whole .* 100$/,
+    ],
+    [
+      'half a retry',
+      'bridge: {grpc: {max-retries: 2.5}}',
+      /bridge: grpc\.max-retries is not a whole number from 0 to 100$/,
+    ],
+    [
+      'too many retries',
+      'bridge: {grpc: {max-retries: 101}}',
+      /grpc\.max-retries is not a whole number from 0 to 100$/,
+    ],
+    [
+      'a delay below none',
+      'bridge: {grpc: {retry-delay-ms: -1}}',
+      /grpc\.retry-delay-ms is not a whole number from 0 /,
+    ],
     ['a namespace label', 'namespaces: [{name: a, labels: {x: 1}}]', /b\.yaml:1:33: namespaces\[0\]: labels\.x is not/],
   ])('stops at %s with one line naming flag, file and place', async (_, yaml, message) => {
     const line = await complaint(bootstrapOf(yaml));
@@ -278,6 +328,16 @@ forwards:
       `${join(folder, 'service.yaml')}:1:1: unknown key "x"; known keys: forwards, namespaces, evaluators, llm_connections, plugins, bridge`,
     );
   });
+
+  it.each(['*S3CRET', '!S3CRET', '|S3CRET', '"S3CRET', '"\\qS3CRET"', '@S3CRET'])(
+    'repeats nothing of a file that cannot be read: a key %s without its quotes',
+    async (key) => {
+      const yaml = `llm_connections:\n  - api_key: ${key}\n`;
+      const told = await bootstrapOf(yaml).then(({ warnings }) => warnings.join(), String);
+      expect(told).toMatch(/b\.yaml:[23]:/);
+      expect(told).not.toContain('S3CRET');
+    },
+  );
 
   it('reports what the YAML parser lets pass as a warning', async () => {
     const { warnings } = await bootstrapOf('namespaces: !vendor []');

@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { type BridgeGrpc, settledBridgeGrpc } from './bridge-grpc.ts';
 import { ConfigError } from './config-error.ts';
 import { type Environment, parseEnvironment } from './environment.ts';
 import { parseFlags, USAGE } from './flags.ts';
@@ -9,12 +10,14 @@ import { VERSION } from './version.ts';
 import { warnOfNoEffect } from './without-effect.ts';
 
 /** Everything that the service is told from outside, parsed. Paths are absolute. Nothing changes it after start-up. */
-export interface Config extends Environment {
+export interface Config extends Omit<Environment, 'bridgeGrpc'> {
   /** File given by `--pipeline-config`, not read yet; undefined for the embedded default. */
   readonly pipelineFile: string | undefined;
   readonly pluginsPath: string | undefined;
-  /** The bootstrap file's content. */
-  readonly bootstrap: Omit<ServiceFile, 'warnings'>;
+  /** The bootstrap file's content, without what counts elsewhere. */
+  readonly bootstrap: Omit<ServiceFile, 'warnings' | 'bridgeGrpc'>;
+  /** The environment's and the file's settings put together. */
+  readonly bridgeGrpc: BridgeGrpc;
 }
 
 /** Either the service is to run, or only a text is to be printed on standard output (`--help`, `--version`). */
@@ -37,7 +40,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   const actionsPath = absolute(environment.actionsPath);
   if (actionsPath !== undefined) await requireFolder('SERVICE_ACTIONS_PATH', actionsPath);
 
-  const { warnings, ...bootstrap } = await loadServiceFile(flags.serviceConfig, cwd);
+  const { warnings, bridgeGrpc, ...bootstrap } = await loadServiceFile(flags.serviceConfig, cwd);
   const set = Object.keys(env).filter((name) => env[name] !== '');
   if (flags.pluginsPath !== undefined) set.push('--plugins-path');
   return {
@@ -50,6 +53,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       pipelineFile: absolute(flags.pipelineConfig),
       pluginsPath: absolute(flags.pluginsPath),
       bootstrap,
+      bridgeGrpc: settledBridgeGrpc(environment.bridgeGrpc, bridgeGrpc),
       warnings: [...environment.warnings, ...warnOfNoEffect(set), ...warnings],
     }),
   };

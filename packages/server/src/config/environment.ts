@@ -9,6 +9,7 @@ import {
   type ListenAddress,
   listenAddress,
 } from './addresses.ts';
+import { BRIDGE_GRPC_LIMITS, type BridgeGrpcSettings, LONGEST_MS } from './bridge-grpc.ts';
 import { ConfigError } from './config-error.ts';
 import { forwardHeaders } from './forward-headers.ts';
 import { DEFAULT_LOG_FILTER, logDirectives } from './log-directives.ts';
@@ -59,18 +60,12 @@ export interface Environment {
   readonly allowedHosts: readonly string[] | undefined;
   readonly actionsPath: string | undefined;
   /** Each wins over the service-config file's value, which wins over the default (5000, 3, 100). */
-  readonly bridgeGrpc: {
-    readonly timeoutMs: number | undefined;
-    readonly maxRetries: number | undefined;
-    readonly retryDelayMs: number | undefined;
-  };
+  readonly bridgeGrpc: BridgeGrpcSettings;
   readonly logFilter: LogFilter;
   /** One line each, naming the variable; for the log once there is one. */
   readonly warnings: readonly string[];
 }
 
-/** The longest delay a timer takes; beyond it Node fires at once. */
-const LONGEST_MS = 2 ** 31 - 1;
 const LONGEST_SECONDS = Math.floor(LONGEST_MS / 1000);
 const milliseconds = integer(1, LONGEST_MS);
 
@@ -114,9 +109,9 @@ export function parseEnvironment(env: NodeJS.ProcessEnv): Environment {
     allowedHosts: read('SERVICE_ALLOWED_HOSTS', hostList),
     actionsPath: read('SERVICE_ACTIONS_PATH', path),
     bridgeGrpc: {
-      timeoutMs: read('SERVICE_BRIDGE_GRPC_TIMEOUT_MS', milliseconds),
-      maxRetries: read('SERVICE_BRIDGE_GRPC_MAX_RETRIES', integer(0, 100)),
-      retryDelayMs: read('SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS', integer(0, LONGEST_MS)),
+      timeoutMs: read('SERVICE_BRIDGE_GRPC_TIMEOUT_MS', integer(...BRIDGE_GRPC_LIMITS.timeoutMs)),
+      maxRetries: read('SERVICE_BRIDGE_GRPC_MAX_RETRIES', integer(...BRIDGE_GRPC_LIMITS.maxRetries)),
+      retryDelayMs: read('SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS', integer(...BRIDGE_GRPC_LIMITS.retryDelayMs)),
     },
     logFilter: log?.filter ?? DEFAULT_LOG_FILTER,
     warnings: [

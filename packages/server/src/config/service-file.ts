@@ -1,14 +1,15 @@
 import { resolve } from 'node:path';
 import type { z } from 'zod';
 import { type ForwardEntry, forwardEntry, type NamespaceEntry, namespaceEntry } from './bootstrap-entries.ts';
+import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcFile, bridgeGrpcOf } from './bridge-grpc.ts';
 import { ConfigError } from './config-error.ts';
 import { quote } from './setting.ts';
 import { warnOfNoEffect } from './without-effect.ts';
 import { type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-file.ts';
 
 /** Keys that are known here and read by the parts that they belong to. */
-const LATER_KEYS = ['evaluators', 'llm_connections', 'plugins', 'bridge'] as const;
-const KEYS: readonly string[] = ['forwards', 'namespaces', ...LATER_KEYS];
+const LATER_KEYS = ['evaluators', 'llm_connections', 'plugins'] as const;
+const KEYS: readonly string[] = ['forwards', 'namespaces', ...LATER_KEYS, 'bridge'];
 
 /** The bootstrap file (decisions 1.3). */
 export interface ServiceFile {
@@ -16,6 +17,8 @@ export interface ServiceFile {
   readonly path: string | undefined;
   readonly forwards: readonly ForwardEntry[];
   readonly namespaces: readonly NamespaceEntry[];
+  /** What stands under `bridge: grpc:`. */
+  readonly bridgeGrpc: BridgeGrpcSettings;
   /** What stands under the other known keys, unchecked. */
   readonly later: Readonly<Partial<Record<(typeof LATER_KEYS)[number], unknown>>>;
   /** Entries that were left out and other oddities, one line each with file, line and column. */
@@ -34,7 +37,7 @@ export async function loadServiceFile(flag: string | undefined, cwd: string): Pr
   const text = await readTextFile(path, name);
   if (text !== undefined) return parseServiceFile(text, path, name);
   if (flag !== undefined) throw new ConfigError(`${name}: no such file; name one that exists or leave the flag out`);
-  return { path: undefined, forwards: [], namespaces: [], later: {}, warnings: [] };
+  return { path: undefined, forwards: [], namespaces: [], bridgeGrpc: bridgeGrpcOf({}), later: {}, warnings: [] };
 }
 
 function parseServiceFile(text: string, path: string, name: string): ServiceFile {
@@ -50,11 +53,12 @@ function parseServiceFile(text: string, path: string, name: string): ServiceFile
   };
   const forwards = parseForwards(file, warn);
   const namespaces = parseNamespaces(file, warn);
+  const bridgeGrpc = parseBridge(file, warn);
   for (const key of Object.keys(content).filter((known) => content[known] !== null)) {
     for (const warning of warnOfNoEffect([key])) warn([key], warning);
   }
   const later = Object.fromEntries(LATER_KEYS.filter((key) => key in content).map((key) => [key, content[key]]));
-  return { path, forwards, namespaces, later, warnings };
+  return { path, forwards, namespaces, bridgeGrpc, later, warnings };
 }
 
 type Warn = (at: KeyPath, warning: string) => void;
@@ -95,6 +99,21 @@ function parseNamespaces(file: YamlFile, warn: Warn): NamespaceEntry[] {
     else byName.set(name, parsed.data);
   });
   return [...byName.values()];
+}
+
+/** What is set wrongly ends the start: calls that wait for longer or shorter than meant are hard to find out about. */
+function parseBridge(file: YamlFile, warn: Warn): BridgeGrpcSettings {
+  const bridge = file.content.bridge ?? {};
+  const parsed = bridgeEntry.safeParse(bridge);
+  if (!parsed.success) {
+    const { at, problem } = firstProblem(parsed.error);
+    throw new ConfigError(`${file.where(['bridge', ...at])}: bridge: ${problem}`);
+  }
+  warnOfStrangers(bridge, bridgeEntry, ['bridge'], warn);
+  const { grpc } = parsed.data;
+  if (!grpc) return bridgeGrpcOf({});
+  warnOfStrangers(grpc, bridgeGrpcFile, ['bridge', 'grpc'], warn);
+  return bridgeGrpcOf(grpc);
 }
 
 /** The list under a key; an absent or empty key is an empty list. */

@@ -11,14 +11,10 @@ const WITHOUT_EFFECT: readonly string[] = [
   'SERVICE_AUTH_ISSUER',
   'SERVICE_AUTH_UPSTREAM_ISSUER',
   'SERVICE_ACTIONS_PATH',
-  'SERVICE_BRIDGE_GRPC_TIMEOUT_MS',
-  'SERVICE_BRIDGE_GRPC_MAX_RETRIES',
-  'SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS',
   '--plugins-path',
   'evaluators',
   'llm_connections',
   'plugins',
-  'bridge',
 ];
 
 /** One warning for each of the settings given that changes nothing, so that nobody relies on it. */

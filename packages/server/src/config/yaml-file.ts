@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
+import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { z } from 'zod';
 import { ConfigError } from './config-error.ts';
 
@@ -48,7 +48,7 @@ export function parseYamlFile(text: string, name: string): YamlFile {
   };
 
   const [broken] = document.errors;
-  if (broken !== undefined) throw new ConfigError(`${at(broken.pos[0])}: ${oneLine(broken.message)}`);
+  if (broken !== undefined) throw new ConfigError(`${at(broken.pos[0])}: ${withoutText(broken.message)}`);
   const top = document.contents;
   const empty = top === null || (isScalar(top) && top.value === null);
   if (!empty && !isMap(top)) throw new ConfigError(`${at(start(top))}: the top level is not a map of keys`);
@@ -74,26 +74,42 @@ export function parseYamlFile(text: string, name: string): YamlFile {
   };
 
   return {
-    content: empty ? {} : plainMap(document, name),
+    content: empty ? {} : plainMap(document, name, at),
     where,
-    warnings: document.warnings.map((each) => `${at(each.pos[0])}: ${oneLine(each.message)}`),
+    warnings: document.warnings.map((each) => `${at(each.pos[0])}: ${withoutText(each.message)}`),
   };
 }
 
-function plainMap(document: Document, name: string): Record<string, unknown> {
+function plainMap(document: Document, name: string, at: (offset: number) => string): Record<string, unknown> {
   try {
     return z.record(z.string(), z.unknown()).parse(document.toJS());
   } catch (error) {
     // An alias without its anchor, or aliases that multiply beyond measure.
-    const reason = error instanceof Error ? oneLine(error.message) : 'cannot be resolved';
+    const lost = aliasToNothing(document);
+    if (lost) throw new ConfigError(`${at(start(lost))}: an alias to nothing: no anchor of its name stands before it`);
+    const reason = error instanceof Error ? withoutText(error.message) : 'cannot be resolved';
     throw new ConfigError(`${name}: ${reason}`, { cause: error });
   }
+}
+
+function aliasToNothing(document: Document): Node | undefined {
+  let found: Node | undefined;
+  visit(document, {
+    Alias: (_, alias) => {
+      if (alias.resolve(document)) return undefined;
+      found = alias;
+      return visit.BREAK;
+    },
+  });
+  return found;
 }
 
 function start(node: Node): number {
   return node.range?.[0] ?? 0;
 }
 
-function oneLine(message: string): string {
-  return message.replace(/\s+/g, ' ').trim();
+/** The parser repeats text of the file behind a colon, and that may be a key that was not quoted. */
+function withoutText(message: string): string {
+  const [said = message] = message.split(/:\s/);
+  return said.replace(/\s+/g, ' ').trim();
 }

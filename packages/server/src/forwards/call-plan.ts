@@ -6,6 +6,7 @@ import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { CallUnderWay } from './call-under-way.ts';
+import type { CallWatch } from './call-watch.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
 import type { LinkedResources } from './linked-resources.ts';
 import type { UpstreamLink } from './links.ts';
@@ -67,6 +68,8 @@ export interface CallPlan extends CallAttempt {
   readonly progressToken: Edit | undefined;
   /** The link to send on, asked for again after the upstream has forgotten its session. */
   link(): UpstreamLink | Promise<UpstreamLink>;
+  /** Is told how it goes; undefined for what is no tool call. */
+  readonly watch: CallWatch | undefined;
   /** What failures are called: `forwarded tool call failed`. */
   readonly failure: string;
   /** The client's; its leaving ends a modern call and not a legacy one (mcp 1). */

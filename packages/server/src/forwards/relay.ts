@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { ToolCallErrorCategory } from '@sluice/contract';
 import type { JsonObject } from '@sluice/json/lossless';
-import { type Outcome, rpcError } from '../answer/outcome.ts';
+import { type ErrorOutcome, type Outcome, rpcError } from '../answer/outcome.ts';
 import { readsJson, readsStreams } from '../mcp/accept.ts';
 import { askedCapabilities } from '../mcp/askable.ts';
 import type { DeclaredParams } from '../mcp/declared-params.ts';
@@ -12,8 +13,11 @@ import { type Era, HEADER_HOPS, INTERNAL_ERROR, NAME_PARAM } from '../mcp/protoc
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
+import type { Correlation } from '../telemetry/tool-calls/correlation.ts';
+import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
 import { CallLinks, type CallLinksOptions, type LinkCaller } from './call-links.ts';
 import type { CallPlan } from './call-plan.ts';
+import { forwardedIdentity, ToolCallWatch } from './call-watch.ts';
 import { copiedHeaders, nextHop } from './caller-headers.ts';
 import { CrossedCalls, type CrossedCallsOptions } from './crossing/crossed-calls.ts';
 import { withoutRetry } from './crossing/legacy-request.ts';
@@ -42,6 +46,7 @@ export interface Caller {
   readonly session: ClientSession | undefined;
   readonly user: string | undefined;
   readonly capabilities: JsonObject;
+  readonly correlation: Correlation;
 }
 
 /** What the relay works with. */
@@ -54,6 +59,7 @@ export interface CallRelayOptions extends CallLinksOptions, CrossedCallsOptions 
   readonly forwardHeaders: readonly string[];
   /** Reads the same list from an entry's label; names that are never copied are left out. */
   readonly parseHeaderNames: (text: string) => readonly string[];
+  readonly toolCalls: ToolCallSink;
 }
 
 /** What a failed call is called, by method (decisions 4.7). */
@@ -65,7 +71,10 @@ const FAILURE: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** What a request is answered that has crossed too many gateways (decisions 4.3). */
-export const FORWARDING_LOOP: Outcome = rpcError(INTERNAL_ERROR, 'forwarding loop');
+export const FORWARDING_LOOP: ErrorOutcome = rpcError(INTERNAL_ERROR, 'forwarding loop');
+
+/** The header that counts gateways, name and value, stands first; it is not the client's. */
+const HOP_LENGTH = 2;
 
 /** Plans calls to upstream MCP servers: which one, under which name, with which headers, in whose session. */
 export class CallRelay {
@@ -81,11 +90,12 @@ export class CallRelay {
 
   /** The outcome that carries the call out. */
   call(caller: Caller, message: RequestMessage, target: CallTarget): Outcome {
-    const { forwards, parked } = this.#options;
+    const { forwards, parked, toolCalls } = this.#options;
     const failure = FAILURE.get(message.method) ?? 'forwarded request failed';
     const label = 'entry' in target ? target.entry.labels[FORWARD_HEADERS_LABEL] : undefined;
     const headers = this.upstreamHeaders(caller.headers, label);
-    if (!headers) return FORWARDING_LOOP;
+    const tool = calledTool(message, target);
+    if (!headers) return this.#refused(caller, tool, 'UNKNOWN', FORWARDING_LOOP);
     const { accept } = caller.headers;
     const retry = retries(caller, message);
     const attempt = {
@@ -100,7 +110,13 @@ export class CallRelay {
     if (resumption?.kind === 'answer') return resumption.outcome;
 
     const upstream = upstreamOf(forwards, target);
-    if (!upstream) return rpcError(INTERNAL_ERROR, `${failure}: its forward is no longer registered; list again`);
+    if (!upstream) {
+      const gone = rpcError(INTERNAL_ERROR, `${failure}: its forward is no longer registered; list again`);
+      return this.#refused(caller, tool, 'SERVICE_UNAVAILABLE', gone);
+    }
+    const { arguments: args } = message.params;
+    const watch =
+      tool && new ToolCallWatch(toolCalls, forwardedIdentity(caller, tool, upstream), args, headers.slice(HOP_LENGTH));
     const name = upstreamName(message, target);
     const era = eraTowards(upstream, caller.era);
     if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
@@ -124,6 +140,7 @@ export class CallRelay {
         era === 'modern'
           ? () => upstream.links.modern
           : this.#links.of(upstream, linkCaller(caller, capabilities, message, headers)),
+      watch,
       failure,
       forward: forwardOf(target),
       namespace: caller.namespace?.name,
@@ -135,6 +152,13 @@ export class CallRelay {
     // The state is ours: an upstream that has come to speak the client's era does not know it.
     const own = anew ? { ...plan, edits: [...plan.edits, ...withoutRetry(message)] } : plan;
     return { kind: 'stream', start: (client) => new RelayedCall(this.#options, own, client).start() };
+  }
+
+  /** Tells of a tool call that is not sent anywhere. */
+  #refused(caller: Caller, tool: Entry | undefined, category: ToolCallErrorCategory, answer: ErrorOutcome): Outcome {
+    const { toolCalls } = this.#options;
+    if (tool) toolCalls.refused(forwardedIdentity(caller, tool, undefined), category, answer.error.message);
+    return answer;
   }
 
   /**
@@ -171,6 +195,11 @@ export class CallRelay {
     const names = label === undefined ? forwardHeaders : new Set([...forwardHeaders, ...parseHeaderNames(label)]);
     return copiedHeaders(headers, names);
   }
+}
+
+/** The tool that is called; undefined where something else is asked for. */
+function calledTool({ method }: RequestMessage, target: CallTarget): Entry | undefined {
+  return method === 'tools/call' && 'entry' in target ? target.entry : undefined;
 }
 
 function forwardOf(target: CallTarget): string | undefined {

@@ -82,6 +82,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
   }
 
   start(): void {
+    this.#plan.watch?.begin();
     this.#answer.onLeave(() => this.#clientLeft());
     this.#connect();
   }
@@ -182,6 +183,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
 
   cancel({ text }: NotificationMessage): void {
     if (this.#mode === 'over') return;
+    this.#plan.watch?.abandoned('the client cancelled the call');
     if (this.#link?.era === 'legacy') this.#tell(withParam(text, 'requestId', String(this.#id)));
     this.#settle();
     this.#call?.abort();
@@ -338,6 +340,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
 
   /** Hands the response on, as the client is to have it. */
   #finish(text: string, value: JsonObject): void {
+    this.#plan.watch?.answered(value);
     if (this.#clientGone) return;
     const { rewriting, json } = this.#plan;
     const answer = withId(text, this.#answer.idText);
@@ -447,6 +450,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
       this.#call?.resume();
       return;
     }
+    this.#plan.watch?.abandoned('the client has left');
     this.#tellCancelled('the client has left');
     this.#settle();
     this.#call?.abort();
@@ -529,9 +533,9 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
     } else {
       log.error('call failed', { method: message.method, upstream: upstream.transport.address, error });
     }
-    if (this.#clientGone) return;
-    const reason = error instanceof UpstreamError ? error.message : 'internal error';
-    this.#answer.error({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: ${reason}` });
+    const reason = `${this.#plan.failure}: ${error instanceof UpstreamError ? error.message : 'internal error'}`;
+    this.#plan.watch?.failed(error, reason);
+    if (!this.#clientGone) this.#answer.error({ code: INTERNAL_ERROR, message: reason });
   }
 
   #settle(answered = false): void {

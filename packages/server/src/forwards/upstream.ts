@@ -16,6 +16,8 @@ export interface UpstreamObserver {
 /** One upstream MCP server as calls see it: its connections, its sessions, the eras it speaks. */
 export class Upstream {
   readonly transport: UpstreamTransport;
+  /** Scheme, host and port of its address. */
+  readonly origin: string;
   /** The forward that brought it; undefined for one that only hand-made tools name. */
   readonly forward: string | undefined;
   readonly links: UpstreamLinks;
@@ -27,6 +29,7 @@ export class Upstream {
   constructor(address: string, observer: UpstreamObserver, forward?: string) {
     this.forward = forward;
     this.transport = createTransport(address);
+    this.origin = new URL(address).origin;
     this.links = new UpstreamLinks(this.transport);
     this.#observer = observer;
   }

@@ -1,5 +1,9 @@
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
+import { LongStreams } from '../answer/long-streams.ts';
+import { Channels } from '../bridge/channels.ts';
+import { loadProtocols } from '../bridge/protocols.ts';
+import { Provisioning } from '../bridge/provisioning.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import { Forwards } from '../forwards/forwards.ts';
 import { createGuard } from '../listeners/origin.ts';
@@ -8,6 +12,7 @@ import { memoryStore } from '../registry/store/memory.ts';
 import type { Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics.ts';
+import { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
 import { createManagement } from './management.ts';
 
 /** An answer of the API as a client sees it. */
@@ -29,6 +34,8 @@ export interface Api {
   readonly port: number;
   readonly registry: Registry;
   readonly forwards: Forwards;
+  readonly toolCalls: ToolCallEvents;
+  readonly longStreams: LongStreams;
   /** All routes, as a tree: each path continues what it stands under. */
   readonly routes: string;
   /** Lines of the log so far. */
@@ -48,6 +55,8 @@ export interface ApiSettings {
   readonly allowedHosts?: readonly string[];
   readonly ready?: () => boolean;
   readonly store?: Store;
+  /** How often streams that stay open get a comment. */
+  readonly keepAliveMs?: number;
 }
 
 /** Starts the API for one test and stops it after that. */
@@ -70,15 +79,34 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     clientInfo: { name: 'test', version: '1' },
     healthCheckIntervalMs: 0,
   });
+  const channels = new Channels(registry);
+  const calling = { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 0 };
+  const toolCalls = new ToolCallEvents(logger);
+  const longStreams = new LongStreams(settings.keepAliveMs);
   const log = logger.target('service::mgmt');
   const guard = createGuard({ allowedHosts, corsOrigin });
-  const app = createManagement({ registry, forwards, metrics: new ServiceMetrics(), log, guard, corsOrigin, ready });
+  const app = createManagement({
+    registry,
+    forwards,
+    // Nobody probes here.
+    serviceHealth: { of: () => 'pending' },
+    provisioning: new Provisioning({ channels, protocols: loadProtocols(), settings: calling }),
+    metrics: new ServiceMetrics(),
+    toolCalls,
+    longStreams,
+    log,
+    guard,
+    corsOrigin,
+    ready,
+  });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   return {
     url,
     port: Number(new URL(url).port),
     registry,
     forwards,
+    toolCalls,
+    longStreams,
     routes: app.printRoutes(),
     log: lines,
     async call(method, path, body, headers = {}) {
@@ -98,8 +126,10 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       return { status: answer.statusCode, headers: answer.headers, location, text, data, error };
     },
     async close() {
+      longStreams.endAll();
       await app.close();
       await forwards.close();
+      channels.close();
       await registry.close();
     },
   };

@@ -1,12 +1,20 @@
+import type { LongStreams } from '../answer/long-streams.ts';
+import type { Provisioning } from '../bridge/provisioning.ts';
+import type { HealthOfServices } from '../bridge/service-health.ts';
 import type { Forwards } from '../forwards/forwards.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { ServiceMetrics } from '../telemetry/metrics.ts';
+import type { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
 
 /** What the routes of the management API work on. */
 export interface ManagementContext {
   readonly registry: Registry;
   readonly forwards: Pick<Forwards, 'add' | 'refresh' | 'remove' | 'removed' | 'status'>;
+  readonly serviceHealth: Pick<HealthOfServices, 'of'>;
+  readonly provisioning: Pick<Provisioning, 'provision'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
+  readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'listen'>;
+  readonly longStreams: Pick<LongStreams, 'add'>;
   /** Whether the service takes work: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
 }

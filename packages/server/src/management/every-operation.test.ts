@@ -2,10 +2,13 @@ import { allOperations, failure } from '@sluice/contract';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
-import { type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
-import { bodyFor, makeOneOfEach, named, pathOf, undo } from './operations.fixture.ts';
+import { answering, type CapabilityService, startCapabilityService } from '../testing/capability-service.ts';
+import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
+import { bodyFor, makeOneOfEach, named, pathOf, staysOpen, undo } from './operations.fixture.ts';
 
-const READING = allOperations.filter(({ method }) => method === 'GET');
+// What stays open has tests of its own.
+const ENDING = allOperations.filter((operation) => !staysOpen(operation));
+const READING = ENDING.filter(({ method }) => method === 'GET');
 const WITH_NAME = allOperations.filter(({ path }) => path.includes('{'));
 const PATHS = [...new Set(allOperations.map(({ path }) => path))];
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'];
@@ -27,14 +30,19 @@ const NAMES = [
 
 // A forward whose upstream is down would say from moment to moment when it tries again.
 let upstream: RawUpstream;
+let provisioner: CapabilityService;
 /** With one entry of each kind. No test changes it: what does well and changes something gets an API of its own. */
 let api: SharedApi;
 beforeAll(async () => {
   upstream = await startRawUpstream();
+  provisioner = await startCapabilityService((server, protocols) =>
+    server.addService(protocols.provisioner, { Provision: answering(() => ({})) }),
+  );
   api = await startSharedApi();
-  await makeOneOfEach(api, upstream.url);
+  await makeAll(api);
   return async () => {
     await api.close();
+    provisioner.close();
     await upstream.close();
   };
 });
@@ -46,6 +54,13 @@ beforeEach(() => {
 afterEach(() => {
   expect(api.registry.current).toBe(before);
 });
+
+/** One entry of each kind; the service is there and provisions. */
+async function makeAll(of: Api): Promise<void> {
+  await makeOneOfEach(of, upstream.url);
+  const service = { name: 'x', address: provisioner.address, serviceType: 'tool-invoker' };
+  expect((await of.call('POST', '/api/v1/services', service)).status).toBe(200);
+}
 
 /** What keeps a new entry from clashing with those that there are. */
 const FRESH = { name: 'y', location: 'y:1' };
@@ -70,12 +85,12 @@ describe.for(named(READING))('%s', ([_name, operation]) => {
   });
 });
 
-describe.for(named(allOperations))('%s', ([_name, operation]) => {
+describe.for(named(ENDING))('%s', ([_name, operation]) => {
   const { method } = operation;
 
   test('does the same with a slash at the end, query parameters that nobody knows and credentials that nobody wants', async (context) => {
     const own = method === 'GET' ? api : await startApi(context);
-    if (own !== api) await makeOneOfEach(own, upstream.url);
+    if (own !== api) await makeAll(own);
     const sample = bodyFor(operation, upstream.url);
     const body = sample && method === 'POST' ? { ...sample, ...FRESH } : sample;
     const answers = [];

@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { ERROR_STATUS, type ErrorCode, operations } from '@sluice/contract';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { ProvisioningError } from '../bridge/provisioning.ts';
 import { UpstreamError } from '../forwards/upstream-error.ts';
 import type { Guard } from '../listeners/origin.ts';
 import { RegistryError } from '../registry/operations/error.ts';
@@ -20,6 +21,7 @@ import { watchPublicNamespace } from './public-namespace.ts';
 import { referenceRoutes } from './reference.ts';
 import { serviceRoutes } from './services.ts';
 import { statisticsRoutes } from './statistics.ts';
+import { toolCallRoutes } from './tool-calls.ts';
 
 /** What the management API is made of. */
 export interface ManagementOptions extends ManagementContext {
@@ -102,7 +104,9 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     if (error instanceof RegistryError || error instanceof RequestError) {
       return sendError(reply, error.code, error.message, error.details);
     }
-    if (error instanceof UpstreamError) return sendError(reply, 'BAD_GATEWAY', error.message);
+    if (error instanceof UpstreamError || error instanceof ProvisioningError) {
+      return sendError(reply, 'BAD_GATEWAY', error.message);
+    }
     const status = statusOf(error);
     if (status === ERROR_STATUS.PAYLOAD_TOO_LARGE) {
       // Fastify would close the connection, and a client that is still sending would lose the answer.
@@ -137,6 +141,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   serviceRoutes(app, options);
   statisticsRoutes(app, options);
   metricsRoutes(app, options);
+  toolCallRoutes(app, options);
   referenceRoutes(app);
   return app;
 }

@@ -13,7 +13,13 @@ const BODIES: Readonly<Record<string, object>> = {
   resource: { name: 'x', location: 'x:1', type: 'custom' },
   prompt: { name: 'x' },
   service: { name: 'x', address: 'h:7', serviceType: 'tool-invoker' },
+  provision: { name: 'x', configuration: 'c', secrets: 's' },
 };
+
+/** True of an answer that stays open: an event stream. */
+export function staysOpen({ answers }: Operation): boolean {
+  return Object.values(answers).some(({ events }) => events);
+}
 
 /** Operations under the words that name a test. */
 export function named(operations: readonly Operation[]): (readonly [string, Operation])[] {

@@ -5,6 +5,7 @@ import type { Message } from '../mcp/message.ts';
 import type { Era } from '../mcp/protocol.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
+import { type Correlation, correlationOf } from '../telemetry/tool-calls/correlation.ts';
 
 const NO_CAPABILITIES: JsonObject = {};
 
@@ -49,6 +50,11 @@ export class RequestContext {
   /** The id to answer with, as the client spelled it. */
   get idText(): string {
     return this.message && this.message.kind !== 'notification' ? this.message.idText : 'null';
+  }
+
+  /** The ids by which others find the request again. */
+  get correlation(): Correlation {
+    return correlationOf(this.headers);
   }
 
   /**

@@ -1,4 +1,6 @@
 import type { LongStreams } from '../answer/long-streams.ts';
+import type { Bridge } from '../bridge/bridge.ts';
+import type { CodeTools } from '../bridge/code-tools.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Forwards } from '../forwards/forwards.ts';
@@ -15,6 +17,7 @@ import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ServiceMetrics } from '../telemetry/metrics.ts';
+import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
 import { type Chain, compile, type NamedFilter } from './chain.ts';
 import { cors } from './filters/cors.ts';
 import { mcp } from './filters/mcp.ts';
@@ -32,6 +35,9 @@ import { serviceToolList } from './filters/service-tool-list.ts';
 
 /** What the filters work with. */
 export interface ChainParts {
+  readonly bridge: Bridge;
+  readonly codeTools: CodeTools;
+  readonly toolCalls: ToolCallSink;
   readonly calls: CallsUnderWay<CallUnderWay>;
   readonly events: EventStore;
   readonly lives: LiveSessions;
@@ -91,7 +97,7 @@ export function defaultChain(parts: ChainParts): Chain {
     { name: 'service_tool_list', filter: serviceToolList(parts) },
     { name: 'service_tool_call', filter: serviceToolCall(parts) },
     { name: 'service_resource_list', filter: serviceResourceList(parts) },
-    { name: 'service_resource_read', filter: serviceResourceRead(relay) },
+    { name: 'service_resource_read', filter: serviceResourceRead(relay, parts.bridge) },
     { name: 'service_subscribe', filter: serviceSubscribe(parts) },
     { name: 'service_prompt_list', filter: servicePromptList(parts) },
     { name: 'service_prompt_get', filter: servicePromptGet(relay) },

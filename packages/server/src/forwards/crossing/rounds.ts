@@ -11,6 +11,7 @@ import type { NotificationMessage } from '../../mcp/message.ts';
 import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
 import type { AnswerRewriting, CallParts, CallPlan, Rewritten } from '../call-plan.ts';
 import type { CallUnderWay } from '../call-under-way.ts';
+import type { CallWatch } from '../call-watch.ts';
 import { MAX_OPEN, UpstreamQuestions } from '../questions.ts';
 import { RelayedCall } from '../relayed-call.ts';
 import { type ClientFacts, modernEnvelope } from './modern-request.ts';
@@ -23,7 +24,7 @@ const MAX_ROUNDS = 10;
  * asked on the call's own stream, and the upstream is sent the request again with the answers: a call upstream of its own
  * for each round, one call for the client.
  */
-export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
+export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting, CallWatch {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
@@ -125,11 +126,30 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
 
   /** Cancelled while the client is being asked: there is no call upstream. */
   cancel(_message: NotificationMessage): void {
+    this.abandoned('the client cancelled the call');
     this.#end();
     this.#client.cancelled(this.#plan.streams);
   }
 
   onLasting(): void {}
+
+  begin(): void {
+    this.#plan.watch?.begin();
+  }
+
+  /** That input is needed ends a round and not the call. */
+  answered(value: JsonObject): void {
+    if (isJsonObject(value.result) && value.result.resultType === 'input_required') return;
+    this.#plan.watch?.answered(value);
+  }
+
+  failed(error: unknown, reason: string): void {
+    this.#plan.watch?.failed(error, reason);
+  }
+
+  abandoned(reason: string): void {
+    this.#plan.watch?.abandoned(reason);
+  }
 
   /** It is the client that is silent: only the whole length counts. */
   onDeadline(limit: 'silence' | 'total'): void {
@@ -141,7 +161,12 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
   /** Sends the request upstream; `more` are members of its params, as JSON text. */
   #send(more: readonly string[]): void {
     const { message, edits } = this.#plan;
-    const plan = { ...this.#plan, rewriting: this, edits: [...edits, ...modernEnvelope(message, this.#facts, more)] };
+    const plan = {
+      ...this.#plan,
+      rewriting: this,
+      watch: this,
+      edits: [...edits, ...modernEnvelope(message, this.#facts, more)],
+    };
     new RelayedCall(this.#parts, plan, this, this.startedAt).start();
   }
 
@@ -220,14 +245,17 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
 
   #clientLeft(): void {
     this.#gone = true;
-    if (this.#leave) this.#leave();
-    else this.#end();
+    if (this.#leave) return this.#leave();
+    this.abandoned('the client has left');
+    this.#end();
   }
 
   #fail(what: string): void {
     if (this.#over) return;
     this.#end();
-    this.#client.error({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: ${what}` });
+    const reason = `${this.#plan.failure}: ${what}`;
+    this.failed(undefined, reason);
+    this.#client.error({ code: INTERNAL_ERROR, message: reason });
   }
 
   #end(): void {

@@ -84,16 +84,16 @@ describe.each(eras)('what was made by hand (%s)', (era) => {
   });
 
   it.each([
-    ['Archive', 'grpc://archive'],
-    ['Python', 'code-execution-engine://x/y'],
-    ['Broken', 'http://'],
-    ['mcp-forward', 'http://['],
-  ])('is, as a tool of type %s at %s, answered that nobody carries it out', async (toolType, uri) => {
+    ['Archive', 'grpc://archive', 'There is no host registered for service Archive'],
+    ['Python', 'code-execution-engine://x/y', 'There is no code execution service for x/y'],
+    ['Broken', 'http://', 'There is no host registered for service Broken'],
+    ['mcp-forward', 'http://[', 'There is no host registered for service mcp-forward'],
+  ])('is, as a tool of type %s at %s, answered that nobody carries it out', async (toolType, uri, text) => {
     const name = `t-${toolType}`;
     await relay.service.register('tools', { name, namespace, description: '', uri, toolType, input_schema: {} });
     const answer = await (await client(era, relay.service.url(namespace))).call('tools/call', JSON.stringify({ name }));
     expect(JSON.parse(answer.text).result).toEqual({
-      content: [{ type: 'text', text: `There is no host registered for service ${toolType}` }],
+      content: [{ type: 'text', text }],
       isError: true,
       ...complete,
     });

@@ -1,11 +1,14 @@
 import { rpcError } from '../../answer/outcome.ts';
+import type { Bridge } from '../../bridge/bridge.ts';
+import { noHost } from '../../bridge/resolution.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import { findResource } from '../../mcp/find-resource.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
+import { FORWARD_TYPE } from '../../registry/entries.ts';
 import type { Filter } from '../chain.ts';
 
 /** `resources/read`: the uri exactly, then the templates in order of registration (decisions 4.7). */
-export function serviceResourceRead(relay: CallRelay): Filter {
+export function serviceResourceRead(relay: CallRelay, bridge: Bridge): Filter {
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'resources/read' || !namespace) return undefined;
@@ -21,6 +24,10 @@ export function serviceResourceRead(relay: CallRelay): Filter {
     }
     const { discovered } = resource;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: resource, discovered });
-    return rpcError(INTERNAL_ERROR, `There is no host registered for service ${String(resource.members.type)}`);
+    const type = String(resource.members.type);
+    // As with tools: what says that it is forwarded is no service's.
+    const bridged = type === FORWARD_TYPE ? undefined : bridge.resource(context, uri, resource);
+    if (bridged) return bridged;
+    return rpcError(INTERNAL_ERROR, noHost(type));
   };
 }

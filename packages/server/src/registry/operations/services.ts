@@ -41,16 +41,16 @@ export function removeServices(draft: Draft, name: string, serviceType?: string)
  * The services of the name, or those of one type, in order of registration: the first is the one that is used
  * (decisions 4.2, 4.10). RegistryError NOT_FOUND when there are none.
  */
-export function findServices(snapshot: Snapshot, name: string, serviceType?: string): readonly ServiceEntry[] {
+export function findServices(snapshot: Snapshot, name: string, serviceType?: string): Found {
   return foundOf(name, snapshot.services.named(name), serviceType);
 }
 
-function foundOf(
-  name: string,
-  named: readonly ServiceEntry[],
-  serviceType: string | undefined,
-): readonly ServiceEntry[] {
-  const found = serviceType === undefined ? named : named.filter((entry) => entry.serviceType === serviceType);
-  if (found.length === 0) throw new RegistryError('NOT_FOUND', `service not found: ${name}`);
-  return found;
+/** At least one. */
+type Found = readonly [ServiceEntry, ...ServiceEntry[]];
+
+function foundOf(name: string, named: readonly ServiceEntry[], serviceType: string | undefined): Found {
+  const [first, ...others] =
+    serviceType === undefined ? named : named.filter((entry) => entry.serviceType === serviceType);
+  if (!first) throw new RegistryError('NOT_FOUND', `service not found: ${name}`);
+  return [first, ...others];
 }

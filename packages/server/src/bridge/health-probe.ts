@@ -1,0 +1,54 @@
+import { type Client, status } from '@grpc/grpc-js';
+import type { ServiceHealth } from '@sluice/contract';
+import { quoted } from '../forwards/upstream-error.ts';
+import type { ServiceEntry } from '../registry/entries.ts';
+import type { Protocols } from './protocols.ts';
+import { requestIdOf } from './request-id.ts';
+import { type CallSettings, callUnary, isStatusError, statusOf } from './unary.ts';
+
+/** What a probe found. `reason` says more where the service is not well. */
+export interface Finding {
+  readonly health: Exclude<ServiceHealth, 'pending'>;
+  readonly reason?: string;
+}
+
+/** Statuses of calls that nobody answered. */
+const UNANSWERED: ReadonlySet<status | undefined> = new Set([
+  status.UNAVAILABLE,
+  status.DEADLINE_EXCEEDED,
+  status.CANCELLED,
+  undefined,
+]);
+
+/**
+ * Asks a capability service once how it is (decisions 4.10): by `Probe`, and by `GetStatus` where it does not know that.
+ * One that knows neither is healthy, since it has answered; one that fails otherwise has answered too, and is not. Never
+ * rejects.
+ */
+export async function probeHealth(
+  client: Client,
+  { healthProbe }: Protocols,
+  entry: ServiceEntry,
+  signal: AbortSignal,
+  settings: CallSettings,
+): Promise<Finding> {
+  const request = { id: (entry.id ?? entry.name).toWellFormed() };
+  for (const method of [healthProbe.Probe, healthProbe.GetStatus]) {
+    try {
+      const call = { requestId: requestIdOf({}), signal };
+      const { status: found } = await callUnary(client, method, request, call, settings);
+      return found === 'STARTED' ? { health: 'healthy' } : { health: 'unhealthy', reason: `its status is ${found}` };
+    } catch (error) {
+      const code = statusOf(error);
+      if (code !== status.UNIMPLEMENTED) {
+        return { health: UNANSWERED.has(code) ? 'down' : 'unhealthy', reason: reasonOf(error) };
+      }
+    }
+  }
+  return { health: 'healthy' };
+}
+
+function reasonOf(error: unknown): string {
+  if (isStatusError(error)) return `${status[error.code] ?? error.code}: ${quoted(error.details)}`;
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,124 @@
+import { type Metadata, status } from '@grpc/grpc-js';
+import { provisioned } from '@sluice/contract';
+import { expect, type TestContext, test } from 'vitest';
+import type { ProvisionReply } from '../bridge/generated/tool/ProvisionReply.ts';
+import type { ProvisionRequest__Output } from '../bridge/generated/tool/ProvisionRequest.ts';
+import { answering, Refusal, startCapabilityService } from '../testing/capability-service.ts';
+import { startApi } from './api.fixture.ts';
+
+const SERVICES = '/api/v1/services';
+const PATH = `${SERVICES}/weather/provisions`;
+const SECRET = 'hunter2';
+const CONFIGURATION = '{"region":"eu"}';
+const BODY = { name: 'crm', configuration: CONFIGURATION, secrets: SECRET, uri: 'weather://crm' };
+
+/** An API with the service `weather`, which provisions like this. */
+async function provisioning(
+  context: Pick<TestContext, 'onTestFinished'>,
+  provision: (request: ProvisionRequest__Output, metadata: Metadata) => ProvisionReply,
+  serviceType = 'multi-capability',
+) {
+  const service = await startCapabilityService((server, { provisioner }) =>
+    server.addService(provisioner, { Provision: answering(provision) }),
+  );
+  context.onTestFinished(() => service.close());
+  const api = await startApi(context);
+  await api.call('POST', SERVICES, { name: 'weather', serviceType, address: service.address });
+  return { api, service };
+}
+
+test('name, configuration and secrets are handed to the service as they are, and what it says is answered', async (context) => {
+  const seen: unknown[] = [];
+  const { api } = await provisioning(context, (request, metadata) => {
+    seen.push(request, metadata.get('x-service-request-id'));
+    return {
+      configurationUri: 'config://1',
+      secretUri: 'vault://1',
+      properties: { region: { type: 'string', description: 'Where', required: true }, size: {} },
+    };
+  });
+  const before = api.registry.current;
+  const answer = await api.call('POST', PATH, BODY, { 'x-request-id': 'r-1' });
+  expect([answer.status, answer.error]).toEqual([200, null]);
+  expect(answer.data).toEqual({
+    configurationUri: 'config://1',
+    secretUri: 'vault://1',
+    properties: {
+      region: { type: 'string', description: 'Where', required: true },
+      size: { type: '', description: '', required: false },
+    },
+  });
+  expect(provisioned.parse(answer.data)).toEqual(answer.data);
+  expect(seen).toEqual([
+    {
+      uri: 'weather://crm',
+      configuration: { type: 'BUILTIN', name: 'crm', payload: CONFIGURATION },
+      secret: { type: 'BUILTIN', name: 'crm', payload: SECRET },
+    },
+    ['r-1'],
+  ]);
+  expect(api.registry.current).toBe(before);
+  expect(api.log.join('')).toContain(`"path":"${PATH}"`);
+  expect(api.log.join('')).not.toMatch(/hunter2|region/);
+});
+
+test('all but the name may be left out, and a service that says nothing is answered with empty members', async (context) => {
+  const seen: unknown[] = [];
+  const { api } = await provisioning(context, (request) => {
+    seen.push(request);
+    return {};
+  });
+  const answer = await api.call('POST', PATH, { name: ' crm ' });
+  expect(answer).toMatchObject({ status: 200, data: { configurationUri: '', secretUri: '', properties: {} } });
+  expect(seen).toEqual([
+    {
+      uri: '',
+      configuration: { type: 'BUILTIN', name: 'crm', payload: '' },
+      secret: { type: 'BUILTIN', name: 'crm', payload: '' },
+    },
+  ]);
+});
+
+test('of several services of the name the first registered is asked, or that of the type', async (context) => {
+  const { api } = await provisioning(context, () => ({ configurationUri: 'first' }), 'resource-provider');
+  const second = await startCapabilityService((server, { provisioner }) =>
+    server.addService(provisioner, { Provision: answering(() => ({ configurationUri: 'second' })) }),
+  );
+  context.onTestFinished(() => second.close());
+  await api.call('POST', SERVICES, { name: 'weather', serviceType: 'tool-invoker', address: second.address });
+  const asked = async (query: string) => Object((await api.call('POST', PATH + query, BODY)).data).configurationUri;
+  expect(await asked('')).toBe('first');
+  expect(await asked('?serviceType=resource-provider')).toBe('first');
+  expect(await asked('?serviceType=tool-invoker')).toBe('second');
+  const none = await api.call('POST', `${PATH}?serviceType=multi-capability`, BODY);
+  expect(none).toMatchObject({ status: 404, error: { message: 'service not found: weather' } });
+});
+
+test.for([
+  [status.INVALID_ARGUMENT, /did not provision: status INVALID_ARGUMENT; its own log may say more$/],
+  [status.UNAVAILABLE, /is not available$/],
+  [status.UNIMPLEMENTED, /does not provision: it knows no tool\.Provisioner\/Provision$/],
+  [status.DEADLINE_EXCEEDED, /did not answer in time; it may have provisioned all the same$/],
+] as const)(
+  'a call that fails with %i is 502, whose message repeats nothing of what the service says',
+  async ([code, message], context) => {
+    const { api, service } = await provisioning(context, ({ secret, configuration }) => {
+      throw new Refusal(code, `cannot read ${secret?.payload} of ${configuration?.payload}`);
+    });
+    const answer = await api.call('POST', PATH, BODY);
+    expect(answer).toMatchObject({ status: 502, data: null, error: { code: 'BAD_GATEWAY' } });
+    expect(answer.error).toMatchObject({ message: expect.stringMatching(message) });
+    expect(answer.text).toContain(`service weather at ${service.address} `);
+    expect(answer.text + api.log.join('')).not.toMatch(/hunter2|region/);
+  },
+);
+
+test('a service that is not there is 502 and named', async (context) => {
+  const { api, service } = await provisioning(context, () => ({}));
+  service.close();
+  const answer = await api.call('POST', PATH, BODY);
+  expect([answer.status, answer.error]).toEqual([
+    502,
+    { code: 'BAD_GATEWAY', message: `service weather at ${service.address} is not available` },
+  ]);
+});

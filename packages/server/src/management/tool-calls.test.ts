@@ -1,0 +1,196 @@
+import { once } from 'node:events';
+import { get as httpGet, type IncomingMessage } from 'node:http';
+import { operations, toolCallEvent } from '@sluice/contract';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
+import { identity } from '../telemetry/tool-calls/identities.fixture.ts';
+import { codeSummary, toolSummary } from '../telemetry/tool-calls/request-summary.ts';
+import { startTestService } from '../testing/service.ts';
+import { type Api, startApi } from './api.fixture.ts';
+import { ServedDocument } from './document.fixture.ts';
+
+const PATH = '/api/v1/tool-calls';
+const NOTIFICATIONS = `${PATH}/notifications`;
+
+let api: Api;
+beforeEach(async (context) => {
+  api = await startApi(context);
+});
+
+describe('the kept events', () => {
+  const namesOf = async (query: string): Promise<string[]> => {
+    const { status, data } = await api.call('GET', PATH + query);
+    expect(status).toBe(200);
+    return toolCallEvent
+      .array()
+      .parse(data)
+      .map(({ eventType, toolName }) => `${toolName} ${eventType}`);
+  };
+
+  test('are answered newest first, as the document says', async () => {
+    const document = await ServedDocument.of(api);
+    const invocation = api.toolCalls.begin(identity(), toolSummary({ a: 1, service_auth_b: 2 }, ['b']));
+    invocation.completed(false, contentOfTexts(['x'.repeat(20_000)]));
+    api.toolCalls.begin(identity({ toolName: 'code-execution/e/l', transport: 'code' }), codeSummary(2));
+    api.toolCalls.refused(identity({ toolName: 'none' }), 'TOOL_DEFINITION_ERROR', 'why');
+    document.expectDeclared(operations.toolCalls.list, await api.call('GET', PATH));
+    expect(await namesOf('')).toEqual(['none FAILED', 'code-execution/e/l STARTED', 'echo COMPLETED', 'echo STARTED']);
+  });
+
+  test('can be asked for by tool, by category and both', async () => {
+    for (const toolName of ['a', 'b/c']) {
+      const call = identity({ toolName });
+      api.toolCalls.begin(call, codeSummary(0)).failed('EXECUTION_ERROR', '');
+      api.toolCalls.refused(call, 'UNKNOWN', '');
+    }
+    expect(await namesOf('?toolName=b%2Fc')).toEqual(['b/c FAILED', 'b/c FAILED', 'b/c STARTED']);
+    expect(await namesOf('?category=UNKNOWN')).toEqual(['b/c FAILED', 'a FAILED']);
+    expect(await namesOf('?category=EXECUTION_ERROR&toolName=a')).toEqual(['a FAILED']);
+    expect(await namesOf('?toolName=')).toEqual([]);
+    expect((await namesOf('?category=nonsense')).length).toBe(6);
+  });
+
+  test.for([
+    ['', 100],
+    ['?limit=1', 1],
+    ['?limit=1000', 1000],
+    ['?limit=99999', 1000],
+    ['?limit=0', 100],
+    ['?limit=-1', 100],
+    ['?limit=1.5', 100],
+    ['?limit=x', 100],
+  ] as const)('with the query %j are %d of many', async ([query, count]) => {
+    for (let at = 0; at < 1005; at++) api.toolCalls.refused(identity({ toolName: `${at}` }), 'UNKNOWN', '');
+    const names = await namesOf(query);
+    expect([names.length, names[0]]).toEqual([count, '1004 FAILED']);
+  });
+});
+
+/** An open stream of events. */
+async function open(url: string, headers: Record<string, string> = {}) {
+  const request = httpGet(url, { headers, agent: false });
+  onTestFinished(() => void request.destroy());
+  const [response]: IncomingMessage[] = await once(request, 'response');
+  if (!response) throw new Error('no response');
+  // What breaks off is seen by its end.
+  response.on('error', () => {});
+  return { request, response };
+}
+
+/** The blocks of a stream one after the other, as lines: what stands between empty lines. */
+async function* blocksOf(response: IncomingMessage): AsyncGenerator<string[], void> {
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) {
+    const blocks = `${text}${chunk}`.split('\n\n');
+    text = blocks.pop() ?? '';
+    for (const block of blocks) yield block.split('\n');
+  }
+}
+
+describe('the stream of events', () => {
+  test('says its type at once and tells events from then on, with type, id and JSON', async () => {
+    api.toolCalls.refused(identity({ toolName: 'before' }), 'UNKNOWN', '');
+    const { response } = await open(api.url + NOTIFICATIONS);
+    expect(response.statusCode).toBe(200);
+    expect(response.headers).toMatchObject({
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store',
+      'access-control-allow-origin': '*',
+    });
+    const blocks = blocksOf(response);
+    expect((await blocks.next()).value).toEqual([':']);
+    const invocation = api.toolCalls.begin(identity(), toolSummary({ a: 1 }, ['h']));
+    invocation.completed(false, contentOfTexts(['line 1\nline 2\r\n\r\nline 3']));
+    const kept = await api.call('GET', PATH);
+    const [completed, started] = toolCallEvent.array().parse(kept.data);
+    for (const event of [started, completed]) {
+      const { value } = await blocks.next();
+      expect(value).toEqual([
+        `event: ${event?.eventType}`,
+        `id: ${invocation.eventId}`,
+        expect.stringMatching(/^data: \{/),
+      ]);
+      expect(JSON.parse(value?.[2]?.slice('data: '.length) ?? '')).toEqual(event);
+    }
+  });
+
+  test('does not tell again what came before a Last-Event-ID', async () => {
+    const { eventId } = api.toolCalls.begin(identity({ toolName: 'before' }), codeSummary(0));
+    const { response } = await open(`${api.url}${NOTIFICATIONS}/?unknown`, { 'last-event-id': eventId });
+    const blocks = blocksOf(response);
+    await blocks.next();
+    api.toolCalls.refused(identity({ toolName: 'after' }), 'UNKNOWN', '');
+    expect((await blocks.next()).value?.[2]).toContain('"after"');
+  });
+
+  test('is kept alive by comments', async (context) => {
+    const { url } = await startApi(context, { keepAliveMs: 10 });
+    const { response } = await open(url + NOTIFICATIONS);
+    const blocks = blocksOf(response);
+    await blocks.next();
+    expect((await blocks.next()).value).toEqual([':']);
+  });
+
+  test('breaks off for a client that does not read, and not for one that does', async () => {
+    const slow = await open(api.url + NOTIFICATIONS);
+    const quick = blocksOf((await open(api.url + NOTIFICATIONS)).response);
+    await quick.next();
+    slow.response.pause();
+    const content = contentOfTexts(['x'.repeat(16 * 1024)]);
+    // What lies between the service and the client takes some, and a thousand more are waited for.
+    for (let sent = 0; sent < 5_000 && api.longStreams.size === 2; sent++) {
+      const invocation = api.toolCalls.begin(identity(), codeSummary(0));
+      invocation.completed(false, content);
+      for (const type of ['STARTED', 'COMPLETED']) {
+        expect((await quick.next()).value?.slice(0, 2)).toEqual([`event: ${type}`, `id: ${invocation.eventId}`]);
+      }
+    }
+    expect(api.longStreams.size).toBe(1);
+    const ended = new Promise((resolve) => slow.response.once('close', () => resolve(slow.response.complete)));
+    slow.response.resume();
+    expect(await ended).toBe(false);
+  });
+
+  test('costs nothing any more once its client has left', async () => {
+    const { request } = await open(api.url + NOTIFICATIONS);
+    expect(api.longStreams.size).toBe(1);
+    request.destroy();
+    // The service hears of it some turns later.
+    await expect.poll(() => api.longStreams.size).toBe(0);
+  });
+
+  test('answers HEAD with its type and no stream', async () => {
+    const { status, headers, text } = await api.call('HEAD', NOTIFICATIONS);
+    expect([status, headers['content-type'], text]).toEqual([200, 'text/event-stream', '']);
+    expect(api.longStreams.size).toBe(0);
+  });
+
+  test('is refused to a foreign origin', async () => {
+    const { status } = await api.call('GET', NOTIFICATIONS, undefined, { origin: 'https://evil.example' });
+    expect(status).toBe(403);
+    expect(api.longStreams.size).toBe(0);
+  });
+
+  test('is described as an event stream', async () => {
+    const { content } = await ServedDocument.of(api);
+    const responses = content.paths[NOTIFICATIONS]?.get?.responses ?? {};
+    expect(Object.keys(Object(responses[200]).content)).toEqual(['text/event-stream']);
+  });
+});
+
+test('a stream of events ends when the service stops', async () => {
+  const service = await startTestService();
+  let stopping: Promise<void> | undefined;
+  const stop = () => {
+    stopping ??= service.stop();
+    return stopping;
+  };
+  onTestFinished(stop);
+  const { response } = await open(service.management + NOTIFICATIONS);
+  const blocks = blocksOf(response);
+  await blocks.next();
+  const stopped = stop();
+  expect(await blocks.next()).toEqual({ done: true, value: undefined });
+  expect(response.complete).toBe(true);
+  await stopped;
+});

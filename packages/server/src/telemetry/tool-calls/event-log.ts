@@ -1,0 +1,49 @@
+import type { ToolCallTransport } from '@sluice/contract';
+import type { Logger, LogLevel, TargetLogger } from '../log.ts';
+import { type Happening, rounded, type ToolCallRecord } from './tool-call-record.ts';
+
+/**
+ * The line of each event, and its level: that a call has begun says little that its end does not, and half of what the
+ * lines cost is saved without it.
+ */
+const LINES: Readonly<Record<Happening['type'], { readonly message: string; readonly level: LogLevel }>> = {
+  STARTED: { message: 'tool call started', level: 'debug' },
+  COMPLETED: { message: 'tool call completed', level: 'info' },
+  FAILED: { message: 'tool call failed', level: 'info' },
+};
+
+/**
+ * Writes one line per event (decisions 6; 4.7, "Correlation"). Without what came back: neither the content nor the message
+ * of an error, which others wrote and which may repeat an argument.
+ */
+export class EventLog {
+  readonly #logs: Readonly<Record<ToolCallTransport, TargetLogger>>;
+
+  constructor(logger: Logger) {
+    const bridge = logger.target('service::bridge');
+    this.#logs = { mcp: logger.target('service::forward'), grpc: bridge, code: bridge };
+  }
+
+  write({ eventId, identity, happening }: ToolCallRecord): void {
+    const { transport } = identity;
+    const { type } = happening;
+    const { message, level } = LINES[type];
+    const log = this.#logs[transport];
+    if (!log.enabled(level)) return;
+    log[level](message, {
+      event_id: eventId,
+      transport,
+      namespace: identity.namespace,
+      tool: identity.toolName,
+      tool_type: identity.toolType,
+      service: identity.serviceId,
+      service_address: identity.serviceAddress,
+      x_request_id: identity.requestId,
+      conversation_id: identity.conversationId,
+      argument_count: type === 'STARTED' ? happening.summary.argumentCount : undefined,
+      is_error: type === 'COMPLETED' ? happening.isError : undefined,
+      error_category: type === 'FAILED' ? happening.category : undefined,
+      duration_ms: type === 'STARTED' ? undefined : rounded(happening.durationMs),
+    });
+  }
+}

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { codeSummary, toolSummary } from './request-summary.ts';
+
+test('of arguments the names are told, but not those of credentials', () => {
+  const args = { text: 'S3CRET', service_auth_token: 'S3CRET', service_meta_trace: 'S3CRET', Service_auth_x: 'S3CRET' };
+  const summary = toolSummary(args, ['token', 'trace']);
+  expect(summary).toEqual({
+    argumentNames: ['text', 'service_meta_trace', 'Service_auth_x'],
+    argumentCount: 4,
+    headerNames: ['token', 'trace'],
+    code: false,
+  });
+  expect(JSON.stringify(summary)).not.toContain('S3CRET');
+});
+
+test('of code nothing is told but how many arguments it has', () => {
+  expect(codeSummary(2)).toEqual({ argumentNames: undefined, argumentCount: 2, headerNames: [], code: true });
+});
+
+test('of very many or very long names a part is told, and how many there are', () => {
+  const names = Array.from({ length: 150 }, (_, at) => `${at}-${'x'.repeat(500)}`);
+  const hidden = Array.from({ length: 50 }, (_, at) => [`service_auth_${at}`, 1]);
+  const args = Object.fromEntries([...hidden, ...names.map((name) => [name, 1])]);
+  const { argumentNames, argumentCount, headerNames } = toolSummary(args, names);
+  expect(argumentCount).toBe(200);
+  const told = names.slice(0, 100).map((name) => name.slice(0, 256));
+  expect([argumentNames, headerNames]).toEqual([told, told]);
+});

@@ -1,0 +1,269 @@
+import { type ToolCallErrorCategory, toolCallErrorCategory, toolCallEvent } from '@sluice/contract';
+import { describe, expect, test } from 'vitest';
+import { createLogger, type LogThreshold } from '../log.ts';
+import { contentOfTexts } from './event-content.ts';
+import { identity } from './identities.fixture.ts';
+import { codeSummary, toolSummary } from './request-summary.ts';
+import { ToolCallEvents } from './tool-call-events.ts';
+import { codeToolName } from './tool-call-identity.ts';
+import { eventOf } from './tool-call-record.ts';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const START = Date.UTC(2026, 0, 2, 3, 4, 5, 6);
+
+/** Events whose time stands still until it is moved, and whose log is kept. */
+function start(level: LogThreshold = 'info') {
+  const lines: string[] = [];
+  const filter = {
+    service: 'off',
+    'service::mcp': 'off',
+    'service::mgmt': 'off',
+    'service::inference': 'off',
+    'service::evaluator': 'off',
+    'service::bridge': level,
+    'service::registry': 'off',
+    'service::forward': level,
+  } as const;
+  let passed = 0;
+  const clocks = { epoch: () => START + passed, steady: () => 1000 + passed };
+  const events = new ToolCallEvents(
+    createLogger(filter, (line) => lines.push(line)),
+    clocks,
+  );
+  const told = (limit = 1000) =>
+    events
+      .recent({ limit })
+      .map((record) => toolCallEvent.parse(eventOf(record)))
+      .reverse();
+  return {
+    events,
+    told,
+    lines: () => lines.map((line): Record<string, unknown> => JSON.parse(line)),
+    pass: (ms: number) => {
+      passed += ms;
+    },
+  };
+}
+
+const NOTHING = contentOfTexts([]);
+
+describe('a call that is carried out', () => {
+  test('has a STARTED event with names alone', () => {
+    const { events, told } = start();
+    const args = { text: 'S3CRET', service_auth_key: 'S3CRET', service_meta_a: 'S3CRET', n: 1 };
+    events.begin(identity(), toolSummary(args, ['a', 'key']));
+    const [event] = told();
+    expect(event).toEqual({
+      eventId: expect.stringMatching(UUID),
+      eventType: 'STARTED',
+      timestamp: '2026-01-02T03:04:05.006Z',
+      transport: 'grpc',
+      namespace: 'default',
+      toolName: 'echo',
+      toolType: 'py',
+      serviceId: 'py',
+      serviceAddress: '127.0.0.1:50051',
+      conversationId: 'conv-1',
+      requestId: 'req-1',
+      argumentNames: ['text', 'service_meta_a', 'n'],
+      argumentCount: 4,
+      headers: { a: '[REDACTED]', key: '[REDACTED]' },
+    });
+  });
+
+  test('has a COMPLETED event of the same id with content and duration', () => {
+    const { events, told, pass } = start();
+    const invocation = events.begin(identity(), toolSummary({}, []));
+    pass(12.3456);
+    invocation.completed(false, contentOfTexts(['a', 'b']));
+    const [started, completed] = told();
+    expect(started?.eventId).toBe(invocation.eventId);
+    expect(completed).toEqual({
+      eventId: invocation.eventId,
+      eventType: 'COMPLETED',
+      timestamp: '2026-01-02T03:04:05.018Z',
+      ...identity(),
+      isError: false,
+      content: ['a', 'b'],
+      duration: 12.346,
+    });
+  });
+
+  test('and says itself that it failed is COMPLETED with isError', () => {
+    const { events, told } = start();
+    events.begin(identity({ transport: 'mcp' }), toolSummary({}, [])).completed(true, NOTHING);
+    expect(told()[1]).toMatchObject({ eventType: 'COMPLETED', isError: true, content: [] });
+  });
+
+  test('says that content was cut', () => {
+    const { events, told } = start();
+    events.begin(identity(), toolSummary({}, [])).completed(false, contentOfTexts(['x'.repeat(20_000)]));
+    expect(told()[1]).toMatchObject({ content: ['x'.repeat(16 * 1024)], contentTruncated: true });
+  });
+});
+
+test('an execution of code tells [CODE] and the number of its arguments', () => {
+  const { events, told } = start();
+  const toolName = codeToolName('docker', 'python');
+  events.begin(identity({ transport: 'code', toolName }), codeSummary(3));
+  const [event] = told();
+  expect(event).toEqual({
+    eventId: expect.stringMatching(UUID),
+    eventType: 'STARTED',
+    timestamp: expect.any(String),
+    ...identity({ transport: 'code', toolName: 'code-execution/docker/python' }),
+    argumentCount: 3,
+    headers: {},
+    body: '[CODE]',
+  });
+});
+
+test('members without a value are left out', () => {
+  const { events, told } = start();
+  events.begin(identity({ serviceId: undefined, conversationId: undefined, requestId: undefined }), codeSummary(0));
+  const [event] = told();
+  for (const member of ['serviceId', 'conversationId', 'requestId', 'argumentNames']) {
+    expect(event).not.toHaveProperty(member);
+  }
+});
+
+describe('a call that fails', () => {
+  test.for(toolCallErrorCategory.options)('has a FAILED event of the category %s', (category) => {
+    const { events, told, pass } = start();
+    const invocation = events.begin(identity(), toolSummary({}, []));
+    pass(7);
+    invocation.failed(category, 'why');
+    expect(told()[1]).toEqual({
+      eventId: invocation.eventId,
+      eventType: 'FAILED',
+      timestamp: expect.any(String),
+      ...identity(),
+      duration: 7,
+      errorCategory: category,
+      errorMessage: 'why',
+    });
+  });
+
+  test('before it begins has one FAILED event with an id of its own', () => {
+    const { events, told } = start();
+    events.refused(identity({ serviceId: undefined, serviceAddress: '' }), 'SERVICE_UNAVAILABLE', 'no host');
+    expect(told()).toMatchObject([
+      {
+        eventId: expect.stringMatching(UUID),
+        eventType: 'FAILED',
+        serviceAddress: '',
+        duration: 0,
+        errorCategory: 'SERVICE_UNAVAILABLE',
+        errorMessage: 'no host',
+      },
+    ]);
+  });
+
+  test.each([
+    ['x'.repeat(1000), 'x'.repeat(1000)],
+    ['x'.repeat(1001), 'x'.repeat(1000)],
+    ['😀'.repeat(1001), '😀'.repeat(1000)],
+    [`x${'😀'.repeat(999)}`, `x${'😀'.repeat(999)}`],
+  ])('has a message of at most 1000 characters (case %#)', (message, told) => {
+    const ran = start();
+    ran.events.begin(identity(), codeSummary(0)).failed('UNKNOWN', message);
+    ran.events.refused(identity(), 'UNKNOWN', message);
+    expect(ran.told().slice(1)).toMatchObject([{ errorMessage: told }, { errorMessage: told }]);
+  });
+});
+
+describe('of several ends only the first counts:', () => {
+  test.for([
+    ['completed, then failed', 'COMPLETED'],
+    ['failed, then completed', 'FAILED'],
+    ['completed twice', 'COMPLETED'],
+    ['failed twice', 'FAILED'],
+  ] as const)('%s', ([order, first]) => {
+    const { events, told } = start();
+    const invocation = events.begin(identity(), codeSummary(0));
+    const ends = order.includes('twice') ? [first, first] : ['COMPLETED', 'FAILED'];
+    if (order.startsWith('failed,')) ends.reverse();
+    for (const end of ends) {
+      if (end === 'COMPLETED') invocation.completed(false, NOTHING);
+      else invocation.failed('EXECUTION_ERROR', '');
+    }
+    expect(told().map(({ eventType }) => eventType)).toEqual(['STARTED', first]);
+  });
+});
+
+describe('the kept events', () => {
+  test('are the last 1000, newest first', () => {
+    const { events } = start('off');
+    for (let at = 0; at < 1001; at++) events.refused(identity({ toolName: `t${at}` }), 'UNKNOWN', '');
+    const kept = events.recent({ limit: 5000 });
+    expect(kept.length).toBe(1000);
+    expect([kept[0]?.identity.toolName, kept[999]?.identity.toolName]).toEqual(['t1000', 't1']);
+    expect(events.recent({ limit: 2 }).map((each) => each.identity.toolName)).toEqual(['t1000', 't999']);
+  });
+
+  test('can be asked for by tool and by category, which only failed ones have', () => {
+    const { events } = start('off');
+    const categories: ToolCallErrorCategory[] = ['UNKNOWN', 'INVALID_ARGUMENTS'];
+    for (const toolName of ['a', 'b']) {
+      events.begin(identity({ toolName }), codeSummary(0)).completed(false, NOTHING);
+      for (const category of categories) events.refused(identity({ toolName }), category, '');
+    }
+    const count = (filter: { toolName?: string; category?: string }) => events.recent({ limit: 9, ...filter }).length;
+    expect([count({}), count({ toolName: 'a' }), count({ category: 'UNKNOWN' })]).toEqual([8, 4, 2]);
+    expect(count({ toolName: 'b', category: 'INVALID_ARGUMENTS' })).toBe(1);
+    expect(count({ toolName: 'c' })).toBe(0);
+  });
+});
+
+describe('the log', () => {
+  test.for([
+    ['mcp', 'service::forward'],
+    ['grpc', 'service::bridge'],
+    ['code', 'service::bridge'],
+  ] as const)('has a line per event of %s, of the target %s, without what came back', ([transport, target]) => {
+    const { events, lines, pass } = start('debug');
+    const invocation = events.begin(identity({ transport }), toolSummary({ named: 'S3CRET' }, ['h']));
+    pass(5);
+    invocation.completed(true, contentOfTexts(['S3CRET']));
+    events.refused(identity({ transport }), 'INVALID_ARGUMENTS', 'S3CRET');
+    const common = {
+      target,
+      transport,
+      namespace: 'default',
+      tool: 'echo',
+      tool_type: 'py',
+      service: 'py',
+      service_address: '127.0.0.1:50051',
+      x_request_id: 'req-1',
+      conversation_id: 'conv-1',
+    };
+    const { eventId } = invocation;
+    const ts = expect.any(String);
+    expect(lines()).toEqual([
+      { ...common, ts, level: 'debug', msg: 'tool call started', event_id: eventId, argument_count: 1 },
+      { ...common, ts, level: 'info', msg: 'tool call completed', event_id: eventId, is_error: true, duration_ms: 5 },
+      {
+        ...common,
+        ts,
+        level: 'info',
+        msg: 'tool call failed',
+        event_id: expect.stringMatching(UUID),
+        error_category: 'INVALID_ARGUMENTS',
+        duration_ms: 0,
+      },
+    ]);
+  });
+
+  test('says at info how a call ended, and not that it began', () => {
+    const { events, lines } = start('info');
+    events.begin(identity(), codeSummary(0)).failed('UNKNOWN', '');
+    expect(lines().map(({ msg }) => msg)).toEqual(['tool call failed']);
+  });
+
+  test('has none when its level is off', () => {
+    const { events, lines, told } = start('warn');
+    events.begin(identity(), codeSummary(0)).failed('UNKNOWN', '');
+    expect(lines()).toEqual([]);
+    expect(told().length).toBe(2);
+  });
+});
