@@ -17,6 +17,10 @@ export type PairingName = (typeof pairingNames)[number];
 export const streamCaseNames = ['streams-legacy', 'streams-modern'] as const;
 export type StreamCaseName = (typeof streamCaseNames)[number];
 
+/** The cases of calls that a capability service carries out, likewise. */
+export const bridgeCaseNames = ['bridge-legacy', 'bridge-modern'] as const;
+export type BridgeCaseName = (typeof bridgeCaseNames)[number];
+
 /** A method, by a client of one era, with an upstream of the same or of the other one. */
 export interface Exchange {
   readonly name: CaseName | PairingName;
@@ -38,6 +42,16 @@ export interface StreamCase {
   readonly name: StreamCaseName;
   readonly title: string;
   readonly method: 'stream';
+  readonly era: Era;
+  readonly aim: number;
+  readonly floor: number;
+}
+
+/** One case of calls over gRPC. Ratios are calls per CPU-second against a bare client of the service in the same run. */
+export interface BridgeCase {
+  readonly name: BridgeCaseName;
+  readonly title: string;
+  readonly method: 'bridge';
   readonly era: Era;
   readonly aim: number;
   readonly floor: number;
@@ -78,4 +92,10 @@ export const cases: readonly Case[] = caseNames.map((name) => {
 export const streamCases: readonly StreamCase[] = streamCaseNames.map((name) => {
   const era = name.endsWith('legacy') ? 'legacy' : 'modern';
   return { name, method: 'stream', era, title: `event streams, ${era} to ${era}`, aim: 0.45, floor: 0.38 };
+});
+
+/** All cases of calls over gRPC, likewise. */
+export const bridgeCases: readonly BridgeCase[] = bridgeCaseNames.map((name) => {
+  const era = name.endsWith('legacy') ? 'legacy' : 'modern';
+  return { name, method: 'bridge', era, title: `tools/call over gRPC, ${era}`, aim: 0.5, floor: 0.35 };
 });

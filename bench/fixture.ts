@@ -9,6 +9,14 @@ export interface Fixture extends AsyncDisposable {
   endpoint(name?: string): URL;
 }
 
+/** Waits until a process of the bench has printed the port that it listens on, as one JSON line. */
+export function printedPort(child: Child): Promise<number> {
+  return child.until('it printed its port', 10_000, () => {
+    const found = at(parseJson(child.output()), 'port');
+    return typeof found === 'number' ? found : undefined;
+  });
+}
+
 /** Starts an upstream of one era with `tools` tools, answered in pages of `page`. */
 export async function startFixture(folder: string, era: Era, tools: number, page: number): Promise<Fixture> {
   const args = ['--era', era, '--tools', String(tools), '--page', String(page)];
@@ -17,10 +25,7 @@ export async function startFixture(folder: string, era: Era, tools: number, page
     file,
     ...args,
   ]);
-  const port = await child.until('it printed its port', 10_000, () => {
-    const found = at(parseJson(child.output()), 'port');
-    return typeof found === 'number' ? found : undefined;
-  });
+  const port = await printedPort(child);
   return {
     child,
     endpoint: (name) => new URL(`http://127.0.0.1:${port}${name === undefined ? '' : `/${name}`}/mcp`),

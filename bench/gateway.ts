@@ -22,6 +22,8 @@ export interface Gateway extends AsyncDisposable {
   readonly management: URL;
   /** MCP endpoint of a namespace. */
   endpoint(namespace: string): URL;
+  /** Registers an entry through the management API. */
+  create(kind: 'forwards' | 'services' | 'tools', entry: object): Promise<void>;
   /** Registers a forward and waits until it is available with `tools` tools. */
   addForward(name: string, address: URL, namespace: string, tools: number): Promise<void>;
   /** Waits until all `count` forwards are available: discovery after a start is over. */
@@ -58,16 +60,22 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
     const readyMs = performance.now() - began;
     const forward = (name: string) =>
       caller.get(management(`/api/v1/forwards/${name}`)).then(({ body }) => at(parseJson(body), 'data'));
+    const create = async (kind: string, entry: object) => {
+      const headers = { 'Content-Type': 'application/json' };
+      const { status, body } = await caller.post(management(`/api/v1/${kind}`), {
+        headers,
+        body: JSON.stringify(entry),
+      });
+      if (status !== 201) throw new Error(`${kind} "${at(entry, 'name')}": status ${status}: ${body}`);
+    };
     return {
       child,
       readyMs,
       management: management('/'),
       endpoint: (namespace) => new URL(`http://${mcpAddress}/${namespace}/mcp`),
+      create,
       async addForward(name, address, namespace, tools) {
-        const body = JSON.stringify({ name, address: address.href, namespace });
-        const headers = { 'Content-Type': 'application/json' };
-        const created = await caller.post(management('/api/v1/forwards'), { headers, body });
-        if (created.status !== 201) throw new Error(`forward "${name}": status ${created.status}: ${created.body}`);
+        await create('forwards', { name, address: address.href, namespace });
         await child.until(`forward "${name}" had ${tools} tools`, 60_000, async () => {
           const state = await forward(name);
           return (at(state, 'available') === true && at(state, 'tools_discovered') === tools) || undefined;

@@ -1,5 +1,5 @@
 import { type Caller, makeCaller, openSession } from './caller.ts';
-import { type Case, cases, type Exchange } from './cases.ts';
+import { type BridgeCase, type Case, cases, type Exchange } from './cases.ts';
 import type { Contender } from './contenders.ts';
 import { at, parseJson } from './json.ts';
 import { connections, type Load, load } from './load.ts';
@@ -10,9 +10,9 @@ import { residentMiB } from './usage.ts';
 
 /** Figures of one contender in one case. */
 export interface Row {
-  readonly contender: Contender['name'];
+  readonly contender: Contender['name'] | 'grpc-js client';
   readonly perCpuSecond: Spread | undefined;
-  /** Requests per CPU-second against nginx in the same round. */
+  /** Requests per CPU-second against nginx, or against the bare client, in the same round. */
   readonly ratio: Spread | undefined;
   readonly perSecond: Spread | undefined;
   /** Answer times of a single caller, and what the proxy adds to the median, in milliseconds. */
@@ -24,7 +24,7 @@ export interface Row {
 
 /** All figures of one case. */
 export interface CaseFigures {
-  readonly case: Case;
+  readonly case: Case | BridgeCase;
   readonly rows: readonly Row[];
 }
 
@@ -90,7 +90,7 @@ export async function measureCases(
 }
 
 /** The requests of a case for one endpoint: those of a legacy client carry its session, one for each connection. */
-export async function caseMessages(caller: Caller, measured: Exchange, url: URL): Promise<Message[]> {
+export async function caseMessages(caller: Caller, measured: Exchange | BridgeCase, url: URL): Promise<Message[]> {
   const message = measured.method === 'list' ? listMessage : callMessage;
   if (measured.era === 'modern') return [message('modern')];
   const sessions: string[] = [];
@@ -99,11 +99,17 @@ export async function caseMessages(caller: Caller, measured: Exchange, url: URL)
 }
 
 /** Asks once and returns the size of the answer in bytes; an answer that is not the expected one throws. */
-export async function checkAnswer(caller: Caller, measured: Exchange, url: URL, message: Message): Promise<number> {
+export async function checkAnswer(
+  caller: Caller,
+  measured: Exchange | BridgeCase,
+  url: URL,
+  message: Message,
+): Promise<number> {
   const { status, body } = await caller.post(url, message);
   const answer = parseJson(body);
   const items = at(answer, 'result', measured.method === 'list' ? 'tools' : 'content');
-  if (status !== 200 || at(answer, 'id') !== 1 || !Array.isArray(items) || items.length === 0) {
+  const failed = status !== 200 || at(answer, 'result', 'isError') === true;
+  if (failed || at(answer, 'id') !== 1 || !Array.isArray(items) || items.length === 0) {
     throw new Error(`${measured.name} at ${url}: status ${status}, not the expected answer: ${body.slice(0, 300)}`);
   }
   return body.length;
@@ -120,15 +126,18 @@ async function openLane(caller: Caller, contender: Contender, measured: Case): P
 /**
  * Loads until the engine has compiled what the case runs. Measured: the CPU time of a relayed call falls to less than
  * half within the first 80,000 calls and stays there, and on a busy machine it takes long to get through them.
+ *
+ * @returns how many requests that took
  */
 export async function warmUp(
   { warmUpRequests, warmUpSeconds }: Pick<Plan, 'warmUpRequests' | 'warmUpSeconds'>,
   loaded: (seconds: number) => Promise<Load>,
-): Promise<void> {
+): Promise<number> {
   let requests = 0;
   for (let second = 0; second < warmUpSeconds && requests < warmUpRequests; second++) {
     requests += (await loaded(1)).requests;
   }
+  return requests;
 }
 
 /** One caller that asks the contenders in turn, so that all meet the same moments; the first `ignored` do not count. */

@@ -1,9 +1,21 @@
 import { parseArgs } from 'node:util';
 import { NODE_FLAGS } from '../packages/server/src/node-flags.ts';
-import { type CaseName, caseNames, type PairingName, pairings, type StreamCaseName, streamCaseNames } from './cases.ts';
+import {
+  type BridgeCaseName,
+  bridgeCaseNames,
+  type CaseName,
+  caseNames,
+  type PairingName,
+  pairings,
+  type StreamCaseName,
+  streamCaseNames,
+} from './cases.ts';
 
-/** Which part of the bench runs: the list cases, the call cases, pairings of eras, event streams, the registry at size, imports. */
-export type Part = 'list' | 'call' | 'pairings' | 'streams' | 'size' | 'import';
+/**
+ * Which part of the bench runs: the list cases, the call cases, pairings of eras, event streams, calls over gRPC, the
+ * registry at size, imports.
+ */
+export type Part = 'list' | 'call' | 'pairings' | 'streams' | 'bridge' | 'size' | 'import';
 
 /** What one run of the bench does. */
 export interface Options {
@@ -12,7 +24,7 @@ export interface Options {
   /** Writes the figures (or the profile) into the marked blocks of the bench's own page. */
   readonly write: boolean;
   /** Cases to profile; empty: measure. */
-  readonly profile: readonly (CaseName | PairingName | StreamCaseName)[];
+  readonly profile: readonly (CaseName | PairingName | StreamCaseName | BridgeCaseName)[];
   /** The file that starts the gateway. */
   readonly entry: string;
   /** Flags of Node.js in front of it. */
@@ -48,15 +60,15 @@ export interface Plan {
   readonly importRounds: number;
 }
 
-const parts: readonly Part[] = ['list', 'call', 'pairings', 'streams', 'size', 'import'];
+const parts: readonly Part[] = ['list', 'call', 'pairings', 'streams', 'bridge', 'size', 'import'];
 // The pairings within one era are cases already.
 const crossings = pairings.filter(({ era, upstream }) => era !== upstream).map(({ name }) => name);
-const profiled = [...caseNames, ...crossings, ...streamCaseNames];
+const profiled = [...caseNames, ...crossings, ...streamCaseNames, ...bridgeCaseNames];
 
 /** What `--help` prints. */
 export const usage = `usage: npm run bench -- [options]
 
-  --quick               short form, under two minutes (the full form takes about ten)
+  --quick               short form, about two and a half minutes (the full form takes about twelve)
   --only <part,...>     parts to run: ${parts.join(', ')} (default: all)
   --write               put the figures into bench/README.md
   --profile <case,...>  show where the gateway's time goes instead, or all:

@@ -1,8 +1,9 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { type Caller, makeCaller } from './caller.ts';
-import type { Exchange, StreamCase } from './cases.ts';
+import type { BridgeCase, Exchange, StreamCase } from './cases.ts';
 import type { Gateway, GatewayStart } from './gateway.ts';
 import { startGateway } from './gateway.ts';
+import { bridged } from './invoke.ts';
 import { at, parseJson } from './json.ts';
 import { load } from './load.ts';
 import { caseMessages, checkAnswer, warmUp } from './measure.ts';
@@ -15,9 +16,12 @@ export interface Share {
   readonly share: number;
 }
 
+/** What can be profiled. */
+export type ProfiledCase = Exchange | StreamCase | BridgeCase;
+
 /** Where the gateway's time went in one case, by self time; idle time is left out. */
 export interface Profile {
-  readonly case: Exchange | StreamCase;
+  readonly case: ProfiledCase;
   readonly groups: readonly Share[];
   readonly files: readonly Share[];
   readonly functions: readonly Share[];
@@ -27,11 +31,11 @@ export interface Profile {
  * Runs one case against a gateway under `--cpu-prof` and sums what the samples during the load show.
  *
  * @param seconds length of the load that is sampled, after a warm-up
- * @param connect registers the upstreams in the started gateway
+ * @param connect registers what the case calls in the started gateway
  * @throws Error when the gateway left no profile
  */
 export async function profileCase(
-  measured: Exchange | StreamCase,
+  measured: ProfiledCase,
   start: GatewayStart,
   connect: (gateway: Gateway) => Promise<void>,
   plan: Plan,
@@ -45,7 +49,7 @@ export async function profileCase(
   await using gateway = await startGateway({ ...start, nodeFlags: [...start.nodeFlags, ...flags] });
   await connect(gateway);
   using caller = makeCaller();
-  const url = gateway.endpoint(measured.method === 'stream' ? measured.era : measured.upstream);
+  const url = gateway.endpoint(namespaceOf(measured));
   const loaded =
     measured.method === 'stream'
       ? await warmStreams(caller, measured, url, plan, folder)
@@ -60,8 +64,13 @@ export async function profileCase(
   return summarise(measured, parseJson(readFileSync(`${profiles}/${file}`, 'utf8')), from, to);
 }
 
+function namespaceOf(measured: ProfiledCase): string {
+  if (measured.method === 'bridge') return bridged.namespace;
+  return measured.method === 'stream' ? measured.era : measured.upstream;
+}
+
 /** Warms the gateway up for a case of requests; returns what loads it. */
-async function warmRequests(caller: Caller, measured: Exchange, url: URL, plan: Plan, folder: string) {
+async function warmRequests(caller: Caller, measured: Exchange | BridgeCase, url: URL, plan: Plan, folder: string) {
   const messages = await caseMessages(caller, measured, url);
   const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, measured, url, messages[0]);
   const loaded = (seconds: number) => load(`${folder}/profile.lua`, url, messages, seconds, bytes);
@@ -76,7 +85,7 @@ async function warmStreams(caller: Caller, measured: StreamCase, url: URL, plan:
   return loaded;
 }
 
-function summarise(measured: Exchange | StreamCase, profile: unknown, from: number, to: number): Profile {
+function summarise(measured: ProfiledCase, profile: unknown, from: number, to: number): Profile {
   const frames = new Map<number, { group: string; file: string; name: string }>();
   for (const node of list(at(profile, 'nodes'))) frames.set(Number(at(node, 'id')), frame(at(node, 'callFrame')));
   const deltas = list(at(profile, 'timeDeltas')).map(Number);

@@ -1,7 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { addedLimitMs, type Case, pairingLimit, type StreamCase, streamAddedLimitMs } from './cases.ts';
+import {
+  addedLimitMs,
+  type BridgeCase,
+  type Case,
+  pairingLimit,
+  type StreamCase,
+  streamAddedLimitMs,
+} from './cases.ts';
 import { type ImportFigures, importAim, importLimit } from './import.ts';
 import type { CaseFigures } from './measure.ts';
 import type { Options } from './options.ts';
@@ -24,6 +31,7 @@ export function report(
   figures: readonly CaseFigures[],
   pairs: readonly PairingFigures[],
   streams: readonly StreamFigures[],
+  bridge: readonly CaseFigures[],
   size: SizeFigures | undefined,
   imports: readonly ImportFigures[],
   options: Options,
@@ -31,9 +39,10 @@ export function report(
 ): Report {
   const missed: string[] = [];
   const parts = [circumstances(options, loadBefore)];
-  if (figures.length > 0) parts.push(caseTable(figures, missed));
+  if (figures.length > 0) parts.push(caseTable(figures, addedLimitMs, missed));
   if (pairs.length > 0) parts.push(pairingTable(pairs, missed), pairingVerdict(pairs));
   if (streams.length > 0) parts.push(streamTable(streams, missed));
+  if (bridge.length > 0) parts.push(caseTable(bridge, undefined, missed));
   if (size !== undefined) parts.push(sizeTable(size, missed));
   if (imports.length > 0) parts.push(importTable(imports, missed));
   return { text: parts.join('\n\n'), missed };
@@ -89,7 +98,8 @@ function nginxVersion(): string {
   }
 }
 
-function caseTable(figures: readonly CaseFigures[], missed: string[]): string {
+/** `limitMs`: most that the gateway may add to the p50, where there is a limit. */
+function caseTable(figures: readonly CaseFigures[], limitMs: number | undefined, missed: string[]): string {
   const head = [
     'case',
     'through',
@@ -106,7 +116,8 @@ function caseTable(figures: readonly CaseFigures[], missed: string[]): string {
   const body = figures.flatMap(({ case: measured, rows }) =>
     rows.map((row) => {
       const own = row.contender === 'gateway';
-      if (own) judge(row.ratio, row.addedMs, addedLimitMs, measured, missed);
+      if (own) judge(row.ratio, row.addedMs, limitMs, measured, missed);
+      const limit = own && limitMs !== undefined ? ` (limit ${limitMs})` : '';
       return [
         measured.title,
         own ? '**gateway**' : row.contender,
@@ -116,7 +127,7 @@ function caseTable(figures: readonly CaseFigures[], missed: string[]): string {
         own ? measured.floor.toFixed(2) : '',
         row.perSecond === undefined ? '' : whole(row.perSecond.median),
         row.p50Ms.toFixed(3),
-        row.addedMs === undefined ? '' : `${row.addedMs.toFixed(3)}${own ? ` (limit ${addedLimitMs})` : ''}`,
+        row.addedMs === undefined ? '' : `${row.addedMs.toFixed(3)}${limit}`,
         row.p99Ms.toFixed(3),
         row.rssMiB === undefined ? '' : whole(row.rssMiB),
       ];
@@ -192,14 +203,14 @@ function streamTable(figures: readonly StreamFigures[], missed: string[]): strin
 function judge(
   ratio: Spread | undefined,
   addedMs: number | undefined,
-  limitMs: number,
-  { title, floor }: Case | StreamCase,
+  limitMs: number | undefined,
+  { title, floor }: Case | StreamCase | BridgeCase,
   missed: string[],
 ): void {
   if (ratio !== undefined && ratio.median < floor) {
     missed.push(`${title}: ratio ${hundredths(ratio.median)} is below its floor ${floor}`);
   }
-  if (addedMs !== undefined && addedMs > limitMs) {
+  if (addedMs !== undefined && limitMs !== undefined && addedMs > limitMs) {
     missed.push(`${title}: added p50 of ${addedMs.toFixed(3)} ms is above ${limitMs} ms`);
   }
 }

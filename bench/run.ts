@@ -2,10 +2,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { cases, pairings, streamCases } from './cases.ts';
+import { connectService, measureBridge } from './bridge.ts';
+import { bridgeCases, cases, pairings, streamCases } from './cases.ts';
 import { connectUpstreams, startContenders } from './contenders.ts';
 import { startFixture } from './fixture.ts';
 import type { Gateway } from './gateway.ts';
+import { startGrpcService } from './grpc-calls.ts';
 import { measureImport } from './import.ts';
 import { type CaseFigures, measureCases } from './measure.ts';
 import type { Relayed } from './nginx.ts';
@@ -36,14 +38,16 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   });
 
   if (options.profile.length > 0) {
-    const requests = [...cases, ...pairings];
+    const requests = [...cases, ...pairings, ...bridgeCases];
     const needWrk = options.profile.some((name) => requests.some((measured) => measured.name === name));
     if (needWrk && !programs.wrk) return 1;
     const upstreams = await startUpstreams();
     const profiles: Profile[] = [];
     for (const measured of [...requests, ...streamCases].filter(({ name }) => options.profile.includes(name))) {
       const start = { ...gatewayStart, registryFolder: `${folder}/registry-${measured.name}` };
-      const connect = (gateway: Gateway) => connectUpstreams(gateway, upstreams);
+      await using service = measured.method === 'bridge' ? await startGrpcService(folder) : undefined;
+      const connect = (gateway: Gateway) =>
+        service ? connectService(gateway, service) : connectUpstreams(gateway, upstreams);
       profiles.push(await profileCase(measured, start, connect, options.plan, options.quick ? 3 : 6, folder));
     }
     const text = profileText(profiles);
@@ -72,9 +76,11 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
     streams = await measureStreams(contenders, options.plan, folder, say);
     for (const { child } of contenders) await child?.stop();
   }
+  const bridged = options.parts.has('bridge') && programs.wrk;
+  const bridge = bridged ? await measureBridge(gatewayStart, options.plan, folder, say) : [];
   const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, say) : undefined;
   const imports = options.parts.has('import') ? await measureImport(options, folder, say) : [];
-  const { text, missed } = report(figures, pairs, streams, size, imports, options, loadBefore);
+  const { text, missed } = report(figures, pairs, streams, bridge, size, imports, options, loadBefore);
   console.log(text);
   for (const line of missed) console.log(`\nMISSED ${line}`);
   if (options.write) writeBlock(readme, 'figures', text);

@@ -57,13 +57,14 @@ function lives(pid: number): boolean {
 }
 
 test('walks an agent through the service, on other ports when the usual ones are taken, and ends with --once', async () => {
-  await Promise.all([occupy(8080), occupy(8081), occupy(3001)]);
+  await Promise.all([occupy(8080), occupy(8081), occupy(3001), occupy(50051)]);
   const { lines, code } = await run(['--once']);
   expect(lines).toEqual([
     expect.stringMatching(/^✓ upstream {2}@modelcontextprotocol\/server-everything at http:\/\/127\.0\.0\.1:\d+\/mcp/),
     expect.stringMatching(
       /^✓ sluice {4}management API at http:\/\/127\.0\.0\.1:\d+, MCP at http:\/\/127\.0\.0\.1:\d+ /,
     ),
+    expect.stringMatching(/^✓ sample {4}capability service at 127\.0\.0\.1:\d+, which has registered itself /),
     expect.stringMatching(/^✓ register {2}POST \/api\/v1\/forwards: .* has 1\d tools, \d+ resources, \d+ prompts$/),
     expect.stringMatching(
       /^✓ connect {3}an MCP client opened a session with sluice \d+\.\d+\.\d+, protocol 2025-11-25$/,
@@ -74,8 +75,13 @@ test('walks an agent through the service, on other ports when the usual ones are
     '✓ call      tools/call echo, answered by the upstream: "Echo: hello through Sluice"',
     '✓ refuse    tools/call not-registered: error -32602, tool not found: not-registered',
     '✓ progress  tools/call trigger-long-running-operation: 1/4 2/4 3/4 4/4, then its result',
+    '✓ grpc      tools/call echo in the namespace sample, answered by the capability service: {"message":"hello over gRPC"}',
+    '✓ code      tools/call run-javascript: RUNNING, code, runs, elsewhere, then its result',
+    expect.stringMatching(
+      /^✓ events {4}GET \/api\/v1\/tool-calls: echo STARTED, echo COMPLETED \(\d+ ms\), (code-execution\/process\/javascript) STARTED, \1 COMPLETED \(\d+ ms\)$/,
+    ),
   ]);
-  expect(lines.join('\n')).not.toMatch(/:(?:8080|8081|3001)\b/);
+  expect(lines.join('\n')).not.toMatch(/:(?:8080|8081|3001|50051)\b/);
   expect(lines.map(stripVTControlCharacters)).toEqual(lines);
   expect(code).toBe(0);
 });
@@ -93,7 +99,7 @@ test('serves until it is stopped, and takes its processes with it', async () => 
   expect(await served).toBe(200);
   expect(code).toBe(0);
   const pids = lines.map(processOf).filter((pid) => !Number.isNaN(pid));
-  expect(pids).toHaveLength(2);
+  expect(pids).toHaveLength(3);
   expect(pids.filter(lives)).toEqual([]);
 });
 

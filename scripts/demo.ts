@@ -1,6 +1,6 @@
 /**
- * `npm run demo`: starts the service and a real upstream MCP server, walks the way of an agent through them, and goes
- * on serving until Ctrl-C. `--once` ends after the walk. The exit code is 1 when a step failed.
+ * `npm run demo`: starts the service, a real upstream MCP server and the sample capability service, walks the way of an
+ * agent through them, and goes on serving until Ctrl-C. `--once` ends after the walk. The exit code is 1 when a step failed.
  *
  * Everything listens on loopback and the registry is kept in a temporary folder: what the user runs and has registered
  * is left alone.
@@ -17,6 +17,7 @@ import { type Places, walk } from './demo/walk.ts';
 
 const SERVICE = fileURLToPath(new URL('../packages/server/src/main.ts', import.meta.url));
 const UPSTREAM = fileURLToPath(import.meta.resolve('@modelcontextprotocol/server-everything/dist/index.js'));
+const SAMPLE = fileURLToPath(new URL('../examples/capability-service/main.ts', import.meta.url));
 const HOST = '127.0.0.1';
 
 async function demo(once: boolean): Promise<void> {
@@ -53,7 +54,7 @@ async function demo(once: boolean): Promise<void> {
   await end(1);
 }
 
-/** Starts the upstream and the service, on its usual ports when they are free. `log` goes on growing. */
+/** Starts the upstream, the service and the sample, on their usual ports when they are free. `log` goes on growing. */
 async function start(
   children: Children,
   folder: string,
@@ -85,7 +86,21 @@ async function start(
   });
   const { management, mcp } = service.value;
   report(true, 'sluice', `management API at ${management}, MCP at ${mcp} (process ${service.pid})`);
-  const places = { management, mcp: `${mcp}/default/mcp`, upstream: upstream.value };
+
+  const sample = await children.start({
+    name: 'the sample capability service',
+    args: [SAMPLE],
+    env: { PATH, SLUICE_HOST: management, SAMPLE_LISTEN: `${HOST}:${await preferred(50051, HOST)}` },
+    folder,
+    ready: (line) => /^capability service at (\S+), registered at /.exec(line)?.[1],
+  });
+  report(true, 'sample', `capability service at ${sample.value}, which has registered itself (process ${sample.pid})`);
+  const places = {
+    management,
+    mcp: `${mcp}/default/mcp`,
+    sample: `${mcp}/sample/mcp`,
+    upstream: upstream.value,
+  };
   return { places, log: service.output };
 }
 
@@ -95,12 +110,18 @@ function listening(line: string): { management: string; mcp: string } | undefine
   return management && mcp ? { management: `http://${management}`, mcp: `http://${mcp}` } : undefined;
 }
 
-function goOn({ management, mcp }: Places): void {
+function goOn({ management, mcp, sample }: Places): void {
   const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'echo', arguments: { message: 'hi' } } };
+  const run = { ...call, params: { name: 'run-javascript', arguments: { code: 'console.log(6 * 7)' } } };
   const client = { mcpServers: { sluice: { type: 'http', url: mcp } } };
   const lines: [what: string, line: string][] = [
     ['What is registered', `curl ${management}/api/v1/forwards`],
     ['A call by hand', `curl ${mcp} -H 'Accept: application/json' -d '${JSON.stringify(call)}'`],
+    [
+      'Code, run by the sample capability service',
+      `curl ${sample} -H 'Accept: application/json' -d '${JSON.stringify(run)}'`,
+    ],
+    ['Tool calls as they happen', `curl -N ${management}/api/v1/tool-calls/notifications`],
     ['A server of yours', `curl ${management}/api/v1/forwards -d '{"name":"mine","address":"http://HOST:PORT/mcp"}'`],
     ['In the configuration of an MCP client', JSON.stringify(client)],
   ];

@@ -1,5 +1,7 @@
 import { Client, ProtocolError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { forward, success } from '../../packages/contract/src/index.ts';
+import { callText } from './call-text.ts';
+import { callSample, readEvents, runCode } from './sample.ts';
 
 /** Where everything is: addresses with scheme. */
 export interface Places {
@@ -7,6 +9,8 @@ export interface Places {
   readonly management: string;
   /** The MCP endpoint of namespace `default`. */
   readonly mcp: string;
+  /** The MCP endpoint of namespace `sample`. */
+  readonly sample: string;
   /** The upstream's own MCP endpoint. */
   readonly upstream: string;
 }
@@ -19,11 +23,12 @@ const REST_MS = 40_000;
 
 /**
  * Registers the upstream, which is the protocol's reference server, and goes the way of an agent through the service:
- * connect, list, call, be refused, call with progress. Reports each step, ends at the first that fails, and resolves
- * with whether all passed.
+ * connect, list, call, be refused, call with progress. Then it has the capability service answer and run code, and looks
+ * at what is told of that. Reports each step, ends at the first that fails, and resolves with whether all passed.
  */
 export async function walk(places: Places, report: Report): Promise<boolean> {
   const client = new Client({ name: 'sluice-demo', version: '1.0.0' });
+  const sampleClient = new Client({ name: 'sluice-demo', version: '1.0.0' });
   const steps: [name: string, run: () => Promise<string>][] = [
     ['register', () => register(places)],
     ['connect', () => connect(client, places)],
@@ -31,6 +36,9 @@ export async function walk(places: Places, report: Report): Promise<boolean> {
     ['call', () => call(client)],
     ['refuse', () => refused(client)],
     ['progress', () => callWithProgress(client)],
+    ['grpc', () => callSample(sampleClient, places)],
+    ['code', () => runCode(sampleClient)],
+    ['events', () => readEvents(places)],
   ];
   try {
     for (const [name, run] of steps) {
@@ -43,7 +51,7 @@ export async function walk(places: Places, report: Report): Promise<boolean> {
     }
     return true;
   } finally {
-    await client.close();
+    await Promise.all([client.close(), sampleClient.close()]);
   }
 }
 
@@ -104,20 +112,4 @@ async function callWithProgress(client: Client): Promise<string> {
   );
   if (seen.length !== PROGRESS_STEPS) throw new Error(`${name}: ${seen.length} of ${PROGRESS_STEPS} notices came`);
   return `tools/call ${name}: ${seen.join(' ')}, then its result`;
-}
-
-type OnProgress = (progress: { progress: number; total?: number | undefined }) => void;
-
-/** Calls a tool; the text of its first block. Throws for a result that says that the tool failed. */
-async function callText(
-  client: Client,
-  name: string,
-  args: Record<string, unknown>,
-  onprogress?: OnProgress,
-): Promise<string> {
-  const result = await client.callTool({ name, arguments: args }, onprogress && { onprogress });
-  const [block] = result.content;
-  const text = block?.type === 'text' ? block.text : '';
-  if (result.isError === true) throw new Error(`tools/call ${name}: ${text}`);
-  return text;
 }

@@ -8,7 +8,12 @@ export interface Sources {
   readonly known: (member: string, number: number) => unknown;
   /** Addresses to take for `format: uri`. */
   readonly uris: readonly string[];
+  /** Texts to take for members of these names, besides others. */
+  readonly texts: TextsByMember;
 }
+
+/** Texts that mean something to the service, by the names of members that they may stand for. */
+export type TextsByMember = ReadonlyMap<string, readonly string[]>;
 
 /** Members that objects have by nature, and others that code may stumble over. */
 export const ODD_MEMBERS = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', '', '0', 'length', 'a.b'];
@@ -134,8 +139,10 @@ export class Arbitraries {
 
   /** A member of an object: a fresh value, or one that the service is known to have. */
   #member(name: string, schema: JsonObject): fc.Arbitrary<unknown> {
-    const fresh = this.of(schema);
-    if (this.resolve(schema).type !== 'string') return fresh;
+    const { type, format } = this.resolve(schema);
+    if (type !== 'string') return this.of(schema);
+    const texts = format === 'uri' ? [] : (this.#sources.texts.get(name) ?? []);
+    const fresh = texts.length > 0 ? fc.oneof(this.of(schema), fc.constantFrom(...texts)) : this.of(schema);
     const known = fc.option(fc.nat(), { freq: 2 });
     return fc
       .tuple(fresh, known)

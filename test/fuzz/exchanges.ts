@@ -1,5 +1,6 @@
 import type { Client } from 'undici';
 import { isObject, type Operation } from './document.ts';
+import { textOf } from './event-stream.ts';
 import type { Findings } from './findings.ts';
 import type { FuzzAnswer, Judge } from './judge.ts';
 import type { Pool } from './pool.ts';
@@ -34,7 +35,8 @@ export class Exchanges {
     let answer: FuzzAnswer;
     try {
       const response = await client.request({ method, path: target, headers, body: body ?? null });
-      answer = { status: response.statusCode, headers: response.headers, text: await response.body.text() };
+      const { statusCode: status, headers: answered } = response;
+      answer = { status, headers: answered, text: await textOf(answered['content-type'], response.body) };
     } catch (error) {
       this.#findings.add(`${method} ${target.slice(0, 80)}`, `no answer: ${error}`, request, undefined);
       return { answer: undefined, json: undefined };

@@ -1,6 +1,12 @@
+import {
+  answering,
+  type CapabilityService,
+  startCapabilityService,
+} from '../../packages/server/src/testing/capability-service.ts';
 import { type DualEra, startDualEra } from '../fixtures/dual-era.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { type FuzzResult, fuzz } from './fuzzer.ts';
+import { callTools } from './tool-calls.ts';
 
 /** Rules of bodies that the document has in words only. */
 const UNSAID = [
@@ -17,20 +23,36 @@ const UNSAID = [
 /** Upstreams that refuse: nothing listens on these ports. */
 const REFUSING = ['http://127.0.0.1:1/mcp', 'http://127.0.0.1:7', 'http://[::1]:9/', 'https://127.0.0.1:9/a/b?c=d'];
 
-/** A gateway to be fuzzed, and an MCP server that it may be given the address of. */
+/** Most services that are registered are not there; nobody waits for them for long. */
+const IMPATIENT = { SERVICE_BRIDGE_GRPC_MAX_RETRIES: '0', SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '500' };
+
+/** A gateway to be fuzzed, and an MCP server and a capability service that it may be given the addresses of. */
 export class FuzzRun {
   readonly gateway: Gateway;
   readonly #upstream: DualEra;
+  readonly #service: CapabilityService;
 
-  private constructor(gateway: Gateway, upstream: DualEra) {
+  private constructor(gateway: Gateway, upstream: DualEra, service: CapabilityService) {
     this.gateway = gateway;
     this.#upstream = upstream;
+    this.#service = service;
   }
 
-  /** Starts both; `nodeArgs` are arguments of Node.js for the gateway. */
+  /** Starts all three, and has tools called; `nodeArgs` are arguments of Node.js for the gateway. */
   static async start(nodeArgs: readonly string[] = []): Promise<FuzzRun> {
-    const [gateway, upstream] = await Promise.all([startGateway({ nodeArgs }), startDualEra()]);
-    return new FuzzRun(gateway, upstream);
+    const [gateway, upstream, service] = await Promise.all([
+      startGateway({ nodeArgs, env: IMPATIENT }),
+      startDualEra(),
+      startService(),
+    ]);
+    const run = new FuzzRun(gateway, upstream, service);
+    try {
+      await callTools(gateway, service.address);
+    } catch (error) {
+      await run.close();
+      throw error;
+    }
+    return run;
   }
 
   /** So many requests over so many connections. What they made is deleted at the end. */
@@ -43,7 +65,8 @@ export class FuzzRun {
     const origin = `http://${this.gateway.management()}`;
     // Twice, so that there is mostly something to refresh.
     const uris = [...REFUSING, this.#upstream.url, this.#upstream.url];
-    return fuzz({ origin, seed, requests, connections, uris, unsaid: UNSAID, progress });
+    const texts = new Map([['address', [this.#service.address]]]);
+    return fuzz({ origin, seed, requests, connections, uris, texts, unsaid: UNSAID, progress });
   }
 
   /** Stops the gateway; a line for every failure that it has logged, and for an end that was none. */
@@ -60,5 +83,17 @@ export class FuzzRun {
   async close(): Promise<void> {
     await this.gateway.close();
     await this.#upstream.close();
+    this.#service.close();
   }
+}
+
+/** A capability service that keeps configuration and secrets nowhere, and whose tools do nothing. */
+function startService(): Promise<CapabilityService> {
+  const properties = { region: { type: 'string', description: 'Where', required: true }, size: {} };
+  return startCapabilityService((server, { provisioner, toolInvoker }) => {
+    server.addService(provisioner, {
+      Provision: answering(() => ({ configurationUri: 'config://1', secretUri: 'vault://1', properties })),
+    });
+    server.addService(toolInvoker, { InvokeTool: answering(() => ({ content: ['done'] })) });
+  });
 }

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { Client } from 'undici';
+import type { TextsByMember } from './arbitrary.ts';
 import { ApiDocument, isObject, type Operation } from './document.ts';
 import { dataOf, Exchanges, getting } from './exchanges.ts';
 import { Findings } from './findings.ts';
@@ -22,6 +23,8 @@ export interface FuzzOptions {
   readonly connections: number;
   /** Addresses that the service may be given where the document says `format: uri`. */
   readonly uris: readonly string[];
+  /** What it may be given for members of these names that are no `format: uri`. */
+  readonly texts: TextsByMember;
   /** Messages of refusals for rules that no JSON Schema can say, so that the document has them in words only. */
   readonly unsaid: readonly RegExp[];
   /** Called every 500 requests with the number of those sent so far. */
@@ -77,8 +80,9 @@ class Fuzzer {
     const { origin, requests: number, connections } = this.#options;
     const began = performance.now();
     const each = Math.ceil(number / connections);
-    // An upstream's discovery may take the service half a minute.
-    const clients = Array.from({ length: connections }, () => new Client(origin, { headersTimeout: 60_000 }));
+    // An upstream's discovery may take the service half a minute. An event stream has to say something at its beginning.
+    const timeouts = { headersTimeout: 60_000, bodyTimeout: 5_000 };
+    const clients = Array.from({ length: connections }, () => new Client(origin, timeouts));
     try {
       await this.#heads();
       await Promise.all(clients.map((client, index) => this.#connection(client, index, each)));
@@ -93,7 +97,7 @@ class Fuzzer {
 
   /** Makes one connection's share of the requests, one after another. */
   async #connection(client: Client, index: number, number: number): Promise<void> {
-    const { seed, uris, progress } = this.#options;
+    const { seed, progress } = this.#options;
     await this.#inventory.read(client);
     const one = async (request: FuzzRequest): Promise<void> => {
       this.#made++;
@@ -102,7 +106,7 @@ class Fuzzer {
       if (this.#made % ALONE === 0) await this.#gate.alone(() => this.#watched(client, request));
       else await this.#gate.shared(() => this.#exchanges.send(client, request));
     };
-    const property = fc.asyncProperty(requests(this.#document, this.#pool, uris), one);
+    const property = fc.asyncProperty(requests(this.#document, this.#pool, this.#options), one);
     const { failed, errorInstance } = await fc.check(property, { seed: seed + index, numRuns: number });
     if (failed) throw new Error('the fuzzer itself failed', { cause: errorInstance });
   }

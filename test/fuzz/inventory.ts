@@ -1,6 +1,7 @@
 import type { Client } from 'undici';
 import { type ApiDocument, isObject, type JsonObject, type Operation } from './document.ts';
 import { type Exchanges, getting } from './exchanges.ts';
+import { encoded } from './target.ts';
 
 /** All that the service has, as its lists say it. */
 export class Inventory {
@@ -59,12 +60,12 @@ function* targetsOf({ path, parameters }: Operation, item: JsonObject): Generato
     const flag = Array.isArray(schema.enum) && schema.enum.length === 1 ? schema.enum[0] : undefined;
     const value = item[name] ?? flag;
     if (value === undefined) open.push(name);
-    else if (where === 'path') target = target.replace(`{${name}}`, () => encodeURIComponent(String(value)));
-    else query.push(`${name}=${encodeURIComponent(String(value))}`);
+    else if (where === 'path') target = target.replace(`{${name}}`, () => encoded(String(value)));
+    else query.push(`${name}=${encoded(String(value))}`);
   }
   yield `${target}?${query.join('&')}`;
   const texts = Object.values(item).filter((value) => typeof value === 'string');
   for (const name of open) {
-    for (const text of texts) yield `${target}?${[...query, `${name}=${encodeURIComponent(text)}`].join('&')}`;
+    for (const text of texts) yield `${target}?${[...query, `${name}=${encoded(text)}`].join('&')}`;
   }
 }

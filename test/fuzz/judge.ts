@@ -3,6 +3,7 @@ import addFormats from 'ajv-formats';
 import { BODY_LIMIT } from './bodies.ts';
 import { type BodyVerdict, verdictOnBody } from './body-verdict.ts';
 import type { ApiDocument, DocumentedAnswer, Operation } from './document.ts';
+import { EVENT_STREAM, wrongInEvents } from './event-stream.ts';
 import { expectation } from './expectation.ts';
 import type { FuzzRequest } from './request.ts';
 
@@ -63,6 +64,9 @@ export class Judge {
   read(answer: FuzzAnswer, documented: DocumentedAnswer | undefined): { json: unknown; wrong: readonly string[] } {
     const type = answer.headers['content-type'];
     const wrong = documented && type !== documented.contentType ? [`its content type is ${type}`] : [];
+    if (documented?.contentType === EVENT_STREAM) {
+      return { json: undefined, wrong: [...wrong, ...wrongInEvents(answer.text)] };
+    }
     try {
       const json: unknown = JSON.parse(answer.text);
       const validate = documented && this.#validator(documented.schema);

@@ -1,6 +1,6 @@
 import type { Buffer } from 'node:buffer';
 import fc from 'fast-check';
-import { Arbitraries } from './arbitrary.ts';
+import { Arbitraries, type Sources } from './arbitrary.ts';
 import type { ApiDocument, Operation } from './document.ts';
 import type { Pool } from './pool.ts';
 import { requestBodies } from './request-body.ts';
@@ -16,6 +16,9 @@ export interface FuzzRequest {
   /** Its body may be read in more than one way, so that less follows from the document. */
   readonly ambiguous: boolean;
 }
+
+/** Addresses and texts that requests may carry. */
+type Given = Pick<Sources, 'uris' | 'texts'>;
 
 /** Methods that no operation has, or not every path. */
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'TRACE', 'PROPFIND', 'QUERY', 'HEAD', 'OPTIONS'];
@@ -37,10 +40,10 @@ const HEADERS: readonly Readonly<Record<string, string>>[] = [
  * Every kind of request to every operation, well formed and not. What is known of the service is taken from the pool at
  * the moment a request is made.
  */
-export function requests(document: ApiDocument, pool: Pool, uris: readonly string[]): fc.Arbitrary<FuzzRequest> {
+export function requests(document: ApiDocument, pool: Pool, given: Given): fc.Arbitrary<FuzzRequest> {
   const each = document.operations.map((operation) => ({
     weight: weightOf(operation),
-    arbitrary: requestsOf(document, operation, pool, uris),
+    arbitrary: requestsOf(document, operation, pool, given),
   }));
   return fc.oneof(...each);
 }
@@ -55,10 +58,10 @@ function requestsOf(
   document: ApiDocument,
   operation: Operation,
   pool: Pool,
-  uris: readonly string[],
+  { uris, texts }: Given,
 ): fc.Arbitrary<FuzzRequest> {
   const known = (member: string, number: number) => pool.member(operation.collection, member, number);
-  const arbitraries = new Arbitraries({ document, known, uris });
+  const arbitraries = new Arbitraries({ document, known, uris, texts });
   return fc
     .tuple(
       fc.nat(),

@@ -74,6 +74,6 @@ function queryValue(arbitraries: Arbitraries, schema: JsonObject): fc.Arbitrary<
 }
 
 /** As a client writes a text into a path or a query; what no URL can carry is replaced. */
-function encoded(text: string): string {
+export function encoded(text: string): string {
   return encodeURIComponent(text.toWellFormed());
 }

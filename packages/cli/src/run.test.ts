@@ -30,6 +30,7 @@ describe('the command line', () => {
       'statistics',
       'metrics',
       'interactions',
+      'tool-calls',
       'auth',
     ]) {
       expect(help.out).toMatch(new RegExp(`^ {2}${group} `, 'm'));
@@ -52,6 +53,9 @@ describe('the command line', () => {
 
   it('says which of the choices may have been meant', async () => {
     expect((await sluice('configure', 'vscod')).err).toMatch(/Allowed choices are .*\n\(Did you mean vscode\?\)\n$/);
+    expect((await sluice('tool-calls', '--category', 'execution_eror')).err).toMatch(
+      /Allowed choices are .*\n\(Did you mean EXECUTION_ERROR\?\)\n$/,
+    );
     expect((await sluice('configure', 'qqqqqqqq')).err).not.toContain('Did you mean');
   });
 
@@ -131,6 +135,11 @@ describe('the command line', () => {
     expect((await sluice('tools', 'import', 'missing.json')).err).toBe('sluice: missing.json: no such file\n');
     expect((await sluice('forwards', 'refresh')).err).toBe('sluice: which forward? give its name\n');
     expect((await sluice('tools', 'remove')).err).toBe('sluice: which tool? give its name\n');
+    for (const limit of ['0', '1001', '1.5', 'x', '']) {
+      expect((await sluice('tool-calls', '--limit', limit)).err).toBe(
+        `sluice: --limit "${limit}": must be a number from 1 to 1000\n`,
+      );
+    }
     expect((await sluice('services', 'show', 'a', '-n', 'a')).err).toMatch(/^sluice: the service is named twice/);
     expect((await sluice('apply', '--help')).out).toContain('-y, --yes');
     const { out } = await sluice('serve', '--help');
@@ -144,7 +153,7 @@ describe('completion', () => {
     (await sluice('complete', 'zsh', '--', ...words)).out.split('\n').map((line) => line.split('\t')[0]);
 
   it('knows commands, options, and the values that an option takes', async () => {
-    expect(await complete('to')).toEqual(['tools', '']);
+    expect(await complete('to')).toEqual(['tools', 'tool-calls', '']);
     expect(await complete('tools', 'l')).toEqual(['list', 'label', '']);
     expect(await complete('tools', 'list', '--n')).toEqual(['--namespace', '--no-auth', '']);
     expect(await complete('tools', 'delete', '--na')).toEqual(['--name', '--namespace', '']);
@@ -155,6 +164,8 @@ describe('completion', () => {
       '',
     ]);
     expect(await complete('services', 'add', '--type', 'tool')).toEqual(['tool-invoker', '']);
+    expect(await complete('tool-calls', '--category', 'E')).toEqual(['EXECUTION_ERROR', '']);
+    expect(await complete('tool-calls', '--f')).toEqual(['--follow', '']);
     expect(await complete('completion', '')).toEqual(['bash', 'zsh', 'fish', '']);
   });
 

@@ -2,7 +2,8 @@ import { nearest } from './nearest.ts';
 
 /** What the parser says of a value that is not among the choices, and under it the choice that may have been meant. */
 export function withSuggestion(text: string): string {
-  const [, value, choices] = /value '([^']*)' is invalid for .* Allowed choices are (.*)\.\n$/s.exec(text) ?? [];
+  const [, value, choices] =
+    /(?:value|argument) '([^']*)' is invalid\b.*\. Allowed choices are (.*)\.\n$/s.exec(text) ?? [];
   if (value === undefined || choices === undefined) return text;
   const meant = nearest(value, choices.split(', '));
   return meant === undefined ? text : `${text}(Did you mean ${meant}?)\n`;

@@ -41,6 +41,7 @@ const tools: RequestListener = (_request, response) => {
 
 it('offers no name that would be an option', async () => {
   expect(await complete(tools, 'tools', 'show', '')).toBe('weather\n');
+  expect(await complete(tools, 'tool-calls', '-f', '--tool', 'we')).toBe('weather\n');
   expect(await complete(tools, 'tools', 'show', '--', '')).toBe('--host=http://evil.example\n-x\nweather\n');
 });
 

@@ -20,7 +20,8 @@ export function checkAnswers(client: Client, host: string): void {
     async onResponse({ request, response, schemaPath }) {
       const operation = allOperations.find(({ method, path }) => method === request.method && path === schemaPath);
       const answer = operation?.answers[response.status];
-      if (answer === undefined) return undefined;
+      // Events are looked at one by one, by who reads them.
+      if (answer === undefined || answer.events) return undefined;
       const body = parsed(await response.clone().text(), host);
       // The members of what is asked for. What is missing deeper down is a service of another version.
       const depth = Array.isArray(Object(body).data) ? 2 : 1;

@@ -4,6 +4,7 @@ import { createFetch, type Send } from '../http/fetch.ts';
 import type { GlobalOptions } from '../options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { checkAnswers, notTheApi } from './check-answer.ts';
+import { EVENT_STREAM } from './event-stream.ts';
 
 /**
  * The management API as the global options say. Throws `Failure` when there are no credentials to send, or they have
@@ -24,11 +25,12 @@ export async function connect(
   return client;
 }
 
-/** The API answers in JSON. A page instead is of something else at that address, such as a log-in. */
+/** The API answers in JSON unless it is asked for events. A page instead is of something else, such as a log-in. */
 function answeredByApi(send: Send, host: string): Send {
   return async (request) => {
     const response = await send(request);
-    if (!response.ok || response.headers.get('content-type')?.startsWith('application/json')) return response;
+    const wanted = request.headers.get('accept') === EVENT_STREAM ? EVENT_STREAM : 'application/json';
+    if (!response.ok || response.headers.get('content-type')?.startsWith(wanted)) return response;
     await response.body?.cancel();
     throw notTheApi(host);
   };

@@ -8,6 +8,7 @@ import { configure } from '../configure/configure.ts';
 import type { Context } from '../context.ts';
 import { mcp } from '../mcp/mcp.ts';
 import { pipeline } from '../pipeline/pipeline.ts';
+import { toolCalls } from '../tool-calls/tool-calls.ts';
 import { forwards } from './forwards.ts';
 import { health } from './health.ts';
 import { interactions } from './interactions.ts';
@@ -43,6 +44,7 @@ export function groups(context: Context): Command[] {
     statistics(context),
     metrics(context),
     interactions(context),
+    toolCalls(context),
     auth(context),
     completion(context),
   ];

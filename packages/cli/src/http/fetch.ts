@@ -1,8 +1,8 @@
-import { Failure } from '../failure.ts';
+import type { Failure } from '../failure.ts';
 import { harmlessLine } from '../terminal/harmless.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { boundedAnswer } from './bounded-answer.ts';
-import { createSilence } from './silence.ts';
+import { createSilence, SilenceFailure } from './silence.ts';
 
 /** Sends a request. Rejects as `fetch` does, and with {@link Failure} for an answer that no API gives. */
 export type Send = (request: Request) => Promise<Response>;
@@ -40,7 +40,7 @@ export async function createFetch(
     const { origin } = new URL(request.url);
     const silence = createSilence(
       silenceMs,
-      () => new Failure(`no answer from ${origin} for ${Number(silenceMs) / 1000} s`),
+      () => new SilenceFailure(`no answer from ${origin} for ${Number(silenceMs) / 1000} s`),
     );
     const signal = AbortSignal.any([request.signal, terminal.interrupted, silence.signal]);
     const response = await silence.during(fetch(request, { signal, ...(dispatcher && { dispatcher }) }));

@@ -1,3 +1,10 @@
+import { Failure } from '../failure.ts';
+
+/** Somebody was silent for too long. */
+export class SilenceFailure extends Failure {
+  override name = 'SilenceFailure';
+}
+
 /** An end to waiting for somebody who says nothing. */
 export interface Silence {
   /** Aborted, with the reason, when it has lasted too long. */

@@ -2,7 +2,7 @@ import type { GlobalOptions } from '../options.ts';
 import { harmlessJson, harmlessLine } from '../terminal/harmless.ts';
 import { createStyle } from '../terminal/style.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { type Column, formatTable } from './table.ts';
+import { type Column, createRunningTable, formatTable } from './table.ts';
 import { formatView } from './view.ts';
 
 /** Prints results on standard output: for people, or with `--output json` the payload as it was answered. */
@@ -10,6 +10,11 @@ export interface Output {
   readonly format: 'table' | 'json';
   /** Many of a kind. `none` is what people read when there are none, for example `no tools`. */
   readonly list: <Row>(rows: readonly Row[], columns: readonly Column<Row>[], none: string) => void;
+  /**
+   * Many of a kind that come one by one, for who prints them as they come: a line each, the cells of which are aligned,
+   * or one JSON object in a line.
+   */
+  readonly lines: <Row>(columns: readonly Column<Row>[]) => (row: Row) => void;
   /** One thing with its members. */
   readonly show: (payload: object) => void;
   /** Something was done: one line for people. */
@@ -30,6 +35,11 @@ export function createOutput({ output, plain }: GlobalOptions, terminal: Termina
       else if (rows.length > 0) stdout.write(formatTable(rows, columns, stdout.columns, style));
       // Not on standard output: a script that counts lines finds none.
       else terminal.stderr.write(`${none}\n`);
+    },
+    lines: (columns) => {
+      if (output === 'json') return (row) => stdout.write(`${harmlessJson(JSON.stringify(row))}\n`);
+      const line = createRunningTable(columns);
+      return (row) => stdout.write(line(row, stdout.columns));
     },
     show: (payload) => {
       if (output === 'json') json(payload);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { displayWidth } from '../terminal/width.ts';
-import { type Column, formatTable } from './table.ts';
+import { type Column, createRunningTable, formatTable } from './table.ts';
 
 interface Row {
   readonly name: string;
@@ -63,5 +63,29 @@ describe('a table', () => {
       .filter(Boolean);
     expect(lines).toHaveLength(2);
     expect(lines[1]).toBe('a b   \\u001b[31mred');
+  });
+});
+
+describe('rows that come one by one', () => {
+  const running = () =>
+    createRunningTable<Row>([...columns, { title: 'PROSE', value: () => 'x'.repeat(100), cut: 'first' }]);
+
+  it('have columns as wide as the widest cell so far, of those that are not too wide', () => {
+    const line = running();
+    const before = (row: Row) => line(row, undefined).indexOf('xxx');
+    expect(before({ name: 'abc', text: 'd' })).toBe(8);
+    expect(before({ name: 'a', text: 'de' })).toBe(9);
+    expect(before({ name: 'n'.repeat(60), text: 'd' })).toBe(66);
+    expect(before({ name: 'a', text: 'd' })).toBe(46);
+  });
+
+  it('have their prose cut to 80 columns, and to what fits the terminal, and no head', () => {
+    const line = running();
+    expect(line({ name: 'a', text: 'b' }, undefined)).toBe(`a  b  ${'x'.repeat(79)}…\n`);
+    expect(line({ name: 'a', text: 'b' }, 30)).toBe(`a  b  ${'x'.repeat(23)}…\n`);
+  });
+
+  it('are one line each, harmless', () => {
+    expect(running()({ name: 'a\nb', text: '\u001b[31m' }, undefined)).toMatch(/^a b {2}\\u001b\[31m {2}x+…\n$/);
   });
 });

@@ -19,6 +19,8 @@ const GAP = 2;
 const NARROWEST = 8;
 /** Prose is cut to this in any case; all of it is in JSON, and where one thing is shown. */
 const PROSE = 80;
+/** What a cell of a row that comes alone asks of the rows after it. */
+const WIDEST = 40;
 
 /**
  * Rows as aligned lines under a head. With a width, columns are cut until a row fits, prose first, then the widest; a
@@ -35,16 +37,48 @@ export function formatTable<Row>(
     const widest = cells.reduce((so, row) => Math.max(so, displayWidth(row[at] ?? '')), displayWidth(title));
     return cut === 'first' ? Math.min(widest, PROSE) : widest;
   });
-  const available = width === undefined ? Number.POSITIVE_INFINITY : width - GAP * (columns.length - 1);
-  const having = (cut: Column<Row>['cut']) => columns.map((column) => column.cut === cut);
-  const widths = narrowed(narrowed(natural, having('first'), available), having(undefined), available);
-  const line = (texts: readonly string[]): string =>
-    texts
-      .map((text, at) => padToWidth(cutToWidth(text, widths[at] ?? 0), widths[at] ?? 0))
-      .join(' '.repeat(GAP))
-      .trimEnd();
+  const widths = fitted(columns, natural, width);
+  const line = (texts: readonly string[]) => lineOf(texts, widths);
   const head = style('bold', line(columns.map(({ title }) => title)));
   return [head, ...cells.map(line)].map((text) => `${text}\n`).join('');
+}
+
+/**
+ * The lines of rows that come one by one, so that nobody knows how wide their cells will be: columns become as wide as
+ * the widest cell so far, and there is no head. Otherwise as {@link formatTable}.
+ */
+export function createRunningTable<Row>(
+  columns: readonly Column<Row>[],
+): (row: Row, width: number | undefined) => string {
+  let widest = columns.map(() => 0);
+  return (row, width) => {
+    const cells = columns.map(({ value }) => harmlessLine(value(row)));
+    const natural = cells.map((cell, at) => {
+      const own = displayWidth(cell);
+      return columns[at]?.cut === 'first' ? Math.min(own, PROSE) : Math.max(own, widest[at] ?? 0);
+    });
+    // One name without end must not push the cells of all later rows away.
+    widest = natural.map((own) => Math.min(own, WIDEST));
+    return `${lineOf(cells, fitted(columns, natural, width))}\n`;
+  };
+}
+
+function lineOf(texts: readonly string[], widths: readonly number[]): string {
+  return texts
+    .map((text, at) => padToWidth(cutToWidth(text, widths[at] ?? 0), widths[at] ?? 0))
+    .join(' '.repeat(GAP))
+    .trimEnd();
+}
+
+/** The widths of columns, cut until a row fits or nothing more may be cut. */
+function fitted<Row>(
+  columns: readonly Column<Row>[],
+  natural: readonly number[],
+  width: number | undefined,
+): readonly number[] {
+  const available = width === undefined ? Number.POSITIVE_INFINITY : width - GAP * (columns.length - 1);
+  const having = (cut: Column<Row>['cut']) => columns.map((column) => column.cut === cut);
+  return narrowed(narrowed(natural, having('first'), available), having(undefined), available);
 }
 
 /** The widths, with those of some columns cut to a limit, as far as is needed. */

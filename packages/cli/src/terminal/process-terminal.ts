@@ -24,19 +24,18 @@ export function processTerminal(owner: NodeJS.Process): Terminal & { readonly en
 }
 
 function screen(stream: WriteStream): Screen {
-  let gone = false;
+  const reader = new AbortController();
   // Whoever reads may stop early (`| head -1`). That is no fault, and nothing is worth saying any more.
-  stream.on('error', () => {
-    gone = true;
-  });
+  stream.on('error', () => reader.abort());
   return {
     isTerminal: stream.isTTY === true,
     get columns() {
       return stream.isTTY ? stream.columns : undefined;
     },
     write: (text) => {
-      if (!gone) stream.write(text);
+      if (!reader.signal.aborted) stream.write(text);
     },
+    gone: reader.signal,
   };
 }
 

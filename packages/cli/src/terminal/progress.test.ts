@@ -7,7 +7,12 @@ afterEach(() => vi.useRealTimers());
 
 function screen(isTerminal: boolean) {
   const written: string[] = [];
-  const made: Screen = { isTerminal, columns: isTerminal ? 20 : undefined, write: (text) => void written.push(text) };
+  const made: Screen = {
+    isTerminal,
+    columns: isTerminal ? 20 : undefined,
+    write: (text) => void written.push(text),
+    gone: new AbortController().signal,
+  };
   return { screen: made, written };
 }
 

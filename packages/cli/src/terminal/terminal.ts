@@ -6,6 +6,8 @@ export interface Screen {
   readonly columns: number | undefined;
   /** Writes text as it is. Nothing happens any more once the reader has gone. */
   readonly write: (text: string) => void;
+  /** Aborted once something was written and the reader had gone. A command that would write for ever ends then. */
+  readonly gone: AbortSignal;
 }
 
 /** Where a command reads from. */

@@ -8,6 +8,8 @@ export interface ScriptedTerminal extends Terminal {
   readonly err: () => string;
   /** Presses Ctrl-C. */
   readonly interrupt: () => void;
+  /** Closes what reads standard output. */
+  readonly leave: () => void;
 }
 
 /** Settings of {@link scriptedTerminal}. */
@@ -25,6 +27,7 @@ export interface Script {
 /** A terminal for a command that runs in the test's own process. It shows no colours. */
 export function scriptedTerminal({ answers, input = '', env = {}, cwd = '/', columns }: Script = {}): ScriptedTerminal {
   const interruption = new AbortController();
+  const reader = new AbortController();
   const typed = [...(answers ?? [])];
   const out: string[] = [];
   const err: string[] = [];
@@ -34,6 +37,7 @@ export function scriptedTerminal({ answers, input = '', env = {}, cwd = '/', col
     write: (text) => {
       written.push(text);
     },
+    gone: reader.signal,
   });
   return {
     stdin: {
@@ -57,5 +61,6 @@ export function scriptedTerminal({ answers, input = '', env = {}, cwd = '/', col
     out: () => out.join(''),
     err: () => err.join(''),
     interrupt: () => interruption.abort(),
+    leave: () => reader.abort(),
   };
 }

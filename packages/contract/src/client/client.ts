@@ -47,9 +47,26 @@ interface Answered<Data> {
 export async function payload<Data>(call: Promise<Answered<Data>>): Promise<Data> {
   const { data, error, response } = await call;
   if (data !== undefined && typeof data === 'object') return data.data;
+  throw refusal(error, response);
+}
+
+/** The body of an answer that was asked for with `parseAs: 'stream'`. ApiError when the call was refused. */
+export async function streamed(
+  call: Promise<{
+    readonly data?: ReadableStream<Uint8Array> | null;
+    readonly error?: unknown;
+    readonly response: Response;
+  }>,
+): Promise<ReadableStream<Uint8Array>> {
+  const { data, error, response } = await call;
+  if (data) return data;
+  throw refusal(error, response);
+}
+
+function refusal(error: unknown, response: Response): ApiError {
   const refused = typeof error === 'object' && error !== null && 'error' in error ? error.error : undefined;
   const { success, data: known } = errorObject.safeParse(refused);
-  throw success
+  return success
     ? new ApiError(response, known)
     : new ApiError(response, undefined, typeof error === 'string' ? error : JSON.stringify(error));
 }

@@ -37,6 +37,7 @@ function texts(isError: boolean, ...content: string[]): object {
 
 describe.each(eras)('for a client of the %s era', (era) => {
   const complete = era === 'modern' ? { resultType: 'complete' } : {};
+  const read = era === 'modern' ? { ...complete, ttlMs: 0, cacheScope: 'private' } : complete;
   const own = () => client(era, tests.service.url());
 
   it('a tool is carried out by the service of its type, and each content is a text', async () => {
@@ -93,7 +94,7 @@ describe.each(eras)('for a client of the %s era', (era) => {
     await resource('pages', 'page://1', { mimeType: 'text/html', params, secretsURI: 's://1' });
     const answer = await (await own()).call('resources/read', '{"uri":"page://1"}');
     const contents = ['one', 'two'].map((text) => ({ uri: 'page://1', mimeType: 'text/html', text }));
-    expect(JSON.parse(reply(answer)).result).toEqual({ contents, ...complete });
+    expect(JSON.parse(reply(answer)).result).toEqual({ contents, ...read });
     expect(service.resources).toMatchObject([
       {
         request: {
@@ -113,7 +114,7 @@ describe.each(eras)('for a client of the %s era', (era) => {
     await resource('pages', 'page://{n}', { labels: { 'service.is_template': 'true' } });
     const answer = await (await own()).call('resources/read', '{"uri":"page://7"}');
     const contents = [{ uri: 'page://7', mimeType: 'text/plain', text: 'x' }];
-    expect(JSON.parse(reply(answer)).result).toEqual({ contents, ...complete });
+    expect(JSON.parse(reply(answer)).result).toEqual({ contents, ...read });
     expect(service.resources.map(({ request }) => request.location)).toEqual(['page://7']);
   });
 

@@ -1,24 +1,24 @@
 import type { Client } from '@grpc/grpc-js';
 import { serviceAddress } from '@sluice/contract';
 import type { Outcome } from '../answer/outcome.ts';
-import type { CallUnderWay } from '../forwards/call-under-way.ts';
-import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Caller } from '../forwards/relay.ts';
 import type { RequestMessage } from '../mcp/message.ts';
-import { resultText } from '../mcp/result.ts';
 import type { Entry, ServiceEntry } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
 import { toolSummary } from '../telemetry/tool-calls/request-summary.ts';
 import { ToldCall } from '../telemetry/tool-calls/told-call.ts';
-import { BridgedCall, type BridgedWork, failure } from './bridged-call.ts';
+import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
+import { type BridgedWork, failure, whyEnded } from './bridged-call.ts';
+import type { BridgedCalls } from './bridged-calls.ts';
 import { argumentsOf } from './call-arguments.ts';
-import { callIdentity, type EventsOfCalls } from './call-events.ts';
+import { callIdentity } from './call-events.ts';
 import type { Channels } from './channels.ts';
 import type { Protocols } from './protocols.ts';
 import { requestIdOf } from './request-id.ts';
 import { serviceOfResource, serviceOfTool } from './resolution.ts';
 import { resourceRequest } from './resource-request.ts';
+import { resourceResult } from './resource-result.ts';
 import { toolRequest } from './tool-request.ts';
 import { toolResult } from './tool-result.ts';
 import { type CallSettings, callUnary } from './unary.ts';
@@ -29,9 +29,9 @@ export interface BridgeOptions {
   readonly registry: Pick<Registry, 'current'>;
   readonly protocols: Protocols;
   readonly channels: Pick<Channels, 'to'>;
-  readonly calls: CallsUnderWay<CallUnderWay>;
+  readonly calls: Pick<BridgedCalls, 'begin'>;
   readonly settings: CallSettings;
-  readonly toolCalls: EventsOfCalls;
+  readonly toolCalls: ToolCallSink;
 }
 
 /**
@@ -63,7 +63,7 @@ export class Bridge {
       } catch (error) {
         const failed = toServiceError(error, service);
         // Where nobody waits any more, nothing is wrong with the service.
-        if (signal.aborted) told.failed('UNKNOWN', 'the call was cancelled, or took longer than any call may');
+        if (signal.aborted) told.failed('UNKNOWN', whyEnded(signal));
         else told.failed(failed.category, failed.message);
         return { kind: 'result', json: toolResult(caller.era, [failed.message], true) };
       }
@@ -87,10 +87,7 @@ export class Bridge {
           settings,
         );
         if (isError) return failure(content.join('\n') || `service ${service.name} answered with an error and no text`);
-        const { mimeType } = resource.definition;
-        const type = typeof mimeType === 'string' && mimeType !== '' ? mimeType : 'text/plain';
-        const contents = content.map((text) => ({ uri, mimeType: type, text }));
-        return { kind: 'result', json: resultText(caller.era, { contents }) };
+        return { kind: 'result', json: resourceResult(caller.era, uri, resource, content) };
       } catch (error) {
         return failure(toServiceError(error, service).message);
       }
@@ -102,9 +99,6 @@ export class Bridge {
   }
 
   #outcome(caller: Caller, work: BridgedWork): Outcome {
-    return {
-      kind: 'stream',
-      start: (client) => void new BridgedCall(caller, client, this.#options.calls).run(work),
-    };
+    return { kind: 'stream', start: (client) => this.#options.calls.begin(caller, client, work) };
   }
 }

@@ -16,7 +16,7 @@ export type BridgedWork = (signal: AbortSignal, client: CallAnswer) => Promise<B
 
 /**
  * One client's request on its way to a capability service, whatever the service does for it. It ends there when its
- * client leaves or cancels it, or when it takes longer than any call may.
+ * client leaves or cancels it, when it takes longer than any call may, or when the process stops.
  */
 export class BridgedCall implements CallUnderWay {
   readonly startedAt: number;
@@ -45,7 +45,7 @@ export class BridgedCall implements CallUnderWay {
     this.#client.onLeave(() => {
       this.#onLeft?.();
       // A legacy client that leaves has not cancelled: it says so when it does (mcp 1).
-      if (this.#caller.era === 'modern') this.#end();
+      if (this.#caller.era === 'modern' && !this.#over) this.#end('the client left');
     });
     this.#calls.watch(this);
     let answer: BridgedAnswer;
@@ -69,7 +69,7 @@ export class BridgedCall implements CallUnderWay {
 
   cancel(): void {
     if (this.#over) return;
-    this.#end();
+    this.#end('the client cancelled the call');
     this.#client.cancelled(readsStreams(this.#caller.headers.accept));
   }
 
@@ -85,19 +85,33 @@ export class BridgedCall implements CallUnderWay {
       this.#calls.watch(this);
       return;
     }
-    this.#end();
-    this.#client.error({ code: INTERNAL_ERROR, message: 'the call took longer than any call may' });
+    this.#endWith('the call took longer than any call may');
   }
 
-  #end(): void {
+  /** The process does not wait for it any longer. */
+  stop(): void {
+    if (!this.#over) this.#endWith('the service was stopped');
+  }
+
+  #endWith(message: string): void {
+    this.#end(message);
+    this.#client.error({ code: INTERNAL_ERROR, message });
+  }
+
+  #end(why: string): void {
     this.#settle();
-    this.#ending.abort();
+    this.#ending.abort(new Error(why));
   }
 
   #settle(): void {
     this.#over = true;
     this.#calls.unwatch(this);
   }
+}
+
+/** Why nobody waits for a call any more, in a sentence; `signal` is what its work was given. */
+export function whyEnded({ reason }: AbortSignal): string {
+  return reason instanceof Error ? reason.message : String(reason);
 }
 
 /** An answer of ours to a call that failed. */

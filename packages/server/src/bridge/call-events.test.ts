@@ -2,7 +2,7 @@ import { type ToolCallEvent, toolCallEvent } from '@sluice/contract';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { post } from '../../../../test/fixtures/raw-client.ts';
 import { startTestService, type TestService } from '../testing/service.ts';
-import { startCapabilityService } from './fixtures/capability-service.ts';
+import { startWorkingService } from './fixtures/working-service.ts';
 
 let service: TestService;
 beforeAll(async () => {
@@ -37,7 +37,7 @@ async function eventsOf(
 }
 
 async function start(reply: { isError: boolean; content: string[] }): Promise<number> {
-  const started = await startCapabilityService({ tool: (call) => call.reply(reply.content, reply.isError) });
+  const started = await startWorkingService({ tool: (call) => call.reply(reply.content, reply.isError) });
   onTestFinished(() => started.close());
   return started.port;
 }

@@ -1,16 +1,12 @@
 import { serviceAddress, type ToolCallTransport } from '@sluice/contract';
 import type { Caller } from '../forwards/relay.ts';
 import type { Entry, ServiceEntry } from '../registry/entries.ts';
-import { correlationOf } from '../telemetry/tool-calls/correlation.ts';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
 import { codeSummary } from '../telemetry/tool-calls/request-summary.ts';
 import { ToldCall } from '../telemetry/tool-calls/told-call.ts';
-import type { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
+import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
 import { codeToolName, type ToolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
 import type { WatchCode } from './code-steps.ts';
-
-/** Takes what is told of calls. */
-export type EventsOfCalls = Pick<ToolCallEvents, 'begin' | 'refused'>;
 
 /** What events say of a call to a capability service; `service` is undefined where none is registered (decisions 6). */
 export function callIdentity(
@@ -20,7 +16,7 @@ export function callIdentity(
   transport: ToolCallTransport = 'grpc',
   toolName: string = tool.name,
 ): ToolCallIdentity {
-  const { conversationId, requestId } = correlationOf(caller.headers);
+  const { conversationId, requestId } = caller.correlation;
   return {
     transport,
     namespace: caller.namespace?.name ?? '',
@@ -34,7 +30,7 @@ export function callIdentity(
 }
 
 /** Tells the executions of code (decisions 6). */
-export function tellCode(events: EventsOfCalls): WatchCode {
+export function tellCode(events: ToolCallSink): WatchCode {
   return ({ caller, tool, target }) => {
     const name = target ? codeToolName(target.engine, target.language) : tool.name;
     const identity = (service?: ServiceEntry) => callIdentity(caller, tool, service, 'code', name);

@@ -1,11 +1,12 @@
 import type { ServiceInput } from '@sluice/contract';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { registerService, removeServices } from '../registry/operations/services.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
+import { NOBODY, openDoor } from '../testing/door.ts';
 import { Channels } from './channels.ts';
-import { startCapabilityService } from './fixtures/capability-service.ts';
+import { startWorkingService } from './fixtures/working-service.ts';
 import { loadProtocols } from './protocols.ts';
 import { callUnary } from './unary.ts';
 
@@ -34,6 +35,16 @@ it('there is one channel per target, whoever asks for it', async () => {
   channels.close();
 });
 
+it.each(['unix:1', 'dns:1', '[::1]:1', 'weather.example:1'])(
+  '%s is a host and a port, whatever the host is called',
+  async (address) => {
+    const { channels } = await channelsTo({});
+    const channel = channels.to(address).getChannel();
+    expect(channel.getTarget()).toBe(`dns:${address}`);
+    channels.close();
+  },
+);
+
 it('a channel is there for as long as a registered service has the address', async () => {
   const { channels, put, remove } = await channelsTo({ a: 1, b: 1, c: 2 });
   const first = channels.to(target(1));
@@ -57,7 +68,7 @@ it('changes to other things touch no channel', async () => {
 
 it('a call under way on a channel that is closed is finished, and later calls go over a new one', async (context) => {
   const arrived = Promise.withResolvers<() => void>();
-  const service = await startCapabilityService({
+  const service = await startWorkingService({
     tool: (call) => (service.tools.length === 1 ? arrived.resolve(() => call.reply(['late'])) : call.reply()),
   });
   context.onTestFinished(() => service.close());
@@ -73,6 +84,21 @@ it('a call under way on a channel that is closed is finished, and later calls go
   expect((await call()).content).toEqual(['done']);
   answer();
   expect((await early).content).toEqual(['late']);
+});
+
+it('no proxy that the environment names is asked', async (context) => {
+  const proxy = await openDoor(NOBODY);
+  context.onTestFinished(() => proxy.close());
+  for (const name of ['grpc_proxy', 'https_proxy', 'http_proxy']) vi.stubEnv(name, `http://127.0.0.1:${proxy.port}`);
+  for (const name of ['no_grpc_proxy', 'no_proxy']) vi.stubEnv(name, '');
+  context.onTestFinished(() => void vi.unstubAllEnvs());
+  const service = await startWorkingService();
+  context.onTestFinished(() => service.close());
+  const { channels } = await channelsTo({ a: service.port });
+  context.onTestFinished(() => channels.close());
+  const call = { requestId: 'r' };
+  const reply = await callUnary(channels.to(target(service.port)), toolInvoker.InvokeTool, {}, call, SETTINGS);
+  expect([reply.content, proxy.accepted]).toEqual([['done'], 0]);
 });
 
 it('once closed, there is no channel, and the registry is listened to no more', async () => {

@@ -1,16 +1,19 @@
-import { type ChannelOptions, Client, credentials } from '@grpc/grpc-js';
+import { type ChannelCredentials, type ChannelOptions, Client } from '@grpc/grpc-js';
 import { serviceAddress } from '@sluice/contract';
 import type { Registry } from '../registry/registry.ts';
 import type { Services } from '../registry/services.ts';
+import { plaintext } from './plaintext.ts';
 
 /** Most that a message may have in either direction (decisions 2.12, 8). */
-const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
+export const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 
 const OPTIONS: ChannelOptions = {
   'grpc.max_send_message_length': MAX_MESSAGE_BYTES,
   'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
   // Retries are ours, by the rules of decisions 4.10.
   'grpc.enable_retries': 0,
+  // Services are reached as upstreams are: whatever proxy the environment names is not told what they are told.
+  'grpc.enable_http_proxy': 0,
   // A service that comes back is found within the 700 ms of a call's retries (the library varies these by a fifth), where
   // it would wait up to minutes; also one that comes back at another address of its name.
   'grpc.initial_reconnect_backoff_ms': 100,
@@ -30,9 +33,11 @@ const OPTIONS: ChannelOptions = {
 export class Channels {
   readonly #clients = new Map<string, Client>();
   readonly #unsubscribe: () => void;
+  readonly #credentials: ChannelCredentials;
   #services: Services;
 
-  constructor(registry: Pick<Registry, 'current' | 'onChange'>) {
+  constructor(registry: Pick<Registry, 'current' | 'onChange'>, channelCredentials = plaintext()) {
+    this.#credentials = channelCredentials;
     this.#services = registry.current.services;
     this.#unsubscribe = registry.onChange(() => this.#keep(registry.current.services));
   }
@@ -46,7 +51,8 @@ export class Channels {
   to(target: string): Client {
     let client = this.#clients.get(target);
     if (!client) {
-      client = new Client(target, credentials.createInsecure(), OPTIONS);
+      // Hosts may be called unix or dns, which the library takes for schemes.
+      client = new Client(`dns:${target}`, this.#credentials, OPTIONS);
       this.#clients.set(target, client);
     }
     return client;

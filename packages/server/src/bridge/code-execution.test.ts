@@ -91,9 +91,70 @@ describe('a status that the state cannot become', () => {
   });
 });
 
-test('more output than can be held ends the execution', () => {
-  const execution = new CodeExecution(3);
-  execution.take(reply({ content: ['ab', 'c'] }));
-  expect(() => execution.take(reply({ content: ['d'] }))).toThrow('it put out more than 3 characters');
-  expect(execution.output).toEqual(['ab', 'c']);
+describe('what can be held', () => {
+  const MANY = 'it put out more than 200 characters, where each text counts for 64 more';
+
+  test('is so many characters of output, and what comes beyond ends the execution', () => {
+    const execution = new CodeExecution(200);
+    execution.take(reply({ content: ['a'.repeat(50), 'b'] }));
+    expect(() => execution.take(reply({ content: ['c'.repeat(22)] }))).toThrow(MANY);
+    expect(execution.output).toEqual(['a'.repeat(50), 'b']);
+  });
+
+  test('is no endless number of texts without a character', () => {
+    const execution = new CodeExecution(200);
+    expect(() => execution.take(reply({ content: ['', '', '', ''] }))).toThrow(MANY);
+    expect(execution.output).toHaveLength(3);
+  });
+
+  test.each(['STATUS', 'COMPLETION'] as const)('counts error replies that are no output: %s', (outputType) => {
+    const execution = new CodeExecution(200);
+    const bad = reply({ outputType, isError: true, content: ['bad'] });
+    for (let number = 0; number < 2; number++) execution.take(bad);
+    expect(() => execution.take({ ...bad, content: ['x'.repeat(3)] })).toThrow(MANY);
+    expect(execution.problem).toBe('bad\nbad');
+  });
+
+  test('is not what is told and not kept', () => {
+    const execution = new CodeExecution(200);
+    for (let number = 0; number < 10; number++) execution.take(reply({ outputType: 'STATUS', content: ['busy'] }));
+    expect(execution.output).toEqual([]);
+  });
+
+  test('is 64 Mi characters', () => {
+    const execution = new CodeExecution();
+    const quarter = 'x'.repeat(16 * 1024 * 1024 - 64);
+    execution.take(reply({ content: [quarter, quarter, quarter, quarter] }));
+    expect(() => execution.take(reply({ content: [''] }))).toThrow('more than 67108864 characters');
+  });
+});
+
+test('an error reply of more texts than a function takes is taken', () => {
+  const execution = new CodeExecution();
+  execution.take(reply({ isError: true, content: Array.from({ length: 500_000 }, () => 'x') }));
+  expect(execution.output).toHaveLength(500_000);
+  expect(execution.problem).toHaveLength(999_999);
+});
+
+describe('numbers that the protocol has no name for', () => {
+  // As the library gives them on.
+  const unnamed = (given: object): CodeExecutionReply__Output => Object.assign(reply({}), given);
+
+  test('as a status do not count', () => {
+    const execution = new CodeExecution();
+    expect(execution.take(unnamed({ status: 7, content: ['x'], exitCode: 3 }))).toEqual({ news: ['x'], ignored: true });
+    expect([execution.state, execution.output, execution.problem]).toEqual(['PENDING', ['x'], undefined]);
+  });
+
+  test('as an output type are told, and no output', () => {
+    const execution = new CodeExecution();
+    expect(execution.take(unnamed({ outputType: 9, content: ['x'] }))).toEqual({ news: ['x'], ignored: false });
+    expect(execution.output).toEqual([]);
+  });
+
+  test.each([-2_147_483_648, -1, 2_147_483_647])('an exit code of %i is an error', (exitCode) => {
+    expect(after({ status: 'COMPLETED', exitCode, timestamp: -1 }).execution.problem).toContain(
+      `exit code ${exitCode}`,
+    );
+  });
 });

@@ -3,7 +3,9 @@ import type { CodeExecutionReply__Output } from './generated/codeexecution/CodeE
 import { ServiceError } from './service-error.ts';
 
 /** Most that an execution may put out, in characters: the result holds all of it (decisions 8, answers held whole). */
-export const MAX_OUTPUT_CHARACTERS = 64 * 1024 * 1024;
+const MAX_OUTPUT_CHARACTERS = 64 * 1024 * 1024;
+/** What a text counts besides its characters, since each has a place in lists and in the result, an empty one too. */
+const TEXT_CHARACTERS = 64;
 
 /** What a reply brought. */
 export interface Taken {
@@ -48,26 +50,25 @@ export class CodeExecution {
     this.#state = states?.at(-1) ?? this.#state;
     // An exit code belongs to the status that it came with.
     if (states && exitCode !== 0) this.#exitCode = exitCode;
-    if (isError) {
-      this.#errorReply = true;
-      this.#errors.push(...content);
-    }
-    if (outputType === 'STDOUT' || outputType === 'STDERR') this.#keep(content);
+    if (isError) this.#errorReply = true;
+    const isOutput = outputType === 'STDOUT' || outputType === 'STDERR';
+    if (isOutput || isError) this.#keep(content, isOutput, isError);
     const told = content.filter((text) => text !== '');
     const named = outputType === 'STATUS' && told.length === 0 ? (states ?? []) : told;
     return { news: named, ignored: !states };
   }
 
-  #keep(content: readonly string[]): void {
+  #keep(content: readonly string[], isOutput: boolean, isError: boolean): void {
     for (const text of content) {
-      this.#characters += text.length;
+      this.#characters += text.length + TEXT_CHARACTERS;
       if (this.#characters > this.#maxCharacters) {
         throw new ServiceError(
           'UNKNOWN',
-          `the execution was ended: it put out more than ${this.#maxCharacters} characters`,
+          `the execution was ended: it put out more than ${this.#maxCharacters} characters, where each text counts for ${TEXT_CHARACTERS} more`,
         );
       }
-      this.#output.push(text);
+      if (isOutput) this.#output.push(text);
+      if (isError) this.#errors.push(text);
     }
   }
 }

@@ -3,11 +3,20 @@ import { parseLossless } from '@sluice/json/lossless';
 import { describe, expect, test } from 'vitest';
 import { codeRequest } from './code-request.ts';
 import { codeTarget, codeUri, isCodeUri } from './code-uri.ts';
+import type { CodeExecutionRequest } from './generated/codeexecution/CodeExecutionRequest.ts';
+import { loadProtocols } from './protocols.ts';
 
 const TARGET = { engine: 'camel', language: 'java' };
 
 function build(given: JsonObject, tool: { members?: JsonObject; definition?: JsonObject } = {}) {
   return codeRequest({ members: {}, definition: {}, ...tool }, TARGET, given);
+}
+
+/** Arguments and environment as a service gets them. */
+function overTheWire(request: CodeExecutionRequest): unknown[] {
+  const { requestSerialize, requestDeserialize } = loadProtocols().codeExecutor.ExecuteCode;
+  const { arguments: named, environment } = requestDeserialize(requestSerialize(request));
+  return [Object.entries(named), Object.entries(environment)];
 }
 
 function base64(text: string | Buffer): string {
@@ -77,6 +86,50 @@ describe('arguments', () => {
   test('an object keeps its names, without nulls and those of the meta and auth prefixes', () => {
     const given = { a: 'b', n: 1, gone: null, service_meta_m: '1', service_auth_token: 's' };
     expect(build({ code: 'x', arguments: given }).arguments).toEqual({ a: 'b', n: '1' });
+  });
+});
+
+describe('what is odd', () => {
+  test('names that all objects have are names', () => {
+    const given = JSON.parse(
+      '{"code":"x","arguments":{"__proto__":"p"},"environment":{"__proto__":"e","toString":"s"}}',
+    );
+    const built = build(given);
+    expect(Object.entries(built.arguments)).toEqual([['__proto__', 'p']]);
+    expect(Object.entries(built.environment ?? {})).toEqual([
+      ['__proto__', 'e'],
+      ['toString', 's'],
+    ]);
+    expect(overTheWire(built)).toEqual([
+      [['__proto__', 'p']],
+      [
+        ['__proto__', 'e'],
+        ['toString', 's'],
+      ],
+    ]);
+  });
+
+  test('half a surrogate pair is sent as what UTF-8 has for it, wherever it is', () => {
+    const given = { code: 'x\ud800', arguments: { 'a\ud800': '\udc00' }, environment: { '\udc00e': 'v\ud800' } };
+    const {
+      uri,
+      code,
+      arguments: named,
+      environment,
+    } = codeRequest({ members: {}, definition: {} }, { engine: 'e\ud800', language: 'l' }, given);
+    expect(uri).toBe('code-execution-engine://e\ufffd/l');
+    expect([code, named, environment]).toEqual(['x\ufffd', { 'a\ufffd': '\ufffd' }, { '\ufffde': 'v\ufffd' }]);
+  });
+
+  test('a list that cannot fit into a message is refused before it is made into one', () => {
+    const fits = Array.from({ length: 349_525 }, () => '');
+    expect(Object.keys(build({ code: 'x', arguments: fits }).arguments)).toHaveLength(349_525);
+    expect(() => build({ code: 'x', arguments: [...fits, ''] })).toThrow(
+      expect.objectContaining({
+        category: 'INVALID_ARGUMENTS',
+        message: 'arguments must have at most 349525 members',
+      }),
+    );
   });
 });
 

@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
 import type { Entry } from '../registry/entries.ts';
 import { asText, asTexts, becomesHeader, own, textIn } from './arguments.ts';
+import { MAX_MESSAGE_BYTES } from './channels.ts';
 import { type CodeTarget, codeUri } from './code-uri.ts';
 import type { CodeExecutionRequest } from './generated/codeexecution/CodeExecutionRequest.ts';
 import { ServiceError } from './service-error.ts';
@@ -11,6 +12,12 @@ const MAX_CODE_BYTES = 1024 * 1024;
 /** Milliseconds that code may run for where the caller names no `timeout` (decisions 8). */
 const DEFAULT_TIMEOUT_MS = 30_000;
 const MAX_TIMEOUT_MS = 300_000;
+
+/**
+ * Most that a list of arguments may have. More do not fit into a message (decisions 2.12), where each takes 12 bytes and
+ * more; to find that out by making the message of a list of millions would hold everybody up for seconds.
+ */
+const MOST_LISTED = Math.floor(MAX_MESSAGE_BYTES / 12);
 
 /** A request that can be sent: its members that others look at are there. */
 export interface BuiltCodeRequest extends CodeExecutionRequest {
@@ -45,7 +52,7 @@ export function codeRequest(
 
 function codeOf(given: JsonValue | undefined): string {
   if (typeof given !== 'string') throw refused('code must be a text, plain or in Base64');
-  const code = decoded(given);
+  const code = decoded(given).toWellFormed();
   if (Buffer.byteLength(code) > MAX_CODE_BYTES) throw refused('code must have at most 1 MiB');
   return code;
 }
@@ -65,6 +72,7 @@ function decoded(text: string): string {
 /** A list becomes arg0, arg1 and so on; one that is null leaves its number free. */
 function argumentsOf(given: JsonValue): { [name: string]: string } {
   if (Array.isArray(given)) {
+    if (given.length > MOST_LISTED) throw refused(`arguments must have at most ${MOST_LISTED} members`);
     const named = given.map((value, index) => [`arg${index}`, asText(value)] as const);
     return Object.fromEntries(named.flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])));
   }

@@ -1,6 +1,5 @@
 import { Client, credentials, status } from '@grpc/grpc-js';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { CallAnswer } from '../answer/call-answer.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import { parseMessage } from '../mcp/message.ts';
@@ -9,8 +8,10 @@ import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { Services } from '../registry/services.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { type ReportedExecution, startCodeService } from '../testing/code-service.ts';
+import { BridgedCalls } from './bridged-calls.ts';
 import type { CodeStep, WatchedCode } from './code-steps.ts';
 import { CodeTools } from './code-tools.ts';
+import { WaitingClient } from './fixtures/waiting-client.ts';
 import { loadProtocols } from './protocols.ts';
 
 const URI = 'code-execution-engine://camel/java';
@@ -29,7 +30,7 @@ async function begin({ uri = URI, args = '{"code":"x","arguments":["a","b"]}', g
     services: () => new Services(new Map([['runner', [entry(engine.port)]]])),
     protocols: loadProtocols(),
     channels: { to: () => channel },
-    calls,
+    calls: new BridgedCalls(calls),
     settings: { maxRetries: 0, retryDelayMs: 1 },
     log: createLogger(SILENT, () => undefined).target('service::bridge'),
     watch: (call) => {
@@ -49,8 +50,9 @@ async function begin({ uri = URI, args = '{"code":"x","arguments":["a","b"]}', g
     session: undefined,
     user: undefined,
     capabilities: {},
+    correlation: { conversationId: undefined, requestId: 'abc' },
   } as const;
-  const answer = new Answer();
+  const answer = new WaitingClient();
   codeTools.call(caller, message, tool(uri))?.start(answer);
   return { engine, answer, steps, watched };
 }
@@ -95,31 +97,6 @@ function tool(uri: string) {
     definition: {},
     served: [],
   } as const;
-}
-
-/** A client that waits for its answer, or leaves. */
-class Answer implements CallAnswer {
-  readonly idText = '1';
-  readonly streaming = false;
-  readonly #over = Promise.withResolvers<string>();
-  readonly text = this.#over.promise;
-  leave: () => void = () => undefined;
-  onLeave(listener: () => void): void {
-    this.leave = listener;
-  }
-  onDrain(): void {}
-  beginStream(): void {}
-  event(): boolean {
-    return true;
-  }
-  poll(): void {}
-  response(text: string): void {
-    this.#over.resolve(text);
-  }
-  error(): void {
-    this.#over.reject(new Error('a JSON-RPC error'));
-  }
-  cancelled(): void {}
 }
 
 describe('a call is told as started, then once as over', () => {
@@ -199,7 +176,7 @@ describe('a call is told as started, then once as over', () => {
     const execution = await engine.next();
     answer.leave();
     await execution.cancelled;
-    expect(steps).toMatchObject([STARTED, { kind: 'failed', category: 'UNKNOWN' }]);
+    expect(steps).toMatchObject([STARTED, { kind: 'failed', category: 'UNKNOWN', message: 'the client left' }]);
   });
 });
 

@@ -1,7 +1,7 @@
+import type { ToolCallErrorCategory } from '@sluice/contract';
 import type { Caller } from '../forwards/relay.ts';
 import type { Entry, ServiceEntry } from '../registry/entries.ts';
 import type { CodeTarget } from './code-uri.ts';
-import type { ErrorCategory } from './service-error.ts';
 
 /** A call that has code executed, as far as it is known before it began (decisions 6). */
 export interface WatchedCode {
@@ -21,7 +21,7 @@ export type CodeStep =
   | { readonly kind: 'started'; readonly service: ServiceEntry; readonly argumentCount: number }
   /** `content` is what the code put out. */
   | { readonly kind: 'completed'; readonly content: readonly string[] }
-  | { readonly kind: 'failed'; readonly category: ErrorCategory; readonly message: string };
+  | { readonly kind: 'failed'; readonly category: ToolCallErrorCategory; readonly message: string };
 
 /** Called as a call begins; what it returns is told the call's steps, and must not throw. */
 export type WatchCode = (call: WatchedCode) => (step: CodeStep) => void;

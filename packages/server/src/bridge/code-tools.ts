@@ -1,7 +1,5 @@
 import { serviceAddress } from '@sluice/contract';
 import type { CallAnswer } from '../answer/call-answer.ts';
-import type { CallUnderWay } from '../forwards/call-under-way.ts';
-import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Caller } from '../forwards/relay.ts';
 import { readsStreams } from '../mcp/accept.ts';
 import type { RequestMessage } from '../mcp/message.ts';
@@ -10,7 +8,8 @@ import type { Entry, ServiceEntry } from '../registry/entries.ts';
 import type { Services } from '../registry/services.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { textIn } from './arguments.ts';
-import { type BridgedAnswer, BridgedCall } from './bridged-call.ts';
+import { type BridgedAnswer, type BridgedWork, whyEnded } from './bridged-call.ts';
+import type { BridgedCalls } from './bridged-calls.ts';
 import { argumentsOf } from './call-arguments.ts';
 import type { Channels } from './channels.ts';
 import { CodeExecution } from './code-execution.ts';
@@ -33,7 +32,7 @@ export interface CodeToolsOptions {
   readonly services: () => Services;
   readonly protocols: Pick<Protocols, 'codeExecutor'>;
   readonly channels: Pick<Channels, 'to'>;
-  readonly calls: CallsUnderWay<CallUnderWay>;
+  readonly calls: Pick<BridgedCalls, 'begin'>;
   readonly settings: Pick<CallSettings, 'maxRetries' | 'retryDelayMs'>;
   readonly log: TargetLogger;
   /** Is told of each call; nobody when absent. */
@@ -81,9 +80,9 @@ export class CodeTools {
       const requestId = requestIdOf(caller.headers);
       const report = watch?.({ caller, tool, target: codeTarget(uri), requestId }) ?? (() => undefined);
       const left = new AbortController();
-      void new BridgedCall(caller, client, calls, () => left.abort()).run((signal) =>
-        this.#execute({ caller, tool, message, requestId, client, signal, left: left.signal, report }),
-      );
+      const work: BridgedWork = (signal) =>
+        this.#execute({ caller, tool, message, requestId, client, signal, left: left.signal, report });
+      calls.begin(caller, client, work, () => left.abort());
     };
     return { kind: 'stream', start };
   }
@@ -103,7 +102,7 @@ export class CodeTools {
       service = this.#serviceOf(tool);
       await this.#follow(call, service, execution);
     } catch (error) {
-      const failed = signal.aborted ? cancelled(error) : toFailure(error, service);
+      const failed = signal.aborted ? ended(signal, error) : toFailure(error, service);
       // What the code did wrong is told first, whatever became of the stream then.
       const { problem } = execution;
       if (problem === undefined) report({ kind: 'failed', category: failed.category, message: failed.message });
@@ -172,6 +171,6 @@ function toFailure(error: unknown, service: ServiceEntry | undefined): ServiceEr
 }
 
 /** Nothing is wrong with the service: nobody waits any more. */
-function cancelled(cause: unknown): ServiceError {
-  return new ServiceError('UNKNOWN', 'the call was cancelled, or took longer than any call may', { cause });
+function ended(signal: AbortSignal, cause: unknown): ServiceError {
+  return new ServiceError('UNKNOWN', whyEnded(signal), { cause });
 }

@@ -20,5 +20,5 @@ export function codeTarget(uri: string): CodeTarget | undefined {
 
 /** The normal form: `code-execution-engine://{engineType}/{language}` (specification, "Request-building rules" 4). */
 export function codeUri({ engine, language }: CodeTarget): string {
-  return `code-execution-engine://${engine}/${language}`;
+  return `code-execution-engine://${engine}/${language}`.toWellFormed();
 }

@@ -119,6 +119,7 @@ test('it is asked by the id of its entry, else by the name, each time under a re
   );
   await probed(context, port, { id: '0042' });
   await probed(context, port);
-  expect(asked).toEqual(['0042', 'weather']);
-  expect([...requestIds].filter((id) => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id))).toHaveLength(2);
+  await probed(context, port, { id: 'half \ud800' });
+  expect(asked).toEqual(['0042', 'weather', 'half \ufffd']);
+  expect([...requestIds].filter((id) => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id))).toHaveLength(3);
 });

@@ -32,7 +32,7 @@ export async function probeHealth(
   signal: AbortSignal,
   settings: CallSettings,
 ): Promise<Finding> {
-  const request = { id: entry.id ?? entry.name };
+  const request = { id: (entry.id ?? entry.name).toWellFormed() };
   for (const method of [healthProbe.Probe, healthProbe.GetStatus]) {
     try {
       const call = { requestId: requestIdOf({}), signal };

@@ -15,7 +15,14 @@ import type { ProtoGrpcType as Tool } from './generated/tool.ts';
 /** The folder of the five `.proto` files (decisions 2.12). Capability services are made from the same ones. */
 export const PROTO_FOLDER = fileURLToPath(new URL('../../proto', import.meta.url));
 
-const FILES = ['tool.proto', 'provision.proto', 'resource.proto', 'codeexecution.proto', 'health.proto'];
+/** The files in it. */
+export const PROTO_FILES: readonly string[] = [
+  'tool.proto',
+  'provision.proto',
+  'resource.proto',
+  'codeexecution.proto',
+  'health.proto',
+];
 
 /** The five protocols that capability services speak (specification, "Capability-service protocols"). */
 export interface Protocols {
@@ -28,7 +35,7 @@ export interface Protocols {
 
 /** Reads the `.proto` files. Field names stay as they are written there; members that were not sent have defaults. */
 export function loadProtocols(): Protocols {
-  const definition = loadSync(FILES, {
+  const definition = loadSync([...PROTO_FILES], {
     includeDirs: [PROTO_FOLDER],
     keepCase: true,
     longs: Number,

@@ -36,10 +36,11 @@ export class Provisioning {
   ): Promise<Provisioned> {
     const { channels, protocols, settings } = this.#options;
     const client: Client = channels.to(serviceAddress(entry));
+    const as = name.toWellFormed();
     const request = {
-      uri,
-      configuration: { type: 'BUILTIN', name, payload: configuration },
-      secret: { type: 'BUILTIN', name, payload: secrets },
+      uri: uri.toWellFormed(),
+      configuration: { type: 'BUILTIN', name: as, payload: configuration.toWellFormed() },
+      secret: { type: 'BUILTIN', name: as, payload: secrets.toWellFormed() },
     } as const;
     try {
       const reply = await callUnary(client, protocols.provisioner.Provision, request, { requestId }, settings);

@@ -42,6 +42,16 @@ it.each<[string, JsonObject, object]>([
   expect(request).toMatchObject({ location: 'page://7', type: 'pages', name: 'pages', ...expected });
 });
 
+it('params have names and values of texts, and others are empty', () => {
+  const params = JSON.parse('[{"name":"__proto__","value":"p"},{"name":"n","value":1},"x",null,{"name":"\\ud800"}]');
+  const request = resourceRequest(resourceOf({ type: 'pages', params }), 'page://7');
+  expect(Object.entries(request.params ?? {})).toEqual([
+    ['__proto__', 'p'],
+    ['n', ''],
+    ['\ufffd', ''],
+  ]);
+});
+
 it('half a surrogate pair in a uri is sent as what UTF-8 has for it', () => {
   expect(resourceRequest(resourceOf({ type: 'pages' }), 'page://\udc00').location).toBe('page://\ufffd');
 });

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Entry } from '../registry/entries.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { argumentsOf } from './call-arguments.ts';
+import { loadProtocols } from './protocols.ts';
 import { ServiceError } from './service-error.ts';
 import { toolRequest } from './tool-request.ts';
 
@@ -70,6 +71,8 @@ describe('the request that has a service carry out a tool', () => {
     ['nulls not at all', '{"a":null,"b":1}', { b: '1' }],
     ['names that all objects have', '{"toString":"x","constructor":"y"}', { toString: 'x', constructor: 'y' }],
     ['half a surrogate pair as what UTF-8 has for it', '{"a":"x\\ud800"}', { a: 'x\ufffd' }],
+    ['half of one in a name too', '{"a\\udc00":"x"}', { 'a\ufffd': 'x' }],
+    ['NUL and other controls', '{"a\\u0000":"\\u0000\\u001b"}', { 'a\0': '\0\x1b' }],
     ['nothing of nothing', 'null', {}],
   ])('has arguments as texts: %s', (_what, given, expected) => {
     expect(requestOf(given).arguments).toEqual(expected);
@@ -117,10 +120,25 @@ describe('the request that has a service carry out a tool', () => {
     ['none of another target', '{"h":"x"}', '{"h":{"target":"query","scope":"service"}}', {}],
     ['none without a scope', '{"h":"x"}', '{"h":{"target":"header"}}', {}],
     ['none without a name', '{"service_meta_":"m","service_auth_":"s"}', '{}', {}],
+    [
+      'half a surrogate pair in a name as what UTF-8 has for it',
+      '{"h\\ud800":"x"}',
+      `{"h\\ud800":{${HEADER}}}`,
+      { 'h\ufffd': 'x' },
+    ],
+    ['names that no HTTP header has', '{"service_meta_a b\\n:":"m"}', '{}', { 'a b\n:': 'm' }],
     ['no null', '{"service_meta_a":null,"service_auth_b":null}', '{}', {}],
     ['none of a schema that says no more than yes', '{"h":"x"}', '{"h":true}', {}],
   ])('merges headers, later ones winning: %s', (_what, given, properties, expected) => {
     expect(requestOf(given, `{"properties":${properties}}`).headers).toEqual(expected);
+  });
+
+  it('takes __proto__ for a name like any other, also over the wire', () => {
+    const given = '{"__proto__":"a","service_meta___proto__":"m"}';
+    const { requestSerialize, requestDeserialize } = loadProtocols().toolInvoker.InvokeTool;
+    const arrived = requestDeserialize(requestSerialize(requestOf(given)));
+    expect(Object.entries(arrived.arguments)).toEqual([['__proto__', 'a']]);
+    expect(Object.entries(arrived.headers)).toEqual([['__proto__', 'm']]);
   });
 
   it('is not made when a header that the tool defines has no value', () => {

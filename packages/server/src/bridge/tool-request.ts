@@ -54,7 +54,7 @@ function headersOf(tool: string, properties: JsonObject, given: JsonObject): Map
         `tool ${tool}: header ${name} has no value: neither argument nor default`,
       );
     }
-    headers.set(name, text);
+    headers.set(name.toWellFormed(), text);
   }
   prefixed(AUTH_PREFIX);
   headers.delete('');

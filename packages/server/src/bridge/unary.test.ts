@@ -1,6 +1,6 @@
 import { Client, credentials, status } from '@grpc/grpc-js';
 import { afterEach, expect, it } from 'vitest';
-import { type CapabilityServiceOptions, startCapabilityService } from './fixtures/capability-service.ts';
+import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
 import { loadProtocols } from './protocols.ts';
 import { type CallSettings, callUnary } from './unary.ts';
 
@@ -12,8 +12,8 @@ afterEach(() => {
 });
 
 /** A service and a channel to it. */
-async function connected(options?: CapabilityServiceOptions) {
-  const service = await startCapabilityService(options);
+async function connected(options?: WorkingServiceOptions) {
+  const service = await startWorkingService(options);
   const client = new Client(`127.0.0.1:${service.port}`, credentials.createInsecure());
   closers.push(() => client.close(), service.close);
   const call = (settings: Partial<CallSettings>, signal?: AbortSignal) =>

@@ -14,6 +14,10 @@ const NAMED: ReadonlyMap<status, string> = new Map([
 /** A failed call as it is answered and counted: names service and address where it is the service that is at fault. */
 export function toServiceError(error: unknown, service: ServiceEntry): ServiceError {
   if (error instanceof ServiceError) return error;
+  if (isUnreadable(error)) {
+    const message = `service ${service.name} at ${serviceAddress(service)} sent a reply that cannot be read`;
+    return new ServiceError('SERVICE_UNAVAILABLE', message, { cause: error });
+  }
   if (!isStatusError(error)) return new ServiceError('UNKNOWN', 'internal error', { cause: error });
   const named = NAMED.get(error.code);
   const message =
@@ -21,4 +25,9 @@ export function toServiceError(error: unknown, service: ServiceEntry): ServiceEr
       ? error.details || `status ${status[error.code] ?? error.code}`
       : `service ${service.name} at ${serviceAddress(service)} ${named}: ${error.details}`;
   return new ServiceError('SERVICE_UNAVAILABLE', message, { status: error.code, cause: error });
+}
+
+/** True for what the library makes of a reply that it cannot decompress: a status without code and description. */
+function isUnreadable(error: unknown): boolean {
+  return error instanceof Error && 'metadata' in error && 'code' in error && error.code === undefined;
 }

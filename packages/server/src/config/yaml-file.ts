@@ -155,10 +155,8 @@ function looseAliases(document: Document, at: At): Problem[] {
   visit(document, {
     Alias: (_key, alias) => {
       if (alias.resolve(document)) return;
-      problems.push({
-        at: at(start(alias)),
-        text: `has the alias ${quote(`*${alias.source}`)}, and no anchor before it`,
-      });
+      // Not its name: it may be a key that was not quoted.
+      problems.push({ at: at(start(alias)), text: 'has an alias to nothing: no anchor of its name stands before it' });
     },
   });
   return problems;
@@ -207,9 +205,13 @@ function start(node: Node): number {
   return node.range?.[0] ?? 0;
 }
 
-/** The library's words on one line; where they speak to programmers, in ours. */
+/**
+ * The library's words on one line; where they speak to programmers, in ours. Behind a colon it repeats text of the file,
+ * and that may be a key that was not quoted.
+ */
 function said(code: string, message: string): string {
   if (code === 'MULTIPLE_DOCS') return 'has a second document; a file has one, so leave the --- out';
   if (code === 'RESOURCE_EXHAUSTION') return TOO_DEEP;
-  return message.replace(/\s+/g, ' ').trim();
+  const [what = message] = message.split(/:\s/);
+  return what.replace(/\s+/g, ' ').trim();
 }

@@ -1,4 +1,11 @@
-import { type handleUnaryCall, type Metadata, Server, ServerCredentials, status } from '@grpc/grpc-js';
+import {
+  type handleUnaryCall,
+  type Metadata,
+  Server,
+  ServerCredentials,
+  type ServerOptions,
+  status,
+} from '@grpc/grpc-js';
 import { loadProtocols, type Protocols } from '../bridge/protocols.ts';
 
 /** A capability service of a test's own, on the loopback interface. */
@@ -8,6 +15,8 @@ export interface CapabilityService {
   readonly address: string;
   /** Is gone at once, with the connections to it. */
   close(): void;
+  /** Takes no further calls, and says so on its connections; resolves when those under way are finished. */
+  finish(): Promise<void>;
 }
 
 /**
@@ -17,15 +26,21 @@ export interface CapabilityService {
 export async function startCapabilityService(
   add: (server: Server, protocols: Protocols) => void,
   port = 0,
+  options?: ServerOptions,
 ): Promise<CapabilityService> {
-  const server = new Server();
+  const server = new Server(options);
   add(server, loadProtocols());
   const bound = await new Promise<number>((resolve, reject) => {
     server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, taken) =>
       error ? reject(error) : resolve(taken),
     );
   });
-  return { port: bound, address: `127.0.0.1:${bound}`, close: () => server.forceShutdown() };
+  return {
+    port: bound,
+    address: `127.0.0.1:${bound}`,
+    close: () => server.forceShutdown(),
+    finish: () => new Promise((resolve, reject) => server.tryShutdown((error) => (error ? reject(error) : resolve()))),
+  };
 }
 
 /** A call that a service fails. */

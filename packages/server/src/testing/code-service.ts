@@ -1,11 +1,11 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js';
+import { type ServerOptions, type ServerWritableStream, status } from '@grpc/grpc-js';
 import type { CodeExecutionReply } from '../bridge/generated/codeexecution/CodeExecutionReply.ts';
 import type { CodeExecutionRequest__Output } from '../bridge/generated/codeexecution/CodeExecutionRequest.ts';
 import type { CodeExecutorHandlers } from '../bridge/generated/codeexecution/CodeExecutor.ts';
-import { loadProtocols } from '../bridge/protocols.ts';
 import { Arrivals } from './arrivals.ts';
+import { startCapabilityService } from './capability-service.ts';
+import { type Door, leadingTo, openDoor } from './door.ts';
 
 type Stream = ServerWritableStream<CodeExecutionRequest__Output, CodeExecutionReply>;
 
@@ -54,14 +54,18 @@ export interface CodeService {
   readonly refused: Promise<void>;
   /** All so far. */
   readonly executions: readonly ReportedExecution[];
+  /** What its connections come through: the library has no way to break them. */
+  readonly door: Door;
   /** Cuts its connections, without a word, and takes no more. */
   die(): void;
+  /** Takes no further executions, and says so on its connections; resolves when those under way are finished. */
+  finish(): Promise<void>;
   /** Ends it at once. */
   close(): void;
 }
 
 /** Starts one; `refusals` is how many executions it refuses as UNAVAILABLE before it takes one. */
-export async function startCodeService(refusals = 0): Promise<CodeService> {
+export async function startCodeService(refusals = 0, options?: ServerOptions): Promise<CodeService> {
   const executions = new Arrivals<ReportedExecution>();
   const refused = Promise.withResolvers<void>();
   let left = refusals;
@@ -73,47 +77,23 @@ export async function startCodeService(refusals = 0): Promise<CodeService> {
       } else executions.add(new ReportedExecution(stream));
     },
   };
-  const server = new Server();
-  server.addService(loadProtocols().codeExecutor, handlers);
-  const bound = await new Promise<number>((resolve, reject) =>
-    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, at) =>
-      error ? reject(error) : resolve(at),
-    ),
+  const service = await startCapabilityService(
+    (server, { codeExecutor }) => server.addService(codeExecutor, handlers),
+    0,
+    options,
   );
-  // The library has no way to break a connection: what goes through here can be broken.
-  const sockets = new Set<Socket>();
-  const door = createServer((near) => {
-    const far = connect(bound, '127.0.0.1');
-    near.pipe(far).pipe(near);
-    for (const socket of [near, far]) {
-      sockets.add(socket);
-      socket.on('error', () => undefined);
-      socket.once('close', () => {
-        sockets.delete(socket);
-        near.destroy();
-        far.destroy();
-      });
-    }
-  });
-  await once(door.listen(0, '127.0.0.1'), 'listening');
-  const die = (): void => {
-    door.close();
-    for (const socket of sockets) socket.destroy();
-  };
+  const door = await openDoor(leadingTo(service.port));
   return {
-    port: portOf(door.address()),
+    port: door.port,
     next: () => executions.next(),
     refused: refused.promise,
     executions: executions.all,
-    die,
+    door,
+    die: () => door.close(),
+    finish: service.finish,
     close: () => {
-      die();
-      server.forceShutdown();
+      door.close();
+      service.close();
     },
   };
-}
-
-function portOf(address: AddressInfo | string | null): number {
-  if (typeof address !== 'object' || address === null) throw new Error('not listening on a port');
-  return address.port;
 }

@@ -1,0 +1,146 @@
+import { type Caller, makeCaller } from './caller.ts';
+import { type BridgeCase, bridgeCases } from './cases.ts';
+import { type Gateway, type GatewayStart, startGateway } from './gateway.ts';
+import { type BareClient, type GrpcService, startBareClient, startGrpcService } from './grpc-calls.ts';
+import { bridged, bridgedTool } from './invoke.ts';
+import { connections, type Load, load } from './load.ts';
+import { type CaseFigures, caseMessages, checkAnswer, type Row, rotated, warmUp } from './measure.ts';
+import type { Plan } from './options.ts';
+import { percentile, spread } from './statistics.ts';
+import { cpuSeconds, residentMiB } from './usage.ts';
+
+/** One contender and what it has shown so far. */
+interface Lane {
+  readonly contender: Row['contender'];
+  readonly pid: number;
+  /** Calls for so long, or as often as the other one did. */
+  load(): Promise<Load>;
+  /** Makes one call; its answer time in milliseconds. */
+  single(): Promise<number>;
+  readonly perCpuSecond: number[];
+  readonly perSecond: number[];
+  readonly times: number[];
+}
+
+/**
+ * Measures the same calls to one capability service through the gateway and by a bare client, in turn in every round.
+ *
+ * @param say told after every stretch of load
+ */
+export async function measureBridge(
+  start: GatewayStart,
+  plan: Plan,
+  folder: string,
+  say: (line: string) => void,
+): Promise<CaseFigures[]> {
+  await using service = await startGrpcService(folder);
+  await using bare = await startBareClient(folder, service, start.nodeFlags);
+  await using gateway = await startGateway({ ...start, registryFolder: `${folder}/registry-bridge` });
+  await connectService(gateway, service);
+  using caller = makeCaller();
+  const figures: CaseFigures[] = [];
+  for (const measured of bridgeCases) {
+    const lanes = await openLanes(caller, measured, gateway, bare, plan, folder);
+    for (let round = 0; round < plan.rounds; round++) {
+      for (const lane of rotated(lanes, round)) {
+        const { perSecond, perCpuSecond } = await lane.load();
+        service.check();
+        lane.perSecond.push(perSecond);
+        lane.perCpuSecond.push(perCpuSecond);
+        const where = `${measured.name}, round ${round + 1} of ${plan.rounds}, ${lane.contender}`;
+        say(`${where}: ${Math.round(perCpuSecond)} per CPU-second`);
+      }
+      // The first calls meet connections that have been idle.
+      for (let call = -10; call < plan.singleCalls; call++) {
+        for (const lane of rotated(lanes, round)) {
+          const took = await lane.single();
+          if (call >= 0) lane.times.push(took);
+        }
+      }
+    }
+    figures.push({ case: measured, rows: rows(lanes) });
+  }
+  return figures;
+}
+
+/** Gives the gateway the tool, and the service that carries it out. */
+export async function connectService(gateway: Gateway, { port }: GrpcService): Promise<void> {
+  const service = { name: bridged.toolType, serviceType: 'tool-invoker', host: '127.0.0.1', port };
+  await gateway.create('services', service);
+  await gateway.create('tools', bridgedTool);
+}
+
+/** Both contenders, warmed up with as many calls. */
+async function openLanes(
+  caller: Caller,
+  measured: BridgeCase,
+  gateway: Gateway,
+  bare: BareClient,
+  plan: Plan,
+  folder: string,
+): Promise<[bare: Lane, gateway: Lane]> {
+  const { era } = measured;
+  const url = gateway.endpoint(bridged.namespace);
+  const messages = await caseMessages(caller, measured, url);
+  const [message] = messages;
+  if (message === undefined) throw new Error(`${measured.name}: there is no request`);
+  const answerBytes = await checkAnswer(caller, measured, url, message);
+  const empty = () => ({ perCpuSecond: [], perSecond: [], times: [] });
+
+  const throughGateway = async (seconds: number) => {
+    const result = await load(`${folder}/bridge.lua`, url, messages, seconds, answerBytes, gateway.child.pid);
+    gateway.child.forget();
+    return result;
+  };
+  const byBareClient = async (calls: number): Promise<Load> => {
+    const before = cpuSeconds(bare.child.pid);
+    const ms = await bare.run(caller, { era, calls, atOnce: connections });
+    const used = cpuSeconds(bare.child.pid) - before;
+    return { requests: calls, perSecond: calls / (ms / 1000), perCpuSecond: calls / used };
+  };
+
+  await byBareClient(await warmUp(plan, throughGateway));
+  let { requests: calls } = await throughGateway(plan.loadSeconds);
+  return [
+    {
+      contender: 'grpc-js client',
+      pid: bare.child.pid,
+      load: () => byBareClient(calls),
+      single: () => bare.run(caller, { era, calls: 1, atOnce: 1 }),
+      ...empty(),
+    },
+    {
+      contender: 'gateway',
+      pid: gateway.child.pid,
+      load: async () => {
+        const result = await throughGateway(plan.loadSeconds);
+        calls = result.requests;
+        return result;
+      },
+      single: async () => {
+        const began = performance.now();
+        const { status } = await caller.post(url, message);
+        if (status !== 200) throw new Error(`single caller at ${url}: status ${status}`);
+        return performance.now() - began;
+      },
+      ...empty(),
+    },
+  ];
+}
+
+function rows([bare, gateway]: readonly [bare: Lane, gateway: Lane]): Row[] {
+  return [bare, gateway].map((lane) => {
+    const p50Ms = percentile(lane.times, 0.5);
+    const ratios = lane.perCpuSecond.map((figure, round) => figure / (bare.perCpuSecond[round] ?? Number.NaN));
+    return {
+      contender: lane.contender,
+      perCpuSecond: spread(lane.perCpuSecond),
+      ratio: spread(ratios),
+      perSecond: spread(lane.perSecond),
+      p50Ms,
+      p99Ms: percentile(lane.times, 0.99),
+      addedMs: lane === bare ? undefined : p50Ms - percentile(bare.times, 0.5),
+      rssMiB: residentMiB(lane.pid),
+    };
+  });
+}

@@ -1,0 +1,66 @@
+// Calls a capability service with nothing but grpc-js, run as a process of its own:
+//   node bench/grpc-caller.ts --service <host:port>
+// One channel with the library's own options, as a plain program has it. Prints as one JSON line the port at which it is
+// told over HTTP what to do (a StretchOfCalls as JSON); it answers with the milliseconds that took, once all is done. A call
+// that is not answered as it should be fails the stretch.
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { parseArgs } from 'node:util';
+import { Client, credentials, Metadata } from '@grpc/grpc-js';
+import { loadProtocols } from '../packages/server/src/bridge/protocols.ts';
+import type { StretchOfCalls } from './grpc-calls.ts';
+import { deadlineMs, invokeRequest, replyText } from './invoke.ts';
+
+const { values } = parseArgs({ options: { service: { type: 'string' } } });
+const client = new Client(values.service ?? '', credentials.createInsecure());
+const { path, requestSerialize, responseDeserialize } = loadProtocols().toolInvoker.InvokeTool;
+
+/** Makes the calls, so many at a time; the next one as soon as one is answered. */
+function run({ era, calls, atOnce }: StretchOfCalls): Promise<number> {
+  const request = invokeRequest(era);
+  const began = performance.now();
+  return new Promise((resolve, reject) => {
+    let begun = 0;
+    let done = 0;
+    const next = (): void => {
+      if (begun++ >= calls) return;
+      const metadata = new Metadata();
+      metadata.set('x-service-request-id', randomUUID());
+      const options = { deadline: Date.now() + deadlineMs };
+      client.makeUnaryRequest(
+        path,
+        requestSerialize,
+        responseDeserialize,
+        request,
+        metadata,
+        options,
+        (error, reply) => {
+          if (error) return reject(error);
+          if (reply?.isError !== false || reply.content[0] !== replyText)
+            return reject(new Error('not the right reply'));
+          if (++done === calls) resolve(performance.now() - began);
+          else next();
+        },
+      );
+    };
+    for (let lane = 0; lane < atOnce; lane++) next();
+  });
+}
+
+const server = createServer(async (req, res) => {
+  try {
+    let body = '';
+    for await (const chunk of req.setEncoding('utf8')) body += chunk;
+    const ms = await run(JSON.parse(body));
+    res.end(JSON.stringify({ ms }));
+  } catch (error) {
+    res.writeHead(500).end(String(error));
+  }
+});
+// The bench keeps one connection through the whole run.
+server.keepAliveTimeout = 0;
+server.listen(0, '127.0.0.1', () => {
+  const address = server.address();
+  if (address !== null && typeof address === 'object') console.log(JSON.stringify({ port: address.port }));
+});
+process.once('SIGTERM', () => process.exit(0));

@@ -1,0 +1,17 @@
+import type { ToolCallErrorCategory } from '@sluice/contract';
+import type { SeenEvent } from './seen-event.ts';
+
+/** Which events are wanted; all of them where nothing is said. */
+export interface EventFilter {
+  /** Only those of this tool. */
+  readonly tool?: string;
+  /** Only failures of this category. */
+  readonly category?: ToolCallErrorCategory;
+}
+
+/** Whether an event is wanted. The service filters its list in the same way, and its stream not at all. */
+export function isWanted({ tool, category }: EventFilter, event: SeenEvent): boolean {
+  return (
+    (tool === undefined || event.toolName === tool) && (category === undefined || event.errorCategory === category)
+  );
+}

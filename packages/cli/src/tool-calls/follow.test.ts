@@ -1,0 +1,267 @@
+import { setImmediate } from 'node:timers/promises';
+import type { ToolCallEvent } from '@sluice/contract';
+import { ReconnectDelay } from '@sluice/server/reconnect-delay';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { connect } from '../connection/connect.ts';
+import type { Context } from '../context.ts';
+import type { GlobalOptions } from '../options.ts';
+import { createOutput } from '../output/output.ts';
+import { type ScriptedTerminal, scriptedTerminal } from '../testing/scripted-terminal.ts';
+import { startedEvent } from './event.fixture.ts';
+import type { EventFilter } from './event-filter.ts';
+import { follow } from './follow.ts';
+import { type Management, startManagement, told } from './management.fixture.ts';
+
+// What the service says, and how it goes away, is for the test to say.
+
+const [a, b, c, d] = [startedEvent('a'), startedEvent('b'), startedEvent('c'), startedEvent('d')];
+const failed = (toolName: string): ToolCallEvent => ({
+  ...startedEvent(toolName),
+  eventType: 'FAILED',
+  duration: 1.25,
+  errorCategory: 'UNKNOWN',
+  errorMessage: 'no\u001b[31m!',
+});
+
+let management: Management;
+let terminal: ScriptedTerminal;
+let following: Promise<void> | undefined;
+beforeEach(async () => {
+  management = await startManagement();
+  terminal = scriptedTerminal();
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  terminal.interrupt();
+  await following?.catch(() => undefined);
+  management.close();
+});
+
+interface Settings {
+  readonly filter?: EventFilter;
+  readonly latest?: number;
+  readonly output?: GlobalOptions['output'];
+  readonly delays?: ReconnectDelay;
+}
+
+function begin({
+  filter = {},
+  latest,
+  output = 'table',
+  delays = new ReconnectDelay({ firstMs: 1, maxMs: 1 }),
+}: Settings = {}) {
+  const options: Omit<GlobalOptions, 'auth'> = {
+    host: management.host,
+    insecure: false,
+    output,
+    plain: false,
+    verbose: false,
+  };
+  // A token that is renewed each time.
+  let renewed = 0;
+  const auth = () => ({ kind: 'token', token: `T${renewed}`, from: 'option' }) as const;
+  const context: Context = {
+    terminal,
+    options: () => ({ ...options, auth: auth() }),
+    connect: (how) => {
+      renewed += 1;
+      return connect(context.options(), terminal, how);
+    },
+    output: () => createOutput(context.options(), terminal),
+  };
+  following = follow(context, filter, latest, delays);
+  following.catch(() => undefined);
+  return following;
+}
+
+const tools = () => [...terminal.out().matchAll(/^.{24} {2}\w{8} {2}\w+ +(\S+)/gm)].map(([, name]) => name);
+const said = () => terminal.err().replaceAll(management.host, 'HOST').split('\n').slice(0, -1);
+const BEGAN = 'sluice: following the tool calls at HOST; Ctrl-C ends it';
+const AGAIN = 'sluice: connected again; no events were missed';
+
+describe('events are printed as they come', () => {
+  it('a line each, without those of before, in words that a terminal does not obey', async () => {
+    management.kept = [c];
+    begin();
+    const stream = await management.stream();
+    stream.write(told(a) + told(failed('a')));
+    await expect.poll(tools).toEqual(['a', 'a']);
+    expect(terminal.out()).toBe(
+      `2026-01-02T03:04:05.678Z  00000061  STARTED  a  default  weather  -  city
+2026-01-02T03:04:05.678Z  00000061  FAILED   a  default  weather  1.25  UNKNOWN: no\\u001b[31m!
+`,
+    );
+    expect(said()).toEqual([BEGAN]);
+    expect(new Set(management.authorizations)).toEqual(new Set(['Bearer T1']));
+  });
+
+  it('the wanted ones alone', async () => {
+    begin({ filter: { tool: 'b', category: 'UNKNOWN' } });
+    const stream = await management.stream();
+    stream.write(
+      [failed('a'), b, { ...failed('b'), errorCategory: 'EXECUTION_ERROR' as const }, failed('b')].map(told).join(''),
+    );
+    await expect.poll(() => terminal.out()).toContain('UNKNOWN');
+    expect(tools()).toEqual(['b']);
+  });
+
+  it('as JSON an object per line, with members that nobody knows and numbers as they were sent', async () => {
+    begin({ output: 'json' });
+    const stream = await management.stream();
+    const data = `{"later":[1.0,12345678901234567890],"rtl":"\u202e",${JSON.stringify(a).slice(1)}`;
+    stream.write(`data: ${data}\n\n${told(b)}`);
+    await expect.poll(() => terminal.out()).toBe(`${data.replace('\u202e', '\\u202e')}\n${JSON.stringify(b)}\n`);
+  });
+
+  it('behind the latest that are wanted, of which none is told twice', async () => {
+    management.kept = [c, failed('x'), b, failed('w'), a];
+    begin({ latest: 1, filter: { category: 'UNKNOWN' } });
+    const stream = await management.stream();
+    stream.write(told(failed('x')) + told(c) + told(failed('y')));
+    await expect.poll(tools).toEqual(['x', 'y']);
+  });
+});
+
+describe('when the service goes away', () => {
+  it('it is tried again, said once, and what came meanwhile is printed once', async () => {
+    begin();
+    const stream = await management.stream();
+    stream.write(told(a));
+    await expect.poll(tools).toEqual(['a']);
+    management.kept = [c, b, a];
+    management.refuse(503, 3);
+    stream.destroy();
+    const again = await management.stream();
+    again.write(told(c) + told(d));
+    await expect.poll(tools).toEqual(['a', 'b', 'c', 'd']);
+    expect(said()).toEqual([
+      BEGAN,
+      'sluice: the connection to HOST broke off (trying again)',
+      'sluice: HOST answered 503: refused (trying again)',
+      AGAIN,
+    ]);
+    // Three attempts were refused in between.
+    expect(management.authorizations.at(-1)).toBe('Bearer T5');
+  });
+
+  it.each([
+    ['none was read', [], 'events may have been missed, if the service was started anew'],
+    ['the last one read is not known any more', [c, b], 'events may have been missed, if the service was started anew'],
+    [
+      'there were more than are kept',
+      Array.from({ length: 1000 }, (_, at) => startedEvent(`${at}`)),
+      'events were missed: no more than the latest 1000 are kept',
+    ],
+  ])('it is said that events may be missing where %s', async (_when, kept, cost) => {
+    management.kept = kept.length === 0 ? [] : [a];
+    begin();
+    const stream = await management.stream();
+    await expect.poll(said).toEqual([BEGAN]);
+    management.kept = kept;
+    stream.end();
+    await management.stream();
+    await expect
+      .poll(said)
+      .toEqual([BEGAN, 'sluice: HOST has ended the stream (trying again)', `sluice: connected again; ${cost}`]);
+    expect(tools()).toEqual(kept.map(({ toolName }) => toolName).reverse());
+  });
+
+  it('in the beginning, that is the end', async () => {
+    management.refuse(503, 1);
+    await expect(begin()).rejects.toMatchObject({ status: 503 });
+    expect(said()).toEqual([]);
+  });
+
+  it('and comes back without a list, its stream is not left open, and it is tried again', async () => {
+    management.kept = [a];
+    begin();
+    const stream = await management.stream();
+    await expect.poll(said).toEqual([BEGAN]);
+    management.refuse(502, 1, 'list');
+    stream.end();
+    const useless = await management.stream();
+    const closed = new Promise((resolve) => useless.once('close', resolve));
+    (await management.stream()).write(told(b));
+    await expect.poll(tools).toEqual(['b']);
+    await closed;
+    expect(said().slice(2)).toEqual(['sluice: HOST answered 502: refused (trying again)', AGAIN]);
+  });
+
+  it.each([401, 403, 404])('and then refuses with %i, that is the end', async (status) => {
+    const following = begin();
+    const stream = await management.stream();
+    await expect.poll(said).toEqual([BEGAN]);
+    management.refuse(status, 1);
+    stream.end();
+    await expect(following).rejects.toMatchObject({ status });
+  });
+
+  it('without a word, that is noticed', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    begin();
+    while (said().length === 0) await setImmediate();
+    for (let minutes = 0; said().length === 1 && minutes < 1000; minutes += 1) {
+      vi.advanceTimersByTime(60_000);
+      await setImmediate();
+    }
+    expect(said()).toEqual([BEGAN, 'sluice: no answer from HOST for 60 s (trying again)']);
+  });
+
+  it('waits become longer, and short again after a connection that has lasted', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    const delays = new ReconnectDelay({ firstMs: 1, maxMs: 2 });
+    const [next, reset] = [vi.spyOn(delays, 'next'), vi.spyOn(delays, 'reset')];
+    begin({ delays });
+    for (const [waits, lastsMs] of [5_000, 15_000].entries()) {
+      const stream = await management.stream();
+      await expect.poll(() => said().length).toBe(1 + 2 * waits);
+      vi.advanceTimersByTime(lastsMs);
+      stream.end();
+      await expect.poll(() => next.mock.calls.length).toBe(waits + 1);
+      expect(reset).toHaveBeenCalledTimes(waits);
+    }
+    // What happens again is said again.
+    expect(said().filter((line) => line.includes('has ended the stream'))).toHaveLength(2);
+  });
+});
+
+describe('what is no stream of events', () => {
+  it.each(['{', '{}', '{"eventId":7}'])('is not printed: %s', async (data) => {
+    const following = begin();
+    const stream = await management.stream();
+    stream.write(`data: ${data}\n\n`);
+    await expect(following).rejects.toThrow('is not the management API');
+    expect(terminal.out()).toBe('');
+  });
+
+  it('is not waited for', async () => {
+    management.refuse(200, 1);
+    await expect(begin()).rejects.toThrow('is not the management API');
+  });
+});
+
+describe('it ends', () => {
+  it.each([
+    ['with Ctrl-C', () => terminal.interrupt()],
+    ['when nobody reads any more', () => terminal.leave()],
+  ])('%s, and closes the stream', async (_how, end) => {
+    const following = begin();
+    const stream = await management.stream();
+    const closed = new Promise((resolve) => stream.once('close', resolve));
+    await expect.poll(said).toEqual([BEGAN]);
+    end();
+    await following;
+    await closed;
+    expect(said()).toEqual([BEGAN]);
+  });
+
+  it('with Ctrl-C while it waits for the service', async () => {
+    const following = begin({ delays: new ReconnectDelay({ firstMs: 1_000_000, maxMs: 1_000_000 }) });
+    const stream = await management.stream();
+    await expect.poll(said).toEqual([BEGAN]);
+    stream.end();
+    await expect.poll(() => said().length).toBe(2);
+    terminal.interrupt();
+    await following;
+  });
+});

@@ -1,0 +1,69 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { ReconnectDelay } from '@sluice/server/reconnect-delay';
+import { explain } from '../connection/explain.ts';
+import { isTemporary } from '../connection/temporary.ts';
+import type { Context } from '../context.ts';
+import { SilenceFailure } from '../http/silence.ts';
+import { harmlessLine } from '../terminal/harmless.ts';
+import { KEPT_EVENTS, type Missed } from './bookmark.ts';
+import { type EventFilter, isWanted } from './event-filter.ts';
+import { EVENT_COLUMNS } from './seen-event.ts';
+import { Watch } from './watch.ts';
+
+/** A connection that has lasted so long was no accident: the next wait is a first one again. */
+const SETTLED_MS = 10_000;
+
+/**
+ * Prints events as they happen, `latest` of those before them first, until Ctrl-C or until nobody reads them. When the
+ * service goes away, it is told on standard error, tried again after 1 s to 30 s, and told what that has cost. Rejects
+ * when the service is not there in the beginning, and whenever it refuses.
+ */
+export async function follow(
+  context: Context,
+  filter: EventFilter,
+  latest: number | undefined,
+  delays: ReconnectDelay = new ReconnectDelay(),
+): Promise<void> {
+  const { stdout, stderr, interrupted } = context.terminal;
+  const { host } = context.options();
+  const ended = AbortSignal.any([interrupted, stdout.gone]);
+  const say = (text: string) => stderr.write(`sluice: ${harmlessLine(text)}\n`);
+  let trouble: string | undefined;
+  const watch = new Watch(context, {
+    latest,
+    wants: (event) => isWanted(filter, event),
+    onEvent: context.output().lines(EVENT_COLUMNS),
+    onBegin: () => say(`following the tool calls at ${host}; Ctrl-C ends it`),
+    onResume: (missed) => {
+      trouble = undefined;
+      say(`connected again; ${costOf(missed)}`);
+    },
+  });
+  while (!ended.aborted) {
+    const since = performance.now();
+    const reason = await watch.listen(ended).then(
+      () => `${host} has ended the stream`,
+      (error: unknown) => {
+        if (ended.aborted) return '';
+        if (!watch.begun || !isTemporary(error, host)) throw error;
+        const brokeOff = watch.listening && !(error instanceof SilenceFailure);
+        return brokeOff ? `the connection to ${host} broke off` : explain(error, host).message;
+      },
+    );
+    if (ended.aborted) return;
+    // Once for all attempts that fail alike.
+    if (reason !== trouble) say(`${reason} (trying again)`);
+    trouble = reason;
+    if (watch.listening && performance.now() - since > SETTLED_MS) delays.reset();
+    // Rejects when it is ended.
+    await delay(delays.next(), undefined, { signal: ended }).catch(() => undefined);
+  }
+}
+
+/** What a gap has cost. */
+function costOf({ events, complete }: Missed): string {
+  if (complete) return 'no events were missed';
+  return events.length >= KEPT_EVENTS
+    ? `events were missed: no more than the latest ${KEPT_EVENTS} are kept`
+    : 'events may have been missed, if the service was started anew';
+}

@@ -1,0 +1,51 @@
+import { Client, status } from '@grpc/grpc-js';
+import { expect, onTestFinished, test } from 'vitest';
+import { type Behind, leadingTo, NOBODY, openDoor } from '../testing/door.ts';
+import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
+import { plaintext } from './plaintext.ts';
+import { loadProtocols } from './protocols.ts';
+import { callUnary } from './unary.ts';
+
+const { InvokeTool } = loadProtocols().toolInvoker;
+
+/** A service behind a door, and calls of it over a channel whose connections get so long for their first byte. */
+async function connected(firstByteMs: number, behind?: Behind, options?: WorkingServiceOptions) {
+  const service = await startWorkingService(options);
+  onTestFinished(() => service.close());
+  const door = await openDoor(behind ?? leadingTo(service.port));
+  onTestFinished(() => door.close());
+  const client = new Client(`127.0.0.1:${door.port}`, plaintext(firstByteMs), {
+    'grpc.initial_reconnect_backoff_ms': 100,
+  });
+  onTestFinished(() => client.close());
+  const call = (timeoutMs = 20_000, maxRetries = 3) =>
+    callUnary(client, InvokeTool, {}, { requestId: 'r' }, { timeoutMs, maxRetries, retryDelayMs: 100 });
+  return { service, door, call };
+}
+
+test('a connection that is accepted and never spoken on is cut, and its calls are unavailable', async () => {
+  const { door, call } = await connected(50, NOBODY);
+  await expect(call(20_000, 0)).rejects.toMatchObject({
+    code: status.UNAVAILABLE,
+    details: expect.stringContaining('it accepted the connection and said nothing'),
+  });
+  await expect.poll(() => door.accepted).toBeGreaterThan(0);
+});
+
+test('a call that waited for such a connection goes over the next one', async () => {
+  const { service, door, call } = await connected(100, (near) => {
+    NOBODY(near);
+    door.lead(leadingTo(service.port));
+  });
+  expect((await call()).content).toEqual(['done']);
+  expect(door.accepted).toBeGreaterThan(1);
+});
+
+test('a connection that was spoken on is kept, also where a call on it takes long', async () => {
+  const { service, door, call } = await connected(1_000, undefined, {
+    tool: (arrived) => void setTimeout(() => arrived.reply(), service.tools.length === 1 ? 1_200 : 0),
+  });
+  expect((await call()).content).toEqual(['done']);
+  expect((await call()).content).toEqual(['done']);
+  expect(door.accepted).toBe(1);
+});

@@ -1,0 +1,25 @@
+import { execFile } from 'node:child_process';
+import { basename, dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { PROTO_FILES, PROTO_FOLDER } from './protocols.ts';
+
+/** The folder that {@link generateProtocolTypes} is committed in. */
+export const TYPES_FOLDER = fileURLToPath(new URL('./generated', import.meta.url));
+
+/** As `loadProtocols` reads the messages, and so that Node.js runs what is made as it is. */
+const FLAGS = [
+  ...['--keepCase', '--longs=Number', '--enums=String', '--defaults', '--includeComments'],
+  ...['--grpcLib=@grpc/grpc-js', '--importFileExtension=.ts'],
+];
+
+/**
+ * Writes the types of the five protocols (decisions 2.12) into a folder, made of the `.proto` files by the generator of
+ * `@grpc/proto-loader`. Rejects with what that says when it fails.
+ */
+export async function generateProtocolTypes(folder: string): Promise<void> {
+  const generator = fileURLToPath(import.meta.resolve('@grpc/proto-loader/build/bin/proto-loader-gen-types.js'));
+  const files = ['--includeDirs', basename(PROTO_FOLDER), '--outDir', folder, ...PROTO_FILES];
+  // It writes down where the files are, as seen from the working directory.
+  await promisify(execFile)(process.execPath, [generator, ...FLAGS, ...files], { cwd: dirname(PROTO_FOLDER) });
+}

@@ -1,0 +1,16 @@
+import type { Era } from '../mcp/protocol.ts';
+import { resultText } from '../mcp/result.ts';
+import type { Entry } from '../registry/entries.ts';
+
+/** What reading a resource came to, as JSON text: a text of its contents for each of the reply's (decisions 4.10). */
+export function resourceResult(
+  era: Era,
+  uri: string,
+  { definition }: Pick<Entry, 'definition'>,
+  content: readonly string[],
+): string {
+  const mimeType = typeof definition.mimeType === 'string' ? definition.mimeType : '';
+  const contents = content.map((text) => ({ uri, mimeType: mimeType || 'text/plain', text }));
+  // The modern era asks how long it may be kept (2026-07-28, "Caching"): what was read for one caller is nothing to keep.
+  return resultText(era, era === 'modern' ? { contents, ttlMs: 0, cacheScope: 'private' } : { contents });
+}

@@ -1,0 +1,44 @@
+import { status } from '@grpc/grpc-js';
+import { expect, it } from 'vitest';
+import { begunAndFailed, workTests } from './fixtures/work-tests.ts';
+
+const tests = workTests();
+const { registered, work, read, told } = tests;
+
+it.each([
+  [status.UNAVAILABLE, 'is not available: ', 4],
+  [status.FAILED_PRECONDITION, 'cannot do this now: ', 1],
+  [status.DEADLINE_EXCEEDED, 'did not answer in time: ', 1],
+  [status.CANCELLED, undefined, 1],
+  [status.UNKNOWN, undefined, 1],
+  [status.INVALID_ARGUMENT, undefined, 1],
+  [status.NOT_FOUND, undefined, 1],
+  [status.ALREADY_EXISTS, undefined, 1],
+  [status.PERMISSION_DENIED, undefined, 1],
+  [status.RESOURCE_EXHAUSTED, undefined, 1],
+  [status.ABORTED, undefined, 1],
+  [status.OUT_OF_RANGE, undefined, 1],
+  [status.UNIMPLEMENTED, undefined, 1],
+  [status.INTERNAL, undefined, 1],
+  [status.DATA_LOSS, undefined, 1],
+  [status.UNAUTHENTICATED, undefined, 1],
+])(
+  'status %i is told by its description, with service and address where it says little: %s',
+  async (code, named, attempts) => {
+    const refused = { code, details: 'such is life' };
+    const service = await registered('worker', {
+      tool: (call) => call.refuse(refused),
+      resource: (call) => call.refuse(refused),
+    });
+    const message = named ? `service worker at 127.0.0.1:${service.port} ${named}such is life` : 'such is life';
+    expect(await work()).toEqual([true, message]);
+    expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+    expect(await read()).toEqual({ code: -32603, message });
+    expect([service.tools.length, service.resources.length]).toEqual([attempts, attempts]);
+  },
+);
+
+it('a status without a description is told by its name', async () => {
+  await registered('worker', { tool: (call) => call.refuse({ code: status.ABORTED, details: '' }) });
+  expect(await work()).toEqual([true, 'status ABORTED']);
+});

@@ -1,0 +1,81 @@
+import { status } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { BEGUN_AND_COMPLETED, begunAndFailed, deadPort, workTests } from './fixtures/work-tests.ts';
+import { startWorkingService } from './fixtures/working-service.ts';
+
+const tests = workTests();
+const { registered, address, onEnd, serviceWith, work, read, told } = tests;
+
+describe('a service that refuses the connection', () => {
+  it('is named with its address, after the retries', async () => {
+    const port = await deadPort();
+    await address('worker', port);
+    const started = performance.now();
+    const [isError, text] = await work();
+    expect(performance.now() - started).toBeGreaterThan(690);
+    expect(isError).toBe(true);
+    expect(text).toMatch(`service worker at 127.0.0.1:${port} is not available: `);
+    expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+    expect(await read()).toEqual({
+      code: -32603,
+      message: expect.stringMatching(`^service worker at 127.0.0.1:${port} `),
+    });
+  });
+
+  it('carries calls out again once it is there, also a call that waits for its next attempt', async () => {
+    const port = await deadPort();
+    await address('worker', port);
+    // So many failures that the library waits for as long as it does.
+    for (let failure = 0; failure < 3; failure++) expect((await work())[0]).toBe(true);
+    const waiting = work();
+    const { close } = await startWorkingService({ port });
+    onEnd(async () => close());
+    expect(await waiting).toEqual([false, 'done']);
+    expect(await told()).toMatchObject(BEGUN_AND_COMPLETED);
+    expect(await work()).toEqual([false, 'done']);
+  });
+});
+
+it('a service that was ended and started again is found again', async () => {
+  const first = await registered('worker');
+  expect(await work()).toEqual([false, 'done']);
+  first.close();
+  const second = await startWorkingService({ port: first.port, tool: (call) => call.reply(['again']) });
+  onEnd(async () => second.close());
+  expect(await work()).toEqual([false, 'again']);
+});
+
+describe('a service that says it is unavailable', () => {
+  const LATER = { code: status.UNAVAILABLE, details: 'warming up' };
+
+  it('three times and then is well has carried the call out', async () => {
+    let attempts = 0;
+    const service = await registered('worker', {
+      tool: (call) => (++attempts > 3 ? call.reply() : call.refuse(LATER)),
+    });
+    expect(await work()).toEqual([false, 'done']);
+    // One call, for whoever follows it.
+    expect(new Set(service.tools.map(({ requestId }) => String(requestId))).size).toBe(1);
+    expect(attempts).toBe(4);
+    expect(await told()).toMatchObject(BEGUN_AND_COMPLETED);
+  });
+
+  it('four times has not', async () => {
+    let attempts = 0;
+    const { port } = await registered('worker', {
+      tool: (call) => (++attempts > 4 ? call.reply() : call.refuse(LATER)),
+    });
+    const message = `service worker at 127.0.0.1:${port} is not available: warming up`;
+    expect(await work()).toEqual([true, message]);
+    expect(attempts).toBe(4);
+    expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+    expect(await work()).toEqual([false, 'done']);
+  });
+
+  it('is asked again as often as the settings say', async () => {
+    const on = await serviceWith({ SERVICE_BRIDGE_GRPC_MAX_RETRIES: '1', SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS: '1' });
+    const service = await registered('worker', { tool: (call) => call.refuse(LATER) }, on);
+    expect((await work(on))[0]).toBe(true);
+    expect(service.tools).toHaveLength(2);
+  });
+});

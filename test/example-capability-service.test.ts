@@ -1,0 +1,218 @@
+import { createServer } from 'node:http';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type ExampleService, startExample } from './fixtures/example-service.ts';
+import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { listen } from './fixtures/http-server.ts';
+import { connect, type SdkClient } from './fixtures/sdk-client.ts';
+
+// The example in examples/capability-service, beside a real gateway, as an agent sees it.
+
+let gateway: Gateway;
+let example: ExampleService;
+let agent: SdkClient;
+let web: string;
+
+const site = createServer((request, response) => {
+  const { url, headers } = request;
+  if (url === '/hello') response.end(`hello, ${headers.authorization ?? 'stranger'}`);
+  else if (url === '/away') response.writeHead(302, { location: '/hello' }).end();
+  else if (url === '/long') response.end('x'.repeat(300_000));
+  else if (url !== '/silent') response.writeHead(404).end('no such page');
+});
+
+beforeAll(async () => {
+  web = `127.0.0.1:${await listen(site, 0)}`;
+  gateway = await startGateway();
+  example = startExample({ SLUICE_HOST: gateway.management(), SAMPLE_HTTP_HOSTS: `example.com, ${web}` });
+  await example.line(/ registered at /);
+  agent = await connect(gateway.url('sample'), 'legacy');
+});
+afterAll(async () => {
+  await agent?.close();
+  await example?.close();
+  await gateway?.close();
+  site.closeAllConnections();
+  site.close();
+});
+
+interface Answered {
+  readonly isError: boolean | undefined;
+  readonly text: string;
+}
+
+/** Calls a tool; all texts of its result in one. */
+async function call(name: string, args: object, options: Parameters<SdkClient['client']['callTool']>[1] = {}) {
+  const { isError, content } = await agent.client.callTool({ name, arguments: { ...args } }, options);
+  const text = content.map((block) => (block.type === 'text' ? block.text : '')).join('');
+  return { isError, text } satisfies Answered;
+}
+
+const run = (code: string, more = {}): Promise<Answered> => call('run-javascript', { code, ...more });
+const get = (url: string): Promise<Answered> => call('http-get', { url });
+
+function lives(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+describe('tools', () => {
+  it('are offered in its namespace, and the gateway finds it healthy', async () => {
+    const { tools } = await agent.client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual(['echo', 'http-get', 'run-javascript']);
+    const healths = ['healthy', 'healthy'].map((health) => expect.objectContaining({ health }));
+    await vi.waitFor(async () => {
+      expect((await gateway.api('GET', '/api/v1/services')).body).toMatchObject({ data: healths });
+    }, 10_000);
+  });
+
+  it('echo answers with what it was sent, but for credentials', async () => {
+    expect(await call('echo', { message: 'hi', number: 3, service_auth_authorization: 'Bearer secret' })).toEqual({
+      isError: false,
+      text: '{"message":"hi","number":"3"}',
+    });
+  });
+
+  it('http-get reads what is allowed', async () => {
+    expect(await get(`http://${web}/hello`)).toEqual({ isError: false, text: 'hello, stranger' });
+    expect(await get(`http://${web}/none`)).toEqual({ isError: true, text: `${web} answered 404: no such page` });
+  });
+
+  it('http-get reaches no other host, port or scheme, and follows no redirect', async () => {
+    const [, port] = web.split(':');
+    for (const url of [
+      `http://${gateway.management()}/healthz`,
+      `http://localhost:${port}/hello`,
+      'http://127.0.0.1/',
+    ]) {
+      const { host } = new URL(url);
+      expect(await get(url)).toEqual({ isError: true, text: expect.stringContaining(`${host} is not allowed`) });
+    }
+    for (const url of ['file:///etc/hostname', 'data:text/plain,x', 'no url', `http://a:b@${web}/hello`]) {
+      expect(await get(url)).toEqual({ isError: true, text: expect.stringMatching(/^url must /) });
+    }
+    expect(await get(`http://${web}/away`)).toMatchObject({ isError: true, text: `${web} answered 302: ` });
+  });
+
+  it('http-get waits no longer and reads no more than it may', async () => {
+    const [long, silent] = await Promise.all([get(`http://${web}/long`), get(`http://${web}/silent`)]);
+    expect(long).toEqual({ isError: true, text: 'the answer is longer than 262144 bytes' });
+    expect(silent).toEqual({ isError: true, text: `${web} took longer than 4000 ms` });
+  });
+
+  it('http-get sends the secret that an operator has provisioned', async () => {
+    const provision = { name: 'site', secrets: 'Bearer of-site' };
+    const { body } = await gateway.api('POST', '/api/v1/services/sample-tools/provisions', provision);
+    const secretsURI = /memory:[^"]+/.exec(JSON.stringify(body))?.[0];
+    const tool = { uri: 'sample://http-get', toolType: 'sample-tools', input_schema: { type: 'object' } };
+    const entry = { ...tool, name: 'site', description: '', namespace: 'sample' };
+    await gateway.api('POST', '/api/v1/tools', { ...entry, secretsURI });
+    expect(await call('site', { url: `http://${web}/hello` })).toMatchObject({ text: 'hello, Bearer of-site' });
+    await gateway.api('PUT', '/api/v1/tools/site?namespace=sample', { ...entry, secretsURI: 'memory://none' });
+    expect(await call('site', { url: `http://${web}/hello` })).toEqual({
+      isError: true,
+      text: 'the secret memory://none is not here any more: provision it again',
+    });
+    await gateway.api('DELETE', '/api/v1/tools/site?namespace=sample');
+  });
+});
+
+describe('code', () => {
+  it('answers with its output, which comes while it runs', async () => {
+    const told: unknown[] = [];
+    const code = 'console.log("one"); console.error("two")';
+    const onprogress = ({ message }: { message?: string }) => told.push(message);
+    // Two streams: which one is read first, nobody promises.
+    const either = expect.stringMatching(/^(?:one\ntwo|two\none)\n$/);
+    expect(await call('run-javascript', { code }, { onprogress })).toEqual({ isError: false, text: either });
+    expect(told.toSorted()).toEqual(['RUNNING', 'one\n', 'two\n']);
+  });
+
+  it('is given its arguments and its environment, and none of the service', async () => {
+    const code = 'console.log(JSON.stringify([process.argv.slice(2), process.env]))';
+    const list = Array.from({ length: 11 }, (_, index) => `value ${index}`);
+    const environment = { MODE: 'test' };
+    expect(JSON.parse((await run(code, { arguments: list, environment })).text)).toEqual([list, environment]);
+    expect(JSON.parse((await run(code, { arguments: { name: '--eval' } })).text)).toEqual([['--name=--eval'], {}]);
+  });
+
+  it('may be a module, and in Base64', async () => {
+    const code = 'import { inspect } from "node:util"; console.log(await Promise.resolve(inspect("ä")))';
+    expect(await run(Buffer.from(code).toString('base64'))).toEqual({ isError: false, text: "'ä'\n" });
+  });
+
+  it('that fails is an error with what it wrote, and a failed execution in the events', async () => {
+    const { isError, text } = await run('console.log("before"); throw new Error("no good")');
+    expect([isError, text]).toEqual([true, expect.stringContaining('before\n')]);
+    expect(text).toContain('Error: no good\n');
+    const { body } = await gateway.api('GET', '/api/v1/tool-calls?limit=1');
+    const [event] = Object(body).data;
+    expect(event).toMatchObject({
+      eventType: 'FAILED',
+      toolName: 'code-execution/process/javascript',
+      errorCategory: 'EXECUTION_ERROR',
+      errorMessage: 'the execution ended as FAILED with exit code 1',
+    });
+  });
+
+  it('opens no file and no connection and starts nothing, whatever its environment says', async () => {
+    const environment = { NODE_OPTIONS: '--allow-fs-read=* --allow-net --allow-child-process' };
+    for (const code of [
+      'require("fs").readFileSync("/etc/hostname")',
+      `await fetch("http://${web}/hello")`,
+      'require("child_process").spawnSync("true")',
+      'new (require("worker_threads").Worker)("0", { eval: true })',
+    ]) {
+      const { isError, text } = await run(code, { environment });
+      expect([isError, text]).toEqual([true, expect.stringMatching(/ERR_ACCESS_DENIED/)]);
+    }
+  });
+
+  it('that runs too long is ended, with what it wrote before', async () => {
+    const code = 'console.log(process.pid); while (true);';
+    const { isError, text } = await run(code, { timeout: 3_000 });
+    const [pid, ...rest] = text.split('\n');
+    expect([isError, rest]).toEqual([true, ['ended: it took longer than 3000 ms', '']]);
+    expect(lives(Number(pid))).toBe(false);
+  });
+
+  it('that puts out too much is ended', async () => {
+    const { isError, text } = await run('process.stdout.write("x".repeat(1_100_000)); setInterval(() => 0, 1000)');
+    expect([isError, text.replace(/x+/, '')]).toEqual([true, 'ended: it put out more than 1048576 characters\n']);
+  });
+
+  it('whose caller cancels is gone, and others go on', async () => {
+    const cancel = new AbortController();
+    const pid = Promise.withResolvers<number>();
+    const onprogress = ({ message = '' }) => {
+      if (/^\d+\n$/.test(message)) pid.resolve(Number(message));
+    };
+    const code = 'console.log(process.pid); setInterval(() => 0, 1000)';
+    const called = call('run-javascript', { code }, { onprogress, signal: cancel.signal });
+    const child = await pid.promise;
+    expect(lives(child)).toBe(true);
+    cancel.abort('not needed any more');
+    await expect(called).rejects.toThrow();
+    await vi.waitFor(() => expect(lives(child)).toBe(false), { timeout: 5_000 });
+    expect(await run('console.log("next")')).toEqual({ isError: false, text: 'next\n' });
+  });
+
+  it('is refused while four others run, and run again after them', async () => {
+    const begun: Promise<void>[] = [];
+    const cancel = new AbortController();
+    const running = Array.from({ length: 4 }, () => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      begun.push(promise);
+      const code = 'console.log("begun"); setInterval(() => 0, 1000)';
+      const onprogress = ({ message = '' }) => message === 'begun\n' && resolve();
+      return call('run-javascript', { code }, { onprogress, signal: cancel.signal }).catch(() => undefined);
+    });
+    await Promise.all(begun);
+    expect(await run('')).toEqual({ isError: true, text: expect.stringContaining('4 executions are running') });
+    cancel.abort();
+    await Promise.all(running);
+    await vi.waitFor(async () => expect(await run('')).toEqual({ isError: false, text: '' }), { timeout: 5_000 });
+  });
+});

@@ -1,0 +1,146 @@
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
+import { type ExampleService, startExample } from './fixtures/example-service.ts';
+import { freePort } from './fixtures/free-port.ts';
+import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { listen } from './fixtures/http-server.ts';
+import { connect } from './fixtures/sdk-client.ts';
+
+// How the example in examples/capability-service registers itself, again and against odds, and how it stops.
+
+let gateway: Gateway;
+let running: ExampleService[];
+beforeAll(async () => {
+  gateway = await startGateway();
+});
+beforeEach(() => {
+  running = [];
+});
+afterEach(async () => {
+  for (const example of running) await example.close();
+});
+afterAll(() => gateway?.close());
+
+function start(env: Readonly<Record<string, string>> = {}): ExampleService {
+  const example = startExample({ SLUICE_HOST: gateway.management(), ...env });
+  running.push(example);
+  return example;
+}
+
+const data = async (path: string) => Object((await gateway.api('GET', `/api/v1/${path}`)).body).data;
+
+async function echoed(): Promise<string> {
+  const agent = await connect(gateway.url('sample'), 'modern');
+  try {
+    return await agent.callText('echo', { message: 'hi' });
+  } finally {
+    await agent.close();
+  }
+}
+
+it('registers again at another address, and leaves what operators have added', async () => {
+  const first = start();
+  await first.line(/ registered at /);
+  const tool = await data('tools/echo?namespace=sample');
+  await gateway.api('PUT', '/api/v1/tools/echo?namespace=sample', {
+    ...tool,
+    labels: { team: 'a' },
+    description: 'Changed',
+    secretsURI: 'memory://its-own',
+  });
+  expect(await first.stop()).toBe(0);
+
+  const second = start();
+  const line = await second.line(/ registered at /);
+  const [, address] = /^capability service at (127\.0\.0\.1:\d+), registered at /.exec(line) ?? [];
+  const services = await data('services');
+  expect(services).toEqual([
+    expect.objectContaining({ name: 'sample-tools', serviceType: 'tool-invoker', address }),
+    expect.objectContaining({
+      name: 'sample-code',
+      serviceType: 'code-execution-engine',
+      serviceSubType: 'process',
+      languageName: 'javascript',
+      address,
+    }),
+  ]);
+  const tools: { name: string }[] = await data('tools?namespace=sample');
+  expect(tools.map(({ name }) => name)).toEqual(['echo', 'http-get', 'run-javascript']);
+  expect(tools[0]).toEqual({ ...tool, labels: { team: 'a' }, secretsURI: 'memory://its-own' });
+  expect(await echoed()).toBe('{"message":"hi"}');
+});
+
+it('stays registered when it stops, and says at a call that it is not there', async () => {
+  const example = start();
+  await example.line(/ registered at /);
+  expect(await example.stop()).toBe(0);
+  await expect(echoed()).rejects.toThrow(/sample-tools at 127\.0\.0\.1:\d+/);
+});
+
+it('breaks off code that goes on when it stops', async () => {
+  const example = start();
+  await example.line(/ registered at /);
+  const agent = await connect(gateway.url('sample'), 'legacy');
+  try {
+    const told = Promise.withResolvers<string>();
+    const onprogress = ({ message = '' }) => {
+      if (message !== 'RUNNING') told.resolve(message);
+    };
+    const code = 'console.log(process.pid); setInterval(() => 0, 1000)';
+    const called = agent.client.callTool({ name: 'run-javascript', arguments: { code } }, { onprogress });
+    const pid = Number(await told.promise);
+    expect(await example.stop()).toBe(0);
+    expect(await called).toMatchObject({ isError: true });
+    await vi.waitFor(() => expect(() => process.kill(pid, 0)).toThrow('ESRCH'), { timeout: 5_000 });
+  } finally {
+    await agent.close();
+  }
+});
+
+it('does not take the name of a tool that is not its own', async () => {
+  const other = { name: 'http-get', description: 'Other', uri: 'http://127.0.0.1:9/mcp', toolType: 'other' };
+  await gateway.api('POST', '/api/v1/tools', { ...other, input_schema: { type: 'object' }, namespace: 'taken' });
+  const example = start({ SAMPLE_NAMESPACE: 'taken' });
+  expect(await example.ended).toBe(1);
+  expect(example.lines).toEqual([
+    'namespace taken has another tool http-get: choose another namespace by SAMPLE_NAMESPACE',
+  ]);
+  expect(await data('tools/http-get?namespace=taken')).toMatchObject(other);
+});
+
+it('waits for a gateway that is not there yet', async () => {
+  await gateway.kill();
+  const example = start();
+  await example.line(/^Sluice at http:\S+ cannot be asked, trying again in 2 s: .*ECONNREFUSED/);
+  await gateway.restart();
+  await example.line(/ registered at /);
+  expect(await echoed()).toBe('{"message":"hi"}');
+});
+
+it('can be stopped while it waits', async () => {
+  const example = start({ SLUICE_HOST: `127.0.0.1:${await freePort()}` });
+  await example.line(/ cannot be asked/);
+  expect(await example.stop()).toBe(0);
+  expect(example.lines).toHaveLength(1);
+});
+
+it('sends its token, and ends when it is not accepted, without a word of it', async () => {
+  const asked: IncomingHttpHeaders[] = [];
+  const proxy = createServer(({ headers }, response) => {
+    asked.push(headers);
+    response.writeHead(asked.length === 1 ? 302 : 401, { location: '/login' }).end('<h1>Log in</h1>');
+  });
+  const host = `127.0.0.1:${await listen(proxy, 0)}`;
+  try {
+    for (const status of [302, 401]) {
+      const example = start({ SLUICE_HOST: host, SLUICE_TOKEN: 'secret-token' });
+      expect(await example.ended).toBe(1);
+      expect(example.lines).toEqual([
+        `POST /api/v1/services was answered ${status}: <h1>Log in</h1> (is SLUICE_TOKEN right?)`,
+      ]);
+    }
+    expect(asked.map(({ authorization }) => authorization)).toEqual(['Bearer secret-token', 'Bearer secret-token']);
+  } finally {
+    proxy.close();
+  }
+});

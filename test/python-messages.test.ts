@@ -1,0 +1,86 @@
+import { Client, credentials } from '@grpc/grpc-js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { callStream } from '../packages/server/src/bridge/code-stream.ts';
+import { loadProtocols } from '../packages/server/src/bridge/protocols.ts';
+import { callUnary } from '../packages/server/src/bridge/unary.ts';
+import { findPython, type PythonCapability, startPythonCapability } from './fixtures/python-capability.ts';
+
+// The messages as Python reads and writes them, against the numbers that were agreed upon once and for all.
+
+const TOOL =
+  'uri string 1, body string 2, arguments map<string,string> 3, configurationURI string 4, secretsURI string 5, headers map<string,string> 6';
+const RESOURCE =
+  'location string 1, type string 2, name string 3, params map<string,string> 4, configurationURI string 5, secretsURI string 6';
+const CODE =
+  'uri string 1, body string 2, code string 3, arguments map<string,string> 4, configurationURI string 5, secretsURI string 6, timeout int64 7, environment map<string,string> 8';
+const REPLY = 'isError bool 1, content repeated string 2';
+const PAYLOAD = 'type PayloadType 1, name string 2, payload string 3';
+const AGREED = {
+  'tool.ToolInvokeRequest': TOOL,
+  'tool.ToolInvokeReply': REPLY,
+  'resource.ResourceRequest': RESOURCE,
+  'resource.ResourceReply': REPLY,
+  'codeexecution.CodeExecutionRequest': CODE,
+  'codeexecution.CodeExecutionReply': `${REPLY}, outputType OutputType 3, status ExecutionStatus 4, exitCode int32 5, timestamp int64 6`,
+  'codeexecution.OutputType': 'STDOUT 0, STDERR 1, STATUS 2, COMPLETION 3',
+  'codeexecution.ExecutionStatus': 'PENDING 0, RUNNING 1, COMPLETED 2, FAILED 3, CANCELLED 4, TIMEOUT 5',
+  'tool.ProvisionRequest': 'uri string 1, configuration Configuration 2, secret Secret 3',
+  'tool.Configuration': PAYLOAD,
+  'tool.Secret': PAYLOAD,
+  'tool.PayloadType': 'REFERENCE 0, BUILTIN 1',
+  'tool.ProvisionReply': 'configurationUri string 1, secretUri string 2, properties map<string,PropertySchema> 3',
+  'tool.PropertySchema': 'type string 1, description string 2, required bool 3',
+  'health.HealthProbeRequest': 'id string 1',
+  'health.HealthProbeReply': 'status RuntimeStatus 1',
+  'health.RuntimeStatus': 'STOPPED 0, STOPPING 1, STARTING 2, STARTED 3',
+  '/tool.ToolInvoker/InvokeTool': 'ToolInvokeRequest ToolInvokeReply',
+  '/tool.Provisioner/Provision': 'ProvisionRequest ProvisionReply',
+  '/resource.ResourceAcquirer/ResourceAcquire': 'ResourceRequest ResourceReply',
+  '/codeexecution.CodeExecutor/ExecuteCode': 'CodeExecutionRequest stream CodeExecutionReply',
+  '/health.HealthProbe/Probe': 'HealthProbeRequest HealthProbeReply',
+  '/health.HealthProbe/GetStatus': 'HealthProbeRequest HealthProbeReply',
+};
+const SETTINGS = { timeoutMs: 5_000, deadlineMs: 5_000, maxRetries: 0, retryDelayMs: 1 };
+
+const python = await findPython();
+
+describe.runIf(python !== undefined)('a capability service in Python', () => {
+  const { toolInvoker, codeExecutor } = loadProtocols();
+  let service: PythonCapability;
+  let client: Client;
+  beforeAll(async () => {
+    service = await startPythonCapability(python);
+    client = new Client(service.address, credentials.createInsecure());
+  });
+  afterAll(async () => {
+    client.close();
+    await service.close();
+  });
+
+  it('has the messages, numbers and methods that were agreed upon', async () => {
+    const request = { uri: 'python://protocols' };
+    const { content } = await callUnary(client, toolInvoker.InvokeTool, request, { requestId: 'a' }, SETTINGS);
+    expect(JSON.parse(content[0] ?? '')).toEqual(AGREED);
+  });
+
+  it('means the same by every enumeration value, and by numbers of any size', async () => {
+    const sent = [
+      { outputType: 0, status: 0 },
+      { outputType: 1, status: 1, exitCode: -(2 ** 31), timestamp: -1 },
+      { outputType: 2, status: 2, exitCode: 2 ** 31 - 1, timestamp: 2 ** 31 },
+      { outputType: 3, status: 3, timestamp: 1_795_348_800_123 },
+      { outputType: 3, status: 4, timestamp: Number.MAX_SAFE_INTEGER, isError: true },
+      { outputType: 3, status: 5, timestamp: Number.MIN_SAFE_INTEGER, content: ['', 'a\0b', '👩🏽‍🚀'] },
+    ];
+    const request = { uri: 'code-execution-engine://any/replay', code: JSON.stringify(sent), timeout: 300_000 };
+    const replies = callStream(client, codeExecutor.ExecuteCode, request, { requestId: 'a' }, SETTINGS);
+    const outputs = ['STDOUT', 'STDERR', 'STATUS', 'COMPLETION', 'COMPLETION', 'COMPLETION'];
+    const states = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'];
+    const unset = { isError: false, content: [], exitCode: 0, timestamp: 0 };
+    expect(await Array.fromAsync(replies)).toEqual(
+      sent.map((reply, at) => ({ ...unset, ...reply, outputType: outputs[at], status: states[at] })),
+    );
+    const { received } = await service.next('executing');
+    expect(JSON.parse(String(received)).message[7]).toBe(300_000);
+  });
+});

@@ -1,0 +1,211 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { legacyClient, modernClient, send } from './fixtures/raw-client.ts';
+import { parseObject } from './fixtures/raw-upstream/message.ts';
+import { callEverything, type OwnAnswer } from './fixtures/secrets/calls.ts';
+import { Marks } from './fixtures/secrets/marks.ts';
+import { operateEverything } from './fixtures/secrets/operations.ts';
+import { type Asked, answerQuestions, leaveCalls } from './fixtures/secrets/questions.ts';
+import { type Followed, followEvents, type Reading, readEverything, readFiles } from './fixtures/secrets/readings.ts';
+import { ERAS, type Surroundings, startSurroundings } from './fixtures/secrets/surroundings.ts';
+
+/**
+ * Whose a secret is says where it may be seen. What a caller sent is its own, and nobody else sees it: no other caller,
+ * no operator, no reader of the log. What an operator wrote into a record is the operators' own: whoever may read that
+ * record in the management API, or the registry's files, sees it there and nowhere else.
+ *
+ * The name of a header is told in events, and only its value is redacted (decisions 6): also of one that an argument has
+ * become. The argument's own name is not told.
+ */
+const HEADER_NAMES = /^name behind service_auth_ that becomes a header/;
+/** Of a caller's own answers: what it gave to be repeated, and a snippet of what could not be read. */
+const REPEATED = /^(progress token|malformed: |management: (breaks off|no JSON|in the way))/;
+/** Lists of tools show schemas as they were registered, to everybody. */
+const PUBLISHED = /^operator's value in the schema/;
+/** What operators register is kept as they wrote it. */
+const REGISTERED = /^operator's /;
+
+const marks = new Marks();
+let surroundings: Surroundings;
+let followed: Followed;
+let own: readonly OwnAnswer[];
+let asked: Asked;
+let read: readonly Reading[];
+let lists: readonly Reading[];
+let files: readonly Reading[];
+let session: string;
+
+beforeAll(async () => {
+  surroundings = await startSurroundings(marks);
+  const { gateway } = surroundings;
+  followed = await followEvents(gateway);
+  await vi.waitFor(async () => expect(await unprobed()).toEqual([]), { timeout: 10_000 });
+  const answered = Promise.all([
+    ...ERAS.map((era) => callEverything(gateway.url(), era, marks)),
+    operateEverything(gateway, marks),
+  ]);
+  [asked, own] = await Promise.all([
+    answerQuestions(surroundings, marks),
+    answered.then((answers) => answers.flat()),
+    leaveCalls(surroundings, marks),
+  ]);
+  own = [...own, ...asked.answers];
+  session = await useSession(gateway.url());
+  read = await readEverything(gateway);
+  lists = await readLists(gateway.url());
+  await vi.waitFor(async () => expect(streamed()).toHaveLength(await eventsKept()), { timeout: 10_000 });
+  files = await readFiles(gateway.folder);
+  followed.close();
+  expect(await gateway.stop()).toBe(0);
+  await vi.waitFor(() => expect(gateway.logs.at(-1)).toMatchObject({ msg: 'stopped' }));
+  files = [...files, ...(await readFiles(gateway.folder))];
+}, 60_000);
+afterAll(async () => {
+  followed.close();
+  await surroundings.close();
+});
+
+/** Services that were not asked yet how they are. */
+async function unprobed(): Promise<unknown[]> {
+  const { body } = await surroundings.gateway.api('GET', '/api/v1/services');
+  const { data } = parseObject(body);
+  return Array.isArray(data) ? data.filter((entry) => parseObject(entry).health === 'pending') : [body];
+}
+
+/** How many events are kept. */
+async function eventsKept(): Promise<number> {
+  const { body } = await surroundings.gateway.api('GET', '/api/v1/tool-calls?limit=1000');
+  const { data } = parseObject(body);
+  return Array.isArray(data) ? data.length : 0;
+}
+
+/** The events that the stream has told. */
+function streamed(): readonly Record<string, unknown>[] {
+  return followed
+    .text()
+    .split('\n')
+    .filter((line) => line.startsWith('data: '))
+    .map((line) => parseObject(line.slice('data: '.length)));
+}
+
+/** A session that calls, is changed and ends; its id, which is all that is needed to speak for its client. */
+async function useSession(url: string): Promise<string> {
+  const { call, headers } = await legacyClient(url);
+  await call('tools/call', '{"name":"forwarded-answers","arguments":{}}');
+  await call('tools/call', '{"name":"forwarded-garbage","arguments":{}}');
+  await call('logging/setLevel', '{"level":"error"}');
+  await send(url, 'DELETE', { ...headers });
+  return String(headers['mcp-session-id']);
+}
+
+/** What another caller is shown. */
+async function readLists(url: string): Promise<Reading[]> {
+  const clients = [await legacyClient(url), modernClient(url)];
+  const methods = ['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list'];
+  const answers = clients.flatMap((client) =>
+    methods.map(async (method) => ({ what: method, text: JSON.stringify(await client.call(method)) })),
+  );
+  return Promise.all(answers);
+}
+
+/** What is found where nothing should be. */
+function leaks(readings: readonly Reading[], but?: RegExp): string[] {
+  return readings.flatMap(({ what, text }) => marks.found(text, but).map((found) => `${what}: ${found}`));
+}
+
+/** What there is to be found, so that the scan has something to look at. */
+const EVENTS = [
+  ...['mcp', 'grpc', 'code'].flatMap((transport) => [
+    `${transport} STARTED`,
+    `${transport} COMPLETED`,
+    `${transport} FAILED SERVICE_UNAVAILABLE`,
+  ]),
+  'mcp COMPLETED, an error',
+  'grpc COMPLETED, an error',
+  'code FAILED EXECUTION_ERROR',
+  'mcp FAILED UNKNOWN',
+  'grpc FAILED UNKNOWN',
+  'code FAILED UNKNOWN',
+  'grpc FAILED TOOL_DEFINITION_ERROR',
+  'grpc FAILED INVALID_ARGUMENTS',
+  'code FAILED INVALID_ARGUMENTS',
+];
+const LOG_LINES = [
+  'service listening',
+  'service stopped',
+  'service::mgmt changed',
+  ...['service::forward', 'service::bridge'].flatMap((target) => [
+    `${target} tool call started`,
+    `${target} tool call completed`,
+    `${target} tool call failed`,
+  ]),
+  'service::forward call failed',
+  'service::forward forward available',
+  'service::forward forward unavailable',
+  'service::bridge capability service is healthy',
+  'service::bridge capability service is unhealthy',
+  'service::bridge capability service is down',
+  'service::bridge service engine-answers-modern named a status that an execution cannot come to; it is ignored',
+];
+
+it('leaves a trace of every kind', () => {
+  const events = streamed().map(({ transport, eventType, errorCategory, isError }) =>
+    [transport, eventType, ...(errorCategory ? [errorCategory] : [])].join(' ').concat(isError ? ', an error' : ''),
+  );
+  expect(EVENTS.filter((each) => !events.includes(each))).toEqual([]);
+  const lines = surroundings.gateway.logs;
+  expect(LOG_LINES.filter((each) => !lines.some(({ target, msg }) => `${target} ${msg}` === each))).toEqual([]);
+  expect(new Set(lines.map(({ level }) => level))).toEqual(new Set(['debug', 'info', 'warn']));
+  expect(own.filter(({ text }) => text === '')).toEqual([]);
+  expect(lists).toHaveLength(8);
+  expect(files.map(({ what }) => what)).toContain('registry.json');
+});
+
+describe('a secret in every place where there can be one', () => {
+  it('reaches the service or upstream that it is meant for, and nobody else', () => {
+    expect(marks.count).toBeGreaterThan(500);
+    expect(marks.misplaced(`${surroundings.received()}\n${asked.received}`)).toEqual([]);
+  });
+
+  it('is in no line of the log', () => {
+    expect(marks.found(surroundings.output())).toEqual([]);
+  });
+
+  it('is in no event', () => {
+    const events = streamed();
+    for (const { eventType, headers } of events) {
+      const values = new Set(Object.values(parseObject(headers)));
+      if (eventType === 'STARTED') expect([...values].filter((value) => value !== '[REDACTED]')).toEqual([]);
+    }
+    expect(leaks([{ what: 'the stream', text: followed.text() }], HEADER_NAMES)).toEqual([]);
+    const others = events.map(({ headers, ...rest }) => ({ what: 'event', text: JSON.stringify(rest) }));
+    expect(leaks(others)).toEqual([]);
+  });
+
+  it('is in no answer of the management API, but in the records of the operator who wrote it there', () => {
+    const events = read.filter(({ what }) => what.startsWith('GET /api/v1/tool-calls'));
+    expect(events).toHaveLength(1);
+    expect(leaks(events, HEADER_NAMES)).toEqual([]);
+    expect(leaks(read.filter((reading) => !events.includes(reading)))).toEqual([]);
+  });
+
+  it('is in nothing that other callers are shown', () => {
+    expect(leaks(lists, PUBLISHED)).toEqual([]);
+  });
+
+  it('is not repeated to the caller itself', () => {
+    expect(leaks(own, REPEATED)).toEqual([]);
+  });
+
+  it('is in no file, but in the registry what the operator wrote there', () => {
+    const ofRegistry = files.filter(({ what }) => /^registry\b/.test(what));
+    expect(leaks(ofRegistry, REGISTERED)).toEqual([]);
+    expect(leaks(files.filter((file) => !ofRegistry.includes(file)))).toEqual([]);
+  });
+});
+
+it('shows the id of a session to nobody but its client', () => {
+  expect(session.length).toBeGreaterThan(20);
+  const shown = [surroundings.output(), followed.text(), ...[...read, ...lists, ...files].map(({ text }) => text)];
+  expect(shown.filter((text) => text.includes(session))).toEqual([]);
+  expect(files.map(({ what }) => what)).toContain('sessions.json');
+});
