@@ -79,6 +79,7 @@ async function start(
       PATH,
       SERVICE_MGMT_LISTEN: `${HOST}:${await preferred(8080, HOST)}`,
       SERVICE_MCP_LISTEN: `${HOST}:${await preferred(8081, HOST)}`,
+      SERVICE_INFERENCE_LISTEN: `${HOST}:${await preferred(8083, HOST)}`,
       SERVICE_PERSIST_PATH: join(folder, 'registry'),
     },
     folder,

@@ -14,9 +14,6 @@ async function main(): Promise<void> {
     return;
   }
   const { config } = invocation;
-  if (config.pipelineFile !== undefined) {
-    throw new ConfigError(`--pipeline-config ${config.pipelineFile}: pipeline files are not supported by this version`);
-  }
   const sink = createLogSink(process.stderr);
   process.once('exit', sink.flush);
   const logger = createLogger(config.logFilter, sink.write);
@@ -62,7 +59,7 @@ function welcome({ addresses }: Service): void {
 }
 
 /** An address that a person can use: a listener on all interfaces is reached on this machine by its loopback name. */
-function reachable(address: string): string {
+function reachable(address = ''): string {
   return address.replace(/^(?:0\.0\.0\.0|\[::\]):/, 'localhost:');
 }
 

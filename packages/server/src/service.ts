@@ -12,10 +12,13 @@ import { probeHealth } from './bridge/health-probe.ts';
 import { loadProtocols } from './bridge/protocols.ts';
 import { Provisioning } from './bridge/provisioning.ts';
 import { HealthOfServices } from './bridge/service-health.ts';
-import type { ListenAddress } from './config/addresses.ts';
+import { type HttpUpstream, httpUpstream, type ListenAddress } from './config/addresses.ts';
 import type { Config } from './config/config.ts';
 import { ConfigError } from './config/config-error.ts';
 import { labelledHeaders } from './config/forward-headers.ts';
+import { upstreamOf } from './config/pipeline/cluster.ts';
+import type { LoadedListener, Pipeline } from './config/pipeline/pipeline.ts';
+import { INFERENCE_CLUSTER } from './config/pipeline/with-environment.ts';
 import { VERSION } from './config/version.ts';
 import { CallSessions } from './forwards/call-sessions.ts';
 import type { CallUnderWay } from './forwards/call-under-way.ts';
@@ -26,15 +29,19 @@ import { LinkedResources } from './forwards/linked-resources.ts';
 import { CallRelay } from './forwards/relay.ts';
 import { SessionLinks } from './forwards/session-links.ts';
 import { SessionWatches } from './forwards/session-watches.ts';
+import { InteractionStore } from './inference/interaction-store.ts';
+import { InteractionRecorder } from './inference/recorder.ts';
+import { CurrentInferenceSettings } from './inference/settings.ts';
 import { type Listener, listen } from './listeners/lifecycle.ts';
-import { createMcpListener } from './listeners/mcp.ts';
 import { createGuard } from './listeners/origin.ts';
+import { pipelineListener } from './listeners/pipeline-listener.ts';
 import { createManagement } from './management/management.ts';
 import { ClientProfiles } from './mcp/client-profile.ts';
 import { DeclaredParams } from './mcp/declared-params.ts';
 import type { Implementation } from './mcp/identity.ts';
 import { Notices } from './notices/notices.ts';
-import { defaultChain } from './pipeline/default-chain.ts';
+import { type ChainParts, makeChain } from './pipeline/make-chain.ts';
+import { Clusters } from './proxy/clusters.ts';
 import { bootstrapForward } from './registry/operations/forwards.ts';
 import { picture, Registry } from './registry/registry.ts';
 import { fileStore } from './registry/store/file.ts';
@@ -52,18 +59,14 @@ import { ToolCallEvents } from './telemetry/tool-calls/tool-call-events.ts';
 
 /** The service, running. */
 export interface Service {
-  /** Bound addresses, `host:port`. */
-  readonly addresses: { readonly management: string; readonly mcp: string };
+  /** Bound addresses, `host:port`: `management`, and the pipeline's listeners by name. */
+  readonly addresses: Readonly<Record<string, string>>;
   /** True when nothing is registered yet but the namespace that always exists. */
   readonly empty: boolean;
   /** Drains for at most `graceMs` (30 s), flushes and ends (decisions 1.1). */
   stop(graceMs?: number): Promise<void>;
 }
 
-const MCP_LISTEN = { host: '0.0.0.0', port: 8081 };
-const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
-const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
-const SHUTDOWN_MS = 30_000;
 /** What management requests get to finish when the grace is used up. */
 const MIN_DRAIN_MS = 1_000;
 
@@ -95,6 +98,7 @@ async function compose(
   calls: CallsUnderWay<CallUnderWay>,
 ): Promise<Service> {
   const log = logger.target('service');
+  const { pipeline } = config;
   const forwards = new Forwards({
     registry,
     log: logger.target('service::forward'),
@@ -150,7 +154,7 @@ async function compose(
     toolCalls,
     forwardHeaders: config.forwardHeaders,
     parseHeaderNames: labelledHeaders,
-    maxResponseBytes: MAX_RESPONSE_BYTES,
+    maxResponseBytes: pipeline.bodyLimits.response,
     log: logger.target('service::forward'),
   });
 
@@ -177,7 +181,12 @@ async function compose(
 
   const guard = createGuard(config);
   const metrics = new ServiceMetrics();
-  const chain = defaultChain({
+  const clusters = new Clusters(pipeline);
+  const interactions = new InteractionStore(config.interactionCapacity);
+  const inference = new CurrentInferenceSettings(inferenceUpstream(pipeline), interactions);
+  inference.onUpstream((upstream) => clusters.replace(INFERENCE_CLUSTER, upstream));
+  const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
+  const parts: ChainParts = {
     registry,
     bridge,
     codeTools,
@@ -195,17 +204,22 @@ async function compose(
     profiles,
     declaredParams,
     metrics,
+    clusters,
+    recorder,
+    auth: config.auth,
     serverInfo: SERVER_INFO,
-    corsOrigin: config.corsOrigin,
     log: logger.target('service::forward'),
-  });
-  const mcp = createMcpListener({
-    chain,
-    guard,
-    events,
-    maxRequestBytes: MAX_REQUEST_BYTES,
-    log: logger.target('service::mcp'),
-  });
+  };
+  const servers = pipeline.listeners.map((listener) => ({
+    listener,
+    server: pipelineListener(listener, {
+      chain: makeChain(listener.filters, parts),
+      guard,
+      events,
+      bodyLimit: pipeline.bodyLimits.request,
+      logger,
+    }),
+  }));
 
   let ready = false;
   const management = createManagement({
@@ -213,6 +227,8 @@ async function compose(
     forwards,
     serviceHealth,
     provisioning: new Provisioning({ channels, protocols, settings }),
+    interactions,
+    inference,
     metrics,
     toolCalls,
     longStreams,
@@ -222,8 +238,8 @@ async function compose(
     guard,
   });
 
-  const listeners = await bind(config, management, mcp);
-  const addresses = { management: listeners.management.address, mcp: listeners.mcp.address };
+  const bound = await bind(config, management, servers);
+  const addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   log.info('listening', addresses);
   ready = true;
   forwards.start();
@@ -232,7 +248,7 @@ async function compose(
   return {
     addresses,
     empty: registry.current.forwards.size === 0,
-    async stop(graceMs = SHUTDOWN_MS) {
+    async stop(graceMs = pipeline.shutdownTimeoutMs) {
       ready = false;
       log.info('stopping', { grace_seconds: graceMs / 1000 });
       const over = performance.now() + graceMs;
@@ -240,7 +256,8 @@ async function compose(
       // They would never end by themselves.
       longStreams.endAll();
       parked.close();
-      await listeners.mcp.drain(graceMs);
+      const [ofManagement, ...others] = bound;
+      await Promise.all(others.map(({ listener }) => listener.drain(graceMs)));
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await Promise.all([forwards.close(over - performance.now()), bridgedCalls.close(over - performance.now())]);
       calls.close();
@@ -248,9 +265,10 @@ async function compose(
       events.close();
       notices.close();
       // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.
-      await listeners.management.drain(left());
+      await ofManagement?.listener.drain(left());
       await management.close();
       channels.close();
+      await clusters.close();
       try {
         await kept.close();
       } finally {
@@ -259,6 +277,12 @@ async function compose(
       log.info('stopped');
     },
   };
+}
+
+/** Where completions are asked for; a pipeline without the cluster asks nobody, whatever this says. */
+function inferenceUpstream({ clusters }: Pipeline): HttpUpstream {
+  const cluster = clusters.get(INFERENCE_CLUSTER);
+  return (cluster && upstreamOf(cluster)) ?? httpUpstream.parse('127.0.0.1:11434');
 }
 
 async function openRegistry(config: Config, logger: Logger): Promise<Registry> {
@@ -295,27 +319,41 @@ async function openKeptSessions({ persist }: Config, logger: Logger): Promise<Ke
   return keptInFolder(persist.path, diskFiles(), logger.target('service::mcp'));
 }
 
-/** Binds all listeners, or none. */
+interface BoundListener {
+  readonly name: string;
+  readonly listener: Listener;
+}
+
+/** Binds all listeners, the management API first, or none. */
 async function bind(
   config: Config,
   management: FastifyInstance,
-  mcp: Server,
-): Promise<Record<'management' | 'mcp', Listener>> {
+  servers: readonly { readonly listener: LoadedListener; readonly server: Server }[],
+): Promise<BoundListener[]> {
   await management.ready();
-  const bound = await bindAs('SERVICE_MGMT_LISTEN', management.server, config.mgmtListen);
+  const bound: BoundListener[] = [];
   try {
-    return { management: bound, mcp: await bindAs('SERVICE_MCP_LISTEN', mcp, config.mcpListen ?? MCP_LISTEN) };
+    bound.push({
+      name: 'management',
+      listener: await bindAs('SERVICE_MGMT_LISTEN', management.server, config.mgmtListen),
+    });
+    for (const { listener, server } of servers) {
+      const { name, address, addressAt } = listener;
+      bound.push({ name, listener: await bindAs(addressAt, server, address) });
+    }
+    return bound;
   } catch (error) {
+    await Promise.all(bound.map(({ listener }) => listener.drain(0)));
     await management.close();
     throw error;
   }
 }
 
-async function bindAs(variable: string, server: Server, address: ListenAddress): Promise<Listener> {
+async function bindAs(at: string, server: Server, address: ListenAddress): Promise<Listener> {
   try {
     return await listen(server, address);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new ConfigError(`${variable}: cannot listen on ${address.host}:${address.port}: ${reason}`);
+    throw new ConfigError(`${at}: cannot listen on ${address.host}:${address.port}: ${reason}`);
   }
 }

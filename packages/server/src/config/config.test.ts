@@ -45,7 +45,6 @@ describe('loadConfig', () => {
     expect(config).toMatchObject({
       mgmtListen: { host: '0.0.0.0', port: 8080 },
       persist: { backend: 'file', path: join(folder, '.service/server'), recover: false },
-      pipelineFile: undefined,
       pluginsPath: undefined,
       bootstrap: { path: undefined, forwards: [], namespaces: [], later: {} },
       warnings: [],
@@ -55,7 +54,7 @@ describe('loadConfig', () => {
 
   it('makes every path absolute from the working directory', async () => {
     await mkdir(join(folder, 'actions'));
-    const config = await configOf(['serve', '--pipeline-config', 'p.yaml', '--plugins-path', 'plugins'], {
+    const config = await configOf(['serve', '--plugins-path', 'plugins'], {
       SERVICE_PERSIST_PATH: 'data',
       SERVICE_UI_PATH: 'ui',
       SERVICE_ACTIONS_PATH: 'actions',
@@ -63,7 +62,6 @@ describe('loadConfig', () => {
     expect(config.persist).toEqual({ backend: 'file', path: join(folder, 'data'), recover: false });
     expect(config.uiPath).toBe(join(folder, 'ui'));
     expect(config.actionsPath).toBe(join(folder, 'actions'));
-    expect(config.pipelineFile).toBe(join(folder, 'p.yaml'));
     expect(config.pluginsPath).toBe(join(folder, 'plugins'));
   });
 

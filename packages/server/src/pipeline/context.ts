@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { JsonObject } from '@sluice/json/lossless';
 import type { Batch } from '../mcp/batch.ts';
 import type { Message } from '../mcp/message.ts';
@@ -50,7 +50,7 @@ export class RequestContext {
   /** Where the request is to be sent. Filled by `router`. */
   cluster: string | undefined = undefined;
   /** Begins to record an exchange. Filled by `service_intercept`. */
-  recording: ((request: IncomingMessage) => ExchangeWatch | undefined) | undefined = undefined;
+  recording: (() => ExchangeWatch | undefined) | undefined = undefined;
 
   /** `target`: the path, and the query if there is one. */
   constructor(method: string, target: string, headers: IncomingHttpHeaders, body: Buffer, inBatch = false) {

@@ -2,9 +2,6 @@ import type { HttpUpstream } from '../config/addresses.ts';
 import type { Pipeline } from '../config/pipeline/pipeline.ts';
 import { Cluster, type Target } from './cluster.ts';
 
-/** The cluster whose upstream can be changed while the service runs (decisions 1.4, 4.4). */
-export const INFERENCE = 'inference';
-
 /** The clusters of the pipeline, by name. */
 export class Clusters {
   readonly #clusters: Map<string, Cluster>;

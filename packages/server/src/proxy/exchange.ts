@@ -1,25 +1,26 @@
 import type { IncomingMessage } from 'node:http';
 import type { AnswerTarget } from '../answer/answer-target.ts';
 import type { PlainOutcome } from '../answer/outcome.ts';
+import { incomingBody } from '../transport/incoming-body.ts';
 import type {
-  BodySink,
   RawHeaders,
   ResponseHandler,
   ResponseHeaders,
-  StreamedBody,
   UpstreamCall,
   UpstreamTransport,
 } from '../transport/transport.ts';
 import type { UpstreamError } from '../transport/upstream-error.ts';
 import { responseHeaders } from './end-to-end-headers.ts';
 
-/** Is told what passes, after it has passed. Must not throw. */
+/** Is told what passes, each piece after it has passed. Must not throw, and not change what it is given. */
 export interface ExchangeWatch {
-  requestData(chunk: Buffer): void;
+  requestChunk(chunk: Buffer): void;
+  requestEnd(): void;
+  /** The head of the answer that the client gets; header names in lower case. */
   responseHead(status: number, headers: ResponseHeaders): void;
-  responseData(chunk: Buffer): void;
-  /** `complete`: the client was sent the whole answer of the upstream. */
-  ended(complete: boolean): void;
+  responseChunk(chunk: Buffer): void;
+  /** The answer has ended or broken off, or the client has left. Nothing follows. */
+  end(): void;
 }
 
 /** One request that is sent on, as far as it is known before. */
@@ -38,12 +39,13 @@ export interface ExchangePlan {
   readonly watch: ExchangeWatch | undefined;
 }
 
+const NOTHING = Buffer.alloc(0);
+
 /**
  * An HTTP request on its way through, both bodies as they come (decisions 4.6, 4.8): nothing of them is changed, and who
  * reads slowly slows the other side down. A client that leaves ends the request upstream.
  */
-export class Exchange implements ResponseHandler, StreamedBody {
-  readonly length: number | undefined;
+export class Exchange implements ResponseHandler {
   readonly #plan: ExchangePlan;
   readonly #request: IncomingMessage;
   readonly #response: AnswerTarget;
@@ -57,42 +59,29 @@ export class Exchange implements ResponseHandler, StreamedBody {
     this.#request = request;
     this.#response = response;
     this.#watch = plan.watch;
-    const { 'content-length': length } = request.headers;
-    this.length = length === undefined ? undefined : Number(length);
   }
 
   /** Sends it. */
   run(): void {
-    const { transport, path, headers, body } = this.#plan;
-    this.#response.on('close', () => this.#left());
+    const { transport, path, headers } = this.#plan;
     const { method = 'GET' } = this.#request;
-    const streamed = body ?? (this.#hasBody ? this : undefined);
-    if (streamed === undefined) this.#request.resume();
-    this.#call = transport.dispatch({ method, path, headers, ...(streamed !== undefined && { body: streamed }) }, this);
-    if (body) this.#watch?.requestData(body);
+    this.#response.on('close', () => this.#left());
+    const body = this.#body();
+    this.#call = transport.dispatch({ method, path, headers, ...(body !== undefined && { body }) }, this);
   }
 
-  get #hasBody(): boolean {
-    return this.length !== undefined || this.#request.headers['transfer-encoding'] !== undefined;
-  }
-
-  start(sink: BodySink): void {
-    const request = this.#request;
-    request.on('data', (chunk: Buffer) => {
-      if (!sink.write(chunk)) request.pause();
-      this.#watch?.requestData(chunk);
-    });
-    request.on('end', () => sink.end());
-    request.on('error', () => sink.fail());
-  }
-
-  resume(): void {
-    this.#request.resume();
-  }
-
-  /** The rest of the body is read for nothing, so that the client comes to its answer. */
-  stop(): void {
-    this.#request.removeAllListeners('data').removeAllListeners('end').resume();
+  #body() {
+    const { body } = this.#plan;
+    const watch = this.#watch;
+    if (body !== undefined) {
+      watch?.requestChunk(body);
+      watch?.requestEnd();
+      return body;
+    }
+    if (watch) this.#request.once('end', () => watch.requestEnd());
+    const streamed = incomingBody(this.#request, watch && ((piece) => watch.requestChunk(piece)));
+    if (!streamed) this.#request.resume();
+    return streamed;
   }
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders): void {
@@ -100,12 +89,14 @@ export class Exchange implements ResponseHandler, StreamedBody {
     // A date that the upstream did not send is not its own.
     this.#response.sendDate = false;
     this.#response.writeHead(status, [...responseHeaders(raw), ...this.#plan.answerHeaders]);
+    // Where nothing says how long it is, the body may take its time: the head does not wait for it.
+    if (headers['content-length'] === undefined) this.#response.write(NOTHING);
     this.#watch?.responseHead(status, headers);
   }
 
   onData(chunk: Buffer): boolean {
     const room = this.#response.write(chunk);
-    this.#watch?.responseData(chunk);
+    this.#watch?.responseChunk(chunk);
     if (!room) this.#response.once('drain', () => this.#call?.resume());
     return room;
   }
@@ -113,26 +104,30 @@ export class Exchange implements ResponseHandler, StreamedBody {
   onEnd(): void {
     this.#over = true;
     this.#response.end();
-    this.#watch?.ended(true);
+    this.#watch?.end();
   }
 
   onError(error: UpstreamError): void {
     if (this.#over) return;
     this.#over = true;
-    this.#watch?.ended(false);
     // Half an answer cannot be taken back: the connection says that it is one.
-    if (this.#begun) return void this.#response.destroy();
-    const { status, headers = [], body = '' } = this.#plan.failed(error);
-    this.#watch?.responseHead(status, {});
-    const length = ['Content-Length', String(Buffer.byteLength(body))];
-    this.#response.writeHead(status, [...headers, ...length, ...this.#plan.answerHeaders]);
-    this.#response.end(body);
+    if (this.#begun) this.#response.destroy();
+    else this.#answer(this.#plan.failed(error));
+    this.#watch?.end();
+  }
+
+  #answer({ status, headers = [], body = '' }: PlainOutcome): void {
+    const bytes = Buffer.from(body);
+    this.#response.writeHead(status, [...headers, 'Content-Length', String(bytes.length), ...this.#plan.answerHeaders]);
+    this.#response.end(bytes);
+    this.#watch?.responseHead(status, { 'content-type': 'application/json' });
+    this.#watch?.responseChunk(bytes);
   }
 
   #left(): void {
-    if (this.#over || this.#response.writableEnded) return;
+    if (this.#over) return;
     this.#over = true;
     this.#call?.abort();
-    this.#watch?.ended(false);
+    this.#watch?.end();
   }
 }

@@ -39,6 +39,7 @@ export async function startTestService(
     SERVICE_FORWARD_HEALTHCHECK_INTERVAL: '0',
     SERVICE_MGMT_LISTEN: '127.0.0.1:0',
     SERVICE_MCP_LISTEN: '127.0.0.1:0',
+    SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
     ...env,
   };
   const invocation = await loadConfig(argv, variables, import.meta.dirname);

@@ -37,6 +37,12 @@ export interface Cluster extends Readonly<z.output<typeof cluster>> {
   readonly path?: string;
 }
 
+/** The upstream of a cluster; of several the first. */
+export function upstreamOf({ endpoints, tls, path = '' }: Cluster): HttpUpstream | undefined {
+  const [first] = endpoints;
+  return first && { scheme: tls ? 'https' : 'http', ...first.address, path };
+}
+
 /** The cluster with this upstream in place of its endpoints, as `SERVICE_INFERENCE_UPSTREAM` has it (decisions 1.2). */
 export function withUpstream(replaced: Cluster, { scheme, host, port, path }: HttpUpstream): Cluster {
   const { name, connection_timeout_ms } = replaced;

@@ -85,7 +85,11 @@ describe('YAML of a pipeline file', () => {
       ['p:9:46: has the key "1" twice'],
     ],
     ['a list as a key', `${FILE}? [a]\n: b`, ['p:9:3: has a key that is not a plain text']],
-    ['an alias to nothing', FILE.replace('one', '*one'), ['p:2:11: has an alias to nothing: no anchor of its name stands before it']],
+    [
+      'an alias to nothing',
+      FILE.replace('one', '*one'),
+      ['p:2:11: has an alias to nothing: no anchor of its name stands before it'],
+    ],
     [
       'an alias to itself',
       FILE.replace('- name: one', '- &one\n    name: *one'),

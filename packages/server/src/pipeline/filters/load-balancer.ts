@@ -26,7 +26,7 @@ export function loadBalancer({ clusters }: LoadBalancerParts): Filter {
           body,
           answerHeaders: context.responseHeaders,
           failed: () => unreachable,
-          watch: context.recording?.(request),
+          watch: context.recording?.(),
         };
         new Exchange(plan, request, response).run();
       },
