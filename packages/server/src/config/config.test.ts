@@ -86,17 +86,13 @@ describe('loadConfig', () => {
 
   it('warns of what is set and changes nothing, once each', async () => {
     const { warnings } = await configOf(['--plugins-path', 'p'], {
-      SERVICE_AUTH_ISSUER: 'https://id.example',
-      SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
-      SERVICE_INFERENCE_UPSTREAM: '127.0.0.1:1',
+      SERVICE_UI_PATH: 'ui',
       SERVICE_CLASSIC_URL: '',
       SERVICE_MGMT_LISTEN: '127.0.0.1:0',
       HOME: '/home/op',
     });
     expect(warnings).toEqual([
-      'SERVICE_AUTH_ISSUER has no effect in this version',
-      'SERVICE_INFERENCE_LISTEN has no effect in this version',
-      'SERVICE_INFERENCE_UPSTREAM has no effect in this version',
+      'SERVICE_UI_PATH has no effect in this version',
       '--plugins-path has no effect in this version',
     ]);
   });

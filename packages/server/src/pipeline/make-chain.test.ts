@@ -9,6 +9,8 @@ const FILTERS = [
   'cors',
   'mcp',
   'service_namespace',
+  'service_well_known',
+  'service_evaluator',
   'service_mcp_init',
   'service_tool_list',
   'service_tool_call',
@@ -20,6 +22,8 @@ const FILTERS = [
   'service_completion',
   'service_relay',
 ];
+/** Those of the embedded inference chain. */
+const INFERENCE_FILTERS = ['service_intercept', 'router', 'load_balancer'];
 
 let service: TestService;
 
@@ -44,10 +48,10 @@ async function counts(): Promise<Record<string, number[]>> {
 const passed = (times: number, last: string) =>
   Object.fromEntries(FILTERS.slice(0, FILTERS.indexOf(last) + 1).map((name) => [name, [times, 0, 0, 0]]));
 
-describe('the metrics of the default chain', () => {
+describe('the metrics of the embedded pipeline', () => {
   it('name all its filters from the start', async () => {
     const { status, data } = await service.manage('GET', '/metrics');
-    expect([status, Object.keys(body.parse(data).filters)]).toEqual([200, FILTERS]);
+    expect([status, Object.keys(body.parse(data).filters)]).toEqual([200, [...FILTERS, ...INFERENCE_FILTERS]]);
     expect(await counts()).toEqual({});
   });
 
@@ -74,13 +78,15 @@ describe('the metrics of the default chain', () => {
   it('count a batch, and each of its messages', async () => {
     const client = { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
     const { headers } = await post(service.url(), rpc('initialize', client));
-    expect(await counts()).toEqual({ ...passed(1, 'service_namespace'), service_mcp_init: [0, 0, 1, 0] });
+    expect(await counts()).toEqual({ ...passed(1, 'service_evaluator'), service_mcp_init: [0, 0, 1, 0] });
     const batch = `[${rpc('ping')},${rpc('ping', {}, 2)},7]`;
     await post(service.url(), batch, { 'mcp-session-id': String(headers['mcp-session-id']) });
     expect(await counts()).toEqual({
       cors: [5, 0, 0, 0],
       mcp: [4, 1, 0, 0],
       service_namespace: [3, 0, 1, 0],
+      service_well_known: [3, 0, 0, 0],
+      service_evaluator: [3, 0, 0, 0],
       service_mcp_init: [0, 0, 3, 0],
     });
   });

@@ -42,7 +42,7 @@ describe('YAML of a pipeline file', () => {
   });
 
   it('may have a tag that nobody knows, of which it warns', () => {
-    expect(said(FILE.replace('one', '!mine one'))).toEqual(['fine', 'p:2:11: Unresolved tag: !mine']);
+    expect(said(FILE.replace('one', '!mine one'))).toEqual(['fine', 'p:2:11: Unresolved tag']);
   });
 
   const bomb = (levels: number) =>
