@@ -12,6 +12,7 @@ import { probeHealth } from './bridge/health-probe.ts';
 import { loadProtocols } from './bridge/protocols.ts';
 import { Provisioning } from './bridge/provisioning.ts';
 import { HealthOfServices } from './bridge/service-health.ts';
+import { ClassicProxy } from './classic/classic-proxy.ts';
 import { type HttpUpstream, httpUpstream, type ListenAddress } from './config/addresses.ts';
 import type { Config } from './config/config.ts';
 import { ConfigError } from './config/config-error.ts';
@@ -35,6 +36,7 @@ import { CurrentInferenceSettings } from './inference/settings.ts';
 import { type Listener, listen } from './listeners/lifecycle.ts';
 import { createGuard } from './listeners/origin.ts';
 import { pipelineListener } from './listeners/pipeline-listener.ts';
+import { plainError } from './management/answer.ts';
 import { createManagement } from './management/management.ts';
 import { ClientProfiles } from './mcp/client-profile.ts';
 import { DeclaredParams } from './mcp/declared-params.ts';
@@ -221,6 +223,7 @@ async function compose(
     }),
   }));
 
+  const classic = new ClassicProxy(config.classicUrl, plainError);
   let ready = false;
   const management = createManagement({
     registry,
@@ -229,6 +232,7 @@ async function compose(
     provisioning: new Provisioning({ channels, protocols, settings }),
     interactions,
     inference,
+    classic,
     metrics,
     toolCalls,
     longStreams,
@@ -269,6 +273,7 @@ async function compose(
       await management.close();
       channels.close();
       await clusters.close();
+      await classic.close();
       try {
         await kept.close();
       } finally {

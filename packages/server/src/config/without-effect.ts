@@ -3,7 +3,6 @@
  * top-level keys of the service-config file. Whoever adds the part that acts on one deletes its line here.
  */
 const WITHOUT_EFFECT: readonly string[] = [
-  'SERVICE_CLASSIC_URL',
   'SERVICE_UI_PATH',
   'SERVICE_ACTIONS_PATH',
   '--plugins-path',

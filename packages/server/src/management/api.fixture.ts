@@ -4,6 +4,7 @@ import { LongStreams } from '../answer/long-streams.ts';
 import { Channels } from '../bridge/channels.ts';
 import { loadProtocols } from '../bridge/protocols.ts';
 import { Provisioning } from '../bridge/provisioning.ts';
+import { ClassicProxy } from '../classic/classic-proxy.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import { Forwards } from '../forwards/forwards.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
@@ -15,6 +16,7 @@ import type { Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
+import { plainError } from './answer.ts';
 import { createManagement } from './management.ts';
 
 /** An answer of the API as a client sees it. */
@@ -107,6 +109,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     inference,
     log,
     guard,
+    classic: new ClassicProxy(undefined, plainError),
     corsOrigin,
     ready,
   });

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { ERROR_STATUS, type ErrorCode, operations } from '@sluice/contract';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ProvisioningError } from '../bridge/provisioning.ts';
+import { type ClassicProxy, isClassic } from '../classic/classic-proxy.ts';
 import type { Guard } from '../listeners/origin.ts';
 import { RegistryError } from '../registry/operations/error.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -30,6 +31,8 @@ export interface ManagementOptions extends ManagementContext {
   readonly log: TargetLogger;
   /** The checks of Host and Origin. */
   readonly guard: Guard;
+  /** Answers what is the legacy backend's. */
+  readonly classic: Pick<ClassicProxy, 'serve'>;
   /** SERVICE_CORS_ORIGIN: `*` or one origin. */
   readonly corsOrigin: string | undefined;
   /** Bytes of a request body (default 1 MiB, decisions 8). */
@@ -42,7 +45,7 @@ export interface ManagementOptions extends ManagementContext {
  * without internals and go to the log.
  */
 export function createManagement(options: ManagementOptions): FastifyInstance {
-  const { log, registry, guard, corsOrigin, bodyLimit = 1024 * 1024 } = options;
+  const { log, registry, guard, classic, corsOrigin, bodyLimit = 1024 * 1024 } = options;
   const cors = corsHeaders(corsOrigin);
 
   const app = fastify({
@@ -81,6 +84,12 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     if (!admit(request, reply)) return;
     if (request.method === 'OPTIONS') {
       reply.code(204).headers(PREFLIGHT_HEADERS).send();
+      return;
+    }
+    const { method, url = '/' } = request.raw;
+    if (isClassic(method ?? '', url.split('?', 1)[0] ?? '')) {
+      reply.hijack();
+      classic.serve(request.raw, reply.raw, Object.entries(cors).flat());
       return;
     }
     // The content type is not checked (decisions 4.1), and Fastify would refuse one that it cannot read.

@@ -15,14 +15,19 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
 /** Of a request besides: what the connection to the upstream has of its own. */
 const MADE_ANEW: ReadonlySet<string> = new Set(['host', 'content-length', 'expect']);
 
-/** What of a request's headers goes on to the upstream: names and values, alternating, spelled as they came. */
-export function requestHeaders(raw: readonly string[]): string[] {
-  return without(raw, (name) => MADE_ANEW.has(name));
+const NONE: ReadonlySet<string> = new Set();
+
+/**
+ * What of a request's headers goes on to the upstream: names and values, alternating, spelled as they came. `replaced` are
+ * lower-case names of those that are not wanted.
+ */
+export function requestHeaders(raw: readonly string[], replaced = NONE): string[] {
+  return without(raw, (name) => MADE_ANEW.has(name) || replaced.has(name));
 }
 
-/** What of an answer's headers goes back to the client. */
-export function responseHeaders(raw: readonly string[]): string[] {
-  return without(raw, () => false);
+/** What of an answer's headers goes back to the client; `replaced` as above. */
+export function responseHeaders(raw: readonly string[], replaced = NONE): string[] {
+  return without(raw, (name) => replaced.has(name));
 }
 
 function without(raw: readonly string[], more: (name: string) => boolean): string[] {

@@ -32,7 +32,7 @@ export interface ExchangePlan {
   readonly headers: readonly string[];
   /** Where it was read already; otherwise the request's own is sent as it comes. */
   readonly body: Buffer | undefined;
-  /** Names and values, alternating, that the answer has besides the upstream's. */
+  /** Names and values, alternating, that the answer has besides; what they say of CORS is said in the upstream's place. */
   readonly answerHeaders: readonly string[];
   /** What the client is answered when the upstream gives no answer. */
   readonly failed: (error: UpstreamError) => PlainOutcome;
@@ -88,7 +88,9 @@ export class Exchange implements ResponseHandler {
     this.#begun = true;
     // A date that the upstream did not send is not its own.
     this.#response.sendDate = false;
-    this.#response.writeHead(status, [...responseHeaders(raw), ...this.#plan.answerHeaders]);
+    const { answerHeaders } = this.#plan;
+    const own = answerHeaders.length === 0 ? undefined : corsNames(answerHeaders);
+    this.#response.writeHead(status, [...responseHeaders(raw, own), ...answerHeaders]);
     // Where nothing says how long it is, the body may take its time: the head does not wait for it.
     if (headers['content-length'] === undefined) this.#response.write(NOTHING);
     this.#watch?.responseHead(status, headers);
@@ -130,4 +132,9 @@ export class Exchange implements ResponseHandler {
     this.#call?.abort();
     this.#watch?.end();
   }
+}
+
+function corsNames(headers: readonly string[]): ReadonlySet<string> {
+  const names = headers.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
+  return new Set(names.filter((name) => name.startsWith('access-control-')));
 }

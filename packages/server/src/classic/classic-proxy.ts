@@ -1,0 +1,83 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { ClientAnswer } from '../answer/client-answer.ts';
+import type { PlainOutcome } from '../answer/outcome.ts';
+import { requestHeaders } from '../proxy/end-to-end-headers.ts';
+import { Exchange } from '../proxy/exchange.ts';
+import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
+
+/** What begins so is the legacy backend's (specification, "Paths proxied to the legacy backend"; decisions 4.6). */
+const PREFIXES: readonly string[] = [
+  '/api/v1/service-catalog',
+  '/api/v1/service-template',
+  '/api/v1/data-store',
+  '/api/v1/capabilities',
+  '/api/v1/chat',
+  '/api/v1/management/info',
+  '/api/v1/management/statistics',
+  '/api/v2/code-execution',
+  '/api/v2/tool-calls',
+];
+/** The one path below them that is answered here, when it is read. */
+const NATIVE = /^\/api\/v1\/management\/statistics\/?$/;
+
+const FIRST_BYTE_MS = 30_000;
+const NOT_SET = 'there is no legacy backend: SERVICE_CLASSIC_URL is not set';
+const FORWARDING: ReadonlySet<string> = new Set(['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host']);
+
+/** True for a request that is the legacy backend's to answer. */
+export function isClassic(method: string, path: string): boolean {
+  if ((method === 'GET' || method === 'HEAD') && NATIVE.test(path)) return false;
+  return PREFIXES.some((prefix) => path.startsWith(prefix));
+}
+
+/** How a request is answered that gets no answer from the backend. */
+export type RefuseClassic = (code: 'UNAVAILABLE' | 'BAD_GATEWAY', message: string) => PlainOutcome;
+
+/** Passes requests on to the legacy backend, and its answers back, as they come (decisions 4.6). */
+export class ClassicProxy {
+  readonly #transport: UpstreamTransport | undefined;
+  readonly #basePath: string;
+  readonly #refuse: RefuseClassic;
+
+  /** `url`: SERVICE_CLASSIC_URL, without a slash at its end; undefined where there is no backend. */
+  constructor(url: string | undefined, refuse: RefuseClassic) {
+    this.#transport =
+      url === undefined ? undefined : createTransport(url, { firstByteTimeoutMs: FIRST_BYTE_MS, redirects: 'pass' });
+    this.#basePath = url === undefined ? '' : new URL(url).pathname.replace(/\/$/, '');
+    this.#refuse = refuse;
+  }
+
+  /** Answers the request, whose body nobody has read. `answerHeaders`: names and values of ours, alternating. */
+  serve(request: IncomingMessage, response: ServerResponse, answerHeaders: readonly string[]): void {
+    const transport = this.#transport;
+    if (!transport) {
+      request.resume();
+      const { status, headers, body } = this.#refuse('UNAVAILABLE', NOT_SET);
+      return new ClientAnswer(response, answerHeaders, 'null').plain(status, headers, body);
+    }
+    const plan = {
+      transport,
+      path: `${this.#basePath}${request.url}`,
+      headers: [...requestHeaders(request.rawHeaders, FORWARDING), ...forwarding(request)],
+      body: undefined,
+      answerHeaders,
+      failed: () => this.#refuse('BAD_GATEWAY', 'the legacy backend does not answer; see SERVICE_CLASSIC_URL'),
+      watch: undefined,
+    };
+    new Exchange(plan, request, response).run();
+  }
+
+  /** Ends what is under way. */
+  async close(): Promise<void> {
+    await this.#transport?.destroy();
+  }
+}
+
+/** Who asks, and where: what proxies before us have said goes on. */
+function forwarding({ headers, socket }: IncomingMessage): string[] {
+  const { 'x-forwarded-for': before, 'x-forwarded-proto': proto = 'http', 'x-forwarded-host': host } = headers;
+  const addresses = [before, socket.remoteAddress].filter((address) => address !== undefined).join(', ');
+  const added = ['X-Forwarded-For', addresses, 'X-Forwarded-Proto', String(proto)];
+  const asked = host ?? headers.host;
+  return asked === undefined ? added : [...added, 'X-Forwarded-Host', String(asked)];
+}
