@@ -12,6 +12,8 @@ export interface Managed {
 export interface TestService {
   /** Base address of the MCP listener, `http://host:port`. */
   readonly mcp: string;
+  /** Bound addresses of all listeners, `host:port`, by name. */
+  readonly addresses: Readonly<Record<string, string>>;
   /** Base address of the management listener. */
   readonly management: string;
   /** Address of a namespace's MCP endpoint (`default`). */
@@ -66,6 +68,7 @@ export async function startTestService(
   return {
     mcp,
     management,
+    addresses: service.addresses,
     url: (namespace = 'default') => `${mcp}/${namespace}/mcp`,
     log,
     manage,
