@@ -105,6 +105,8 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
       return sendError(reply, error.code, error.message, error.details);
     }
     if (error instanceof UpstreamError || error instanceof ProvisioningError) {
+      // Of upstreams their forwards tell; of this nobody else does. It names service, address and status, no payload.
+      if (error instanceof ProvisioningError) log.warn(`provisioning failed: ${error.message}`);
       return sendError(reply, 'BAD_GATEWAY', error.message);
     }
     const status = statusOf(error);
@@ -141,7 +143,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   serviceRoutes(app, options);
   statisticsRoutes(app, options);
   metricsRoutes(app, options);
-  toolCallRoutes(app, options);
+  toolCallRoutes(app, options, log);
   referenceRoutes(app);
   return app;
 }

@@ -1,6 +1,5 @@
 import type { LongStreams } from '../answer/long-streams.ts';
 import type { Bridge } from '../bridge/bridge.ts';
-import type { CodeTools } from '../bridge/code-tools.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Forwards } from '../forwards/forwards.ts';
@@ -36,7 +35,6 @@ import { serviceToolList } from './filters/service-tool-list.ts';
 /** What the filters work with. */
 export interface ChainParts {
   readonly bridge: Bridge;
-  readonly codeTools: CodeTools;
   readonly toolCalls: ToolCallSink;
   readonly calls: CallsUnderWay<CallUnderWay>;
   readonly events: EventStore;
