@@ -113,7 +113,7 @@ export class Bridge {
   }
 
   #resourceWork(caller: Caller, uri: string, resource: Entry, service: ServiceEntry): BridgedWork {
-    const { protocols, channels, settings } = this.#options;
+    const { protocols, channels, settings, log } = this.#options;
     const requestId = serviceRequestId(caller.correlation.requestId);
     const error = (message: string): BridgedAnswer => ({ kind: 'error', error: { code: INTERNAL_ERROR, message } });
     return {
@@ -131,7 +131,18 @@ export class Bridge {
         if (isError) return error(content.join('\n') || `service ${service.name} answered with an error and no text`);
         return { kind: 'result', json: resourceResult(caller.era, uri, resource, content) };
       },
-      failed: ({ message }) => error(message),
+      failed({ category, message }) {
+        // Reads have no events that would tell it (decisions 6).
+        if (category === 'SERVICE_UNAVAILABLE') {
+          log.warn('resource read failed', {
+            resource: resource.name,
+            service: service.name,
+            service_address: serviceAddress(service),
+            service_request_id: requestId,
+          });
+        }
+        return error(message);
+      },
     };
   }
 }

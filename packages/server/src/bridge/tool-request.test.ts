@@ -163,7 +163,7 @@ describe('the request that has a service carry out a tool', () => {
     const schema = `{"properties":{"x-key":{${HEADER}}}}`;
     expect(refusal(() => requestOf('{"a":"1"}', schema))).toEqual([
       'TOOL_DEFINITION_ERROR',
-      'tool t: header x-key has no value: neither argument nor default',
+      'tool t: header x-key has no value: give the argument, or the property a "value"',
     ]);
   });
 

@@ -56,7 +56,7 @@ function headersOf(
     if (text === undefined) {
       throw new ServiceError(
         'TOOL_DEFINITION_ERROR',
-        `tool ${tool}: header ${name} has no value: neither argument nor default`,
+        `tool ${tool}: header ${name} has no value: give the argument, or the property a "value"`,
       );
     }
     headers.set(name.toWellFormed(), text);

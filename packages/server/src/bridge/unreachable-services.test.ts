@@ -20,6 +20,9 @@ describe('a service that refuses the connection', () => {
       code: -32603,
       message: expect.stringMatching(`^service worker at 127.0.0.1:${port} `),
     });
+    // A read has no events: the log tells of it.
+    const warned = tests.service.log.filter((line) => line.includes('resource read failed'));
+    expect(warned).toEqual([expect.stringMatching(`"warn".*"service":"worker","service_address":"127.0.0.1:${port}"`)]);
   });
 
   it('carries calls out again once it is there, also a call that waits for its next attempt', async () => {
