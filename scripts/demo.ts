@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, styleText } from 'node:util';
 import { Children } from './demo/children.ts';
-import { firstFree, preferred } from './demo/ports.ts';
+import { firstFree, onPorts } from './demo/ports.ts';
 import { type Places, walk } from './demo/walk.ts';
 
 const SERVICE = fileURLToPath(new URL('../packages/server/src/main.ts', import.meta.url));
@@ -72,29 +72,34 @@ async function start(
   });
   report(true, 'upstream', `@modelcontextprotocol/server-everything at ${upstream.value} (process ${upstream.pid})`);
 
-  const service = await children.start({
-    name: 'sluice',
-    args: [SERVICE],
-    env: {
-      PATH,
-      SERVICE_MGMT_LISTEN: `${HOST}:${await preferred(8080, HOST)}`,
-      SERVICE_MCP_LISTEN: `${HOST}:${await preferred(8081, HOST)}`,
-      SERVICE_INFERENCE_LISTEN: `${HOST}:${await preferred(8083, HOST)}`,
-      SERVICE_PERSIST_PATH: join(folder, 'registry'),
-    },
-    folder,
-    ready: listening,
-  });
+  const service = await onPorts([8080, 8081, 8083], HOST, ([managementPort, mcpPort, inferencePort]) =>
+    children.start({
+      name: 'sluice',
+      args: [SERVICE],
+      env: {
+        PATH,
+        SERVICE_MGMT_LISTEN: `${HOST}:${managementPort}`,
+        SERVICE_MCP_LISTEN: `${HOST}:${mcpPort}`,
+        SERVICE_INFERENCE_LISTEN: `${HOST}:${inferencePort}`,
+        SERVICE_PERSIST_PATH: join(folder, 'registry'),
+      },
+      folder,
+      ready: listening,
+    }),
+  );
   const { management, mcp } = service.value;
   report(true, 'sluice', `management API at ${management}, MCP at ${mcp} (process ${service.pid})`);
 
-  const sample = await children.start({
-    name: 'the sample capability service',
-    args: [SAMPLE],
-    env: { PATH, SLUICE_HOST: management, SAMPLE_LISTEN: `${HOST}:${await preferred(50051, HOST)}` },
-    folder,
-    ready: (line) => /^capability service at (\S+), registered at /.exec(line)?.[1],
-  });
+  const sample = await onPorts([50051], HOST, ([samplePort]) =>
+    children.start({
+      name: 'the sample capability service',
+      // What it runs could signal it otherwise, and have it open its debugger.
+      args: ['--disable-sigusr1', SAMPLE],
+      env: { PATH, SLUICE_HOST: management, SAMPLE_LISTEN: `${HOST}:${samplePort}` },
+      folder,
+      ready: (line) => /^capability service at (\S+), registered at /.exec(line)?.[1],
+    }),
+  );
   report(true, 'sample', `capability service at ${sample.value}, which has registered itself (process ${sample.pid})`);
   const places = {
     management,

@@ -92,9 +92,18 @@ it('says why it failed, without a word of the secrets', async () => {
     code: 1,
     err: expect.stringContaining('none.key: no such file'),
   });
-  expect(await line.sluice(['services', 'provision', 'none', '--name', 'crm'])).toMatchObject({
+  expect(await line.sluice(['services', 'provision', 'none', '--name', 'crm', '--secrets', 'crm.key'])).toMatchObject({
     code: 1,
     err: expect.stringContaining('service not found: none'),
   });
   expect(seen).toHaveLength(1);
+});
+
+it('refuses to provision nothing, which would put an empty secret over the one that is there', async () => {
+  expect(await line.sluice(PROVISION)).toEqual({
+    code: 1,
+    out: '',
+    err: 'sluice: nothing to provision: give --config <file> or --secrets <file>, or both\n',
+  });
+  expect(seen).toEqual([]);
 });

@@ -49,6 +49,21 @@ describe('tools', () => {
     });
   });
 
+  it('say what they were provisioned with, and keep it', async () => {
+    const made = ['-n', 'forecast', '-d', '', '-u', 'weather://forecast', '--type', 'weather'];
+    await text('tools', 'add', ...made, '--configuration-uri', 'config://1', '--secrets-uri', 'vault://1');
+    const uris = { configurationURI: 'config://1', secretsURI: 'vault://1' };
+    expect(await json('tools', 'show', 'forecast')).toMatchObject(uris);
+    await text('tools', 'edit', 'forecast', '--secrets-uri', 'vault://2');
+    expect(await json('tools', 'show', 'forecast')).toMatchObject({ ...uris, secretsURI: 'vault://2' });
+    await text('tools', 'edit', 'forecast', '-d', 'Weather', '--configuration-uri', 'config://2');
+    expect(await json('tools', 'show', 'forecast')).toMatchObject({
+      description: 'Weather',
+      configurationURI: 'config://2',
+      secretsURI: 'vault://2',
+    });
+  });
+
   it('keep the spelling of numbers, when they are made, shown, labelled and edited', async () => {
     const schema = '{"type":"object","properties":{"id":{"maximum":9223372036854775807,"minimum":1.0}}}';
     await text('tools', 'add', '-n', 'big', '-d', '', '-u', 'x:y', '--type', 't', '--input-schema', schema);

@@ -88,8 +88,11 @@ describe('resources', () => {
   it('are exposed, listed, edited, labelled and removed, and told apart by --uri', async () => {
     const expose = ['resources', 'expose', '--name', 'handbook', '--type', 'documents', '-N', 'docs'];
     const about = ['--description', 'How to', '--mimeType', 'text/markdown', '--param', 'k=v=w', '-l', 'a=b'];
-    await text(...expose, '--location', 'docs://one', ...about);
+    const uris = ['--configuration-uri', 'config://1', '--secrets-uri', 'vault://1'];
+    await text(...expose, '--location', 'docs://one', ...about, ...uris);
     expect(await json('resources', 'show', 'handbook')).toMatchObject({
+      configurationURI: 'config://1',
+      secretsURI: 'vault://1',
       location: 'docs://one',
       mimeType: 'text/markdown',
       params: [{ name: 'k', value: 'v=w' }],
@@ -193,7 +196,7 @@ describe('services', () => {
       await sluice(['services', 'add', '-n', 'x', '--address', 'nowhere', '--type', 'tool-invoker']),
     ).toMatchObject({
       code: 1,
-      err: expect.stringContaining('address: must be host:port'),
+      err: expect.stringContaining('address: must be host:port without http://'),
     });
   });
 });

@@ -109,6 +109,32 @@ tools:
   expect(made).toContain('9223372036854775807');
 });
 
+test('where configuration and secrets are survives export and apply', async (context) => {
+  const { service, sluice } = await start(context);
+  const server = await upstream(context, toolText('search'));
+  const state = `
+forwards: [{ name: up, address: "${server.url}" }]
+tools:
+- { forward: up, upstreamName: search, configurationURI: config://1, secretsURI: vault://1 }
+- { name: made, description: "", uri: "w:t", type: w, input_schema: {}, configuration_uri: config://2, secrets_uri: vault://2 }
+`;
+  expect(await sluice('apply -f -', state)).toMatchObject({ code: 0 });
+  const uris = async () =>
+    (await listed(service, '/tools')).map(({ configurationURI, secretsURI }) => [configurationURI, secretsURI]);
+  expect(new Set(await uris())).toEqual(
+    new Set([
+      ['config://1', 'vault://1'],
+      ['config://2', 'vault://2'],
+    ]),
+  );
+  const { out: exported } = await sluice('export');
+  expect(await sluice('diff -f -', exported)).toMatchObject({ code: 0 });
+
+  const { service: another, sluice: elsewhere } = await start(context);
+  expect(await elsewhere('apply -f -', exported)).toMatchObject({ code: 0 });
+  expect(await listed(another, '/tools')).toEqual(await listed(service, '/tools'));
+});
+
 test('an override that the file no longer has goes, and the tool follows its upstream again', async (context) => {
   const { service, sluice } = await start(context);
   const server = await upstream(context, toolText('search', ',"title":"Search","_meta":{"weight":1.0},"upstream":1'));

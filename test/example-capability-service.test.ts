@@ -11,6 +11,8 @@ let gateway: Gateway;
 let example: ExampleService;
 let agent: SdkClient;
 let web: string;
+/** Reads what is never answered. It takes seconds: the other tests go on meanwhile. */
+let silent: Promise<Answered>;
 
 const site = createServer((request, response) => {
   const { url, headers } = request;
@@ -21,11 +23,16 @@ const site = createServer((request, response) => {
 });
 
 beforeAll(async () => {
-  web = `127.0.0.1:${await listen(site, 0)}`;
+  const port = await listen(site, 0);
+  web = `127.0.0.1:${port}`;
   gateway = await startGateway();
-  example = startExample({ SLUICE_HOST: gateway.management(), SAMPLE_HTTP_HOSTS: `example.com, ${web}` });
+  example = startExample({
+    SLUICE_HOST: gateway.management(),
+    SAMPLE_HTTP_ORIGINS: `https://localhost:${port}, http://${web}`,
+  });
   await example.line(/ registered at /);
   agent = await connect(gateway.url('sample'), 'legacy');
+  silent = get(`http://${web}/silent`);
 });
 afterAll(async () => {
   await agent?.close();
@@ -84,11 +91,13 @@ describe('tools', () => {
     const [, port] = web.split(':');
     for (const url of [
       `http://${gateway.management()}/healthz`,
+      // Only https of it: a secret is not for whoever reads along.
       `http://localhost:${port}/hello`,
+      `https://${web}/hello`,
       'http://127.0.0.1/',
     ]) {
-      const { host } = new URL(url);
-      expect(await get(url)).toEqual({ isError: true, text: expect.stringContaining(`${host} is not allowed`) });
+      const { origin } = new URL(url);
+      expect(await get(url)).toEqual({ isError: true, text: expect.stringContaining(`${origin} is not allowed`) });
     }
     for (const url of ['file:///etc/hostname', 'data:text/plain,x', 'no url', `http://a:b@${web}/hello`]) {
       expect(await get(url)).toEqual({ isError: true, text: expect.stringMatching(/^url must /) });
@@ -96,10 +105,9 @@ describe('tools', () => {
     expect(await get(`http://${web}/away`)).toMatchObject({ isError: true, text: `${web} answered 302: ` });
   });
 
-  it('http-get waits no longer and reads no more than it may', async () => {
-    const [long, silent] = await Promise.all([get(`http://${web}/long`), get(`http://${web}/silent`)]);
-    expect(long).toEqual({ isError: true, text: 'the answer is longer than 262144 bytes' });
-    expect(silent).toEqual({ isError: true, text: `${web} took longer than 4000 ms` });
+  it('http-get reads no more than it may', async () => {
+    const text = 'the answer is longer than 262144 bytes';
+    expect(await get(`http://${web}/long`)).toEqual({ isError: true, text });
   });
 
   it('http-get sends the secret that an operator has provisioned', async () => {
@@ -110,6 +118,9 @@ describe('tools', () => {
     const entry = { ...tool, name: 'site', description: '', namespace: 'sample' };
     await gateway.api('POST', '/api/v1/tools', { ...entry, secretsURI });
     expect(await call('site', { url: `http://${web}/hello` })).toMatchObject({ text: 'hello, Bearer of-site' });
+    const plain = `http://localhost:${web.split(':')[1]}`;
+    const text = expect.stringContaining(`${plain} is not allowed`);
+    expect(await call('site', { url: `${plain}/hello` })).toEqual({ isError: true, text });
     await gateway.api('PUT', '/api/v1/tools/site?namespace=sample', { ...entry, secretsURI: 'memory://none' });
     expect(await call('site', { url: `http://${web}/hello` })).toEqual({
       isError: true,
@@ -147,34 +158,27 @@ describe('code', () => {
     const { isError, text } = await run('console.log("before"); throw new Error("no good")');
     expect([isError, text]).toEqual([true, expect.stringContaining('before\n')]);
     expect(text).toContain('Error: no good\n');
-    const { body } = await gateway.api('GET', '/api/v1/tool-calls?limit=1');
+    const { body } = await gateway.api('GET', '/api/v1/tool-calls?limit=1&category=EXECUTION_ERROR');
     const [event] = Object(body).data;
     expect(event).toMatchObject({
       eventType: 'FAILED',
-      toolName: 'code-execution/process/javascript',
+      toolName: 'code-execution/sample/javascript',
       errorCategory: 'EXECUTION_ERROR',
       errorMessage: 'the execution ended as FAILED with exit code 1',
     });
   });
 
-  it('opens no file and no connection and starts nothing, whatever its environment says', async () => {
-    const environment = { NODE_OPTIONS: '--allow-fs-read=* --allow-net --allow-child-process' };
-    for (const code of [
-      'require("fs").readFileSync("/etc/hostname")',
-      `await fetch("http://${web}/hello")`,
-      'require("child_process").spawnSync("true")',
-      'new (require("worker_threads").Worker)("0", { eval: true })',
-    ]) {
-      const { isError, text } = await run(code, { environment });
-      expect([isError, text]).toEqual([true, expect.stringMatching(/ERR_ACCESS_DENIED/)]);
-    }
+  it('opens no file, whatever its environment says', async () => {
+    const environment = { NODE_OPTIONS: '--allow-fs-read=*' };
+    const { isError, text } = await run('require("fs").readFileSync("/etc/hostname")', { environment });
+    expect([isError, text]).toEqual([true, expect.stringMatching(/ERR_ACCESS_DENIED/)]);
   });
 
   it('that runs too long is ended, with what it wrote before', async () => {
     const code = 'console.log(process.pid); while (true);';
-    const { isError, text } = await run(code, { timeout: 3_000 });
+    const { isError, text } = await run(code, { timeout: 1_500 });
     const [pid, ...rest] = text.split('\n');
-    expect([isError, rest]).toEqual([true, ['ended: it took longer than 3000 ms', '']]);
+    expect([isError, rest]).toEqual([true, ['ended: it took longer than 1500 ms', '']]);
     expect(lives(Number(pid))).toBe(false);
   });
 
@@ -215,4 +219,8 @@ describe('code', () => {
     await Promise.all(running);
     await vi.waitFor(async () => expect(await run('')).toEqual({ isError: false, text: '' }), { timeout: 5_000 });
   });
+});
+
+it('http-get waits no longer than it may', async () => {
+  expect(await silent).toEqual({ isError: true, text: `${web} took longer than 4000 ms` });
 });

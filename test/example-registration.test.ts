@@ -59,7 +59,7 @@ it('registers again at another address, and leaves what operators have added', a
     expect.objectContaining({
       name: 'sample-code',
       serviceType: 'code-execution-engine',
-      serviceSubType: 'process',
+      serviceSubType: 'sample',
       languageName: 'javascript',
       address,
     }),
@@ -97,7 +97,10 @@ it('breaks off code that goes on when it stops', async () => {
   }
 });
 
-it('does not take the name of a tool that is not its own', async () => {
+it('does not take the name of a tool that is not its own, nor the place of another copy then', async () => {
+  const first = start();
+  await first.line(/ registered at /);
+  const services = await data('services');
   const other = { name: 'http-get', description: 'Other', uri: 'http://127.0.0.1:9/mcp', toolType: 'other' };
   await gateway.api('POST', '/api/v1/tools', { ...other, input_schema: { type: 'object' }, namespace: 'taken' });
   const example = start({ SAMPLE_NAMESPACE: 'taken' });
@@ -105,7 +108,50 @@ it('does not take the name of a tool that is not its own', async () => {
   expect(example.lines).toEqual([
     'namespace taken has another tool http-get: choose another namespace by SAMPLE_NAMESPACE',
   ]);
-  expect(await data('tools/http-get?namespace=taken')).toMatchObject(other);
+  expect(await data('tools?namespace=taken')).toMatchObject([other]);
+  expect(await data('services')).toEqual(services);
+  expect(await echoed()).toBe('{"message":"hi"}');
+});
+
+it('can stand beside another copy under another name', async () => {
+  const first = start();
+  await first.line(/ registered at /);
+  const second = start({ SAMPLE_NAME: 'second' });
+  await second.line(/ registered at .*, namespace second$/);
+  expect(await second.stop()).toBe(0);
+  const services: { name: string; serviceSubType?: string }[] = await data('services');
+  expect(services.map(({ name, serviceSubType }) => [name, serviceSubType])).toEqual([
+    ['sample-tools', undefined],
+    ['sample-code', 'sample'],
+    ['second-tools', undefined],
+    ['second-code', 'second'],
+  ]);
+  expect(await data('tools/run-javascript?namespace=second')).toMatchObject({
+    toolType: 'second-code',
+    uri: 'code-execution-engine://second/javascript',
+  });
+  expect(await echoed()).toBe('{"message":"hi"}');
+});
+
+it('says in a line that its port is taken', async () => {
+  const first = start();
+  const [, address = ''] = /^capability service at (\S+),/.exec(await first.line(/ registered at /)) ?? [];
+  const second = start({ SAMPLE_LISTEN: address });
+  expect(await second.ended).toBe(1);
+  expect(second.lines).toEqual([
+    `cannot listen at ${address}: something listens there already (EADDRINUSE); choose another host:port by SAMPLE_LISTEN`,
+  ]);
+  const nowhere = start({ SAMPLE_LISTEN: 'nowhere' });
+  expect(await nowhere.ended).toBe(1);
+  expect(nowhere.lines).toEqual([expect.stringMatching(/^cannot listen at nowhere: .*SAMPLE_LISTEN$/)]);
+});
+
+it('says in a line that an origin is none', async () => {
+  for (const entry of ['api.example.com', 'http://localhost:8123/path', 'ftp://localhost']) {
+    const example = start({ SAMPLE_HTTP_ORIGINS: `https://api.example.com ${entry}` });
+    expect(await example.ended).toBe(1);
+    expect(example.lines).toEqual([expect.stringContaining(`SAMPLE_HTTP_ORIGINS has ${entry}, which is no origin`)]);
+  }
 });
 
 it('waits for a gateway that is not there yet', async () => {
@@ -124,6 +170,14 @@ it('can be stopped while it waits', async () => {
   expect(example.lines).toHaveLength(1);
 });
 
+it('opens no debugger for who may signal it', async () => {
+  const example = start({ SLUICE_HOST: `127.0.0.1:${await freePort()}` });
+  await example.line(/ cannot be asked/);
+  example.signal('SIGUSR1');
+  expect(await example.stop()).toBe(0);
+  expect(example.lines).toHaveLength(1);
+});
+
 it('sends its token, and ends when it is not accepted, without a word of it', async () => {
   const asked: IncomingHttpHeaders[] = [];
   const proxy = createServer(({ headers }, response) => {
@@ -136,7 +190,7 @@ it('sends its token, and ends when it is not accepted, without a word of it', as
       const example = start({ SLUICE_HOST: host, SLUICE_TOKEN: 'secret-token' });
       expect(await example.ended).toBe(1);
       expect(example.lines).toEqual([
-        `POST /api/v1/services was answered ${status}: <h1>Log in</h1> (is SLUICE_TOKEN right?)`,
+        `GET /api/v1/tools/echo?namespace=sample was answered ${status}: <h1>Log in</h1> (is SLUICE_TOKEN right?)`,
       ]);
     }
     expect(asked.map(({ authorization }) => authorization)).toEqual(['Bearer secret-token', 'Bearer secret-token']);

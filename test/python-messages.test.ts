@@ -1,38 +1,15 @@
 import { Client, credentials } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { callStream } from '../packages/server/src/bridge/code-stream.ts';
+import { AGREED_MESSAGES } from '../packages/server/src/bridge/fixtures/agreed-messages.ts';
 import { loadProtocols } from '../packages/server/src/bridge/protocols.ts';
 import { callUnary } from '../packages/server/src/bridge/unary.ts';
 import { findPython, type PythonCapability, startPythonCapability } from './fixtures/python-capability.ts';
 
-// The messages as Python reads and writes them, against the numbers that were agreed upon once and for all.
+// The messages as Python reads and writes them, against the numbers that were agreed upon.
 
-const TOOL =
-  'uri string 1, body string 2, arguments map<string,string> 3, configurationURI string 4, secretsURI string 5, headers map<string,string> 6';
-const RESOURCE =
-  'location string 1, type string 2, name string 3, params map<string,string> 4, configurationURI string 5, secretsURI string 6';
-const CODE =
-  'uri string 1, body string 2, code string 3, arguments map<string,string> 4, configurationURI string 5, secretsURI string 6, timeout int64 7, environment map<string,string> 8';
-const REPLY = 'isError bool 1, content repeated string 2';
-const PAYLOAD = 'type PayloadType 1, name string 2, payload string 3';
 const AGREED = {
-  'tool.ToolInvokeRequest': TOOL,
-  'tool.ToolInvokeReply': REPLY,
-  'resource.ResourceRequest': RESOURCE,
-  'resource.ResourceReply': REPLY,
-  'codeexecution.CodeExecutionRequest': CODE,
-  'codeexecution.CodeExecutionReply': `${REPLY}, outputType OutputType 3, status ExecutionStatus 4, exitCode int32 5, timestamp int64 6`,
-  'codeexecution.OutputType': 'STDOUT 0, STDERR 1, STATUS 2, COMPLETION 3',
-  'codeexecution.ExecutionStatus': 'PENDING 0, RUNNING 1, COMPLETED 2, FAILED 3, CANCELLED 4, TIMEOUT 5',
-  'tool.ProvisionRequest': 'uri string 1, configuration Configuration 2, secret Secret 3',
-  'tool.Configuration': PAYLOAD,
-  'tool.Secret': PAYLOAD,
-  'tool.PayloadType': 'REFERENCE 0, BUILTIN 1',
-  'tool.ProvisionReply': 'configurationUri string 1, secretUri string 2, properties map<string,PropertySchema> 3',
-  'tool.PropertySchema': 'type string 1, description string 2, required bool 3',
-  'health.HealthProbeRequest': 'id string 1',
-  'health.HealthProbeReply': 'status RuntimeStatus 1',
-  'health.RuntimeStatus': 'STOPPED 0, STOPPING 1, STARTING 2, STARTED 3',
+  ...AGREED_MESSAGES,
   '/tool.ToolInvoker/InvokeTool': 'ToolInvokeRequest ToolInvokeReply',
   '/tool.Provisioner/Provision': 'ProvisionRequest ProvisionReply',
   '/resource.ResourceAcquirer/ResourceAcquire': 'ResourceRequest ResourceReply',

@@ -1,54 +1,46 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { CodeExecutionRequest } from './messages.ts';
+import { environmentOf, SANDBOX } from './sandbox.ts';
 import type { ToolDefinition } from './tools.ts';
 
-/** What the service is registered as; a tool names both in its uri. */
-export const ENGINE = 'process';
+/** What the service executes; a tool names it in its uri. */
 export const LANGUAGE = 'javascript';
 
-const MAX_HEAP_MB = 128;
-
-/** The tool that agents have code run with. What these arguments become, Sluice decides; it decodes Base64, too. */
-export const runJavascript: ToolDefinition = {
-  name: 'run-javascript',
-  description: 'Runs JavaScript in a process of its own, without files or network, and answers with its output.',
-  uri: `code-execution-engine://${ENGINE}/${LANGUAGE}`,
-  input_schema: {
-    type: 'object',
-    properties: {
-      code: { type: 'string', description: 'A script or a module, plain or in Base64' },
-      arguments: { type: ['array', 'object'], description: 'A list: process.argv from 2 on. An object: --name=value' },
-      environment: { type: 'object', description: 'process.env' },
-      timeout: { type: 'integer', description: 'Milliseconds, 1 to 300000; 30000 when absent' },
+/**
+ * The tool that agents have code run with, by the engine of this name. What these arguments become, Sluice decides; it
+ * decodes Base64, too.
+ */
+export function runJavascript(engine: string): ToolDefinition {
+  return {
+    name: 'run-javascript',
+    description: 'Runs JavaScript in a process of its own, without files or network, and answers with its output.',
+    uri: `code-execution-engine://${engine}/${LANGUAGE}`,
+    input_schema: {
+      type: 'object',
+      properties: {
+        code: { type: 'string', description: 'A script or a module, plain or in Base64' },
+        arguments: {
+          type: ['array', 'object'],
+          description: 'A list: process.argv from 2 on. An object: --name=value',
+        },
+        environment: { type: 'object', description: 'process.env' },
+        timeout: { type: 'integer', description: 'Milliseconds, 1 to 300000; 30000 when absent' },
+      },
+      required: ['code'],
     },
-    required: ['code'],
-  },
-};
+  };
+}
 
-/**
- * Sets the environment from within. From without, NODE_OPTIONS would take back what `--permission` forbids, and other
- * variables would steer Node.js and the loader before the first line runs.
- */
-const SET_ENVIRONMENT = `data:text/javascript,${encodeURIComponent(`
-  const given = JSON.parse(process.env.GIVEN);
-  delete process.env.GIVEN;
-  Object.assign(process.env, given);
-`)}`;
-
-/**
- * Starts code in a Node.js of its own that may open no file and no connection and start nothing (`--permission`). That
- * keeps mistakes in, not attackers: the README says what else it takes. Throws when the system refuses the process.
- */
+/** Starts code in a Node.js of its own, in the {@link SANDBOX}. Throws when the system refuses the process. */
 export function startCode({
   code,
   arguments: given,
   environment,
 }: CodeExecutionRequest): ChildProcessWithoutNullStreams {
-  const node = ['--permission', `--max-old-space-size=${MAX_HEAP_MB}`, '--import', SET_ENVIRONMENT];
   // The code comes on standard input (`-`): for a command line it may be too long, and those are there for all to read.
-  const child = spawn(process.execPath, [...node, '-', ...commandLine(given)], {
+  const child = spawn(process.execPath, [...SANDBOX, '-', ...commandLine(given)], {
     cwd: '/',
-    env: { GIVEN: JSON.stringify(environment) },
+    env: environmentOf(environment),
   });
   // A process that is gone before it has read all of it says so itself.
   child.stdin.on('error', () => undefined).end(code);

@@ -12,17 +12,18 @@ const MAX_BYTES = 256 * 1024;
  * THIS IS SERVER-SIDE REQUEST FORGERY BY DESIGN. An agent, and whoever has put words into its prompt, decides what this
  * machine asks, from inside your network: http://169.254.169.254/ has a cloud machine's credentials,
  * http://localhost:8080 may be Sluice's own management API. Therefore
- * - only `hosts` are reached, and without them nothing at all. Never make that "everything but private addresses": a
+ * - only `origins` are reached, and without them nothing at all. Never make that "everything but private addresses": a
  *   name that is public when you look it up may be private when it is connected to;
  * - redirects are not followed, for they lead where the list does not;
  * - better still is a tool without a url: fixed host, fixed path, arguments only where they can do no harm.
  *
- * A secret that the tool was provisioned with goes to every host of the list.
+ * A secret that the tool was provisioned with goes to every origin of the list: in plain text to those that the operator
+ * has written with `http:`, and to no other.
  */
-export function httpGet(hosts: ReadonlySet<string>, provisioned: Pick<Provisioned, 'secret'>): Tool {
+export function httpGet(origins: ReadonlySet<string>, provisioned: Pick<Provisioned, 'secret'>): Tool {
   return {
     name: 'http-get',
-    description: 'Fetches a URL by HTTP GET and answers with its text. Only hosts that the operator has allowed.',
+    description: 'Fetches a URL by HTTP GET and answers with its text. Only origins that the operator has allowed.',
     uri: 'sample://http-get',
     input_schema: {
       type: 'object',
@@ -30,7 +31,7 @@ export function httpGet(hosts: ReadonlySet<string>, provisioned: Pick<Provisione
       required: ['url'],
     },
     async run({ arguments: given, secretsURI }, left) {
-      const url = allowed(given.url ?? '', hosts);
+      const url = allowed(given.url ?? '', origins);
       const authorization = provisioned.secret(secretsURI);
       const timeout = AbortSignal.timeout(TIMEOUT_MS);
       try {
@@ -52,12 +53,12 @@ export function httpGet(hosts: ReadonlySet<string>, provisioned: Pick<Provisione
   };
 }
 
-function allowed(text: string, hosts: ReadonlySet<string>): URL {
+function allowed(text: string, origins: ReadonlySet<string>): URL {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol)) throw new Error('url must be an http or https URL');
   if (url.username !== '' || url.password !== '') throw new Error('url must not carry credentials');
-  if (!hosts.has(url.host))
-    throw new Error(`${url.host} is not allowed: the operator lists hosts in SAMPLE_HTTP_HOSTS`);
+  if (!origins.has(url.origin))
+    throw new Error(`${url.origin} is not allowed: the operator lists origins in SAMPLE_HTTP_ORIGINS`);
   return url;
 }
 

@@ -7,20 +7,27 @@ import { httpGet } from './http-get.ts';
 import { Provisioned } from './provisioning.ts';
 import { register } from './registration.ts';
 import { executeCode } from './run-code.ts';
-import { startServer } from './server.ts';
-import { settingsOf } from './settings.ts';
+import { NotListening, startServer } from './server.ts';
+import { settingsOf, WrongSetting } from './settings.ts';
 import { invokeTool } from './tools.ts';
 
-const settings = settingsOf(process.env);
+/** What an operator can mend is said in a line. */
+function cannotStart(error: unknown): never {
+  if (!(error instanceof WrongSetting || error instanceof NotListening)) throw error;
+  console.error(error.message);
+  process.exit(1);
+}
+
+const settings = await Promise.try(settingsOf, process.env).catch(cannotStart);
 const provisioned = new Provisioned();
-const tools = [echo, httpGet(settings.httpHosts, provisioned)];
+const tools = [echo, httpGet(settings.httpOrigins, provisioned)];
 
 const server = await startServer(settings.listen, {
   'tool.ToolInvoker': { InvokeTool: invokeTool(tools) },
   'tool.Provisioner': { Provision: provisioned.provision },
   'codeexecution.CodeExecutor': { ExecuteCode: executeCode() },
   'health.HealthProbe': { Probe: probe },
-});
+}).catch(cannotStart);
 const address = settings.address ?? settings.listen.replace(/:\d+$/, `:${server.port}`);
 
 const stopped = new AbortController();

@@ -1,5 +1,11 @@
 import { fileURLToPath } from 'node:url';
-import { Server, ServerCredentials, type UntypedServiceImplementation } from '@grpc/grpc-js';
+import {
+  logVerbosity,
+  Server,
+  ServerCredentials,
+  setLogVerbosity,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 
 /** Where the `.proto` files are. With a copy of this folder elsewhere goes a copy of them. */
@@ -17,7 +23,13 @@ export interface Listening {
   stop(): Promise<void>;
 }
 
-/** Serves protocols by their full names: `{ 'tool.ToolInvoker': { InvokeTool } }`. Rejects when the address is taken. */
+/** A place where nobody can listen, or not now. The message says what to do. */
+export class NotListening extends Error {}
+
+/**
+ * Serves protocols by their full names: `{ 'tool.ToolInvoker': { InvokeTool } }`. Rejects with {@link NotListening} when
+ * the address is taken or is none.
+ */
 export async function startServer(
   listen: string,
   protocols: Readonly<Record<string, UntypedServiceImplementation>>,
@@ -31,12 +43,15 @@ export async function startServer(
     if (!definition || 'format' in definition) throw new Error(`no .proto file has a service ${name}`);
     server.addService(definition, methods);
   }
+  // What the library would say of an address that is taken, it says in the error as well.
+  setLogVerbosity(logVerbosity.NONE);
   const port = await new Promise<number>((resolve, reject) => {
     // Plaintext is what Sluice speaks to capability services: keep both in one network that nobody else is in.
     server.bindAsync(listen, ServerCredentials.createInsecure(), (error, bound) =>
-      error ? reject(error) : resolve(bound),
+      error ? reject(notListening(listen, error)) : resolve(bound),
     );
   });
+  setLogVerbosity(logVerbosity.ERROR);
   return {
     port,
     stop: () =>
@@ -48,4 +63,11 @@ export async function startServer(
         });
       }),
   };
+}
+
+/** The library says how many addresses it has tried, and the reason in brackets behind that. */
+function notListening(listen: string, error: Error): NotListening {
+  const reason = /listen (E[A-Z]+)/.exec(error.message)?.[1] ?? error.message;
+  const what = reason === 'EADDRINUSE' ? 'something listens there already (EADDRINUSE)' : reason;
+  return new NotListening(`cannot listen at ${listen}: ${what}; choose another host:port by SAMPLE_LISTEN`);
 }

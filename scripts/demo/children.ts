@@ -37,7 +37,7 @@ export class Children {
   readonly #lost = Promise.withResolvers<string>();
   #ending = false;
 
-  /** Resolves when a process ends that was not asked to, with a line that says so. */
+  /** Resolves when a process that was ready ends and was not asked to, with a line that says so. */
   get lost(): Promise<string> {
     return this.#lost.promise;
   }
@@ -54,20 +54,23 @@ export class Children {
     this.#children.add(child);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const output: string[] = [];
+    let isReady = false;
     const fail = (what: string): void => reject(new Error([`${name} ${what}`, ...output].join('\n    ')));
     for (const stream of [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on('line', (line) => {
         output.push(line);
         if (output.length > KEPT) output.shift();
         const value = ready(line);
-        if (value !== undefined) resolve(value);
+        if (value === undefined) return;
+        isReady = true;
+        resolve(value);
       });
     }
     child.once('error', (error) => fail(`could not be started: ${error.message}`));
     child.once('close', (code, signal) => {
       this.#children.delete(child);
-      fail(`ended before it was ready (${signal ?? code})`);
-      if (!this.#ending) this.#lost.resolve(`${name} ended by itself (${signal ?? code})`);
+      if (!isReady) fail(`ended before it was ready (${signal ?? code})`);
+      else if (!this.#ending) this.#lost.resolve(`${name} ended by itself (${signal ?? code})`);
     });
     const late = setTimeout(() => fail(`was not ready within ${START_MS / 1000} s`), START_MS);
     try {

@@ -15,9 +15,22 @@ async function isFree(port: number, host?: string): Promise<boolean> {
   return true;
 }
 
-/** The port when it is free on that host, else 0: the system chooses one that is. */
-export async function preferred(port: number, host: string): Promise<number> {
-  return (await isFree(port, host)) ? port : 0;
+/**
+ * Starts something on these ports, of which those that are taken are 0: the system chooses one that is not. Another may
+ * take a port before it is bound; then it is started once more, and the system chooses all of them.
+ */
+export async function onPorts<T>(
+  wanted: readonly number[],
+  host: string,
+  start: (ports: readonly number[]) => Promise<T>,
+): Promise<T> {
+  const ports = await Promise.all(wanted.map(async (port) => ((await isFree(port, host)) ? port : 0)));
+  try {
+    return await start(ports);
+  } catch (error) {
+    if (!(error instanceof Error && error.message.includes('EADDRINUSE'))) throw error;
+    return start(ports.map(() => 0));
+  }
 }
 
 const TRIES = 100;

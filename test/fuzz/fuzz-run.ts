@@ -13,7 +13,7 @@ const UNSAID = [
   // That members agree with each other.
   /contradicts address/,
   // Ports up to 65535, and IPv6 addresses in brackets: a pattern could say it, but nobody could read that.
-  /must be host:port, with a port from 1 to 65535/,
+  /must be host:port without http:\/\/, with a port from 1 to 65535/,
   // The same of URLs.
   /must be an http or https URL/,
   // Upstreams of the inference listener, of several forms; and that its settings have no other members.

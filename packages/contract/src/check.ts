@@ -20,9 +20,14 @@ export function check<T extends z.ZodType>(
   });
   if (result.success) return { value: result.data };
   return {
-    refusals: result.error.issues.slice(0, MOST_REFUSALS).map(({ path, message }) => ({
-      path: path.join('.'),
-      message: message.replace(/^Invalid input: /, ''),
-    })),
+    refusals: result.error.issues
+      .flatMap((issue) => {
+        const message = issue.message.replace(/^Invalid input: /, '');
+        // Members that are too many are told one by one, as others are.
+        const members = issue.code === 'unrecognized_keys' ? issue.keys : [];
+        const paths = members.length > 0 ? members.map((member) => [...issue.path, member]) : [issue.path];
+        return paths.map((path) => ({ path: path.join('.'), message }));
+      })
+      .slice(0, MOST_REFUSALS),
   };
 }

@@ -4,8 +4,10 @@ import {
   entryName,
   forwardInput,
   labels,
+  meantUri,
   namespaceName,
   promptInput,
+  provisionInput,
   resourceInput,
   resourceUpdate,
   serviceInput,
@@ -116,9 +118,9 @@ test.each([
 test.each(['h', 'h:', ':1', 'h:0', 'h:65536', 'h:1x', '[.]:7', '[a.]:7', '::1:7', '[h]:7', 'h h:7', 'http://h:7', ''])(
   'a service at %j is refused with one reason',
   (address) => {
-    expect(serviceInput.safeParse({ ...SERVICE, address }).error?.issues.map(({ path }) => path.join('.'))).toEqual([
-      'address',
-    ]);
+    expect(check(serviceInput, { ...SERVICE, address })).toEqual({
+      refusals: [{ path: 'address', message: 'must be host:port without http://, with a port from 1 to 65535' }],
+    });
   },
 );
 
@@ -146,6 +148,32 @@ test.each([
 ])('%s beyond measure are refused with one reason, and not looked at', (member, schema, body) => {
   const result = check(schema, body);
   expect(result).toEqual({ refusals: [{ path: member, message: expect.stringMatching(/at most 1000/) }] });
+});
+
+test('a provision takes no other members, and says which there are', () => {
+  const body = { name: 'crm', configuration: 'c', secrets: 's', uri: 'u' };
+  expect(check(provisionInput, body)).toEqual({ value: body });
+  const message = 'is not known; known are name, configuration, secrets, uri';
+  expect(check(provisionInput, { name: 'crm', secret: 's', config: 'c' })).toEqual({
+    refusals: [
+      { path: 'secret', message },
+      { path: 'config', message },
+    ],
+  });
+  expect(check(provisionInput, { name: 5 })).toMatchObject({ refusals: [{ path: 'name' }] });
+});
+
+test.each([
+  ['secretUri', 'secretsURI'],
+  ['secretsUri', 'secretsURI'],
+  ['secret_uri', 'secretsURI'],
+  ['configurationUri', 'configurationURI'],
+  ['ConfigurationURI', 'configurationURI'],
+  ['secretsURI', undefined],
+  ['configurationURI', undefined],
+  ['constructor', undefined],
+])('%s is meant to be %s', (member, meant) => {
+  expect(meantUri(member)).toBe(meant);
 });
 
 test('of many refusals a hundred are told', () => {

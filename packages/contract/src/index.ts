@@ -8,6 +8,7 @@ export * from './interaction.ts';
 export * from './json.ts';
 export * from './labels.ts';
 export * from './metrics.ts';
+export * from './misspelt-uris.ts';
 export * from './names.ts';
 export * from './namespace.ts';
 export * from './operations/operation.ts';

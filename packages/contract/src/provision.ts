@@ -1,13 +1,21 @@
 import { z } from 'zod';
 import { entryName } from './names.ts';
 
-/** Body of `POST /api/v1/services/{name}/provisions` (decisions 4.2). */
+const members = {
+  name: entryName.describe('Configuration and secrets are kept under it.'),
+  configuration: z.string().default('').describe('The configuration itself.'),
+  secrets: z.string().default('').describe('The secrets themselves. They are handed on, and kept nowhere else.'),
+  uri: z.string().default('').describe('What the service is to provision for; its own matter.'),
+};
+
+/**
+ * Body of `POST /api/v1/services/{name}/provisions` (decisions 4.2). Unlike those of entries it takes no other members
+ * (decisions 4.1): what is left out is empty, so that a misspelt one would put an empty secret in the place of a real one.
+ */
 export const provisionInput = z
-  .object({
-    name: entryName.describe('Configuration and secrets are kept under it.'),
-    configuration: z.string().default('').describe('The configuration itself.'),
-    secrets: z.string().default('').describe('The secrets themselves. They are handed on, and kept nowhere else.'),
-    uri: z.string().default('').describe('What the service is to provision for; its own matter.'),
+  .strictObject(members, {
+    error: ({ code }) =>
+      code === 'unrecognized_keys' ? `is not known; known are ${Object.keys(members).join(', ')}` : undefined,
   })
   .meta({ id: 'ProvisionInput' });
 

@@ -34,7 +34,7 @@ const host = z
 const address = z
   .string()
   .trim()
-  .refine((text) => takenApart(text) !== undefined, 'must be host:port, with a port from 1 to 65535')
+  .refine((text) => takenApart(text) !== undefined, 'must be host:port without http://, with a port from 1 to 65535')
   // Which ports there are, and how an IPv6 address is written, a pattern could say only at great length.
   .meta({ pattern: `^(?:${HOST_NAME}|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}$` });
 

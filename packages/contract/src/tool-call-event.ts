@@ -1,5 +1,11 @@
 import { z } from 'zod';
 
+/** How many events of tool calls the service keeps, and how many a client of the stream may be behind (decisions 6, 8). */
+export const KEPT_TOOL_CALL_EVENTS = 1000;
+
+/** How many clients of the stream there may be at a time. */
+export const MOST_TOOL_CALL_WATCHERS = 100;
+
 /** What carries a tool call out: an upstream MCP server, a capability service's InvokeTool, or one that executes code. */
 export const toolCallTransport = z.enum(['mcp', 'grpc', 'code']);
 

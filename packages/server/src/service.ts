@@ -5,10 +5,9 @@ import type { FastifyInstance } from 'fastify';
 import { LongStreams } from './answer/long-streams.ts';
 import { Bridge } from './bridge/bridge.ts';
 import { BridgedCalls } from './bridge/bridged-calls.ts';
-import { tellCode } from './bridge/call-events.ts';
 import { Channels } from './bridge/channels.ts';
-import { CodeTools } from './bridge/code-tools.ts';
 import { probeHealth } from './bridge/health-probe.ts';
+import { silenceLibrary } from './bridge/library-log.ts';
 import { loadProtocols } from './bridge/protocols.ts';
 import { Provisioning } from './bridge/provisioning.ts';
 import { HealthOfServices } from './bridge/service-health.ts';
@@ -160,25 +159,26 @@ async function compose(
     log: logger.target('service::forward'),
   });
 
+  silenceLibrary();
   const protocols = loadProtocols();
   const channels = new Channels(registry);
   const settings = config.bridgeGrpc;
-  const bridgedCalls = new BridgedCalls(calls);
-  const bridge = new Bridge({ registry, protocols, channels, calls: bridgedCalls, settings, toolCalls });
-  const codeTools = new CodeTools({
-    services: () => registry.current.services,
+  const bridgeLog = logger.target('service::bridge');
+  const bridgedCalls = new BridgedCalls(calls, bridgeLog);
+  const bridge = new Bridge({
+    registry,
     protocols,
     channels,
     calls: bridgedCalls,
     settings,
-    log: logger.target('service::bridge'),
-    watch: tellCode(toolCalls),
+    toolCalls,
+    log: bridgeLog,
   });
   const serviceHealth = new HealthOfServices({
     registry,
     probe: (entry, signal) => probeHealth(channels.to(serviceAddress(entry)), protocols, entry, signal, settings),
     intervalMs: config.healthCheckIntervalMs,
-    log: logger.target('service::bridge'),
+    log: bridgeLog,
   });
 
   const guard = createGuard(config);
@@ -191,7 +191,6 @@ async function compose(
   const parts: ChainParts = {
     registry,
     bridge,
-    codeTools,
     toolCalls,
     forwards,
     relay,

@@ -169,6 +169,13 @@ test('a member that is near to a known one is kept, with a warning', () => {
   ]);
 });
 
+test('uris of configuration and secrets in other letters are refused', () => {
+  const made = 'name: t, description: "", uri: "w:t", type: w, input_schema: {}';
+  expect(problems(`tools:\n- { ${made}, configuration_uri: c, secretUri: s }`)).toEqual([
+    's.yaml:2:92: tools: secretUri: has no effect; it is spelled secretsURI',
+  ]);
+});
+
 test('the place is right in JSON too', () => {
   expect(problems('{\n  "namespaces": [\n    {"name": 1}\n  ]\n}')).toEqual([
     's.yaml:3:6: namespaces: name: must be a string; quote it',

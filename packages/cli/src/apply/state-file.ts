@@ -1,6 +1,7 @@
 import {
   DEFAULT_NAMESPACE,
   forwardInput,
+  meantUri,
   namespace,
   namespaceInput,
   service,
@@ -159,7 +160,7 @@ class StateReader {
       return this.#problem(item, [], 'a tool of a forward needs forward; one made by hand needs uri and toolType');
     }
     const parsed = this.#parse(item, toolInput);
-    if (!parsed) return;
+    if (!parsed || this.#hasMisspelt(item)) return;
     const { name, namespace: target = DEFAULT_NAMESPACE, labels = {}, shadowed: _readOnly, ...others } = parsed;
     if (!this.#isFirst(item, ['tool', target, name])) return;
     this.#warn(item);
@@ -197,6 +198,13 @@ class StateReader {
     if (before) this.#problem(item, [], `is there already at ${before()}`);
     else this.#seen.set(key, item.where);
     return before === undefined;
+  }
+
+  /** Members that the service refuses, since they look as if they said where secrets are; an upstream may have them. */
+  #hasMisspelt(item: Item): boolean {
+    const misspelt = Object.keys(item.value).filter((member) => !ALIASES.has(member) && meantUri(member) !== undefined);
+    for (const member of misspelt) this.#problem(item, [member], `has no effect; it is spelled ${meantUri(member)}`);
+    return misspelt.length > 0;
   }
 
   /** Members that nobody knows are kept, but most of those that are near to a known one are meant to be that. */

@@ -5,13 +5,14 @@ import { RESOURCE_CALLS } from '../entries/entry-calls.ts';
 import { entryGroup } from '../entries/entry-group.ts';
 import type { EntryKind, Listed } from '../entries/entry-kind.ts';
 import { collectPair } from '../entries/labels.ts';
+import { addProvisionedFields, type ProvisionedFields, withProvisionedFields } from './provisioned-fields.ts';
 
 /** `sluice resources` (decisions 1.8). */
 export function resources(context: Context): Command {
   return entryGroup(context, RESOURCE);
 }
 
-interface Fields {
+interface Fields extends ProvisionedFields {
   readonly location?: string;
   readonly type?: string;
   readonly name?: string;
@@ -33,15 +34,17 @@ const RESOURCE: EntryKind<Row, Fields> = {
   ],
   add: 'expose',
   addFields: (command) =>
-    command
-      .option('-n, --name <name>', 'its name')
-      .option('--location <uri>', 'its uri, as agents read it')
-      .option('--type <type>', 'its type: what a service entry is named for')
-      .option('-d, --description <text>', 'what it is, for agents')
-      .option('--mimeType, --mime-type <type>', 'its media type')
-      .option('--param <key=value>', 'a parameter for its capability service; may be repeated', collectPair),
-  withFields: (resource, { name, location, type, description, mimeType, param }) => ({
-    ...resource,
+    addProvisionedFields(
+      command
+        .option('-n, --name <name>', 'its name')
+        .option('--location <uri>', 'its uri, as agents read it')
+        .option('--type <type>', 'its type: what a service entry is named for')
+        .option('-d, --description <text>', 'what it is, for agents')
+        .option('--mimeType, --mime-type <type>', 'its media type')
+        .option('--param <key=value>', 'a parameter for its capability service; may be repeated', collectPair),
+    ),
+  withFields: (resource, { name, location, type, description, mimeType, param, ...provisioned }) => ({
+    ...withProvisionedFields(resource, provisioned),
     ...(name !== undefined && { name }),
     ...(location !== undefined && { location }),
     ...(type !== undefined && { type }),

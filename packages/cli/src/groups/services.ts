@@ -78,7 +78,10 @@ function add(context: Context): Command {
       'after',
       `
 Example:
-  sluice services add --name weather --address 10.0.0.5:9090 --type tool-invoker`,
+  sluice services add --name weather --address 10.0.0.5:9090 --type tool-invoker
+  sluice services add --name py --address 10.0.0.5:9091 --type code-execution-engine --sub-type docker --language python
+
+Sub-type and language are what the uri of a tool names: code-execution-engine://docker/python`,
     )
     .action(async ({ name, address, type, subType, language, label: labels }: AddOptions) => {
       const entry = { name, address, serviceType: type, serviceSubType: subType, languageName: language, labels };
@@ -130,6 +133,10 @@ Example:
   sluice services provision weather --name crm --config crm.json --secrets - < crm.key`,
     )
     .action(async (service: string, { name, config, secrets, uri, type }: ProvisionOptions) => {
+      // An empty secret would be put over the one that is there.
+      if (config === undefined && secrets === undefined) {
+        throw new Failure('nothing to provision: give --config <file> or --secrets <file>, or both');
+      }
       if (config === '-' && secrets === '-') {
         throw new Failure('--config - --secrets -: standard input can be read once; give a file for one of them');
       }

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { Failure } from '../failure.ts';
 import { parseDocument, readDocument } from '../files/document.ts';
 import type { Terminal } from '../terminal/terminal.ts';
+import { addProvisionedFields, type ProvisionedFields, withProvisionedFields } from './provisioned-fields.ts';
 
 const TYPES: readonly string[] = ['string', 'number', 'integer', 'boolean', 'object', 'array'];
 
@@ -13,7 +14,7 @@ interface Parameter {
 }
 
 /** The fields of a tool that options give. */
-export interface ToolFields {
+export interface ToolFields extends ProvisionedFields {
   readonly name?: string;
   readonly description?: string;
   readonly uri?: string;
@@ -25,14 +26,16 @@ export interface ToolFields {
 
 /** Adds the options of {@link ToolFields} to a command. */
 export function addToolFields(command: Command): Command {
-  return command
-    .option('-n, --name <name>', 'its name')
-    .option('-d, --description <text>', 'what it does, for agents')
-    .option('-u, --uri <uri>', 'the MCP server that calls go to, or the uri of its capability service')
-    .option('--type <type>', 'its type: mcp-forward, or what a service entry is named for')
-    .option('--input-schema <json or file>', 'JSON Schema of its arguments, as JSON or in a file (JSON or YAML)')
-    .option('-p, --param <name:type,description>', 'one argument; may be repeated', collectParameter)
-    .option('-r, --required <name>', 'an argument that is required; may be repeated', collect);
+  return addProvisionedFields(
+    command
+      .option('-n, --name <name>', 'its name')
+      .option('-d, --description <text>', 'what it does, for agents')
+      .option('-u, --uri <uri>', 'the MCP server that calls go to, or what its capability service knows it by')
+      .option('--type <type>', 'its type: mcp-forward, or what a service entry is named for')
+      .option('--input-schema <json or file>', 'JSON Schema of its arguments, as JSON or in a file (JSON or YAML)')
+      .option('-p, --param <name:type,description>', 'one argument; may be repeated', collectParameter)
+      .option('-r, --required <name>', 'an argument that is required; may be repeated', collect),
+  );
 }
 
 /**
@@ -41,12 +44,12 @@ export function addToolFields(command: Command): Command {
  */
 export async function withToolFields(
   tool: Readonly<Record<string, unknown>>,
-  { name, description, uri, type, inputSchema, param = [], required = [] }: ToolFields,
+  { name, description, uri, type, inputSchema, param = [], required = [], ...provisioned }: ToolFields,
   terminal: Terminal,
 ): Promise<Record<string, unknown>> {
   const schema = inputSchema === undefined ? tool.input_schema : await readSchema(inputSchema, terminal);
   return {
-    ...tool,
+    ...withProvisionedFields(tool, provisioned),
     ...(name !== undefined && { name }),
     ...(description !== undefined && { description }),
     ...(uri !== undefined && { uri }),

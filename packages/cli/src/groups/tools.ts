@@ -24,7 +24,8 @@ const TOOL: EntryKind<Row, ToolFields> = {
   withFields: withToolFields,
   addHelp: `Example:
   sluice tools add -n weather -d "Weather of a city" -u http://127.0.0.1:3001/mcp --type mcp-forward \\
-    -p "city:string,Name of the city" -r city`,
+    -p "city:string,Name of the city" -r city
+  sluice tools add -n forecast -d Forecasts -u weather://forecast --type weather --secrets-uri vault://crm`,
   editHelp: `Without fields and --file it opens in $VISUAL or $EDITOR. What is changed of a discovered tool stays over discoveries.
 
 Example:

@@ -11,8 +11,8 @@ export interface Output {
   /** Many of a kind. `none` is what people read when there are none, for example `no tools`. */
   readonly list: <Row>(rows: readonly Row[], columns: readonly Column<Row>[], none: string) => void;
   /**
-   * Many of a kind that come one by one, for who prints them as they come: a line each, the cells of which are aligned,
-   * or one JSON object in a line.
+   * Many of a kind that come one by one, for who prints them as they come: a line each, the cells of which are aligned
+   * under a head, or one JSON object in a line.
    */
   readonly lines: <Row>(columns: readonly Column<Row>[]) => (row: Row) => void;
   /** One thing with its members. */
@@ -38,7 +38,7 @@ export function createOutput({ output, plain }: GlobalOptions, terminal: Termina
     },
     lines: (columns) => {
       if (output === 'json') return (row) => stdout.write(`${harmlessJson(JSON.stringify(row))}\n`);
-      const line = createRunningTable(columns);
+      const line = createRunningTable(columns, style);
       return (row) => stdout.write(line(row, stdout.columns));
     },
     show: (payload) => {

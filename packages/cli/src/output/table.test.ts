@@ -68,24 +68,36 @@ describe('a table', () => {
 
 describe('rows that come one by one', () => {
   const running = () =>
-    createRunningTable<Row>([...columns, { title: 'PROSE', value: () => 'x'.repeat(100), cut: 'first' }]);
+    createRunningTable<Row>([...columns, { title: 'PROSE', value: () => 'x'.repeat(100), cut: 'first' }], plain);
+
+  it('stand under a head, which comes once, with the first of them', () => {
+    const line = running();
+    expect(line({ name: 'a', text: 'b' }, 30)).toBe(`NAME  TEXT  PROSE\na     b     ${'x'.repeat(17)}…\n`);
+    expect(line({ name: 'a', text: 'b' }, 30)).toBe(`a     b     ${'x'.repeat(17)}…\n`);
+    const short = createRunningTable<Row>([{ title: 'PROSE', value: ({ name }) => name, cut: 'first' }], plain);
+    expect(short({ name: 'a', text: '' }, undefined)).toBe('PROSE\na\n');
+  });
 
   it('have columns as wide as the widest cell so far, of those that are not too wide', () => {
     const line = running();
     const before = (row: Row) => line(row, undefined).indexOf('xxx');
-    expect(before({ name: 'abc', text: 'd' })).toBe(8);
-    expect(before({ name: 'a', text: 'de' })).toBe(9);
-    expect(before({ name: 'n'.repeat(60), text: 'd' })).toBe(66);
-    expect(before({ name: 'a', text: 'd' })).toBe(46);
+    line({ name: '', text: '' }, undefined);
+    expect(before({ name: 'abcdef', text: 'd' })).toBe(14);
+    expect(before({ name: 'a', text: 'defgh' })).toBe(15);
+    expect(before({ name: 'n'.repeat(60), text: 'd' })).toBe(69);
+    expect(before({ name: 'a', text: 'd' })).toBe(49);
   });
 
-  it('have their prose cut to 80 columns, and to what fits the terminal, and no head', () => {
+  it('have their prose cut to 80 columns, and to what fits the terminal', () => {
     const line = running();
-    expect(line({ name: 'a', text: 'b' }, undefined)).toBe(`a  b  ${'x'.repeat(79)}…\n`);
-    expect(line({ name: 'a', text: 'b' }, 30)).toBe(`a  b  ${'x'.repeat(23)}…\n`);
+    line({ name: '', text: '' }, undefined);
+    expect(line({ name: 'a', text: 'b' }, undefined)).toBe(`a     b     ${'x'.repeat(79)}…\n`);
+    expect(line({ name: 'a', text: 'b' }, 30)).toBe(`a     b     ${'x'.repeat(17)}…\n`);
   });
 
   it('are one line each, harmless', () => {
-    expect(running()({ name: 'a\nb', text: '\u001b[31m' }, undefined)).toMatch(/^a b {2}\\u001b\[31m {2}x+…\n$/);
+    const line = running();
+    line({ name: '', text: '' }, undefined);
+    expect(line({ name: 'a\nb', text: '\u001b[31m' }, undefined)).toMatch(/^a b {3}\\u001b\[31m {2}x+…\n$/);
   });
 });

@@ -45,21 +45,27 @@ export function formatTable<Row>(
 
 /**
  * The lines of rows that come one by one, so that nobody knows how wide their cells will be: columns become as wide as
- * the widest cell so far, and there is no head. Otherwise as {@link formatTable}.
+ * the widest cell so far. The head stands before the first. Otherwise as {@link formatTable}.
  */
 export function createRunningTable<Row>(
   columns: readonly Column<Row>[],
+  style: Style,
 ): (row: Row, width: number | undefined) => string {
+  const titles = columns.map(({ title }) => title);
   let widest = columns.map(() => 0);
+  let begun = false;
   return (row, width) => {
     const cells = columns.map(({ value }) => harmlessLine(value(row)));
     const natural = cells.map((cell, at) => {
-      const own = displayWidth(cell);
+      const own = Math.max(displayWidth(cell), displayWidth(titles[at] ?? ''));
       return columns[at]?.cut === 'first' ? Math.min(own, PROSE) : Math.max(own, widest[at] ?? 0);
     });
     // One name without end must not push the cells of all later rows away.
     widest = natural.map((own) => Math.min(own, WIDEST));
-    return `${lineOf(cells, fitted(columns, natural, width))}\n`;
+    const widths = fitted(columns, natural, width);
+    const head = begun ? '' : `${style('bold', lineOf(titles, widths))}\n`;
+    begun = true;
+    return `${head}${lineOf(cells, widths)}\n`;
   };
 }
 

@@ -1,5 +1,11 @@
 import stringWidth from 'string-width';
 
+/**
+ * Most characters for each column. Marks need no column, and a thousand of them on a letter would be a line of its own in
+ * the terminal's memory, and a tower on its screen; what people write stays far below.
+ */
+const CHARACTERS_PER_COLUMN = 8;
+
 const ASCII = /^[\x20-\x7e]*$/;
 
 /** How many columns a terminal needs for a line. */
@@ -9,10 +15,12 @@ export function displayWidth(line: string): number {
 
 /** The line, cut to a number of columns; what was cut has an ellipsis as its last character. */
 export function cutToWidth(line: string, columns: number): string {
-  if (displayWidth(line) <= columns) return line;
+  const most = CHARACTERS_PER_COLUMN * columns;
+  if (line.length <= most && displayWidth(line) <= columns) return line;
   let cut = '';
   let used = 1;
-  for (const { segment } of new Intl.Segmenter().segment(line)) {
+  // Half a character at the end would be shown as something else.
+  for (const { segment } of new Intl.Segmenter().segment(line.slice(0, most).replace(/[\ud800-\udbff]$/, ''))) {
     used += displayWidth(segment);
     if (used > columns) break;
     cut += segment;

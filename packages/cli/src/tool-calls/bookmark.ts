@@ -1,8 +1,5 @@
 import type { SeenEvent } from './seen-event.ts';
 
-/** How many events the service keeps (decisions 8). */
-export const KEPT_EVENTS = 1000;
-
 /** What came while nobody listened. */
 export interface Missed {
   /** What the service still knows of it, oldest first. */

@@ -87,8 +87,9 @@ describe('events are printed as they come', () => {
     stream.write(told(a) + told(failed('a')));
     await expect.poll(tools).toEqual(['a', 'a']);
     expect(terminal.out()).toBe(
-      `2026-01-02T03:04:05.678Z  00000061  STARTED  a  default  weather  -  city
-2026-01-02T03:04:05.678Z  00000061  FAILED   a  default  weather  1.25  UNKNOWN: no\\u001b[31m!
+      `TIME                      CALL      EVENT    TOOL  NAMESPACE  SERVICE  MS  DETAIL
+2026-01-02T03:04:05.678Z  00000061  STARTED  a     default    weather  -   city
+2026-01-02T03:04:05.678Z  00000061  FAILED   a     default    weather  1.25  UNKNOWN: no\\u001b[31m!
 `,
     );
     expect(said()).toEqual([BEGAN]);

@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { KEPT_TOOL_CALL_EVENTS } from '@sluice/contract';
 import { ReconnectDelay } from '@sluice/server/reconnect-delay';
 import { explain } from '../connection/explain.ts';
 import { isTemporary } from '../connection/temporary.ts';
 import type { Context } from '../context.ts';
 import { SilenceFailure } from '../http/silence.ts';
 import { harmlessLine } from '../terminal/harmless.ts';
-import { KEPT_EVENTS, type Missed } from './bookmark.ts';
+import type { Missed } from './bookmark.ts';
 import { type EventFilter, isWanted } from './event-filter.ts';
 import { EVENT_COLUMNS } from './seen-event.ts';
 import { Watch } from './watch.ts';
@@ -63,7 +64,7 @@ export async function follow(
 /** What a gap has cost. */
 function costOf({ events, complete }: Missed): string {
   if (complete) return 'no events were missed';
-  return events.length >= KEPT_EVENTS
-    ? `events were missed: no more than the latest ${KEPT_EVENTS} are kept`
+  return events.length >= KEPT_TOOL_CALL_EVENTS
+    ? `events were missed: no more than the latest ${KEPT_TOOL_CALL_EVENTS} are kept`
     : 'events may have been missed, if the service was started anew';
 }

@@ -1,11 +1,9 @@
-import { type ToolCallErrorCategory, toolCallErrorCategory } from '@sluice/contract';
+import { KEPT_TOOL_CALL_EVENTS, type ToolCallErrorCategory, toolCallErrorCategory } from '@sluice/contract';
 import { payload } from '@sluice/contract/client';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { KEPT_EVENTS } from './bookmark.ts';
 import { follow } from './follow.ts';
-
 import { EVENT_COLUMNS } from './seen-event.ts';
 
 interface Options {
@@ -26,7 +24,7 @@ export function toolCalls(context: Context): Command {
     .addOption(
       new Option(
         '--limit <number>',
-        `how many at most, up to ${KEPT_EVENTS}; default: 100; with --follow, how many of the latest to begin with: none`,
+        `how many at most, up to ${KEPT_TOOL_CALL_EVENTS}; default: 100; with --follow, how many of the latest to begin with: none`,
       ).argParser(limitOf),
     )
     .option('-f, --follow', 'print events as they happen, until Ctrl-C; with --output json, an object per line')
@@ -48,6 +46,6 @@ Examples:
 
 function limitOf(text: string): number {
   const limit = /^\d+$/.test(text) ? Number(text) : 0;
-  if (limit >= 1 && limit <= KEPT_EVENTS) return limit;
-  throw new Failure(`--limit "${text}": must be a number from 1 to ${KEPT_EVENTS}`);
+  if (limit >= 1 && limit <= KEPT_TOOL_CALL_EVENTS) return limit;
+  throw new Failure(`--limit "${text}": must be a number from 1 to ${KEPT_TOOL_CALL_EVENTS}`);
 }

@@ -1,9 +1,10 @@
+import { KEPT_TOOL_CALL_EVENTS } from '@sluice/contract';
 import { type Client, payload, streamed } from '@sluice/contract/client';
 import { parseLossless } from '@sluice/json/lossless';
 import { notTheApi } from '../connection/check-answer.ts';
 import { EVENT_STREAM, eventsOf } from '../connection/event-stream.ts';
 import type { Context } from '../context.ts';
-import { Bookmark, KEPT_EVENTS, type Missed } from './bookmark.ts';
+import { Bookmark, type Missed } from './bookmark.ts';
 import { isSeenEvent, type SeenEvent } from './seen-event.ts';
 
 /** Who watches. */
@@ -65,7 +66,7 @@ export class Watch {
 
   async #begin(client: Client, signal: AbortSignal): Promise<void> {
     const { latest, wants, onBegin } = this.#watcher;
-    const kept = await keptEvents(client, latest === undefined ? 1 : KEPT_EVENTS, signal);
+    const kept = await keptEvents(client, latest === undefined ? 1 : KEPT_TOOL_CALL_EVENTS, signal);
     this.#begun = true;
     onBegin();
     if (latest === undefined) return this.#bookmark.beginAt(kept[0]);
@@ -74,7 +75,7 @@ export class Watch {
   }
 
   async #resume(client: Client, signal: AbortSignal): Promise<void> {
-    const missed = this.#bookmark.catchUp(await keptEvents(client, KEPT_EVENTS, signal));
+    const missed = this.#bookmark.catchUp(await keptEvents(client, KEPT_TOOL_CALL_EVENTS, signal));
     this.#watcher.onResume(missed);
     for (const event of missed.events) this.#tell(event);
   }

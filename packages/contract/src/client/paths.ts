@@ -344,7 +344,7 @@ export interface paths {
         };
         /**
          * Watch tool calls: an event stream that stays open
-         * @description Each event has the `eventType` as its `event`, the `eventId` as its `id`, and a `ToolCallEvent` as JSON for its `data`. Events from before are not told. A comment comes every 15 s. Who falls more than 1000 events behind is disconnected.
+         * @description Each event has the `eventType` as its `event`, the `eventId` as its `id`, and a `ToolCallEvent` as JSON for its `data`. Events from before are not told. A comment comes every 15 s. Who falls more than 1000 events behind is disconnected. At most 100 clients can watch at a time.
          */
         get: operations["watchToolCallEvents"];
         put?: never;
@@ -1319,7 +1319,7 @@ export interface components {
                 };
             };
         };
-        /** @description The service is starting or shutting down. */
+        /** @description The service is starting or shutting down, or has as many clients of this as it takes. */
         Unavailable: {
             headers: {
                 [name: string]: unknown;
@@ -2427,7 +2427,7 @@ export interface operations {
                 toolName?: string;
                 /** @description Only FAILED events of this category. */
                 category?: "SERVICE_UNAVAILABLE" | "TOOL_DEFINITION_ERROR" | "INVALID_ARGUMENTS" | "EXECUTION_ERROR" | "UNKNOWN";
-                /** @description How many at most: 1 to 1000, 100 when it is anything else. */
+                /** @description How many at most: 100 when it is no whole number from 1 on; more than 1000 counts as 1000. */
                 limit?: string;
             };
             header?: never;
@@ -2474,6 +2474,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     listInteractions: {

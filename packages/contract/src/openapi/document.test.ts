@@ -44,6 +44,11 @@ test('every schema is one of JSON Schema 2020-12, with no keyword or format that
   }
 });
 
+test('bodies and answers may have other members, but for a body that refuses them', () => {
+  const closed = all.filter(([, { additionalProperties }]) => additionalProperties === false);
+  expect(closed.map(([pointer]) => pointer)).toEqual(['#/components/schemas/ProvisionInput']);
+});
+
 test('every reference leads somewhere', () => {
   const known = new Set(all.map(([pointer]) => pointer));
   const references = all.flatMap(([, { $ref }]) => (typeof $ref === 'string' ? [$ref] : []));

@@ -16,7 +16,7 @@ const FAILURES: Readonly<Record<ErrorCode, string>> = {
   UNPROCESSABLE: 'The body is well formed, but names what does not exist.',
   INTERNAL: 'The service failed and nothing has changed; its log says more.',
   BAD_GATEWAY: 'The other side could not be reached or gave no usable answer.',
-  UNAVAILABLE: 'The service is starting or shutting down.',
+  UNAVAILABLE: 'The service is starting or shutting down, or has as many clients of this as it takes.',
 };
 
 const TAGS: Readonly<Record<string, string>> = {
@@ -50,7 +50,7 @@ export function openApiDocument(version: string) {
       title: 'Sluice management API',
       version,
       description:
-        'Every answer is `{"data": …, "error": null}`, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown members of a body and unknown query parameters are ignored, except that tools, resources and prompts keep further members as they are. Blanks around names and addresses are taken away before they are checked; a body may be nested 256 levels deep.\n\nHEAD is answered as GET, and OPTIONS with 204. A path that is not here is answered `NotFound`, a method that its path does not have `MethodNotAllowed`, and what has a head of more than 16 KiB `RequestHeaderFieldsTooLarge`.',
+        'Every answer is `{"data": …, "error": null}`, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown members of a body and unknown query parameters are ignored, except that tools, resources and prompts keep further members as they are, and that a provision refuses them. Blanks around names and addresses are taken away before they are checked; a body may be nested 256 levels deep.\n\nHEAD is answered as GET, and OPTIONS with 204. A path that is not here is answered `NotFound`, a method that its path does not have `MethodNotAllowed`, and what has a head of more than 16 KiB `RequestHeaderFieldsTooLarge`.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],

@@ -33,7 +33,7 @@ export class NamedSchemas {
       io,
       // What stands for anything at all has no shape to describe.
       unrepresentable: 'any',
-      override: ({ jsonSchema }) => openUp(jsonSchema),
+      override: ({ jsonSchema }) => simplify(jsonSchema, io),
     });
     const { id } = converted;
     for (const [name, definition] of Object.entries($defs)) this.#named.set(name, refer(definition));
@@ -43,9 +43,12 @@ export class NamedSchemas {
   }
 }
 
-/** The API grows by adding members (decisions 9), so that no object may be described as closed. */
-function openUp(schema: Schema): void {
-  if (schema.additionalProperties === false) delete schema.additionalProperties;
+/**
+ * The API grows by adding members (decisions 9), so that no answer may be described as closed. A body is where it really
+ * refuses others.
+ */
+function simplify(schema: Schema, io: 'input' | 'output'): void {
+  if (io === 'output' && schema.additionalProperties === false) delete schema.additionalProperties;
   // Says only that the type's own code may not change it.
   delete schema.readOnly;
   if (schema.type !== 'integer') return;

@@ -77,6 +77,12 @@ export class ClientAnswer implements CallAnswer {
     this.#response.end('}');
   }
 
+  /** The result of a call, as JSON text, in the form that the client reads. */
+  callResult(json: string, readsJson: boolean): void {
+    if (!this.#streaming && !readsJson) this.beginStream();
+    this.result(json);
+  }
+
   /** A JSON-RPC error. On a stream that has begun it is the last event, and the status cannot be had any more. */
   error(error: RpcError, status = 200): void {
     const text = errorText(this.idText, error);

@@ -1,28 +1,31 @@
-import type { Client } from '@grpc/grpc-js';
 import { serviceAddress } from '@sluice/contract';
 import type { Outcome } from '../answer/outcome.ts';
 import type { Caller } from '../forwards/relay.ts';
 import type { RequestMessage } from '../mcp/message.ts';
-import type { Entry, ServiceEntry } from '../registry/entries.ts';
+import { INTERNAL_ERROR } from '../mcp/protocol.ts';
+import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
 import { toolSummary } from '../telemetry/tool-calls/request-summary.ts';
-import { ToldCall } from '../telemetry/tool-calls/told-call.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
-import { type BridgedWork, failure, whyEnded } from './bridged-call.ts';
+import { toolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
+import { BLOCK_BYTES, boundedContent, jsonBytes } from './answer-size.ts';
+import { textIn } from './as-text.ts';
+import type { BridgedAnswer, BridgedWork } from './bridged-call.ts';
 import type { BridgedCalls } from './bridged-calls.ts';
 import { argumentsOf } from './call-arguments.ts';
-import { callIdentity } from './call-events.ts';
 import type { Channels } from './channels.ts';
+import { CodeTools } from './code-tools.ts';
+import type { CallSettings } from './grpc-call.ts';
 import type { Protocols } from './protocols.ts';
-import { requestIdOf } from './request-id.ts';
+import { serviceRequestId } from './request-id.ts';
 import { serviceOfResource, serviceOfTool } from './resolution.ts';
 import { resourceRequest } from './resource-request.ts';
 import { resourceResult } from './resource-result.ts';
 import { toolRequest } from './tool-request.ts';
 import { toolResult } from './tool-result.ts';
-import { type CallSettings, callUnary } from './unary.ts';
-import { toServiceError } from './unavailable.ts';
+import { callUnary } from './unary.ts';
 
 /** What the bridge works with. */
 export interface BridgeOptions {
@@ -32,73 +35,114 @@ export interface BridgeOptions {
   readonly calls: Pick<BridgedCalls, 'begin'>;
   readonly settings: CallSettings;
   readonly toolCalls: ToolCallSink;
+  readonly log: TargetLogger;
 }
 
 /**
  * The bridge to capability services: carries out the tools and provides the resources that are registered with a type for
- * which there is a service (specification, "Capability-service protocols"; decisions 4.7 "Dispatch", 4.10).
+ * which there is a service, and has code executed (specification, "Capability-service protocols"; decisions 4.10).
  */
 export class Bridge {
   readonly #options: BridgeOptions;
+  readonly #codeTools: CodeTools;
 
   constructor(options: BridgeOptions) {
     this.#options = options;
+    this.#codeTools = new CodeTools(options);
   }
 
-  /** The outcome that has a service carry the tool out; undefined when none is registered for its type. */
+  /**
+   * The outcome that has a service carry the tool out, or say that none executes its code; undefined for tools that are no
+   * service's (decisions 4.7 "Dispatch" 1 to 3).
+   */
   tool(caller: Caller, message: RequestMessage, tool: Entry): Outcome | undefined {
-    const { registry, protocols, settings, toolCalls } = this.#options;
-    const service = serviceOfTool(registry.current.services, String(tool.members.toolType));
-    if (!service) return undefined;
-    return this.#outcome(caller, async (signal) => {
-      const told = new ToldCall(toolCalls, callIdentity(caller, tool, service));
-      try {
+    const executed = this.#codeTools.work(caller, message, tool);
+    if (executed) return this.#outcome(caller, executed);
+    // A tool whose type says that it is forwarded is forwarded, whatever services are registered.
+    if (tool.members.toolType === FORWARD_TYPE) return undefined;
+    const service = serviceOfTool(this.#options.registry.current.services, String(tool.members.toolType));
+    return service && this.#outcome(caller, () => this.#toolWork(caller, message, tool, service));
+  }
+
+  /** The outcome that has a service provide the resource; undefined for resources that are no service's. */
+  resource(caller: Caller, uri: string, resource: Entry): Outcome | undefined {
+    const { type } = resource.members;
+    if (type === FORWARD_TYPE) return undefined;
+    const service = serviceOfResource(this.#options.registry.current.services, String(type));
+    return service && this.#outcome(caller, () => this.#resourceWork(caller, uri, resource, service));
+  }
+
+  #outcome(caller: Caller, work: () => BridgedWork): Outcome {
+    return { kind: 'stream', start: (client) => this.#options.calls.begin(caller, client, work()) };
+  }
+
+  #toolWork(caller: Caller, message: RequestMessage, tool: Entry, service: ServiceEntry): BridgedWork {
+    const { protocols, channels, settings, toolCalls } = this.#options;
+    const address = serviceAddress(service);
+    const requestId = serviceRequestId(caller.correlation.requestId);
+    const by = {
+      transport: 'grpc',
+      serviceId: service.name,
+      serviceAddress: address,
+      serviceRequestId: requestId,
+    } as const;
+    const report = toolCalls.of(toolCallIdentity(caller, tool, by));
+    const result = (content: readonly string[], isError: boolean): BridgedAnswer => ({
+      kind: 'result',
+      json: toolResult(caller.era, content, isError),
+    });
+    return {
+      name: tool.name,
+      service,
+      requestId,
+      async carryOut({ signal }) {
         const args = argumentsOf(message);
         const request = toolRequest(tool, args);
-        told.begin(toolSummary(args, Object.keys(request.headers ?? {})));
-        const call = { requestId: requestIdOf(caller.headers), signal };
-        const reply = await callUnary(this.#to(service), protocols.toolInvoker.InvokeTool, request, call, settings);
-        told.completed(reply.isError, contentOfTexts(reply.content));
-        return { kind: 'result', json: toolResult(caller.era, reply.content, reply.isError) };
-      } catch (error) {
-        const failed = toServiceError(error, service);
-        // Where nobody waits any more, nothing is wrong with the service.
-        if (signal.aborted) told.failed('UNKNOWN', whyEnded(signal));
-        else told.failed(failed.category, failed.message);
-        return { kind: 'result', json: toolResult(caller.era, [failed.message], true) };
-      }
-    });
+        report.begin(toolSummary(args, Object.keys(request.headers)));
+        const { InvokeTool } = protocols.toolInvoker;
+        const reply = await callUnary(channels.to(address), InvokeTool, request, { requestId, signal }, settings);
+        const content = boundedContent(`service ${service.name} at ${address}`, reply.content);
+        report.completed(reply.isError, contentOfTexts(content));
+        return result(content, reply.isError);
+      },
+      failed({ category, message: why }) {
+        report.failed(category, why);
+        return result([why], true);
+      },
+    };
   }
 
-  /** The outcome that has a service provide the resource; undefined when none is registered for its type. */
-  resource(caller: Caller, uri: string, resource: Entry): Outcome | undefined {
-    const { registry, protocols, settings } = this.#options;
-    const service = serviceOfResource(registry.current.services, String(resource.members.type));
-    if (!service) return undefined;
-    return this.#outcome(caller, async (signal) => {
-      try {
-        const method = protocols.resourceAcquirer.ResourceAcquire;
-        const call = { requestId: requestIdOf(caller.headers), signal };
-        const { isError, content } = await callUnary(
-          this.#to(service),
-          method,
-          resourceRequest(resource, uri),
-          call,
-          settings,
-        );
-        if (isError) return failure(content.join('\n') || `service ${service.name} answered with an error and no text`);
+  #resourceWork(caller: Caller, uri: string, resource: Entry, service: ServiceEntry): BridgedWork {
+    const { protocols, channels, settings, log } = this.#options;
+    const requestId = serviceRequestId(caller.correlation.requestId);
+    const error = (message: string): BridgedAnswer => ({ kind: 'error', error: { code: INTERNAL_ERROR, message } });
+    return {
+      name: resource.name,
+      service,
+      requestId,
+      async carryOut({ signal }) {
+        const { ResourceAcquire } = protocols.resourceAcquirer;
+        const request = resourceRequest(resource, uri);
+        const client = channels.to(serviceAddress(service));
+        const { isError, content } = await callUnary(client, ResourceAcquire, request, { requestId, signal }, settings);
+        // Each text has the uri beside it.
+        const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(textIn(resource.members, 'mimeType'));
+        boundedContent(`service ${service.name} at ${serviceAddress(service)}`, content, blockBytes);
+        if (isError) return error(content.join('\n') || `service ${service.name} answered with an error and no text`);
         return { kind: 'result', json: resourceResult(caller.era, uri, resource, content) };
-      } catch (error) {
-        return failure(toServiceError(error, service).message);
-      }
-    });
-  }
-
-  #to(service: ServiceEntry): Client {
-    return this.#options.channels.to(serviceAddress(service));
-  }
-
-  #outcome(caller: Caller, work: BridgedWork): Outcome {
-    return { kind: 'stream', start: (client) => this.#options.calls.begin(caller, client, work) };
+      },
+      failed({ category, message }) {
+        // Reads have no events that would tell it (decisions 6).
+        if (category === 'SERVICE_UNAVAILABLE') {
+          log.warn('resource read failed', {
+            resource: resource.name,
+            service: service.name,
+            service_address: serviceAddress(service),
+            service_request_id: requestId,
+          });
+        }
+        return error(message);
+      },
+    };
   }
 }

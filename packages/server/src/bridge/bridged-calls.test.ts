@@ -1,21 +1,26 @@
 import { expect, onTestFinished, test } from 'vitest';
+import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import { CallsUnderWay } from '../forwards/calls-under-way.ts';
-import { whyEnded } from './bridged-call.ts';
+import { createLogger } from '../telemetry/log.ts';
+import type { BridgedAnswer } from './bridged-call.ts';
 import { BridgedCalls } from './bridged-calls.ts';
 import { WaitingClient } from './fixtures/waiting-client.ts';
+import { entryAt } from './service-entry.fixture.ts';
 
 const DONE = { kind: 'result', json: '{}' } as const;
 
 /** Calls of this era. Each that is begun goes on until the test ends it, or until nobody waits for it any more. */
-function underWay(era: 'legacy' | 'modern' = 'modern') {
-  const watched = new CallsUnderWay<CallUnderWay>({ silenceMs: 60_000, totalMs: 60_000 });
+function underWay({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy' | 'modern'; totalMs?: number } = {}) {
+  const watched = new CallsUnderWay<CallUnderWay>({ silenceMs: 60_000, totalMs });
   onTestFinished(() => watched.close());
-  const calls = new BridgedCalls(watched);
+  const lines: string[] = [];
+  const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::bridge');
+  const calls = new BridgedCalls(watched, log);
   const caller = {
     namespace: undefined,
     era,
-    headers: {},
+    headers: { accept: 'application/json' },
     session: undefined,
     user: undefined,
     capabilities: {},
@@ -23,18 +28,32 @@ function underWay(era: 'legacy' | 'modern' = 'modern') {
   } as const;
   const begin = () => {
     const client = new WaitingClient();
-    const work = Promise.withResolvers<typeof DONE>();
-    const ended = Promise.withResolvers<string>();
-    calls.begin(caller, client, (signal) => {
-      signal.addEventListener('abort', () => {
-        ended.resolve(whyEnded(signal));
-        work.resolve(DONE);
-      });
-      return work.promise;
+    const work = Promise.withResolvers<BridgedAnswer>();
+    const failures: string[] = [];
+    const seen = { left: false, ended: false };
+    calls.begin(caller, client, {
+      name: 'work',
+      service: entryAt(1),
+      requestId: 'r',
+      carryOut({ left, signal }) {
+        left.addEventListener('abort', () => {
+          seen.left = true;
+        });
+        signal.addEventListener('abort', () => {
+          seen.ended = true;
+          work.reject(new Error('cancelled'));
+        });
+        return work.promise;
+      },
+      failed({ category, message }) {
+        failures.push(`${category} ${message}`);
+        return { kind: 'result', json: `"failed: ${message}"` };
+      },
     });
-    return { client, ended: ended.promise, finish: () => work.resolve(DONE), fail: () => work.reject(new Error('x')) };
+    return { client, failures, seen, finish: () => work.resolve(DONE), fail: () => work.reject(new Error('S3CRET')) };
   };
-  return { calls, begin, left: () => [calls.size, watched.find(() => true)] };
+  const logged = () => lines.map((line) => JSON.parse(line));
+  return { calls, begin, logged, left: () => [calls.size, watched.find(() => true)] };
 }
 
 test('nothing is left of calls that are over, however they ended', async () => {
@@ -44,14 +63,45 @@ test('nothing is left of calls that are over, however they ended', async () => {
   well.finish();
   failed.fail();
   gone.client.leave();
-  expect(await well.client.text).toContain('"result":{}');
-  await expect(failed.client.text).rejects.toThrow('a JSON-RPC error');
-  expect(await gone.ended).toBe('the client left');
+  expect(await well.client.answer).toBe('{}');
+  expect(await failed.client.answer).toBe('"failed: internal error"');
   await expect.poll(left).toEqual([0, undefined]);
+  expect([well.failures, gone.failures]).toEqual([[], ['UNKNOWN the client has left']]);
+});
+
+test('what fails unexpectedly is answered as its owner answers failures, and its cause is logged', async () => {
+  const { begin, logged } = underWay();
+  const { client, failures, fail } = begin();
+  fail();
+  expect(await client.answer).toBe('"failed: internal error"');
+  expect(failures).toEqual(['UNKNOWN internal error']);
+  expect(logged()).toMatchObject([
+    { level: 'error', msg: 'call failed', called: 'work', service: 'weather', error: { message: 'S3CRET' } },
+  ]);
+});
+
+test('a call that takes longer than any call may is ended, and it is said which limit ended it', async () => {
+  const { begin, left, logged } = underWay({ totalMs: 20 });
+  const { client, failures, seen } = begin();
+  expect(await client.answer).toBe('"failed: the call did not finish within 0.02 s"');
+  expect(failures).toEqual(['UNKNOWN the call did not finish within 0.02 s']);
+  expect(seen.ended).toBe(true);
+  await expect.poll(left).toEqual([0, undefined]);
+  expect(logged()).toEqual([]);
+});
+
+test('a legacy client that leaves does not end its call, which knows of it', async () => {
+  const { begin, left } = underWay({ era: 'legacy' });
+  const { client, failures, seen, finish } = begin();
+  client.leave();
+  expect(seen).toEqual({ left: true, ended: false });
+  finish();
+  await expect.poll(left).toEqual([0, undefined]);
+  expect(failures).toEqual([]);
 });
 
 test('closing waits for calls under way, also for those whose client has left', async () => {
-  const { calls, begin, left } = underWay('legacy');
+  const { calls, begin, left } = underWay({ era: 'legacy' });
   const [waited, gone] = [begin(), begin()];
   gone.client.leave();
   let closed = false;
@@ -59,7 +109,7 @@ test('closing waits for calls under way, also for those whose client has left', 
     closed = true;
   });
   waited.finish();
-  await waited.client.text;
+  await waited.client.answer;
   await expect.poll(left).toMatchObject([1, {}]);
   expect(closed).toBe(false);
   gone.finish();
@@ -68,11 +118,10 @@ test('closing waits for calls under way, also for those whose client has left', 
 });
 
 test('closing ends what takes longer than the grace', async () => {
-  const { calls, begin, left } = underWay('legacy');
-  const { client, ended } = begin();
-  const answer = expect(client.text).rejects.toThrow('a JSON-RPC error');
+  const { calls, begin, left } = underWay({ era: 'legacy' });
+  const { client, failures, seen } = begin();
   await calls.close(1);
-  expect(await ended).toBe('the service was stopped');
-  await answer;
+  expect(await client.answer).toBe('"failed: the service was stopped"');
+  expect([failures, seen.ended]).toEqual([['UNKNOWN the service was stopped'], true]);
   expect(left()).toEqual([0, undefined]);
 });

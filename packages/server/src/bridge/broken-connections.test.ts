@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Behind, leadingTo, NOBODY, openDoor, saying } from '../testing/door.ts';
+import type { TestService } from '../testing/service.ts';
 import { BEGUN_AND_COMPLETED, begunAndFailed, workTests } from './fixtures/work-tests.ts';
 import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
 
@@ -7,34 +8,39 @@ const tests = workTests();
 const { address, registered, onEnd, serviceWith, work, told } = tests;
 
 /** A service that is registered at a door in front of it. */
-async function behindDoor(options?: WorkingServiceOptions, behind?: Behind) {
+async function behindDoor(options?: WorkingServiceOptions, behind?: Behind, on?: TestService) {
   const service = await startWorkingService(options);
   onEnd(async () => service.close());
   const door = await openDoor(behind ?? leadingTo(service.port));
   onEnd(async () => door.close());
-  await address('worker', door.port);
+  await address('worker', door.port, {}, on);
   return { service, door };
 }
 
-describe('what answers at the port, and is no capability service', () => {
-  it.each<[string, string | Uint8Array]>([
-    ['speaks HTTP/1.1', 'HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n'],
-    ['speaks HTTP/1.1 and asks for patience', 'HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\r\n'],
-    ['says what nobody understands', Uint8Array.from({ length: 4096 }, (_, index) => (index * 89) % 251)],
-    ['says one byte', '\0'],
-    ['hangs up', ''],
-  ])('%s: it is not available, and the service that comes in its place is', async (_what, bytes) => {
-    const { service, door } = await behindDoor({}, saying(bytes));
-    const [isError, text] = await work();
-    expect([isError, text]).toEqual([
+const SAID: readonly [what: string, bytes: string | Uint8Array][] = [
+  ['HTTP/1.1', 'HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n'],
+  ['HTTP/1.1 that asks for patience', 'HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\r\n'],
+  ['what nobody understands', Uint8Array.from({ length: 4096 }, (_, index) => (index * 89) % 251)],
+  ['one byte', '\0'],
+  ['nothing, and hangs up', ''],
+];
+
+it('what says something else at the port is not available, and the service that comes in its place is', async () => {
+  // At the same time, since each of them waits for its attempts.
+  const calls = SAID.map(async ([what, bytes]) => {
+    const on = await serviceWith({});
+    const { service, door } = await behindDoor({}, saying(bytes), on);
+    const [isError, text] = await work(on);
+    expect([isError, text], what).toEqual([
       true,
       expect.stringMatching(`^service worker at 127.0.0.1:${door.port} is not available: `),
     ]);
-    expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+    expect(await told(on), what).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
     door.lead(leadingTo(service.port));
-    expect(await work()).toEqual([false, 'done']);
-    expect(await told()).toMatchObject(BEGUN_AND_COMPLETED);
+    expect(await work(on), what).toEqual([false, 'done']);
+    expect(await told(on), what).toMatchObject(BEGUN_AND_COMPLETED);
   });
+  await Promise.all(calls);
 });
 
 it('a port that accepts connections and never says a word did not answer in time; it is well once it speaks', async () => {

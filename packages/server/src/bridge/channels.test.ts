@@ -1,17 +1,18 @@
+import { connectivityState, status } from '@grpc/grpc-js';
 import type { ServiceInput } from '@sluice/contract';
 import { expect, it, vi } from 'vitest';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { registerService, removeServices } from '../registry/operations/services.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
-import { NOBODY, openDoor } from '../testing/door.ts';
+import { leadingTo, NOBODY, openDoor } from '../testing/door.ts';
 import { Channels } from './channels.ts';
 import { startWorkingService } from './fixtures/working-service.ts';
 import { loadProtocols } from './protocols.ts';
 import { callUnary } from './unary.ts';
 
 /** Services of these names and ports, and the channels to them. */
-async function channelsTo(services: Readonly<Record<string, number>>) {
+async function channelsTo(services: Readonly<Record<string, number>>, restAfterMs?: number) {
   const registry = new Registry(memoryStore());
   await registry.load();
   const put = (name: string, port: number) => {
@@ -20,7 +21,7 @@ async function channelsTo(services: Readonly<Record<string, number>>) {
   };
   for (const [name, port] of Object.entries(services)) await put(name, port);
   const remove = (name: string) => registry.commit((draft) => removeServices(draft, name));
-  return { registry, channels: new Channels(registry), put, remove };
+  return { registry, channels: new Channels(registry, undefined, restAfterMs), put, remove };
 }
 
 const target = (port: number) => `127.0.0.1:${port}`;
@@ -84,6 +85,25 @@ it('a call under way on a channel that is closed is finished, and later calls go
   expect((await call()).content).toEqual(['done']);
   answer();
   expect((await early).content).toEqual(['late']);
+});
+
+it('a channel that no call uses rests: a service that is gone is not dialled without end', async (context) => {
+  const door = await openDoor((near) => near.destroy());
+  context.onTestFinished(() => door.close());
+  const { channels } = await channelsTo({ a: door.port }, 1_000);
+  context.onTestFinished(() => channels.close());
+  const client = channels.to(target(door.port));
+  const call = (maxRetries: number) =>
+    callUnary(client, toolInvoker.InvokeTool, {}, { requestId: 'r' }, { ...SETTINGS, maxRetries });
+  await expect(call(0)).rejects.toMatchObject({ code: status.UNAVAILABLE });
+  const state = () => client.getChannel().getConnectivityState(false);
+  expect(state()).not.toBe(connectivityState.IDLE);
+  await expect.poll(state, { timeout: 4_000 }).toBe(connectivityState.IDLE);
+  // Back at its address, it is found within the retries of a call.
+  const service = await startWorkingService();
+  context.onTestFinished(() => service.close());
+  door.lead(leadingTo(service.port));
+  expect((await call(3)).content).toEqual(['done']);
 });
 
 it('no proxy that the environment names is asked', async (context) => {

@@ -5,7 +5,13 @@ import type { Services } from '../registry/services.ts';
 import { plaintext } from './plaintext.ts';
 
 /** Most that a message may have in either direction (decisions 2.12, 8). */
-export const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
+const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * How long a channel is kept up that no call uses, in milliseconds. One whose service is gone would go on dialling it for
+ * as long; the next call connects again at once.
+ */
+const REST_AFTER_MS = 5_000;
 
 const OPTIONS: ChannelOptions = {
   'grpc.max_send_message_length': MAX_MESSAGE_BYTES,
@@ -20,7 +26,7 @@ const OPTIONS: ChannelOptions = {
   'grpc.min_reconnect_backoff_ms': 100,
   'grpc.max_reconnect_backoff_ms': 400,
   'grpc.dns_min_time_between_resolutions_ms': 1_000,
-  // A peer that is gone without a word is noticed. Not sooner: servers take three pings within 5 minutes of silence for
+  // A peer that is gone without a word in a call is noticed. Not sooner: servers take three pings within 5 minutes of silence for
   // an attack and hang up, and code may run silently for as long.
   'grpc.keepalive_time_ms': 120_000,
   'grpc.keepalive_timeout_ms': 10_000,
@@ -28,16 +34,23 @@ const OPTIONS: ChannelOptions = {
 
 /**
  * The plaintext channels to capability services, one per target (decisions 4.10), there for as long as a registered
- * service has that address. A channel connects when it is used, and again by itself when its connection breaks.
+ * service has that address. A channel connects when it is used, and again by itself when its connection breaks; what no
+ * call uses rests.
  */
 export class Channels {
   readonly #clients = new Map<string, Client>();
   readonly #unsubscribe: () => void;
   readonly #credentials: ChannelCredentials;
+  readonly #options: ChannelOptions;
   #services: Services;
 
-  constructor(registry: Pick<Registry, 'current' | 'onChange'>, channelCredentials = plaintext()) {
+  constructor(
+    registry: Pick<Registry, 'current' | 'onChange'>,
+    channelCredentials = plaintext(),
+    restAfterMs = REST_AFTER_MS,
+  ) {
     this.#credentials = channelCredentials;
+    this.#options = { ...OPTIONS, 'grpc.client_idle_timeout_ms': restAfterMs };
     this.#services = registry.current.services;
     this.#unsubscribe = registry.onChange(() => this.#keep(registry.current.services));
   }
@@ -52,7 +65,7 @@ export class Channels {
     let client = this.#clients.get(target);
     if (!client) {
       // Hosts may be called unix or dns, which the library takes for schemes.
-      client = new Client(`dns:${target}`, this.#credentials, OPTIONS);
+      client = new Client(`dns:${target}`, this.#credentials, this.#options);
       this.#clients.set(target, client);
     }
     return client;

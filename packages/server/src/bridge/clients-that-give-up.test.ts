@@ -22,7 +22,7 @@ it('a client that leaves cancels at the service, in the modern era', async () =>
   reading.leave();
   await expect.poll(() => service.tools[0]?.cancelled).toBe(true);
   expect(service.tools).toHaveLength(1);
-  await expect.poll(() => told()).toMatchObject(begunAndFailed('UNKNOWN', 'the client left'));
+  await expect.poll(() => told()).toMatchObject(begunAndFailed('UNKNOWN', 'the client has left'));
 });
 
 it('a client that says so cancels at the service, in the legacy era, and gets no answer', async () => {
@@ -53,6 +53,24 @@ it('a client that leaves cancels nothing in the legacy era', async () => {
   expect(service.tools[0]?.cancelled).toBe(false);
   service.tools[0]?.reply(['unheard']);
   await expect.poll(() => told()).toMatchObject([{}, { ...BEGUN_AND_COMPLETED[1], content: ['unheard'] }]);
+});
+
+it('a client that loses the connection meanwhile comes back for the answer, in the legacy era', async () => {
+  const arrived = Promise.withResolvers<void>();
+  const service = await registered('worker', { tool: () => arrived.resolve() });
+  const by = await sessionClient(tests.service.url());
+  const reading = by.call('"c"');
+  await arrived.promise;
+  // Nothing has happened, but the client is told where to come back to.
+  await reading.event(0);
+  expect(reading.messages).toEqual([]);
+  reading.leave();
+  await reading.over;
+  const again = by.listen(reading.lastId);
+  expect((await again.head).statusCode).toBe(200);
+  service.tools[0]?.reply(['late']);
+  expect(JSON.parse(await again.message(0))).toMatchObject({ id: 'c', result: { content: [{ text: 'late' }] } });
+  expect(await told()).toMatchObject([{}, { ...BEGUN_AND_COMPLETED[1], content: ['late'] }]);
 });
 
 it('a client that cancels ends the wait for the next attempt', async () => {

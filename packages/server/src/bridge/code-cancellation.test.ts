@@ -4,24 +4,31 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { MODERN } from '../../../../test/fixtures/raw-client.ts';
 import { sessionClient } from '../testing/session-client.ts';
 import { callOfRun, reading, STREAMS, setUp, told } from './fixtures/code-tests.ts';
-import { begunAndFailed } from './fixtures/work-tests.ts';
+import { BEGUN_AND_COMPLETED, begunAndFailed } from './fixtures/work-tests.ts';
 
 const MODERN_META = `"io.modelcontextprotocol/protocolVersion":"${MODERN}","io.modelcontextprotocol/clientCapabilities":{}`;
 const MODERN_HEADERS = { 'mcp-protocol-version': MODERN, 'mcp-method': 'tools/call', 'mcp-name': 'run' };
 
 test('code of a legacy client that has left runs on to its end', async () => {
-  const { engine, url } = await setUp();
+  const { engine, service, url } = await setUp();
   const answer = reading(url, '"progressToken":1');
   const execution = await engine.next();
+  let cancelled = false;
+  void execution.cancelled.then(() => {
+    cancelled = true;
+  });
   execution.reply({ outputType: 'STATUS', status: 'RUNNING' });
   await answer.message(0);
   answer.leave();
+  // More than a connection that nobody reads takes.
   const chunk = 'x'.repeat(1024 * 1024);
-  for (let number = 0; number < 40; number++) {
-    if (!execution.reply({ outputType: 'COMPLETION', status: 'COMPLETED', content: [chunk] }))
-      await execution.drained();
+  for (let number = 0; number < 8; number++) {
+    if (!execution.reply({ outputType: 'COMPLETION', status: 'RUNNING', content: [chunk] })) await execution.drained();
   }
+  execution.reply({ outputType: 'STDOUT', status: 'COMPLETED', content: ['last'] });
+  expect(cancelled).toBe(false);
   execution.end();
+  await expect.poll(() => told(service)).toMatchObject([{}, { ...BEGUN_AND_COMPLETED[1], content: ['last'] }]);
 });
 
 describe('cancellation', () => {
@@ -83,7 +90,7 @@ describe('cancellation', () => {
     if (how === 'by leaving') stuck.destroy();
     else await post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}');
     await flooding;
-    const why = how === 'by leaving' ? 'the client left' : 'the client cancelled the call';
+    const why = how === 'by leaving' ? 'the client has left' : 'the client cancelled the call';
     await expect.poll(() => told(service)).toMatchObject(begunAndFailed('UNKNOWN', why));
   });
 });

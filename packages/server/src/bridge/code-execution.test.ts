@@ -29,7 +29,7 @@ test("a provider's usual stream ends well, with its output and each state told o
   expect(execution.state).toBe('COMPLETED');
   expect(execution.output).toEqual(['a', 'b']);
   expect(execution.problem).toBeUndefined();
-  expect(taken.flatMap(({ news }) => news)).toEqual(['RUNNING', 'a', 'b']);
+  expect(taken.flatMap(({ news }) => news)).toEqual(['RUNNING', 'a\nb']);
   expect(taken.some(({ ignored }) => ignored)).toBe(false);
 });
 
@@ -54,6 +54,15 @@ describe('the result is an error', () => {
 
   test('when the exit code is not 0', () => {
     expect(after({ status: 'COMPLETED', exitCode: 3 }).execution.problem).toContain('exit code 3');
+  });
+
+  test.each<[string, Reply, Reply, number]>([
+    ['is taken back by the state that follows', { status: 'RUNNING' }, { status: 'COMPLETED', content: ['x'] }, 0],
+    ['is the last one that was said', { status: 'COMPLETED' }, { status: 'COMPLETED', exitCode: 4 }, 4],
+    ['is not taken back by a reply of that state that says none', { status: 'COMPLETED' }, { status: 'COMPLETED' }, 3],
+  ])('an exit code that is not 0 %s', (_what, first, next, exitCode) => {
+    const { problem } = after({ ...first, exitCode: 3 }, next).execution;
+    expect(problem).toBe(exitCode === 0 ? undefined : `the execution ended as COMPLETED with exit code ${exitCode}`);
   });
 
   test('when a reply says so, in its words, whatever comes after it', () => {
@@ -92,9 +101,9 @@ describe('a status that the state cannot become', () => {
 });
 
 describe('what can be held', () => {
-  const MANY = 'it put out more than 200 characters, where each text counts for 64 more';
+  const MANY = 'it put out more than 200 bytes of JSON, where each text counts for 64 more';
 
-  test('is so many characters of output, and what comes beyond ends the execution', () => {
+  test('is so many bytes of output, and what comes beyond ends the execution', () => {
     const execution = new CodeExecution(200);
     execution.take(reply({ content: ['a'.repeat(50), 'b'] }));
     expect(() => execution.take(reply({ content: ['c'.repeat(22)] }))).toThrow(MANY);
@@ -115,17 +124,25 @@ describe('what can be held', () => {
     expect(execution.problem).toBe('bad\nbad');
   });
 
-  test('is not what is told and not kept', () => {
+  test('counts what is told and not kept', () => {
     const execution = new CodeExecution(200);
-    for (let number = 0; number < 10; number++) execution.take(reply({ outputType: 'STATUS', content: ['busy'] }));
+    const busy = reply({ outputType: 'STATUS', content: ['busy'] });
+    for (let number = 0; number < 2; number++) execution.take(busy);
+    expect(() => execution.take(busy)).toThrow(MANY);
     expect(execution.output).toEqual([]);
   });
 
-  test('is 64 Mi characters', () => {
+  test('counts what a character is in JSON', () => {
+    const execution = new CodeExecution(200);
+    execution.take(reply({ content: ['\u0001'.repeat(22)] }));
+    expect(() => new CodeExecution(200).take(reply({ content: ['\u0001'.repeat(23)] }))).toThrow(MANY);
+  });
+
+  test('is 64 MiB', () => {
     const execution = new CodeExecution();
     const quarter = 'x'.repeat(16 * 1024 * 1024 - 64);
     execution.take(reply({ content: [quarter, quarter, quarter, quarter] }));
-    expect(() => execution.take(reply({ content: [''] }))).toThrow('more than 67108864 characters');
+    expect(() => execution.take(reply({ content: [''] }))).toThrow('more than 67108864 bytes of JSON');
   });
 });
 

@@ -1,15 +1,11 @@
+import { AnswerSize } from './answer-size.ts';
 import { type ExecutionState, INITIAL_STATE, isBadEnd, statesTowards } from './execution-state.ts';
 import type { CodeExecutionReply__Output } from './generated/codeexecution/CodeExecutionReply.ts';
 import { ServiceError } from './service-error.ts';
 
-/** Most that an execution may put out, in characters: the result holds all of it (decisions 8, answers held whole). */
-const MAX_OUTPUT_CHARACTERS = 64 * 1024 * 1024;
-/** What a text counts besides its characters, since each has a place in lists and in the result, an empty one too. */
-const TEXT_CHARACTERS = 64;
-
 /** What a reply brought. */
-export interface Taken {
-  /** To be told to a client that follows the execution: output, and states as they are reached. */
+export interface TakenReply {
+  /** To be told to a client that follows the execution: output, all of a reply at once, and states as they are reached. */
   readonly news: readonly string[];
   /** True when its status contradicts the state, and so did not count. */
   readonly ignored: boolean;
@@ -17,16 +13,16 @@ export interface Taken {
 
 /** One execution as its service reports it, reply by reply (decisions 3, 4.10 "Code result"). */
 export class CodeExecution {
-  readonly #maxCharacters: number;
+  readonly #size: AnswerSize;
   readonly #output: string[] = [];
   readonly #errors: string[] = [];
-  #characters = 0;
   #state = INITIAL_STATE;
   #exitCode = 0;
   #errorReply = false;
 
-  constructor(maxCharacters = MAX_OUTPUT_CHARACTERS) {
-    this.#maxCharacters = maxCharacters;
+  /** `maxBytes` is for what it puts out, as JSON. */
+  constructor(maxBytes?: number) {
+    this.#size = new AnswerSize(maxBytes);
   }
 
   get state(): ExecutionState {
@@ -45,27 +41,24 @@ export class CodeExecution {
   }
 
   /** Takes the next reply. Throws ServiceError when the output becomes larger than can be held. */
-  take({ isError, content, outputType, status, exitCode }: CodeExecutionReply__Output): Taken {
+  take({ isError, content, outputType, status, exitCode }: CodeExecutionReply__Output): TakenReply {
     const states = statesTowards(this.#state, status);
     this.#state = states?.at(-1) ?? this.#state;
-    // An exit code belongs to the status that it came with.
-    if (states && exitCode !== 0) this.#exitCode = exitCode;
+    // An exit code belongs to the state that it came with. Where that stays, a 0 takes none back: it is also what a reply
+    // has that says nothing of it.
+    if (states && (states.length > 0 || exitCode !== 0)) this.#exitCode = exitCode;
     if (isError) this.#errorReply = true;
-    const isOutput = outputType === 'STDOUT' || outputType === 'STDERR';
-    if (isOutput || isError) this.#keep(content, isOutput, isError);
+    this.#keep(content, outputType === 'STDOUT' || outputType === 'STDERR', isError);
     const told = content.filter((text) => text !== '');
-    const named = outputType === 'STATUS' && told.length === 0 ? (states ?? []) : told;
-    return { news: named, ignored: !states };
+    if (told.length > 0) return { news: [told.join('\n')], ignored: !states };
+    return { news: outputType === 'STATUS' && states ? states : [], ignored: !states };
   }
 
   #keep(content: readonly string[], isOutput: boolean, isError: boolean): void {
     for (const text of content) {
-      this.#characters += text.length + TEXT_CHARACTERS;
-      if (this.#characters > this.#maxCharacters) {
-        throw new ServiceError(
-          'UNKNOWN',
-          `the execution was ended: it put out more than ${this.#maxCharacters} characters, where each text counts for ${TEXT_CHARACTERS} more`,
-        );
+      // What is told and not kept counts too: the client is sent it.
+      if (!this.#size.add(text)) {
+        throw new ServiceError('UNKNOWN', `the execution was ended: it put out ${this.#size.excess}`);
       }
       if (isOutput) this.#output.push(text);
       if (isError) this.#errors.push(text);

@@ -8,18 +8,23 @@ export class CodeProgress {
   readonly #client: CallAnswer;
   readonly #token: string | undefined;
   readonly #signal: AbortSignal;
+  readonly #until: number;
   #told = 0;
 
-  /** `token` is JSON text, undefined when the client wants no progress; `signal` says that nobody reads any more. */
-  constructor(client: CallAnswer, token: string | undefined, signal: AbortSignal) {
+  /**
+   * `token` is JSON text, undefined when the client wants no progress; `signal` says that nobody reads any more. After
+   * `forMs` nothing is told, and the client not waited for: the code's time is over, however slowly its output is read.
+   */
+  constructor(client: CallAnswer, token: string | undefined, signal: AbortSignal, forMs: number) {
     this.#client = client;
     this.#token = token;
     this.#signal = signal;
+    this.#until = performance.now() + forMs;
   }
 
   /** Sends one notification. Resolves when the client can take the next one: what it does not read yet is not held here. */
   async tell(message: string): Promise<void> {
-    if (this.#token === undefined || this.#signal.aborted) return;
+    if (this.#token === undefined || this.#signal.aborted || performance.now() >= this.#until) return;
     if (!this.#client.streaming) this.#client.beginStream();
     this.#told++;
     const params = `{"progressToken":${this.#token},"progress":${this.#told},"message":${JSON.stringify(message)}}`;
@@ -30,9 +35,11 @@ export class CodeProgress {
   #drained(): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {
+        clearTimeout(timer);
         this.#signal.removeEventListener('abort', done);
         resolve();
       };
+      const timer = setTimeout(done, this.#until - performance.now());
       this.#client.onDrain(done);
       this.#signal.addEventListener('abort', done, { once: true });
     });

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@sluice/json/lossless';
-import { parseLossless } from '@sluice/json/lossless';
 import { describe, expect, test } from 'vitest';
+import { argumentsOf } from './call-arguments.ts';
 import { codeRequest } from './code-request.ts';
 import { codeTarget, codeUri, isCodeUri } from './code-uri.ts';
 import type { CodeExecutionRequest } from './generated/codeexecution/CodeExecutionRequest.ts';
@@ -9,7 +9,11 @@ import { loadProtocols } from './protocols.ts';
 const TARGET = { engine: 'camel', language: 'java' };
 
 function build(given: JsonObject, tool: { members?: JsonObject; definition?: JsonObject } = {}) {
-  return codeRequest({ members: {}, definition: {}, ...tool }, TARGET, given);
+  return codeRequest({ members: {}, definition: {}, ...tool }, TARGET, givenAs(JSON.stringify(given)));
+}
+
+function givenAs(json: string) {
+  return argumentsOf({ text: `{"params":{"arguments":${json}}}` });
 }
 
 /** Arguments and environment as a service gets them. */
@@ -73,9 +77,8 @@ describe('code', () => {
 
 describe('arguments', () => {
   test('a list is numbered; what is no text is JSON, numbers as they were spelled, and null has no text', () => {
-    const given = parseLossless('{"code":"x","arguments":["a",9223372036854775807,null,{"b":[1.0]},true]}');
-    if (typeof given !== 'object' || given === null || Array.isArray(given) || JSON.isRawJSON(given)) throw new Error();
-    expect(build(Object.assign({}, given)).arguments).toEqual({
+    const given = givenAs('{"code":"x","arguments":["a",9223372036854775807,null,{"b":[1.0]},true]}');
+    expect(codeRequest({ members: {}, definition: {} }, TARGET, given).arguments).toEqual({
       arg0: 'a',
       arg1: '9223372036854775807',
       arg3: '{"b":[1.0]}',
@@ -116,18 +119,30 @@ describe('what is odd', () => {
       code,
       arguments: named,
       environment,
-    } = codeRequest({ members: {}, definition: {} }, { engine: 'e\ud800', language: 'l' }, given);
+    } = codeRequest(
+      { members: {}, definition: {} },
+      { engine: 'e\ud800', language: 'l' },
+      givenAs(JSON.stringify(given)),
+    );
     expect(uri).toBe('code-execution-engine://e\ufffd/l');
     expect([code, named, environment]).toEqual(['x\ufffd', { 'a\ufffd': '\ufffd' }, { '\ufffde': 'v\ufffd' }]);
   });
 
-  test('a list that cannot fit into a message is refused before it is made into one', () => {
-    const fits = Array.from({ length: 349_525 }, () => '');
-    expect(Object.keys(build({ code: 'x', arguments: fits }).arguments)).toHaveLength(349_525);
-    expect(() => build({ code: 'x', arguments: [...fits, ''] })).toThrow(
+  const LIST = Array.from({ length: 4096 }, () => '');
+  const OBJECT = Object.fromEntries(LIST.map((text, at) => [`n${at}`, text]));
+
+  test.each([
+    ['arguments in a list', 'arguments', LIST, [...LIST, '']],
+    ['arguments by name', 'arguments', OBJECT, { ...OBJECT, more: '' }],
+    ['variables', 'environment', OBJECT, { ...OBJECT, more: '' }],
+  ])('there may be 4096 %s, and more are refused', (_what, name, most, tooMany) => {
+    const built: CodeExecutionRequest = build({ code: 'x', [name]: most });
+    const made = name === 'environment' ? built.environment : built.arguments;
+    expect(Object.keys(made ?? {})).toHaveLength(4096);
+    expect(() => build({ code: 'x', [name]: tooMany })).toThrow(
       expect.objectContaining({
         category: 'INVALID_ARGUMENTS',
-        message: 'arguments must have at most 349525 members',
+        message: `${name} must have at most 4096 members`,
       }),
     );
   });

@@ -1,23 +1,25 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject } from '@sluice/json/lossless';
+import { elements } from '@sluice/json/scan';
 import type { Entry } from '../registry/entries.ts';
-import { asText, asTexts, becomesHeader, own, textIn } from './arguments.ts';
-import { MAX_MESSAGE_BYTES } from './channels.ts';
+import { own, textIn, textOfJson } from './as-text.ts';
+import {
+  becomesHeader,
+  type GivenArguments,
+  MOST_ARGUMENTS,
+  membersOf,
+  requireAll,
+  textsOf,
+  tooMany,
+} from './call-arguments.ts';
 import { type CodeTarget, codeUri } from './code-uri.ts';
 import type { CodeExecutionRequest } from './generated/codeexecution/CodeExecutionRequest.ts';
 import { ServiceError } from './service-error.ts';
-import { requireAll } from './tool-request.ts';
 
 /** Most that code may have, in bytes of UTF-8, after it was decoded (decisions 8). */
 const MAX_CODE_BYTES = 1024 * 1024;
 /** Milliseconds that code may run for where the caller names no `timeout` (decisions 8). */
 const DEFAULT_TIMEOUT_MS = 30_000;
 const MAX_TIMEOUT_MS = 300_000;
-
-/**
- * Most that a list of arguments may have. More do not fit into a message (decisions 2.12), where each takes 12 bytes and
- * more; to find that out by making the message of a list of millions would hold everybody up for seconds.
- */
-const MOST_LISTED = Math.floor(MAX_MESSAGE_BYTES / 12);
 
 /** A request that can be sent: its members that others look at are there. */
 export interface BuiltCodeRequest extends CodeExecutionRequest {
@@ -33,7 +35,7 @@ export interface BuiltCodeRequest extends CodeExecutionRequest {
 export function codeRequest(
   tool: Pick<Entry, 'members' | 'definition'>,
   target: CodeTarget,
-  given: JsonObject,
+  given: GivenArguments,
 ): BuiltCodeRequest {
   const schema = own(tool.definition, 'inputSchema');
   requireAll(isJsonObject(schema) ? schema.required : undefined, given);
@@ -41,18 +43,19 @@ export function codeRequest(
   return {
     uri: codeUri(target),
     body: '',
-    code: codeOf(own(given, 'code')),
-    arguments: argumentsOf(own(given, 'arguments') ?? {}),
+    code: codeOf(given.code),
+    arguments: argumentsOf(given.arguments ?? 'null'),
     configurationURI: textIn(tool.members, 'configurationURI'),
     secretsURI: textIn(tool.members, 'secretsURI'),
-    timeout: timeoutOf(own(given, 'timeout') ?? DEFAULT_TIMEOUT_MS),
-    environment: environmentOf(own(given, 'environment') ?? {}),
+    timeout: timeoutOf(given.timeout ?? 'null'),
+    environment: environmentOf(given.environment ?? 'null'),
   };
 }
 
-function codeOf(given: JsonValue | undefined): string {
-  if (typeof given !== 'string') throw refused('code must be a text, plain or in Base64');
-  const code = decoded(given).toWellFormed();
+function codeOf(json: string | undefined): string {
+  const text = json?.startsWith('"') ? textOfJson(json) : undefined;
+  if (text === undefined) throw refused('code must be a text, plain or in Base64');
+  const code = decoded(text).toWellFormed();
   if (Buffer.byteLength(code) > MAX_CODE_BYTES) throw refused('code must have at most 1 MiB');
   return code;
 }
@@ -70,25 +73,31 @@ function decoded(text: string): string {
 }
 
 /** A list becomes arg0, arg1 and so on; one that is null leaves its number free. */
-function argumentsOf(given: JsonValue): { [name: string]: string } {
-  if (Array.isArray(given)) {
-    if (given.length > MOST_LISTED) throw refused(`arguments must have at most ${MOST_LISTED} members`);
-    const named = given.map((value, index) => [`arg${index}`, asText(value)] as const);
-    return Object.fromEntries(named.flatMap(([name, text]) => (text === undefined ? [] : [[name, text]])));
+function argumentsOf(json: string): { [name: string]: string } {
+  if (json.startsWith('[')) return Object.fromEntries(textsOf(numbered(json)));
+  if (!json.startsWith('{') && json !== 'null') throw refused('arguments must be a list or an object');
+  return Object.fromEntries(textsOf(membersOf(json, 'arguments')).filter(([name]) => !becomesHeader(name)));
+}
+
+function numbered(json: string): GivenArguments {
+  const given: Record<string, string> = {};
+  let count = 0;
+  for (const { start, end } of elements(json)) {
+    if (count === MOST_ARGUMENTS) throw tooMany('arguments');
+    given[`arg${count++}`] = json.slice(start, end);
   }
-  if (!isJsonObject(given)) throw refused('arguments must be a list or an object');
-  return Object.fromEntries(asTexts(given).filter(([name]) => !becomesHeader(name)));
+  return given;
 }
 
-function environmentOf(given: JsonValue): { [name: string]: string } {
-  if (!isJsonObject(given)) throw refused('environment must be an object');
-  return Object.fromEntries(asTexts(given));
+function environmentOf(json: string): { [name: string]: string } {
+  return Object.fromEntries(textsOf(membersOf(json, 'environment')));
 }
 
-function timeoutOf(given: JsonValue): number {
-  // 5000.0 is kept as it is spelled.
-  const timeout = JSON.isRawJSON(given) ? Number(given.rawJSON) : given;
-  if (typeof timeout !== 'number' || !Number.isInteger(timeout) || timeout < 1 || timeout > MAX_TIMEOUT_MS) {
+function timeoutOf(json: string): number {
+  if (json === 'null') return DEFAULT_TIMEOUT_MS;
+  // Numbers alone begin so: 5000.0 and 5e3 are as whole as 5000.
+  const timeout = /^[-0-9]/.test(json) ? Number(json) : undefined;
+  if (timeout === undefined || !Number.isInteger(timeout) || timeout < 1 || timeout > MAX_TIMEOUT_MS) {
     throw refused(`timeout must be a whole number of milliseconds from 1 to ${MAX_TIMEOUT_MS}`);
   }
   return timeout;

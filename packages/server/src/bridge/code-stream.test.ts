@@ -19,7 +19,7 @@ async function setUp(refusals = 0) {
 
 test('a stream that takes too long ends as DEADLINE_EXCEEDED, at the service as well, and is not repeated', async () => {
   const { engine, replies } = await setUp();
-  const stream = replies({ ...SETTINGS, deadlineMs: 200 });
+  const stream = replies({ ...SETTINGS, deadlineMs: 600 });
   const first = stream.next();
   const execution = await engine.next();
   execution.reply({ content: ['begun'] });

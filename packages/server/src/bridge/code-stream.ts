@@ -1,6 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
-import { type Client, type MethodDefinition, status } from '@grpc/grpc-js';
-import { type Call, type CallSettings, isStatusError, LONGEST_WAIT_MS, metadataOf, statusOf } from './unary.ts';
+import type { Client, MethodDefinition } from '@grpc/grpc-js';
+import { type Call, type CallSettings, metadataOf } from './grpc-call.ts';
+import { Retries } from './retries.ts';
 
 /** How long a stream may go on after the time that its code was given, in milliseconds (decisions 4.10). */
 export const GRACE_MS = 5_000;
@@ -13,8 +13,8 @@ export interface StreamSettings extends Pick<CallSettings, 'maxRetries' | 'retry
 
 /**
  * Calls a method that takes one message and gives a stream of them. It is read no faster than the loop over it runs, and
- * ended at the service when that is left. An attempt that finds the service unavailable is repeated after 100, 200 and
- * 400 ms, but not once a message was here: the code has begun (decisions 4.10). Throws the status of the last attempt.
+ * ended at the service when that is left. It is called anew while the service is unavailable ({@link Retries}), but not
+ * once a message was here: the code has begun (decisions 4.10). Throws the status of the last attempt.
  */
 export async function* callStream<Request, Reply>(
   client: Client,
@@ -23,8 +23,8 @@ export async function* callStream<Request, Reply>(
   call: Call,
   settings: StreamSettings,
 ): AsyncGenerator<Reply, void, undefined> {
-  let unavailable: unknown;
-  for (let attempt = 0; ; attempt++) {
+  const retries = new Retries(settings, call.signal);
+  for (;;) {
     let begun = false;
     try {
       for await (const reply of attemptStream(client, method, request, call, settings.deadlineMs)) {
@@ -33,13 +33,9 @@ export async function* callStream<Request, Reply>(
       }
       return;
     } catch (error) {
-      // Of a channel that was closed in between, the library says no more than that it was.
-      if (unavailable !== undefined && !begun && !isStatusError(error)) throw unavailable;
-      const again = !begun && attempt < settings.maxRetries && statusOf(error) === status.UNAVAILABLE;
-      if (!again || call.signal?.aborted) throw error;
-      unavailable = error;
+      if (begun) throw error;
+      await retries.after(error);
     }
-    await wait(Math.min(settings.retryDelayMs * 2 ** attempt, LONGEST_WAIT_MS), undefined, { signal: call.signal });
   }
 }
 
@@ -47,15 +43,16 @@ async function* attemptStream<Request, Reply>(
   client: Client,
   { path, requestSerialize, responseDeserialize }: MethodDefinition<Request, Reply>,
   request: Request,
-  { requestId, signal }: Call,
+  call: Call,
   deadlineMs: number,
 ): AsyncGenerator<Reply, void, undefined> {
+  const { signal } = call;
   const stream = client.makeServerStreamRequest(
     path,
     requestSerialize,
     responseDeserialize,
     request,
-    metadataOf(requestId),
+    metadataOf(call),
     { deadline: Date.now() + deadlineMs },
   );
   // The loop below hears of an error; one that comes after the loop was left is the cancellation, and nobody's concern.

@@ -1,5 +1,12 @@
+import { status } from '@grpc/grpc-js';
 import { describe, expect, test } from 'vitest';
+import type { ReportedExecution } from '../testing/code-service.ts';
 import { failed, reading, result, run, setUp, told } from './fixtures/code-tests.ts';
+import { begunAndFailed } from './fixtures/work-tests.ts';
+import type { CodeExecutionReply } from './generated/codeexecution/CodeExecutionReply.ts';
+
+const UUID = expect.stringMatching(/^[0-9a-f-]{36}$/);
+const NOT_0 = 'the execution ended as COMPLETED with exit code 3';
 
 describe('a call', () => {
   test('has the code executed by the service of engine and language, and answers with its output', async () => {
@@ -30,13 +37,19 @@ describe('a call', () => {
     });
   });
 
-  test("carries the client's request id", async () => {
-    const { engine, url } = await setUp();
-    const answer = reading(url, '', { 'x-request-id': 'abc' });
+  test.each([
+    ["the client's", 'abc', 'abc', 'abc'],
+    ['one of its own where the client has none', '', undefined, UUID],
+    ['one of its own where metadata cannot carry that of the client', '\u00e9', expect.any(String), UUID],
+  ])('carries a request id, %s, and the log has both', async (_what, given, logged, expected) => {
+    const { engine, url, service } = await setUp();
+    const answer = reading(url, '', { 'x-request-id': given });
     const execution = await engine.next();
-    expect(execution.requestId).toBe('abc');
+    expect(execution.requestId).toEqual(expected);
     execution.end();
     expect(JSON.parse(await answer.message(0)).result).toEqual(result());
+    const line = service.log.map((text) => JSON.parse(text)).find(({ msg }) => msg === 'tool call completed');
+    expect([line.x_request_id, line.service_request_id]).toEqual([logged, execution.requestId]);
   });
 
   test('is told with the number of its arguments and [CODE], and nothing of what they carry', async () => {
@@ -62,6 +75,27 @@ describe('a call', () => {
       expect.objectContaining({ eventType: 'COMPLETED', isError: false, content: [], duration: expect.any(Number) }),
     ]);
     expect(JSON.stringify(events) + parts.service.log.join('')).not.toContain('S3CRET');
+  });
+
+  const BAD: CodeExecutionReply = { outputType: 'STDERR', status: 'FAILED', isError: true, content: ['bad'] };
+  const WELL: CodeExecutionReply = { outputType: 'STDOUT', status: 'COMPLETED', content: ['42'] };
+  const CODE_3: CodeExecutionReply = { outputType: 'COMPLETION', status: 'COMPLETED', exitCode: 3 };
+  const ended = (execution: ReportedExecution): void => execution.end();
+  const broken = (execution: ReportedExecution): void => execution.fail(status.INTERNAL, 'broken');
+
+  test.each([
+    ['an error reply, in its words', BAD, ended, ['bad'], 'EXECUTION_ERROR', 'bad'],
+    ['an error reply, when the stream fails after it', BAD, broken, ['bad', 'broken'], 'EXECUTION_ERROR', 'bad'],
+    ['its stream, when that fails after COMPLETED', WELL, broken, ['42', 'broken'], 'SERVICE_UNAVAILABLE', 'broken'],
+    ['an exit code', CODE_3, ended, [NOT_0], 'EXECUTION_ERROR', NOT_0],
+  ] as const)('fails of %s', async (_what, reply, end, texts, category, message) => {
+    const parts = await setUp();
+    const answered = await run(parts, (execution) => {
+      execution.reply(reply);
+      end(execution);
+    });
+    expect(answered).toEqual(failed(...texts));
+    expect(await told(parts.service)).toMatchObject(begunAndFailed(category, message));
   });
 
   const SERVICE = { category: 'SERVICE_UNAVAILABLE', name: 'code-execution/camel/cobol' };

@@ -1,63 +1,35 @@
 import { serviceAddress } from '@sluice/contract';
-import type { CallAnswer } from '../answer/call-answer.ts';
 import type { Caller } from '../forwards/relay.ts';
 import { readsStreams } from '../mcp/accept.ts';
 import type { RequestMessage } from '../mcp/message.ts';
 import { progressTokenText } from '../mcp/params-text.ts';
 import type { Entry, ServiceEntry } from '../registry/entries.ts';
-import type { Services } from '../registry/services.ts';
-import type { TargetLogger } from '../telemetry/log.ts';
-import { textIn } from './arguments.ts';
-import { type BridgedAnswer, type BridgedWork, whyEnded } from './bridged-call.ts';
-import type { BridgedCalls } from './bridged-calls.ts';
+import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
+import { codeSummary } from '../telemetry/tool-calls/request-summary.ts';
+import { codeToolName, toolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
+import type { ToolCallReport } from '../telemetry/tool-calls/tool-call-report.ts';
+import { textIn } from './as-text.ts';
+import type { BridgeOptions } from './bridge.ts';
+import type { BridgedAnswer, BridgedSides, BridgedWork } from './bridged-call.ts';
 import { argumentsOf } from './call-arguments.ts';
-import type { Channels } from './channels.ts';
 import { CodeExecution } from './code-execution.ts';
 import { CodeProgress } from './code-progress.ts';
 import { codeRequest } from './code-request.ts';
-import type { CodeStep, WatchCode } from './code-steps.ts';
 import { callStream, GRACE_MS } from './code-stream.ts';
-import { codeTarget, isCodeUri } from './code-uri.ts';
-import type { Protocols } from './protocols.ts';
-import { requestIdOf } from './request-id.ts';
+import { type CodeTarget, codeTarget, isCodeUri } from './code-uri.ts';
+import { serviceRequestId } from './request-id.ts';
 import { serviceOfCode } from './resolution.ts';
 import { ServiceError } from './service-error.ts';
 import { toolResult } from './tool-result.ts';
-import type { CallSettings } from './unary.ts';
-import { toServiceError } from './unavailable.ts';
 
-/** What {@link CodeTools} works with. */
-export interface CodeToolsOptions {
-  /** Those that are registered now. */
-  readonly services: () => Services;
-  readonly protocols: Pick<Protocols, 'codeExecutor'>;
-  readonly channels: Pick<Channels, 'to'>;
-  readonly calls: Pick<BridgedCalls, 'begin'>;
-  readonly settings: Pick<CallSettings, 'maxRetries' | 'retryDelayMs'>;
-  readonly log: TargetLogger;
-  /** Is told of each call; nobody when absent. */
-  readonly watch?: WatchCode | undefined;
-  /** How long a stream may go on after the code's own timeout, in milliseconds. */
-  readonly graceMs?: number | undefined;
-}
-
-/** An outcome that answers as the execution goes on. */
-interface CodeOutcome {
-  readonly kind: 'stream';
-  start(client: CallAnswer): void;
-}
-
-/** One call on its way. */
+/** One call that has code executed. */
 interface CodeCall {
   readonly caller: Caller;
-  readonly tool: Entry;
   readonly message: RequestMessage;
+  readonly tool: Entry;
   readonly requestId: string;
-  readonly client: CallAnswer;
-  readonly signal: AbortSignal;
-  /** The client has left, which need not end the call. */
-  readonly left: AbortSignal;
-  readonly report: (step: CodeStep) => void;
+  readonly execution: CodeExecution;
+  readonly report: ToolCallReport;
 }
 
 /**
@@ -65,75 +37,79 @@ interface CodeCall {
  * (decisions 4.7 "Dispatch" 1, 4.10). What goes wrong becomes a result with `isError`.
  */
 export class CodeTools {
-  readonly #options: CodeToolsOptions;
+  readonly #options: BridgeOptions;
 
-  constructor(options: CodeToolsOptions) {
+  constructor(options: BridgeOptions) {
     this.#options = options;
   }
 
-  /** The outcome that has the code executed; undefined for tools of another uri. */
-  call(caller: Caller, message: RequestMessage, tool: Entry): CodeOutcome | undefined {
+  /** Makes the work that has the code executed; undefined for tools of another uri. */
+  work(caller: Caller, message: RequestMessage, tool: Entry): (() => BridgedWork) | undefined {
     const uri = textIn(tool.members, 'uri');
-    if (!isCodeUri(uri)) return undefined;
-    const { calls, watch } = this.#options;
-    const start = (client: CallAnswer): void => {
-      const requestId = requestIdOf(caller.headers);
-      const report = watch?.({ caller, tool, target: codeTarget(uri), requestId }) ?? (() => undefined);
-      const left = new AbortController();
-      const work: BridgedWork = (signal) =>
-        this.#execute({ caller, tool, message, requestId, client, signal, left: left.signal, report });
-      calls.begin(caller, client, work, () => left.abort());
-    };
-    return { kind: 'stream', start };
+    return isCodeUri(uri) ? () => this.#work(caller, message, tool, codeTarget(uri)) : undefined;
   }
 
-  async #execute(call: CodeCall): Promise<BridgedAnswer> {
-    const { caller, tool, signal, report } = call;
+  #work(caller: Caller, message: RequestMessage, tool: Entry, target: CodeTarget | undefined): BridgedWork {
+    const { registry, toolCalls } = this.#options;
+    const service = target && serviceOfCode(registry.current.services, target.engine, target.language);
+    const requestId = serviceRequestId(caller.correlation.requestId);
+    const report = toolCalls.of(
+      toolCallIdentity(caller, tool, {
+        transport: 'code',
+        toolName: target && codeToolName(target.engine, target.language),
+        serviceId: service?.name,
+        serviceAddress: service && serviceAddress(service),
+        serviceRequestId: service && requestId,
+      }),
+    );
     const execution = new CodeExecution();
-    let service: ServiceEntry | undefined;
-    const answer = (text: string | undefined): BridgedAnswer => {
-      const content = text === undefined ? execution.output : [...execution.output, text];
-      return {
-        kind: 'result',
-        json: toolResult(caller.era, content, execution.problem !== undefined || text !== undefined),
-      };
+    const result = (content: readonly string[], isError: boolean): BridgedAnswer => ({
+      kind: 'result',
+      json: toolResult(caller.era, content, isError),
+    });
+    return {
+      name: tool.name,
+      service,
+      requestId,
+      carryOut: async (sides) => {
+        const found = service ?? missing(tool, target);
+        await this.#follow({ caller, message, tool, requestId, execution, report }, found, sides);
+        const { problem, output } = execution;
+        if (problem === undefined) report.completed(false, contentOfTexts(output));
+        else report.failed('EXECUTION_ERROR', problem);
+        // A result that is an error says something.
+        return result(problem !== undefined && output.length === 0 ? [problem] : output, problem !== undefined);
+      },
+      failed({ category, message: why }) {
+        const { problem, output } = execution;
+        // What the code did wrong is told first, whatever became of the stream then.
+        if (problem === undefined) report.failed(category, why);
+        else report.failed('EXECUTION_ERROR', problem);
+        return result([...output, why], true);
+      },
     };
-    try {
-      service = this.#serviceOf(tool);
-      await this.#follow(call, service, execution);
-    } catch (error) {
-      const failed = signal.aborted ? ended(signal, error) : toFailure(error, service);
-      // What the code did wrong is told first, whatever became of the stream then.
-      const { problem } = execution;
-      if (problem === undefined) report({ kind: 'failed', category: failed.category, message: failed.message });
-      else report({ kind: 'failed', category: 'EXECUTION_ERROR', message: problem });
-      return answer(failed.message);
-    }
-    const { problem, output } = execution;
-    if (problem === undefined) report({ kind: 'completed', content: output });
-    else report({ kind: 'failed', category: 'EXECUTION_ERROR', message: problem });
-    // A result that is an error says something.
-    return answer(output.length === 0 ? problem : undefined);
   }
 
   /** Has the service execute the code, and follows it to the end of its stream. */
-  async #follow(call: CodeCall, service: ServiceEntry, execution: CodeExecution): Promise<void> {
-    const { caller, tool, message, requestId, client, signal, left, report } = call;
-    const { protocols, channels, settings, log, graceMs = GRACE_MS } = this.#options;
+  async #follow(call: CodeCall, service: ServiceEntry, { client, left, signal }: BridgedSides): Promise<void> {
+    const { caller, message, tool, requestId, execution, report } = call;
+    const { protocols, channels, settings, log } = this.#options;
     const { serviceSubType: engine = '', languageName: language = '' } = service;
     const request = codeRequest(tool, { engine, language }, argumentsOf(message));
-    report({ kind: 'started', service, argumentCount: Object.keys(request.arguments).length });
+    report.begin(codeSummary(Object.keys(request.arguments).length));
+    const deadlineMs = request.timeout + GRACE_MS;
     const progress = new CodeProgress(
       client,
       readsStreams(caller.headers.accept) ? progressTokenText(message.text) : undefined,
       AbortSignal.any([signal, left]),
+      deadlineMs,
     );
     const replies = callStream(
       channels.to(serviceAddress(service)),
       protocols.codeExecutor.ExecuteCode,
       request,
       { requestId, signal },
-      { ...settings, deadlineMs: request.timeout + graceMs },
+      { ...settings, deadlineMs },
     );
     let ignored = false;
     for await (const reply of replies) {
@@ -141,7 +117,7 @@ export class CodeTools {
       if (taken.ignored && !ignored) {
         ignored = true;
         log.warn(`service ${service.name} named a status that an execution cannot come to; it is ignored`, {
-          x_request_id: requestId,
+          service_request_id: requestId,
           state: execution.state,
           status: reply.status,
         });
@@ -149,28 +125,16 @@ export class CodeTools {
       for (const news of taken.news) await progress.tell(news);
     }
   }
+}
 
-  #serviceOf(tool: Entry): ServiceEntry {
-    const target = codeTarget(textIn(tool.members, 'uri'));
-    if (!target) {
-      throw new ServiceError(
-        'TOOL_DEFINITION_ERROR',
-        `tool ${tool.name}: its uri must be code-execution-engine://{engine}/{language}`,
-      );
-    }
+/** Throws what is said where no service executes the tool's code; `target` is undefined where its uri names none. */
+function missing(tool: Entry, target: CodeTarget | undefined): never {
+  if (target) {
     const { engine, language } = target;
-    const service = serviceOfCode(this.#options.services(), engine, language);
-    if (service) return service;
     throw new ServiceError('SERVICE_UNAVAILABLE', `There is no code execution service for ${engine}/${language}`);
   }
-}
-
-function toFailure(error: unknown, service: ServiceEntry | undefined): ServiceError {
-  if (error instanceof ServiceError) return error;
-  return service ? toServiceError(error, service) : new ServiceError('UNKNOWN', 'internal error', { cause: error });
-}
-
-/** Nothing is wrong with the service: nobody waits any more. */
-function ended(signal: AbortSignal, cause: unknown): ServiceError {
-  return new ServiceError('UNKNOWN', whyEnded(signal), { cause });
+  throw new ServiceError(
+    'TOOL_DEFINITION_ERROR',
+    `tool ${tool.name}: its uri must be code-execution-engine://{engine}/{language}`,
+  );
 }

@@ -28,11 +28,6 @@ export function statesTowards(state: ExecutionState, status: ExecutionState): re
   return undefined;
 }
 
-/** True for the states that nothing follows on. */
-export function isEnd(state: ExecutionState): boolean {
-  return MAY_BECOME[state].length === 0;
-}
-
 /** True for the ends that make the call's result an error (decisions 4.10, "Code result"). */
 export function isBadEnd(state: ExecutionState): boolean {
   return state === 'FAILED' || state === 'CANCELLED' || state === 'TIMEOUT';

@@ -9,8 +9,6 @@ import { type Finding, probeHealth } from './health-probe.ts';
 import { loadProtocols, type Protocols } from './protocols.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
-const SETTINGS = { timeoutMs: 5_000, maxRetries: 1, retryDelayMs: 1 };
-
 const saying = (found: HealthProbeReply['status']) =>
   answering<HealthProbeRequest__Output, HealthProbeReply>(() => ({ status: found }));
 
@@ -30,12 +28,12 @@ async function started(context: Context, add: (server: Server, protocols: Protoc
 async function probed(
   context: Context,
   port: number,
-  { id, timeoutMs = SETTINGS.timeoutMs }: { id?: string; timeoutMs?: number } = {},
+  { id, timeoutMs = 5_000 }: { id?: string; timeoutMs?: number } = {},
 ): Promise<Finding> {
   const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
   context.onTestFinished(() => client.close());
   const { signal } = new AbortController();
-  return probeHealth(client, loadProtocols(), entryAt(port, { id }), signal, { ...SETTINGS, timeoutMs });
+  return probeHealth(client, loadProtocols(), entryAt(port, { id }), signal, { timeoutMs });
 }
 
 test('a service that has started is healthy', async (context) => {
@@ -84,8 +82,19 @@ test('one where nobody listens is down', async (context) => {
   service.close();
   expect(await probed(context, service.port)).toEqual({
     health: 'down',
-    reason: expect.stringMatching(/^UNAVAILABLE: .*ECONNREFUSED/),
+    reason: expect.stringMatching(/^UNAVAILABLE: .*ECONNREFUSED 127\.0\.0\.1:\d+$/),
   });
+});
+
+test('one that says it is unavailable is down, and not asked again at once', async (context) => {
+  let asked = 0;
+  const Probe = answering<HealthProbeRequest__Output, HealthProbeReply>(() => {
+    asked++;
+    throw new Refusal(status.UNAVAILABLE, 'warming up');
+  });
+  const port = await started(context, (server, { healthProbe }) => server.addService(healthProbe, { Probe }));
+  expect(await probed(context, port)).toEqual({ health: 'down', reason: 'UNAVAILABLE: warming up' });
+  expect(asked).toBe(1);
 });
 
 test('one that does not speak gRPC is down', async (context) => {

@@ -2,9 +2,10 @@ import { type Client, status } from '@grpc/grpc-js';
 import type { ServiceHealth } from '@sluice/contract';
 import type { ServiceEntry } from '../registry/entries.ts';
 import { quoted } from '../transport/upstream-error.ts';
+import { type CallSettings, detailsOf, isStatusError, statusName, statusOf } from './grpc-call.ts';
 import type { Protocols } from './protocols.ts';
-import { requestIdOf } from './request-id.ts';
-import { type CallSettings, callUnary, isStatusError, statusOf } from './unary.ts';
+import { serviceRequestId } from './request-id.ts';
+import { callUnary } from './unary.ts';
 
 /** What a probe found. `reason` says more where the service is not well. */
 export interface Finding {
@@ -22,21 +23,22 @@ const UNANSWERED: ReadonlySet<status | undefined> = new Set([
 
 /**
  * Asks a capability service once how it is (decisions 4.10): by `Probe`, and by `GetStatus` where it does not know that.
- * One that knows neither is healthy, since it has answered; one that fails otherwise has answered too, and is not. Never
- * rejects.
+ * One that knows neither is healthy, since it has answered; one that fails otherwise has answered too, and is not. One that
+ * does not answer is not asked again before the next probe: as long as it is, it holds up those of others. Never rejects.
  */
 export async function probeHealth(
   client: Client,
   { healthProbe }: Protocols,
   entry: ServiceEntry,
   signal: AbortSignal,
-  settings: CallSettings,
+  { timeoutMs }: Pick<CallSettings, 'timeoutMs'>,
 ): Promise<Finding> {
+  const once = { timeoutMs, maxRetries: 0, retryDelayMs: 0 };
   const request = { id: (entry.id ?? entry.name).toWellFormed() };
   for (const method of [healthProbe.Probe, healthProbe.GetStatus]) {
     try {
-      const call = { requestId: requestIdOf({}), signal };
-      const { status: found } = await callUnary(client, method, request, call, settings);
+      const call = { requestId: serviceRequestId(undefined), signal };
+      const { status: found } = await callUnary(client, method, request, call, once);
       return found === 'STARTED' ? { health: 'healthy' } : { health: 'unhealthy', reason: `its status is ${found}` };
     } catch (error) {
       const code = statusOf(error);
@@ -49,6 +51,6 @@ export async function probeHealth(
 }
 
 function reasonOf(error: unknown): string {
-  if (isStatusError(error)) return `${status[error.code] ?? error.code}: ${quoted(error.details)}`;
+  if (isStatusError(error)) return `${statusName(error.code)}: ${quoted(detailsOf(error))}`;
   return error instanceof Error ? error.message : String(error);
 }

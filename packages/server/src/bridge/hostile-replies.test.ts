@@ -1,12 +1,12 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { gzipSync } from 'node:zlib';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { framed, HEAD, sends, startRawService } from './fixtures/raw-service.ts';
 import { begunAndFailed, workTests } from './fixtures/work-tests.ts';
 import { loadProtocols } from './protocols.ts';
 
 const tests = workTests();
-const { address, registered, onEnd, serviceWith, work, told } = tests;
+const { address, registered, onEnd, serviceWith, work, read, told } = tests;
 const { InvokeTool } = loadProtocols().toolInvoker;
 
 const OK = { 'grpc-status': '0' };
@@ -78,6 +78,14 @@ it.each<[string, (stream: ServerHttp2Stream) => void]>([
   expect(await work(on)).toEqual([false, 'done']);
 });
 
+it('a header that no library takes is written nowhere, with what is in it', async () => {
+  const written = vi.spyOn(console, 'error');
+  onEnd(async () => written.mockRestore());
+  await answering(sends(framed(DONE), OK, { 'x-cafe': 'caf\u00e9 S3CRET' }));
+  expect(await work()).toEqual([false, 'done']);
+  expect(written).not.toHaveBeenCalled();
+});
+
 it('texts that are no UTF-8 are answered as what JSON has for them', async () => {
   await answering(sends(framed(content([0x61, 0xff, 0xed, 0xa0, 0x80, 0x62])), OK));
   const [isError, text] = await work();
@@ -89,6 +97,21 @@ it('NUL, controls and line separators come as they are', async () => {
   const odd = '\0\u0001\u001b[31m\r\n\u2028\u2029"\\';
   await registered('worker', { tool: (call) => call.reply([odd]) });
   expect(await work()).toEqual([false, odd]);
+});
+
+it('a reply that an answer cannot hold fails the call, and the read', async () => {
+  const many = Array.from({ length: 1_100_000 }, () => '');
+  const service = await registered('worker', {
+    tool: (call) => call.reply(service.tools.length === 1 ? many : ['small']),
+    resource: (call) => call.reply(many.slice(0, 1_040_000)),
+  });
+  const message = expect.stringMatching(
+    /^service worker at 127\.0\.0\.1:\d+ sent a reply that makes more than 67108864 bytes of JSON/,
+  );
+  expect(await work()).toEqual([true, message]);
+  expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+  expect(await read()).toEqual({ code: -32603, message });
+  expect(await work()).toEqual([false, 'small']);
 });
 
 it('a reply of 400,000 texts without a character is answered', async () => {

@@ -8,13 +8,13 @@ import { callUnary } from './unary.ts';
 
 const { InvokeTool } = loadProtocols().toolInvoker;
 
-/** A service behind a door, and calls of it over a channel whose connections get so long for their first byte. */
-async function connected(firstByteMs: number, behind?: Behind, options?: WorkingServiceOptions) {
+/** A service behind a door, and calls of it over a channel whose connections get so long for their first frame. */
+async function connected(firstFrameMs: number, behind?: Behind, options?: WorkingServiceOptions) {
   const service = await startWorkingService(options);
   onTestFinished(() => service.close());
   const door = await openDoor(behind ?? leadingTo(service.port));
   onTestFinished(() => door.close());
-  const client = new Client(`127.0.0.1:${door.port}`, plaintext(firstByteMs), {
+  const client = new Client(`127.0.0.1:${door.port}`, plaintext(firstFrameMs), {
     'grpc.initial_reconnect_backoff_ms': 100,
   });
   onTestFinished(() => client.close());
@@ -30,6 +30,14 @@ test('a connection that is accepted and never spoken on is cut, and its calls ar
     details: expect.stringContaining('it accepted the connection and said nothing'),
   });
   await expect.poll(() => door.accepted).toBeGreaterThan(0);
+});
+
+test.each([1, 8])('%i bytes, which are no frame yet, do not save it', async (count) => {
+  const { call } = await connected(50, (near) => void near.write(Buffer.alloc(count)));
+  await expect(call(20_000, 0)).rejects.toMatchObject({
+    code: status.UNAVAILABLE,
+    details: expect.stringContaining('it accepted the connection and said nothing'),
+  });
 });
 
 test('a call that waited for such a connection goes over the next one', async () => {

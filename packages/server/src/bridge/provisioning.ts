@@ -2,8 +2,9 @@ import { type Client, status } from '@grpc/grpc-js';
 import { type Provisioned, type ProvisionInput, serviceAddress } from '@sluice/contract';
 import type { ServiceEntry } from '../registry/entries.ts';
 import type { Channels } from './channels.ts';
+import { type CallSettings, statusName, statusOf } from './grpc-call.ts';
 import type { Protocols } from './protocols.ts';
-import { type CallSettings, callUnary, statusOf } from './unary.ts';
+import { callUnary } from './unary.ts';
 
 /** What {@link Provisioning} works with. */
 export interface ProvisioningOptions {
@@ -59,5 +60,5 @@ function whatHappened(error: unknown): string {
   if (code === status.UNAVAILABLE) return 'is not available';
   if (code === status.DEADLINE_EXCEEDED) return 'did not answer in time; it may have provisioned all the same';
   if (code === status.UNIMPLEMENTED) return 'does not provision: it knows no tool.Provisioner/Provision';
-  return `did not provision: status ${status[code] ?? code}; its own log may say more`;
+  return `did not provision: status ${statusName(code)}; its own log may say more`;
 }

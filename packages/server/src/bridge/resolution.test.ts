@@ -2,24 +2,13 @@ import { describe, expect, it } from 'vitest';
 import type { ServiceEntry } from '../registry/entries.ts';
 import { Services } from '../registry/services.ts';
 import { serviceOfCode, serviceOfResource, serviceOfTool } from './resolution.ts';
+import { entryAt } from './service-entry.fixture.ts';
 
 /** Registered services of these names and types, in this order; their ports tell them apart. */
 function registered(...entries: readonly [string, ServiceEntry['serviceType'], Partial<ServiceEntry>?][]): Services {
   const draft = new Services().copy();
   entries.forEach(([name, serviceType, more], index) => {
-    draft.put({
-      name,
-      host: '127.0.0.1',
-      port: index + 1,
-      serviceType,
-      serviceSubType: undefined,
-      languageName: undefined,
-      id: undefined,
-      unknown: undefined,
-      labels: {},
-      source: index,
-      ...more,
-    });
+    draft.put(entryAt(index + 1, { name, serviceType, source: index, ...more }));
   });
   return draft.publish();
 }

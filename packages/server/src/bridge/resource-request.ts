@@ -1,6 +1,6 @@
 import { isJsonObject } from '@sluice/json/lossless';
 import type { Entry } from '../registry/entries.ts';
-import { textIn } from './arguments.ts';
+import { textIn } from './as-text.ts';
 import type { ResourceRequest } from './generated/resource/ResourceRequest.ts';
 
 /**

@@ -31,9 +31,9 @@ it.each([
       resource: (call) => call.refuse(refused),
     });
     const message = named ? `service worker at 127.0.0.1:${service.port} ${named}such is life` : 'such is life';
-    expect(await work()).toEqual([true, message]);
+    const answers = await Promise.all([work(), read()]);
+    expect(answers).toEqual([[true, message], { code: -32603, message }]);
     expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
-    expect(await read()).toEqual({ code: -32603, message });
     expect([service.tools.length, service.resources.length]).toEqual([attempts, attempts]);
   },
 );

@@ -48,6 +48,13 @@ function refusal(run: () => unknown): readonly string[] {
 
 const HEADER = '"target":"header","scope":"service"';
 
+const NESTED = `${'['.repeat(20_000)}${']'.repeat(20_000)}`;
+
+/** So many arguments, as JSON text. */
+function namesTo(count: number): string {
+  return `{${Array.from({ length: count }, (_, at) => `"${at}":1`).join(',')}}`;
+}
+
 describe('the request that has a service carry out a tool', () => {
   it.each([
     ['named', '{"uri":"u://1","configurationURI":"c://1","secretsURI":"s://1"}', ['u://1', 'c://1', 's://1']],
@@ -68,6 +75,13 @@ describe('the request that has a service carry out a tool', () => {
     ],
     ['truth values', '{"a":true,"b":false}', { a: 'true', b: 'false' }],
     ['lists and objects as JSON', '{"a":[1,"x",null],"b":{"c":1.50}}', { a: '[1,"x",null]', b: '{"c":1.50}' }],
+    [
+      'the JSON as it was written',
+      '{ "a" : [ 1,\n"\\u00e9" ] , "b": {"c":1,"c":2}}',
+      { a: '[ 1,\n"\\u00e9" ]', b: '{"c":1,"c":2}' },
+    ],
+    ['what nobody can walk through', `{"a":${NESTED}}`, { a: NESTED }],
+    ['of two of one name the last', '{"a":1,"b":2,"\\u0061":"3"}', { a: '3', b: '2' }],
     ['nulls not at all', '{"a":null,"b":1}', { b: '1' }],
     ['names that all objects have', '{"toString":"x","constructor":"y"}', { toString: 'x', constructor: 'y' }],
     ['half a surrogate pair as what UTF-8 has for it', '{"a":"x\\ud800"}', { a: 'x\ufffd' }],
@@ -76,6 +90,10 @@ describe('the request that has a service carry out a tool', () => {
     ['nothing of nothing', 'null', {}],
   ])('has arguments as texts: %s', (_what, given, expected) => {
     expect(requestOf(given).arguments).toEqual(expected);
+  });
+
+  it('has 4096 arguments at most', () => {
+    expect(Object.keys(requestOf(namesTo(4096)).arguments ?? {})).toHaveLength(4096);
   });
 
   it('has no arguments with the prefixes of headers, which are taken exactly', () => {
@@ -145,7 +163,7 @@ describe('the request that has a service carry out a tool', () => {
     const schema = `{"properties":{"x-key":{${HEADER}}}}`;
     expect(refusal(() => requestOf('{"a":"1"}', schema))).toEqual([
       'TOOL_DEFINITION_ERROR',
-      'tool t: header x-key has no value: neither argument nor default',
+      'tool t: header x-key has no value: give the argument, or the property a "value"',
     ]);
   });
 
@@ -172,11 +190,7 @@ describe('the request that has a service carry out a tool', () => {
   it.each([
     ['a list', '[1]', 'arguments must be an object'],
     ['a text', '"x"', 'arguments must be an object'],
-    [
-      'what nobody can walk through',
-      `{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}`,
-      'arguments are nested too deeply',
-    ],
+    ['more than 4096 arguments', namesTo(4097), 'arguments must have at most 4096 members'],
   ])('is not made of %s', (_what, given, message) => {
     expect(refusal(() => requestOf(given))).toEqual(['INVALID_ARGUMENTS', message]);
   });

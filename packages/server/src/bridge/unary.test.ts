@@ -1,8 +1,9 @@
 import { Client, credentials, status } from '@grpc/grpc-js';
 import { afterEach, expect, it } from 'vitest';
 import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
+import type { CallSettings } from './grpc-call.ts';
 import { loadProtocols } from './protocols.ts';
-import { type CallSettings, callUnary } from './unary.ts';
+import { callUnary } from './unary.ts';
 
 const { InvokeTool } = loadProtocols().toolInvoker;
 const LATER = { code: status.UNAVAILABLE, details: 'later' };

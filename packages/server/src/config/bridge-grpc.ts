@@ -1,29 +1,21 @@
 import { z } from 'zod';
+import type { CallSettings } from '../bridge/grpc-call.ts';
+import { LONGEST_TIMER_MS } from '../longest-timer.ts';
 
-/** The longest delay a timer takes; beyond it Node fires at once. */
-export const LONGEST_MS = 2 ** 31 - 1;
-
-/** How capability services are called (specification, "Limits": `service.bridge.grpc.*`). */
-export interface BridgeGrpc {
-  /** Milliseconds for each attempt. */
-  readonly timeoutMs: number;
-  /** Attempts after the first one. */
-  readonly maxRetries: number;
-  /** Milliseconds before the second attempt; each further one waits twice as long. */
-  readonly retryDelayMs: number;
-}
-
-/** As one place sets them; undefined what it leaves to the next one. */
-export type BridgeGrpcSettings = { readonly [Key in keyof BridgeGrpc]: BridgeGrpc[Key] | undefined };
+/**
+ * How capability services are called (specification, "Limits": `service.bridge.grpc.*`), as one place sets it; undefined
+ * what it leaves to the next one.
+ */
+export type BridgeGrpcSettings = { readonly [Key in keyof CallSettings]: CallSettings[Key] | undefined };
 
 /** What the values lie between, both included. */
 export const BRIDGE_GRPC_LIMITS = {
-  timeoutMs: [1, LONGEST_MS],
+  timeoutMs: [1, LONGEST_TIMER_MS],
   maxRetries: [0, 100],
-  retryDelayMs: [0, LONGEST_MS],
+  retryDelayMs: [0, LONGEST_TIMER_MS],
 } as const;
 
-const DEFAULTS: BridgeGrpc = { timeoutMs: 5_000, maxRetries: 3, retryDelayMs: 100 };
+const DEFAULTS: CallSettings = { timeoutMs: 5_000, maxRetries: 3, retryDelayMs: 100 };
 
 /** The members of the service-config file's `bridge: grpc:` (decisions 1.3); a member without a value is not set. */
 export const bridgeGrpcFile = z.looseObject(
@@ -48,7 +40,7 @@ export function bridgeGrpcOf(members: z.output<typeof bridgeGrpcFile>): BridgeGr
 }
 
 /** The settings that count: the environment wins over the file, which wins over the defaults (decisions 1.2). */
-export function settledBridgeGrpc(environment: BridgeGrpcSettings, file: BridgeGrpcSettings): BridgeGrpc {
+export function settledBridgeGrpc(environment: BridgeGrpcSettings, file: BridgeGrpcSettings): CallSettings {
   return {
     timeoutMs: environment.timeoutMs ?? file.timeoutMs ?? DEFAULTS.timeoutMs,
     maxRetries: environment.maxRetries ?? file.maxRetries ?? DEFAULTS.maxRetries,

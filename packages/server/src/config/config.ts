@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { type BridgeGrpc, settledBridgeGrpc } from './bridge-grpc.ts';
+import type { CallSettings } from '../bridge/grpc-call.ts';
+import { settledBridgeGrpc } from './bridge-grpc.ts';
 import { ConfigError } from './config-error.ts';
 import { type Environment, parseEnvironment } from './environment.ts';
 import { parseFlags, USAGE } from './flags.ts';
@@ -19,7 +20,7 @@ export interface Config extends Omit<Environment, 'bridgeGrpc'> {
   /** The bootstrap file's content, without what counts elsewhere. */
   readonly bootstrap: Omit<ServiceFile, 'warnings' | 'bridgeGrpc'>;
   /** The environment's and the file's settings put together. */
-  readonly bridgeGrpc: BridgeGrpc;
+  readonly bridgeGrpc: CallSettings;
 }
 
 /** Either the service is to run, or only a text is to be printed on standard output (`--help`, `--version`). */

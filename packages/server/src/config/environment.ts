@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { LONGEST_TIMER_MS } from '../longest-timer.ts';
 import type { LogFilter } from '../telemetry/log.ts';
 import {
   baseUrl,
@@ -9,7 +10,7 @@ import {
   type ListenAddress,
   listenAddress,
 } from './addresses.ts';
-import { BRIDGE_GRPC_LIMITS, type BridgeGrpcSettings, LONGEST_MS } from './bridge-grpc.ts';
+import { BRIDGE_GRPC_LIMITS, type BridgeGrpcSettings } from './bridge-grpc.ts';
 import { ConfigError } from './config-error.ts';
 import { forwardHeaders } from './forward-headers.ts';
 import { DEFAULT_LOG_FILTER, logDirectives } from './log-directives.ts';
@@ -59,15 +60,15 @@ export interface Environment {
   /** Accepted Host values, lower case; one without a port stands for any port. */
   readonly allowedHosts: readonly string[] | undefined;
   readonly actionsPath: string | undefined;
-  /** Each wins over the service-config file's value, which wins over the default (5000, 3, 100). */
+  /** Each wins over the service-config file's value, which wins over the default. */
   readonly bridgeGrpc: BridgeGrpcSettings;
   readonly logFilter: LogFilter;
   /** One line each, naming the variable; for the log once there is one. */
   readonly warnings: readonly string[];
 }
 
-const LONGEST_SECONDS = Math.floor(LONGEST_MS / 1000);
-const milliseconds = integer(1, LONGEST_MS);
+const LONGEST_SECONDS = Math.floor(LONGEST_TIMER_MS / 1000);
+const milliseconds = integer(1, LONGEST_TIMER_MS);
 
 /**
  * Parses the environment (decisions 1.2). An empty value counts as unset, unknown variables are ignored, and the first

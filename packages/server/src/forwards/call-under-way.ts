@@ -4,6 +4,11 @@ import type { CallsUnderWay, Watched } from './calls-under-way.ts';
 import type { UpstreamLink } from './links.ts';
 import type { Upstream } from './upstream.ts';
 
+/** Why nobody waits for a call any more, as its events say it, and upstreams are told. */
+export const CLIENT_LEFT = 'the client has left';
+/** As {@link CLIENT_LEFT}. */
+export const CLIENT_CANCELLED = 'the client cancelled the call';
+
 /** A call that messages of the client's or the upstream's may mean, as it is found among all that are under way. */
 export interface CallUnderWay extends Watched {
   /** True for the call that answers this request of this session. */

@@ -1,13 +1,8 @@
 import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import type { Entry } from '../registry/entries.ts';
 import { contentOfResult, saysError } from '../telemetry/tool-calls/event-content.ts';
-import type { Invocation } from '../telemetry/tool-calls/invocation.ts';
 import { type RequestSummary, toolSummary } from '../telemetry/tool-calls/request-summary.ts';
-import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
-import type { ToolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
+import type { ToolCallReport } from '../telemetry/tool-calls/tool-call-report.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
-import type { Caller } from './relay.ts';
-import type { Upstream } from './upstream.ts';
 
 /** Is told how a call goes. Of several ends the first counts. */
 export interface CallWatch {
@@ -22,57 +17,52 @@ export interface CallWatch {
 }
 
 /**
- * Tells the events of one tool call that is forwarded (decisions 6). Made with the plan of the call, and keeps nothing of
- * its request but what is told.
+ * Reports one tool call that is forwarded, in the words of what relays it (decisions 6). Made with the plan of the call, and
+ * keeps nothing of its request but what is told.
  */
 export class ToolCallWatch implements CallWatch {
-  readonly #events: ToolCallSink;
-  readonly #identity: ToolCallIdentity;
+  readonly #report: ToolCallReport;
   readonly #summary: RequestSummary;
-  #invocation: Invocation | undefined = undefined;
 
   /** `headers`: names and values, alternating, of those that the client's request brings along. */
-  constructor(events: ToolCallSink, identity: ToolCallIdentity, args: unknown, headers: readonly string[]) {
-    this.#events = events;
-    this.#identity = identity;
+  constructor(report: ToolCallReport, args: unknown, headers: readonly string[]) {
+    this.#report = report;
     const names = headers.length === 0 ? headers : headers.filter((_, index) => index % 2 === 0);
     this.#summary = toolSummary(isJsonObject(args) ? args : {}, names);
   }
 
   begin(): void {
-    this.#invocation ??= this.#events.begin(this.#identity, this.#summary);
+    this.#report.begin(this.#summary);
   }
 
   answered({ result, error }: JsonObject): void {
-    if (result !== undefined) return this.#invocation?.completed(saysError(result), contentOfResult(result));
+    if (result !== undefined) return this.#report.completed(saysError(result), contentOfResult(result));
     const message = isJsonObject(error) ? error.message : undefined;
-    this.#invocation?.failed('UNKNOWN', typeof message === 'string' ? message : 'an error without a message');
+    this.#report.failed('UNKNOWN', typeof message === 'string' ? message : 'an error without a message');
   }
 
   failed(error: unknown, reason: string): void {
-    this.#invocation?.failed(isUnavailable(error) ? 'SERVICE_UNAVAILABLE' : 'UNKNOWN', reason);
+    this.#report.failed(isUnavailable(error) ? 'SERVICE_UNAVAILABLE' : 'UNKNOWN', reason);
   }
 
   abandoned(reason: string): void {
-    this.#invocation?.failed('UNKNOWN', reason);
+    this.#report.failed('UNKNOWN', reason);
   }
 }
 
-/** What events say of a forwarded tool call; `upstream` is undefined where there is none to send it to. */
-export function forwardedIdentity(
-  { namespace, correlation }: Pick<Caller, 'namespace' | 'correlation'>,
-  tool: Entry,
-  upstream: Pick<Upstream, 'origin'> | undefined,
-): ToolCallIdentity {
+/**
+ * The watch of each call upstream of one that takes several: that input is needed ends a round and not the call, and goes
+ * to `inputRequired`.
+ */
+export function watchOfRounds(watch: CallWatch, inputRequired: () => void): CallWatch {
   return {
-    transport: 'mcp',
-    namespace: namespace?.name ?? '',
-    toolName: tool.name,
-    toolType: String(tool.members.toolType),
-    serviceId: undefined,
-    serviceAddress: upstream?.origin ?? '',
-    conversationId: correlation.conversationId,
-    requestId: correlation.requestId,
+    begin: () => watch.begin(),
+    answered(value) {
+      if (isJsonObject(value.result) && value.result.resultType === 'input_required') inputRequired();
+      else watch.answered(value);
+    },
+    failed: (error, reason) => watch.failed(error, reason),
+    abandoned: (reason) => watch.abandoned(reason),
   };
 }
 
@@ -87,7 +77,11 @@ function isUnavailable(error: unknown): boolean {
       return true;
     case 'http':
       return error.status !== undefined && error.status >= 500;
-    default:
+    case 'redirect':
+    case 'rpc':
+    case 'invalid':
+    case 'too-large':
+    case 'aborted':
       return false;
   }
 }

@@ -15,9 +15,11 @@ import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { Correlation } from '../telemetry/tool-calls/correlation.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
+import { toolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
+import type { ToolCallReport } from '../telemetry/tool-calls/tool-call-report.ts';
 import { CallLinks, type CallLinksOptions, type LinkCaller } from './call-links.ts';
 import type { CallPlan } from './call-plan.ts';
-import { forwardedIdentity, ToolCallWatch } from './call-watch.ts';
+import { ToolCallWatch } from './call-watch.ts';
 import { copiedHeaders, nextHop } from './caller-headers.ts';
 import { CrossedCalls, type CrossedCallsOptions } from './crossing/crossed-calls.ts';
 import { withoutRetry } from './crossing/legacy-request.ts';
@@ -73,9 +75,6 @@ const FAILURE: ReadonlyMap<string, string> = new Map([
 /** What a request is answered that has crossed too many gateways (decisions 4.3). */
 export const FORWARDING_LOOP: ErrorOutcome = rpcError(INTERNAL_ERROR, 'forwarding loop');
 
-/** The header that counts gateways, name and value, stands first; it is not the client's. */
-const HOP_LENGTH = 2;
-
 /** Plans calls to upstream MCP servers: which one, under which name, with which headers, in whose session. */
 export class CallRelay {
   readonly #options: CallRelayOptions;
@@ -90,12 +89,14 @@ export class CallRelay {
 
   /** The outcome that carries the call out. */
   call(caller: Caller, message: RequestMessage, target: CallTarget): Outcome {
-    const { forwards, parked, toolCalls } = this.#options;
+    const { forwards, parked } = this.#options;
     const failure = FAILURE.get(message.method) ?? 'forwarded request failed';
     const label = 'entry' in target ? target.entry.labels[FORWARD_HEADERS_LABEL] : undefined;
-    const headers = this.upstreamHeaders(caller.headers, label);
     const tool = calledTool(message, target);
-    if (!headers) return this.#refused(caller, tool, 'UNKNOWN', FORWARDING_LOOP);
+    const hop = nextHop(caller.headers);
+    if (hop === undefined) return this.#refused(caller, tool, 'UNKNOWN', FORWARDING_LOOP);
+    const copied = this.#copiedHeaders(caller.headers, label);
+    const headers = [HEADER_HOPS, String(hop), ...copied];
     const { accept } = caller.headers;
     const retry = retries(caller, message);
     const attempt = {
@@ -114,9 +115,6 @@ export class CallRelay {
       const gone = rpcError(INTERNAL_ERROR, `${failure}: its forward is no longer registered; list again`);
       return this.#refused(caller, tool, 'SERVICE_UNAVAILABLE', gone);
     }
-    const { arguments: args } = message.params;
-    const watch =
-      tool && new ToolCallWatch(toolCalls, forwardedIdentity(caller, tool, upstream), args, headers.slice(HOP_LENGTH));
     const name = upstreamName(message, target);
     const era = eraTowards(upstream, caller.era);
     if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
@@ -140,7 +138,7 @@ export class CallRelay {
         era === 'modern'
           ? () => upstream.links.modern
           : this.#links.of(upstream, linkCaller(caller, capabilities, message, headers)),
-      watch,
+      watch: this.#watch(caller, tool, upstream, message, copied),
       failure,
       forward: forwardOf(target),
       namespace: caller.namespace?.name,
@@ -156,9 +154,24 @@ export class CallRelay {
 
   /** Tells of a tool call that is not sent anywhere. */
   #refused(caller: Caller, tool: Entry | undefined, category: ToolCallErrorCategory, answer: ErrorOutcome): Outcome {
-    const { toolCalls } = this.#options;
-    if (tool) toolCalls.refused(forwardedIdentity(caller, tool, undefined), category, answer.error.message);
+    if (tool) this.#report(caller, tool, undefined).failed(category, answer.error.message);
     return answer;
+  }
+
+  /** What tells of a tool call; undefined for other calls. `copied`: the headers that the client's request brings along. */
+  #watch(
+    caller: Caller,
+    tool: Entry | undefined,
+    upstream: Upstream,
+    { params }: RequestMessage,
+    copied: readonly string[],
+  ): ToolCallWatch | undefined {
+    return tool && new ToolCallWatch(this.#report(caller, tool, upstream), params.arguments, copied);
+  }
+
+  #report(caller: Caller, tool: Entry, upstream: Upstream | undefined): ToolCallReport {
+    const by = { transport: 'mcp', serviceAddress: upstream?.origin } as const;
+    return this.#options.toolCalls.of(toolCallIdentity(caller, tool, by));
   }
 
   /**
@@ -186,10 +199,10 @@ export class CallRelay {
    */
   upstreamHeaders(headers: IncomingHttpHeaders, label?: string): string[] | undefined {
     const hop = nextHop(headers);
-    return hop === undefined ? undefined : [HEADER_HOPS, String(hop), ...this.#forwardedHeaders(headers, label)];
+    return hop === undefined ? undefined : [HEADER_HOPS, String(hop), ...this.#copiedHeaders(headers, label)];
   }
 
-  #forwardedHeaders(headers: IncomingHttpHeaders, label: string | undefined): string[] {
+  #copiedHeaders(headers: IncomingHttpHeaders, label: string | undefined): string[] {
     const { forwardHeaders, parseHeaderNames } = this.#options;
     if (label === undefined && forwardHeaders.length === 0) return [];
     const names = label === undefined ? forwardHeaders : new Set([...forwardHeaders, ...parseHeaderNames(label)]);

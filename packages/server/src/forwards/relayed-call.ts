@@ -3,6 +3,7 @@ import { tryParseJson } from '@sluice/json/parse';
 import { elements } from '@sluice/json/scan';
 import { type Edit, splice } from '@sluice/json/splice';
 import type { CallAnswer } from '../answer/call-answer.ts';
+import { makeResumable } from '../answer/resumable.ts';
 import { ByteCollector } from '../bytes/collector.ts';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
 import { LEAST_LEVEL, reachesLevel, requestedLevel } from '../mcp/log-level.ts';
@@ -21,7 +22,7 @@ import { detached } from '../registry/stored-entry.ts';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../transport/transport.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
 import type { AnswerRewriting, CallAttempt, CallParts, CallPlan } from './call-plan.ts';
-import { type CallUnderWay, passProgress } from './call-under-way.ts';
+import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT, passProgress } from './call-under-way.ts';
 import { deliver } from './deliver.ts';
 import type { UpstreamLink } from './links.ts';
 import { type QuestionSink, type Questions, UpstreamQuestions } from './questions.ts';
@@ -183,17 +184,15 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
 
   cancel({ text }: NotificationMessage): void {
     if (this.#mode === 'over') return;
-    this.#plan.watch?.abandoned('the client cancelled the call');
+    this.#plan.watch?.abandoned(CLIENT_CANCELLED);
     if (this.#link?.era === 'legacy') this.#tell(withParam(text, 'requestId', String(this.#id)));
     this.#settle();
     this.#call?.abort();
     if (!this.#clientGone) this.#answer.cancelled(this.#plan.streams);
   }
 
-  /** A client that loses the connection can come back for the answer, once it has been told where to. */
   onLasting(): void {
-    if (this.#clientGone || this.#answer.streaming || !this.#plan.streams) return;
-    if (this.#plan.session && this.#plan.session.protocolVersion >= POLLING_VERSION) this.#answer.beginStream(true);
+    if (!this.#clientGone) makeResumable(this.#answer, this.#plan.session, this.#plan.streams);
   }
 
   onDeadline(limit: 'silence' | 'total'): void {
@@ -450,8 +449,8 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
       this.#call?.resume();
       return;
     }
-    this.#plan.watch?.abandoned('the client has left');
-    this.#tellCancelled('the client has left');
+    this.#plan.watch?.abandoned(CLIENT_LEFT);
+    this.#tellCancelled(CLIENT_LEFT);
     this.#settle();
     this.#call?.abort();
   }

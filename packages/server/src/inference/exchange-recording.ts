@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { correlationOf, idsTooLong } from '../telemetry/tool-calls/correlation.ts';
+import { correlationOf, idTooLong } from '../telemetry/tool-calls/correlation.ts';
 import type { ResponseHeaders } from '../transport/transport.ts';
 import { type BodyDecoder, decoderFor } from './decoded-body.ts';
 import type { InteractionStore } from './interaction-store.ts';
@@ -142,9 +142,9 @@ export class ExchangeRecording {
     const { store, log } = this.#parts;
     const headers = this.#headers;
     const path = this.#path;
-    for (const header of idsTooLong(headers)) {
+    const header = idTooLong(headers);
+    if (header !== undefined)
       log.warn(`${header} has more than 256 bytes: it is ignored; send a shorter one`, { path });
-    }
     const request = this.#request;
     const response = this.#response;
     const says = response instanceof RecordedEvents ? response.completion : response?.outline;

@@ -116,6 +116,8 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
       return sendError(reply, error.code, error.message, error.details);
     }
     if (error instanceof UpstreamError || error instanceof ProvisioningError) {
+      // Of upstreams their forwards tell; of this nobody else does. It names service, address and status, no payload.
+      if (error instanceof ProvisioningError) log.warn(`provisioning failed: ${error.message}`);
       return sendError(reply, 'BAD_GATEWAY', error.message);
     }
     const status = statusOf(error);
@@ -152,7 +154,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   serviceRoutes(app, options);
   statisticsRoutes(app, options);
   metricsRoutes(app, options);
-  toolCallRoutes(app, options);
+  toolCallRoutes(app, options, log);
   interactionRoutes(app, options);
   inferenceConfigRoutes(app, options);
   referenceRoutes(app);
@@ -165,8 +167,13 @@ function statusOf(error: unknown): number {
   return error.statusCode;
 }
 
+/** How long a client may go on sending what was refused. */
+const LINGER_MS = 2_000;
+
 /** Answers what Node could not read as a request, and ends the connection. */
 function refuseUnreadable(error: Error & { code?: string }, socket: Socket, cors: Record<string, string>): void {
+  // Answered already: what its client goes on sending comes by here too, and is thrown away.
+  if (socket.writableEnded && !socket.destroyed) return;
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();
     return;
@@ -182,4 +189,7 @@ function refuseUnreadable(error: Error & { code?: string }, socket: Socket, cors
   });
   const head = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n${body}`);
+  // Closing on a client that is still sending would lose it the answer.
+  const late = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once('close', () => clearTimeout(late));
 }

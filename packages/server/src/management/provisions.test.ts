@@ -79,6 +79,20 @@ test('all but the name may be left out, and a service that says nothing is answe
   ]);
 });
 
+test('a member that nobody knows is 400 and nothing is asked, so that no secret is replaced by an empty one', async (context) => {
+  const seen: unknown[] = [];
+  const { api } = await provisioning(context, (request) => {
+    seen.push(request);
+    return {};
+  });
+  const message = 'is not known; known are name, configuration, secrets, uri';
+  expect(await api.call('POST', PATH, { name: 'crm', secret: SECRET })).toMatchObject({
+    status: 400,
+    error: { message: `invalid provision: secret ${message}`, details: [{ path: 'secret', message }] },
+  });
+  expect(seen).toEqual([]);
+});
+
 test('of several services of the name the first registered is asked, or that of the type', async (context) => {
   const { api } = await provisioning(context, () => ({ configurationUri: 'first' }), 'resource-provider');
   const second = await startCapabilityService((server, { provisioner }) =>
@@ -109,6 +123,9 @@ test.for([
     expect(answer).toMatchObject({ status: 502, data: null, error: { code: 'BAD_GATEWAY' } });
     expect(answer.error).toMatchObject({ message: expect.stringMatching(message) });
     expect(answer.text).toContain(`service weather at ${service.address} `);
+    expect(api.log.filter((line) => line.includes('"level":"warn"'))).toEqual([
+      expect.stringContaining(`provisioning failed: ${Object(answer.error).message}`),
+    ]);
     expect(answer.text + api.log.join('')).not.toMatch(/hunter2|region/);
   },
 );

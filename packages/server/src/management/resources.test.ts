@@ -48,6 +48,14 @@ describe('hand-made resources', () => {
     expect(JSON.parse(served(api, 'x:1') ?? '')).toEqual({ uri: 'x:1', name: 'r', mimeType: 'text/plain', size: 5 });
   });
 
+  test('a misspelt uri of secrets is 400, and told how it is spelled', async (context) => {
+    const api = await startApi(context);
+    expect(await api.call('POST', PATH, { ...RESOURCE, secretUri: 'vault://1' })).toMatchObject({
+      status: 400,
+      error: { message: 'invalid resource: secretUri has no effect; it is spelled secretsURI' },
+    });
+  });
+
   test('the label makes a template', async (context) => {
     const api = await startApi(context);
     await api.call('POST', PATH, { ...RESOURCE, location: 'x:{id}', labels: { 'service.is_template': 'true' } });

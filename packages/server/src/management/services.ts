@@ -1,9 +1,10 @@
 import { operations } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
-import { requestIdOf } from '../bridge/request-id.ts';
+import { serviceRequestId } from '../bridge/request-id.ts';
 import type { ServiceEntry } from '../registry/entries.ts';
 import { findServices, registerService, removeServices } from '../registry/operations/services.ts';
 import { serviceBody } from '../registry/service-body.ts';
+import { correlationOf } from '../telemetry/tool-calls/correlation.ts';
 import { sendData, sendList } from './answer.ts';
 import type { ManagementContext } from './context.ts';
 import { route, routeWithBody } from './route.ts';
@@ -40,7 +41,11 @@ export function serviceRoutes(
 
   routeWithBody(app, provision, async ({ name, query, body }, reply) => {
     const [first] = findServices(registry.current, name, query('serviceType'));
-    const answer = await provisioning.provision(first, body, requestIdOf(reply.request.headers));
+    const answer = await provisioning.provision(
+      first,
+      body,
+      serviceRequestId(correlationOf(reply.request.headers).requestId),
+    );
     return sendData(reply, JSON.stringify(answer));
   });
 }

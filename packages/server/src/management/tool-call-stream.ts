@@ -1,19 +1,24 @@
 import { Readable } from 'node:stream';
 import type { LongStream } from '../answer/long-streams.ts';
-import type { Listening, ToolCallListener } from '../telemetry/tool-calls/event-listener.ts';
+import type { EventCursor, ToolCallListener } from '../telemetry/tool-calls/event-listener.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
-import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/tool-call-record.ts';
+import type { EventTexts } from './event-texts.ts';
 
 /**
  * What one client is told of tool calls as they go on, as server-sent events (decisions 6). It is read as fast as its client
  * reads it. It breaks off when the client is too far behind, so that the client knows that it missed something.
  */
 export class ToolCallStream extends Readable implements LongStream, ToolCallListener {
-  readonly #listening: Listening;
+  readonly #events: EventCursor;
+  readonly #texts: EventTexts;
+  readonly #onLost: () => void;
 
-  constructor(events: Pick<ToolCallEvents, 'listen'>) {
+  /** `onLost` is called when the client is too far behind. */
+  constructor(events: Pick<ToolCallEvents, 'listen'>, texts: EventTexts, onLost: () => void) {
     super();
-    this.#listening = events.listen(this);
+    this.#texts = texts;
+    this.#onLost = onLost;
+    this.#events = events.listen(this);
     // The client is to have its head before something happens.
     this.keepAlive();
   }
@@ -23,19 +28,20 @@ export class ToolCallStream extends Readable implements LongStream, ToolCallList
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    this.#listening.close();
+    this.#events.close();
     done(error);
   }
 
   ready(): void {
     while (this.readableLength < this.readableHighWaterMark) {
-      const record = this.#listening.next();
+      const record = this.#events.next();
       if (!record) return;
-      this.push(textOf(record));
+      this.push(this.#texts.of(record));
     }
   }
 
   lost(): void {
+    this.#onLost();
     this.destroy();
   }
 
@@ -45,12 +51,7 @@ export class ToolCallStream extends Readable implements LongStream, ToolCallList
   }
 
   end(): void {
-    this.#listening.close();
+    this.#events.close();
     this.push(null);
   }
-}
-
-function textOf(record: ToolCallRecord): string {
-  const event = eventOf(record);
-  return `event: ${event.eventType}\nid: ${event.eventId}\ndata: ${JSON.stringify(event)}\n\n`;
 }

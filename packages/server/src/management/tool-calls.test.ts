@@ -3,7 +3,7 @@ import { get as httpGet, type IncomingMessage } from 'node:http';
 import { operations, toolCallEvent } from '@sluice/contract';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
-import { identity } from '../telemetry/tool-calls/identities.fixture.ts';
+import { begun, identity } from '../telemetry/tool-calls/identities.fixture.ts';
 import { codeSummary, toolSummary } from '../telemetry/tool-calls/request-summary.ts';
 import { startTestService } from '../testing/service.ts';
 import { type Api, startApi } from './api.fixture.ts';
@@ -29,10 +29,10 @@ describe('the kept events', () => {
 
   test('are answered newest first, as the document says', async () => {
     const document = await ServedDocument.of(api);
-    const invocation = api.toolCalls.begin(identity(), toolSummary({ a: 1, service_auth_b: 2 }, ['b']));
-    invocation.completed(false, contentOfTexts(['x'.repeat(20_000)]));
-    api.toolCalls.begin(identity({ toolName: 'code-execution/e/l', transport: 'code' }), codeSummary(2));
-    api.toolCalls.refused(identity({ toolName: 'none' }), 'TOOL_DEFINITION_ERROR', 'why');
+    const report = begun(api.toolCalls, identity(), toolSummary({ a: 1, service_auth_b: 2 }, ['b']));
+    report.completed(false, contentOfTexts(['x'.repeat(20_000)]));
+    begun(api.toolCalls, identity({ toolName: 'code-execution/e/l', transport: 'code' }), codeSummary(2));
+    api.toolCalls.of(identity({ toolName: 'none' })).failed('TOOL_DEFINITION_ERROR', 'why');
     document.expectDeclared(operations.toolCalls.list, await api.call('GET', PATH));
     expect(await namesOf('')).toEqual(['none FAILED', 'code-execution/e/l STARTED', 'echo COMPLETED', 'echo STARTED']);
   });
@@ -40,8 +40,8 @@ describe('the kept events', () => {
   test('can be asked for by tool, by category and both', async () => {
     for (const toolName of ['a', 'b/c']) {
       const call = identity({ toolName });
-      api.toolCalls.begin(call, codeSummary(0)).failed('EXECUTION_ERROR', '');
-      api.toolCalls.refused(call, 'UNKNOWN', '');
+      begun(api.toolCalls, call, codeSummary(0)).failed('EXECUTION_ERROR', '');
+      api.toolCalls.of(call).failed('UNKNOWN', '');
     }
     expect(await namesOf('?toolName=b%2Fc')).toEqual(['b/c FAILED', 'b/c FAILED', 'b/c STARTED']);
     expect(await namesOf('?category=UNKNOWN')).toEqual(['b/c FAILED', 'a FAILED']);
@@ -60,7 +60,7 @@ describe('the kept events', () => {
     ['?limit=1.5', 100],
     ['?limit=x', 100],
   ] as const)('with the query %j are %d of many', async ([query, count]) => {
-    for (let at = 0; at < 1005; at++) api.toolCalls.refused(identity({ toolName: `${at}` }), 'UNKNOWN', '');
+    for (let at = 0; at < 1005; at++) api.toolCalls.of(identity({ toolName: `${at}` })).failed('UNKNOWN', '');
     const names = await namesOf(query);
     expect([names.length, names[0]]).toEqual([count, '1004 FAILED']);
   });
@@ -89,7 +89,7 @@ async function* blocksOf(response: IncomingMessage): AsyncGenerator<string[], vo
 
 describe('the stream of events', () => {
   test('says its type at once and tells events from then on, with type, id and JSON', async () => {
-    api.toolCalls.refused(identity({ toolName: 'before' }), 'UNKNOWN', '');
+    api.toolCalls.of(identity({ toolName: 'before' })).failed('UNKNOWN', '');
     const { response } = await open(api.url + NOTIFICATIONS);
     expect(response.statusCode).toBe(200);
     expect(response.headers).toMatchObject({
@@ -99,15 +99,15 @@ describe('the stream of events', () => {
     });
     const blocks = blocksOf(response);
     expect((await blocks.next()).value).toEqual([':']);
-    const invocation = api.toolCalls.begin(identity(), toolSummary({ a: 1 }, ['h']));
-    invocation.completed(false, contentOfTexts(['line 1\nline 2\r\n\r\nline 3']));
+    const report = begun(api.toolCalls, identity(), toolSummary({ a: 1 }, ['h']));
+    report.completed(false, contentOfTexts(['line 1\nline 2\r\n\r\nline 3']));
     const kept = await api.call('GET', PATH);
     const [completed, started] = toolCallEvent.array().parse(kept.data);
     for (const event of [started, completed]) {
       const { value } = await blocks.next();
       expect(value).toEqual([
         `event: ${event?.eventType}`,
-        `id: ${invocation.eventId}`,
+        `id: ${report.eventId}`,
         expect.stringMatching(/^data: \{/),
       ]);
       expect(JSON.parse(value?.[2]?.slice('data: '.length) ?? '')).toEqual(event);
@@ -115,11 +115,11 @@ describe('the stream of events', () => {
   });
 
   test('does not tell again what came before a Last-Event-ID', async () => {
-    const { eventId } = api.toolCalls.begin(identity({ toolName: 'before' }), codeSummary(0));
+    const { eventId } = begun(api.toolCalls, identity({ toolName: 'before' }), codeSummary(0));
     const { response } = await open(`${api.url}${NOTIFICATIONS}/?unknown`, { 'last-event-id': eventId });
     const blocks = blocksOf(response);
     await blocks.next();
-    api.toolCalls.refused(identity({ toolName: 'after' }), 'UNKNOWN', '');
+    api.toolCalls.of(identity({ toolName: 'after' })).failed('UNKNOWN', '');
     expect((await blocks.next()).value?.[2]).toContain('"after"');
   });
 
@@ -139,16 +139,18 @@ describe('the stream of events', () => {
     const content = contentOfTexts(['x'.repeat(16 * 1024)]);
     // What lies between the service and the client takes some, and a thousand more are waited for.
     for (let sent = 0; sent < 5_000 && api.longStreams.size === 2; sent++) {
-      const invocation = api.toolCalls.begin(identity(), codeSummary(0));
-      invocation.completed(false, content);
+      const report = begun(api.toolCalls, identity(), codeSummary(0));
+      report.completed(false, content);
       for (const type of ['STARTED', 'COMPLETED']) {
-        expect((await quick.next()).value?.slice(0, 2)).toEqual([`event: ${type}`, `id: ${invocation.eventId}`]);
+        expect((await quick.next()).value?.slice(0, 2)).toEqual([`event: ${type}`, `id: ${report.eventId}`]);
       }
     }
     expect(api.longStreams.size).toBe(1);
     const ended = new Promise((resolve) => slow.response.once('close', () => resolve(slow.response.complete)));
     slow.response.resume();
     expect(await ended).toBe(false);
+    const lines = api.log.map((line) => JSON.parse(line)).filter(({ msg }) => /too far behind/.test(msg));
+    expect(lines).toMatchObject([{ level: 'info', target: 'service::mgmt', behind: 1000 }]);
   });
 
   test('costs nothing any more once its client has left', async () => {
@@ -157,6 +159,17 @@ describe('the stream of events', () => {
     request.destroy();
     // The service hears of it some turns later.
     await expect.poll(() => api.longStreams.size).toBe(0);
+  });
+
+  test('is there for 100 clients at a time', async () => {
+    const watching = await Promise.all(Array.from({ length: 100 }, () => open(api.url + NOTIFICATIONS)));
+    const document = await ServedDocument.of(api);
+    const refused = await api.call('GET', NOTIFICATIONS);
+    expect(refused).toMatchObject({ status: 503, error: { code: 'UNAVAILABLE', message: /^100 clients watch/ } });
+    document.expectDeclared(operations.toolCalls.notifications, refused);
+    watching[0]?.request.destroy();
+    await expect.poll(() => api.longStreams.size).toBe(99);
+    expect((await open(api.url + NOTIFICATIONS)).response.statusCode).toBe(200);
   });
 
   test('answers HEAD with its type and no stream', async () => {

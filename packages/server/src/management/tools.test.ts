@@ -132,6 +132,20 @@ describe('hand-made tools', () => {
     expect((await api.call('GET', PATH)).data).toEqual([]);
   });
 
+  test.for([
+    ['secretUri', 'secretsURI'],
+    ['secretsUri', 'secretsURI'],
+    ['configurationUri', 'configurationURI'],
+  ] as const)('%s is 400, and told how it is spelled', async ([member, meant], context) => {
+    const api = await startApi(context);
+    const message = `invalid tool: ${member} has no effect; it is spelled ${meant}`;
+    const refused = { status: 400, error: { code: 'BAD_REQUEST', message } };
+    expect(await api.call('POST', PATH, { ...TOOL, [member]: 'vault://1' })).toMatchObject(refused);
+    await api.call('POST', PATH, TOOL);
+    expect(await api.call('PUT', `${PATH}/transfer`, { ...TOOL, [member]: 'vault://1' })).toMatchObject(refused);
+    expect((await api.call('GET', PATH)).data).toEqual([{ ...TOOL, namespace: 'default', labels: {} }]);
+  });
+
   test('a number where an object belongs is no object, however it is spelled', async (context) => {
     const api = await startApi(context);
     for (const member of ['input_schema', 'labels', 'annotations']) {
@@ -279,6 +293,18 @@ describe('discovered tools', () => {
     // Read and sent by a client whose numbers are doubles.
     expect((await put('search', {})).status).toBe(200);
     expect(served(api, 'search')).toBe(RAW);
+  });
+
+  test('one with a member that would be refused as misspelt can be put back, and changed', async (context) => {
+    const { api, upstream, put, refresh } = await start(context);
+    upstream.scripts['tools/list'] = toolList(RAW.replace('"title"', '"secretUri":"theirs","title"'));
+    await refresh();
+    expect(await put('search', { title: 'Find' })).toMatchObject({
+      status: 200,
+      data: { title: 'Find', secretUri: 'theirs' },
+    });
+    expect(await put('search', { secretsUri: 'vault://1' })).toMatchObject({ status: 400 });
+    expect(await api.call('GET', `${PATH}/search`)).not.toHaveProperty('data.secretsUri');
   });
 
   test('members that differ, are new or are left out become overrides', async (context) => {

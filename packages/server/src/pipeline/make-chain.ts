@@ -1,6 +1,5 @@
 import type { LongStreams } from '../answer/long-streams.ts';
 import type { Bridge } from '../bridge/bridge.ts';
-import type { CodeTools } from '../bridge/code-tools.ts';
 import type { FilterSettings } from '../config/pipeline/filter-settings.ts';
 import type { PlacedFilter } from '../config/pipeline/pipeline.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
@@ -47,7 +46,6 @@ import { isOAuthPath } from './oauth-paths.ts';
 /** What the filters work with. */
 export interface ChainParts extends LoadBalancerParts, InterceptParts, WellKnownParts {
   readonly bridge: Bridge;
-  readonly codeTools: CodeTools;
   readonly toolCalls: ToolCallSink;
   readonly calls: CallsUnderWay<CallUnderWay>;
   readonly events: EventStore;

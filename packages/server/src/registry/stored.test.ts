@@ -173,7 +173,7 @@ describe('a service written by hand', () => {
     ['{"name":"s","host":"h","serviceType":"tool-invoker"}', 'port is required with host'],
     [
       '{"name":"s","address":"h","serviceType":"tool-invoker"}',
-      'address must be host:port, with a port from 1 to 65535',
+      'address must be host:port without http://, with a port from 1 to 65535',
     ],
     ['{"name":"s","address":"h:1","host":"g","serviceType":"tool-invoker"}', 'host contradicts address'],
     ['{"name":"s","address":"h:1"}', 'serviceType is required'],

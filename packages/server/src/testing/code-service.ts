@@ -13,6 +13,8 @@ type Stream = ServerWritableStream<CodeExecutionRequest__Output, CodeExecutionRe
 export class ReportedExecution {
   readonly request: CodeExecutionRequest__Output;
   readonly requestId: string;
+  /** Milliseconds that it may take, as whoever asked said. */
+  readonly timeLeft: number;
   /** Resolves when whoever asked no longer wants it. */
   readonly cancelled: Promise<void>;
   readonly #stream: Stream;
@@ -21,6 +23,7 @@ export class ReportedExecution {
     this.#stream = stream;
     this.request = stream.request;
     this.requestId = String(stream.metadata.get('x-service-request-id')[0]);
+    this.timeLeft = Number(stream.getDeadline()) - Date.now();
     this.cancelled = new Promise((resolve) => stream.once('cancelled', () => resolve()));
     stream.on('error', () => undefined);
   }

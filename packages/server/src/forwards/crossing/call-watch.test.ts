@@ -46,6 +46,24 @@ describe('a call in rounds', () => {
     expect(await toldOf(url)).toMatchObject({ eventType: 'FAILED', errorCategory: 'UNKNOWN', errorMessage });
   });
 
+  it('fails when input is needed of a client that has left', async () => {
+    const { url, client, rounds, upstream } = await asking([DONE]);
+    const answered = Promise.withResolvers<string>();
+    upstream.scripts['tools/call'] = () => answered.promise;
+    const reading = client.call('"c"');
+    await expect.poll(() => rounds().length).toBe(1);
+    reading.leave();
+    await reading.over;
+    await client.ask('ping');
+    answered.resolve(ASKS);
+    await expect.poll(async () => (await eventsAt(tests.service, url)).length).toBe(2);
+    expect(await toldOf(url)).toMatchObject({
+      eventType: 'FAILED',
+      errorCategory: 'UNKNOWN',
+      errorMessage: 'the client has left',
+    });
+  });
+
   it.each(['while its client is asked', 'in a later round'])('fails when it is cancelled %s', async (when) => {
     const { url, client, reading, question, rounds, upstream } = await asked();
     if (when === 'in a later round') {

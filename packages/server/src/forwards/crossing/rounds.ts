@@ -10,8 +10,8 @@ import { answersQuestion } from '../../mcp/askable.ts';
 import type { NotificationMessage } from '../../mcp/message.ts';
 import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
 import type { AnswerRewriting, CallParts, CallPlan, Rewritten } from '../call-plan.ts';
-import type { CallUnderWay } from '../call-under-way.ts';
-import type { CallWatch } from '../call-watch.ts';
+import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT } from '../call-under-way.ts';
+import { type CallWatch, watchOfRounds } from '../call-watch.ts';
 import { MAX_OPEN, UpstreamQuestions } from '../questions.ts';
 import { RelayedCall } from '../relayed-call.ts';
 import { type ClientFacts, modernEnvelope } from './modern-request.ts';
@@ -24,7 +24,7 @@ const MAX_ROUNDS = 10;
  * asked on the call's own stream, and the upstream is sent the request again with the answers: a call upstream of its own
  * for each round, one call for the client.
  */
-export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting, CallWatch {
+export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
@@ -34,6 +34,8 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting, 
   readonly #plan: CallPlan;
   readonly #facts: ClientFacts;
   readonly #client: CallAnswer;
+  /** For the calls upstream. */
+  readonly #watch: CallWatch | undefined;
   #rounds = 0;
   /** The highest that the client was told of. */
   #progress = Number.NEGATIVE_INFINITY;
@@ -53,6 +55,7 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting, 
     this.#plan = plan;
     this.#facts = facts;
     this.#client = client;
+    this.#watch = plan.watch && watchOfRounds(plan.watch, () => this.#inputRequired());
     this.startedAt = parts.calls.now();
     this.activeAt = this.startedAt;
   }
@@ -126,30 +129,12 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting, 
 
   /** Cancelled while the client is being asked: there is no call upstream. */
   cancel(_message: NotificationMessage): void {
-    this.abandoned('the client cancelled the call');
+    this.#plan.watch?.abandoned(CLIENT_CANCELLED);
     this.#end();
     this.#client.cancelled(this.#plan.streams);
   }
 
   onLasting(): void {}
-
-  begin(): void {
-    this.#plan.watch?.begin();
-  }
-
-  /** That input is needed ends a round and not the call. */
-  answered(value: JsonObject): void {
-    if (isJsonObject(value.result) && value.result.resultType === 'input_required') return;
-    this.#plan.watch?.answered(value);
-  }
-
-  failed(error: unknown, reason: string): void {
-    this.#plan.watch?.failed(error, reason);
-  }
-
-  abandoned(reason: string): void {
-    this.#plan.watch?.abandoned(reason);
-  }
 
   /** It is the client that is silent: only the whole length counts. */
   onDeadline(limit: 'silence' | 'total'): void {
@@ -164,10 +149,17 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting, 
     const plan = {
       ...this.#plan,
       rewriting: this,
-      watch: this,
+      watch: this.#watch,
       edits: [...edits, ...modernEnvelope(message, this.#facts, more)],
     };
     new RelayedCall(this.#parts, plan, this, this.startedAt).start();
+  }
+
+  /** There is nobody left to ask, and so no further round; the answer itself is nobody's either. */
+  #inputRequired(): void {
+    if (!this.#gone) return;
+    this.#plan.watch?.abandoned(CLIENT_LEFT);
+    this.#end();
   }
 
   /** Asks the client for all that the upstream needs. */
@@ -246,7 +238,7 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting, 
   #clientLeft(): void {
     this.#gone = true;
     if (this.#leave) return this.#leave();
-    this.abandoned('the client has left');
+    this.#plan.watch?.abandoned(CLIENT_LEFT);
     this.#end();
   }
 
@@ -254,7 +246,7 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting, 
     if (this.#over) return;
     this.#end();
     const reason = `${this.#plan.failure}: ${what}`;
-    this.failed(undefined, reason);
+    this.#plan.watch?.failed(undefined, reason);
     this.#client.error({ code: INTERNAL_ERROR, message: reason });
   }
 

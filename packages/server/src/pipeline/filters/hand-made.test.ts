@@ -2,9 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { startDualEra } from '../../../../../test/fixtures/dual-era.ts';
 import { reply } from '../../../../../test/fixtures/raw-client.ts';
 import { client, eras, errorOf, lastCall, relayTests } from '../../testing/relay.ts';
+import { eventsOfLastCall } from '../../testing/tool-call-events.ts';
 
 const relay = relayTests();
 const { upstreamWith } = relay;
+
+const noAddress = (name: string) => `tool ${name}: its uri must be an http:// or https:// address`;
 
 describe.each(eras)('what was made by hand (%s)', (era) => {
   const namespace = `hand-${era}`;
@@ -84,18 +87,31 @@ describe.each(eras)('what was made by hand (%s)', (era) => {
   });
 
   it.each([
-    ['Archive', 'grpc://archive', 'There is no host registered for service Archive'],
-    ['Python', 'code-execution-engine://x/y', 'There is no code execution service for x/y'],
-    ['Broken', 'http://', 'There is no host registered for service Broken'],
-    ['mcp-forward', 'http://[', 'There is no host registered for service mcp-forward'],
-  ])('is, as a tool of type %s at %s, answered that nobody carries it out', async (toolType, uri, text) => {
-    const name = `t-${toolType}`;
-    await relay.service.register('tools', { name, namespace, description: '', uri, toolType, input_schema: {} });
-    const answer = await (await client(era, relay.service.url(namespace))).call('tools/call', JSON.stringify({ name }));
-    expect(JSON.parse(answer.text).result).toEqual({
-      content: [{ type: 'text', text }],
-      isError: true,
-      ...complete,
-    });
-  });
+    ['Archive', 'grpc://archive', 'There is no host registered for service Archive', 'grpc SERVICE_UNAVAILABLE'],
+    ['Python', 'code-execution-engine://x/y', 'There is no code execution service for x/y', 'code SERVICE_UNAVAILABLE'],
+    ['Broken', 'http://', noAddress('t-Broken-http://'), 'mcp TOOL_DEFINITION_ERROR'],
+    ['mcp-forward', 'http://[', noAddress('t-mcp-forward-http://['), 'mcp TOOL_DEFINITION_ERROR'],
+    ['mcp-forward', 'grpc://x', noAddress('t-mcp-forward-grpc://x'), 'mcp TOOL_DEFINITION_ERROR'],
+  ])(
+    'is, as a tool of type %s at %s, answered that nobody carries it out, and told so',
+    async (toolType, uri, text, event) => {
+      const name = `t-${toolType}-${uri}`;
+      await relay.service.register('tools', { name, namespace, description: '', uri, toolType, input_schema: {} });
+      const answer = await (await client(era, relay.service.url(namespace))).call(
+        'tools/call',
+        JSON.stringify({ name }),
+      );
+      expect(JSON.parse(answer.text).result).toEqual({
+        content: [{ type: 'text', text }],
+        isError: true,
+        ...complete,
+      });
+      const toldAs = event.startsWith('code') ? 'code-execution/x/y' : name;
+      const told = await eventsOfLastCall(relay.service, toldAs);
+      expect(told.map(({ transport, ...more }) => [transport, 'errorCategory' in more && more.errorCategory])).toEqual([
+        event.split(' '),
+      ]);
+      expect(told).toMatchObject([{ eventType: 'FAILED', errorMessage: text, serviceAddress: '' }]);
+    },
+  );
 });

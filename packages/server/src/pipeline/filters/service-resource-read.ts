@@ -4,7 +4,6 @@ import { noHost } from '../../bridge/resolution.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import { findResource } from '../../mcp/find-resource.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
-import { FORWARD_TYPE } from '../../registry/entries.ts';
 import type { Filter } from '../chain.ts';
 
 /** `resources/read`: the uri exactly, then the templates in order of registration (decisions 4.7). */
@@ -24,10 +23,6 @@ export function serviceResourceRead(relay: CallRelay, bridge: Bridge): Filter {
     }
     const { discovered } = resource;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: resource, discovered });
-    const type = String(resource.members.type);
-    // As with tools: what says that it is forwarded is no service's.
-    const bridged = type === FORWARD_TYPE ? undefined : bridge.resource(context, uri, resource);
-    if (bridged) return bridged;
-    return rpcError(INTERNAL_ERROR, noHost(type));
+    return bridge.resource(context, uri, resource) ?? rpcError(INTERNAL_ERROR, noHost(String(resource.members.type)));
   };
 }

@@ -1,8 +1,6 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Bridge } from '../../bridge/bridge.ts';
-import { callIdentity } from '../../bridge/call-events.ts';
-import type { CodeTools } from '../../bridge/code-tools.ts';
-import { noHost as noHostMessage } from '../../bridge/resolution.ts';
+import { noHost } from '../../bridge/resolution.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import type { Caller, CallRelay } from '../../forwards/relay.ts';
 import type { DeclaredParams } from '../../mcp/declared-params.ts';
@@ -10,18 +8,18 @@ import { HEADER_MISMATCH, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';
 import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { idsTooLong } from '../../telemetry/tool-calls/correlation.ts';
+import { LongIds } from '../../telemetry/tool-calls/long-ids.ts';
 import type { ToolCallSink } from '../../telemetry/tool-calls/tool-call-events.ts';
+import { toolCallIdentity } from '../../telemetry/tool-calls/tool-call-identity.ts';
 import type { Filter } from '../chain.ts';
 
 /** What {@link serviceToolCall} works with. */
 interface ToolCallParts {
   readonly relay: CallRelay;
   readonly bridge: Pick<Bridge, 'tool'>;
-  readonly codeTools: Pick<CodeTools, 'call'>;
   readonly forwards: Pick<Forwards, 'asking'>;
   readonly declaredParams: DeclaredParams;
-  readonly toolCalls: Pick<ToolCallSink, 'refused'>;
+  readonly toolCalls: ToolCallSink;
   readonly log: TargetLogger;
 }
 
@@ -30,7 +28,8 @@ interface ToolCallParts {
  * in them (mcp 4), and hands the call to what carries it out (decisions 4.7, "Dispatch").
  */
 export function serviceToolCall(parts: ToolCallParts): Filter {
-  const { relay, bridge, codeTools, forwards, declaredParams, toolCalls, log } = parts;
+  const { relay, bridge, forwards, declaredParams, toolCalls, log } = parts;
+  const longIds = new LongIds(log);
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'tools/call' || !namespace) return undefined;
@@ -42,18 +41,13 @@ export function serviceToolCall(parts: ToolCallParts): Filter {
       const problem = declaredParams.shownTo(context.capabilities, tool)?.problem(message, context.headers);
       if (problem !== undefined) return rpcError(HEADER_MISMATCH, `tool ${quoted(name)}: ${problem}`, 400);
     }
-    for (const header of idsTooLong(context.headers)) {
-      log.warn(`${header} has more than 256 bytes: it is ignored; send a shorter one`, { tool: name });
-    }
+    longIds.look(context.headers, name);
     const { discovered } = tool;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });
-    const executed = codeTools.call(context, message, tool);
-    if (executed) return executed;
-    // A tool whose type says that it is forwarded is forwarded, whatever services are registered.
-    const bridged = tool.members.toolType === FORWARD_TYPE ? undefined : bridge.tool(context, message, tool);
+    const bridged = bridge.tool(context, message, tool);
     if (bridged) return bridged;
     const address = upstreamAddress(tool);
-    if (address === undefined) return noHost(context, tool, toolCalls);
+    if (address === undefined) return nowhere(context, tool, toolCalls);
     const call = (): Outcome => relay.call(context, message, { kind: 'addressed', entry: tool, address });
     return forwards.asking(address)?.then(call) ?? call();
   };
@@ -64,15 +58,26 @@ function quoted(name: string): string {
   return JSON.stringify(name.slice(0, 100));
 }
 
-/** The upstream MCP server that a hand-made tool names; undefined when nothing that is registered carries it out. */
+/** The upstream MCP server that a hand-made tool names; undefined when it names none that could be asked. */
 function upstreamAddress(tool: Entry): string | undefined {
-  const { uri } = tool.members;
-  if (typeof uri !== 'string' || !/^https?:/.test(uri)) return undefined;
-  return URL.canParse(uri) ? uri : undefined;
+  const uri = httpUri(tool);
+  return uri !== undefined && URL.canParse(uri) ? uri : undefined;
 }
 
-function noHost(caller: Caller, tool: Entry, toolCalls: Pick<ToolCallSink, 'refused'>): Outcome {
-  const text = noHostMessage(String(tool.members.toolType));
-  toolCalls.refused(callIdentity(caller, tool, undefined), 'SERVICE_UNAVAILABLE', text);
+function httpUri({ members: { uri } }: Entry): string | undefined {
+  return typeof uri === 'string' && /^https?:/.test(uri) ? uri : undefined;
+}
+
+/** What is answered, and told, of a call that nothing carries out (decisions 4.7 "Dispatch" 5, 6). */
+function nowhere(caller: Caller, tool: Entry, toolCalls: ToolCallSink): Outcome {
+  const { toolType } = tool.members;
+  let text: string;
+  if (toolType === FORWARD_TYPE || httpUri(tool) !== undefined) {
+    text = `tool ${tool.name}: its uri must be an http:// or https:// address`;
+    toolCalls.of(toolCallIdentity(caller, tool, { transport: 'mcp' })).failed('TOOL_DEFINITION_ERROR', text);
+  } else {
+    text = noHost(String(toolType));
+    toolCalls.of(toolCallIdentity(caller, tool, { transport: 'grpc' })).failed('SERVICE_UNAVAILABLE', text);
+  }
   return { kind: 'result', json: resultText(caller.era, { content: [{ type: 'text', text }], isError: true }) };
 }

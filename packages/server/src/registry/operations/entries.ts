@@ -1,5 +1,7 @@
+import { meantUri } from '@sluice/contract';
 import { equal } from '@sluice/json/equal';
 import type { JsonObject } from '@sluice/json/lossless';
+import { members } from '@sluice/json/scan';
 import { resourceName } from '../catalogues.ts';
 import type { Draft } from '../draft.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL, type Kind, type Labels } from '../entries.ts';
@@ -27,6 +29,7 @@ export function createEntry(draft: Draft, kind: Kind, submission: Submission): E
   if (name === undefined || key === undefined) {
     throw new RegistryError('BAD_REQUEST', `a ${kind} needs a ${name === undefined ? 'name' : 'location'}`);
   }
+  refuseMisspelt(kind, rest.definition, []);
   refuseHeld(draft.get(kind, namespace, key));
   const base = { kind, namespace, key, name, ...rest, discovered: undefined };
   const entry = render({ ...base, source: draft.nextSource(), position: 0 });
@@ -43,6 +46,7 @@ export function createEntry(draft: Draft, kind: Kind, submission: Submission): E
 export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submission: Submission): Entry {
   const entry = findInDraft(draft, kind, selector);
   const submitted = takeApart(kind, submission);
+  refuseMisspelt(kind, submitted.definition, membersOf(entry));
   const next = entry.discovered
     ? changeDiscovered(entry, entry.discovered, submitted)
     : changeHandMade(entry, submitted);
@@ -119,6 +123,24 @@ function fixedMember({ kind, name }: Entry, { forward }: Discovered, member: str
     'CONFLICT',
     `${member} of ${kind} ${name} is set by its forward ${forward} and cannot change`,
   );
+}
+
+/**
+ * Refuses members that are meant to say where configuration and secrets are, but do not. What is there already may be:
+ * an upstream's tools have what members they like, and have to be put back with them.
+ */
+function refuseMisspelt(kind: Kind, definition: JsonObject, there: readonly string[]): void {
+  if (kind === 'prompt') return;
+  for (const member of Object.keys(definition)) {
+    const meant = there.includes(member) ? undefined : meantUri(member);
+    if (meant === undefined) continue;
+    throw new RegistryError('BAD_REQUEST', `invalid ${kind}: ${member} has no effect; it is spelled ${meant}`);
+  }
+}
+
+/** The members that MCP clients see of an entry, whichever of its offers they get. */
+function membersOf({ served }: Entry): string[] {
+  return served.flatMap(({ json }) => [...members(json)].map(({ key }) => key));
 }
 
 function refuseHeld(holder: Entry | undefined): void {

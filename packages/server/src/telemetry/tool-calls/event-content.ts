@@ -2,10 +2,10 @@ import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
 
 /** All texts of one event, in bytes of UTF-8 (decisions 6, 8). */
 const MOST_BYTES = 16 * 1024;
-/** A text without a character takes room too. */
-const LEAST_BYTES = 1;
+/** Of how many texts they are at most: a short one takes more room than its bytes, and one without a character takes room. */
+const MOST_TEXTS = 512;
 
-/** The texts that a COMPLETED event tells, together at most 16 KiB. */
+/** The texts that a COMPLETED event tells, together at most 16 KiB, and 512 of them. */
 export interface EventContent {
   readonly texts: readonly string[];
   /** There was more. */
@@ -19,8 +19,9 @@ export function contentOfTexts(texts: Iterable<string>): EventContent {
   const kept: string[] = [];
   let left = MOST_BYTES;
   for (const text of texts) {
+    if (kept.length === MOST_TEXTS) return { texts: kept, truncated: true };
     // A text has at least as many bytes as characters, so that a long one need not be measured.
-    const bytes = text.length > left ? text.length : Math.max(Buffer.byteLength(text), LEAST_BYTES);
+    const bytes = text.length > left ? text.length : Buffer.byteLength(text);
     if (bytes > left) {
       if (left > 0) kept.push(cutAtBytes(text, left));
       return { texts: kept, truncated: true };

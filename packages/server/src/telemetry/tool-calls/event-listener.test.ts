@@ -9,7 +9,8 @@ function start() {
   const events = new ToolCallEvents(createLogger(DEFAULT_LOG_FILTER, () => {}));
   let sent = 0;
   const send = (count: number) => {
-    for (const end = sent + count; sent < end; sent++) events.refused(identity({ toolName: `${sent}` }), 'UNKNOWN', '');
+    for (const end = sent + count; sent < end; sent++)
+      events.of(identity({ toolName: `${sent}` })).failed('UNKNOWN', '');
   };
   /** A listener that reads when it is told to, unless it is slow. */
   const listen = (slow = false) => {

@@ -10,16 +10,16 @@ export interface ToolCallListener {
 }
 
 /** Where a listener is in the events. They are kept once for all listeners, so that a slow one costs no memory. */
-export class Listening {
+export class EventCursor {
   readonly listener: ToolCallListener;
   readonly #ring: EventRing;
-  readonly #onClose: (listening: Listening) => void;
+  readonly #onClose: (cursor: EventCursor) => void;
   #position: number;
   /** It was told that there is something, and has not read all of it. */
   #told = false;
   #closed = false;
 
-  constructor(listener: ToolCallListener, ring: EventRing, onClose: (listening: Listening) => void) {
+  constructor(listener: ToolCallListener, ring: EventRing, onClose: (cursor: EventCursor) => void) {
     this.listener = listener;
     this.#ring = ring;
     this.#onClose = onClose;

@@ -1,12 +1,12 @@
 import type { ToolCallTransport } from '@sluice/contract';
 import type { Logger, LogLevel, TargetLogger } from '../log.ts';
-import { type Happening, rounded, type ToolCallRecord } from './tool-call-record.ts';
+import { type EventDetails, rounded, type ToolCallRecord } from './tool-call-record.ts';
 
 /**
  * The line of each event, and its level: that a call has begun says little that its end does not, and half of what the
  * lines cost is saved without it.
  */
-const LINES: Readonly<Record<Happening['type'], { readonly message: string; readonly level: LogLevel }>> = {
+const LINES: Readonly<Record<EventDetails['type'], { readonly message: string; readonly level: LogLevel }>> = {
   STARTED: { message: 'tool call started', level: 'debug' },
   COMPLETED: { message: 'tool call completed', level: 'info' },
   FAILED: { message: 'tool call failed', level: 'info' },
@@ -24,9 +24,9 @@ export class EventLog {
     this.#logs = { mcp: logger.target('service::forward'), grpc: bridge, code: bridge };
   }
 
-  write({ eventId, identity, happening }: ToolCallRecord): void {
+  write({ eventId, identity, details }: ToolCallRecord): void {
     const { transport } = identity;
-    const { type } = happening;
+    const { type } = details;
     const { message, level } = LINES[type];
     const log = this.#logs[transport];
     if (!log.enabled(level)) return;
@@ -40,10 +40,11 @@ export class EventLog {
       service_address: identity.serviceAddress,
       x_request_id: identity.requestId,
       conversation_id: identity.conversationId,
-      argument_count: type === 'STARTED' ? happening.summary.argumentCount : undefined,
-      is_error: type === 'COMPLETED' ? happening.isError : undefined,
-      error_category: type === 'FAILED' ? happening.category : undefined,
-      duration_ms: type === 'STARTED' ? undefined : rounded(happening.durationMs),
+      service_request_id: identity.serviceRequestId,
+      argument_count: type === 'STARTED' ? details.summary.argumentCount : undefined,
+      is_error: type === 'COMPLETED' ? details.isError : undefined,
+      error_category: type === 'FAILED' ? details.category : undefined,
+      duration_ms: type === 'STARTED' ? undefined : rounded(details.durationMs),
     });
   }
 }

@@ -1,4 +1,7 @@
+import type { RequestSummary } from './request-summary.ts';
+import type { ToolCallSink } from './tool-call-events.ts';
 import type { ToolCallIdentity } from './tool-call-identity.ts';
+import type { ToolCallReport } from './tool-call-report.ts';
 
 /** A call of a tool that a capability service carries out, but for what is given. */
 export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentity {
@@ -11,6 +14,14 @@ export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentit
     serviceAddress: '127.0.0.1:50051',
     conversationId: 'conv-1',
     requestId: 'req-1',
+    serviceRequestId: undefined,
     ...given,
   };
+}
+
+/** The report of such a call that has begun. */
+export function begun(events: ToolCallSink, of: ToolCallIdentity, summary: RequestSummary): ToolCallReport {
+  const report = events.of(of);
+  report.begin(summary);
+  return report;
 }

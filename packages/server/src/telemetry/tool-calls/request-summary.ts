@@ -9,7 +9,7 @@ export interface RequestSummary {
 }
 
 /** Arguments that carry credentials: not even their names are told. */
-const AUTH_PREFIX = 'service_auth_';
+export const AUTH_PREFIX = 'service_auth_';
 
 /** A client may send a million names, and a thousand events are kept. */
 const MOST_NAMES = 100;

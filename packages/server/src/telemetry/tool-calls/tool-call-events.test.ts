@@ -2,7 +2,7 @@ import { type ToolCallErrorCategory, toolCallErrorCategory, toolCallEvent } from
 import { describe, expect, test } from 'vitest';
 import { createLogger, type LogThreshold } from '../log.ts';
 import { contentOfTexts } from './event-content.ts';
-import { identity } from './identities.fixture.ts';
+import { begun, identity } from './identities.fixture.ts';
 import { codeSummary, toolSummary } from './request-summary.ts';
 import { ToolCallEvents } from './tool-call-events.ts';
 import { codeToolName } from './tool-call-identity.ts';
@@ -51,7 +51,7 @@ describe('a call that is carried out', () => {
   test('has a STARTED event with names alone', () => {
     const { events, told } = start();
     const args = { text: 'S3CRET', service_auth_key: 'S3CRET', service_meta_a: 'S3CRET', n: 1 };
-    events.begin(identity(), toolSummary(args, ['a', 'key']));
+    begun(events, identity(), toolSummary(args, ['a', 'key']));
     const [event] = told();
     expect(event).toEqual({
       eventId: expect.stringMatching(UUID),
@@ -73,13 +73,13 @@ describe('a call that is carried out', () => {
 
   test('has a COMPLETED event of the same id with content and duration', () => {
     const { events, told, pass } = start();
-    const invocation = events.begin(identity(), toolSummary({}, []));
+    const report = begun(events, identity(), toolSummary({}, []));
     pass(12.3456);
-    invocation.completed(false, contentOfTexts(['a', 'b']));
+    report.completed(false, contentOfTexts(['a', 'b']));
     const [started, completed] = told();
-    expect(started?.eventId).toBe(invocation.eventId);
+    expect(started?.eventId).toBe(report.eventId);
     expect(completed).toEqual({
-      eventId: invocation.eventId,
+      eventId: report.eventId,
       eventType: 'COMPLETED',
       timestamp: '2026-01-02T03:04:05.018Z',
       ...identity(),
@@ -91,13 +91,13 @@ describe('a call that is carried out', () => {
 
   test('and says itself that it failed is COMPLETED with isError', () => {
     const { events, told } = start();
-    events.begin(identity({ transport: 'mcp' }), toolSummary({}, [])).completed(true, NOTHING);
+    begun(events, identity({ transport: 'mcp' }), toolSummary({}, [])).completed(true, NOTHING);
     expect(told()[1]).toMatchObject({ eventType: 'COMPLETED', isError: true, content: [] });
   });
 
   test('says that content was cut', () => {
     const { events, told } = start();
-    events.begin(identity(), toolSummary({}, [])).completed(false, contentOfTexts(['x'.repeat(20_000)]));
+    begun(events, identity(), toolSummary({}, [])).completed(false, contentOfTexts(['x'.repeat(20_000)]));
     expect(told()[1]).toMatchObject({ content: ['x'.repeat(16 * 1024)], contentTruncated: true });
   });
 });
@@ -105,7 +105,7 @@ describe('a call that is carried out', () => {
 test('an execution of code tells [CODE] and the number of its arguments', () => {
   const { events, told } = start();
   const toolName = codeToolName('docker', 'python');
-  events.begin(identity({ transport: 'code', toolName }), codeSummary(3));
+  begun(events, identity({ transport: 'code', toolName }), codeSummary(3));
   const [event] = told();
   expect(event).toEqual({
     eventId: expect.stringMatching(UUID),
@@ -120,7 +120,7 @@ test('an execution of code tells [CODE] and the number of its arguments', () => 
 
 test('members without a value are left out', () => {
   const { events, told } = start();
-  events.begin(identity({ serviceId: undefined, conversationId: undefined, requestId: undefined }), codeSummary(0));
+  begun(events, identity({ serviceId: undefined, conversationId: undefined, requestId: undefined }), codeSummary(0));
   const [event] = told();
   for (const member of ['serviceId', 'conversationId', 'requestId', 'argumentNames']) {
     expect(event).not.toHaveProperty(member);
@@ -130,11 +130,11 @@ test('members without a value are left out', () => {
 describe('a call that fails', () => {
   test.for(toolCallErrorCategory.options)('has a FAILED event of the category %s', (category) => {
     const { events, told, pass } = start();
-    const invocation = events.begin(identity(), toolSummary({}, []));
+    const report = begun(events, identity(), toolSummary({}, []));
     pass(7);
-    invocation.failed(category, 'why');
+    report.failed(category, 'why');
     expect(told()[1]).toEqual({
-      eventId: invocation.eventId,
+      eventId: report.eventId,
       eventType: 'FAILED',
       timestamp: expect.any(String),
       ...identity(),
@@ -146,7 +146,7 @@ describe('a call that fails', () => {
 
   test('before it begins has one FAILED event with an id of its own', () => {
     const { events, told } = start();
-    events.refused(identity({ serviceId: undefined, serviceAddress: '' }), 'SERVICE_UNAVAILABLE', 'no host');
+    events.of(identity({ serviceId: undefined, serviceAddress: '' })).failed('SERVICE_UNAVAILABLE', 'no host');
     expect(told()).toMatchObject([
       {
         eventId: expect.stringMatching(UUID),
@@ -166,35 +166,16 @@ describe('a call that fails', () => {
     [`x${'😀'.repeat(999)}`, `x${'😀'.repeat(999)}`],
   ])('has a message of at most 1000 characters (case %#)', (message, told) => {
     const ran = start();
-    ran.events.begin(identity(), codeSummary(0)).failed('UNKNOWN', message);
-    ran.events.refused(identity(), 'UNKNOWN', message);
+    begun(ran.events, identity(), codeSummary(0)).failed('UNKNOWN', message);
+    ran.events.of(identity()).failed('UNKNOWN', message);
     expect(ran.told().slice(1)).toMatchObject([{ errorMessage: told }, { errorMessage: told }]);
-  });
-});
-
-describe('of several ends only the first counts:', () => {
-  test.for([
-    ['completed, then failed', 'COMPLETED'],
-    ['failed, then completed', 'FAILED'],
-    ['completed twice', 'COMPLETED'],
-    ['failed twice', 'FAILED'],
-  ] as const)('%s', ([order, first]) => {
-    const { events, told } = start();
-    const invocation = events.begin(identity(), codeSummary(0));
-    const ends = order.includes('twice') ? [first, first] : ['COMPLETED', 'FAILED'];
-    if (order.startsWith('failed,')) ends.reverse();
-    for (const end of ends) {
-      if (end === 'COMPLETED') invocation.completed(false, NOTHING);
-      else invocation.failed('EXECUTION_ERROR', '');
-    }
-    expect(told().map(({ eventType }) => eventType)).toEqual(['STARTED', first]);
   });
 });
 
 describe('the kept events', () => {
   test('are the last 1000, newest first', () => {
     const { events } = start('off');
-    for (let at = 0; at < 1001; at++) events.refused(identity({ toolName: `t${at}` }), 'UNKNOWN', '');
+    for (let at = 0; at < 1001; at++) events.of(identity({ toolName: `t${at}` })).failed('UNKNOWN', '');
     const kept = events.recent({ limit: 5000 });
     expect(kept.length).toBe(1000);
     expect([kept[0]?.identity.toolName, kept[999]?.identity.toolName]).toEqual(['t1000', 't1']);
@@ -205,8 +186,8 @@ describe('the kept events', () => {
     const { events } = start('off');
     const categories: ToolCallErrorCategory[] = ['UNKNOWN', 'INVALID_ARGUMENTS'];
     for (const toolName of ['a', 'b']) {
-      events.begin(identity({ toolName }), codeSummary(0)).completed(false, NOTHING);
-      for (const category of categories) events.refused(identity({ toolName }), category, '');
+      begun(events, identity({ toolName }), codeSummary(0)).completed(false, NOTHING);
+      for (const category of categories) events.of(identity({ toolName })).failed(category, '');
     }
     const count = (filter: { toolName?: string; category?: string }) => events.recent({ limit: 9, ...filter }).length;
     expect([count({}), count({ toolName: 'a' }), count({ category: 'UNKNOWN' })]).toEqual([8, 4, 2]);
@@ -222,10 +203,14 @@ describe('the log', () => {
     ['code', 'service::bridge'],
   ] as const)('has a line per event of %s, of the target %s, without what came back', ([transport, target]) => {
     const { events, lines, pass } = start('debug');
-    const invocation = events.begin(identity({ transport }), toolSummary({ named: 'S3CRET' }, ['h']));
+    const report = begun(
+      events,
+      identity({ transport, serviceRequestId: 'req-2' }),
+      toolSummary({ named: 'S3CRET' }, ['h']),
+    );
     pass(5);
-    invocation.completed(true, contentOfTexts(['S3CRET']));
-    events.refused(identity({ transport }), 'INVALID_ARGUMENTS', 'S3CRET');
+    report.completed(true, contentOfTexts(['S3CRET']));
+    events.of(identity({ transport, serviceRequestId: 'req-2' })).failed('INVALID_ARGUMENTS', 'S3CRET');
     const common = {
       target,
       transport,
@@ -236,8 +221,9 @@ describe('the log', () => {
       service_address: '127.0.0.1:50051',
       x_request_id: 'req-1',
       conversation_id: 'conv-1',
+      service_request_id: 'req-2',
     };
-    const { eventId } = invocation;
+    const { eventId } = report;
     const ts = expect.any(String);
     expect(lines()).toEqual([
       { ...common, ts, level: 'debug', msg: 'tool call started', event_id: eventId, argument_count: 1 },
@@ -254,15 +240,21 @@ describe('the log', () => {
     ]);
   });
 
+  test('alone has the id that the service was sent', () => {
+    const { events } = start('off');
+    begun(events, identity({ serviceRequestId: 'req-2' }), codeSummary(0)).failed('UNKNOWN', '');
+    expect(JSON.stringify(events.recent({ limit: 9 }).map(eventOf))).not.toContain('req-2');
+  });
+
   test('says at info how a call ended, and not that it began', () => {
     const { events, lines } = start('info');
-    events.begin(identity(), codeSummary(0)).failed('UNKNOWN', '');
+    begun(events, identity(), codeSummary(0)).failed('UNKNOWN', '');
     expect(lines().map(({ msg }) => msg)).toEqual(['tool call failed']);
   });
 
   test('has none when its level is off', () => {
     const { events, lines, told } = start('warn');
-    events.begin(identity(), codeSummary(0)).failed('UNKNOWN', '');
+    begun(events, identity(), codeSummary(0)).failed('UNKNOWN', '');
     expect(lines()).toEqual([]);
     expect(told().length).toBe(2);
   });

@@ -1,16 +1,11 @@
-import { randomUUID } from 'node:crypto';
-import type { ToolCallErrorCategory } from '@sluice/contract';
+import { KEPT_TOOL_CALL_EVENTS } from '@sluice/contract';
 import type { Logger } from '../log.ts';
-import { Listening, type ToolCallListener } from './event-listener.ts';
+import { EventCursor, type ToolCallListener } from './event-listener.ts';
 import { EventLog } from './event-log.ts';
 import { EventRing } from './event-ring.ts';
-import { cut, type HappeningSink, Invocation } from './invocation.ts';
-import type { RequestSummary } from './request-summary.ts';
 import type { ToolCallIdentity } from './tool-call-identity.ts';
-import type { Happening, ToolCallRecord } from './tool-call-record.ts';
-
-/** How many events are kept, and how many a listener may be behind (decisions 6, 8). */
-const MOST_EVENTS = 1000;
+import type { ToolCallRecord } from './tool-call-record.ts';
+import { type Recorder, ToolCallReport } from './tool-call-report.ts';
 
 /** Which of the kept events are asked for. */
 export interface EventFilter {
@@ -29,50 +24,41 @@ export interface Clocks {
 }
 
 /** Where what carries calls out tells of them. */
-export type ToolCallSink = Pick<ToolCallEvents, 'begin' | 'refused'>;
+export type ToolCallSink = Pick<ToolCallEvents, 'of'>;
 
 const CLOCKS: Clocks = { epoch: Date.now, steady: () => performance.now() };
 
 /**
- * What is told of tool calls: who carries one out says when it begins, the invocation is told its end, and both become
- * events that are logged, kept and told to listeners (specification, "Events"; decisions 6). Nobody waits for a listener.
+ * What is told of tool calls: who carries one out has a report of it, and what is said there becomes events that are
+ * logged, kept and told to listeners (specification, "Events"; decisions 6). Nobody waits for a listener.
  *
  * On the path of every call: an event is a record of few members. Text is made of it when somebody reads it, or for the
  * log when that is on. Measured for both events of a call, everything counted: 0.6 µs without log, 3 µs with the line of
  * its end, 6 µs with that of its beginning too.
  */
-export class ToolCallEvents implements HappeningSink {
-  readonly now: () => number;
-  readonly #epoch: () => number;
-  readonly #log: EventLog;
-  readonly #ring = new EventRing(MOST_EVENTS);
+export class ToolCallEvents {
+  readonly #recorder: Recorder;
+  readonly #ring = new EventRing(KEPT_TOOL_CALL_EVENTS);
   /** An array: it is looked through with every event. */
-  #listening: readonly Listening[] = [];
+  #listening: readonly EventCursor[] = [];
   #telling = false;
 
-  constructor(logger: Logger, clocks: Clocks = CLOCKS) {
-    this.#log = new EventLog(logger);
-    this.now = clocks.steady;
-    this.#epoch = clocks.epoch;
+  constructor(logger: Logger, { epoch, steady }: Clocks = CLOCKS) {
+    const log = new EventLog(logger);
+    this.#recorder = {
+      now: steady,
+      record: (eventId, identity, details) => {
+        const record: ToolCallRecord = { eventId, at: epoch(), identity, details };
+        if (this.#listening.length > 0) this.#makeRoom();
+        this.#ring.add(record);
+        log.write(record);
+      },
+    };
   }
 
-  /** A call begins: what carries it out is known, and its request is made. Its end has to be told to what is returned. */
-  begin(identity: ToolCallIdentity, summary: RequestSummary): Invocation {
-    const invocation = new Invocation(randomUUID(), identity, this);
-    this.emit(invocation.eventId, identity, { type: 'STARTED', summary });
-    return invocation;
-  }
-
-  /** A call failed before it could begin: it has this one event alone. */
-  refused(identity: ToolCallIdentity, category: ToolCallErrorCategory, message: string): void {
-    this.emit(randomUUID(), identity, { type: 'FAILED', durationMs: 0, category, message: cut(message) });
-  }
-
-  emit(eventId: string, identity: ToolCallIdentity, happening: Happening): void {
-    const record: ToolCallRecord = { eventId, at: this.#epoch(), identity, happening };
-    if (this.#listening.length > 0) this.#makeRoom();
-    this.#ring.add(record);
-    this.#log.write(record);
+  /** The report of a call that this is known of; it is to be told how the call goes. */
+  of(identity: ToolCallIdentity): ToolCallReport {
+    return new ToolCallReport(identity, this.#recorder);
   }
 
   /** The kept events that are asked for, newest first. */
@@ -80,37 +66,37 @@ export class ToolCallEvents implements HappeningSink {
     const found: ToolCallRecord[] = [];
     for (const record of this.#ring.newestFirst()) {
       if (found.length >= limit) break;
-      const { identity, happening } = record;
+      const { identity, details } = record;
       if (toolName !== undefined && identity.toolName !== toolName) continue;
-      if (category !== undefined && !(happening.type === 'FAILED' && happening.category === category)) continue;
+      if (category !== undefined && !(details.type === 'FAILED' && details.category === category)) continue;
       found.push(record);
     }
     return found;
   }
 
   /** Tells the listener of events from now on, at the end of the turn in which they happen. */
-  listen(listener: ToolCallListener): Listening {
-    const listening = new Listening(listener, this.#ring, (closed) => {
+  listen(listener: ToolCallListener): EventCursor {
+    const cursor = new EventCursor(listener, this.#ring, (closed) => {
       this.#listening = this.#listening.filter((each) => each !== closed);
     });
-    this.#listening = [...this.#listening, listening];
-    return listening;
+    this.#listening = [...this.#listening, cursor];
+    return cursor;
   }
 
   /** Before an event comes: listeners that have no room for it get a chance to read, and are dropped if they do not. */
   #makeRoom(): void {
-    for (const listening of this.#listening) {
-      if (!listening.full) continue;
-      listening.tell();
-      if (!listening.full) continue;
-      listening.close();
-      listening.listener.lost();
+    for (const cursor of this.#listening) {
+      if (!cursor.full) continue;
+      cursor.tell();
+      if (!cursor.full) continue;
+      cursor.close();
+      cursor.listener.lost();
     }
     if (this.#telling) return;
     this.#telling = true;
     setImmediate(() => {
       this.#telling = false;
-      for (const listening of this.#listening) listening.tell();
+      for (const cursor of this.#listening) cursor.tell();
     });
   }
 }

@@ -1,4 +1,6 @@
 import type { ToolCallTransport } from '@sluice/contract';
+import type { Entry } from '../../registry/entries.ts';
+import type { Correlation } from './correlation.ts';
 
 /** Whose call it is, and what carries it out: said by all events of the call (decisions 6). */
 export interface ToolCallIdentity {
@@ -14,6 +16,38 @@ export interface ToolCallIdentity {
   readonly conversationId: string | undefined;
   /** The call's own header `x-request-id`. */
   readonly requestId: string | undefined;
+  /** What the service is sent as `x-service-request-id`; for the log alone. */
+  readonly serviceRequestId: string | undefined;
+}
+
+/** What carries a call out, as far as it is known. */
+export interface CarriedOutBy {
+  readonly transport: ToolCallTransport;
+  /** Where events call the tool something else. */
+  readonly toolName?: string | undefined;
+  readonly serviceId?: string | undefined;
+  readonly serviceAddress?: string | undefined;
+  readonly serviceRequestId?: string | undefined;
+}
+
+/** What events say of a call of this tool. */
+export function toolCallIdentity(
+  caller: { readonly namespace: { readonly name: string } | undefined; readonly correlation: Correlation },
+  tool: Pick<Entry, 'name' | 'members'>,
+  { transport, toolName = tool.name, serviceId, serviceAddress = '', serviceRequestId }: CarriedOutBy,
+): ToolCallIdentity {
+  const { conversationId, requestId } = caller.correlation;
+  return {
+    transport,
+    namespace: caller.namespace?.name ?? '',
+    toolName,
+    toolType: String(tool.members.toolType),
+    serviceId,
+    serviceAddress,
+    conversationId,
+    requestId,
+    serviceRequestId,
+  };
 }
 
 /** The name that events give to code that is executed (decisions 6). */

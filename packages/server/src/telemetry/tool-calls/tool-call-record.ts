@@ -3,8 +3,8 @@ import type { EventContent } from './event-content.ts';
 import type { RequestSummary } from './request-summary.ts';
 import type { ToolCallIdentity } from './tool-call-identity.ts';
 
-/** What happened to a call. */
-export type Happening =
+/** What one event says besides whose call it is. */
+export type EventDetails =
   | { readonly type: 'STARTED'; readonly summary: RequestSummary }
   | {
       readonly type: 'COMPLETED';
@@ -25,16 +25,16 @@ export interface ToolCallRecord {
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
   readonly identity: ToolCallIdentity;
-  readonly happening: Happening;
+  readonly details: EventDetails;
 }
 
 /** The event as it is told (decisions 6). Members without a value are left out. */
-export function eventOf({ eventId, at, identity, happening }: ToolCallRecord): ToolCallEvent {
+export function eventOf({ eventId, at, identity, details }: ToolCallRecord): ToolCallEvent {
   const timestamp = new Date(at).toISOString();
   const whose = identityOf(identity);
-  switch (happening.type) {
+  switch (details.type) {
     case 'STARTED': {
-      const { argumentNames, argumentCount, headerNames, code } = happening.summary;
+      const { argumentNames, argumentCount, headerNames, code } = details.summary;
       return {
         eventId,
         eventType: 'STARTED',
@@ -47,7 +47,7 @@ export function eventOf({ eventId, at, identity, happening }: ToolCallRecord): T
       };
     }
     case 'COMPLETED': {
-      const { isError, content, durationMs } = happening;
+      const { isError, content, durationMs } = details;
       return {
         eventId,
         eventType: 'COMPLETED',
@@ -60,7 +60,7 @@ export function eventOf({ eventId, at, identity, happening }: ToolCallRecord): T
       };
     }
     case 'FAILED': {
-      const { category, message, durationMs } = happening;
+      const { category, message, durationMs } = details;
       return {
         eventId,
         eventType: 'FAILED',
@@ -74,7 +74,13 @@ export function eventOf({ eventId, at, identity, happening }: ToolCallRecord): T
   }
 }
 
-function identityOf({ serviceId, conversationId, requestId, ...always }: ToolCallIdentity) {
+function identityOf({
+  serviceId,
+  conversationId,
+  requestId,
+  serviceRequestId: _forTheLog,
+  ...always
+}: ToolCallIdentity) {
   return {
     ...always,
     ...(serviceId !== undefined && { serviceId }),

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { generateProtocolTypes, TYPES_FOLDER } from './protocol-types.ts';
+import { generateProtocolTypes, TYPES_FOLDER } from '../../scripts/protocol-types.ts';
 
 test('the types of the protocols are those of the .proto files; `npm run generate` renews them', async ({
   onTestFinished,

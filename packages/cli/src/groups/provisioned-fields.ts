@@ -1,0 +1,26 @@
+import type { Command } from 'commander';
+
+/** Where a capability service finds what it was provisioned with; tools and resources have both. */
+export interface ProvisionedFields {
+  readonly configurationUri?: string;
+  readonly secretsUri?: string;
+}
+
+/** Adds the options of {@link ProvisionedFields} to a command. */
+export function addProvisionedFields(command: Command): Command {
+  return command
+    .option('--configuration-uri <uri>', 'its configuration: configurationUri of what services provision answers')
+    .option('--secrets-uri <uri>', 'its secrets: secretUri of what services provision answers');
+}
+
+/** A body with the fields over it, as its members are spelled. */
+export function withProvisionedFields(
+  body: Readonly<Record<string, unknown>>,
+  { configurationUri, secretsUri }: ProvisionedFields,
+): Record<string, unknown> {
+  return {
+    ...body,
+    ...(configurationUri !== undefined && { configurationURI: configurationUri }),
+    ...(secretsUri !== undefined && { secretsURI: secretsUri }),
+  };
+}

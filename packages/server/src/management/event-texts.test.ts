@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest';
+import { identity } from '../telemetry/tool-calls/identities.fixture.ts';
+import type { ToolCallRecord } from '../telemetry/tool-calls/tool-call-record.ts';
+import { EventTexts } from './event-texts.ts';
+
+test('the text of an event is made once for all that send it', () => {
+  const texts = new EventTexts();
+  const record: ToolCallRecord = {
+    eventId: 'e',
+    at: 0,
+    identity: identity(),
+    details: { type: 'FAILED', durationMs: 1, category: 'UNKNOWN', message: 'ä' },
+  };
+  const text = texts.of(record);
+  expect(texts.of(record)).toBe(text);
+  expect(texts.of({ ...record, eventId: 'other' })).not.toBe(text);
+  expect(text.toString()).toMatch(/^event: FAILED\nid: e\ndata: \{.*"errorMessage":"ä"\}\n\n$/);
+});
