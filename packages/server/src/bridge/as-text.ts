@@ -14,7 +14,7 @@ export function textOfJson(json: string | undefined): string | undefined {
 }
 
 /** A member of the object's own, and none that all objects have. */
-export function own(object: JsonObject, member: string): JsonValue | undefined {
+function own(object: JsonObject, member: string): JsonValue | undefined {
   return Object.hasOwn(object, member) ? object[member] : undefined;
 }
 
