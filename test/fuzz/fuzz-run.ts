@@ -63,8 +63,8 @@ export class FuzzRun {
     progress: (sent: number) => void = () => {},
   ): Promise<FuzzResult> {
     const origin = `http://${this.gateway.management()}`;
-    // Twice, so that there is mostly something to refresh.
-    const uris = [...REFUSING, this.#upstream.url, this.#upstream.url];
+    // Several times, so that there is always something to refresh: behind many a path that is added to it is nothing.
+    const uris = [...REFUSING, ...Array.from({ length: 8 }, () => this.#upstream.url)];
     const texts = new Map([['address', [this.#service.address]]]);
     return fuzz({ origin, seed, requests, connections, uris, texts, unsaid: UNSAID, progress });
   }

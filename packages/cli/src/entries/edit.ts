@@ -10,7 +10,7 @@ import { findEntry } from './find-entry.ts';
 import { isNewNamespace, NEW } from './new-namespace.ts';
 import type { Selection } from './selection.ts';
 
-/** What is to become of an entry: at most one of these. */
+/** What is to become of an entry: `file`, or `fields`, or neither. */
 export interface Change {
   /** A file with the whole entry, or `-`. */
   readonly file: string | undefined;

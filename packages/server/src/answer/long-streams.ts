@@ -1,4 +1,7 @@
-/** A stream that stays open until somebody ends it: a legacy notification stream, or a modern `subscriptions/listen`. */
+/**
+ * A stream that stays open until somebody ends it: a legacy notification stream, a modern `subscriptions/listen`, or the
+ * events of tool calls.
+ */
 export interface LongStream {
   /** Sends a comment, so that nothing in between takes the connection for dead. */
   keepAlive(): void;

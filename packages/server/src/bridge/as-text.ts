@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
 
 /** A value as capability services take it: text as it is, all else as JSON (decisions 4.10). Null has none. */
 export function asText(value: JsonValue | undefined): string | undefined {
@@ -14,7 +14,7 @@ export function textOfJson(json: string | undefined): string | undefined {
 }
 
 /** A member of the object's own, and none that all objects have. */
-export function own(object: JsonObject, member: string): JsonValue | undefined {
+function own(object: JsonObject, member: string): JsonValue | undefined {
   return Object.hasOwn(object, member) ? object[member] : undefined;
 }
 
@@ -22,4 +22,10 @@ export function own(object: JsonObject, member: string): JsonValue | undefined {
 export function textIn(object: JsonObject, member: string): string {
   const value = own(object, member);
   return typeof value === 'string' ? value.toWellFormed() : '';
+}
+
+/** A member that is an object; an empty one where there is none. */
+export function objectIn(object: JsonObject, member: string): JsonObject {
+  const value = own(object, member);
+  return isJsonObject(value) ? value : {};
 }

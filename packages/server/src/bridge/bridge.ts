@@ -23,6 +23,7 @@ import { serviceRequestId } from './request-id.ts';
 import { serviceOfResource, serviceOfTool } from './resolution.ts';
 import { resourceRequest } from './resource-request.ts';
 import { resourceResult } from './resource-result.ts';
+import { named } from './service-error.ts';
 import { toolRequest } from './tool-request.ts';
 import { toolResult } from './tool-result.ts';
 import { callUnary } from './unary.ts';
@@ -87,10 +88,6 @@ export class Bridge {
       serviceRequestId: requestId,
     } as const;
     const report = toolCalls.of(toolCallIdentity(caller, tool, by));
-    const result = (content: readonly string[], isError: boolean): BridgedAnswer => ({
-      kind: 'result',
-      json: toolResult(caller.era, content, isError),
-    });
     return {
       name: tool.name,
       service,
@@ -101,13 +98,13 @@ export class Bridge {
         report.begin(toolSummary(args, Object.keys(request.headers)));
         const { InvokeTool } = protocols.toolInvoker;
         const reply = await callUnary(channels.to(address), InvokeTool, request, { requestId, signal }, settings);
-        const content = boundedContent(`service ${service.name} at ${address}`, reply.content);
+        const content = boundedContent(named(service), reply.content);
         report.completed(reply.isError, contentOfTexts(content));
-        return result(content, reply.isError);
+        return toolResult(caller.era, content, reply.isError);
       },
       failed({ category, message: why }) {
         report.failed(category, why);
-        return result([why], true);
+        return toolResult(caller.era, [why], true);
       },
     };
   }
@@ -125,9 +122,9 @@ export class Bridge {
         const request = resourceRequest(resource, uri);
         const client = channels.to(serviceAddress(service));
         const { isError, content } = await callUnary(client, ResourceAcquire, request, { requestId, signal }, settings);
-        // Each text has the uri beside it.
-        const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(textIn(resource.members, 'mimeType'));
-        boundedContent(`service ${service.name} at ${serviceAddress(service)}`, content, blockBytes);
+        // Each text has the uri and the type beside it.
+        const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(textIn(resource.definition, 'mimeType'));
+        boundedContent(named(service), content, blockBytes);
         if (isError) return error(content.join('\n') || `service ${service.name} answered with an error and no text`);
         return { kind: 'result', json: resourceResult(caller.era, uri, resource, content) };
       },

@@ -26,8 +26,8 @@ const OPTIONS: ChannelOptions = {
   'grpc.min_reconnect_backoff_ms': 100,
   'grpc.max_reconnect_backoff_ms': 400,
   'grpc.dns_min_time_between_resolutions_ms': 1_000,
-  // A peer that is gone without a word in a call is noticed. Not sooner: servers take three pings within 5 minutes of silence for
-  // an attack and hang up, and code may run silently for as long.
+  // A peer that is gone without a word in a call is noticed. Not sooner: servers take three pings within 5 minutes of
+  // silence for an attack and hang up, and code may run silently for as long.
   'grpc.keepalive_time_ms': 120_000,
   'grpc.keepalive_timeout_ms': 10_000,
 };

@@ -1,7 +1,6 @@
-import { isJsonObject } from '@sluice/json/lossless';
 import { elements } from '@sluice/json/scan';
 import type { Entry } from '../registry/entries.ts';
-import { own, textIn, textOfJson } from './as-text.ts';
+import { objectIn, textIn, textOfJson } from './as-text.ts';
 import {
   becomesHeader,
   type GivenArguments,
@@ -37,8 +36,7 @@ export function codeRequest(
   target: CodeTarget,
   given: GivenArguments,
 ): BuiltCodeRequest {
-  const schema = own(tool.definition, 'inputSchema');
-  requireAll(isJsonObject(schema) ? schema.required : undefined, given);
+  requireAll(objectIn(tool.definition, 'inputSchema').required, given);
   requireAll(['code'], given);
   return {
     uri: codeUri(target),

@@ -10,7 +10,7 @@ import { codeToolName, toolCallIdentity } from '../telemetry/tool-calls/tool-cal
 import type { ToolCallReport } from '../telemetry/tool-calls/tool-call-report.ts';
 import { textIn } from './as-text.ts';
 import type { BridgeOptions } from './bridge.ts';
-import type { BridgedAnswer, BridgedSides, BridgedWork } from './bridged-call.ts';
+import type { BridgedSides, BridgedWork } from './bridged-call.ts';
 import { argumentsOf } from './call-arguments.ts';
 import { CodeExecution } from './code-execution.ts';
 import { CodeProgress } from './code-progress.ts';
@@ -63,10 +63,6 @@ export class CodeTools {
       }),
     );
     const execution = new CodeExecution();
-    const result = (content: readonly string[], isError: boolean): BridgedAnswer => ({
-      kind: 'result',
-      json: toolResult(caller.era, content, isError),
-    });
     return {
       name: tool.name,
       service,
@@ -78,14 +74,15 @@ export class CodeTools {
         if (problem === undefined) report.completed(false, contentOfTexts(output));
         else report.failed('EXECUTION_ERROR', problem);
         // A result that is an error says something.
-        return result(problem !== undefined && output.length === 0 ? [problem] : output, problem !== undefined);
+        const content = problem !== undefined && output.length === 0 ? [problem] : output;
+        return toolResult(caller.era, content, problem !== undefined);
       },
       failed({ category, message: why }) {
         const { problem, output } = execution;
         // What the code did wrong is told first, whatever became of the stream then.
         if (problem === undefined) report.failed(category, why);
         else report.failed('EXECUTION_ERROR', problem);
-        return result([...output, why], true);
+        return toolResult(caller.era, [...output, why], true);
       },
     };
   }

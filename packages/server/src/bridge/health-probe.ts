@@ -21,6 +21,11 @@ const UNANSWERED: ReadonlySet<status | undefined> = new Set([
   undefined,
 ]);
 
+/** What a service is asked for by (decisions 4.10). */
+export function probedId({ id, name }: ServiceEntry): string {
+  return id ?? name;
+}
+
 /**
  * Asks a capability service once how it is (decisions 4.10): by `Probe`, and by `GetStatus` where it does not know that.
  * One that knows neither is healthy, since it has answered; one that fails otherwise has answered too, and is not. One that
@@ -34,7 +39,7 @@ export async function probeHealth(
   { timeoutMs }: Pick<CallSettings, 'timeoutMs'>,
 ): Promise<Finding> {
   const once = { timeoutMs, maxRetries: 0, retryDelayMs: 0 };
-  const request = { id: (entry.id ?? entry.name).toWellFormed() };
+  const request = { id: probedId(entry).toWellFormed() };
   for (const method of [healthProbe.Probe, healthProbe.GetStatus]) {
     try {
       const call = { requestId: serviceRequestId(undefined), signal };

@@ -114,6 +114,17 @@ it('a reply that an answer cannot hold fails the call, and the read', async () =
   expect(await work()).toEqual([false, 'small']);
 });
 
+it('what stands beside each text of a resource counts too: its uri, and its type', async () => {
+  await registered('worker', { resource: (call) => call.reply(Array.from({ length: 100_000 }, () => '')) });
+  await tests.service.manage('PUT', '/resources/page', {
+    name: 'page',
+    location: 'page://1',
+    type: 'worker',
+    mimeType: `text/${'x'.repeat(1000)}`,
+  });
+  expect(await read()).toMatchObject({ message: expect.stringContaining('sent a reply that makes more than') });
+});
+
 it('a reply of 400,000 texts without a character is answered', async () => {
   await registered('worker', { tool: (call) => call.reply(Array.from({ length: 400_000 }, () => '')) });
   const [isError, text] = await work();

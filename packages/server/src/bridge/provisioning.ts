@@ -4,6 +4,7 @@ import type { ServiceEntry } from '../registry/entries.ts';
 import type { Channels } from './channels.ts';
 import { type CallSettings, statusName, statusOf } from './grpc-call.ts';
 import type { Protocols } from './protocols.ts';
+import { named } from './service-error.ts';
 import { callUnary } from './unary.ts';
 
 /** What {@link Provisioning} works with. */
@@ -13,7 +14,10 @@ export interface ProvisioningOptions {
   readonly settings: CallSettings;
 }
 
-/** A service that did not provision. The message is answered: it names service and status, and carries nothing of what was sent. */
+/**
+ * A service that did not provision. The message is answered: it names service and status, and carries nothing of what was
+ * sent.
+ */
 export class ProvisioningError extends Error {
   override readonly name = 'ProvisioningError';
 }
@@ -49,7 +53,7 @@ export class Provisioning {
       return { configurationUri, secretUri, properties };
     } catch (error) {
       // Neither the service's own words nor a cause go along: services may repeat in them what they could not read.
-      throw new ProvisioningError(`service ${entry.name} at ${serviceAddress(entry)} ${whatHappened(error)}`);
+      throw new ProvisioningError(`${named(entry)} ${whatHappened(error)}`);
     }
   }
 }

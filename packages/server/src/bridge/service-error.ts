@@ -14,8 +14,13 @@ export class ServiceError extends Error {
   }
 }
 
+/** What a service is called in messages. */
+export function named(service: ServiceEntry): string {
+  return `service ${service.name} at ${serviceAddress(service)}`;
+}
+
 /** What a service is said to be where the status alone says little (decisions 4.10). */
-const NAMED: ReadonlyMap<status, string> = new Map([
+const FAULTS: ReadonlyMap<status, string> = new Map([
   [status.UNAVAILABLE, 'is not available'],
   [status.FAILED_PRECONDITION, 'cannot do this now'],
   [status.DEADLINE_EXCEEDED, 'did not answer in time'],
@@ -27,16 +32,18 @@ const NAMED: ReadonlyMap<status, string> = new Map([
  */
 export function toServiceError(error: unknown, service: ServiceEntry | undefined): ServiceError {
   if (error instanceof ServiceError) return error;
-  const named = service && `service ${service.name} at ${serviceAddress(service)}`;
-  if (named !== undefined && isUnreadable(error)) {
-    return new ServiceError('SERVICE_UNAVAILABLE', `${named} sent a reply that cannot be read`, { cause: error });
+  if (service && isUnreadable(error)) {
+    return new ServiceError('SERVICE_UNAVAILABLE', `${named(service)} sent a reply that cannot be read`, {
+      cause: error,
+    });
   }
-  if (named === undefined || !isStatusError(error)) {
+  if (!service || !isStatusError(error)) {
     return new ServiceError('UNKNOWN', 'internal error', { cause: error });
   }
-  const what = NAMED.get(error.code);
+  const fault = FAULTS.get(error.code);
   const details = detailsOf(error);
-  const message = what === undefined ? details || `status ${statusName(error.code)}` : `${named} ${what}: ${details}`;
+  const message =
+    fault === undefined ? details || `status ${statusName(error.code)}` : `${named(service)} ${fault}: ${details}`;
   return new ServiceError('SERVICE_UNAVAILABLE', message, { cause: error });
 }
 

@@ -3,7 +3,7 @@ import type { ServiceEntry } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Services } from '../registry/services.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { Finding } from './health-probe.ts';
+import { type Finding, probedId } from './health-probe.ts';
 
 /** What {@link HealthOfServices} works with. */
 export interface HealthOptions {
@@ -130,5 +130,5 @@ export class HealthOfServices {
 
 /** Whether what one entry's probe says holds for the other: the same place is asked for the same id. */
 function asksTheSame(a: ServiceEntry, b: ServiceEntry): boolean {
-  return a.host === b.host && a.port === b.port && (a.id ?? a.name) === (b.id ?? b.name);
+  return a.host === b.host && a.port === b.port && probedId(a) === probedId(b);
 }

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import type { Entry } from '../registry/entries.ts';
 import { AUTH_PREFIX } from '../telemetry/tool-calls/request-summary.ts';
-import { asText, own, textIn, textOfJson } from './as-text.ts';
+import { asText, objectIn, textIn, textOfJson } from './as-text.ts';
 import { becomesHeader, type GivenArguments, META_PREFIX, requireAll, textsOf } from './call-arguments.ts';
 import type { ToolInvokeRequest } from './generated/tool/ToolInvokeRequest.ts';
 import { ServiceError } from './service-error.ts';
@@ -64,9 +64,4 @@ function headersOf(
   prefixed(AUTH_PREFIX);
   headers.delete('');
   return headers;
-}
-
-function objectIn(object: JsonObject, member: string): JsonObject {
-  const value = own(object, member);
-  return isJsonObject(value) ? value : {};
 }

@@ -194,12 +194,11 @@ export class CallRelay {
 
   /**
    * The headers of a client's request that go upstream with what it asks for: how many gateways it has crossed, and
-   * those that the operator lets through, on the entry's `label` too. Undefined when it goes in a circle: see
-   * {@link FORWARDING_LOOP}.
+   * those that the operator lets through. Undefined when it goes in a circle: see {@link FORWARDING_LOOP}.
    */
-  upstreamHeaders(headers: IncomingHttpHeaders, label?: string): string[] | undefined {
+  upstreamHeaders(headers: IncomingHttpHeaders): string[] | undefined {
     const hop = nextHop(headers);
-    return hop === undefined ? undefined : [HEADER_HOPS, String(hop), ...this.#copiedHeaders(headers, label)];
+    return hop === undefined ? undefined : [HEADER_HOPS, String(hop), ...this.#copiedHeaders(headers, undefined)];
   }
 
   #copiedHeaders(headers: IncomingHttpHeaders, label: string | undefined): string[] {

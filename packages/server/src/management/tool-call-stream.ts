@@ -23,8 +23,12 @@ export class ToolCallStream extends Readable implements LongStream, ToolCallList
     this.keepAlive();
   }
 
+  /**
+   * Asked for more: that is one event at least, where there is one. Node asks while what there is still fills the buffer,
+   * and not again before something came.
+   */
   override _read(): void {
-    this.ready();
+    if (this.#pushNext()) this.ready();
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
@@ -33,11 +37,7 @@ export class ToolCallStream extends Readable implements LongStream, ToolCallList
   }
 
   ready(): void {
-    while (this.readableLength < this.readableHighWaterMark) {
-      const record = this.#events.next();
-      if (!record) return;
-      this.push(this.#texts.of(record));
-    }
+    while (this.readableLength < this.readableHighWaterMark && this.#pushNext());
   }
 
   lost(): void {
@@ -53,5 +53,12 @@ export class ToolCallStream extends Readable implements LongStream, ToolCallList
   end(): void {
     this.#events.close();
     this.push(null);
+  }
+
+  /** False when all events were read. */
+  #pushNext(): boolean {
+    const record = this.#events.next();
+    if (record) this.push(this.#texts.of(record));
+    return record !== undefined;
   }
 }

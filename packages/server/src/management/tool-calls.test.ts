@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { get as httpGet, type IncomingMessage } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations, toolCallEvent } from '@sluice/contract';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
@@ -151,6 +152,19 @@ describe('the stream of events', () => {
     expect(await ended).toBe(false);
     const lines = api.log.map((line) => JSON.parse(line)).filter(({ msg }) => /too far behind/.test(msg));
     expect(lines).toMatchObject([{ level: 'info', target: 'service::mgmt', behind: 1000 }]);
+  });
+
+  test.for([16_000, 8_000, 100])('tells a client that was away for a while all of it: texts of %i', async (length) => {
+    const { response } = await open(api.url + NOTIFICATIONS);
+    response.pause();
+    const content = contentOfTexts(['x'.repeat(length)]);
+    for (let call = 0; call < 480; call++) {
+      begun(api.toolCalls, identity(), codeSummary(0)).completed(false, content);
+      if (call % 10 === 0) await nextTurn();
+    }
+    const blocks = blocksOf(response);
+    await blocks.next();
+    for (let event = 0; event < 960; event++) expect((await blocks.next()).value?.[0]).toMatch(/^event: /);
   });
 
   test('costs nothing any more once its client has left', async () => {

@@ -26,3 +26,10 @@ test('of very many or very long names a part is told, and how many there are', (
   const told = names.slice(0, 100).map((name) => name.slice(0, 256));
   expect([argumentNames, headerNames]).toEqual([told, told]);
 });
+
+test('names are told as text that every reader of JSON takes, half a surrogate pair too', () => {
+  expect(toolSummary({ 'a\ud800': 1 }, ['h\udc00'])).toMatchObject({
+    argumentNames: ['a\ufffd'],
+    headerNames: ['h\ufffd'],
+  });
+});

@@ -31,7 +31,8 @@ function boundedNames(names: readonly string[], told: (name: string) => boolean)
   const bounded: string[] = [];
   for (const name of names) {
     if (bounded.length === MOST_NAMES) break;
-    if (told(name)) bounded.push(name.length > LONGEST_NAME ? copied(name.slice(0, LONGEST_NAME)) : name);
+    if (told(name))
+      bounded.push(name.length > LONGEST_NAME ? copied(name.slice(0, LONGEST_NAME)) : name.toWellFormed());
   }
   return bounded;
 }
