@@ -48,6 +48,7 @@ import { picture, Registry } from './registry/registry.ts';
 import { fileStore } from './registry/store/file.ts';
 import { diskFiles } from './registry/store/files.ts';
 import { memoryStore } from './registry/store/memory.ts';
+import { serviceState } from './service-state.ts';
 import { EventStore } from './sessions/event-store.ts';
 import { type KeptSessions, keptInFolder, keptInMemory } from './sessions/kept-sessions.ts';
 import { LiveSessions } from './sessions/live-sessions.ts';
@@ -55,8 +56,12 @@ import { Sealer } from './sessions/seal.ts';
 import { newSessionKey, sessionKeyIn } from './sessions/session-key.ts';
 import { ClientSessions } from './sessions/sessions.ts';
 import type { Logger } from './telemetry/log.ts';
-import { ServiceMetrics } from './telemetry/metrics.ts';
+import { MetricSource } from './telemetry/metrics/metric-source.ts';
+import { exportMetrics } from './telemetry/metrics/otlp-metrics.ts';
+import { RequestMetrics } from './telemetry/metrics/request-metrics.ts';
+import { ServiceMetrics } from './telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from './telemetry/tool-calls/tool-call-events.ts';
+import { openTracing } from './telemetry/tracing/tracing.ts';
 
 /** The service, running. */
 export interface Service {
@@ -117,7 +122,8 @@ async function compose(
   const lives = new LiveSessions(events, replica);
   const notices = new Notices(registry);
   const longStreams = new LongStreams();
-  const toolCalls = new ToolCallEvents(logger);
+  const interactions = new InteractionStore(config.interactionCapacity);
+  const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
 
   const sessionWatches = new SessionWatches({
     sessions,
@@ -183,8 +189,12 @@ async function compose(
 
   const guard = createGuard(config);
   const metrics = new ServiceMetrics();
+  const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
+  const requestMetrics = new RequestMetrics(secure);
+  const { traces, metrics: exportedMetrics } = config.openTelemetry;
+  const tracing = traces && (await openTracing(traces, log));
+  const requests = { metrics: requestMetrics, logger, tracing };
   const clusters = new Clusters(pipeline);
-  const interactions = new InteractionStore(config.interactionCapacity);
   const inference = new CurrentInferenceSettings(inferenceUpstream(pipeline), interactions);
   inference.onUpstream((upstream) => clusters.replace(INFERENCE_CLUSTER, upstream));
   const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
@@ -206,6 +216,7 @@ async function compose(
     declaredParams,
     metrics,
     clusters,
+    proxyLog: logger.target('service::inference'),
     recorder,
     auth: config.auth,
     serverInfo: SERVER_INFO,
@@ -219,8 +230,14 @@ async function compose(
       events,
       bodyLimit: pipeline.bodyLimits.request,
       logger,
+      requests,
     }),
   }));
+
+  const metricSource = new MetricSource({
+    requests: requestMetrics,
+    state: serviceState({ registry, forwards, serviceHealth, metrics, interactions, toolCalls, calls, longStreams }),
+  });
 
   const classic = new ClassicProxy(config.classicUrl, plainError);
   let ready = false;
@@ -233,6 +250,7 @@ async function compose(
     inference,
     classic,
     metrics,
+    metricSource,
     toolCalls,
     longStreams,
     log: logger.target('service::mgmt'),
@@ -241,6 +259,7 @@ async function compose(
     guard,
   });
 
+  const metricExport = exportedMetrics && (await exportMetrics(metricSource, exportedMetrics, log));
   const bound = await bind(config, management, servers);
   const addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   log.info('listening', addresses);
@@ -273,6 +292,7 @@ async function compose(
       channels.close();
       await clusters.close();
       await classic.close();
+      await Promise.all([tracing?.close(left()), metricExport?.close(left())]);
       try {
         await kept.close();
       } finally {

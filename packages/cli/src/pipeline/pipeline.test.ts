@@ -57,7 +57,7 @@ describe('sluice pipeline check', () => {
       expect.stringMatching(
         /^p\.yaml:6:10: filter_chains\[0\]\.filters\[0\]\.filter is not the name of a filter; filters: /,
       ),
-      'p.yaml:7:9: filter service_relay needs the filter mcp somewhere before it',
+      'p.yaml:7:9: filter service_relay needs the filter mcp, without conditions, somewhere before it',
       '',
     ]);
   });

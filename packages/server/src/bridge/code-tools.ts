@@ -4,11 +4,14 @@ import { readsStreams } from '../mcp/accept.ts';
 import type { RequestMessage } from '../mcp/message.ts';
 import { progressTokenText } from '../mcp/params-text.ts';
 import type { Entry, ServiceEntry } from '../registry/entries.ts';
+import { TOOL_ERROR } from '../telemetry/requests/outgoing-call.ts';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
 import { codeSummary } from '../telemetry/tool-calls/request-summary.ts';
 import { codeToolName, toolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
 import type { ToolCallReport } from '../telemetry/tool-calls/tool-call-report.ts';
+import type { TraceContext } from '../telemetry/tracing/trace-context.ts';
 import { textIn } from './as-text.ts';
+import { asked } from './asked.ts';
 import type { BridgeOptions } from './bridge.ts';
 import type { BridgedSides, BridgedWork } from './bridged-call.ts';
 import { argumentsOf } from './call-arguments.ts';
@@ -30,6 +33,7 @@ interface CodeCall {
   readonly requestId: string;
   readonly execution: CodeExecution;
   readonly report: ToolCallReport;
+  readonly trace: TraceContext | undefined;
 }
 
 /**
@@ -50,7 +54,7 @@ export class CodeTools {
   }
 
   #work(caller: Caller, message: RequestMessage, tool: Entry, target: CodeTarget | undefined): BridgedWork {
-    const { registry, toolCalls } = this.#options;
+    const { registry, protocols, toolCalls } = this.#options;
     const service = target && serviceOfCode(registry.current.services, target.engine, target.language);
     const requestId = serviceRequestId(caller.correlation.requestId);
     const report = toolCalls.of(
@@ -62,6 +66,9 @@ export class CodeTools {
         serviceRequestId: service && requestId,
       }),
     );
+    const { ExecuteCode } = protocols.codeExecutor;
+    const outgoing = service && caller.observation?.ask(asked(ExecuteCode, tool, serviceAddress(service)));
+    const trace = outgoing?.trace;
     const execution = new CodeExecution();
     return {
       name: tool.name,
@@ -69,16 +76,18 @@ export class CodeTools {
       requestId,
       carryOut: async (sides) => {
         const found = service ?? missing(tool, target);
-        await this.#follow({ caller, message, tool, requestId, execution, report }, found, sides);
+        await this.#follow({ caller, message, tool, requestId, execution, report, trace }, found, sides);
         const { problem, output } = execution;
         if (problem === undefined) report.completed(false, contentOfTexts(output));
         else report.failed('EXECUTION_ERROR', problem);
+        outgoing?.end(problem === undefined ? undefined : TOOL_ERROR);
         // A result that is an error says something.
         const content = problem !== undefined && output.length === 0 ? [problem] : output;
         return toolResult(caller.era, content, problem !== undefined);
       },
       failed({ category, message: why }) {
         const { problem, output } = execution;
+        outgoing?.end(problem === undefined ? category : TOOL_ERROR);
         // What the code did wrong is told first, whatever became of the stream then.
         if (problem === undefined) report.failed(category, why);
         else report.failed('EXECUTION_ERROR', problem);
@@ -89,7 +98,7 @@ export class CodeTools {
 
   /** Has the service execute the code, and follows it to the end of its stream. */
   async #follow(call: CodeCall, service: ServiceEntry, { client, left, signal }: BridgedSides): Promise<void> {
-    const { caller, message, tool, requestId, execution, report } = call;
+    const { caller, message, tool, requestId, execution, report, trace } = call;
     const { protocols, channels, settings, log } = this.#options;
     const { serviceSubType: engine = '', languageName: language = '' } = service;
     const request = codeRequest(tool, { engine, language }, argumentsOf(message));
@@ -105,7 +114,7 @@ export class CodeTools {
       channels.to(serviceAddress(service)),
       protocols.codeExecutor.ExecuteCode,
       request,
-      { requestId, signal },
+      { requestId, trace, signal },
       { ...settings, deadlineMs },
     );
     let ignored = false;

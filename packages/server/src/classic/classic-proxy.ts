@@ -1,9 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ClientAnswer } from '../answer/client-answer.ts';
 import type { PlainOutcome } from '../answer/outcome.ts';
+import { readAway } from '../incoming/late-body.ts';
 import { requestHeaders } from '../proxy/end-to-end-headers.ts';
 import { Exchange } from '../proxy/exchange.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
+import { hasDotSegments } from './dot-segments.ts';
 
 /** What begins so is the legacy backend's (specification, "Paths proxied to the legacy backend"; decisions 4.6). */
 const PREFIXES: readonly string[] = [
@@ -17,21 +19,27 @@ const PREFIXES: readonly string[] = [
   '/api/v2/code-execution',
   '/api/v2/tool-calls',
 ];
-/** The one path below them that is answered here, when it is read. */
+/** The one path below them that is answered here, when it is read or asked what may be done with it. */
 const NATIVE = /^\/api\/v1\/management\/statistics\/?$/;
 
-const FIRST_BYTE_MS = 30_000;
 const NOT_SET = 'there is no legacy backend: SERVICE_CLASSIC_URL is not set';
+const DOTS = 'the path has a segment "." or ".."; send the path that is meant';
 const FORWARDING: ReadonlySet<string> = new Set(['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host']);
 
 /** True for a request that is the legacy backend's to answer. */
 export function isClassic(method: string, path: string): boolean {
-  if ((method === 'GET' || method === 'HEAD') && NATIVE.test(path)) return false;
+  if ((method === 'GET' || method === 'HEAD' || method === 'OPTIONS') && NATIVE.test(path)) return false;
   return PREFIXES.some((prefix) => path.startsWith(prefix));
 }
 
 /** How a request is answered that gets no answer from the backend. */
-export type RefuseClassic = (code: 'UNAVAILABLE' | 'BAD_GATEWAY', message: string) => PlainOutcome;
+export type RefuseClassic = (code: 'BAD_REQUEST' | 'UNAVAILABLE' | 'BAD_GATEWAY', message: string) => PlainOutcome;
+
+/** What of the proxy a test may want otherwise. */
+export interface ClassicOptions {
+  /** Milliseconds to the first byte of an answer (default 30,000, decisions 8); there is no limit afterwards. */
+  readonly firstByteTimeoutMs?: number;
+}
 
 /** Passes requests on to the legacy backend, and its answers back, as they come (decisions 4.6). */
 export class ClassicProxy {
@@ -40,9 +48,8 @@ export class ClassicProxy {
   readonly #refuse: RefuseClassic;
 
   /** `url`: SERVICE_CLASSIC_URL, without a slash at its end; undefined where there is no backend. */
-  constructor(url: string | undefined, refuse: RefuseClassic) {
-    this.#transport =
-      url === undefined ? undefined : createTransport(url, { firstByteTimeoutMs: FIRST_BYTE_MS, redirects: 'pass' });
+  constructor(url: string | undefined, refuse: RefuseClassic, { firstByteTimeoutMs = 30_000 }: ClassicOptions = {}) {
+    this.#transport = url === undefined ? undefined : createTransport(url, { firstByteTimeoutMs, redirects: 'pass' });
     this.#basePath = url === undefined ? '' : new URL(url).pathname.replace(/\/$/, '');
     this.#refuse = refuse;
   }
@@ -50,14 +57,17 @@ export class ClassicProxy {
   /** Answers the request, whose body nobody has read. `answerHeaders`: names and values of ours, alternating. */
   serve(request: IncomingMessage, response: ServerResponse, answerHeaders: readonly string[]): void {
     const transport = this.#transport;
-    if (!transport) {
-      request.resume();
-      const { status, headers, body } = this.#refuse('UNAVAILABLE', NOT_SET);
-      return new ClientAnswer(response, answerHeaders, 'null').plain(status, headers, body);
-    }
+    const { url = '/' } = request;
+    const answer = ({ status, headers, body }: PlainOutcome): void => {
+      readAway(request, response);
+      new ClientAnswer(response, answerHeaders, 'null').plain(status, headers, body);
+    };
+    // By what the path says it is the backend's; the backend is not to find that it means another.
+    if (hasDotSegments(url.split('?', 1)[0] ?? '')) return answer(this.#refuse('BAD_REQUEST', DOTS));
+    if (!transport) return answer(this.#refuse('UNAVAILABLE', NOT_SET));
     const plan = {
       transport,
-      path: `${this.#basePath}${request.url}`,
+      path: `${this.#basePath}${url}`,
       headers: [...requestHeaders(request.rawHeaders, FORWARDING), ...forwarding(request)],
       body: undefined,
       answerHeaders,

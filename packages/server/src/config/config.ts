@@ -5,6 +5,7 @@ import { settledBridgeGrpc } from './bridge-grpc.ts';
 import { ConfigError } from './config-error.ts';
 import { type Environment, parseEnvironment } from './environment.ts';
 import { parseFlags, USAGE } from './flags.ts';
+import { type OpenTelemetrySettings, openTelemetrySettings } from './open-telemetry.ts';
 import { loadPipeline } from './pipeline/load-pipeline.ts';
 import type { LoadedPipeline } from './pipeline/pipeline.ts';
 import { loadServiceFile, type ServiceFile } from './service-file.ts';
@@ -19,6 +20,8 @@ export interface Config extends Omit<Environment, 'bridgeGrpc'> {
   readonly pluginsPath: string | undefined;
   /** The bootstrap file's content, without what counts elsewhere. */
   readonly bootstrap: Omit<ServiceFile, 'warnings' | 'bridgeGrpc'>;
+  /** What is exported to OpenTelemetry collectors. */
+  readonly openTelemetry: OpenTelemetrySettings;
   /** The environment's and the file's settings put together. */
   readonly bridgeGrpc: CallSettings;
 }
@@ -38,6 +41,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   if (flags.kind === 'version') return { kind: 'print', text: `${VERSION}\n` };
 
   const environment = parseEnvironment(env);
+  const openTelemetry = openTelemetrySettings(env);
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(cwd, path));
   const { persist } = environment;
   const actionsPath = absolute(environment.actionsPath);
@@ -55,10 +59,17 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       uiPath: resolve(cwd, environment.uiPath),
       actionsPath,
       pipeline,
+      openTelemetry,
       pluginsPath: absolute(flags.pluginsPath),
       bootstrap,
       bridgeGrpc: settledBridgeGrpc(environment.bridgeGrpc, bridgeGrpc),
-      warnings: [...environment.warnings, ...pipeline.warnings, ...warnOfNoEffect(set), ...warnings],
+      warnings: [
+        ...environment.warnings,
+        ...openTelemetry.warnings,
+        ...pipeline.warnings,
+        ...warnOfNoEffect(set),
+        ...warnings,
+      ],
     }),
   };
 }

@@ -18,6 +18,8 @@ export class Upstream {
   readonly transport: UpstreamTransport;
   /** Scheme, host and port of its address. */
   readonly origin: string;
+  /** `host:port`. */
+  readonly server: string;
   /** The forward that brought it; undefined for one that only hand-made tools name. */
   readonly forward: string | undefined;
   readonly links: UpstreamLinks;
@@ -29,7 +31,9 @@ export class Upstream {
   constructor(address: string, observer: UpstreamObserver, forward?: string) {
     this.forward = forward;
     this.transport = createTransport(address);
-    this.origin = new URL(address).origin;
+    const url = new URL(address);
+    this.origin = url.origin;
+    this.server = `${url.hostname}:${url.port || (url.protocol === 'https:' ? 443 : 80)}`;
     this.links = new UpstreamLinks(this.transport);
     this.#observer = observer;
   }

@@ -43,6 +43,16 @@ export class InteractionStore {
     while (this.#all.length > capacity) this.#evict();
   }
 
+  /** How many there are now. */
+  get length(): number {
+    return this.#all.length;
+  }
+
+  /** Bytes of their bodies together. */
+  get bodyBytes(): number {
+    return this.#bytes;
+  }
+
   add(interaction: Interaction): void {
     if (this.#capacity === 0) return;
     while (this.#all.length >= this.#capacity) this.#evict();

@@ -10,7 +10,9 @@ import { mcp } from '../pipeline/filters/mcp.ts';
 import { EventStore } from '../sessions/event-store.ts';
 import { Sealer } from '../sessions/seal.ts';
 import { createLogger } from '../telemetry/log.ts';
-import { ServiceMetrics } from '../telemetry/metrics.ts';
+import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { observing } from '../telemetry/requests/request-telemetry.ts';
 import { rpc } from '../testing/listener.ts';
 import { lastCall, relayTests } from '../testing/relay.ts';
 import { openCall } from '../testing/streamer.ts';
@@ -409,6 +411,11 @@ describe('every message of a batch', () => {
       ),
       guard: () => undefined,
       mcp: { events: new EventStore(new Sealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
+      observe: observing('mcp', 'service::mcp::access', {
+        metrics: new RequestMetrics(),
+        logger: log,
+        tracing: undefined,
+      }),
       log: log.target('service::mcp'),
     };
     const server = createServer((request, response) => serveRequest(options, request, response));

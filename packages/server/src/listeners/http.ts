@@ -4,11 +4,14 @@ import { ClientAnswer, INTERNAL, type OpenStream } from '../answer/client-answer
 import { httpProblem } from '../answer/http-problem.ts';
 import type { Outcome } from '../answer/outcome.ts';
 import { ByteCollector } from '../bytes/collector.ts';
+import { readAway } from '../incoming/late-body.ts';
 import { INVALID_REQUEST, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { Chain } from '../pipeline/chain.ts';
 import { RequestContext } from '../pipeline/context.ts';
 import type { EventStore } from '../sessions/event-store.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import type { RequestObservation } from '../telemetry/requests/request-observation.ts';
+import type { ObserveRequest } from '../telemetry/requests/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
 import { editHead } from './header-edits.ts';
 import type { Guard } from './origin.ts';
@@ -23,6 +26,7 @@ export interface ServingOptions {
    * Undefined for chains that pass bodies on as they come.
    */
   readonly mcp: McpServing | undefined;
+  readonly observe: ObserveRequest;
   readonly log: TargetLogger;
 }
 
@@ -34,8 +38,7 @@ export interface McpServing {
   readonly maxRequestBytes: number;
 }
 
-/** How long a client may go on sending a body that was refused. */
-const LINGER_MS = 2_000;
+const CLIENT_LEFT = 499;
 const EMPTY = Buffer.alloc(0);
 
 /**
@@ -46,17 +49,24 @@ const EMPTY = Buffer.alloc(0);
  * framework in between costs a third of that or more.
  */
 export function serveRequest(options: ServingOptions, request: IncomingMessage, response: ServerResponse): void {
-  const { headers, socket } = request;
+  const { method = '', url: target = '/', headers, socket } = request;
+  const observation = options.observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
+  response.on('close', () => observation.end(statusOf(response), response.writableFinished));
   const refusal = namesTwoHosts(request.rawHeaders)
     ? { status: 400, reason: 'the header Host is there twice; send it once' }
     : options.guard(socket.localAddress, headers.host, headers.origin);
   if (refusal) {
     request.resume();
-    return refuse(options, response, refusal.status, refusal.reason);
+    return refuse(options, observation, response, refusal.status, refusal.reason);
   }
-  if (request.method === 'POST' && options.mcp) return readBody(options, options.mcp, request, response);
+  if (method === 'POST' && options.mcp) return readBody(options, options.mcp, observation, request, response);
   if (options.mcp) request.resume();
-  handle(options, request, response, EMPTY);
+  handle(options, observation, request, response, EMPTY);
+}
+
+/** The status of the answer; of one that was never begun, since its client has left, the one that logs have for that. */
+function statusOf(response: ServerResponse): number {
+  return response.headersSent ? response.statusCode : CLIENT_LEFT;
 }
 
 /** Two gateways in a row might each take another one of them for the one that counts. */
@@ -73,39 +83,57 @@ function namesTwoHosts(rawHeaders: readonly string[]): boolean {
 function readBody(
   options: ServingOptions,
   { maxRequestBytes: limit }: McpServing,
+  observation: RequestObservation,
   request: IncomingMessage,
   response: ServerResponse,
 ): void {
-  if (Number(request.headers['content-length']) > limit) return tooLarge(options, request, response);
+  if (Number(request.headers['content-length']) > limit) return tooLarge(options, observation, request, response);
   const body = new ByteCollector();
   request.on('data', (chunk: Buffer) => {
     if (body.length + chunk.length <= limit) return body.push(chunk);
     request.removeAllListeners('data').removeAllListeners('end');
-    tooLarge(options, request, response);
+    tooLarge(options, observation, request, response);
   });
-  request.on('end', () => handle(options, request, response, body.take()));
+  request.on('end', () => handle(options, observation, request, response, body.take()));
   // A client that leaves in the middle of its body has asked nothing.
   request.on('error', () => response.destroy());
 }
 
-function tooLarge(options: ServingOptions, request: IncomingMessage, response: ServerResponse): void {
-  // Closing on a client that is still sending would lose it the answer: for a while, the rest is read and thrown away.
-  const late = setTimeout(() => request.destroy(), LINGER_MS);
-  request.once('close', () => clearTimeout(late)).resume();
-  refuse(options, response, 413, 'request body too large');
+function tooLarge(
+  options: ServingOptions,
+  observation: RequestObservation,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  readAway(request, response);
+  refuse(options, observation, response, 413, 'request body too large');
 }
 
 /** Answers a request that did not get as far as the chain. */
-function refuse({ mcp }: ServingOptions, response: ServerResponse, status: number, message: string): void {
+function refuse(
+  { mcp }: ServingOptions,
+  observation: RequestObservation,
+  response: ServerResponse,
+  status: number,
+  message: string,
+): void {
+  observation.refused();
   const client = new ClientAnswer(response, [], 'null');
+  observation.answer = client;
   if (mcp) return client.error({ code: INVALID_REQUEST, message }, status);
   const { headers, body } = httpProblem(status, message);
   client.plain(status, headers, body);
 }
 
-function handle(options: ServingOptions, request: IncomingMessage, response: ServerResponse, body: Buffer): void {
-  const { method = '', url = '/', headers } = request;
-  serve(options, new RequestContext(method, url, headers, body), response, request);
+function handle(
+  options: ServingOptions,
+  observation: RequestObservation,
+  request: IncomingMessage,
+  response: ServerResponse,
+  body: Buffer,
+): void {
+  const { method, target, headers } = observation.request;
+  serve(options, new RequestContext(method, target, headers, body, observation), response, request);
 }
 
 /** `request` is undefined for a message of a batch, which has no request of its own. */
@@ -145,6 +173,7 @@ function answer(
   request?: IncomingMessage,
 ): void {
   if (response.destroyed) return;
+  context.observation?.decided(outcome);
   if (context.headerEdits.length > 0 && !context.inBatch) editHead(response, context.headerEdits);
   if (outcome.kind === 'exchange') {
     // One message of a batch is no HTTP request that could be sent on.
@@ -155,6 +184,7 @@ function answer(
   if (!options.mcp) request?.resume();
   const idText = outcome.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;
   const client = new ClientAnswer(response, context.responseHeaders, idText, openStream(options, context, outcome));
+  if (context.observation) context.observation.answer = client;
   switch (outcome.kind) {
     case 'result':
       return client.result(outcome.json, outcome.bytes, outcome.headers);

@@ -1,7 +1,8 @@
-import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http';
+import { createServer, type RequestListener, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { httpProblem } from '../answer/http-problem.ts';
+import { unclearFraming } from '../incoming/unclear-framing.ts';
 
 /** How the connections of one listener are kept. */
 export interface ConnectionOptions {
@@ -21,6 +22,9 @@ const HEADERS_MS = 60_000;
 /** So many at a time are told that there are too many; others are let go without a word. */
 const MOST_BEYOND = 100;
 
+/** What is behind a body whose end is not clear may be part of it; Node goes on reading all the same. */
+const FOLLOWS = 'it follows a request that was refused';
+
 /** A server of HTTP/1.1 that hands requests to `serve`. The caller listens and closes. */
 export function createHttpServer(options: ConnectionOptions, serve: RequestListener): Server {
   const { tls, readTimeoutMs, maxConnections } = options;
@@ -34,14 +38,29 @@ export function createHttpServer(options: ConnectionOptions, serve: RequestListe
   };
   const server = tls ? createTlsServer({ ...settings, ...tls, ALPNProtocols: ['http/1.1'] }) : createServer(settings);
   const crowd = maxConnections === undefined ? undefined : limited(server, maxConnections, tls !== undefined);
+  const unclear = new WeakSet<Socket>();
   server.on('request', (request, response) => {
-    if (!crowd?.has(request.socket)) return serve(request, response);
+    const { socket } = request;
+    const reason = unclear.has(socket) ? FOLLOWS : unclearFraming(request);
+    if (reason === undefined && !crowd?.has(socket)) return serve(request, response);
     request.resume();
-    const { headers = [], body = '' } = httpProblem(503, 'too many connections: try again later');
-    response.writeHead(503, [...headers, 'Content-Length', String(Buffer.byteLength(body)), 'Connection', 'close']);
-    response.end(body);
+    if (reason !== undefined) {
+      unclear.add(socket);
+      refuse(response, 400, reason);
+    } else refuse(response, 503, 'too many connections: try again later');
+  });
+  // Node would end the connection without a word.
+  server.on('connect', (_request, socket) => {
+    socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
   });
   return server;
+}
+
+/** Answers a request that is not served, and ends its connection. */
+function refuse(response: ServerResponse, status: number, reason: string): void {
+  const { headers = [], body = '' } = httpProblem(status, reason);
+  response.writeHead(status, [...headers, 'Content-Length', String(Buffer.byteLength(body)), 'Connection', 'close']);
+  response.end(body);
 }
 
 /** The connections beyond the limit, which a server has to let in to say so. */

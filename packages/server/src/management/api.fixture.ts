@@ -13,8 +13,11 @@ import { createGuard } from '../listeners/origin.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import type { Store } from '../registry/store/store.ts';
+import { serviceState } from '../service-state.ts';
 import { createLogger } from '../telemetry/log.ts';
-import { ServiceMetrics } from '../telemetry/metrics.ts';
+import { MetricSource } from '../telemetry/metrics/metric-source.ts';
+import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
 import { plainError } from './answer.ts';
 import { createManagement } from './management.ts';
@@ -63,6 +66,11 @@ export interface ApiSettings {
   readonly store?: Store;
   /** How often streams that stay open get a comment. */
   readonly keepAliveMs?: number;
+  /** What a request body may take to come. */
+  readonly bodyTimeoutMs?: number;
+  /** Address of a legacy backend, and what it may take to begin an answer. */
+  readonly classicUrl?: string;
+  readonly firstByteTimeoutMs?: number;
 }
 
 /** Starts the API for one test and stops it after that. */
@@ -96,22 +104,33 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     interactions,
   );
   const guard = createGuard({ allowedHosts, corsOrigin });
+  const { bodyTimeoutMs, classicUrl, firstByteTimeoutMs = 30_000 } = settings;
+  const classic = new ClassicProxy(classicUrl, plainError, { firstByteTimeoutMs });
+  const metrics = new ServiceMetrics();
+  // Nobody probes here, and nobody calls.
+  const serviceHealth = { of: () => 'pending' as const };
+  const calls = { size: 0 };
+  const metricSource = new MetricSource({
+    requests: new RequestMetrics(),
+    state: serviceState({ registry, forwards, serviceHealth, metrics, interactions, toolCalls, calls, longStreams }),
+  });
   const app = createManagement({
     registry,
     forwards,
-    // Nobody probes here.
-    serviceHealth: { of: () => 'pending' },
+    serviceHealth,
     provisioning: new Provisioning({ channels, protocols: loadProtocols(), settings: calling }),
-    metrics: new ServiceMetrics(),
+    metrics,
+    metricSource,
     toolCalls,
     longStreams,
     interactions,
     inference,
     log,
     guard,
-    classic: new ClassicProxy(undefined, plainError),
+    classic,
     corsOrigin,
     ready,
+    ...(bodyTimeoutMs !== undefined && { bodyTimeoutMs }),
   });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   return {
@@ -144,6 +163,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     async close() {
       longStreams.endAll();
       await app.close();
+      await classic.close();
       await forwards.close();
       channels.close();
       await registry.close();

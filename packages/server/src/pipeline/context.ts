@@ -6,6 +6,7 @@ import type { Era } from '../mcp/protocol.ts';
 import type { ExchangeWatch } from '../proxy/exchange.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
+import type { RequestObservation } from '../telemetry/requests/request-observation.ts';
 import { type Correlation, correlationOf } from '../telemetry/tool-calls/correlation.ts';
 import type { HeaderEdits } from './filters/headers.ts';
 
@@ -23,6 +24,8 @@ export class RequestContext {
   readonly query: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
+  /** Sees what becomes of it; undefined where nobody looks. */
+  readonly observation: RequestObservation | undefined;
   /** True for a message of a batch: each goes through the chain as a request of its own. */
   readonly inBatch: boolean;
   /** String map that later filters and the log read: `mcp.method`, `service.namespace`, what actions set. */
@@ -53,14 +56,23 @@ export class RequestContext {
   recording: (() => ExchangeWatch | undefined) | undefined = undefined;
 
   /** `target`: the path, and the query if there is one. */
-  constructor(method: string, target: string, headers: IncomingHttpHeaders, body: Buffer, inBatch = false) {
+  constructor(
+    method: string,
+    target: string,
+    headers: IncomingHttpHeaders,
+    body: Buffer,
+    observation?: RequestObservation,
+    inBatch = false,
+  ) {
     const query = target.indexOf('?');
     this.method = method;
     this.path = query === -1 ? target : target.slice(0, query);
     this.query = query === -1 ? '' : target.slice(query);
     this.headers = headers;
     this.body = body;
+    this.observation = observation;
     this.inBatch = inBatch;
+    if (observation) observation.context = this;
   }
 
   /** The id to answer with, as the client spelled it. */

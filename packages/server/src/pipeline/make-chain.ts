@@ -17,7 +17,7 @@ import type { EventStore } from '../sessions/event-store.ts';
 import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { ServiceMetrics } from '../telemetry/metrics.ts';
+import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
 import { type Chain, compile, type Filter } from './chain.ts';
 import { conditional } from './conditions.ts';

@@ -1,72 +1,21 @@
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { listen } from '../../../../test/fixtures/http-server.ts';
+import { describe, expect, it } from 'vitest';
 import { modernClient, post, send } from '../../../../test/fixtures/raw-client.ts';
-import { startTestService, type TestService } from '../testing/service.ts';
+import { at, pipelineTests } from './pipeline.fixture.ts';
 
-let folder: string;
-const ends: (() => unknown)[] = [];
-
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-pipeline-'));
-});
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-  await rm(folder, { recursive: true, force: true });
-});
-
-/** The service with this pipeline; listeners that the environment moves by default are not in it. */
-async function run(yaml: string, env: Record<string, string> = {}): Promise<TestService> {
-  await writeFile(join(folder, 'p.yaml'), yaml);
-  const unmoved = { SERVICE_MCP_LISTEN: '', SERVICE_INFERENCE_LISTEN: '', ...env };
-  const service = await startTestService(unmoved, ['--pipeline-config', join(folder, 'p.yaml')]);
-  ends.push(() => service.stop(0));
-  return service;
-}
-
-/** A server that says what it was asked, and by which name it goes. */
-async function upstream(name: string) {
-  const server = createServer((request, response) => {
-    const { method, url, headers } = request;
-    response.writeHead(200, { 'X-Upstream': name, 'X-Old': 'old', 'Content-Type': 'application/json' });
-    response.end(JSON.stringify({ name, method, url, headers }));
-  });
-  const port = await listen(server, 0);
-  ends.push(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return `127.0.0.1:${port}`;
-}
-
-const at = (service: TestService, listener: string, path: string) => `http://${service.addresses[listener]}${path}`;
-
-/** A listener called `l` whose one chain has these filters. */
-const listener = (filters: string, more = '') => `
-listeners: [{ name: l, address: '127.0.0.1:0', filter_chains: [c]${more} }]
-filter_chains:
-  - name: c
-    filters:
-${filters.replace(/^/gm, '      ')}
-`;
+const { run, runFilters, upstream, finally: atEnd } = pipelineTests();
 
 describe('static_response', () => {
   it('is sent exactly as it is configured, where its conditions hold', async () => {
-    const service = await run(
-      listener(`
+    const service = await runFilters(`
 - filter: static_response
   status: 418
   headers: [{ name: X-Tea, value: pot }]
   body: short and stout
   conditions: [{ when: { path_prefix: /tea, methods: [GET], headers: { x-cup: '1' } } }, { unless: { path: /tea/no } }]
 - filter: static_response
-  status: 204`),
-    );
+  status: 204`);
     const ask = async (path: string, method = 'GET', cup = '1') =>
       (await send(at(service, 'l', path), method, { 'x-cup': cup })).status;
     const answer = await send(at(service, 'l', '/tea?x'), 'GET', { 'x-cup': '1' });
@@ -80,8 +29,7 @@ describe('static_response', () => {
 describe('router and load_balancer', () => {
   it('send to the cluster of the longest prefix that fits, in turns by weight', async () => {
     const [a, b, c] = [await upstream('a'), await upstream('b'), await upstream('c')];
-    const service = await run(
-      listener(`
+    const service = await runFilters(`
 - filter: router
   routes:
     - { path_prefix: /x, cluster: one }
@@ -90,8 +38,7 @@ describe('router and load_balancer', () => {
 - filter: load_balancer
   clusters:
     - { name: one, endpoints: ['${a}'] }
-    - { name: two, endpoints: [{ address: '${b}', weight: 2 }, '${c}'] }`),
-    );
+    - { name: two, endpoints: [{ address: '${b}', weight: 2 }, '${c}'] }`);
     const to = async (path: string, host = 'localhost') => {
       const { status, headers } = await send(at(service, 'l', path), 'GET', { host });
       return [status, headers['x-upstream']];
@@ -104,11 +51,9 @@ describe('router and load_balancer', () => {
   });
 
   it('answer 502 when nobody is there', async () => {
-    const service = await run(
-      listener(`
+    const service = await runFilters(`
 - { filter: router, routes: [{ path_prefix: /, cluster: gone }] }
-- { filter: load_balancer, clusters: [{ name: gone, endpoints: ['127.0.0.1:9'] }] }`),
-    );
+- { filter: load_balancer, clusters: [{ name: gone, endpoints: ['127.0.0.1:9'] }] }`);
     const answer = await send(at(service, 'l', '/'), 'GET');
     expect([answer.status, JSON.parse(answer.text)]).toEqual([
       502,
@@ -119,8 +64,7 @@ describe('router and load_balancer', () => {
 
 describe('headers and path_rewrite', () => {
   it('change what is sent on and what is answered, also where we answer ourselves', async () => {
-    const service = await run(
-      listener(`
+    const service = await runFilters(`
 - filter: headers
   request_add: [{ name: X-Added, value: in }]
   response_add: [{ name: X-More, value: out }]
@@ -131,8 +75,7 @@ describe('headers and path_rewrite', () => {
 - { filter: path_rewrite, replace: { pattern: '^/a(.)', replacement: '/$1' } }
 - { filter: path_rewrite, add_prefix: /base }
 - { filter: router, routes: [{ path_prefix: /base, cluster: up }] }
-- { filter: load_balancer, clusters: [{ name: up, endpoints: ['${await upstream('up')}'] }] }`),
-    );
+- { filter: load_balancer, clusters: [{ name: up, endpoints: ['${await upstream('up')}'] }] }`);
     const passed = await send(at(service, 'l', '/strip/ab?q'), 'GET');
     expect(JSON.parse(passed.text)).toMatchObject({ url: '/base/b?q', headers: { 'x-added': 'in' } });
     expect(passed.headers).toMatchObject({ 'x-more': 'out', 'content-type': 'text/plain', 'x-upstream': 'up' });
@@ -163,7 +106,7 @@ filter_chains:
 
   it('let the mcp filter say how large a body may be, and how malformed ones are answered', async () => {
     const mcp = '- { filter: mcp, on_invalid: reject, max_body_bytes: 100 }\n- filter: service_namespace';
-    const service = await run(listener(mcp));
+    const service = await runFilters(mcp);
     const url = at(service, 'l', '/default/mcp');
     expect((await post(url, `{"x":"${'x'.repeat(100)}"}`)).status).toBe(413);
     expect((await post(url, '{')).status).toBe(400);
@@ -172,10 +115,10 @@ filter_chains:
 
 describe('connections', () => {
   it('beyond max_connections are answered 503', async () => {
-    const service = await run(listener('- { filter: static_response, status: 204 }', ', max_connections: 1'));
+    const service = await runFilters('- { filter: static_response, status: 204 }', ', max_connections: 1');
     const [host = '', port = ''] = (service.addresses.l ?? '').split(':');
     const held: Socket = connect(Number(port), host);
-    ends.push(() => held.destroy());
+    atEnd(() => held.destroy());
     held.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
     await once(held, 'data');
     const refused = await send(at(service, 'l', '/'), 'GET');
@@ -186,20 +129,20 @@ describe('connections', () => {
 
   it('that send their request too slowly are ended', async () => {
     const more = ', downstream_read_timeout_ms: 200';
-    const service = await run(listener('- { filter: static_response, status: 204 }', more));
+    const service = await runFilters('- { filter: static_response, status: 204 }', more);
     const [host = '', port = ''] = (service.addresses.l ?? '').split(':');
     const slow = connect(Number(port), host);
-    ends.push(() => slow.destroy());
+    atEnd(() => slow.destroy());
     slow.write('POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n');
     const [answer] = await once(slow, 'data');
     expect(String(answer)).toMatch(/^HTTP\/1.1 408 /);
   });
 
   it('with two Host headers are refused', async () => {
-    const service = await run(listener('- { filter: static_response, status: 204 }'));
+    const service = await runFilters('- { filter: static_response, status: 204 }');
     const [host = '', port = ''] = (service.addresses.l ?? '').split(':');
     const socket = connect(Number(port), host);
-    ends.push(() => socket.destroy());
+    atEnd(() => socket.destroy());
     socket.write('GET / HTTP/1.1\r\nHost: localhost\r\nhost: localhost\r\n\r\n');
     const [answer] = await once(socket, 'data');
     expect(String(answer)).toMatch(/^HTTP\/1.1 400 [\s\S]*the header Host is there twice/);

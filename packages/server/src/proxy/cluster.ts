@@ -5,6 +5,8 @@ import { createTransport, type UpstreamTransport } from '../transport/transport.
 /** Where one request is sent. */
 export interface Target {
   readonly transport: UpstreamTransport;
+  /** `host:port`. */
+  readonly server: string;
   /** Stands in front of every path; empty, or begins with a slash. */
   readonly pathPrefix: string;
 }
@@ -66,6 +68,7 @@ export class Cluster {
 }
 
 function targetOf({ scheme, host, port, path }: HttpUpstream, connectTimeoutMs = CONNECT_MS): Target {
-  const address = `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}/`;
-  return { transport: createTransport(address, { connectTimeoutMs, redirects: 'pass' }), pathPrefix: path };
+  const server = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const transport = createTransport(`${scheme}://${server}/`, { connectTimeoutMs, redirects: 'pass' });
+  return { transport, server, pathPrefix: path };
 }

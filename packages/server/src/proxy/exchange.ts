@@ -6,6 +6,7 @@ import type {
   RawHeaders,
   ResponseHandler,
   ResponseHeaders,
+  StreamedBody,
   UpstreamCall,
   UpstreamTransport,
 } from '../transport/transport.ts';
@@ -14,12 +15,13 @@ import { responseHeaders } from './end-to-end-headers.ts';
 
 /** Is told what passes, each piece after it has passed. Must not throw, and not change what it is given. */
 export interface ExchangeWatch {
+  /** Also of what the upstream did not want. */
   requestChunk(chunk: Buffer): void;
   requestEnd(): void;
   /** The head of the answer that the client gets; header names in lower case. */
   responseHead(status: number, headers: ResponseHeaders): void;
   responseChunk(chunk: Buffer): void;
-  /** The answer has ended or broken off, or the client has left. Nothing follows. */
+  /** The answer has ended or broken off and all of the request has come, or the client has left. Nothing follows. */
   end(): void;
 }
 
@@ -36,6 +38,8 @@ export interface ExchangePlan {
   readonly answerHeaders: readonly string[];
   /** What the client is answered when the upstream gives no answer. */
   readonly failed: (error: UpstreamError) => PlainOutcome;
+  /** Is told why the upstream gave no answer, or only a part of one; not when it was the client who left. */
+  readonly onFailure?: (error: UpstreamError) => void;
   readonly watch: ExchangeWatch | undefined;
 }
 
@@ -51,8 +55,11 @@ export class Exchange implements ResponseHandler {
   readonly #response: AnswerTarget;
   readonly #watch: ExchangeWatch | undefined;
   #call: UpstreamCall | undefined = undefined;
+  #body: StreamedBody | undefined = undefined;
   #begun = false;
   #over = false;
+  /** All of the request has come, or never will. */
+  #requestOver = false;
 
   constructor(plan: ExchangePlan, request: IncomingMessage, response: AnswerTarget) {
     this.#plan = plan;
@@ -66,22 +73,28 @@ export class Exchange implements ResponseHandler {
     const { transport, path, headers } = this.#plan;
     const { method = 'GET' } = this.#request;
     this.#response.on('close', () => this.#left());
-    const body = this.#body();
+    const body = this.#plan.body ?? this.#streamed();
+    if (Buffer.isBuffer(body)) {
+      this.#watch?.requestChunk(body);
+      this.#requestEnded();
+    }
     this.#call = transport.dispatch({ method, path, headers, ...(body !== undefined && { body }) }, this);
   }
 
-  #body() {
-    const { body } = this.#plan;
+  #streamed(): StreamedBody | undefined {
+    const request = this.#request;
     const watch = this.#watch;
-    if (body !== undefined) {
-      watch?.requestChunk(body);
-      watch?.requestEnd();
-      return body;
-    }
-    if (watch) this.#request.once('end', () => watch.requestEnd());
-    const streamed = incomingBody(this.#request, watch && ((piece) => watch.requestChunk(piece)));
-    if (!streamed) this.#request.resume();
-    return streamed;
+    if (watch) request.once('end', () => this.#requestEnded()).once('close', () => this.#requestEnded());
+    this.#body = incomingBody(request, watch && ((piece) => watch.requestChunk(piece)));
+    if (!this.#body) request.resume();
+    return this.#body;
+  }
+
+  #requestEnded(): void {
+    if (this.#requestOver) return;
+    this.#requestOver = true;
+    this.#watch?.requestEnd();
+    if (this.#over) this.#watch?.end();
   }
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders): void {
@@ -106,7 +119,7 @@ export class Exchange implements ResponseHandler {
   onEnd(): void {
     this.#over = true;
     this.#response.end();
-    this.#watch?.end();
+    this.#ended();
   }
 
   onError(error: UpstreamError): void {
@@ -115,7 +128,10 @@ export class Exchange implements ResponseHandler {
     // Half an answer cannot be taken back: the connection says that it is one.
     if (this.#begun) this.#response.destroy();
     else this.#answer(this.#plan.failed(error));
-    this.#watch?.end();
+    // Without a connection nobody has asked for it.
+    this.#body?.stop();
+    this.#ended();
+    this.#plan.onFailure?.(error);
   }
 
   #answer({ status, headers = [], body = '' }: PlainOutcome): void {
@@ -126,9 +142,15 @@ export class Exchange implements ResponseHandler {
     this.#watch?.responseChunk(bytes);
   }
 
+  /** There may be more of the request than the upstream wanted, and the client may still be sending it. */
+  #ended(): void {
+    if (this.#requestOver) this.#watch?.end();
+  }
+
   #left(): void {
     if (this.#over) return;
     this.#over = true;
+    this.#requestOver = true;
     this.#call?.abort();
     this.#watch?.end();
   }

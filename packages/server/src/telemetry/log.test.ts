@@ -7,8 +7,11 @@ function filterOf(level: LogThreshold, mcp: LogThreshold = level): LogFilter {
   return {
     service: level,
     'service::mcp': mcp,
+    'service::mcp::access': level,
     'service::mgmt': level,
+    'service::mgmt::access': level,
     'service::inference': level,
+    'service::inference::access': level,
     'service::evaluator': level,
     'service::bridge': level,
     'service::registry': level,

@@ -126,6 +126,7 @@ describe('incomingBody', () => {
     await ended;
     client.destroy();
     expect(sink.log).toEqual(['abc']);
-    expect(seen).toBe('abc');
+    // Who looks on sees all of it.
+    expect(seen).toBe('abcdefghi');
   });
 });

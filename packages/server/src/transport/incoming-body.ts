@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { BodySink, StreamedBody } from './transport.ts';
 
-/** Told of every piece of a body after it has been passed on. Must not change it, and not throw. */
+/** Told of every piece of a body after it has been passed on or read away. Must not change it, and not throw. */
 export type BodyObserver = (piece: Buffer) => void;
 
 /**
@@ -20,6 +20,7 @@ class IncomingBody implements StreamedBody {
   readonly #request: IncomingMessage;
   readonly #observe: BodyObserver | undefined;
   #sink: BodySink | undefined = undefined;
+  #stopped = false;
   readonly #onData = (piece: Buffer) => {
     // Not when it was stopped by that very write.
     if (this.#sink?.write(piece) === false && this.#sink !== undefined) this.#request.pause();
@@ -52,8 +53,11 @@ class IncomingBody implements StreamedBody {
   }
 
   stop(): void {
+    if (this.#stopped) return;
+    this.#stopped = true;
     this.#detach();
     this.#sink = undefined;
+    if (this.#observe) this.#request.on('data', this.#observe);
     this.#request.resume();
   }
 

@@ -1,6 +1,6 @@
 import { lineOf, type Problem, refusal } from '../problem.ts';
 import { readKeyPair } from './key-pair.ts';
-import type { KeyPair, LoadedPipeline, Pipeline } from './pipeline.ts';
+import type { KeyPair, LoadedPipeline, Pipeline, PlacedFilter } from './pipeline.ts';
 import { EMBEDDED_NAME, embeddedPipeline, folderOf, parsePipeline, pipelineText } from './pipeline-file.ts';
 import { type PipelineEnvironment, withEnvironment } from './with-environment.ts';
 
@@ -17,9 +17,19 @@ export async function loadPipeline(
   if (problems.length > 0) throw refusal(problems);
   return {
     ...pipeline,
-    listeners: pipeline.listeners.map((listener) => ({ ...listener, keyPair: keyPairs.get(listener.name) })),
+    listeners: pipeline.listeners.map((listener) => ({
+      ...listener,
+      filters: listener.filters.map((filter) => withBodyLimit(filter, pipeline.bodyLimits.request)),
+      keyPair: keyPairs.get(listener.name),
+    })),
     warnings: [...pipeline.warnings, ...warnings.map(lineOf)],
   };
+}
+
+/** Of several filters `mcp` in a chain, each keeps to its own limit. */
+function withBodyLimit({ settings, at }: PlacedFilter, limit: number): PlacedFilter {
+  if (settings.filter !== 'mcp') return { settings, at };
+  return { settings: { ...settings, max_body_bytes: settings.max_body_bytes ?? limit }, at };
 }
 
 async function readPipeline(path: string | undefined): Promise<Pipeline> {

@@ -1,14 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Document, isScalar, type Pair, parseDocument, visit, type YAMLMap } from 'yaml';
+import { type Document, isScalar, type Pair, parse, parseDocument, visit, type YAMLMap } from 'yaml';
 import { spelled } from '../problem.ts';
-import { fileForm } from './file-form.ts';
 import { FULL } from './full.fixture.ts';
+import { judged } from './judged-mutant.fixture.ts';
 import { withoutPlaces } from './meaning.fixture.ts';
 import { checkPipeline } from './pipeline-file.ts';
+import { textMutants } from './text-mutants.fixture.ts';
+import { treeMutants } from './tree-mutants.fixture.ts';
 
 // Mistakes that people make in a file, at random. Whatever they are, the parser has to answer, and a file that it takes has
-// to mean what stands in it: that is compared with what the same change makes of the plain values of the file.
+// to mean what stands in it: that is compared with what the contract makes of the plain values of the file. The campaign
+// `pipeline` does the same many thousands of times, and starts the service.
 
 const RUNS = { numRuns: 150 };
 const name = 'p';
@@ -94,6 +97,7 @@ const value = fc.oneof(
 describe('a pipeline file that was changed at random', () => {
   it('is one that is taken, to begin with', () => {
     expect(ORIGINAL).toBeDefined();
+    expect(judged(FULL, '/etc', parse(FULL))).toEqual({ kind: 'taken', meaning: ORIGINAL });
     expect(meaning(parseDocument(FULL).toString())).toEqual(ORIGINAL);
   });
 
@@ -205,6 +209,36 @@ describe('a pipeline file that was changed at random', () => {
     );
   });
 
+  const ways: Record<string, number> = {};
+  const taken = (way: string, kind: string) => {
+    ways[`${way} ${kind}`] = (ways[`${way} ${kind}`] ?? 0) + 1;
+  };
+
+  it('means what the contract makes of its values, known beforehand, or is refused', () => {
+    fc.assert(
+      fc.property(treeMutants(parse(FULL)), ({ text, values }) => {
+        const verdict = judged(text, '/etc', values);
+        taken('values', verdict.kind);
+        expect(verdict).not.toHaveProperty('why');
+      }),
+      { numRuns: 300 },
+    );
+    // Both happen, or nothing was tried.
+    expect(Math.min(ways['values taken'] ?? 0, ways['values refused'] ?? 0)).toBeGreaterThan(20);
+  });
+
+  it('means what the contract makes of its text, or is refused', () => {
+    fc.assert(
+      fc.property(textMutants(FULL), (text) => {
+        const verdict = judged(text, '/etc');
+        taken('text', verdict.kind);
+        expect(verdict).not.toHaveProperty('why');
+      }),
+      { numRuns: 300 },
+    );
+    expect(Math.min(ways['text taken'] ?? 0, ways['text refused'] ?? 0)).toBeGreaterThan(20);
+  });
+
   it('is answered whatever it is', () => {
     fc.assert(
       fc.property(
@@ -221,40 +255,12 @@ describe('a pipeline file that was changed at random', () => {
   });
 });
 
-/**
- * Whether a text that is taken means what its plain values do. Written anew as JSON they mean the same, and everything that
- * stands there is in the pipeline, spelled out as a file, in the same place. True for what is refused.
- */
+/** Whether a text that is taken means what its plain values do. True for what is refused. */
 function meansItsValues(text: string): boolean {
-  const after = meaning(text);
-  if (after === undefined) return true;
-  const values: unknown = parseDocument(text, { logLevel: 'silent' }).toJS();
-  expect(meaning(JSON.stringify(values))).toEqual(after);
-  const checked = checkPipeline(text, name, '/etc');
-  expect('pipeline' in checked ? lost(values, fileForm(checked.pipeline), []) : ['all']).toEqual([]);
+  const verdict = judged(text, '/etc');
+  if (verdict.kind === 'wrong') throw new Error(verdict.why);
   return true;
 }
-
-/** Where a file has values that the other one has not, or not so. */
-function lost(values: unknown, form: unknown, path: readonly (string | number)[]): string[] {
-  const key = path.findLast((step) => typeof step === 'string') ?? '';
-  // They go to the top.
-  const balanced = key === 'clusters' && path[0] === 'filter_chains';
-  if (balanced || TRANSLATED.has(key) || (key === 'tls' && values === null)) return [];
-  if (typeof values !== 'object' || values === null) return Object.is(values, form) ? [] : [path.join('.')];
-  if (Array.isArray(values)) {
-    const items: readonly unknown[] = Array.isArray(form) ? form : [];
-    const all = path.join() === 'clusters' ? values.length <= items.length : values.length === items.length;
-    return all ? values.flatMap((item: unknown, at) => lost(item, items[at], [...path, at])) : [path.join('.')];
-  }
-  const members = new Map<string, unknown>(typeof form === 'object' && form !== null ? Object.entries(form) : []);
-  return Object.entries(values).flatMap(([member, each]) => lost(each, members.get(member), [...path, member]));
-}
-
-/** Keys whose values are taken apart, or spelled otherwise. */
-const TRANSLATED: ReadonlySet<string> = new Set(
-  'address endpoints protocol host allow_origins cert_path key_path admin runtime'.split(' '),
-);
 
 /** Changes that are none: that the key `tls` of a cluster is there is all that it says. */
 function meansNothing(key: string, next: unknown): boolean {

@@ -15,11 +15,12 @@ export function orderMistakes(filters: readonly OutlinedFilter[]): Misplaced[] {
     const mistake = (filter: OutlinedFilter, problem: string) =>
       mistakes.push({ filter, text: `filter ${filter.filter ?? 'without a name'} ${problem}` });
     if (name.startsWith('service_') && name !== 'service_intercept' && !before.has('mcp')) {
-      mistake(outlined, 'needs the filter mcp somewhere before it');
+      mistake(outlined, 'needs the filter mcp, without conditions, somewhere before it');
     }
     if (name === 'load_balancer' && !before.has('router'))
       mistake(outlined, 'needs the filter router somewhere before it');
-    before.add(name);
+    // Behind one that may be passed by, nobody would have read the message.
+    if (name !== 'mcp' || !conditional) before.add(name);
     if (name !== 'static_response' || conditional) continue;
     const next = filters[index + 1];
     if (next) mistake(next, 'and all behind it are never reached: give the static_response before it conditions');

@@ -342,7 +342,12 @@ filter_chains:
     [
       'a service filter without mcp before it',
       chain('service_relay', 'mcp', 'service_relay'),
-      ['p:6:9: filter service_relay needs the filter mcp somewhere before it'],
+      ['p:6:9: filter service_relay needs the filter mcp, without conditions, somewhere before it'],
+    ],
+    [
+      'a service filter behind an mcp that requests may pass by',
+      chain('mcp, conditions: [{unless: {path: /up}}]', 'service_relay', 'mcp', 'service_tool_list'),
+      ['p:7:9: filter service_relay needs the filter mcp, without conditions, somewhere before it'],
     ],
     [
       'a filter behind a static response without conditions',

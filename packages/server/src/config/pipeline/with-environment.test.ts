@@ -34,7 +34,11 @@ function origins({ listeners }: Pipeline) {
 
 describe('a pipeline in an environment', () => {
   it('is what it was where that says nothing', () => {
-    expect(effective({})).toEqual(parsePipeline(FILE, 'p'));
+    const { warnings, ...rest } = effective({});
+    const { warnings: own, ...pipeline } = parsePipeline(FILE, 'p');
+    expect(rest).toEqual(pipeline);
+    expect(own).toEqual([]);
+    expect(warnings).toHaveLength(2);
   });
 
   it('has its listeners mcp and inference where that says', () => {
@@ -89,9 +93,9 @@ describe('a pipeline in an environment', () => {
       '{name: inference, e',
       '{name: model, e',
     );
-    expect(effective({ SERVICE_INFERENCE_UPSTREAM: 'h:1' }, file).warnings).toEqual([
-      'SERVICE_INFERENCE_UPSTREAM has no effect: the pipeline has no cluster "inference"',
-    ]);
+    expect(effective({ SERVICE_INFERENCE_UPSTREAM: 'h:1', SERVICE_CORS_ORIGIN: 'https://two' }, file).warnings).toEqual(
+      ['SERVICE_INFERENCE_UPSTREAM has no effect: the pipeline has no cluster "inference"'],
+    );
   });
 
   it('has the origin that that says first in every cors filter, in the place of the first', () => {
@@ -105,6 +109,27 @@ describe('a pipeline in an environment', () => {
       changed.listeners[0]?.filters[0],
       changed.listeners[1]?.filters[0],
     ]);
+  });
+
+  it('warns of origins that no listener lets in', () => {
+    const refused = (at: string, origins: string) =>
+      `${at}: cors allows ${origins}, which the listener refuses: SERVICE_CORS_ORIGIN names the one foreign origin it lets in`;
+    const said = (env: NodeJS.ProcessEnv, file = FILE) => effective(env, file).warnings;
+    expect(said({})).toEqual([refused('p:8:9', 'https://one, https://two'), refused('p:11:9', 'https://three')]);
+    expect(said({ SERVICE_CORS_ORIGIN: 'https://two' })).toEqual([]);
+    expect(said({ SERVICE_CORS_ORIGIN: 'https://mine' })).toEqual([refused('p:8:9', 'https://two')]);
+    expect(
+      said({}, FILE.replace('https://one', '"*"').replace('[https://three]', '["http://localhost:3", "http://[::1]"]')),
+    ).toEqual([]);
+    expect(
+      said(
+        {},
+        FILE.replace('https://one', '"*"').replace('[https://three]', '["http://127.0.0.1"], allow_null_origin: true'),
+      ),
+    ).toEqual([refused('p:11:9', 'null')]);
+    expect(
+      said({}, FILE.replace('https://one', '"*"').replace('https://three', 'http://localhost.example.com')),
+    ).toEqual([refused('p:11:9', 'http://localhost.example.com')]);
   });
 
   it('does not start with any origin where credentials are allowed', () => {

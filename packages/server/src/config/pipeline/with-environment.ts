@@ -4,6 +4,7 @@ import { quote } from '../setting.ts';
 import { type Cluster, withUpstream } from './cluster.ts';
 import { filtersOf } from './filters-of.ts';
 import type { Pipeline, PipelineListener, PlacedFilter } from './pipeline.ts';
+import { refusedOrigins } from './refused-origins.ts';
 import { takenAddresses } from './same-address.ts';
 
 /** The variables that have a say in the pipeline. */
@@ -49,7 +50,7 @@ export function withEnvironment(pipeline: Pipeline, environment: PipelineEnviron
   if (taken) throw new ConfigError(`${taken.listener.addressAt}: ${taken.text}`);
 
   const clusters = new Map<string, Cluster>(pipeline.clusters);
-  const warnings = [...pipeline.warnings];
+  const warnings = [...pipeline.warnings, ...refusedOrigins(chains, corsOrigin)];
   if (inferenceUpstream) {
     const replaced = clusters.get(INFERENCE_CLUSTER);
     if (replaced) clusters.set(INFERENCE_CLUSTER, withUpstream(replaced, inferenceUpstream));

@@ -58,6 +58,7 @@ export class CrossedCalls {
       clientInfo: session?.clientInfo ?? { ...serverInfo },
       capabilities: crossedCapabilities(capabilities, session !== undefined && plan.streams),
       logLevel: plan.streams ? level : undefined,
+      trace: plan.trace,
     };
     const { method } = plan.message;
     // Only these may be answered that input is needed (2026-07-28, MRTR).
@@ -71,7 +72,7 @@ export class CrossedCalls {
   #toLegacy({ namespace, user }: CrossingCaller, plan: CallPlan, anew: boolean): Outcome {
     const { message, capabilities } = plan;
     if (!anew && message.params.requestState !== undefined) return rpcError(INVALID_PARAMS, NOT_OURS);
-    const edits = [...plan.edits, ...withoutEnvelope(message)];
+    const edits = [...plan.edits, ...withoutEnvelope(message, plan.trace)];
     const rewriting = new ModernAnswer(message.method, capabilities);
     const crossed = { ...plan, edits, rewriting };
     if (!NAME_PARAM.has(message.method) || !isAskable(capabilities)) {

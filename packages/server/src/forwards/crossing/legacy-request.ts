@@ -1,7 +1,8 @@
 import { removals } from '@sluice/json/removal';
-import { members } from '@sluice/json/scan';
 import type { Edit } from '@sluice/json/splice';
 import type { RequestMessage } from '../../mcp/message.ts';
+import { TRACE_MEMBERS, type TraceContext, traceMembers } from '../../telemetry/tracing/trace-context.ts';
+import { metaEdits } from '../meta-edits.ts';
 import { ENVELOPE, RETRY } from './modern-request.ts';
 
 /** Takes out of params what belongs to a retry, for an upstream that has not asked for it; all else stays as it is. */
@@ -10,12 +11,8 @@ export function withoutRetry({ text, paramsRange }: RequestMessage): Edit[] {
 }
 
 /** The same, and takes the envelope out of `_meta`, at which a legacy server would take offence. */
-export function withoutEnvelope(message: RequestMessage): Edit[] {
-  const { text, paramsRange } = message;
-  if (!paramsRange) return [];
+export function withoutEnvelope(message: RequestMessage, trace?: TraceContext): Edit[] {
   const edits = withoutRetry(message);
-  for (const { key, start } of members(text, paramsRange.start)) {
-    if (key === '_meta') edits.push(...removals(text, start, (name) => ENVELOPE.includes(name)));
-  }
-  return edits;
+  if (!trace) return message.paramsRange ? [...edits, ...metaEdits(message, '', ENVELOPE)] : edits;
+  return [...edits, ...metaEdits(message, traceMembers(trace), [...ENVELOPE, ...TRACE_MEMBERS])];
 }

@@ -13,9 +13,14 @@ import type { RequestContext } from '../context.ts';
  * `on_invalid: reject` all that is malformed is answered with HTTP 400, else with the protocol's own statuses (mcp 1).
  * `passes` are paths at which no MCP is spoken.
  */
-export function mcp({ on_invalid }: Pick<SettingsOf<'mcp'>, 'on_invalid'>, passes: (path: string) => boolean): Filter {
+export function mcp(
+  { on_invalid, max_body_bytes = Number.POSITIVE_INFINITY }: Omit<SettingsOf<'mcp'>, 'filter'>,
+  passes: (path: string) => boolean,
+): Filter {
   return (context) => {
     if (context.method !== 'POST') return markEra(context);
+    // The listener holds what the most generous filter of its chain takes.
+    if (context.body.length > max_body_bytes) return rpcError(INVALID_REQUEST, 'request body too large', 413);
     if (passes(context.path)) return undefined;
     const outcome = parsePost(context);
     if (on_invalid === 'reject' && outcome?.kind === 'error') return { ...outcome, status: 400 };

@@ -17,8 +17,11 @@ function start(level: LogThreshold = 'info') {
   const filter = {
     service: 'off',
     'service::mcp': 'off',
+    'service::mcp::access': 'off',
     'service::mgmt': 'off',
+    'service::mgmt::access': 'off',
     'service::inference': 'off',
+    'service::inference::access': 'off',
     'service::evaluator': 'off',
     'service::bridge': level,
     'service::registry': 'off',
@@ -28,6 +31,7 @@ function start(level: LogThreshold = 'info') {
   const clocks = { epoch: () => START + passed, steady: () => 1000 + passed };
   const events = new ToolCallEvents(
     createLogger(filter, (line) => lines.push(line)),
+    (id) => id === COMPLETION,
     clocks,
   );
   const told = (limit = 1000) =>

@@ -1,6 +1,6 @@
 import { metrics } from '@sluice/contract';
 import { describe, expect, it } from 'vitest';
-import { ServiceMetrics } from './metrics.ts';
+import { ServiceMetrics } from './service-metrics.ts';
 
 describe('the metrics', () => {
   it('have the form that the contract gives them, before anything was counted too', () => {

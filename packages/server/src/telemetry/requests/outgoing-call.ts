@@ -1,0 +1,90 @@
+import type { RequestMetrics } from '../metrics/request-metrics.ts';
+import type { Span, SpanStart } from '../tracing/span.ts';
+import type { TraceContext } from '../tracing/trace-context.ts';
+import type { RequestObservation, Subject } from './request-observation.ts';
+
+/** What is asked of whom. */
+export interface Asked {
+  /** A method of MCP, or the full name of one of gRPC. */
+  readonly method: string;
+  readonly protocol: 'mcp' | 'grpc';
+  /** What it is about, under the name that the one who is asked has for it. */
+  readonly subject: Subject | undefined;
+  /** `host:port`. */
+  readonly server: string;
+}
+
+/** What a tool that says itself that it failed is called (OpenTelemetry's conventions for MCP, `error.type`). */
+export const TOOL_ERROR = 'tool_error';
+
+/** One request of ours to somebody who carries out what a client has asked for: an upstream MCP server, a service. */
+export class OutgoingCall {
+  readonly #observation: RequestObservation;
+  readonly #metrics: RequestMetrics;
+  readonly #asked: Asked;
+  readonly #span: Span | undefined;
+  readonly #startedAt = performance.now();
+  #over = false;
+
+  /** `observation`: of the request that it is for. */
+  constructor(observation: RequestObservation, metrics: RequestMetrics, asked: Asked) {
+    this.#observation = observation;
+    this.#metrics = metrics;
+    this.#asked = asked;
+    this.#span = observation.span?.child(clientSpan(asked));
+  }
+
+  /** Goes along, so that the other side goes on with the trace. */
+  get trace(): TraceContext | undefined {
+    return this.#span?.context;
+  }
+
+  /** It is over, once; `errorType` as OpenTelemetry's `error.type`, where it failed. */
+  end(errorType?: string): void {
+    if (this.#over) return;
+    this.#over = true;
+    if (errorType === TOOL_ERROR) this.#observation.failure = TOOL_ERROR;
+    const now = performance.now();
+    const { method, protocol, subject, server } = this.#asked;
+    const seconds = (now - this.#startedAt) / 1000;
+    if (protocol === 'grpc') this.#metrics.rpcClient({ method, server, errorType, seconds });
+    else {
+      this.#metrics.mcpClient({
+        method,
+        tool: subject?.kind === 'tool' ? subject.name : undefined,
+        prompt: subject?.kind === 'prompt' ? subject.name : undefined,
+        server,
+        errorType,
+        seconds,
+      });
+    }
+    if (!this.#span) return;
+    if (errorType !== undefined) this.#span.failed(errorType);
+    this.#span.end(now);
+  }
+}
+
+/** OpenTelemetry's conventions for MCP ("Client"), and for gRPC. */
+function clientSpan({ method, protocol, subject, server }: Asked): SpanStart {
+  const attributes: SpanStart['attributes'] = {
+    ...addressOf(server),
+    ...(protocol === 'mcp'
+      ? { 'mcp.method.name': method, 'network.protocol.name': 'http' }
+      : { 'rpc.system.name': 'grpc', 'rpc.method': method }),
+    'network.transport': 'tcp',
+  };
+  if (subject?.kind === 'prompt') attributes['gen_ai.prompt.name'] = subject.name;
+  if (subject?.kind === 'tool') {
+    attributes['gen_ai.tool.name'] = subject.name;
+    attributes['gen_ai.operation.name'] = 'execute_tool';
+  }
+  const name = protocol === 'mcp' && subject ? `${method} ${subject.name}` : method;
+  return { name, role: 'client', attributes };
+}
+
+/** Of `host:port`, what OpenTelemetry calls its parts; the brackets of an IPv6 address are not part of it. */
+function addressOf(server: string): { 'server.address': string; 'server.port'?: number } {
+  const colon = server.lastIndexOf(':');
+  const address = { 'server.address': server.slice(0, colon).replace(/^\[|\]$/g, '') };
+  return colon === -1 ? { 'server.address': server } : { ...address, 'server.port': Number(server.slice(colon + 1)) };
+}

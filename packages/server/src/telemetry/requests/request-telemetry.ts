@@ -1,0 +1,25 @@
+import type { Logger, LogTarget } from '../log.ts';
+import type { RequestMetrics } from '../metrics/request-metrics.ts';
+import type { Tracing } from '../tracing/tracing.ts';
+import { AccessLog } from './access-log.ts';
+import { type ObservationParts, type ObservedRequest, RequestObservation } from './request-observation.ts';
+
+/** What the requests of all listeners are observed with. */
+export interface RequestTelemetryParts {
+  readonly metrics: RequestMetrics;
+  readonly logger: Logger;
+  readonly tracing: Tracing | undefined;
+}
+
+/** Sees the requests of one listener. */
+export type ObserveRequest = (request: ObservedRequest) => RequestObservation;
+
+/** What sees the requests of the listener of this name; its access log is at `target`. */
+export function observing(
+  listener: string,
+  target: LogTarget,
+  { metrics, logger, tracing }: RequestTelemetryParts,
+): ObserveRequest {
+  const parts: ObservationParts = { listener, metrics, tracing, accessLog: new AccessLog(logger.target(target)) };
+  return (request) => new RequestObservation(parts, request);
+}
