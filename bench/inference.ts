@@ -94,7 +94,8 @@ export async function measureInference(
   relays.push({ running: { name: 'direct', pid: undefined, child: undefined }, url: upstream.url, gateway: undefined });
   using caller = makeCaller();
   const lanes = relays.map((relay) => streamLane(caller, relay));
-  const rows = await measureLanes(completionStreams.name, 'completion', lanes, plan, folder, say);
+  const streamed = { ...plan, streamRounds: plan.completionRounds };
+  const rows = await measureLanes(completionStreams.name, 'completion', lanes, streamed, folder, say);
   const streams = { case: completionStreams, rows };
   const answers = withLoad ? await measureAnswers(caller, relays, plan, folder, say) : undefined;
   return { streams, answers };
@@ -151,8 +152,8 @@ async function measureAnswers(
     }
     lanes.push({ contender: running, url, messages, answerBytes, perCpuSecond: [], perSecond: [], times: [] });
   }
-  const shorter = { ...plan, rounds: plan.answerRounds };
-  const rows = await measureRequests(caller, completionAnswers.name, lanes, shorter, folder, true, say);
+  const inOnePiece = { ...plan, rounds: plan.answerRounds };
+  const rows = await measureRequests(caller, completionAnswers.name, lanes, inOnePiece, folder, true, say);
   for (const { running, gateway } of relays) {
     if (gateway !== undefined) {
       // The load generator leaves its last requests behind.

@@ -56,7 +56,8 @@ export interface Plan {
   readonly streamSeconds: number;
   /** Seconds of event streams on the gateway before the first round of a case. */
   readonly streamWarmUpSeconds: number;
-  /** Rounds of chat completions in one piece. */
+  /** Rounds of streamed chat completions, and of those in one piece. */
+  readonly completionRounds: number;
   readonly answerRounds: number;
   readonly telemetryRounds: number;
   readonly sizeNamespaces: number;
@@ -75,7 +76,7 @@ const profiled = [...caseNames, ...crossings, ...streamCaseNames, ...bridgeCaseN
 /** What `--help` prints. */
 export const usage = `usage: npm run bench -- [options]
 
-  --quick               short form, about two and a half minutes (the full form takes about twelve)
+  --quick               short form, about four minutes (the full form takes about sixteen)
   --only <part,...>     parts to run: ${parts.join(', ')} (default: all)
   --write               put the figures into bench/README.md
   --profile <case,...>  show where the gateway's time goes instead, or all:
@@ -97,6 +98,7 @@ const fullPlan: Plan = {
   streamRounds: 7,
   streamSeconds: 3,
   streamWarmUpSeconds: 5,
+  completionRounds: 5,
   answerRounds: 3,
   telemetryRounds: 7,
   sizeNamespaces: 50,
@@ -117,6 +119,7 @@ const quickPlan: Plan = {
   streamRounds: 2,
   streamSeconds: 2,
   streamWarmUpSeconds: 4,
+  completionRounds: 2,
   answerRounds: 2,
   telemetryRounds: 3,
   sizeNamespaces: 10,

@@ -91,7 +91,7 @@ function circumstances({ quick, plan, nodeFlags, log }: Options, loadBefore: num
     `${form}, ${new Date().toISOString().slice(0, 10)}: ${cpus().length} cores of ${processor?.model.trim() ?? 'unknown'}, ` +
     `Node.js ${process.version.slice(1)}${flags}, ${nginxVersion()}, log ${log ?? 'as shipped'}; ` +
     `load of the machine before ${loadBefore.toFixed(1)}; ` +
-    `${plan.rounds} rounds of ${plan.loadSeconds} s, of pairings ${plan.pairingRounds}, of event streams ${plan.streamRounds} of ${plan.streamSeconds} s, of completions in one piece ${plan.answerRounds}, of telemetry ${plan.telemetryRounds}. Medians, in brackets least to greatest.`
+    `${plan.rounds} rounds of ${plan.loadSeconds} s, of pairings ${plan.pairingRounds}, of event streams ${plan.streamRounds} of ${plan.streamSeconds} s, of completions ${plan.completionRounds} and in one piece ${plan.answerRounds}, of telemetry ${plan.telemetryRounds}. Medians, in brackets least to greatest.`
   );
 }
 

@@ -108,7 +108,7 @@ export async function measureTelemetry(
   for (const { gateway, turns } of lanes) turns.push({ cpu: cpuSeconds(gateway.child.pid), calls: 0 });
   // What still waits to be sent is sent at a stop.
   for (const { gateway } of lanes) await gateway.child.stop(10_000);
-  return Promise.all(lanes.map((lane) => figures(caller, collector, lane, lanes)));
+  return await Promise.all(lanes.map((lane) => figures(caller, collector, lane, lanes)));
 }
 
 /** After the warm-up some batch must have arrived, or telemetry is not exported and what follows would say nothing. */

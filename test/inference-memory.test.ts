@@ -140,6 +140,23 @@ describe('bodies of 100 MB', () => {
     expect(grown).toBeLessThan(64 * MEGABYTE);
   });
 
+  test('are not sent any more to a slow client that leaves', async () => {
+    const left = Promise.withResolvers<void>();
+    const sent = new BodyHasher();
+    handle = (incoming, response) => {
+      incoming.resume();
+      response.once('close', left.resolve);
+      pour(response, completionBody(BODY), sent).catch(() => undefined);
+    };
+    const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
+    call.end('{"messages":[]}');
+    const [answer] = await once(call, 'response');
+    await settled(() => sent.soFar.bytes);
+    answer.destroy();
+    await left.promise;
+    expect(sent.soFar.bytes).toBeLessThan(UNDER_WAY);
+  });
+
   test('go no faster than a slow upstream reads', async () => {
     const received = new BodyHasher();
     const reading = Promise.withResolvers<void>();

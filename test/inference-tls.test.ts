@@ -4,10 +4,13 @@ import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { NOBODY, openDoor } from '../packages/server/src/testing/door.ts';
+import { startTestService } from '../packages/server/src/testing/service.ts';
 import { localhostCertificate } from '../packages/server/src/transport/http1/certificate.fixture.ts';
 import { type ChatRequest, completionOf } from './fixtures/chat/completion.ts';
 import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
 import { type Gateway, type GatewayOptions, startGateway } from './fixtures/gateway.ts';
+import { send } from './fixtures/raw-client.ts';
 
 const ASKED: ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming = {
   model: 'm-1',
@@ -130,6 +133,31 @@ clusters:
       { model: 'm-1', status_code: 200 },
     ],
   });
+});
+
+test('an upstream that never speaks TLS is waited for as long as the cluster says, also when it is set later', async () => {
+  const silent = await openDoor(NOBODY);
+  const file = join(folder, 'impatient.yaml');
+  await writeFile(
+    file,
+    `
+listeners: [{ name: inference, address: 127.0.0.1:0, filter_chains: [inference_proxy] }]
+filter_chains:
+  - name: inference_proxy
+    filters: [{ filter: router, routes: [{ path_prefix: /, cluster: inference }] }, { filter: load_balancer }]
+clusters: [{ name: inference, endpoints: ['127.0.0.1:9'], connection_timeout_ms: 200 }]
+`,
+  );
+  const service = await startTestService({ SERVICE_MCP_LISTEN: '' }, ['--pipeline-config', file]);
+  await service.manage('POST', '/config/inference', { upstream: `https://localhost:${silent.port}` });
+  const begun = performance.now();
+  const answer = await send(`http://${service.addresses.inference}/v1/models`, 'GET');
+  expect(answer.status).toBe(502);
+  // It would be 10 s.
+  expect(performance.now() - begun).toBeLessThan(5_000);
+  expect(service.log.some((line) => line.includes('accepted no connection within 0.2 s'))).toBe(true);
+  await service.stop(0);
+  silent.close();
 });
 
 /** The client hears 502, nothing was asked for, and the log has the reason. */

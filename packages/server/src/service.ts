@@ -76,6 +76,9 @@ export interface Service {
 /** What management requests get to finish when the grace is used up. */
 const MIN_DRAIN_MS = 1_000;
 
+/** What a collector that does not answer gets at the end. */
+const LAST_EXPORT_MS = 5_000;
+
 /** Who we are, towards clients and upstreams. */
 const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
 
@@ -292,7 +295,8 @@ async function compose(
       channels.close();
       await clusters.close();
       await classic.close();
-      await Promise.all([tracing?.close(left()), metricExport?.close(left())]);
+      const exportMs = Math.min(left(), LAST_EXPORT_MS);
+      await Promise.all([tracing?.close(exportMs), metricExport?.close(exportMs)]);
       try {
         await kept.close();
       } finally {

@@ -1,8 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
+import { createServer as createNetServer } from 'node:net';
+import { setTimeout as after } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { send } from '../../../../test/fixtures/raw-client.ts';
+import { startApi } from '../management/api.fixture.ts';
 import { startTestService } from '../testing/service.ts';
 
 const PATHS = [
@@ -87,3 +90,53 @@ test('a backend that is not there is 502', async () => {
   expect(answer.status).toBe(502);
   expect(JSON.parse(answer.text)).toMatchObject({ data: null, error: { code: 'BAD_GATEWAY' } });
 });
+
+/** A backend that says so much of an answer after so long; 0 for at once. */
+async function slowBackend(steps: readonly (readonly [number, string])[]): Promise<string> {
+  const server = createNetServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', async () => {
+      for (const [afterMs, bytes] of steps) {
+        await after(afterMs);
+        socket.write(bytes);
+      }
+      socket.end();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const address = server.address();
+  return `http://127.0.0.1:${typeof address === 'object' && address?.port}`;
+}
+
+const LIMIT_MS = 300;
+
+test('a backend that does not begin its answer in time is 502', async (context) => {
+  const classicUrl = await slowBackend([[10 * LIMIT_MS, 'HTTP/1.1 200 OK\r\n']]);
+  const api = await startApi(context, { classicUrl, firstByteTimeoutMs: LIMIT_MS });
+  const answer = await api.call('POST', '/api/v1/chat', 'body');
+  expect(answer).toMatchObject({ status: 502, data: null, error: { code: 'BAD_GATEWAY' } });
+  expect(answer.headers['access-control-allow-origin']).toBe('*');
+});
+
+test('an answer that has begun may take as long as it takes, in its head as in its body', async (context) => {
+  const classicUrl = await slowBackend([
+    [0, 'HTTP/1.1 200'],
+    [2 * LIMIT_MS, ' OK\r\nContent-Length: 4\r\n\r\n'],
+    [2 * LIMIT_MS, 'do'],
+    [2 * LIMIT_MS, 'ne'],
+  ]);
+  const api = await startApi(context, { classicUrl, firstByteTimeoutMs: LIMIT_MS });
+  const answer = await send(`${api.url}/api/v1/chat`, 'GET');
+  expect([answer.status, answer.text]).toEqual([200, 'done']);
+});
+
+test.each(['GARBAGE\r\n\r\n', '', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'])(
+  'a backend that answers %j is 502',
+  async (bytes) => {
+    const { management } = await serviceWith(await slowBackend([[0, bytes]]));
+    const answer = await send(`${management}/api/v1/chat`, 'GET');
+    expect([answer.status, JSON.parse(answer.text).error.code]).toEqual([502, 'BAD_GATEWAY']);
+  },
+);

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { correlationOf, idTooLong } from '../telemetry/tool-calls/correlation.ts';
 import type { ResponseHeaders } from '../transport/transport.ts';
+import { type CompletionUsage, completionUsage } from './completion-usage.ts';
 import { type BodyDecoder, decoderFor } from './decoded-body.ts';
 import type { InteractionStore } from './interaction-store.ts';
 import { RecordedEvents } from './recorded-events.ts';
@@ -17,6 +18,17 @@ export interface RecordingParts {
   readonly budget: TeeBudget;
 }
 
+/** A completion that was recorded, as telemetry tells of it: nothing of what was asked or answered. */
+export interface RecordedCompletion extends CompletionUsage {
+  readonly completionId: string | undefined;
+  readonly requestModel: string | undefined;
+  readonly responseModel: string | undefined;
+  /** 0 when the exchange ended before an answer began. */
+  readonly statusCode: number;
+  /** When it ended, on the clock of `performance`. */
+  readonly endedAt: number;
+}
+
 /** Paths whose requests count although they are too long to be read as JSON (decisions 4.8). */
 const COMPLETIONS = '/chat/completions';
 const LONGEST_PATH = 2_048;
@@ -26,6 +38,7 @@ export class ExchangeRecording {
   readonly #parts: RecordingParts;
   readonly #epochMs = Date.now();
   readonly #begun = performance.now();
+  readonly #told: ((completion: RecordedCompletion) => void) | undefined;
   #endedAfter = 0;
   readonly #path: string;
   readonly #headers: IncomingHttpHeaders;
@@ -41,8 +54,14 @@ export class ExchangeRecording {
   /** Nothing is recorded of it. */
   #over = false;
 
-  constructor(parts: RecordingParts, target: string, headers: IncomingHttpHeaders) {
+  constructor(
+    parts: RecordingParts,
+    target: string,
+    headers: IncomingHttpHeaders,
+    told?: (completion: RecordedCompletion) => void,
+  ) {
     this.#parts = parts;
+    this.#told = told;
     this.#path = (target.split('?', 1)[0] ?? '').slice(0, LONGEST_PATH);
     this.#headers = headers;
     this.#request = new RecordedText(parts.bodyLimit, parts.budget, () => this.#onRequestDecoded());
@@ -148,6 +167,8 @@ export class ExchangeRecording {
     const request = this.#request;
     const response = this.#response;
     const says = response instanceof RecordedEvents ? response.completion : response?.outline;
+    const truncated = response?.cut ?? false;
+    const body = response?.take();
     store.add({
       epochMs: this.#epochMs,
       path,
@@ -157,7 +178,15 @@ export class ExchangeRecording {
       statusCode: this.#status,
       durationMs: Math.round(this.#endedAfter),
       request: { truncated: request.cut, body: request.take() },
-      response: { truncated: response?.cut ?? false, body: response?.take() },
+      response: { truncated, body },
+    });
+    this.#told?.({
+      ...completionUsage(body),
+      completionId: says?.id,
+      requestModel: request.outline.model,
+      responseModel: says?.model,
+      statusCode: this.#status,
+      endedAt: this.#begun + this.#endedAfter,
     });
   }
 

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { ExchangeRecording, type RecordingParts } from './exchange-recording.ts';
+import { ExchangeRecording, type RecordedCompletion, type RecordingParts } from './exchange-recording.ts';
 import type { InteractionStore } from './interaction-store.ts';
 import { TeeBudget } from './tee-budget.ts';
 
@@ -33,9 +33,17 @@ export class InteractionRecorder {
     this.#parts = { store, log, bodyLimit, budget: new TeeBudget(underWayLimit) };
   }
 
-  /** An exchange whose request has just come, as it came. Undefined when nothing of it will be recorded. */
-  begin(method: string, target: string, headers: IncomingHttpHeaders): ExchangeRecording | undefined {
+  /**
+   * An exchange whose request has just come, as it came. Undefined when nothing of it will be recorded. `told` is what is
+   * to know of it too, once it was recorded.
+   */
+  begin(
+    method: string,
+    target: string,
+    headers: IncomingHttpHeaders,
+    told?: (completion: RecordedCompletion) => void,
+  ): ExchangeRecording | undefined {
     if (method !== 'POST' || this.#store.capacity === 0) return undefined;
-    return new ExchangeRecording(this.#parts, target, headers);
+    return new ExchangeRecording(this.#parts, target, headers, told);
   }
 }

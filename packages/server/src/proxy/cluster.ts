@@ -40,11 +40,6 @@ export class Cluster {
     );
   }
 
-  /** Of one upstream alone. */
-  static ofOne(upstream: HttpUpstream): Cluster {
-    return new Cluster([{ target: targetOf(upstream), weight: 1, credit: 0 }]);
-  }
-
   /** Where the next request is sent. */
   next(): Target | undefined {
     let best: Turn | undefined;

@@ -1,12 +1,15 @@
 import type { HttpUpstream } from '../config/addresses.ts';
+import { type Cluster as ClusterSettings, withUpstream } from '../config/pipeline/cluster.ts';
 import type { Pipeline } from '../config/pipeline/pipeline.ts';
 import { Cluster, type Target } from './cluster.ts';
 
 /** The clusters of the pipeline, by name. */
 export class Clusters {
+  readonly #settings: ReadonlyMap<string, ClusterSettings>;
   readonly #clusters: Map<string, Cluster>;
 
   constructor({ clusters }: Pick<Pipeline, 'clusters'>) {
+    this.#settings = clusters;
     this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings)]));
   }
 
@@ -15,10 +18,15 @@ export class Clusters {
     return this.#clusters.get(name)?.next();
   }
 
-  /** Puts one upstream in the place of the cluster's. New requests use it, those under way finish. */
+  /**
+   * Puts one upstream in the place of the cluster's, if there is such a cluster, and keeps its other settings. New
+   * requests use it, those under way finish.
+   */
   replace(name: string, upstream: HttpUpstream): void {
+    const settings = this.#settings.get(name);
+    if (!settings) return;
     const before = this.#clusters.get(name);
-    this.#clusters.set(name, Cluster.ofOne(upstream));
+    this.#clusters.set(name, Cluster.of(withUpstream(settings, upstream)));
     void before?.close();
   }
 

@@ -97,8 +97,9 @@ export class Exchange implements ResponseHandler {
     if (this.#over) this.#watch?.end();
   }
 
-  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders): void {
+  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
     this.#begun = true;
+    this.#response.statusMessage = reason;
     // A date that the upstream did not send is not its own.
     this.#response.sendDate = false;
     const { answerHeaders } = this.#plan;

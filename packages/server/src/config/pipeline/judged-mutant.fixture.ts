@@ -3,6 +3,7 @@ import { parseDocument } from 'yaml';
 import { spelled } from '../problem.ts';
 import { expectedMeaning } from './expected-meaning.fixture.ts';
 import { withoutPlaces } from './meaning.fixture.ts';
+import type { PipelineListener } from './pipeline.ts';
 import { checkPipeline } from './pipeline-file.ts';
 
 const NAME = 'p';
@@ -10,7 +11,7 @@ const NAME = 'p';
 /** What became of a changed file. */
 export type Judged =
   | { readonly kind: 'refused' }
-  | { readonly kind: 'taken'; readonly meaning: object }
+  | { readonly kind: 'taken'; readonly meaning: object; readonly listeners: readonly PipelineListener[] }
   /** It should not have been so: why. */
   | { readonly kind: 'wrong'; readonly why: string };
 
@@ -25,7 +26,9 @@ export function judged(text: string, folder: string, values?: unknown): Judged {
     if ('problems' in checked) return refused(checked.problems, text);
     const meaning = withoutPlaces(checked.pipeline);
     const stated: unknown = values ?? parseDocument(text, { logLevel: 'silent' }).toJS();
-    if (isDeepStrictEqual(told(meaning), told(expectedMeaning(stated, folder)))) return { kind: 'taken', meaning };
+    if (isDeepStrictEqual(told(meaning), told(expectedMeaning(stated, folder)))) {
+      return { kind: 'taken', meaning, listeners: checked.pipeline.listeners };
+    }
     return { kind: 'wrong', why: `means something else: ${JSON.stringify(meaning)}` };
   } catch (error) {
     return { kind: 'wrong', why: `threw ${error instanceof Error ? error.stack : String(error)}` };

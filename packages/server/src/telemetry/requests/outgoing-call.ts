@@ -83,7 +83,7 @@ function clientSpan({ method, protocol, subject, server }: Asked): SpanStart {
 }
 
 /** Of `host:port`, what OpenTelemetry calls its parts; the brackets of an IPv6 address are not part of it. */
-function addressOf(server: string): { 'server.address': string; 'server.port'?: number } {
+export function addressOf(server: string): { 'server.address': string; 'server.port'?: number } {
   const colon = server.lastIndexOf(':');
   const address = { 'server.address': server.slice(0, colon).replace(/^\[|\]$/g, '') };
   return colon === -1 ? { 'server.address': server } : { ...address, 'server.port': Number(server.slice(colon + 1)) };

@@ -1,12 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isJsonObject } from '@sluice/json/lossless';
 import type { Outcome } from '../../answer/outcome.ts';
+import type { RecordedCompletion } from '../../inference/exchange-recording.ts';
 import type { RequestContext } from '../../pipeline/context.ts';
 import type { RequestMetrics } from '../metrics/request-metrics.ts';
 import type { Span } from '../tracing/span.ts';
 import { traceContextOf } from '../tracing/trace-context.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import type { AccessLog } from './access-log.ts';
+import { completionSpan } from './completion-span.ts';
 import { type Asked, OutgoingCall } from './outgoing-call.ts';
 import { completeSpan, messageSpan, requestSpan } from './server-span.ts';
 
@@ -115,6 +117,28 @@ export class RequestObservation {
   ask(asked: Asked): OutgoingCall {
     this.upstream = asked.server;
     return new OutgoingCall(this, this.#parts.metrics, asked);
+  }
+
+  /** It was answered with a completion, which was recorded; said when that is done, which may be after its end. */
+  completed(completion: RecordedCompletion): void {
+    const { span, upstream: server = '' } = this;
+    const { requestModel, responseModel, inputTokens, outputTokens, statusCode, endedAt } = completion;
+    const errorType = statusCode === 0 ? 'cancelled' : statusCode >= 400 ? String(statusCode) : undefined;
+    const seconds = (endedAt - this.startedAt) / 1000;
+    this.#parts.metrics.completion({
+      operation: 'chat',
+      requestModel,
+      responseModel,
+      inputTokens,
+      outputTokens,
+      errorType,
+      seconds,
+      server,
+    });
+    if (!span) return;
+    const child = span.child(completionSpan(this, completion));
+    if (errorType !== undefined) child.failed(errorType);
+    child.end(endedAt);
   }
 
   /** The answer has gone out, or its client has left. */

@@ -9,6 +9,7 @@ import { codeToolName } from './tool-call-identity.ts';
 import { eventOf } from './tool-call-record.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const COMPLETION = 'conv-1';
 const START = Date.UTC(2026, 0, 2, 3, 4, 5, 6);
 
 /** Events whose time stands still until it is moved, and whose log is kept. */
@@ -225,6 +226,7 @@ describe('the log', () => {
       service_address: '127.0.0.1:50051',
       x_request_id: 'req-1',
       conversation_id: 'conv-1',
+      completion_id: COMPLETION,
       service_request_id: 'req-2',
     };
     const { eventId } = report;

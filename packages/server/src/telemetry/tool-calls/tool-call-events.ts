@@ -47,11 +47,7 @@ export class ToolCallEvents {
   #telling = false;
 
   /** `isCompletion`: whether an interaction has this completion id. */
-  constructor(
-    logger: Logger,
-    isCompletion: (id: string) => boolean = () => false,
-    { epoch, steady }: Clocks = CLOCKS,
-  ) {
+  constructor(logger: Logger, isCompletion: (id: string) => boolean = () => false, { epoch, steady }: Clocks = CLOCKS) {
     const log = new EventLog(logger, isCompletion);
     this.#recorder = {
       now: steady,
