@@ -114,14 +114,17 @@ export async function measureTelemetry(
 /** After the warm-up some batch must have arrived, or telemetry is not exported and what follows would say nothing. */
 async function requireSpans(caller: Caller, collector: URL, lanes: readonly Lane[]): Promise<void> {
   const exporting = lanes.find(({ telemetry }) => telemetry === 'exporting');
-  const arrived = () =>
-    exporting?.gateway.child.until('', batchMs, async () => (await received(caller, collector)).calls > 0 || undefined);
-  const found = await arrived()?.catch(() => undefined);
-  if (found) return;
-  const { text } = await received(caller, collector);
-  throw new Error(
-    `telemetry: no span of a tools/call arrived after ${exporting?.calls} calls; the receiver has ${text}`,
-  );
+  if (exporting === undefined) return;
+  const { gateway, calls } = exporting;
+  try {
+    await gateway.child.until('a span of a tools/call arrived', batchMs, async () => {
+      return (await received(caller, collector)).calls > 0 || undefined;
+    });
+  } catch (error) {
+    const { text } = await received(caller, collector);
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`telemetry, after ${calls} calls: ${reason}\nthe receiver has ${text}`, { cause: error });
+  }
 }
 
 /** Spans of calls are those of kind server that are named for the method. */
@@ -132,6 +135,7 @@ async function received(caller: Caller, collector: URL) {
   const calls = Object.entries(typeof names === 'object' && names !== null ? names : {})
     .filter(([name]) => name.startsWith('server tools/call'))
     .reduce((sum, [, count]) => sum + Number(count), 0);
+  if (at(value, 'refused') !== 0) throw new Error(`the receiver could not take all that was exported: ${body}`);
   return { calls, spans: Number(at(value, 'spans')), bytes: Number(at(value, 'bytes')), text: body };
 }
 

@@ -44,8 +44,12 @@ test('a completion and the tool call that it led to name each other', async () =
     expect.objectContaining({ eventType: 'COMPLETED', ...ids }),
     expect.objectContaining({ eventType: 'STARTED', ...ids }),
   ]);
-  const line = service.log.map((each) => JSON.parse(each)).find(({ msg }) => msg === 'tool call completed');
-  expect(line).toMatchObject({ tool: 'open', x_request_id: completion.id, conversation_id: 'talk-1' });
+  await agent.call('tools/call', params, { 'x-request-id': 'unknown' });
+  const [line, other] = service.log.map((each) => JSON.parse(each)).filter(({ msg }) => msg === 'tool call completed');
+  const logged = { tool: 'open', x_request_id: completion.id, completion_id: completion.id };
+  expect(line).toMatchObject({ ...logged, conversation_id: 'talk-1' });
+  expect(other).toMatchObject({ x_request_id: 'unknown', conversation_id: 'unknown' });
+  expect(other).not.toHaveProperty('completion_id');
 
   const idsOf = async (query: string) =>
     (await inference.interactions(query)).map(({ completion_id, conversation_id }) => [completion_id, conversation_id]);

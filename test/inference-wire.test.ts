@@ -134,7 +134,7 @@ describe('of an answer', () => {
 
   test.for([
     ['HEAD', 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n', ['HTTP/1.1 200 OK', 'Content-Length: 5']],
-    ['DELETE', 'HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n', ['HTTP/1.1 204 No Content', 'X-A: 1']],
+    ['DELETE', 'HTTP/1.1 204 Gone it is\r\nX-A: 1\r\n\r\n', ['HTTP/1.1 204 Gone it is', 'X-A: 1']],
     ['GET', 'HTTP/1.1 304 Not Modified\r\nETag: "a"\r\n\r\n', ['HTTP/1.1 304 Not Modified', 'ETag: "a"']],
     [
       'GET',

@@ -92,7 +92,7 @@ const authorities = getCACertificates('default');
 afterAll(() => setDefaultCACertificates(authorities));
 
 test('a backend on https is asked under its own name, once its certificate is trusted', async () => {
-  const names: (string | false | undefined)[] = [];
+  const names: unknown[] = [];
   const server = createTlsServer(localhostCertificate, (incoming, response) => {
     response.end(`${incoming.headers.host} ${incoming.headers['x-forwarded-proto']} ${incoming.url}`);
   });

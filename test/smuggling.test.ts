@@ -194,7 +194,7 @@ const PASSED: readonly (readonly [string, { sent: string; headers?: string; rest
     'headers of the connection',
     {
       sent: post(
-        'Connection: close\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\nProxy-Authorization: Basic YQ==\r\nProxy-Connection: keep-alive\r\nProxy-Odd: x\r\nContent-Length: 0\r\n',
+        'Connection: close\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\nUpgrade: h2c\r\nTrailer: X\r\nProxy-Authorization: Basic YQ==\r\nProxy-Connection: keep-alive\r\nProxy-Odd: x\r\nContent-Length: 0\r\n',
       ),
       rest: 'content-length: 0\r\n\r\n',
     },

@@ -2,7 +2,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { parse } from 'yaml';
 import { FULL } from '../../packages/server/src/config/pipeline/full.fixture.ts';
 import { type Judged, judged } from '../../packages/server/src/config/pipeline/judged-mutant.fixture.ts';
 import { textMutants } from '../../packages/server/src/config/pipeline/text-mutants.fixture.ts';
@@ -66,7 +65,7 @@ export const pipelineCampaign: Campaign = {
 /** In an order in which those with many changes do not come first. */
 function mutants(whole: string, folder: string, seed: number): Tried[] {
   const sample = { numRuns: MUTANTS, seed };
-  const ofValues = fc.sample(treeMutants(parse(whole)), sample).map(({ text, values }) => ({
+  const ofValues = fc.sample(treeMutants(whole), sample).map(({ text, values }) => ({
     text,
     verdict: judged(text, folder, values),
   }));

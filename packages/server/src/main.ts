@@ -19,7 +19,7 @@ async function main(): Promise<void> {
   const logger = createLogger(config.logFilter, sink.write);
   for (const warning of config.warnings) logger.target('service').warn(warning);
 
-  const service = await startService(config, logger);
+  const service = await startService(config, logger, sink.dropped);
   if (service.empty) welcome(service);
   stopOnSignal(service);
 }

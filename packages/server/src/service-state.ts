@@ -20,11 +20,14 @@ export interface ServiceStateParts {
   readonly toolCalls: Pick<ToolCallEvents, 'counts'>;
   readonly calls: Pick<CallsUnderWay<CallUnderWay>, 'size'>;
   readonly longStreams: Pick<LongStreams, 'size'>;
+  /** How many lines the log has lost. */
+  readonly droppedLines: () => number;
 }
 
 /** What metrics ask of the service, which telemetry itself knows nothing of. */
 export function serviceState(parts: ServiceStateParts): ServiceState {
-  const { registry, forwards, serviceHealth, metrics, interactions, toolCalls, calls, longStreams } = parts;
+  const { registry, forwards, serviceHealth, metrics, interactions, toolCalls, calls, longStreams, droppedLines } =
+    parts;
   const served = (kind: Kind): number =>
     registry.current.namespaces.values().reduce((sum, { shelves }) => sum + shelves[kind].entries.length, 0);
   return {
@@ -38,5 +41,6 @@ export function serviceState(parts: ServiceStateParts): ServiceState {
     toolCallEvents: () => toolCalls.counts.all(),
     callsUnderWay: () => calls.size,
     openStreams: () => longStreams.size,
+    droppedLines,
   };
 }

@@ -37,6 +37,7 @@ import { createGuard } from './listeners/origin.ts';
 import { pipelineListener } from './listeners/pipeline-listener.ts';
 import { plainError } from './management/answer.ts';
 import { createManagement } from './management/management.ts';
+import { observingManagement } from './management/observed.ts';
 import { ClientProfiles } from './mcp/client-profile.ts';
 import { DeclaredParams } from './mcp/declared-params.ts';
 import type { Implementation } from './mcp/identity.ts';
@@ -85,14 +86,19 @@ const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: 
 /**
  * Puts the service together, part by part in the order in which they need each other, and starts it (decisions 1.1:
  * registry, bootstrap, listeners, ready, discovery). Throws what kept it from starting; nothing is left running then.
+ * `droppedLines`: how many lines the log has lost.
  */
-export async function startService(config: Config, logger: Logger): Promise<Service> {
+export async function startService(
+  config: Config,
+  logger: Logger,
+  droppedLines: () => number = () => 0,
+): Promise<Service> {
   // The registry comes first: its lock decides whether this process may run on the folder at all.
   const registry = await openRegistry(config, logger);
   const limits = { silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
   const calls = new CallsUnderWay<CallUnderWay>(limits);
   try {
-    return await compose(config, logger, registry, calls);
+    return await compose(config, logger, droppedLines, registry, calls);
   } catch (error) {
     calls.close();
     await registry.close();
@@ -103,6 +109,7 @@ export async function startService(config: Config, logger: Logger): Promise<Serv
 async function compose(
   config: Config,
   logger: Logger,
+  droppedLines: () => number,
   registry: Registry,
   calls: CallsUnderWay<CallUnderWay>,
 ): Promise<Service> {
@@ -239,7 +246,17 @@ async function compose(
 
   const metricSource = new MetricSource({
     requests: requestMetrics,
-    state: serviceState({ registry, forwards, serviceHealth, metrics, interactions, toolCalls, calls, longStreams }),
+    state: serviceState({
+      registry,
+      forwards,
+      serviceHealth,
+      metrics,
+      interactions,
+      toolCalls,
+      calls,
+      longStreams,
+      droppedLines,
+    }),
   });
 
   const classic = new ClassicProxy(config.classicUrl, plainError);
@@ -260,6 +277,7 @@ async function compose(
     ready: () => ready,
     corsOrigin: config.corsOrigin,
     guard,
+    observe: observingManagement(requests),
   });
 
   const metricExport = exportedMetrics && (await exportMetrics(metricSource, exportedMetrics, log));

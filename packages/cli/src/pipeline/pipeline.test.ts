@@ -143,6 +143,16 @@ describe('sluice pipeline show', () => {
     });
   });
 
+  it('prints nothing else of the environment', async () => {
+    const secret = 'ab'.repeat(32);
+    const { code, out, err } = await sluiceWith({ SERVICE_SESSION_KEY: secret, SERVICE_MCP_LISTEN: '[::1]:9' }, 'show');
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    expect(out).not.toContain(secret);
+    const wrong = await sluiceWith({ SERVICE_SESSION_KEY: 'no key at all' }, 'show');
+    expect(wrong).toMatchObject({ code: 1, out: '', err: expect.stringContaining('SERVICE_SESSION_KEY') });
+    expect(wrong.err).not.toContain('no key at all');
+  });
+
   it('prints a file with its defaults, in a form that is a file again', async () => {
     await writeFile(join(folder, 'p.yaml'), FILE);
     const shown = await sluice('show', 'p.yaml');

@@ -113,7 +113,7 @@ async function slowBackend(steps: readonly (readonly [number, string])[]): Promi
 const LIMIT_MS = 300;
 
 test('a backend that does not begin its answer in time is 502', async (context) => {
-  const classicUrl = await slowBackend([[10 * LIMIT_MS, 'HTTP/1.1 200 OK\r\n']]);
+  const classicUrl = await slowBackend([[10 * LIMIT_MS, 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n']]);
   const api = await startApi(context, { classicUrl, firstByteTimeoutMs: LIMIT_MS });
   const answer = await api.call('POST', '/api/v1/chat', 'body');
   expect(answer).toMatchObject({ status: 502, data: null, error: { code: 'BAD_GATEWAY' } });

@@ -4,6 +4,7 @@ import type { PlainOutcome } from '../answer/outcome.ts';
 import { readAway } from '../incoming/late-body.ts';
 import { requestHeaders } from '../proxy/end-to-end-headers.ts';
 import { Exchange } from '../proxy/exchange.ts';
+import { serverOf } from '../transport/server-of.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import { hasDotSegments } from './dot-segments.ts';
 
@@ -43,6 +44,8 @@ export interface ClassicOptions {
 
 /** Passes requests on to the legacy backend, and its answers back, as they come (decisions 4.6). */
 export class ClassicProxy {
+  /** `host:port` of the backend; undefined where there is none. */
+  readonly server: string | undefined;
   readonly #transport: UpstreamTransport | undefined;
   readonly #basePath: string;
   readonly #refuse: RefuseClassic;
@@ -50,6 +53,7 @@ export class ClassicProxy {
   /** `url`: SERVICE_CLASSIC_URL, without a slash at its end; undefined where there is no backend. */
   constructor(url: string | undefined, refuse: RefuseClassic, { firstByteTimeoutMs = 30_000 }: ClassicOptions = {}) {
     this.#transport = url === undefined ? undefined : createTransport(url, { firstByteTimeoutMs, redirects: 'pass' });
+    this.server = url === undefined ? undefined : serverOf(new URL(url));
     this.#basePath = url === undefined ? '' : new URL(url).pathname.replace(/\/$/, '');
     this.#refuse = refuse;
   }
@@ -71,7 +75,10 @@ export class ClassicProxy {
       headers: [...requestHeaders(request.rawHeaders, FORWARDING), ...forwarding(request)],
       body: undefined,
       answerHeaders,
-      failed: () => this.#refuse('BAD_GATEWAY', 'the legacy backend does not answer; see SERVICE_CLASSIC_URL'),
+      failed: () => {
+        readAway(request, response);
+        return this.#refuse('BAD_GATEWAY', 'the legacy backend does not answer; see SERVICE_CLASSIC_URL');
+      },
       watch: undefined,
     };
     new Exchange(plan, request, response).run();

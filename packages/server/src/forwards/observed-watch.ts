@@ -35,6 +35,10 @@ export class ObservedWatch implements CallWatch {
 }
 
 function errorIn({ result, error }: JsonObject): string | undefined {
-  if (error !== undefined) return isJsonObject(error) ? String(error.code) : '_OTHER';
+  if (error !== undefined) {
+    const code = isJsonObject(error) ? error.code : undefined;
+    // What is no code may be anything, of any length.
+    return typeof code === 'number' && Number.isInteger(code) ? String(code) : '_OTHER';
+  }
   return saysError(result) ? TOOL_ERROR : undefined;
 }

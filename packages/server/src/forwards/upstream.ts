@@ -1,4 +1,5 @@
 import type { Era } from '../mcp/protocol.ts';
+import { serverOf } from '../transport/server-of.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import type { UpstreamError } from '../transport/upstream-error.ts';
 import { UpstreamLinks } from './links.ts';
@@ -33,7 +34,7 @@ export class Upstream {
     this.transport = createTransport(address);
     const url = new URL(address);
     this.origin = url.origin;
-    this.server = `${url.hostname}:${url.port || (url.protocol === 'https:' ? 443 : 80)}`;
+    this.server = serverOf(url);
     this.links = new UpstreamLinks(this.transport);
     this.#observer = observer;
   }

@@ -9,14 +9,14 @@ const SAID_APART: ReadonlySet<string> = new Set(['role', 'content', 'refusal', '
 /** The message that one choice of a streamed completion becomes, delta by delta (decisions 4.8). */
 export class AssembledMessage {
   #role: JsonValue | undefined = undefined;
-  #content = '';
+  #content: string | null = null;
   readonly #others = new Map<string, JsonValue>();
   #functionCall: AssembledFunction | undefined = undefined;
   #toolCalls: AssembledToolCalls | undefined = undefined;
 
   add(delta: JsonObject): void {
     for (const [name, value] of Object.entries(delta)) {
-      if (name === 'content' && typeof value === 'string') this.#content += value;
+      if (name === 'content' && typeof value === 'string') this.#content = (this.#content ?? '') + value;
       else if (value !== null) this.#addMember(name, value);
       else if (!SAID_APART.has(name) && !this.#others.has(name)) this.#others.set(name, null);
     }
@@ -40,11 +40,11 @@ export class AssembledMessage {
     }
   }
 
-  /** The message as an answer in one piece has it: content and refusal are null where nothing came. */
+  /** The message as an answer in one piece has it: content and refusal are null where none came, not even an empty one. */
   take(): JsonObject {
     return {
       role: this.#role ?? 'assistant',
-      content: this.#content === '' ? null : this.#content,
+      content: this.#content,
       refusal: null,
       ...Object.fromEntries(this.#others),
       ...(this.#functionCall && { function_call: this.#functionCall.take() }),

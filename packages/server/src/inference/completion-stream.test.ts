@@ -40,7 +40,7 @@ interface Piece {
 /** The deltas of one choice: each text piece by piece, one after the other. */
 function deltasOf({ content, refusal, calls }: Choice, index: number): Piece[] {
   return [
-    { role: 'assistant', content: '' },
+    { role: 'assistant', content: content === null ? null : '' },
     ...(content ?? []).map((piece) => ({ content: piece })),
     ...(refusal ?? []).map((piece) => ({ refusal: piece })),
     ...(calls ?? []).flatMap((call, at) => [

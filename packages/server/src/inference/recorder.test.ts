@@ -137,9 +137,9 @@ describe('what is cut', () => {
   });
 
   test('is what comes while others hold too much', () => {
-    const exchanges = new RecordedExchanges({ underWayLimit: 200 });
+    const exchanges = new RecordedExchanges({ underWayLimit: 1_150 });
     const other = exchanges.recorder.begin('POST', '/v1/chat/completions', {});
-    other?.requestChunk(Buffer.from(ASKING.padEnd(150)));
+    other?.requestChunk(Buffer.from(ASKING.padEnd(1_100)));
     const squeezed = exchanges.recordPlain({ answer: ANSWER });
     expect(squeezed?.request).toMatchObject({ truncated: true, body: undefined });
     // It is given back when it is over.

@@ -5,6 +5,7 @@ import { httpProblem } from '../answer/http-problem.ts';
 import type { Outcome } from '../answer/outcome.ts';
 import { ByteCollector } from '../bytes/collector.ts';
 import { readAway } from '../incoming/late-body.ts';
+import { namesTwoHosts } from '../incoming/two-hosts.ts';
 import { INVALID_REQUEST, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { Chain } from '../pipeline/chain.ts';
 import { RequestContext } from '../pipeline/context.ts';
@@ -52,7 +53,7 @@ export function serveRequest(options: ServingOptions, request: IncomingMessage, 
   const { method = '', url: target = '/', headers, socket } = request;
   const observation = options.observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
   response.on('close', () => observation.end(statusOf(response), response.writableFinished));
-  const refusal = namesTwoHosts(request.rawHeaders)
+  const refusal = namesTwoHosts(request)
     ? { status: 400, reason: 'the header Host is there twice; send it once' }
     : options.guard(socket.localAddress, headers.host, headers.origin);
   if (refusal) {
@@ -67,16 +68,6 @@ export function serveRequest(options: ServingOptions, request: IncomingMessage, 
 /** The status of the answer; of one that was never begun, since its client has left, the one that logs have for that. */
 function statusOf(response: ServerResponse): number {
   return response.headersSent ? response.statusCode : CLIENT_LEFT;
-}
-
-/** Two gateways in a row might each take another one of them for the one that counts. */
-function namesTwoHosts(rawHeaders: readonly string[]): boolean {
-  let hosts = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index] ?? '';
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
-  }
-  return hosts > 1;
 }
 
 /** Collects the body and hands it on. A body over the limit is refused as soon as that is known. */

@@ -21,6 +21,7 @@ import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
 import { plainError } from './answer.ts';
 import { createManagement } from './management.ts';
+import { observingManagement } from './observed.ts';
 
 /** An answer of the API as a client sees it. */
 export interface Answered {
@@ -110,9 +111,20 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   // Nobody probes here, and nobody calls.
   const serviceHealth = { of: () => 'pending' as const };
   const calls = { size: 0 };
+  const requestMetrics = new RequestMetrics();
   const metricSource = new MetricSource({
-    requests: new RequestMetrics(),
-    state: serviceState({ registry, forwards, serviceHealth, metrics, interactions, toolCalls, calls, longStreams }),
+    requests: requestMetrics,
+    state: serviceState({
+      registry,
+      forwards,
+      serviceHealth,
+      metrics,
+      interactions,
+      toolCalls,
+      calls,
+      longStreams,
+      droppedLines: () => 0,
+    }),
   });
   const app = createManagement({
     registry,
@@ -127,6 +139,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     inference,
     log,
     guard,
+    observe: observingManagement({ metrics: requestMetrics, logger, tracing: undefined }),
     classic,
     corsOrigin,
     ready,

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
@@ -52,6 +53,18 @@ test('a body that comes in time is read, and the connection goes on after the li
   await new Promise((resolve) => setTimeout(resolve, 2 * LIMIT_MS));
   socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
   expect((await all).match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 201', 'HTTP/1.1 200']);
+});
+
+test('a stream whose client has sent all of a body that nobody reads goes on', async (context) => {
+  const api = await startApi(context, { bodyTimeoutMs: LIMIT_MS, keepAliveMs: 2 * LIMIT_MS });
+  const socket = connect(api.port, '127.0.0.1');
+  context.onTestFinished(() => void socket.destroy());
+  socket.write('GET /api/v1/tool-calls/notifications HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc');
+  // Its head, and then comments that say that it is still there.
+  for (let heard = 0; heard < 3; heard++) {
+    const [piece] = await once(socket, 'data');
+    expect(String(piece)).not.toContain('408');
+  }
 });
 
 test('a body that is passed on may take as long as it comes', async (context) => {

@@ -11,6 +11,7 @@ import { unclearFraming } from '../incoming/unclear-framing.ts';
 import type { Guard } from '../listeners/origin.ts';
 import { RegistryError } from '../registry/operations/error.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import type { ObserveRequest } from '../telemetry/requests/request-telemetry.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
 import { watchRoutes } from './allowed-methods.ts';
 import { RequestError, sendError } from './answer.ts';
@@ -24,6 +25,7 @@ import { inferenceConfigRoutes } from './inference-config.ts';
 import { interactionRoutes } from './interactions.ts';
 import { metricsRoutes } from './metrics.ts';
 import { namespaceRoutes } from './namespaces.ts';
+import { observed } from './observed.ts';
 import { prometheusRoutes } from './prometheus.ts';
 import { watchPublicNamespace } from './public-namespace.ts';
 import { referenceRoutes } from './reference.ts';
@@ -37,8 +39,9 @@ export interface ManagementOptions extends ManagementContext {
   readonly log: TargetLogger;
   /** The checks of Host and Origin. */
   readonly guard: Guard;
+  readonly observe: ObserveRequest;
   /** Answers what is the legacy backend's. */
-  readonly classic: Pick<ClassicProxy, 'serve'>;
+  readonly classic: Pick<ClassicProxy, 'serve' | 'server'>;
   /** SERVICE_CORS_ORIGIN: `*` or one origin. */
   readonly corsOrigin: string | undefined;
   /** Bytes of a request body (default 1 MiB, decisions 8). */
@@ -56,7 +59,16 @@ const HEADERS_MS = 60_000;
  * without internals and go to the log.
  */
 export function createManagement(options: ManagementOptions): FastifyInstance {
-  const { log, registry, guard, classic, corsOrigin, bodyLimit = 1024 * 1024, bodyTimeoutMs = 300_000 } = options;
+  const {
+    log,
+    registry,
+    guard,
+    observe,
+    classic,
+    corsOrigin,
+    bodyLimit = 1024 * 1024,
+    bodyTimeoutMs = 300_000,
+  } = options;
   const cors = corsHeaders(corsOrigin);
   /** The last request of each connection, by its answer. */
   const latest = new WeakMap<Socket, ServerResponse>();
@@ -74,6 +86,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     // A name of 256 characters takes up to 3 KiB in a URL; what limits it is the size of a head.
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 64 * 1024 },
     frameworkErrors: (_error, request, reply) => {
+      observed(request, reply.raw, observe);
       if (!admit(request, reply) || passOn(request, reply)) return;
       sendError(reply, 'BAD_REQUEST', 'the path is not valid percent-encoded UTF-8');
     },
@@ -128,7 +141,12 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   }
 
   app.addHook('onRequest', (request, reply, next) => {
-    if (!admit(request, reply) || passOn(request, reply)) return;
+    const observation = observed(request, reply.raw, observe);
+    if (!admit(request, reply)) return;
+    if (passOn(request, reply)) {
+      observation.upstream = classic.server;
+      return;
+    }
     if (request.method === 'OPTIONS') {
       reply.code(204).headers(PREFLIGHT_HEADERS).send();
       return;
@@ -172,16 +190,6 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     const path = request.url.split('?', 1)[0];
     log.error('request failed', { method: request.method, path, error });
     return sendError(reply, 'INTERNAL', 'internal error; the log of the service says more');
-  });
-
-  // What an operator changed, and who it was where a proxy says so; never what with.
-  app.addHook('onResponse', (request, reply, next) => {
-    const reading = request.method === 'GET' || request.method === 'HEAD' || request.method === 'OPTIONS';
-    if (!reading && reply.statusCode < 300) {
-      const actor = request.headers['x-forwarded-user'] ?? request.headers['x-auth-request-user'];
-      log.info('changed', { method: request.method, path: request.url.split('?', 1)[0], actor });
-    }
-    next();
   });
 
   const unwatch = watchPublicNamespace(registry, log);

@@ -6,7 +6,14 @@ import { type Api, startApi } from './api.fixture.ts';
 const get = (api: Api): Promise<Response> => fetch(`${api.url}/metrics`, { headers: { connection: 'close' } });
 const scrape = async (api: Api): Promise<Sample[]> => samplesOf(await (await get(api)).text());
 
-const TOOL = { name: 't', namespace: 'crm', type: 'x', input_schema: { type: 'object' } };
+const TOOL = {
+  name: 't',
+  description: 'x',
+  uri: 'http://u/mcp',
+  toolType: 'custom',
+  namespace: 'crm',
+  input_schema: { type: 'object' },
+};
 
 describe('/metrics', () => {
   it('answers with Prometheus’ text format and no envelope', async (context) => {
@@ -21,8 +28,8 @@ describe('/metrics', () => {
     const api = await startApi(context);
     const tools = { sluice_entry_kind: 'tool' };
     expect(sampleOf(await scrape(api), 'sluice_registry_entries', tools)).toBe(0);
-    await api.call('POST', '/api/v1/namespaces', { name: 'crm' });
-    await api.call('POST', '/api/v1/tools', TOOL);
+    expect(await api.call('POST', '/api/v1/namespaces', { name: 'crm' })).toMatchObject({ status: 201 });
+    expect(await api.call('POST', '/api/v1/tools', TOOL)).toMatchObject({ status: 201 });
     const after = await scrape(api);
     expect(sampleOf(after, 'sluice_registry_namespaces')).toBe(2);
     expect(sampleOf(after, 'sluice_registry_entries', tools)).toBe(1);

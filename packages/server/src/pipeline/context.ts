@@ -7,6 +7,7 @@ import type { ExchangeWatch } from '../proxy/exchange.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { RequestObservation } from '../telemetry/requests/request-observation.ts';
+import { userOf } from '../telemetry/requests/user-of.ts';
 import { type Correlation, correlationOf } from '../telemetry/tool-calls/correlation.ts';
 import type { HeaderEdits } from './filters/headers.ts';
 
@@ -85,15 +86,8 @@ export class RequestContext {
     return correlationOf(this.headers);
   }
 
-  /**
-   * The user as the authenticating proxy passes it (mcp 3); undefined without such a proxy. Where both headers name one and
-   * differ, the client may have sent the one that its proxy does not set: then it is neither of the two.
-   */
+  /** The user as the authenticating proxy passes it. */
   get user(): string | undefined {
-    const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = this.headers;
-    if (forwarded === undefined || requested === undefined || forwarded === requested) {
-      return (forwarded ?? requested)?.toString();
-    }
-    return JSON.stringify([forwarded, requested]);
+    return userOf(this.headers);
   }
 }

@@ -88,9 +88,14 @@ filter_chains: [{ name: c, filters: [{ filter: static_response, status: 204 }] }
   });
 
   it('gives a request downstream_read_timeout_ms to come, its body too, and its answer any time', async () => {
-    const slow = createServer((_request, response) => void setTimeout(() => response.end('late'), 900));
+    const slow = createServer((request, response) => {
+      request.resume().once('end', () => setTimeout(() => response.end('late'), 900));
+    });
     const port = await listen(slow, 0);
-    atEnd(() => slow.close());
+    atEnd(() => {
+      slow.close();
+      slow.closeAllConnections();
+    });
     const service = await runFilters(
       `- { filter: router, routes: [{ path_prefix: /, cluster: slow }] }
 - { filter: load_balancer, clusters: [{ name: slow, endpoints: ['127.0.0.1:${port}'] }] }`,

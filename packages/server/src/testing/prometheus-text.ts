@@ -37,6 +37,42 @@ export function sampleOf(
   return found[0]?.value;
 }
 
+/** The histograms, by name and labels; throws where buckets do not grow, or the last has not what the count says. */
+export function histogramsOf(samples: readonly Sample[]): ReadonlyMap<string, number> {
+  const buckets = new Map<string, Bucket[]>();
+  for (const { name, labels, value } of samples) {
+    const { le, ...others } = labels;
+    if (le === undefined) continue;
+    const key = `${name.replace(/_bucket$/, '')}${JSON.stringify(others)}`;
+    const known = buckets.get(key) ?? [];
+    buckets.set(key, known);
+    known.push({ bound: le === '+Inf' ? Number.POSITIVE_INFINITY : Number(le), value });
+  }
+  const counts = new Map<string, number>();
+  for (const { name, labels, value } of samples) {
+    const key = `${name.replace(/_count$/, '')}${JSON.stringify(labels)}`;
+    if (name.endsWith('_count')) counts.set(key, value);
+  }
+  for (const [key, own] of buckets) {
+    const inOrder = own.every(({ bound, value }, at) => at === 0 || grows(own[at - 1], { bound, value }));
+    const last = own.at(-1);
+    if (!inOrder || last?.bound !== Number.POSITIVE_INFINITY || last.value !== counts.get(key)) {
+      throw new Error(`buckets that do not add up to ${counts.get(key)}: ${key} ${JSON.stringify(own)}`);
+    }
+  }
+  if (buckets.size !== counts.size) throw new Error(`${counts.size} histograms, ${buckets.size} with buckets`);
+  return counts;
+}
+
+interface Bucket {
+  readonly bound: number;
+  readonly value: number;
+}
+
+function grows(before: Bucket | undefined, { bound, value }: Bucket): boolean {
+  return before !== undefined && before.bound < bound && before.value <= value;
+}
+
 function labelsOf(text: string, line: string): Record<string, string> {
   const labels: Record<string, string> = {};
   let end = 0;

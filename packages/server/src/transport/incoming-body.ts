@@ -8,6 +8,10 @@ export type BodyObserver = (piece: Buffer) => void;
  * The body of a request that came in, to be sent on while it comes, with the length that it came with or in chunks;
  * undefined when it has none (RFC 9112 6.3). A client that leaves before the end of it ends the request upstream. What
  * is not wanted any more is read away, so that the client comes to read its answer.
+ *
+ * While the upstream takes nothing, nothing is read, and a socket that is not read does not say that its other end has
+ * gone: who leaves then, with more on its way than the system's buffers hold, is missed once the upstream reads on, ends
+ * the connection or is given up.
  */
 export function incomingBody(request: IncomingMessage, observe?: BodyObserver): StreamedBody | undefined {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;

@@ -13,7 +13,22 @@ export function expectedMeaning(file: unknown, folder: string): object {
     return { name, filters: list(filters).map(settings) };
   });
   const limits = map(body_limits);
+  const allClusters = [...list(clusters), ...balanced(filter_chains)];
+  const wrong = [
+    ...[listeners, filter_chains, allClusters].flatMap(twice),
+    ...strange(
+      [file],
+      'listeners filter_chains clusters body_limits shutdown_timeout_secs insecure_options admin runtime',
+    ),
+    ...strange(list(listeners), 'name address filter_chains protocol tls downstream_read_timeout_ms max_connections'),
+    ...strange(list(filter_chains), 'name filters'),
+    ...strange(allClusters, 'name endpoints tls connection_timeout_ms'),
+    ...strange([body_limits], 'max_request_bytes max_response_bytes'),
+    ...strange([insecure_options], 'skip_pipeline_validation'),
+  ];
   return {
+    // Nothing means that.
+    ...(wrong.length > 0 && { wrong }),
     listeners: list(listeners).map((listener) => {
       const { name, address, filter_chains: names, tls, downstream_read_timeout_ms, max_connections } = map(listener);
       return {
@@ -29,9 +44,9 @@ export function expectedMeaning(file: unknown, folder: string): object {
     chains,
     clusters: [...list(clusters), ...balanced(filter_chains)]
       .map(cluster)
-      .toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+      .toSorted((a, b) => (String(a.name) < String(b.name) ? -1 : 1)),
     bodyLimits: { request: limits.max_request_bytes ?? 4_194_304, response: limits.max_response_bytes ?? 67_108_864 },
-    shutdownTimeoutMs: Number(shutdown_timeout_secs ?? 30) * 1000,
+    shutdownTimeoutMs: milliseconds(shutdown_timeout_secs ?? 30),
     skipValidation: map(insecure_options).skip_pipeline_validation ?? false,
   };
 }
@@ -44,14 +59,33 @@ function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
+/** Names that there are twice. */
+function twice(entries: unknown): unknown[] {
+  const names = list(entries).map((entry) => map(entry).name);
+  return names.filter((name, index) => names.indexOf(name) < index);
+}
+
+/** Keys that are none of these. */
+function strange(entries: readonly unknown[], known: string): string[] {
+  const names = known.split(' ');
+  return entries.flatMap((entry) => Object.keys(map(entry))).filter((key) => !names.includes(key));
+}
+
+/** Of seconds; what is no number is nothing that a file may say. */
+function milliseconds(seconds: unknown): unknown {
+  return typeof seconds === 'number' ? seconds * 1000 : { seconds };
+}
+
 /** `host:port`; of an IPv6 address without its brackets. */
 function hostAndPort(value: unknown): object {
-  const [, host = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(String(value)) ?? [];
+  if (typeof value !== 'string') return { value };
+  const [, host = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(value) ?? [];
   return { host, port: Number(port) };
 }
 
 function keyFiles({ cert_path, key_path }: Values, folder: string): object {
-  return { certPath: resolve(folder, String(cert_path)), keyPath: resolve(folder, String(key_path)) };
+  const path = (value: unknown) => (typeof value === 'string' ? resolve(folder, value) : { value });
+  return { certPath: path(cert_path), keyPath: path(key_path) };
 }
 
 /** The clusters of load balancers. */
@@ -66,7 +100,7 @@ function cluster(value: unknown) {
   const values = map(value);
   const { name, endpoints, connection_timeout_ms } = values;
   return {
-    name: String(name),
+    name,
     endpoints: list(endpoints).map((endpoint) => {
       if (typeof endpoint === 'string') return { address: hostAndPort(endpoint), weight: 1 };
       const { address, weight = 1 } = map(endpoint);
@@ -114,10 +148,10 @@ function settings(value: unknown): object {
   }
 }
 
-/** Lower case, and without the port that its scheme has anyway. */
+/** As the platform has it for web pages, foreign letters included; other origins in lower case. */
 function asBrowsersSpell(origin: string): string {
-  return origin
-    .toLowerCase()
-    .replace(/^(http:.*):80$/, '$1')
-    .replace(/^(https:.*):443$/, '$1');
+  if (!/^https?:/i.test(origin)) return origin.toLowerCase();
+  const subdomains = origin.includes('://*.');
+  const spelled = URL.parse(origin.replace('://*.', '://any.'))?.origin ?? origin;
+  return subdomains ? spelled.replace('://any.', '://*.') : spelled;
 }

@@ -53,9 +53,10 @@ const textEdit: fc.Arbitrary<TextEdit> = fc.record({
   ),
 });
 
-/** The text with one to three changes of characters, words or lines. */
+/** The text with one change, or up to three, of characters, words or lines. */
 export function textMutants(original: string): fc.Arbitrary<string> {
-  return fc.array(textEdit, { minLength: 1, maxLength: 3 }).map((edits) => edits.reduce(edited, original));
+  const edits = fc.oneof(fc.tuple(textEdit), fc.array(textEdit, { minLength: 2, maxLength: 3 }));
+  return edits.map((all) => all.reduce(edited, original));
 }
 
 function edited(text: string, { kind, at, to, drop, shift, characters, word }: TextEdit): string {

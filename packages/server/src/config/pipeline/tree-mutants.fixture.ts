@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { stringify } from 'yaml';
+import { parse, stringify } from 'yaml';
 import { KEYS, LEAVES } from './mutant-words.fixture.ts';
 
 type Kind = 'replace' | 'remove' | 'rename' | 'add' | 'double' | 'move' | 'graft';
@@ -32,7 +32,8 @@ export interface TreeMutant {
 }
 
 /** The file with one to three of its values changed, removed, renamed, added, doubled or moved. */
-export function treeMutants(original: unknown): fc.Arbitrary<TreeMutant> {
+export function treeMutants(text: string): fc.Arbitrary<TreeMutant> {
+  const original: unknown = parse(text);
   return fc.tuple(fc.array(treeEdit, { minLength: 1, maxLength: 3 }), fc.boolean()).map(([edits, yaml]) => {
     const top = new Map<string, unknown>([['file', structuredClone(original)]]);
     for (const edit of edits) change(top, edit);

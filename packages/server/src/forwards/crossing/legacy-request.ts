@@ -1,8 +1,9 @@
+import { isJsonObject } from '@sluice/json/lossless';
 import { removals } from '@sluice/json/removal';
 import type { Edit } from '@sluice/json/splice';
 import type { RequestMessage } from '../../mcp/message.ts';
 import { TRACE_MEMBERS, type TraceContext, traceMembers } from '../../telemetry/tracing/trace-context.ts';
-import { metaEdits } from '../meta-edits.ts';
+import { metaEdits, replacing } from '../meta-edits.ts';
 import { ENVELOPE, RETRY } from './modern-request.ts';
 
 /** Takes out of params what belongs to a retry, for an upstream that has not asked for it; all else stays as it is. */
@@ -12,7 +13,12 @@ export function withoutRetry({ text, paramsRange }: RequestMessage): Edit[] {
 
 /** The same, and takes the envelope out of `_meta`, at which a legacy server would take offence. */
 export function withoutEnvelope(message: RequestMessage, trace?: TraceContext): Edit[] {
-  const edits = withoutRetry(message);
-  if (!trace) return message.paramsRange ? [...edits, ...metaEdits(message, '', ENVELOPE)] : edits;
-  return [...edits, ...metaEdits(message, traceMembers(trace), [...ENVELOPE, ...TRACE_MEMBERS])];
+  const { text, params, paramsRange } = message;
+  if (!trace) return paramsRange ? [...withoutRetry(message), ...metaEdits(message, '', ENVELOPE)] : [];
+  const inserted = traceMembers(trace);
+  // Both change the params themselves: two edits of theirs might meet.
+  if (paramsRange && !isJsonObject(params._meta)) {
+    return replacing(text, paramsRange.start, params, `"_meta":{${inserted}}`, [...RETRY, '_meta']);
+  }
+  return [...withoutRetry(message), ...metaEdits(message, inserted, [...ENVELOPE, ...TRACE_MEMBERS])];
 }

@@ -4,7 +4,7 @@ import type { MetricAttributes, Series } from './metric.ts';
 const MOST_SERIES = 2000;
 
 /** The attributes of the series that counts what has found no place any more (OpenTelemetry's convention). */
-export const OVERFLOW: MetricAttributes = { 'otel.metric.overflow': true };
+const OVERFLOW: MetricAttributes = { 'otel.metric.overflow': true };
 
 /**
  * The series of one metric, by what they are told apart by. What is counted comes with names that others have chosen, so

@@ -12,6 +12,7 @@ export function quietState(state: Partial<ServiceState> = {}): ServiceState {
     toolCallEvents: () => [],
     callsUnderWay: () => 0,
     openStreams: () => 0,
+    droppedLines: () => 0,
     ...state,
   };
 }

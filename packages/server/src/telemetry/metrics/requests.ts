@@ -28,7 +28,7 @@ export interface McpServerOperation extends McpOperation {
 
 /** What we asked of an upstream. */
 export interface McpClientOperation extends McpOperation {
-  /** `host:port`, or an origin. */
+  /** `host:port`. */
   readonly server: string;
 }
 

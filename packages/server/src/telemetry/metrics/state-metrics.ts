@@ -19,6 +19,8 @@ export interface ServiceState {
   callsUnderWay(): number;
   /** Streams that stay open until somebody ends them. */
   openStreams(): number;
+  /** Lines that the log has lost. */
+  droppedLines(): number;
 }
 
 /** A capability service and how it is. */
@@ -85,6 +87,13 @@ export function stateMetrics(state: ServiceState): Metric[] {
       'Calls under way, to upstreams and capability services',
       state.callsUnderWay(),
     ),
+    {
+      name: 'sluice.log.dropped',
+      description: 'Log lines that were lost because nobody read them in time',
+      unit: '{line}',
+      kind: 'counter',
+      series: [{ attributes: {}, value: state.droppedLines() }],
+    },
     level('sluice.stream.active', '{stream}', 'Streams that stay open until somebody ends them', state.openStreams()),
   ];
 }

@@ -1,9 +1,12 @@
 import type { TargetLogger } from '../log.ts';
+import { correlationOf } from '../tool-calls/correlation.ts';
 import { rounded } from '../tool-calls/tool-call-record.ts';
 import type { RequestObservation } from './request-observation.ts';
+import { toldPath } from './told-address.ts';
+import { userOf } from './user-of.ts';
 
 /** Longer ones are cut. */
-const LONGEST_PATH = 1_024;
+const LONGEST_METHOD = 1_024;
 
 /**
  * One line per request with what was decided (level `info` of the target `service::…::access`). Never in it: queries,
@@ -12,26 +15,31 @@ const LONGEST_PATH = 1_024;
 export class AccessLog {
   readonly #log: TargetLogger;
   readonly #on: boolean;
+  readonly #probes: ReadonlySet<string>;
 
-  constructor(log: TargetLogger) {
+  /** `probes` are paths that are asked for every few seconds: when that goes well, it is told at `debug`. */
+  constructor(log: TargetLogger, probes: ReadonlySet<string> = new Set()) {
     this.#log = log;
     this.#on = log.enabled('info');
+    this.#probes = probes;
   }
 
   write(observation: RequestObservation, status: number, durationMs: number, completed: boolean): void {
     if (!this.#on) return;
     const { request, context, decision, filter, subject, upstream, answer } = observation;
     const message = context?.message;
-    const correlation = context?.correlation;
-    this.#log.info('request', {
+    const correlation = correlationOf(request.headers);
+    const path = toldPath(request.target);
+    const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
+    this.#log[level]('request', {
       method: request.method,
-      path: (context?.path ?? request.target.split('?', 1)[0] ?? '').slice(0, LONGEST_PATH),
+      path,
       status,
       duration_ms: rounded(durationMs),
       decision,
       filter,
       namespace: context?.namespace?.name,
-      mcp_method: message && 'method' in message ? message.method.slice(0, LONGEST_PATH) : undefined,
+      mcp_method: message && 'method' in message ? message.method.slice(0, LONGEST_METHOD) : undefined,
       tool: subject?.kind === 'tool' ? subject.name : undefined,
       prompt: subject?.kind === 'prompt' ? subject.name : undefined,
       upstream,
@@ -40,10 +48,10 @@ export class AccessLog {
       in_batch: request.inBatch || undefined,
       client_left: completed ? undefined : true,
       client: request.client,
-      user: context?.user,
+      user: userOf(request.headers),
       session_id: context?.session?.id,
-      x_request_id: correlation?.requestId,
-      conversation_id: correlation?.conversationId,
+      x_request_id: correlation.requestId,
+      conversation_id: correlation.conversationId,
       trace_id: observation.span?.context.traceId,
     });
   }

@@ -1,4 +1,5 @@
 import type { RequestMetrics } from '../metrics/request-metrics.ts';
+import { serverAddress } from '../metrics/server-address.ts';
 import type { Span, SpanStart } from '../tracing/span.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import type { RequestObservation, Subject } from './request-observation.ts';
@@ -16,6 +17,8 @@ export interface Asked {
 
 /** What a tool that says itself that it failed is called (OpenTelemetry's conventions for MCP, `error.type`). */
 export const TOOL_ERROR = 'tool_error';
+
+const CODE = /^-?\d+$/;
 
 /** One request of ours to somebody who carries out what a client has asked for: an upstream MCP server, a service. */
 export class OutgoingCall {
@@ -59,7 +62,11 @@ export class OutgoingCall {
       });
     }
     if (!this.#span) return;
-    if (errorType !== undefined) this.#span.failed(errorType);
+    if (errorType !== undefined) {
+      // Of MCP only the code of a JSON-RPC error is a number.
+      if (protocol === 'mcp' && CODE.test(errorType)) this.#span.attributes['rpc.response.status_code'] = errorType;
+      this.#span.failed(errorType);
+    }
     this.#span.end(now);
   }
 }
@@ -67,7 +74,7 @@ export class OutgoingCall {
 /** OpenTelemetry's conventions for MCP ("Client"), and for gRPC. */
 function clientSpan({ method, protocol, subject, server }: Asked): SpanStart {
   const attributes: SpanStart['attributes'] = {
-    ...addressOf(server),
+    ...serverAddress(server),
     ...(protocol === 'mcp'
       ? { 'mcp.method.name': method, 'network.protocol.name': 'http' }
       : { 'rpc.system.name': 'grpc', 'rpc.method': method }),
@@ -80,11 +87,4 @@ function clientSpan({ method, protocol, subject, server }: Asked): SpanStart {
   }
   const name = protocol === 'mcp' && subject ? `${method} ${subject.name}` : method;
   return { name, role: 'client', attributes };
-}
-
-/** Of `host:port`, what OpenTelemetry calls its parts; the brackets of an IPv6 address are not part of it. */
-export function addressOf(server: string): { 'server.address': string; 'server.port'?: number } {
-  const colon = server.lastIndexOf(':');
-  const address = { 'server.address': server.slice(0, colon).replace(/^\[|\]$/g, '') };
-  return colon === -1 ? { 'server.address': server } : { ...address, 'server.port': Number(server.slice(colon + 1)) };
 }

@@ -105,7 +105,7 @@ export class RequestObservation {
     const { context } = this;
     if (!context) return undefined;
     const { message } = context;
-    const start = message ? messageSpan(this, message) : requestSpan(this, context);
+    const start = message ? messageSpan(this, message) : requestSpan(this);
     if (!start) return undefined;
     const meta = message && 'params' in message ? message.params._meta : undefined;
     const parent = traceContextOf(this.request.headers, isJsonObject(meta) ? meta : undefined);
@@ -164,6 +164,9 @@ export class RequestObservation {
     }
     this.#endSpan(status, errorType);
     accessLog.write(this, status, seconds * 1000, completed);
+    // What is asked of others may go on without its client, and is not to keep the request with it.
+    this.context = undefined;
+    this.answer = undefined;
   }
 
   /** Low in cardinality (OpenTelemetry's `error.type`); undefined where nothing failed. */

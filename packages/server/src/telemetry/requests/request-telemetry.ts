@@ -14,12 +14,18 @@ export interface RequestTelemetryParts {
 /** Sees the requests of one listener. */
 export type ObserveRequest = (request: ObservedRequest) => RequestObservation;
 
-/** What sees the requests of the listener of this name; its access log is at `target`. */
+/** What sees the requests of the listener of this name; its access log is at `target`, see {@link AccessLog}. */
 export function observing(
   listener: string,
   target: LogTarget,
   { metrics, logger, tracing }: RequestTelemetryParts,
+  probes?: ReadonlySet<string>,
 ): ObserveRequest {
-  const parts: ObservationParts = { listener, metrics, tracing, accessLog: new AccessLog(logger.target(target)) };
+  const parts: ObservationParts = {
+    listener,
+    metrics,
+    tracing,
+    accessLog: new AccessLog(logger.target(target), probes),
+  };
   return (request) => new RequestObservation(parts, request);
 }

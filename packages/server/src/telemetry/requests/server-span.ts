@@ -4,6 +4,7 @@ import { HEADER_PROTOCOL_VERSION, META_PROTOCOL_VERSION } from '../../mcp/protoc
 import type { RequestContext } from '../../pipeline/context.ts';
 import type { Span, SpanStart } from '../tracing/span.ts';
 import type { RequestObservation } from './request-observation.ts';
+import { toldPath, toldUri } from './told-address.ts';
 
 /** Longer ones are cut: attributes are for finding, not for keeping. */
 const LONGEST = 1_024;
@@ -21,20 +22,17 @@ export function messageSpan({ startedAt, request }: RequestObservation, message:
     'network.protocol.name': 'http',
   };
   if (message.kind === 'request' && message.idText !== 'null') attributes['jsonrpc.request.id'] = idOf(message.idText);
-  if (typeof params.uri === 'string') attributes['mcp.resource.uri'] = params.uri.slice(0, LONGEST);
+  if (typeof params.uri === 'string') attributes['mcp.resource.uri'] = toldUri(params.uri);
   if (request.client !== undefined) attributes['client.address'] = request.client;
   return { name: method.slice(0, LONGEST), role: 'server', attributes, startedAt };
 }
 
 /** The span of a request that is sent on as HTTP; undefined for requests of which none is made. */
-export function requestSpan(
-  { startedAt, request, upstream }: RequestObservation,
-  { path }: RequestContext,
-): SpanStart | undefined {
+export function requestSpan({ startedAt, request, upstream }: RequestObservation): SpanStart | undefined {
   if (upstream === undefined) return undefined;
   const attributes = {
     'http.request.method': request.method,
-    'url.path': path.slice(0, LONGEST),
+    'url.path': toldPath(request.target),
     'url.scheme': 'http',
     ...(request.client !== undefined && { 'client.address': request.client }),
   };
