@@ -198,14 +198,11 @@ describe('of a request that gets no further', () => {
   });
 
   it('one whose client leaves before its body is there', async () => {
-    const sent = request(service.url(), {
-      method: 'POST',
-      headers: { ...marked(), 'content-length': '100' },
-      agent: false,
-    });
+    const headers = { ...marked(), 'content-length': '100', expect: '100-continue' };
+    const sent = request(service.url(), { method: 'POST', headers, agent: false });
+    sent.flushHeaders();
+    await once(sent, 'continue');
     const failed = once(sent, 'error');
-    sent.write('{');
-    await new Promise((resolve) => sent.once('socket', (socket) => socket.once('connect', resolve)));
     sent.destroy(new Error('left'));
     await failed;
     expect(await line()).toMatchObject({ status: 499, client_left: true });

@@ -121,6 +121,12 @@ describe('a variable with a value that cannot be', () => {
     ['OTEL_BSP_EXPORT_TIMEOUT', '1s'],
     ['OTEL_BSP_MAX_QUEUE_SIZE', '-1'],
     ['OTEL_BSP_MAX_EXPORT_BATCH_SIZE', '1.5'],
+    ['OTEL_EXPORTER_OTLP_TIMEOUT', 'soon'],
+    ['OTEL_EXPORTER_OTLP_TRACES_COMPRESSION', 'zip'],
+    ['OTEL_EXPORTER_OTLP_METRICS_HEADERS', 'api-key'],
+    ['OTEL_EXPORTER_OTLP_HEADERS', 'a=1,b=%zz'],
+    ['OTEL_EXPORTER_OTLP_CERTIFICATE', '/nowhere/ca.pem'],
+    ['OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY', '/'],
     ['OTEL_METRIC_EXPORT_INTERVAL', '99999999999'],
     ['OTEL_METRIC_EXPORT_TIMEOUT', 'never'],
   ])('%s is named when it is %s, in one line that says what can be', (name, value) => {
@@ -129,7 +135,20 @@ describe('a variable with a value that cannot be', () => {
     expect(message).not.toContain('\n');
   });
 
-  it('is not repeated where it may have a password in it', () => {
-    expect(complaint({ OTEL_EXPORTER_OTLP_ENDPOINT: 'user:s3cret@collector' })).not.toContain('s3cret');
+  it.each([
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'user:s3cret@collector'],
+    ['OTEL_EXPORTER_OTLP_HEADERS', 's3cret'],
+  ])('is not repeated where it may have a secret in it: %s', (name, value) => {
+    expect(complaint({ [name]: value })).not.toContain('s3cret');
+  });
+
+  it('is none of those that the library takes', () => {
+    const env = {
+      OTEL_EXPORTER_OTLP_HEADERS: 'api-key=a%20b, Authorization = Bearer%20c=,',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '500',
+      OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
+      OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE: import.meta.filename,
+    };
+    expect(exported({ ...ENDPOINT, ...env })).toEqual(['traces', 'metrics']);
   });
 });

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { LONGEST_TIMER_MS } from '../longest-timer.ts';
 import { ConfigError } from './config-error.ts';
 import { commaList, integer, oneOf, quote, Refusal, readSetting, type Setting } from './setting.ts';
@@ -52,6 +53,34 @@ const ENDPOINT: Setting<string> = {
 const PROTOCOL = oneOf('grpc', 'http/protobuf', 'http/json');
 const MILLISECONDS = integer(1, LONGEST_TIMER_MS);
 const COUNT = integer(1, 1_000_000);
+const HEADERS: Setting<void> = {
+  accepts: 'a comma list of name=value, percent-encoded',
+  secret: true,
+  parse: (text) => {
+    for (const item of commaList(text)) {
+      if (!/^[\w!#$%&'*+.^`|~-]+\s*=/.test(item)) throw new Refusal('has a part that is no name=value');
+      if (/%(?![\da-f]{2})/i.test(item)) throw new Refusal('has a % that is not followed by two hex digits');
+    }
+  },
+};
+const FILE: Setting<void> = {
+  accepts: 'a file in PEM',
+  parse: (text) => {
+    if (!statSync(text, { throwIfNoEntry: false })?.isFile()) throw new Refusal('is no file');
+  },
+};
+/**
+ * What the library reads by itself, by the end of its name. Of a value that cannot be it says nothing and goes on without:
+ * no traces would come, or without the certificate.
+ */
+const READ_BY_LIBRARY: readonly (readonly [string, Setting<unknown>])[] = [
+  ['TIMEOUT', MILLISECONDS],
+  ['COMPRESSION', oneOf('gzip', 'none')],
+  ['HEADERS', HEADERS],
+  ['CERTIFICATE', FILE],
+  ['CLIENT_CERTIFICATE', FILE],
+  ['CLIENT_KEY', FILE],
+];
 const RATIO: Setting<number> = {
   accepts: 'a number from 0 to 1',
   parse: (text) => {
@@ -73,7 +102,7 @@ const SAMPLER = oneOf(
  * What OpenTelemetry's standard variables ask for. Nothing is exported unless an endpoint or an exporter is named:
  * OTEL_EXPORTER_OTLP_ENDPOINT, the same for TRACES and METRICS, OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER. Endpoints,
  * headers, certificates, compression and time-outs of the exporters, and the attributes of the resource, are read by the
- * library itself. Throws {@link ConfigError}.
+ * library itself; here it is seen to that they can be. Throws {@link ConfigError}.
  */
 export function openTelemetrySettings(env: NodeJS.ProcessEnv): OpenTelemetrySettings {
   const read = <T>(name: string, setting: Setting<T>): T | undefined => readSetting(env, name, setting);
@@ -82,6 +111,9 @@ export function openTelemetrySettings(env: NodeJS.ProcessEnv): OpenTelemetrySett
   }
   const everything = read('OTEL_EXPORTER_OTLP_ENDPOINT', ENDPOINT) !== undefined;
   const protocol = read('OTEL_EXPORTER_OTLP_PROTOCOL', PROTOCOL) ?? 'http/protobuf';
+  for (const signal of ['', 'TRACES_', 'METRICS_']) {
+    for (const [name, setting] of READ_BY_LIBRARY) read(`OTEL_EXPORTER_OTLP_${signal}${name}`, setting);
+  }
   const exports = (signal: 'TRACES' | 'METRICS', others: readonly string[]): boolean => {
     const named = read(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`, ENDPOINT) !== undefined;
     return exporters(env, `OTEL_${signal}_EXPORTER`, others)?.has('otlp') ?? (everything || named);

@@ -61,7 +61,7 @@ export class Span implements ReadableSpan {
     this.#origin = origin;
     this.context = context;
     this.#context = spanContext(context);
-    if (parent) this.parentSpanContext = spanContext(parent);
+    if (parent) this.parentSpanContext = { ...spanContext(parent), isRemote: start.role === 'server' };
     this.name = start.name;
     this.kind = KIND[start.role];
     this.attributes = start.attributes;

@@ -4,6 +4,8 @@ import type { TargetLogger } from '../log.ts';
 import type { Span, SpanStart } from './span.ts';
 import type { TraceContext } from './trace-context.ts';
 
+const GRPC_METHOD = '/opentelemetry.proto.collector.trace.v1.TraceService/Export';
+
 /** Traces, recorded and exported (OTLP). */
 export interface Tracing {
   /** A span that goes on with the trace of `parent`, or begins one. */
@@ -37,20 +39,33 @@ export async function openTracing(settings: TraceSettings, log: TargetLogger): P
   };
 }
 
-/** Endpoint, headers, certificates, compression and time-out are read from the environment by the exporter itself. */
+/** Endpoint, headers, certificates, compression and time-out are read from the environment by the library itself. */
 async function newExporter({ protocol }: TraceSettings): Promise<SpanExporter> {
-  switch (protocol) {
-    case 'grpc': {
-      const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-grpc');
-      return new OTLPTraceExporter();
-    }
-    case 'http/json': {
-      const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
-      return new OTLPTraceExporter();
-    }
-    case 'http/protobuf': {
-      const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-proto');
-      return new OTLPTraceExporter();
-    }
+  if (protocol === 'http/json') {
+    const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
+    return new OTLPTraceExporter();
   }
+  const [{ OTLPExporterBase }, { TraceExporterMetricsHelper }, { SpanEncoder }] = await Promise.all([
+    import('@opentelemetry/otlp-exporter-base'),
+    import('@opentelemetry/otlp-transformer'),
+    import('./span-encoder.ts'),
+  ]);
+  const encoder = new SpanEncoder();
+  if (protocol === 'grpc') {
+    const grpc = await import('@opentelemetry/otlp-grpc-exporter-base');
+    const options = grpc.convertLegacyOtlpGrpcOptions({}, 'TRACES');
+    const kind = 'otlp_grpc_span_exporter';
+    const helper = TraceExporterMetricsHelper;
+    return new OTLPExporterBase(
+      grpc.createOtlpGrpcExportDelegate(options, encoder, kind, helper, undefined, 'TraceExportService', GRPC_METHOD),
+    );
+  }
+  const http = await import('@opentelemetry/otlp-exporter-base/node-http');
+  const options = http.convertLegacyHttpOptions({}, 'TRACES', 'v1/traces', {
+    'Content-Type': 'application/x-protobuf',
+  });
+  const kind = 'otlp_http_span_exporter';
+  return new OTLPExporterBase(
+    http.createOtlpHttpExportDelegate(options, encoder, kind, TraceExporterMetricsHelper, undefined),
+  );
 }
