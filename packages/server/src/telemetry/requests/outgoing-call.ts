@@ -1,8 +1,12 @@
+import type { Attributes } from '@opentelemetry/api';
+import { MCP_METHODS } from '../metrics/mcp-methods.ts';
 import type { RequestMetrics } from '../metrics/request-metrics.ts';
 import { serverAddress } from '../metrics/server-address.ts';
-import type { Span, SpanStart } from '../tracing/span.ts';
+import type { CommonAttributes } from '../tracing/common-attributes.ts';
+import type { Span } from '../tracing/span.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import type { RequestObservation, Subject } from './request-observation.ts';
+import { subjectAttributes } from './server-span.ts';
 
 /** What is asked of whom. */
 export interface Asked {
@@ -30,11 +34,13 @@ export class OutgoingCall {
   #over = false;
 
   /** `observation`: of the request that it is for. */
-  constructor(observation: RequestObservation, metrics: RequestMetrics, asked: Asked) {
+  constructor(observation: RequestObservation, metrics: RequestMetrics, asked: Asked, attributes: CommonAttributes) {
     this.#observation = observation;
     this.#metrics = metrics;
     this.#asked = asked;
-    this.#span = observation.span?.child(clientSpan(asked));
+    const span = observation.span?.child({ name: nameOf(asked), role: 'client' });
+    if (span?.recorded) span.common = commonOf(asked, attributes);
+    this.#span = span;
   }
 
   /** Goes along, so that the other side goes on with the trace. */
@@ -64,27 +70,28 @@ export class OutgoingCall {
     if (!this.#span) return;
     if (errorType !== undefined) {
       // Of MCP only the code of a JSON-RPC error is a number.
-      if (protocol === 'mcp' && CODE.test(errorType)) this.#span.attributes['rpc.response.status_code'] = errorType;
+      if (protocol === 'mcp' && CODE.test(errorType)) this.#span.own['rpc.response.status_code'] = errorType;
       this.#span.failed(errorType);
     }
     this.#span.end(now);
   }
 }
 
+function nameOf({ method, protocol, subject }: Asked): string {
+  return protocol === 'mcp' && subject ? `${method} ${subject.name}` : method;
+}
+
 /** OpenTelemetry's conventions for MCP ("Client"), and for gRPC. */
-function clientSpan({ method, protocol, subject, server }: Asked): SpanStart {
-  const attributes: SpanStart['attributes'] = {
+function commonOf({ method, protocol, subject, server }: Asked, attributes: CommonAttributes): Attributes {
+  // No two may have one key: of what clients make up none is remembered.
+  const known = protocol === 'grpc' || MCP_METHODS.has(method);
+  const key = known ? `${server} ${method} ${subject?.kind} ${subject?.name}` : undefined;
+  return attributes.get(key, () => ({
     ...serverAddress(server),
     ...(protocol === 'mcp'
       ? { 'mcp.method.name': method, 'network.protocol.name': 'http' }
       : { 'rpc.system.name': 'grpc', 'rpc.method': method }),
     'network.transport': 'tcp',
-  };
-  if (subject?.kind === 'prompt') attributes['gen_ai.prompt.name'] = subject.name;
-  if (subject?.kind === 'tool') {
-    attributes['gen_ai.tool.name'] = subject.name;
-    attributes['gen_ai.operation.name'] = 'execute_tool';
-  }
-  const name = protocol === 'mcp' && subject ? `${method} ${subject.name}` : method;
-  return { name, role: 'client', attributes };
+    ...(subject && subjectAttributes(subject)),
+  }));
 }

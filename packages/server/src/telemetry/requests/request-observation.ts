@@ -4,13 +4,14 @@ import type { Outcome } from '../../answer/outcome.ts';
 import type { RecordedCompletion } from '../../inference/exchange-recording.ts';
 import type { RequestContext } from '../../pipeline/context.ts';
 import type { RequestMetrics } from '../metrics/request-metrics.ts';
+import type { CommonAttributes } from '../tracing/common-attributes.ts';
 import type { Span } from '../tracing/span.ts';
 import { traceContextOf } from '../tracing/trace-context.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import type { AccessLog } from './access-log.ts';
 import { completionSpan } from './completion-span.ts';
 import { type Asked, OutgoingCall } from './outgoing-call.ts';
-import { completeSpan, messageSpan, requestSpan } from './server-span.ts';
+import { completeSpan, serverSpan } from './server-span.ts';
 
 /** Where what is seen of the requests of one listener goes. */
 export interface ObservationParts {
@@ -20,6 +21,7 @@ export interface ObservationParts {
   readonly accessLog: AccessLog;
   /** Undefined where no traces are exported. */
   readonly tracing: Tracing | undefined;
+  readonly attributes: CommonAttributes;
 }
 
 /** What is known of a request before anything is looked at. */
@@ -102,11 +104,9 @@ export class RequestObservation {
   get span(): Span | undefined {
     const { tracing } = this.#parts;
     if (!tracing || this.#span) return this.#span;
-    const { context } = this;
-    if (!context) return undefined;
-    const { message } = context;
-    const start = message ? messageSpan(this, message) : requestSpan(this);
+    const start = serverSpan(this);
     if (!start) return undefined;
+    const message = this.context?.message;
     const meta = message && 'params' in message ? message.params._meta : undefined;
     const parent = traceContextOf(this.request.headers, isJsonObject(meta) ? meta : undefined);
     this.#span = tracing.begin(start, parent);
@@ -116,7 +116,7 @@ export class RequestObservation {
   /** Somebody else carries it out: what is to be told of that. */
   ask(asked: Asked): OutgoingCall {
     this.upstream = asked.server;
-    return new OutgoingCall(this, this.#parts.metrics, asked);
+    return new OutgoingCall(this, this.#parts.metrics, asked, this.#parts.attributes);
   }
 
   /** It was answered with a completion, which was recorded; said when that is done, which may be after its end. */
@@ -136,7 +136,7 @@ export class RequestObservation {
       server,
     });
     if (!span) return;
-    const child = span.child(completionSpan(this, completion));
+    const child = completionSpan(this, span, completion);
     if (errorType !== undefined) child.failed(errorType);
     child.end(endedAt);
   }
@@ -179,7 +179,7 @@ export class RequestObservation {
   #endSpan(status: number, errorType: string | undefined): void {
     const { span } = this;
     if (!span) return;
-    completeSpan(span, this, status);
+    if (span.recorded) completeSpan(span, this, status, this.#parts.attributes);
     if (errorType !== undefined) span.failed(errorType);
     span.end();
   }

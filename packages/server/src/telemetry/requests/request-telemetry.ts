@@ -1,5 +1,6 @@
 import type { Logger, LogTarget } from '../log.ts';
 import type { RequestMetrics } from '../metrics/request-metrics.ts';
+import { CommonAttributes } from '../tracing/common-attributes.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { AccessLog } from './access-log.ts';
 import { type ObservationParts, type ObservedRequest, RequestObservation } from './request-observation.ts';
@@ -25,6 +26,7 @@ export function observing(
     listener,
     metrics,
     tracing,
+    attributes: new CommonAttributes(),
     accessLog: new AccessLog(logger.target(target), probes),
   };
   return (request) => new RequestObservation(parts, request);

@@ -1,73 +1,107 @@
+import type { Attributes } from '@opentelemetry/api';
 import { isJsonObject } from '@sluice/json/lossless';
-import type { Message } from '../../mcp/message.ts';
-import { HEADER_PROTOCOL_VERSION, META_PROTOCOL_VERSION } from '../../mcp/protocol.ts';
+import type { NotificationMessage, RequestMessage } from '../../mcp/message.ts';
+import {
+  HEADER_PROTOCOL_VERSION,
+  LEGACY_VERSIONS,
+  META_PROTOCOL_VERSION,
+  MODERN_VERSIONS,
+} from '../../mcp/protocol.ts';
 import type { RequestContext } from '../../pipeline/context.ts';
+import { MCP_METHODS } from '../metrics/mcp-methods.ts';
+import { correlationOf } from '../tool-calls/correlation.ts';
+import type { CommonAttributes } from '../tracing/common-attributes.ts';
 import type { Span, SpanStart } from '../tracing/span.ts';
-import type { RequestObservation } from './request-observation.ts';
+import type { RequestObservation, Subject } from './request-observation.ts';
 import { toldPath, toldUri } from './told-address.ts';
 
 /** Longer ones are cut: attributes are for finding, not for keeping. */
 const LONGEST = 1_024;
+const LONGEST_VERSION = 32;
+const VERSIONS: ReadonlySet<string> = new Set([...LEGACY_VERSIONS, ...MODERN_VERSIONS]);
 
 /**
- * The span of a JSON-RPC message (OpenTelemetry's conventions for MCP, "Server"). Never what it says: no arguments, no
- * results. Undefined for answers of clients to what they were asked.
+ * What begins the span of a request: of a JSON-RPC message (OpenTelemetry's conventions for MCP, "Server"), or of one that
+ * is sent on as HTTP. Undefined for what has none.
  */
-export function messageSpan({ startedAt, request }: RequestObservation, message: Message): SpanStart | undefined {
-  if (message.kind === 'response') return undefined;
+export function serverSpan({ startedAt, request, context, upstream }: RequestObservation): SpanStart | undefined {
+  const message = context?.message;
+  if (message?.kind === 'response') return undefined;
+  if (message) return { name: message.method.slice(0, LONGEST), role: 'server', startedAt };
+  return upstream === undefined ? undefined : { name: request.method, role: 'server', startedAt };
+}
+
+/**
+ * Says in the span of a request what is known when it is over. Never what was asked or answered: no arguments, no results.
+ */
+export function completeSpan(
+  span: Span,
+  observation: RequestObservation,
+  status: number,
+  attributes: CommonAttributes,
+): void {
+  const { request, context } = observation;
+  const { own } = span;
+  if (request.client !== undefined) own['client.address'] = request.client;
+  const { conversationId } = correlationOf(request.headers);
+  if (conversationId !== undefined) own['gen_ai.conversation.id'] = conversationId;
+  const message = context?.message;
+  if (context && message && message.kind !== 'response')
+    completeMessage(span, observation, context, message, attributes);
+  else completeExchange(span, observation, status);
+}
+
+function completeMessage(
+  span: Span,
+  { subject, decision, answer }: RequestObservation,
+  context: RequestContext,
+  message: RequestMessage | NotificationMessage,
+  attributes: CommonAttributes,
+): void {
+  const { own } = span;
+  const { namespace, session } = context;
   const { method, params } = message;
-  const attributes: SpanStart['attributes'] = {
+  if (message.kind === 'request' && message.idText !== 'null') own['jsonrpc.request.id'] = idOf(message.idText);
+  if (typeof params.uri === 'string') own['mcp.resource.uri'] = toldUri(params.uri);
+  if (session) own['mcp.session.id'] = session.id;
+  if (answer?.errorCode !== undefined) own['rpc.response.status_code'] = String(answer.errorCode);
+  if (subject) span.name = `${method} ${subject.name}`;
+  const version = versionOf(context);
+  const place = namespace?.name ?? '';
+  // No two may have one key: of what clients make up none is remembered.
+  const known = MCP_METHODS.has(method) && (version === undefined || VERSIONS.has(version));
+  const key = known ? `${decision} ${version} ${place} ${method} ${subject?.kind} ${subject?.name}` : undefined;
+  span.common = attributes.get(key, () => ({
     'mcp.method.name': method.slice(0, LONGEST),
     'network.transport': 'tcp',
     'network.protocol.name': 'http',
-  };
-  if (message.kind === 'request' && message.idText !== 'null') attributes['jsonrpc.request.id'] = idOf(message.idText);
-  if (typeof params.uri === 'string') attributes['mcp.resource.uri'] = toldUri(params.uri);
-  if (request.client !== undefined) attributes['client.address'] = request.client;
-  return { name: method.slice(0, LONGEST), role: 'server', attributes, startedAt };
+    'sluice.decision': decision,
+    ...(namespace && { 'sluice.namespace': namespace.name }),
+    ...(version !== undefined && { 'mcp.protocol.version': version }),
+    ...(subject && subjectAttributes(subject)),
+  }));
 }
 
-/** The span of a request that is sent on as HTTP; undefined for requests of which none is made. */
-export function requestSpan({ startedAt, request, upstream }: RequestObservation): SpanStart | undefined {
-  if (upstream === undefined) return undefined;
-  const attributes = {
-    'http.request.method': request.method,
-    'url.path': toldPath(request.target),
-    'url.scheme': 'http',
-    ...(request.client !== undefined && { 'client.address': request.client }),
-  };
-  return { name: request.method, role: 'server', attributes, startedAt };
+function completeExchange(span: Span, { request, decision }: RequestObservation, status: number): void {
+  span.own['sluice.decision'] = decision;
+  span.own['http.request.method'] = request.method;
+  span.own['http.response.status_code'] = status;
+  span.own['url.path'] = toldPath(request.target);
+  span.own['url.scheme'] = 'http';
 }
 
-/** Adds what is known only when the request is over. */
-export function completeSpan(span: Span, observation: RequestObservation, status: number): void {
-  const { context, subject, decision } = observation;
-  const { attributes } = span;
-  attributes['sluice.decision'] = decision;
-  if (!context) return;
-  const { namespace, session, correlation, message, headers } = context;
-  if (correlation.conversationId !== undefined) attributes['gen_ai.conversation.id'] = correlation.conversationId;
-  if (!message) attributes['http.response.status_code'] = status;
-  if (!message || message.kind === 'response') return;
-  if (namespace) attributes['sluice.namespace'] = namespace.name;
-  if (session) attributes['mcp.session.id'] = session.id;
-  const version = versionOf(context) ?? session?.protocolVersion ?? headers[HEADER_PROTOCOL_VERSION];
-  if (typeof version === 'string') attributes['mcp.protocol.version'] = version.slice(0, LONGEST);
-  if (observation.answer?.errorCode !== undefined) {
-    attributes['rpc.response.status_code'] = String(observation.answer.errorCode);
-  }
-  if (!subject) return;
-  span.name = `${message.method} ${subject.name}`;
-  if (subject.kind === 'prompt') attributes['gen_ai.prompt.name'] = subject.name;
-  if (subject.kind !== 'tool') return;
-  attributes['gen_ai.tool.name'] = subject.name;
-  attributes['gen_ai.operation.name'] = 'execute_tool';
+/** What a tool or a prompt is called in spans. */
+export function subjectAttributes({ kind, name }: Subject): Attributes {
+  if (kind === 'prompt') return { 'gen_ai.prompt.name': name };
+  return { 'gen_ai.tool.name': name, 'gen_ai.operation.name': 'execute_tool' };
 }
 
-function versionOf({ era, message }: RequestContext): unknown {
-  if (era !== 'modern' || message?.kind !== 'request') return undefined;
-  const meta = message.params._meta;
-  return isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined;
+/** The version that the message speaks, as far as anybody says it. */
+function versionOf({ era, message, session, headers }: RequestContext): string | undefined {
+  const meta = era === 'modern' && message?.kind === 'request' ? message.params._meta : undefined;
+  const said = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined;
+  const version = said ?? session?.protocolVersion ?? headers[HEADER_PROTOCOL_VERSION];
+  return typeof version === 'string' ? version.slice(0, LONGEST_VERSION) : undefined;
 }
 
 /** A string id without its quotes. */

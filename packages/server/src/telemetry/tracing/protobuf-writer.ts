@@ -1,6 +1,9 @@
 /** Room for the length of a message inside another: up to 2 MiB. */
 const LENGTH_BYTES = 3;
 
+/** Up to so many bytes, a loop is faster than a copy. */
+const FEW_BYTES = 48;
+
 /**
  * Writes Protocol Buffers' wire format, in one pass: the length of a message inside another is put in when it is known, in
  * as many bytes as were left for it, which the format allows. Nothing is made per field.
@@ -44,9 +47,9 @@ export class ProtobufWriter {
     this.#reserve(written.length);
     const bytes = this.#bytes;
     let at = this.#at;
-    // A loop is faster than a copy of a few bytes.
-    for (let index = 0; index < written.length; index++) bytes[at++] = written[index] ?? 0;
-    this.#at = at;
+    this.#at += written.length;
+    if (written.length > FEW_BYTES) bytes.set(written, at);
+    else for (let index = 0; index < written.length; index++) bytes[at++] = written[index] ?? 0;
   }
 
   string(field: number, text: string): void {
@@ -92,17 +95,28 @@ export class ProtobufWriter {
     this.#at = at;
   }
 
-  /** A whole number from 0 to 2^53, as `int64` or an enumeration has it. */
+  /** A whole number of at most 53 bits, as `int64` or an enumeration has it. */
   integer(field: number, value: number): void {
-    this.#reserve(9);
+    this.#reserve(11);
     const bytes = this.#bytes;
     bytes[this.#at++] = field << 3;
+    if (value < 0) return this.#negative(value);
     let rest = value;
     while (rest >= 0x80) {
       bytes[this.#at++] = (rest % 0x80) | 0x80;
       rest = Math.floor(rest / 0x80);
     }
     bytes[this.#at++] = rest;
+  }
+
+  /** In two's complement of 64 bits. */
+  #negative(value: number): void {
+    let rest = BigInt.asUintN(64, BigInt(value));
+    while (rest >= 0x80n) {
+      this.#bytes[this.#at++] = Number(rest & 0x7fn) | 0x80;
+      rest >>= 7n;
+    }
+    this.#bytes[this.#at++] = Number(rest);
   }
 
   double(field: number, value: number): void {

@@ -3,6 +3,7 @@ import type { ISerializer } from '@opentelemetry/otlp-transformer';
 import { type IExportTraceServiceResponse, ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace';
 import { ProtobufWriter } from './protobuf-writer.ts';
+import { Span } from './span.ts';
 
 /** Attributes whose names are remembered as they are written; the bound is for what nobody should do. */
 const MOST_NAMES = 256;
@@ -19,6 +20,8 @@ const HAS_IS_REMOTE = 0x100;
  */
 export class SpanEncoder implements ISerializer<ReadableSpan[], IExportTraceServiceResponse> {
   readonly #names = new Map<string, Uint8Array>();
+  /** Attributes that spans have in common, as they were written. */
+  readonly #common = new WeakMap<Attributes, Uint8Array>();
 
   serializeRequest(spans: ReadableSpan[]): Uint8Array | undefined {
     const [first] = spans;
@@ -56,7 +59,10 @@ export class SpanEncoder implements ISerializer<ReadableSpan[], IExportTraceServ
     writer.integer(6, span.kind + 1);
     writer.time(7, span.startTime);
     writer.time(8, span.endTime);
-    this.#attributes(writer, 9, span.attributes);
+    if (span instanceof Span) {
+      writer.raw(this.#written(span.common));
+      this.#attributes(writer, 9, span.own);
+    } else this.#attributes(writer, 9, span.attributes);
     const { code, message } = span.status;
     if (code !== 0) {
       const status = writer.begin(15);
@@ -67,6 +73,16 @@ export class SpanEncoder implements ISerializer<ReadableSpan[], IExportTraceServ
     const isRemote = parent?.isRemote === true ? 0x200 : 0;
     writer.fixed32(16, (traceFlags & 0xff) | HAS_IS_REMOTE | isRemote);
     writer.end(from);
+  }
+
+  #written(common: Attributes): Uint8Array {
+    const known = this.#common.get(common);
+    if (known) return known;
+    const writer = new ProtobufWriter(SPAN_BYTES);
+    this.#attributes(writer, 9, common);
+    const written = Uint8Array.from(writer.take());
+    this.#common.set(common, written);
+    return written;
   }
 
   #attributes(writer: ProtobufWriter, field: number, attributes: Attributes): void {
@@ -86,7 +102,7 @@ export class SpanEncoder implements ISerializer<ReadableSpan[], IExportTraceServ
     if (typeof value === 'string') writer.string(1, value);
     else if (typeof value === 'boolean') writer.integer(2, value ? 1 : 0);
     else if (typeof value === 'number') {
-      if (Number.isSafeInteger(value) && value >= 0) writer.integer(3, value);
+      if (Number.isSafeInteger(value)) writer.integer(3, value);
       else writer.double(4, value);
     } else if (Array.isArray(value)) {
       const list = writer.begin(5);

@@ -11,10 +11,7 @@ function tracing(parentBased: boolean, ratio: number) {
   const resource = resourceFromAttributes({});
   const tracer = new Tracer(resource, { parentBased, ratio }, { onEnd: (span) => recorded.push(span) });
   const begin = (parent?: 'sampled' | 'unsampled') =>
-    tracer.begin(
-      { name: 'work', role: 'server', attributes: {} },
-      parent && { ...PARENT, sampled: parent === 'sampled' },
-    );
+    tracer.begin({ name: 'work', role: 'server' }, parent && { ...PARENT, sampled: parent === 'sampled' });
   return { recorded, begin };
 }
 
@@ -32,7 +29,7 @@ describe('what is recorded', () => {
       ['unsampled', expected.unsampled],
     ] as const) {
       const span = begin(parent);
-      const child = span.child({ name: 'part', role: 'client', attributes: {} });
+      const child = span.child({ name: 'part', role: 'client' });
       expect([span.context.sampled, child.context.sampled]).toEqual([sampled, sampled]);
       recorded.length = 0;
       child.end();

@@ -13,14 +13,16 @@ export class Tracer implements SpanOrigin {
   readonly instrumentationScope: InstrumentationScope = { name: 'sluice', version: VERSION };
   readonly #processor: Pick<SpanProcessor, 'onEnd'>;
   readonly #parentBased: boolean;
-  readonly #ratio: TraceIdRatioBasedSampler;
+  readonly #ratio: number;
+  readonly #sampler: TraceIdRatioBasedSampler;
   readonly #ids = new RandomIdGenerator();
 
   constructor(resource: Resource, { parentBased, ratio }: SamplerSettings, processor: Pick<SpanProcessor, 'onEnd'>) {
     this.resource = resource;
     this.#processor = processor;
     this.#parentBased = parentBased;
-    this.#ratio = new TraceIdRatioBasedSampler(ratio);
+    this.#ratio = ratio;
+    this.#sampler = new TraceIdRatioBasedSampler(ratio);
   }
 
   /** A span that goes on with the trace of `parent`, or begins one. Whether it is recorded is settled here. */
@@ -39,6 +41,7 @@ export class Tracer implements SpanOrigin {
   }
 
   #samples(traceId: string): boolean {
-    return this.#ratio.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
+    if (this.#ratio === 1) return true;
+    return this.#sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
   }
 }

@@ -34,7 +34,11 @@ async function open(env: Readonly<Record<string, string>>): Promise<Open> {
   return {
     tracing,
     log,
-    record: (name) => tracing.begin({ name, role: 'internal', attributes: { list: ['a', 'b'] } }, undefined).end(),
+    record(name) {
+      const span = tracing.begin({ name, role: 'internal' }, undefined);
+      span.own.list = ['a', 'b'];
+      span.end();
+    },
     async logged(msg) {
       for (;;) {
         const at = log.indexOf(msg, told);
