@@ -175,6 +175,7 @@ describe('of a request that gets no further', () => {
   it.each([
     ['a foreign Host', 403, 'Host: evil.example\r\n'],
     ['two Hosts', 400, 'Host: localhost\r\nHost: localhost\r\n'],
+    ['a body whose end is not clear', 400, 'Host: localhost\r\nTransfer-Encoding: gzip, chunked\r\n'],
     ['a body that is too large', 413, 'Host: localhost\r\nContent-Length: 99999999\r\n'],
   ])('%s', async (_, status, head) => {
     const { 'x-request-id': id } = marked();

@@ -50,6 +50,15 @@ const ENDPOINT: Setting<string> = {
     return text;
   },
 };
+const DISABLED: Setting<boolean> = {
+  accepts: '"true" or "false"',
+  parse: (text) => {
+    // OpenTelemetry has it in any case.
+    const value = text.toLowerCase();
+    if (value !== 'true' && value !== 'false') throw new Refusal('is neither true nor false');
+    return value === 'true';
+  },
+};
 const PROTOCOL = oneOf('grpc', 'http/protobuf', 'http/json');
 const MILLISECONDS = integer(1, LONGEST_TIMER_MS);
 const COUNT = integer(1, 1_000_000);
@@ -106,7 +115,7 @@ const SAMPLER = oneOf(
  */
 export function openTelemetrySettings(env: NodeJS.ProcessEnv): OpenTelemetrySettings {
   const read = <T>(name: string, setting: Setting<T>): T | undefined => readSetting(env, name, setting);
-  if (read('OTEL_SDK_DISABLED', oneOf('true', 'false')) === 'true') {
+  if (read('OTEL_SDK_DISABLED', DISABLED)) {
     return { traces: undefined, metrics: undefined, warnings: [] };
   }
   const everything = read('OTEL_EXPORTER_OTLP_ENDPOINT', ENDPOINT) !== undefined;

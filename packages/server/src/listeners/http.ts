@@ -16,6 +16,7 @@ import type { ObserveRequest } from '../telemetry/requests/request-telemetry.ts'
 import { serveBatch } from './batch.ts';
 import { editHead } from './header-edits.ts';
 import type { Guard } from './origin.ts';
+import type { Refusal } from './server.ts';
 
 /** How the requests of one listener are served. */
 export interface ServingOptions {
@@ -39,23 +40,28 @@ export interface McpServing {
   readonly maxRequestBytes: number;
 }
 
+const TWO_HOSTS: Refusal = { status: 400, reason: 'the header Host is there twice; send it once' };
 const CLIENT_LEFT = 499;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * What a listener of the pipeline does with each request: reads the body where the chain is to have it, runs the chain
+ * What a listener of the pipeline does with each request, unless it has been found that it is not to be served: reads the body where the chain is to have it, runs the chain
  * and writes its outcome.
  *
  * Part of the hot path: measured, plain `node:http` answers a list at the speed of a proxy written in C, and every
  * framework in between costs a third of that or more.
  */
-export function serveRequest(options: ServingOptions, request: IncomingMessage, response: ServerResponse): void {
+export function serveRequest(
+  options: ServingOptions,
+  request: IncomingMessage,
+  response: ServerResponse,
+  unserved?: Refusal,
+): void {
   const { method = '', url: target = '/', headers, socket } = request;
   const observation = options.observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
   response.on('close', () => observation.end(statusOf(response), response.writableFinished));
-  const refusal = namesTwoHosts(request)
-    ? { status: 400, reason: 'the header Host is there twice; send it once' }
-    : options.guard(socket.localAddress, headers.host, headers.origin);
+  const refusal =
+    unserved ?? (namesTwoHosts(request) ? TWO_HOSTS : options.guard(socket.localAddress, headers.host, headers.origin));
   if (refusal) {
     request.resume();
     return refuse(options, observation, response, refusal.status, refusal.reason);

@@ -39,6 +39,6 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
   };
   return createHttpServer(
     { tls: keyPair, readTimeoutMs: readTimeoutMs ?? (mcp ? READ_TIMEOUT_MS : 0), maxConnections },
-    (request, response) => serveRequest(serving, request, response),
+    (request, response, refusal) => serveRequest(serving, request, response, refusal),
   );
 }

@@ -1,7 +1,6 @@
-import { createServer, type RequestListener, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import { httpProblem } from '../answer/http-problem.ts';
 import { unclearFraming } from '../incoming/unclear-framing.ts';
 
 /** How the connections of one listener are kept. */
@@ -24,9 +23,19 @@ const MOST_BEYOND = 100;
 
 /** What is behind a body whose end is not clear may be part of it; Node goes on reading all the same. */
 const FOLLOWS = 'it follows a request that was refused';
+const CROWDED: Refusal = { status: 503, reason: 'too many connections: try again later' };
+
+/** Why a request is not served. */
+export interface Refusal {
+  readonly status: number;
+  readonly reason: string;
+}
+
+/** Serves a request, or says why it is not served. */
+export type ServeRequest = (request: IncomingMessage, response: ServerResponse, refusal: Refusal | undefined) => void;
 
 /** A server of HTTP/1.1 that hands requests to `serve`. The caller listens and closes. */
-export function createHttpServer(options: ConnectionOptions, serve: RequestListener): Server {
+export function createHttpServer(options: ConnectionOptions, serve: ServeRequest): Server {
   const { tls, readTimeoutMs, maxConnections } = options;
   const settings: ServerOptions = {
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -42,25 +51,17 @@ export function createHttpServer(options: ConnectionOptions, serve: RequestListe
   server.on('request', (request, response) => {
     const { socket } = request;
     const reason = unclear.has(socket) ? FOLLOWS : unclearFraming(request);
-    if (reason === undefined && !crowd?.has(socket)) return serve(request, response);
-    request.resume();
-    if (reason !== undefined) {
-      unclear.add(socket);
-      refuse(response, 400, reason);
-    } else refuse(response, 503, 'too many connections: try again later');
+    if (reason !== undefined) unclear.add(socket);
+    const refusal = reason === undefined ? crowd?.has(socket) && CROWDED : { status: 400, reason };
+    // Nothing that follows on the connection would be served either.
+    if (refusal) response.shouldKeepAlive = false;
+    serve(request, response, refusal || undefined);
   });
   // Node would end the connection without a word.
   server.on('connect', (_request, socket) => {
     socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
   });
   return server;
-}
-
-/** Answers a request that is not served, and ends its connection. */
-function refuse(response: ServerResponse, status: number, reason: string): void {
-  const { headers = [], body = '' } = httpProblem(status, reason);
-  response.writeHead(status, [...headers, 'Content-Length', String(Buffer.byteLength(body)), 'Connection', 'close']);
-  response.end(body);
 }
 
 /** The connections beyond the limit, which a server has to let in to say so. */
