@@ -109,7 +109,8 @@ describe('of an MCP request', () => {
 
   it('says that it was refused', async () => {
     await call('unknown');
-    expect(await line()).toEqual({ ...CALLED, decision: 'refused', error_code: -32602 });
+    const reason = 'tool not found: unknown';
+    expect(await line()).toEqual({ ...CALLED, decision: 'refused', reason, error_code: -32602 });
   });
 
   it('says that it was answered here', async () => {

@@ -5,6 +5,7 @@ import { StoreError } from './registry/store/store.ts';
 import { type Service, startService } from './service.ts';
 import { createLogger } from './telemetry/log.ts';
 import { createLogSink } from './telemetry/log-sink.ts';
+import { welcome } from './welcome.ts';
 
 /** Runs the service until it is told to stop; the exit code says how it ended (decisions 1.1). */
 async function main(): Promise<void> {
@@ -20,7 +21,7 @@ async function main(): Promise<void> {
   for (const warning of config.warnings) logger.target('service').warn(warning);
 
   const service = await startService(config, logger, sink.dropped);
-  if (service.empty) welcome(service);
+  if (service.empty) process.stdout.write(welcome(service.addresses, config.pipeline.listeners));
   stopOnSignal(service);
 }
 
@@ -44,23 +45,6 @@ function stopOnSignal(service: Service): void {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
-}
-
-/** What to do next, on a first start. Standard output: the log goes to standard error. */
-function welcome({ addresses }: Service): void {
-  const management = reachable(addresses.management);
-  const mcp = reachable(addresses.mcp);
-  process.stdout.write(
-    `Sluice is up; nothing is registered yet. Register an upstream MCP server:\n` +
-      `  npx sluice forwards add --name my-tools --service http://HOST:PORT/mcp --host http://${management} --no-auth\n` +
-      `Then point your MCP client at http://${mcp}/default/mcp\n` +
-      `The API and its reference: http://${management}/api/docs. The whole way in one go: npm run demo\n`,
-  );
-}
-
-/** An address that a person can use: a listener on all interfaces is reached on this machine by its loopback name. */
-function reachable(address = ''): string {
-  return address.replace(/^(?:0\.0\.0\.0|\[::\]):/, 'localhost:');
 }
 
 /** Ends with one line on standard error: a problem of the operator's as it is, one of ours with its stack. */

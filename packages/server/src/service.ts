@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Server } from 'node:http';
 import { serviceAddress } from '@sluice/contract';
-import type { FastifyInstance } from 'fastify';
 import { LongStreams } from './answer/long-streams.ts';
 import { Bridge } from './bridge/bridge.ts';
 import { BridgedCalls } from './bridge/bridged-calls.ts';
@@ -12,12 +10,11 @@ import { loadProtocols } from './bridge/protocols.ts';
 import { Provisioning } from './bridge/provisioning.ts';
 import { HealthOfServices } from './bridge/service-health.ts';
 import { ClassicProxy } from './classic/classic-proxy.ts';
-import { type HttpUpstream, httpUpstream, type ListenAddress } from './config/addresses.ts';
+import { type HttpUpstream, httpUpstream } from './config/addresses.ts';
 import type { Config } from './config/config.ts';
-import { ConfigError } from './config/config-error.ts';
 import { labelledHeaders } from './config/forward-headers.ts';
 import { upstreamOf } from './config/pipeline/cluster.ts';
-import type { LoadedListener, Pipeline } from './config/pipeline/pipeline.ts';
+import type { Pipeline } from './config/pipeline/pipeline.ts';
 import { INFERENCE_CLUSTER } from './config/pipeline/with-environment.ts';
 import { VERSION } from './config/version.ts';
 import { CallSessions } from './forwards/call-sessions.ts';
@@ -32,7 +29,6 @@ import { SessionWatches } from './forwards/session-watches.ts';
 import { InteractionStore } from './inference/interaction-store.ts';
 import { InteractionRecorder } from './inference/recorder.ts';
 import { CurrentInferenceSettings } from './inference/settings.ts';
-import { type Listener, listen } from './listeners/lifecycle.ts';
 import { createGuard } from './listeners/origin.ts';
 import { pipelineListener } from './listeners/pipeline-listener.ts';
 import { plainError } from './management/answer.ts';
@@ -44,17 +40,11 @@ import type { Implementation } from './mcp/identity.ts';
 import { Notices } from './notices/notices.ts';
 import { type ChainParts, makeChain } from './pipeline/make-chain.ts';
 import { Clusters } from './proxy/clusters.ts';
-import { bootstrapForward } from './registry/operations/forwards.ts';
-import { picture, Registry } from './registry/registry.ts';
-import { fileStore } from './registry/store/file.ts';
-import { diskFiles } from './registry/store/files.ts';
-import { memoryStore } from './registry/store/memory.ts';
-import { serviceState } from './service-state.ts';
+import { bind } from './service/bind.ts';
+import { serviceState } from './service/state.ts';
+import { bootstrap, openKeptSessions, openRegistry, openSealer } from './service/stored.ts';
 import { EventStore } from './sessions/event-store.ts';
-import { type KeptSessions, keptInFolder, keptInMemory } from './sessions/kept-sessions.ts';
 import { LiveSessions } from './sessions/live-sessions.ts';
-import { Sealer } from './sessions/seal.ts';
-import { newSessionKey, sessionKeyIn } from './sessions/session-key.ts';
 import { ClientSessions } from './sessions/sessions.ts';
 import type { Logger } from './telemetry/log.ts';
 import { MetricSource } from './telemetry/metrics/metric-source.ts';
@@ -93,44 +83,37 @@ export async function startService(
   logger: Logger,
   droppedLines: () => number = () => 0,
 ): Promise<Service> {
-  // The registry comes first: its lock decides whether this process may run on the folder at all.
-  const registry = await openRegistry(config, logger);
-  const limits = { silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
-  const calls = new CallsUnderWay<CallUnderWay>(limits);
-  try {
-    return await compose(config, logger, droppedLines, registry, calls);
-  } catch (error) {
-    calls.close();
-    await registry.close();
-    throw error;
-  }
-}
-
-async function compose(
-  config: Config,
-  logger: Logger,
-  droppedLines: () => number,
-  registry: Registry,
-  calls: CallsUnderWay<CallUnderWay>,
-): Promise<Service> {
   const log = logger.target('service');
   const { pipeline } = config;
+  // What is open ends in the reverse order, at a stop as when the start fails; one that cannot does not keep others open.
+  await using open = new AsyncDisposableStack();
+  let exportMs = 0;
+
+  const registry = await openRegistry(config, logger);
+  open.defer(() => registry.close());
+  const limits = { silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
+  const calls = new CallsUnderWay<CallUnderWay>(limits);
+  open.defer(() => calls.close());
   const forwards = new Forwards({
     registry,
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
     healthCheckIntervalMs: config.healthCheckIntervalMs,
   });
+  open.defer(() => forwards.close(0));
   await bootstrap(config, registry);
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const sealer = await openSealer(config);
   const kept = await openKeptSessions(config, logger);
+  open.defer(() => kept.close());
   const sessions = new ClientSessions(sealer, profiles, kept);
   const replica = randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica);
+  open.defer(() => events.close());
   const lives = new LiveSessions(events, replica);
   const notices = new Notices(registry);
+  open.defer(() => notices.close());
   const longStreams = new LongStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
@@ -178,6 +161,7 @@ async function compose(
   silenceLibrary();
   const protocols = loadProtocols();
   const channels = new Channels(registry);
+  open.defer(() => channels.close());
   const settings = config.bridgeGrpc;
   const bridgeLog = logger.target('service::bridge');
   const bridgedCalls = new BridgedCalls(calls, bridgeLog);
@@ -196,6 +180,7 @@ async function compose(
     intervalMs: config.healthCheckIntervalMs,
     log: bridgeLog,
   });
+  open.defer(() => serviceHealth.close());
 
   const guard = createGuard(config);
   const metrics = new ServiceMetrics();
@@ -203,8 +188,10 @@ async function compose(
   const requestMetrics = new RequestMetrics(secure);
   const { traces, metrics: exportedMetrics } = config.openTelemetry;
   const tracing = traces && (await openTracing(traces, log));
+  open.defer(() => tracing?.close(exportMs));
   const requests = { metrics: requestMetrics, logger, tracing };
   const clusters = new Clusters(pipeline);
+  open.defer(() => clusters.close());
   const inference = new CurrentInferenceSettings(inferenceUpstream(pipeline), interactions);
   inference.onUpstream((upstream) => clusters.replace(INFERENCE_CLUSTER, upstream));
   const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
@@ -238,7 +225,6 @@ async function compose(
       chain: makeChain(listener.filters, parts),
       guard,
       events,
-      bodyLimit: pipeline.bodyLimits.request,
       logger,
       requests,
     }),
@@ -260,6 +246,7 @@ async function compose(
   });
 
   const classic = new ClassicProxy(config.classicUrl, plainError);
+  open.defer(() => classic.close());
   let ready = false;
   const management = createManagement({
     registry,
@@ -280,13 +267,16 @@ async function compose(
     observe: observingManagement(requests),
   });
 
+  open.defer(() => management.close());
   const metricExport = exportedMetrics && (await exportMetrics(metricSource, exportedMetrics, log));
-  const bound = await bind(config, management, servers);
+  open.defer(() => metricExport?.close(exportMs));
+  const bound = await bind(config.mgmtListen, management, servers);
   const addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   log.info('listening', addresses);
   ready = true;
   forwards.start();
   serviceHealth.start();
+  const ends = open.move();
 
   return {
     addresses,
@@ -303,23 +293,10 @@ async function compose(
       await Promise.all(others.map(({ listener }) => listener.drain(graceMs)));
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await Promise.all([forwards.close(over - performance.now()), bridgedCalls.close(over - performance.now())]);
-      calls.close();
-      serviceHealth.close();
-      events.close();
-      notices.close();
       // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.
       await ofManagement?.listener.drain(left());
-      await management.close();
-      channels.close();
-      await clusters.close();
-      await classic.close();
-      const exportMs = Math.min(left(), LAST_EXPORT_MS);
-      await Promise.all([tracing?.close(exportMs), metricExport?.close(exportMs)]);
-      try {
-        await kept.close();
-      } finally {
-        await registry.close();
-      }
+      exportMs = Math.min(left(), LAST_EXPORT_MS);
+      await ends.disposeAsync();
       log.info('stopped');
     },
   };
@@ -329,77 +306,4 @@ async function compose(
 function inferenceUpstream({ clusters }: Pipeline): HttpUpstream {
   const cluster = clusters.get(INFERENCE_CLUSTER);
   return (cluster && upstreamOf(cluster)) ?? httpUpstream.parse('127.0.0.1:11434');
-}
-
-async function openRegistry(config: Config, logger: Logger): Promise<Registry> {
-  const log = logger.target('service::registry');
-  const { persist } = config;
-  const registry: Registry = new Registry(
-    persist.backend === 'none'
-      ? memoryStore()
-      : fileStore({ folder: persist.path, recover: persist.recover, picture: () => picture(registry.current), log }),
-  );
-  for (const problem of await registry.load()) log.warn(problem);
-  return registry;
-}
-
-/** Puts what the service-config file names on top of what is stored (decisions 1.3). */
-async function bootstrap(config: Config, registry: Registry): Promise<void> {
-  await registry.commit((draft) => {
-    for (const { name, labels } of config.bootstrap.namespaces) {
-      if (labels || !draft.namespaces.has(name)) draft.putNamespace(name, labels);
-    }
-  });
-  for (const { prefix = '', ...entry } of config.bootstrap.forwards) {
-    await registry.commit((draft) => bootstrapForward(draft, { ...entry, prefix }));
-  }
-}
-
-async function openSealer({ persist, sessionKey }: Config): Promise<Sealer> {
-  if (sessionKey) return new Sealer(sessionKey);
-  return new Sealer(persist.backend === 'none' ? newSessionKey() : await sessionKeyIn(persist.path, diskFiles()));
-}
-
-async function openKeptSessions({ persist }: Config, logger: Logger): Promise<KeptSessions> {
-  if (persist.backend === 'none') return keptInMemory();
-  return keptInFolder(persist.path, diskFiles(), logger.target('service::mcp'));
-}
-
-interface BoundListener {
-  readonly name: string;
-  readonly listener: Listener;
-}
-
-/** Binds all listeners, the management API first, or none. */
-async function bind(
-  config: Config,
-  management: FastifyInstance,
-  servers: readonly { readonly listener: LoadedListener; readonly server: Server }[],
-): Promise<BoundListener[]> {
-  await management.ready();
-  const bound: BoundListener[] = [];
-  try {
-    bound.push({
-      name: 'management',
-      listener: await bindAs('SERVICE_MGMT_LISTEN', management.server, config.mgmtListen),
-    });
-    for (const { listener, server } of servers) {
-      const { name, address, addressAt } = listener;
-      bound.push({ name, listener: await bindAs(addressAt, server, address) });
-    }
-    return bound;
-  } catch (error) {
-    await Promise.all(bound.map(({ listener }) => listener.drain(0)));
-    await management.close();
-    throw error;
-  }
-}
-
-async function bindAs(at: string, server: Server, address: ListenAddress): Promise<Listener> {
-  try {
-    return await listen(server, address);
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new ConfigError(`${at}: cannot listen on ${address.host}:${address.port}: ${reason}`);
-  }
 }

@@ -25,6 +25,7 @@ export class ClientAnswer implements CallAnswer {
   #leave: (() => void) | undefined = undefined;
   /** The code of the error that was answered, or the answer whose code that is. */
   #failure: number | string | undefined = undefined;
+  #errorMessage: string | undefined = undefined;
 
   /** `openStream` for clients that can come back to their streams: those with a session. */
   constructor(response: AnswerTarget, headers: readonly string[], idText: string, openStream?: OpenStream) {
@@ -43,6 +44,11 @@ export class ClientAnswer implements CallAnswer {
   get errorCode(): number | undefined {
     const failure = this.#failure;
     return typeof failure === 'string' ? codeIn(failure) : failure;
+  }
+
+  /** What was answered as an error of ours; undefined for one of others', who may have put anything into it. */
+  get errorMessage(): string | undefined {
+    return this.#errorMessage;
   }
 
   /** Calls back once when the client leaves before its answer is complete, and cannot come back for it. */
@@ -95,6 +101,7 @@ export class ClientAnswer implements CallAnswer {
   /** A JSON-RPC error. On a stream that has begun it is the last event, and the status cannot be had any more. */
   error(error: RpcError, status = 200): void {
     this.#failure = error.code;
+    this.#errorMessage = error.message;
     const text = errorText(this.idText, error);
     if (this.#streaming) return this.lastEvent(text);
     this.#head(status, Buffer.byteLength(text));

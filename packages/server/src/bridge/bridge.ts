@@ -6,7 +6,7 @@ import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { TOOL_ERROR } from '../telemetry/requests/outgoing-call.ts';
+import { type OutgoingCall, TOOL_ERROR } from '../telemetry/requests/outgoing-call.ts';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
 import { toolSummary } from '../telemetry/tool-calls/request-summary.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
@@ -94,8 +94,7 @@ export class Bridge {
     } as const;
     const report = toolCalls.of(toolCallIdentity(caller, tool, by));
     const { InvokeTool } = protocols.toolInvoker;
-    const outgoing = caller.observation?.ask(asked(InvokeTool, tool, address));
-    const trace = outgoing?.trace;
+    let outgoing: OutgoingCall | undefined;
     return {
       name: tool.name,
       service,
@@ -104,7 +103,8 @@ export class Bridge {
         const args = argumentsOf(message);
         const request = toolRequest(tool, args);
         report.begin(toolSummary(args, Object.keys(request.headers)));
-        const call = { requestId, trace, signal };
+        outgoing = caller.observation?.ask(asked(InvokeTool, tool, address));
+        const call = { requestId, trace: outgoing?.trace, signal };
         const reply = await callUnary(channels.to(address), InvokeTool, request, call, settings);
         const content = boundedContent(named(service), reply.content);
         report.completed(reply.isError, contentOfTexts(content));
@@ -123,8 +123,7 @@ export class Bridge {
     const { protocols, channels, settings, log } = this.#options;
     const requestId = serviceRequestId(caller.correlation.requestId);
     const { ResourceAcquire } = protocols.resourceAcquirer;
-    const outgoing = caller.observation?.ask(asked(ResourceAcquire, resource, serviceAddress(service)));
-    const trace = outgoing?.trace;
+    let outgoing: OutgoingCall | undefined;
     const error = (message: string): BridgedAnswer => ({ kind: 'error', error: { code: INTERNAL_ERROR, message } });
     return {
       name: resource.name,
@@ -133,7 +132,8 @@ export class Bridge {
       async carryOut({ signal }) {
         const request = resourceRequest(resource, uri);
         const client = channels.to(serviceAddress(service));
-        const call = { requestId, trace, signal };
+        outgoing = caller.observation?.ask(asked(ResourceAcquire, resource, serviceAddress(service)));
+        const call = { requestId, trace: outgoing?.trace, signal };
         const { isError, content } = await callUnary(client, ResourceAcquire, request, call, settings);
         // Each text has the uri and the type beside it.
         const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(textIn(resource.definition, 'mimeType'));

@@ -4,7 +4,7 @@ import { readsStreams } from '../mcp/accept.ts';
 import type { RequestMessage } from '../mcp/message.ts';
 import { progressTokenText } from '../mcp/params-text.ts';
 import type { Entry, ServiceEntry } from '../registry/entries.ts';
-import { TOOL_ERROR } from '../telemetry/requests/outgoing-call.ts';
+import { type OutgoingCall, TOOL_ERROR } from '../telemetry/requests/outgoing-call.ts';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
 import { codeSummary } from '../telemetry/tool-calls/request-summary.ts';
 import { codeToolName, toolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
@@ -33,7 +33,8 @@ interface CodeCall {
   readonly requestId: string;
   readonly execution: CodeExecution;
   readonly report: ToolCallReport;
-  readonly trace: TraceContext | undefined;
+  /** To be called when it is sent; where it then stands in a trace. */
+  readonly ask: (service: ServiceEntry) => TraceContext | undefined;
 }
 
 /**
@@ -67,8 +68,11 @@ export class CodeTools {
       }),
     );
     const { ExecuteCode } = protocols.codeExecutor;
-    const outgoing = service && caller.observation?.ask(asked(ExecuteCode, tool, serviceAddress(service)));
-    const trace = outgoing?.trace;
+    let outgoing: OutgoingCall | undefined;
+    const ask = (found: ServiceEntry) => {
+      outgoing = caller.observation?.ask(asked(ExecuteCode, tool, serviceAddress(found)));
+      return outgoing?.trace;
+    };
     const execution = new CodeExecution();
     return {
       name: tool.name,
@@ -76,7 +80,7 @@ export class CodeTools {
       requestId,
       carryOut: async (sides) => {
         const found = service ?? missing(tool, target);
-        await this.#follow({ caller, message, tool, requestId, execution, report, trace }, found, sides);
+        await this.#follow({ caller, message, tool, requestId, execution, report, ask }, found, sides);
         const { problem, output } = execution;
         if (problem === undefined) report.completed(false, contentOfTexts(output));
         else report.failed('EXECUTION_ERROR', problem);
@@ -98,7 +102,7 @@ export class CodeTools {
 
   /** Has the service execute the code, and follows it to the end of its stream. */
   async #follow(call: CodeCall, service: ServiceEntry, { client, left, signal }: BridgedSides): Promise<void> {
-    const { caller, message, tool, requestId, execution, report, trace } = call;
+    const { caller, message, tool, requestId, execution, report, ask } = call;
     const { protocols, channels, settings, log } = this.#options;
     const { serviceSubType: engine = '', languageName: language = '' } = service;
     const request = codeRequest(tool, { engine, language }, argumentsOf(message));
@@ -114,7 +118,7 @@ export class CodeTools {
       channels.to(serviceAddress(service)),
       protocols.codeExecutor.ExecuteCode,
       request,
-      { requestId, trace, signal },
+      { requestId, trace: ask(service), signal },
       { ...settings, deadlineMs },
     );
     let ignored = false;

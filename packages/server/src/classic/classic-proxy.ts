@@ -58,13 +58,17 @@ export class ClassicProxy {
     this.#refuse = refuse;
   }
 
-  /** Answers the request, whose body nobody has read. `answerHeaders`: names and values of ours, alternating. */
-  serve(request: IncomingMessage, response: ServerResponse, answerHeaders: readonly string[]): void {
+  /**
+   * Answers the request, whose body nobody has read. `answerHeaders`: names and values of ours, alternating. False: it is
+   * not sent to the backend.
+   */
+  serve(request: IncomingMessage, response: ServerResponse, answerHeaders: readonly string[]): boolean {
     const transport = this.#transport;
     const { url = '/' } = request;
-    const answer = ({ status, headers, body }: PlainOutcome): void => {
+    const answer = ({ status, headers, body }: PlainOutcome): false => {
       readAway(request, response);
       new ClientAnswer(response, answerHeaders, 'null').plain(status, headers, body);
+      return false;
     };
     // By what the path says it is the backend's; the backend is not to find that it means another.
     if (hasDotSegments(url.split('?', 1)[0] ?? '')) return answer(this.#refuse('BAD_REQUEST', DOTS));
@@ -75,13 +79,11 @@ export class ClassicProxy {
       headers: [...requestHeaders(request.rawHeaders, FORWARDING), ...forwarding(request)],
       body: undefined,
       answerHeaders,
-      failed: () => {
-        readAway(request, response);
-        return this.#refuse('BAD_GATEWAY', 'the legacy backend does not answer; see SERVICE_CLASSIC_URL');
-      },
+      failed: () => this.#refuse('BAD_GATEWAY', 'the legacy backend does not answer; see SERVICE_CLASSIC_URL'),
       watch: undefined,
     };
     new Exchange(plan, request, response).run();
+    return true;
   }
 
   /** Ends what is under way. */

@@ -114,7 +114,10 @@ export class CallRelay {
     };
     // By what the client says, not by the upstream's era: that may have changed since.
     const resumption = retry ? parked.resume(caller, attempt) : undefined;
-    if (resumption?.kind === 'answer') return resumption.outcome;
+    if (resumption?.kind === 'answer') {
+      caller.observation?.continues();
+      return resumption.outcome;
+    }
 
     const upstream = upstreamOf(forwards, target);
     if (!upstream) {
@@ -126,6 +129,9 @@ export class CallRelay {
     if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
     const crosses = era !== caller.era;
     const capabilities = crosses && era === 'legacy' ? askedOf(caller, message) : caller.capabilities;
+    const anew = resumption?.kind === 'anew';
+    const foreign = crosses ? this.#crossed.refusal(caller.era, message, anew) : undefined;
+    if (foreign) return foreign;
     const { edits, progressToken } = requestEdits(message, name);
     const outgoing = caller.observation?.ask(asked(message, target, name, upstream));
     const trace = outgoing?.trace;
@@ -156,8 +162,7 @@ export class CallRelay {
       era: caller.era,
       session: caller.session,
     };
-    const anew = resumption?.kind === 'anew';
-    if (crosses) return this.#crossed.call(caller, plan, anew);
+    if (crosses) return this.#crossed.call(caller, plan);
     // The state is ours: an upstream that has come to speak the client's era does not know it.
     const own = anew ? { ...plan, edits: [...plan.edits, ...withoutRetry(message)] } : plan;
     return { kind: 'stream', start: (client) => new RelayedCall(this.#options, own, client).start() };

@@ -1,4 +1,5 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
+import type { AnswerTarget } from '../answer/answer-target.ts';
 import { announcesBody } from './announced-body.ts';
 
 /** How long a client may go on sending a body that was refused. */
@@ -9,10 +10,10 @@ const LINGER_MS = 2_000;
  * sending would lose it the answer: for a while, the rest is read and thrown away. A connection that is to end with the
  * answer ends when that is done.
  */
-export function readAway(request: IncomingMessage, response: ServerResponse): void {
+export function readAway(request: IncomingMessage, response: Pick<AnswerTarget, 'shouldKeepAlive'>): void {
   request.resume();
   if (request.complete || !announcesBody(request.headers)) return;
-  const closing = !response.shouldKeepAlive;
+  const closing = response.shouldKeepAlive === false;
   // Else Node would end the connection as soon as the answer is out.
   response.shouldKeepAlive = true;
   const late = setTimeout(() => request.destroy(), LINGER_MS);

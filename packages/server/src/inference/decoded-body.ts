@@ -7,6 +7,7 @@ import {
   createInflateRaw,
   createZstdDecompress,
 } from 'node:zlib';
+import type { TeeBudget } from './tee-budget.ts';
 
 /** Gets what a body is, decoded. */
 export interface DecodedSink {
@@ -29,17 +30,19 @@ export interface BodyDecoder {
  * so a small body that would become a large one costs no more than one that is large. What cannot be decoded further
  * ends there; what came before was given.
  *
- * A decompressor is given `mostBytes` at most: those that make no output cost too.
+ * A decompressor is given `mostBytes` at most: those that make no output cost too. What waits in it is taken from the
+ * budget, and given back when it has been decoded.
  */
 export function decoderFor(
   encoding: string | undefined,
   sink: DecodedSink,
   mostBytes: number,
+  budget: TeeBudget,
 ): BodyDecoder | undefined {
   const coding = (encoding ?? '').trim().toLowerCase();
   if (coding === '' || coding === 'identity') return new PlainBody(sink);
   const decompressor = DECOMPRESSORS[coding];
-  return decompressor && new CompressedBody(decompressor, sink, mostBytes);
+  return decompressor && new CompressedBody(decompressor, sink, mostBytes, budget);
 }
 
 const DECOMPRESSORS: Readonly<Record<string, (first: number) => Transform>> = {
@@ -103,23 +106,39 @@ class PlainBody implements BodyDecoder {
 class CompressedBody implements BodyDecoder {
   readonly #make: (first: number) => Transform;
   readonly #sink: DecodedSink;
+  readonly #budget: TeeBudget;
   #room: number;
+  /** Bytes that are not decoded yet. */
+  #waiting = 0;
   #stream: Transform | undefined = undefined;
   #ended = false;
 
-  constructor(make: (first: number) => Transform, sink: DecodedSink, mostBytes: number) {
+  constructor(make: (first: number) => Transform, sink: DecodedSink, mostBytes: number, budget: TeeBudget) {
     this.#make = make;
     this.#sink = sink;
+    this.#budget = budget;
     this.#room = mostBytes;
   }
 
   write(chunk: Buffer): void {
     if (chunk.length === 0 || this.#ended) return;
+    if (this.#stream?.destroyed || this.#room < 0) return;
+    const { length } = chunk;
+    if (length > this.#room || !this.#budget.take(length)) {
+      this.#room = -1;
+      return;
+    }
+    this.#room -= length;
+    this.#waiting += length;
     this.#stream ??= this.#open(this.#make(chunk[0] ?? 0));
-    if (this.#stream.destroyed || this.#room < 0) return;
-    this.#room -= chunk.length;
-    if (this.#room < 0) return;
-    this.#stream.write(chunk);
+    this.#stream.write(chunk, () => this.#decoded(length));
+  }
+
+  #decoded(length: number): void {
+    // Nothing waits any more in what was closed, which may say so of a piece after that.
+    const bytes = Math.min(length, this.#waiting);
+    this.#waiting -= bytes;
+    this.#budget.give(bytes);
   }
 
   end(): void {
@@ -137,6 +156,7 @@ class CompressedBody implements BodyDecoder {
     // What came before it counts.
     stream.on('error', () => {});
     stream.on('close', () => {
+      this.#decoded(this.#waiting);
       if (this.#ended) this.#sink.onDecodedEnd(this.#room < 0);
     });
     return stream;

@@ -65,7 +65,7 @@ export class ExchangeRecording {
     this.#path = (target.split('?', 1)[0] ?? '').slice(0, LONGEST_PATH);
     this.#headers = headers;
     this.#request = new RecordedText(parts.bodyLimit, parts.budget, () => this.#onRequestDecoded());
-    this.#requestDecoder = decoderFor(headers['content-encoding'], this.#request, 2 * parts.bodyLimit);
+    this.#requestDecoder = decoderFor(headers['content-encoding'], this.#request, 2 * parts.bodyLimit, parts.budget);
     if (this.#requestDecoder === undefined) this.#over = true;
   }
 
@@ -103,7 +103,7 @@ export class ExchangeRecording {
       const response = isEvents
         ? new RecordedEvents(bodyLimit, budget, onEnd)
         : new RecordedText(bodyLimit, budget, onEnd);
-      this.#responseDecoder = decoderFor(headers['content-encoding']?.toString(), response, 2 * bodyLimit);
+      this.#responseDecoder = decoderFor(headers['content-encoding']?.toString(), response, 2 * bodyLimit, budget);
       // What cannot be decoded is not kept.
       if (this.#responseDecoder !== undefined) this.#response = response;
     } catch (error) {

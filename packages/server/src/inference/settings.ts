@@ -1,4 +1,4 @@
-import { type HttpUpstream, httpUpstream } from '../config/addresses.ts';
+import { addressText, type HttpUpstream, httpUpstream } from '../config/addresses.ts';
 
 /** What operators can change of the inference listener while it runs (decisions 4.4). */
 export interface InferenceSettings {
@@ -62,7 +62,8 @@ export class CurrentInferenceSettings implements InferenceSettings {
 }
 
 /** An upstream as it may be written: `host:port` where that says all. */
-function textOf({ scheme, host, port, path }: HttpUpstream): string {
-  const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+function textOf(upstream: HttpUpstream): string {
+  const { scheme, path } = upstream;
+  const authority = addressText(upstream);
   return scheme === 'http' && path === '' ? authority : `${scheme}://${authority}${path}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Bounds what the exchanges under way hold together of their bodies. One holds 4 MiB per direction at most, but there
- * may be thousands: what comes when the budget is used up is not recorded, and the record says that it was cut.
+ * Bounds what the exchanges under way hold together of their bodies, decoded or not. One holds a few MiB per direction at
+ * most, but there may be thousands: what comes when the budget is used up is not recorded, and the record says that it was cut.
  */
 export class TeeBudget {
   #left: number;

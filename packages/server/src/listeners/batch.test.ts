@@ -403,7 +403,7 @@ describe('every message of a batch', () => {
     const options = {
       chain: compile(
         [
-          { name: 'mcp', filter: mcp({ on_invalid: 'continue' }, () => false) },
+          { name: 'mcp', filter: mcp({ on_invalid: 'continue', max_body_bytes: 4096 }, () => false) },
           { name: 'batches', filter: (context) => context.batch },
           { name: 'last', filter: last },
         ],

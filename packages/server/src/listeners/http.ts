@@ -3,9 +3,10 @@ import type { AnswerTarget } from '../answer/answer-target.ts';
 import { ClientAnswer, INTERNAL, type OpenStream } from '../answer/client-answer.ts';
 import { httpProblem } from '../answer/http-problem.ts';
 import type { Outcome } from '../answer/outcome.ts';
-import { ByteCollector } from '../bytes/collector.ts';
+import { announcesBody } from '../incoming/announced-body.ts';
+import { answeredStatus } from '../incoming/answered-status.ts';
+import { collectBody } from '../incoming/collected-body.ts';
 import { readAway } from '../incoming/late-body.ts';
-import { namesTwoHosts } from '../incoming/two-hosts.ts';
 import { INVALID_REQUEST, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { Chain } from '../pipeline/chain.ts';
 import { RequestContext } from '../pipeline/context.ts';
@@ -40,13 +41,11 @@ export interface McpServing {
   readonly maxRequestBytes: number;
 }
 
-const TWO_HOSTS: Refusal = { status: 400, reason: 'the header Host is there twice; send it once' };
-const CLIENT_LEFT = 499;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * What a listener of the pipeline does with each request, unless it has been found that it is not to be served: reads the body where the chain is to have it, runs the chain
- * and writes its outcome.
+ * What a listener of the pipeline does with each request, unless it has been found that it is not to be served: reads the
+ * body where the chain is to have it, runs the chain and writes its outcome.
  *
  * Part of the hot path: measured, plain `node:http` answers a list at the speed of a proxy written in C, and every
  * framework in between costs a third of that or more.
@@ -59,21 +58,18 @@ export function serveRequest(
 ): void {
   const { method = '', url: target = '/', headers, socket } = request;
   const observation = options.observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
-  response.on('close', () => observation.end(statusOf(response), response.writableFinished));
-  const refusal =
-    unserved ?? (namesTwoHosts(request) ? TWO_HOSTS : options.guard(socket.localAddress, headers.host, headers.origin));
+  response.on('close', () => observation.end(answeredStatus(response), response.writableFinished));
+  if (unserved) return refuse(options, observation, response, unserved.status, unserved.reason);
+  const refusal = options.guard(socket.localAddress, headers.host, headers.origin);
   if (refusal) {
-    request.resume();
+    readAway(request, response);
     return refuse(options, observation, response, refusal.status, refusal.reason);
   }
-  if (method === 'POST' && options.mcp) return readBody(options, options.mcp, observation, request, response);
-  if (options.mcp) request.resume();
-  handle(options, observation, request, response, EMPTY);
-}
-
-/** The status of the answer; of one that was never begun, since its client has left, the one that logs have for that. */
-function statusOf(response: ServerResponse): number {
-  return response.headersSent ? response.statusCode : CLIENT_LEFT;
+  if (!options.mcp) return handle(options, observation, request, response, undefined);
+  if (announcesBody(headers)) return readBody(options, options.mcp, observation, request, response);
+  request.resume();
+  // One that says that it is empty is sent on so; most requests say nothing.
+  handle(options, observation, request, response, headers['content-length'] === undefined ? undefined : EMPTY);
 }
 
 /** Collects the body and hands it on. A body over the limit is refused as soon as that is known. */
@@ -84,26 +80,15 @@ function readBody(
   request: IncomingMessage,
   response: ServerResponse,
 ): void {
-  if (Number(request.headers['content-length']) > limit) return tooLarge(options, observation, request, response);
-  const body = new ByteCollector();
-  request.on('data', (chunk: Buffer) => {
-    if (body.length + chunk.length <= limit) return body.push(chunk);
-    request.removeAllListeners('data').removeAllListeners('end');
-    tooLarge(options, observation, request, response);
+  collectBody(request, limit, {
+    onBody: (body) => handle(options, observation, request, response, body),
+    onTooLarge: () => {
+      readAway(request, response);
+      refuse(options, observation, response, 413, 'request body too large');
+    },
+    // A client that leaves in the middle of its body has asked nothing.
+    onError: () => response.destroy(),
   });
-  request.on('end', () => handle(options, observation, request, response, body.take()));
-  // A client that leaves in the middle of its body has asked nothing.
-  request.on('error', () => response.destroy());
-}
-
-function tooLarge(
-  options: ServingOptions,
-  observation: RequestObservation,
-  request: IncomingMessage,
-  response: ServerResponse,
-): void {
-  readAway(request, response);
-  refuse(options, observation, response, 413, 'request body too large');
 }
 
 /** Answers a request that did not get as far as the chain. */
@@ -122,25 +107,27 @@ function refuse(
   client.plain(status, headers, body);
 }
 
+/** A request, and its body where that was read. */
+interface Received {
+  readonly request: IncomingMessage;
+  readonly body: Buffer | undefined;
+}
+
 function handle(
   options: ServingOptions,
   observation: RequestObservation,
   request: IncomingMessage,
   response: ServerResponse,
-  body: Buffer,
+  body: Buffer | undefined,
 ): void {
   const { method, target, headers } = observation.request;
-  serve(options, new RequestContext(method, target, headers, body, observation), response, request);
+  const context = new RequestContext(method, target, headers, body ?? EMPTY, observation);
+  serve(options, context, response, { request, body });
 }
 
-/** `request` is undefined for a message of a batch, which has no request of its own. */
-function serve(
-  options: ServingOptions,
-  context: RequestContext,
-  response: AnswerTarget,
-  request?: IncomingMessage,
-): void {
-  const done = (outcome: Outcome | undefined): void => answer(options, context, response, outcome, request);
+/** `received` is undefined for a message of a batch, which has no request of its own. */
+function serve(options: ServingOptions, context: RequestContext, response: AnswerTarget, received?: Received): void {
+  const done = (outcome: Outcome | undefined): void => answer(options, context, response, outcome, received);
   const fail = (error: unknown): void => {
     options.log.error('request failed', { error, method: context.metadata.get('mcp.method') });
     // Half an answer cannot be taken back: the connection says that it is one.
@@ -167,18 +154,18 @@ function answer(
   context: RequestContext,
   response: AnswerTarget,
   outcome: Outcome = unanswered(options, context),
-  request?: IncomingMessage,
+  received?: Received,
 ): void {
   if (response.destroyed) return;
   context.observation?.decided(outcome);
   if (context.headerEdits.length > 0 && !context.inBatch) editHead(response, context.headerEdits);
   if (outcome.kind === 'exchange') {
     // One message of a batch is no HTTP request that could be sent on.
-    if (!request) return answer(options, context, response, unanswered(options, context));
-    return outcome.start(request, response, options.mcp && context.body);
+    if (!received) return answer(options, context, response, unanswered(options, context));
+    return outcome.start(received.request, response, received.body);
   }
-  // A body that nobody wants any more is not left in the way of the next request.
-  if (!options.mcp) request?.resume();
+  // A body that nobody wants is not left in the way of the next request.
+  if (!options.mcp && received) readAway(received.request, response);
   const idText = outcome.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;
   const client = new ClientAnswer(response, context.responseHeaders, idText, openStream(options, context, outcome));
   if (context.observation) context.observation.answer = client;

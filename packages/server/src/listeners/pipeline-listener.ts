@@ -13,8 +13,6 @@ export interface PipelineListenerOptions {
   readonly chain: Chain;
   readonly guard: Guard;
   readonly events: EventStore;
-  /** Bytes that a body may have where it is held whole, unless the filter `mcp` says otherwise. */
-  readonly bodyLimit: number;
   readonly logger: Logger;
   readonly requests: RequestTelemetryParts;
 }
@@ -25,10 +23,10 @@ const READ_TIMEOUT_MS = 300_000;
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): Server {
   const { name, keyPair, readTimeoutMs, maxConnections, filters } = listener;
-  const { chain, guard, events, bodyLimit, logger, requests } = options;
+  const { chain, guard, events, logger, requests } = options;
   // Which of several filters a request meets is known when its body is there.
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
-  const bodyLimits = readers.map(({ max_body_bytes }) => max_body_bytes ?? bodyLimit);
+  const bodyLimits = readers.map(({ max_body_bytes }) => max_body_bytes);
   const mcp = readers.length > 0 ? { events, maxRequestBytes: Math.max(...bodyLimits) } : undefined;
   const serving = {
     chain,

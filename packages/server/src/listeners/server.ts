@@ -1,7 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import { unclearFraming } from '../incoming/unclear-framing.ts';
+import { readAway } from '../incoming/late-body.ts';
+import { UnclearHeads } from '../incoming/unclear-head.ts';
 
 /** How the connections of one listener are kept. */
 export interface ConnectionOptions {
@@ -21,8 +22,6 @@ const HEADERS_MS = 60_000;
 /** So many at a time are told that there are too many; others are let go without a word. */
 const MOST_BEYOND = 100;
 
-/** What is behind a body whose end is not clear may be part of it; Node goes on reading all the same. */
-const FOLLOWS = 'it follows a request that was refused';
 const CROWDED: Refusal = { status: 503, reason: 'too many connections: try again later' };
 
 /** Why a request is not served. */
@@ -31,7 +30,7 @@ export interface Refusal {
   readonly reason: string;
 }
 
-/** Serves a request, or says why it is not served. */
+/** Serves a request, or says why it is not served; then what is left of its body is no concern of it. */
 export type ServeRequest = (request: IncomingMessage, response: ServerResponse, refusal: Refusal | undefined) => void;
 
 /** A server of HTTP/1.1 that hands requests to `serve`. The caller listens and closes. */
@@ -40,6 +39,8 @@ export function createHttpServer(options: ConnectionOptions, serve: ServeRequest
   const settings: ServerOptions = {
     keepAliveTimeout: KEEP_ALIVE_MS,
     noDelay: true,
+    // Without a host, Node would answer without a reason and nobody would hear of it.
+    requireHostHeader: false,
     requestTimeout: readTimeoutMs,
     headersTimeout: readTimeoutMs > 0 ? Math.min(readTimeoutMs, HEADERS_MS) : HEADERS_MS,
     // What is due is looked for as often, so that a short limit is kept.
@@ -47,16 +48,21 @@ export function createHttpServer(options: ConnectionOptions, serve: ServeRequest
   };
   const server = tls ? createTlsServer({ ...settings, ...tls, ALPNProtocols: ['http/1.1'] }) : createServer(settings);
   const crowd = maxConnections === undefined ? undefined : limited(server, maxConnections, tls !== undefined);
-  const unclear = new WeakSet<Socket>();
+  const unclear = new UnclearHeads();
   server.on('request', (request, response) => {
-    const { socket } = request;
-    const reason = unclear.has(socket) ? FOLLOWS : unclearFraming(request);
-    if (reason !== undefined) unclear.add(socket);
-    const refusal = reason === undefined ? crowd?.has(socket) && CROWDED : { status: 400, reason };
-    // Nothing that follows on the connection would be served either.
-    if (refusal) response.shouldKeepAlive = false;
-    serve(request, response, refusal || undefined);
+    const reason = unclear.reasonFor(request);
+    const refusal = reason !== undefined ? { status: 400, reason } : crowd?.has(request.socket) ? CROWDED : undefined;
+    if (refusal) {
+      // Nothing that follows on the connection would be served either.
+      response.shouldKeepAlive = false;
+      // Where it is not clear what follows, it is not waited for.
+      if (reason === undefined) readAway(request, response);
+      else request.resume();
+    }
+    serve(request, response, refusal);
   });
+  // Node would answer an expectation that it does not know by itself; it may be ignored.
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   // Node would end the connection without a word.
   server.on('connect', (_request, socket) => {
     socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');

@@ -13,7 +13,7 @@ import { createGuard } from '../listeners/origin.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import type { Store } from '../registry/store/store.ts';
-import { serviceState } from '../service-state.ts';
+import { serviceState } from '../service/state.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';

@@ -1,21 +1,21 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ERROR_STATUS, operations } from '@sluice/contract';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ProvisioningError } from '../bridge/provisioning.ts';
 import { type ClassicProxy, isClassic } from '../classic/classic-proxy.ts';
 import { BodyDeadlines } from '../incoming/body-deadlines.ts';
+import { collectBody } from '../incoming/collected-body.ts';
 import { readAway } from '../incoming/late-body.ts';
-import { namesTwoHosts } from '../incoming/two-hosts.ts';
-import { unclearFraming } from '../incoming/unclear-framing.ts';
+import { UnclearHeads } from '../incoming/unclear-head.ts';
 import type { Guard } from '../listeners/origin.ts';
 import { RegistryError } from '../registry/operations/error.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import type { RequestObservation } from '../telemetry/requests/request-observation.ts';
 import type { ObserveRequest } from '../telemetry/requests/request-telemetry.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
 import { watchRoutes } from './allowed-methods.ts';
 import { RequestError, sendError } from './answer.ts';
-import { collectBody } from './body.ts';
 import type { ManagementContext } from './context.ts';
 import { corsHeaders, PREFLIGHT_HEADERS } from './cors.ts';
 import { entryRoutes } from './entry-routes.ts';
@@ -72,8 +72,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   const cors = corsHeaders(corsOrigin);
   /** The last request of each connection, by its answer. */
   const latest = new WeakMap<Socket, ServerResponse>();
-  /** Connections that end, because it is not clear what came on them. */
-  const refused = new WeakSet<Socket>();
+  const unclear = new UnclearHeads();
 
   const app = fastify({
     bodyLimit,
@@ -86,8 +85,9 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     // A name of 256 characters takes up to 3 KiB in a URL; what limits it is the size of a head.
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 64 * 1024 },
     frameworkErrors: (_error, request, reply) => {
-      observed(request, reply.raw, observe);
-      if (!admit(request, reply) || passOn(request, reply)) return;
+      const observation = observed(request, reply.raw, observe);
+      if (!admit(request, reply) || passOn(request, reply, observation)) return;
+      readAway(request.raw, reply.raw);
       sendError(reply, 'BAD_REQUEST', 'the path is not valid percent-encoded UTF-8');
     },
     clientErrorHandler: (error, socket) => {
@@ -114,39 +114,33 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   /** Sets CORS headers and checks what every request is checked for; false when the request has been answered. */
   function admit(request: FastifyRequest, reply: FastifyReply): boolean {
     reply.headers(cors);
-    const { socket } = request.raw;
-    const unclear = refused.has(socket) ? 'it follows a request that was refused' : unclearHead(request.raw);
-    if (unclear !== undefined) {
-      // What follows may not be what it seems; Node goes on reading what has come already.
-      refused.add(socket);
+    const reason = unclear.reasonFor(request.raw);
+    if (reason !== undefined) {
       reply.header('connection', 'close');
-      sendError(reply, 'BAD_REQUEST', unclear);
+      sendError(reply, 'BAD_REQUEST', reason);
       return false;
     }
     const refusal = guard(request.raw.socket.localAddress, request.headers.host, request.headers.origin);
     if (!refusal) return true;
+    readAway(request.raw, reply.raw);
     sendError(reply, 'FORBIDDEN', refusal.reason);
     return false;
   }
 
   /** Gives the legacy backend what is its to answer; false when it is ours. */
-  function passOn({ raw }: FastifyRequest, reply: FastifyReply): boolean {
+  function passOn({ raw }: FastifyRequest, reply: FastifyReply, observation: RequestObservation): boolean {
     // What a browser asks before it calls is ours to say, since CORS is.
     const preflight = raw.method === 'OPTIONS' && raw.headers['access-control-request-method'] !== undefined;
     if (preflight || !isClassic(raw.method ?? '', raw.url?.split('?', 1)[0] ?? '')) return false;
     deadlines.lift(raw);
     reply.hijack();
-    classic.serve(raw, reply.raw, Object.entries(cors).flat());
+    if (classic.serve(raw, reply.raw, Object.entries(cors).flat())) observation.upstream = classic.server;
     return true;
   }
 
   app.addHook('onRequest', (request, reply, next) => {
     const observation = observed(request, reply.raw, observe);
-    if (!admit(request, reply)) return;
-    if (passOn(request, reply)) {
-      observation.upstream = classic.server;
-      return;
-    }
+    if (!admit(request, reply) || passOn(request, reply, observation)) return;
     if (request.method === 'OPTIONS') {
       reply.code(204).headers(PREFLIGHT_HEADERS).send();
       return;
@@ -158,7 +152,14 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
 
   // Bodies stay bytes until a route says what they describe.
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', (_request, payload, done) => collectBody(payload, bodyLimit, done));
+  app.addContentTypeParser('*', (_request, payload, done) => {
+    collectBody(payload, bodyLimit, {
+      onBody: (body) => done(null, body),
+      onTooLarge: () => done(Object.assign(new Error('request body too large'), { statusCode: 413 })),
+      // No failure of ours.
+      onError: (error) => done(Object.assign(error, { statusCode: 400 })),
+    });
+  });
 
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0] ?? '';
@@ -216,18 +217,6 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
 function statusOf(error: unknown): number {
   if (!(error instanceof Error) || !('statusCode' in error) || typeof error.statusCode !== 'number') return 500;
   return error.statusCode;
-}
-
-/** Why a request is refused whose head can be read in two ways; undefined for all others. */
-function unclearHead(request: IncomingMessage): string | undefined {
-  const { headers, httpVersion, method, url = '/' } = request;
-  if (headers.host === undefined && httpVersion === '1.1') return 'a Host header is required';
-  if (namesTwoHosts(request)) return 'the header Host is there twice; send it once';
-  // A host in the target would stand against `Host`, which is what is judged.
-  if (!url.startsWith('/') && !(method === 'OPTIONS' && url === '*'))
-    return 'the target of a request begins with a slash';
-  if (url.includes('#')) return 'the target of a request has no fragment; encode # as %23';
-  return unclearFraming(request);
 }
 
 /** True for a request whose answer has begun, and either of which is not at its end. */

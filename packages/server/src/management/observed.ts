@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyRequest } from 'fastify';
+import { answeredStatus } from '../incoming/answered-status.ts';
 import type { RequestObservation } from '../telemetry/requests/request-observation.ts';
 import { type ObserveRequest, observing, type RequestTelemetryParts } from '../telemetry/requests/request-telemetry.ts';
 
@@ -20,12 +21,8 @@ export function observed(
   const { method = '', url: target = '/', headers, socket } = raw;
   const observation = observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
   response.on('close', () => {
-    const { statusCode, headersSent, writableFinished } = response;
-    if (statusCode >= 400) observation.refused();
-    observation.end(headersSent ? statusCode : CLIENT_LEFT, writableFinished);
+    if (response.statusCode >= 400) observation.refused();
+    observation.end(answeredStatus(response), response.writableFinished);
   });
   return observation;
 }
-
-/** The status that logs have for a request whose client left before it was answered. */
-const CLIENT_LEFT = 499;

@@ -1,7 +1,6 @@
 import type { LongStreams } from '../answer/long-streams.ts';
 import type { Bridge } from '../bridge/bridge.ts';
-import type { FilterSettings } from '../config/pipeline/filter-settings.ts';
-import type { PlacedFilter } from '../config/pipeline/pipeline.ts';
+import type { LoadedFilter, LoadedSettings } from '../config/pipeline/pipeline.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Forwards } from '../forwards/forwards.ts';
@@ -67,7 +66,7 @@ export interface ChainParts extends LoadBalancerParts, InterceptParts, WellKnown
 }
 
 /** Makes the chain of a listener (decisions 1.4): its filters in the order of the file, counted. */
-export function makeChain(filters: readonly PlacedFilter[], parts: ChainParts): Chain {
+export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): Chain {
   const named = filters.map(({ settings }) => ({
     name: settings.filter,
     filter: conditional(makeFilter(settings, parts), settings.conditions),
@@ -75,7 +74,7 @@ export function makeChain(filters: readonly PlacedFilter[], parts: ChainParts): 
   return compile(named, parts.metrics);
 }
 
-function makeFilter(settings: FilterSettings, parts: ChainParts): Filter {
+function makeFilter(settings: LoadedSettings, parts: ChainParts): Filter {
   const { registry, sessions, relay, auth } = parts;
   const passes = auth ? isOAuthPath : () => false;
   switch (settings.filter) {

@@ -1,4 +1,4 @@
-import type { HttpUpstream } from '../config/addresses.ts';
+import { addressText, type HttpUpstream } from '../config/addresses.ts';
 import type { Cluster as ClusterSettings } from '../config/pipeline/cluster.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 
@@ -62,8 +62,9 @@ export class Cluster {
   }
 }
 
-function targetOf({ scheme, host, port, path }: HttpUpstream, connectTimeoutMs = CONNECT_MS): Target {
-  const server = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+function targetOf(upstream: HttpUpstream, connectTimeoutMs = CONNECT_MS): Target {
+  const { scheme, path } = upstream;
+  const server = addressText(upstream);
   const transport = createTransport(`${scheme}://${server}/`, { connectTimeoutMs, redirects: 'pass' });
   return { transport, server, pathPrefix: path };
 }

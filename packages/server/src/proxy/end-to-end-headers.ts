@@ -1,4 +1,4 @@
-/** Headers of one connection, which end with it (RFC 9110 7.6.1; decisions 4.6). */
+/** Headers of one connection, which end with it, besides `Proxy-*` (RFC 9110 7.6.1; decisions 4.6). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
@@ -6,10 +6,6 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'trailer',
   'transfer-encoding',
   'upgrade',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-authentication-info',
-  'proxy-connection',
 ]);
 
 /** Of a request besides: what the connection to the upstream has of its own. */

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { AnswerTarget } from '../answer/answer-target.ts';
 import type { PlainOutcome } from '../answer/outcome.ts';
+import { readAway } from '../incoming/late-body.ts';
 import { incomingBody } from '../transport/incoming-body.ts';
 import type {
   RawHeaders,
@@ -34,7 +35,7 @@ export interface ExchangePlan {
   readonly headers: readonly string[];
   /** Where it was read already; otherwise the request's own is sent as it comes. */
   readonly body: Buffer | undefined;
-  /** Names and values, alternating, that the answer has besides; what they say of CORS is said in the upstream's place. */
+  /** Names and values, alternating, that the answer has besides. Where there are any, what the upstream says of CORS goes. */
   readonly answerHeaders: readonly string[];
   /** What the client is answered when the upstream gives no answer. */
   readonly failed: (error: UpstreamError) => PlainOutcome;
@@ -44,6 +45,17 @@ export interface ExchangePlan {
 }
 
 const NOTHING = Buffer.alloc(0);
+
+/** What the upstream allows browsers does not count where we have said what they may do. */
+const CORS_HEADERS: ReadonlySet<string> = new Set([
+  'access-control-allow-origin',
+  'access-control-allow-credentials',
+  'access-control-allow-headers',
+  'access-control-allow-methods',
+  'access-control-allow-private-network',
+  'access-control-expose-headers',
+  'access-control-max-age',
+]);
 
 /**
  * An HTTP request on its way through, both bodies as they come (decisions 4.6, 4.8): nothing of them is changed, and who
@@ -103,8 +115,8 @@ export class Exchange implements ResponseHandler {
     // A date that the upstream did not send is not its own.
     this.#response.sendDate = false;
     const { answerHeaders } = this.#plan;
-    const own = answerHeaders.length === 0 ? undefined : corsNames(answerHeaders);
-    this.#response.writeHead(status, [...responseHeaders(raw, own), ...answerHeaders]);
+    const replaced = answerHeaders.length === 0 ? undefined : CORS_HEADERS;
+    this.#response.writeHead(status, [...responseHeaders(raw, replaced), ...answerHeaders]);
     // Where nothing says how long it is, the body may take its time: the head does not wait for it.
     if (headers['content-length'] === undefined) this.#response.write(NOTHING);
     this.#watch?.responseHead(status, headers);
@@ -128,7 +140,10 @@ export class Exchange implements ResponseHandler {
     this.#over = true;
     // Half an answer cannot be taken back: the connection says that it is one.
     if (this.#begun) this.#response.destroy();
-    else this.#answer(this.#plan.failed(error));
+    else {
+      readAway(this.#request, this.#response);
+      this.#answer(this.#plan.failed(error));
+    }
     // Without a connection nobody has asked for it.
     this.#body?.stop();
     this.#ended();
@@ -155,9 +170,4 @@ export class Exchange implements ResponseHandler {
     this.#call?.abort();
     this.#watch?.end();
   }
-}
-
-function corsNames(headers: readonly string[]): ReadonlySet<string> {
-  const names = headers.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
-  return new Set(names.filter((name) => name.startsWith('access-control-')));
 }

@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '@sluice/json/lossless';
-import type { ListenAddress } from '../addresses.ts';
+import { addressText } from '../addresses.ts';
 import type { Cluster } from './cluster.ts';
 import type { Pipeline, PipelineListener } from './pipeline.ts';
 
@@ -42,11 +42,6 @@ function clusterForm({ name, endpoints, tls, connection_timeout_ms }: Cluster): 
     tls,
     connection_timeout_ms,
   });
-}
-
-/** `host:port`, IPv6 in brackets. */
-function addressText({ host, port }: ListenAddress): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /** Without what is undefined. */

@@ -136,6 +136,37 @@ filter_chains: [{name: c, filters: [{filter: mcp}]}]
     expect(listeners).toMatchObject([{ name: 'mcp', address }, { name: 'inference' }]);
   });
 
+  it('says where completions are asked for, in the embedded one’s words where the file has no cluster for them', async () => {
+    const upstreamOf = async (file: string, environment = NOTHING) => {
+      const path = join(folder, 'p.yaml');
+      await writeFile(path, file);
+      return (await loadPipeline(path, environment)).inferenceUpstream;
+    };
+    const none = `listeners: [{name: one, address: "h:1", filter_chains: [a]}]
+filter_chains: [{name: a, filters: [{filter: headers}]}]
+`;
+    const own = `${none}clusters: [{name: inference, endpoints: ["m:2", "n:3"], tls: {}}]`;
+    expect(await upstreamOf(none)).toEqual({ scheme: 'http', host: '127.0.0.1', port: 11434, path: '' });
+    expect(await upstreamOf(own)).toEqual({ scheme: 'https', host: 'm', port: 2, path: '' });
+    const inferenceUpstream = { scheme: 'http', host: 'e', port: 4, path: '/v' } as const;
+    expect(await upstreamOf(own, { ...NOTHING, inferenceUpstream })).toEqual(inferenceUpstream);
+  });
+
+  it('fills in what a filter mcp leaves to the file’s limits', async () => {
+    const path = join(folder, 'p.yaml');
+    await writeFile(
+      path,
+      `listeners: [{name: one, address: "h:1", filter_chains: [a]}]
+filter_chains: [{name: a, filters: [{filter: mcp}, {filter: mcp, max_body_bytes: 7}]}]
+body_limits: {max_request_bytes: 5}`,
+    );
+    const { listeners } = await loadPipeline(path, NOTHING);
+    expect(listeners[0]?.filters.map(({ settings }) => settings)).toMatchObject([
+      { filter: 'mcp', max_body_bytes: 5 },
+      { filter: 'mcp', max_body_bytes: 7 },
+    ]);
+  });
+
   it('does not start with a file that is not there, or a folder', async () => {
     await expect(loadPipeline(join(folder, 'p.yaml'), NOTHING)).rejects.toThrow(
       `--pipeline-config ${folder}/p.yaml: no such file; name one that exists`,

@@ -1,8 +1,10 @@
+import type { HttpUpstream } from '../addresses.ts';
 import { lineOf, type Problem, refusal } from '../problem.ts';
+import { upstreamOf } from './cluster.ts';
 import { readKeyPair } from './key-pair.ts';
-import type { KeyPair, LoadedPipeline, Pipeline, PlacedFilter } from './pipeline.ts';
+import type { KeyPair, LoadedFilter, LoadedPipeline, Pipeline, PlacedFilter } from './pipeline.ts';
 import { EMBEDDED_NAME, embeddedPipeline, folderOf, parsePipeline, pipelineText } from './pipeline-file.ts';
-import { type PipelineEnvironment, withEnvironment } from './with-environment.ts';
+import { INFERENCE_CLUSTER, type PipelineEnvironment, withEnvironment } from './with-environment.ts';
 
 /**
  * Reads the file that `--pipeline-config` names, or the embedded one, puts the environment's say into it (decisions 1.2,
@@ -22,14 +24,26 @@ export async function loadPipeline(
       filters: listener.filters.map((filter) => withBodyLimit(filter, pipeline.bodyLimits.request)),
       keyPair: keyPairs.get(listener.name),
     })),
+    inferenceUpstream: inferenceUpstream(pipeline) ?? (await embeddedInferenceUpstream()),
     warnings: [...pipeline.warnings, ...warnings.map(lineOf)],
   };
 }
 
 /** Of several filters `mcp` in a chain, each keeps to its own limit. */
-function withBodyLimit({ settings, at }: PlacedFilter, limit: number): PlacedFilter {
+function withBodyLimit({ settings, at }: PlacedFilter, limit: number): LoadedFilter {
   if (settings.filter !== 'mcp') return { settings, at };
   return { settings: { ...settings, max_body_bytes: settings.max_body_bytes ?? limit }, at };
+}
+
+function inferenceUpstream({ clusters }: Pipeline): HttpUpstream | undefined {
+  const cluster = clusters.get(INFERENCE_CLUSTER);
+  return cluster && upstreamOf(cluster);
+}
+
+async function embeddedInferenceUpstream(): Promise<HttpUpstream> {
+  const upstream = inferenceUpstream(await readPipeline(undefined));
+  if (!upstream) throw new Error(`${EMBEDDED_NAME} has no cluster ${INFERENCE_CLUSTER}`);
+  return upstream;
 }
 
 async function readPipeline(path: string | undefined): Promise<Pipeline> {

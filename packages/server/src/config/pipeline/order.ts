@@ -6,6 +6,9 @@ export interface Misplaced {
   readonly text: string;
 }
 
+/** Filters that do nothing by themselves: `load_balancer` does what they say. */
+const FOR_LOAD_BALANCER: ReadonlySet<string> = new Set(['router', 'service_intercept']);
+
 /** What is wrong with the order of a listener's filters (decisions 1.4, "Ordering mistakes"). */
 export function orderMistakes(filters: readonly OutlinedFilter[]): Misplaced[] {
   const mistakes: Misplaced[] = [];
@@ -29,10 +32,10 @@ export function orderMistakes(filters: readonly OutlinedFilter[]): Misplaced[] {
   return mistakes;
 }
 
-/** What is in order, and yet does nothing: a router that nobody follows. */
-export function idleRouters(filters: readonly OutlinedFilter[]): Misplaced[] {
+/** What is in order, and yet does nothing: a filter that prepares a request to be sent on, which nobody then does. */
+export function idleFilters(filters: readonly OutlinedFilter[]): Misplaced[] {
   const last = filters.findLastIndex(({ filter }) => filter === 'load_balancer');
   return filters
-    .filter(({ filter }, index) => filter === 'router' && index > last)
-    .map((filter) => ({ filter, text: 'filter router has no effect without load_balancer behind it' }));
+    .filter(({ filter = '' }, index) => FOR_LOAD_BALANCER.has(filter) && index > last)
+    .map((filter) => ({ filter, text: `filter ${filter.filter} has no effect without load_balancer behind it` }));
 }

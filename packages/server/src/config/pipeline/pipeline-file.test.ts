@@ -179,6 +179,13 @@ filter_chains:
       ['p:2:6: listeners[0].name is not a string; quote it'],
     ],
     ['an empty name', file().replace('name: one', 'name: ""'), ['p:2:6: listeners[0].name is empty']],
+    [
+      'the name of the management API’s listener',
+      file().replace('name: one', 'name: management'),
+      [
+        "p:2:6: listeners[0].name is management, which is what the management API's own listener is called; choose another name",
+      ],
+    ],
     ['no name', file().replace('name: one, ', ''), ['p:2:5: listeners[0].name is missing']],
     [
       'an address without a port',
@@ -396,6 +403,16 @@ runtime: 5`;
       'p:9:1: admin has no effect',
       'p:10:1: runtime has no effect',
     ]);
+  });
+
+  it('warns of completions that are to be recorded where none are sent on behind', () => {
+    const idle = 'filter service_intercept has no effect without load_balancer behind it';
+    expect(pipelineOf(chain('service_intercept', 'static_response, status: 200')).warnings).toEqual([`p:6:9: ${idle}`]);
+    expect(pipelineOf(chain(ROUTER, BALANCER, 'service_intercept')).warnings).toEqual([`p:8:9: ${idle}`]);
+    expect(pipelineOf(chain(ROUTER, 'service_intercept', BALANCER)).warnings).toEqual([]);
+    // Chains are put behind each other.
+    const apart = file('  - {name: pre, filters: [{filter: service_intercept}]}').replace('[main]', '[pre, main]');
+    expect(pipelineOf(apart).warnings).toEqual([`p:8:27: ${idle}`]);
   });
 
   it('ends the start with its first mistake and the number of the others', () => {

@@ -1,7 +1,7 @@
-import type { ListenAddress } from '../addresses.ts';
+import type { HttpUpstream, ListenAddress } from '../addresses.ts';
 import type { Position } from '../problem.ts';
 import type { Cluster } from './cluster.ts';
-import type { FilterSettings } from './filter-settings.ts';
+import type { FilterSettings, SettingsOf } from './filter-settings.ts';
 
 /** One filter of a chain. */
 export interface PlacedFilter {
@@ -63,8 +63,19 @@ export interface KeyPair {
   readonly key: string;
 }
 
+/** A filter's settings with nothing left to what stands elsewhere in the file. */
+export type LoadedSettings =
+  | Exclude<FilterSettings, { filter: 'mcp' }>
+  | (SettingsOf<'mcp'> & { readonly max_body_bytes: number });
+
+/** A filter of a {@link LoadedListener}. */
+export interface LoadedFilter extends PlacedFilter {
+  readonly settings: LoadedSettings;
+}
+
 /** A listener of a {@link LoadedPipeline}. */
 export interface LoadedListener extends PipelineListener {
+  readonly filters: readonly LoadedFilter[];
   /** What stands in the files of `tls`. */
   readonly keyPair: KeyPair | undefined;
 }
@@ -72,4 +83,9 @@ export interface LoadedListener extends PipelineListener {
 /** A pipeline as it is run: the environment's say and the certificates' files are in it. */
 export interface LoadedPipeline extends Pipeline {
   readonly listeners: readonly LoadedListener[];
+  /**
+   * Where completions are asked for at first: the upstream of the cluster `inference`. In a pipeline without that cluster
+   * nobody is asked, and this is the embedded pipeline's.
+   */
+  readonly inferenceUpstream: HttpUpstream;
 }

@@ -1,7 +1,7 @@
 import type { Problem } from '../problem.ts';
 import { quote } from '../setting.ts';
 import type { KeyPath, YamlFile } from '../yaml-file.ts';
-import { idleRouters, type Misplaced, orderMistakes } from './order.ts';
+import { idleFilters, type Misplaced, orderMistakes } from './order.ts';
 import type { Named, Outline } from './outline.ts';
 
 /** What does not fit together in a file (decisions 1.4), and what does but changes nothing. */
@@ -53,7 +53,7 @@ export function checkReferences(outline: Outline, { position }: YamlFile): Findi
     warnings: [
       ...unused('chain', chainNames, toChains, 'listener'),
       ...unused('cluster', clusters, toClusters, 'route'),
-      ...ways.flatMap(idleRouters).map(placed),
+      ...ways.flatMap(idleFilters).map(placed),
       ...(outline.skipValidation ? mistakes : []),
     ],
   };

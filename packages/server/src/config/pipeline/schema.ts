@@ -9,8 +9,13 @@ const milliseconds = z
   .max(2 ** 31 - 1);
 const file = name.refine((path) => !path.includes('\0'), { error: 'is not a path' });
 
+/** The management API's own listener has this name in the log, in addresses and in metrics. */
+const MANAGEMENT = 'management';
+
 const listener = z.strictObject({
-  name,
+  name: name.refine((own) => own !== MANAGEMENT, {
+    error: `is ${MANAGEMENT}, which is what the management API's own listener is called; choose another name`,
+  }),
   address: address(true),
   filter_chains: z.array(name).min(1, { error: 'names no chain' }),
   protocol: z.literal('http', { error: 'is not http, which is all there is' }).optional(),

@@ -5,7 +5,6 @@ import { Exchange } from '../../proxy/exchange.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import type { UpstreamError } from '../../transport/upstream-error.ts';
 import type { Filter } from '../chain.ts';
-import type { HeaderEdits } from './headers.ts';
 
 /** What the filter works with. */
 export interface LoadBalancerParts {
@@ -19,8 +18,6 @@ export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter 
     const { cluster } = context;
     const target = cluster === undefined ? undefined : clusters.next(cluster);
     if (!target) return undefined;
-    const { responseHeaders } = context;
-    if (responseHeaders.length > 0) context.headerEdits = [inPlaceOfCors(responseHeaders), ...context.headerEdits];
     const unreachable = httpProblem(502, `${cluster} upstream unreachable`);
     return {
       kind: 'exchange',
@@ -31,7 +28,7 @@ export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter 
           path: `${target.pathPrefix}${context.path}${context.query}`,
           headers: [...requestHeaders(request.rawHeaders), ...context.addedHeaders],
           body,
-          answerHeaders: [],
+          answerHeaders: context.responseHeaders,
           failed: () => unreachable,
           onFailure: ({ message }: UpstreamError) => proxyLog.warn(`cluster ${cluster}: ${message}`),
           watch: context.recording?.(),
@@ -40,19 +37,4 @@ export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter 
       },
     };
   };
-}
-
-/** What the upstream allows browsers does not count where a filter of ours has said what they may do. */
-const CORS_HEADERS: ReadonlySet<string> = new Set([
-  'access-control-allow-origin',
-  'access-control-allow-credentials',
-  'access-control-allow-headers',
-  'access-control-allow-methods',
-  'access-control-allow-private-network',
-  'access-control-expose-headers',
-  'access-control-max-age',
-]);
-
-function inPlaceOfCors(set: readonly string[]): HeaderEdits {
-  return { remove: CORS_HEADERS, set, add: [] };
 }

@@ -1,5 +1,5 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
-import type { SettingsOf } from '../../config/pipeline/filter-settings.ts';
+import type { LoadedSettings } from '../../config/pipeline/pipeline.ts';
 import { checkModernHeaders, eraOf } from '../../mcp/era-of-request.ts';
 import { parseMessage } from '../../mcp/message.ts';
 import { HEADER_PROTOCOL_VERSION, INVALID_REQUEST, MODERN_VERSIONS } from '../../mcp/protocol.ts';
@@ -14,7 +14,7 @@ import type { RequestContext } from '../context.ts';
  * `passes` are paths at which no MCP is spoken.
  */
 export function mcp(
-  { on_invalid, max_body_bytes = Number.POSITIVE_INFINITY }: Omit<SettingsOf<'mcp'>, 'filter'>,
+  { on_invalid, max_body_bytes }: Pick<Extract<LoadedSettings, { filter: 'mcp' }>, 'on_invalid' | 'max_body_bytes'>,
   passes: (path: string) => boolean,
 ): Filter {
   return (context) => {

@@ -1,3 +1,4 @@
+import { httpProblem } from '../../answer/http-problem.ts';
 import type { SettingsOf } from '../../config/pipeline/filter-settings.ts';
 import type { Filter } from '../chain.ts';
 import { headersMatcher } from '../conditions.ts';
@@ -16,17 +17,16 @@ export function router({ routes }: SettingsOf<'router'>): Filter {
       cluster,
     }))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
+  const noRoute = httpProblem(404, 'no route fits this request');
   return (context) => {
     const route = sorted.find(
       ({ prefix, host, fits }) => context.path.startsWith(prefix) && isHost(context, host) && fits(context),
     );
-    if (!route) return { kind: 'plain', status: 404, headers: ['Content-Type', 'application/json'], body: NO_ROUTE };
+    if (!route) return noRoute;
     context.cluster = route.cluster;
     return undefined;
   };
 }
-
-const NO_ROUTE = '{"error":{"message":"no route fits this request","type":"not_found"}}';
 
 /** The host of the request is this one; with its port where one is named. */
 function isHost({ headers: { host = '' } }: RequestContext, wanted: string | undefined): boolean {

@@ -1,14 +1,21 @@
-import { createServer, type IncomingHttpHeaders } from 'node:http';
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../../test/fixtures/http-server.ts';
 import { post, send } from '../../../../../test/fixtures/raw-client.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 
 const ISSUER = 'https://id.example/realms/r';
+const MEGABYTE = 1024 * 1024;
 const FORWARDED = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'mcp.example' };
 
 let service: TestService;
-let provider: { url: string; seen: { url: string | undefined; headers: IncomingHttpHeaders; body: string }[] };
+let provider: {
+  url: string;
+  seen: { url: string | undefined; headers: IncomingHttpHeaders; body: string }[];
+  /** What it does with a request. */
+  answer: (response: ServerResponse) => unknown;
+};
 const ends: (() => unknown)[] = [];
 
 beforeEach(async () => {
@@ -17,9 +24,14 @@ beforeEach(async () => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     seen.push({ url: request.url, headers: request.headers, body: Buffer.concat(chunks).toString() });
-    response.writeHead(400, { 'Content-Type': 'application/json' }).end('{"error":"invalid_grant"}');
+    provider.answer(response);
   });
-  provider = { url: `http://127.0.0.1:${await listen(server, 0)}/inside`, seen };
+  provider = {
+    url: `http://127.0.0.1:${await listen(server, 0)}/inside`,
+    seen,
+    answer: (response) =>
+      response.writeHead(400, { 'Content-Type': 'application/json' }).end('{"error":"invalid_grant"}'),
+  };
   service = await startTestService({ SERVICE_AUTH_ISSUER: `${ISSUER}/`, SERVICE_AUTH_UPSTREAM_ISSUER: provider.url });
   ends.push(
     () => service.stop(0),
@@ -103,6 +115,33 @@ describe('a request for a token', () => {
     const answer = await send(`${service.mcp}/token`, 'POST', FORM, 'a=b');
     expect([answer.status, JSON.parse(answer.text)]).toEqual([503, { error: 'temporarily_unavailable' }]);
     expect(service.log.join('')).not.toContain('eDp5');
+  });
+
+  it('takes an answer of 1 MiB, as it is, and none with a byte more', async () => {
+    // Two bytes a character: it is bytes that count.
+    const most = 'é'.repeat(512 * 1024);
+    provider.answer = (response) => response.end(most);
+    expect(await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).toMatchObject({ status: 200, text: most });
+    provider.answer = (response) => response.end(`${most}.`);
+    expect((await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).status).toBe(503);
+  });
+
+  it('reads no more of an answer than it takes', async () => {
+    const piece = Buffer.alloc(MEGABYTE, 'x');
+    const cutAfter = Promise.withResolvers<number>();
+    provider.answer = async (response) => {
+      let written = 0;
+      response.on('close', () => cutAfter.resolve(written));
+      while (written < 64 * MEGABYTE && !response.destroyed) {
+        written += piece.length;
+        if (!response.write(piece)) await Promise.race([once(response, 'drain'), once(response, 'close')]);
+      }
+      response.end();
+    };
+    expect((await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).status).toBe(503);
+    // What the system's buffers hold is on its way all the same.
+    expect(await cutAfter.promise).toBeLessThan(32 * MEGABYTE);
+    expect(service.log.join('')).toContain('the answer has more than the 1048576 bytes');
   });
 
   it('is a POST', async () => {

@@ -1,4 +1,5 @@
 import { type Outcome, type PlainOutcome, rpcError } from '../../answer/outcome.ts';
+import { ByteCollector } from '../../bytes/collector.ts';
 import type { AuthIssuer } from '../../config/environment.ts';
 import { INVALID_REQUEST } from '../../mcp/protocol.ts';
 import type { Registry } from '../../registry/registry.ts';
@@ -93,8 +94,7 @@ async function token({ headers, body }: RequestContext, auth: AuthIssuer, log: T
       redirect: 'error',
       signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS),
     });
-    const text = await answer.text();
-    if (text.length > MAX_TOKEN_BYTES) throw new Error('the answer is too large');
+    const text = await textOf(answer);
     const passed = [
       'Content-Type',
       answer.headers.get('content-type') ?? 'application/json',
@@ -106,6 +106,18 @@ async function token({ headers, body }: RequestContext, auth: AuthIssuer, log: T
     log.warn('the identity provider gave no answer to a request for a token', { error });
     return json(503, { error: 'temporarily_unavailable' });
   }
+}
+
+/** What it holds, as text; throws once there is more than {@link MAX_TOKEN_BYTES} of it, and reads no further. */
+async function textOf({ body }: Response): Promise<string> {
+  const held = new ByteCollector();
+  for await (const piece of body ?? []) {
+    if (held.length + piece.length > MAX_TOKEN_BYTES) {
+      throw new Error(`the answer has more than the ${MAX_TOKEN_BYTES} bytes that one with tokens may have`);
+    }
+    held.push(Buffer.from(piece));
+  }
+  return held.take().toString();
 }
 
 function json(status: number, value: object): PlainOutcome {

@@ -1,3 +1,4 @@
+import { INVALID_PARAMS, METHOD_NOT_FOUND } from '../../mcp/protocol.ts';
 import type { TargetLogger } from '../log.ts';
 import { correlationOf } from '../tool-calls/correlation.ts';
 import { rounded } from '../tool-calls/tool-call-record.ts';
@@ -7,6 +8,8 @@ import { userOf } from './user-of.ts';
 
 /** Longer ones are cut. */
 const LONGEST_METHOD = 1_024;
+
+const LONGEST_REASON = 200;
 
 /**
  * One line per request with what was decided (level `info` of the target `service::…::access`). Never in it: queries,
@@ -44,6 +47,7 @@ export class AccessLog {
       prompt: subject?.kind === 'prompt' ? subject.name : undefined,
       upstream,
       error_code: answer?.errorCode,
+      reason: decision === 'refused' ? reasonOf(observation) : undefined,
       error_type: observation.failure,
       in_batch: request.inBatch || undefined,
       client_left: completed ? undefined : true,
@@ -55,4 +59,19 @@ export class AccessLog {
       trace_id: observation.span?.context.traceId,
     });
   }
+}
+
+/** Methods whose parameters are told of by name alone when they are wrong. */
+const NAMING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
+
+/**
+ * Why a request was refused, as its client was told: where that names a tool, a prompt or a method, or was said before
+ * the request was looked into. Other messages may repeat what stands in it, and those of resources name addresses.
+ */
+function reasonOf({ answer, context }: RequestObservation): string | undefined {
+  const message = context?.message;
+  const method = message && 'method' in message ? message.method : '';
+  const code = answer?.errorCode;
+  const named = code === METHOD_NOT_FOUND || (code === INVALID_PARAMS && NAMING.has(method));
+  return !context || named ? answer?.errorMessage?.slice(0, LONGEST_REASON) : undefined;
 }

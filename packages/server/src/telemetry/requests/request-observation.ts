@@ -39,6 +39,8 @@ export interface ObservedRequest {
 export interface AnsweredWith {
   /** The code of the JSON-RPC error that it was; undefined for what was none. */
   readonly errorCode: number | undefined;
+  /** What it said, where it was an error of ours. */
+  readonly errorMessage: string | undefined;
 }
 
 /** What was done with a request: refused, carried out by somebody else, or answered here. */
@@ -58,6 +60,7 @@ export class RequestObservation {
   readonly #parts: ObservationParts;
   #span: Span | undefined = undefined;
   #refused = false;
+  #continues = false;
   /** What filters find out about it; undefined as long as it has not got to them. */
   context: RequestContext | undefined = undefined;
   /** The filter that answered. */
@@ -92,8 +95,13 @@ export class RequestObservation {
     this.#refused = true;
   }
 
+  /** It goes on with a call that somebody else has been carrying out. */
+  continues(): void {
+    this.#continues = true;
+  }
+
   get decision(): Decision {
-    if (this.upstream !== undefined) return 'forwarded';
+    if (this.upstream !== undefined || this.#continues) return 'forwarded';
     return this.#refused ? 'refused' : 'answered';
   }
 

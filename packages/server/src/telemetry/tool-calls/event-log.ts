@@ -47,6 +47,7 @@ export class EventLog {
       conversation_id: identity.conversationId,
       completion_id: this.#completionOf(identity),
       service_request_id: identity.serviceRequestId,
+      trace_id: identity.traceId,
       argument_count: type === 'STARTED' ? details.summary.argumentCount : undefined,
       is_error: type === 'COMPLETED' ? details.isError : undefined,
       error_category: type === 'FAILED' ? details.category : undefined,

@@ -1,14 +1,14 @@
-import type { LongStreams } from './answer/long-streams.ts';
-import type { HealthOfServices } from './bridge/service-health.ts';
-import type { CallUnderWay } from './forwards/call-under-way.ts';
-import type { CallsUnderWay } from './forwards/calls-under-way.ts';
-import type { Forwards } from './forwards/forwards.ts';
-import type { InteractionStore } from './inference/interaction-store.ts';
-import type { Kind } from './registry/entries.ts';
-import type { Registry } from './registry/registry.ts';
-import type { ServiceMetrics } from './telemetry/metrics/service-metrics.ts';
-import type { ServiceState } from './telemetry/metrics/state-metrics.ts';
-import type { ToolCallEvents } from './telemetry/tool-calls/tool-call-events.ts';
+import type { LongStreams } from '../answer/long-streams.ts';
+import type { HealthOfServices } from '../bridge/service-health.ts';
+import type { CallUnderWay } from '../forwards/call-under-way.ts';
+import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
+import type { Forwards } from '../forwards/forwards.ts';
+import type { InteractionStore } from '../inference/interaction-store.ts';
+import type { Kind } from '../registry/entries.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import type { ServiceState } from '../telemetry/metrics/state-metrics.ts';
+import type { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
 
 /** The parts of the service that metrics are asked of. */
 export interface ServiceStateParts {
