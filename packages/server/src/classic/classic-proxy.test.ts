@@ -2,9 +2,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import { createServer as createNetServer } from 'node:net';
 import { setTimeout as after } from 'node:timers/promises';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { send } from '../../../../test/fixtures/raw-client.ts';
+import { sendBytes } from '../../../../test/fixtures/raw-exchange.ts';
 import { startApi } from '../management/api.fixture.ts';
 import { startTestService } from '../testing/service.ts';
 
@@ -27,7 +28,8 @@ async function backend(status = 201) {
     const chunks: Buffer[] = [];
     for await (const chunk of head) chunks.push(chunk);
     seen.push({ head, body: Buffer.concat(chunks).toString() });
-    response.writeHead(status, { 'X-Odd-Case': 'a', 'Access-Control-Allow-Origin': 'https://other' }).end('[1.0]');
+    const theirs = { 'Access-Control-Allow-Origin': 'https://other', 'Access-Control-Allow-Credentials': 'true' };
+    response.writeHead(status, { 'X-Odd-Case': 'a', ...theirs }).end('[1.0]');
   });
   const port = await listen(server, 0);
   onTestFinished(() => {
@@ -50,6 +52,7 @@ test.each(PATHS)('%s is passed on with method, query, headers and body, and its 
   const answer = await send(`${management}${path}`, 'PATCH', headers, '{"n": 1.0}');
   expect([answer.status, answer.text]).toEqual([201, '[1.0]']);
   expect(answer.headers).toMatchObject({ 'x-odd-case': 'a', 'access-control-allow-origin': '*' });
+  expect(Object.keys(answer.headers)).not.toContain('access-control-allow-credentials');
   const [{ head, body } = { head: undefined, body: '' }] = seen;
   expect([head?.method, head?.url, body]).toEqual(['PATCH', `/legacy${path}`, '{"n": 1.0}']);
   expect(head?.headers).toMatchObject({
@@ -71,6 +74,29 @@ test('statistics are our own to read, and not to be written', async () => {
   expect((await send(path, 'GET')).status).toBe(200);
   expect((await send(path, 'POST')).status).toBe(404);
   expect(seen).toHaveLength(1);
+});
+
+test('a request is told to be forwarded when it was sent to the backend, and only then', async () => {
+  const { url } = await backend();
+  const { host } = new URL(url);
+  for (const [address, path, ...told] of [
+    [url, '/api/v1/chat', 201, 'forwarded', host],
+    // It is for the backend to say that it cannot read that.
+    [url, '/api/v1/chat/%zz', 201, 'forwarded', host],
+    [url, '/api/v1/chat/../x', 400, 'refused', undefined],
+    ['', '/api/v1/chat', 503, 'refused', undefined],
+  ] as const) {
+    const service = await serviceWith(address);
+    const port = Number(new URL(service.management).port);
+    await sendBytes(port, `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
+    const line = await vi.waitFor(() => {
+      const lines = service.log.map((text): Record<string, unknown> => JSON.parse(text));
+      const found = lines.find(({ target }) => target === 'service::mgmt::access');
+      if (!found) throw new Error('no line');
+      return found;
+    });
+    expect([line.path, line.status, line.decision, line.upstream]).toEqual([path, ...told]);
+  }
 });
 
 test.each(PATHS)('%s is 503 while there is no backend', async (path) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { LOG_TARGETS, type LogFilter } from '../telemetry/log.ts';
 import { DEFAULT_LOG_FILTER, logDirectives } from './log-directives.ts';
+import { LOG_TARGETS, type LogFilter } from './log-targets.ts';
 import { Refusal } from './setting.ts';
 
 /** The filter with one level for all targets but those named, and what belongs to them. */

@@ -1,4 +1,4 @@
-import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../telemetry/log.ts';
+import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from './log-targets.ts';
 import { quote, Refusal, type Setting } from './setting.ts';
 
 /** What RUST_LOG asks for, and warnings for directives that have no effect here. */

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
@@ -5,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { decoderFor } from './decoded-body.ts';
 import { ANSWER, ASKING, bodyValue, EVENTS, LIMIT, MIB, RecordedExchanges, sized } from './exchange.fixture.ts';
 import { cuts } from './pieces.fixture.ts';
+import { TeeBudget } from './tee-budget.ts';
 
 const ENCODINGS = [
   ['gzip', gzipSync],
@@ -79,7 +81,7 @@ test.for(['gzip', 'br', 'zstd', 'identity'] as const)('decoding ends when no mor
   const given: number[] = [];
   await new Promise<void>((resolve) => {
     const onDecoded = (piece: Buffer) => given.push(piece.length) < 3;
-    const decoder = decoderFor(encoding, { onDecoded, onDecodedEnd: () => resolve() }, LIMIT);
+    const decoder = decoderFor(encoding, { onDecoded, onDecodedEnd: () => resolve() }, LIMIT, new TeeBudget(LIMIT));
     for (let at = 0; at < whole.length; at += 1_000) decoder?.write(whole.subarray(at, at + 1_000));
     decoder?.end();
   });
@@ -93,7 +95,7 @@ test('decoding that ended early has ended when the body has', async () => {
     enough.resolve();
     return false;
   };
-  const decoder = decoderFor('gzip', { onDecoded, onDecodedEnd: () => ended++ }, LIMIT);
+  const decoder = decoderFor('gzip', { onDecoded, onDecodedEnd: () => ended++ }, LIMIT, new TeeBudget(LIMIT));
   decoder?.write(gzipSync('x'));
   await enough.promise;
   await nextTurn();
@@ -101,6 +103,36 @@ test('decoding that ended early has ended when the body has', async () => {
   decoder?.end();
   decoder?.end();
   expect(ended).toBe(1);
+});
+
+test.for(['gzip', 'br', 'zstd'] as const)('what waits to be decoded is in the budget: %s', async (encoding) => {
+  const compress = ENCODINGS.find(([name]) => name === encoding)?.[1] ?? gzipSync;
+  const whole = compress(randomBytes(MIB));
+  const budget = new TeeBudget(3.5 * whole.length);
+  const decode = (wanted: boolean) =>
+    new Promise<[number, boolean]>((resolve) => {
+      let bytes = 0;
+      const onDecoded = (piece: Buffer) => {
+        bytes += piece.length;
+        return wanted;
+      };
+      const sink = { onDecoded, onDecodedEnd: (cut: boolean) => resolve([bytes, cut]) };
+      const decoder = decoderFor(encoding, sink, 2 * MIB, budget);
+      decoder?.write(whole.subarray(0, MIB / 2));
+      decoder?.write(whole.subarray(MIB / 2));
+      decoder?.end();
+    });
+  const found = await Promise.all([1, 2, 3, 4, 5].map(() => decode(true)));
+  expect(found.map(([bytes, cut]) => [bytes === MIB, cut])).toEqual([
+    [true, false],
+    [true, false],
+    [true, false],
+    [false, true],
+    [false, true],
+  ]);
+  // What was decoded does not wait any more, nor does what nobody wanted.
+  await decode(false);
+  expect(budget.take(3.5 * whole.length)).toBe(true);
 });
 
 describe('what is not what its coding says', () => {

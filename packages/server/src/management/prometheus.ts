@@ -18,6 +18,6 @@ export function prometheusRoutes(app: FastifyInstance, { metricSource }: Managem
   };
   app.get('/metrics', async (_request, reply) => {
     prometheus ??= load();
-    return reply.type(CONTENT_TYPE).send(Readable.from((await prometheus).pieces()));
+    return reply.type(CONTENT_TYPE).send(Readable.from(await (await prometheus).text()));
   });
 }

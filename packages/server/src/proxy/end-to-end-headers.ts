@@ -21,9 +21,19 @@ export function requestHeaders(raw: readonly string[], replaced = NONE): string[
   return without(raw, (name) => MADE_ANEW.has(name) || replaced.has(name));
 }
 
-/** What of an answer's headers goes back to the client; `replaced` as above. */
-export function responseHeaders(raw: readonly string[], replaced = NONE): string[] {
-  return without(raw, (name) => replaced.has(name));
+/** What of the headers of an answer with this status goes back to the client; `replaced` as above. */
+export function responseHeaders(status: number, raw: readonly string[], replaced = NONE): string[] {
+  // An answer without content has no length (RFC 9110 8.6).
+  const kept = without(raw, (name) => replaced.has(name) || (status === 204 && name === 'content-length'));
+  return kept.some((name, at) => at % 2 === 0 && name.toLowerCase() === 'content-disposition')
+    ? lengthLast(kept)
+    : kept;
+}
+
+/** Node.js reads a `Content-Disposition` anew, in another encoding, once it knows the length: so it learns that behind. */
+function lengthLast(headers: readonly string[]): string[] {
+  const isLength = (at: number) => headers[at - (at % 2)]?.toLowerCase() === 'content-length';
+  return [...headers.filter((_, at) => !isLength(at)), ...headers.filter((_, at) => isLength(at))];
 }
 
 function without(raw: readonly string[], more: (name: string) => boolean): string[] {

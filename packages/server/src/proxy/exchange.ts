@@ -11,7 +11,7 @@ import type {
   UpstreamCall,
   UpstreamTransport,
 } from '../transport/transport.ts';
-import type { UpstreamError } from '../transport/upstream-error.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import { responseHeaders } from './end-to-end-headers.ts';
 
 /** Is told what passes, each piece after it has passed. Must not throw, and not change what it is given. */
@@ -110,13 +110,24 @@ export class Exchange implements ResponseHandler {
   }
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
-    this.#begun = true;
-    this.#response.statusMessage = reason;
     // A date that the upstream did not send is not its own.
     this.#response.sendDate = false;
     const { answerHeaders } = this.#plan;
     const replaced = answerHeaders.length === 0 ? undefined : CORS_HEADERS;
-    this.#response.writeHead(status, [...responseHeaders(raw, replaced), ...answerHeaders]);
+    try {
+      this.#response.statusMessage = reason;
+      this.#response.writeHead(status, [...responseHeaders(status, raw, replaced), ...answerHeaders]);
+    } catch (error) {
+      // It cannot be passed on: that costs this answer, and nothing else.
+      this.#response.statusMessage = '';
+      this.#call?.abort();
+      return this.onError(
+        new UpstreamError('invalid', this.#plan.transport.address, 'answered with a head that cannot be passed on', {
+          cause: error,
+        }),
+      );
+    }
+    this.#begun = true;
     // Where nothing says how long it is, the body may take its time: the head does not wait for it.
     if (headers['content-length'] === undefined) this.#response.write(NOTHING);
     this.#watch?.responseHead(status, headers);

@@ -6,6 +6,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { listen, startProxy } from './proxy.fixture.ts';
+import { settled } from './settled.fixture.ts';
 
 const MEGABYTE = 1024 * 1024;
 const SIZE = 100 * MEGABYTE;
@@ -31,16 +32,6 @@ async function pour(to: NodeJS.WritableStream, bytes: number, step: (written: nu
     await step(written);
   }
   to.end();
-}
-
-/** Waits until the number grows no more: the buffers of the kernel are full. */
-async function settled(count: () => number): Promise<number> {
-  let before = -1;
-  while (before !== count() || before === 0) {
-    before = count();
-    await delay(50);
-  }
-  return before;
 }
 
 /** Bytes that are held in memory, garbage left out. */
@@ -145,8 +136,9 @@ describe('the flow through a transport', () => {
 
   it.each(['while it sends', 'while it reads'])('ends the request upstream when the client leaves %s', async (when) => {
     const left = Promise.withResolvers<boolean>();
+    const arrived = Promise.withResolvers<void>();
     const proxy = await proxied((incoming, response) => {
-      incoming.on('error', () => undefined).resume();
+      incoming.on('error', () => undefined).on('data', () => arrived.resolve());
       response.on('close', () => left.resolve(response.writableFinished));
       if (when === 'while it reads') response.write('a');
     });
@@ -156,8 +148,8 @@ describe('the flow through a transport', () => {
       call.end();
       await once((await answered)[0], 'data');
     } else {
-      await new Promise((resolve) => call.write('a', resolve));
-      await delay(20);
+      call.write('a');
+      await arrived.promise;
     }
     call.destroy();
     expect(await left.promise).toBe(false);

@@ -37,6 +37,12 @@ describe('path_rewrite', () => {
     expect(await arrivals('- { filter: path_rewrite, add_prefix: /base/ }', ['/v1'])).toEqual(['/base/v1']);
   });
 
+  it('does not search a long path for a pattern, which could take as long as it likes', async () => {
+    const filter = "- { filter: path_rewrite, replace: { pattern: '^/(.*)/(.*)/(.*)x$', replacement: '/' } }";
+    const [long, longer] = [`/${'a'.repeat(1_023)}`, `/${'/'.repeat(1_024)}`];
+    expect(await arrivals(filter, [long, longer])).toEqual([long, 414]);
+  });
+
   it('replaces the first place that fits a pattern, with its groups', async () => {
     const filter = "- { filter: path_rewrite, replace: { pattern: '/v(\\d+)(?=/)', replacement: '/api/$1' } }";
     expect(await arrivals(filter, ['/v2/x/v3/y?v=/v4/', '/w2/x', '/v2'])).toEqual([

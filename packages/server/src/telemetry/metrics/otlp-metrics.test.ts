@@ -194,7 +194,7 @@ describe('metrics sent to a collector', () => {
         level: 'warn',
         target: 'service',
         msg: 'metrics cannot be exported; the collector gets them when it can be reached',
-        reason: 'Bad Request',
+        reason: 'answered with status 400',
       },
     ]);
     receiver.status = 200;

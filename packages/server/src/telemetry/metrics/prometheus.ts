@@ -22,8 +22,18 @@ export class PrometheusText {
   readonly #resource = telemetryResource();
   readonly #reading: MetricReading;
 
+  #underWay: Promise<readonly string[]> | undefined = undefined;
+
   constructor(source: MetricSource) {
     this.#reading = source.reader();
+  }
+
+  /** The text, in pieces. Who asks while it is made gets the same: however many scrape, it is made once at a time. */
+  async text(): Promise<readonly string[]> {
+    this.#underWay ??= Array.fromAsync(this.pieces()).finally(() => {
+      this.#underWay = undefined;
+    });
+    return this.#underWay;
   }
 
   /**

@@ -10,6 +10,7 @@ import { userOf } from './user-of.ts';
 const LONGEST_METHOD = 1_024;
 
 const LONGEST_REASON = 200;
+const LONGEST_NAME = 256;
 
 /**
  * One line per request with what was decided (level `info` of the target `service::…::access`). Never in it: queries,
@@ -52,7 +53,7 @@ export class AccessLog {
       in_batch: request.inBatch || undefined,
       client_left: completed ? undefined : true,
       client: request.client,
-      user: userOf(request.headers),
+      user: userOf(request.headers)?.slice(0, LONGEST_NAME),
       session_id: context?.session?.id,
       x_request_id: correlation.requestId,
       conversation_id: correlation.conversationId,

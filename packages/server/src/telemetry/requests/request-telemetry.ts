@@ -1,4 +1,5 @@
-import type { Logger, LogTarget } from '../log.ts';
+import type { LogTarget } from '../../config/log-targets.ts';
+import type { Logger } from '../log.ts';
 import type { RequestMetrics } from '../metrics/request-metrics.ts';
 import { CommonAttributes } from '../tracing/common-attributes.ts';
 import type { Tracing } from '../tracing/tracing.ts';

@@ -1,5 +1,6 @@
 import type { ToolCallTransport } from '@sluice/contract';
-import type { Logger, LogLevel, TargetLogger } from '../log.ts';
+import type { LogLevel } from '../../config/log-targets.ts';
+import type { Logger, TargetLogger } from '../log.ts';
 import type { ToolCallIdentity } from './tool-call-identity.ts';
 import { type EventDetails, rounded, type ToolCallRecord } from './tool-call-record.ts';
 

@@ -1,6 +1,7 @@
 import { type ToolCallErrorCategory, toolCallErrorCategory, toolCallEvent } from '@sluice/contract';
 import { describe, expect, test } from 'vitest';
-import { createLogger, type LogThreshold } from '../log.ts';
+import type { LogThreshold } from '../../config/log-targets.ts';
+import { createLogger } from '../log.ts';
 import { contentOfTexts } from './event-content.ts';
 import { begun, identity } from './identities.fixture.ts';
 import { codeSummary, toolSummary } from './request-summary.ts';

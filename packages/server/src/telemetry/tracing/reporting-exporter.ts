@@ -1,21 +1,18 @@
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
+import { ExportReport } from '../export-report.ts';
 import type { TargetLogger } from '../log.ts';
-
-const FAILED = 1;
 
 /** The exporter, with a line in the log when it begins to fail and when it works again. */
 export function reportingExporter(exporter: SpanExporter, log: TargetLogger): SpanExporter {
-  let failing = false;
+  const report = new ExportReport(
+    log,
+    'traces cannot be exported; they are lost until they can',
+    'traces are exported again',
+  );
   return {
     export(spans, done) {
       exporter.export(spans, (result) => {
-        const failed = result.code === FAILED;
-        if (failed && !failing) {
-          log.warn('traces cannot be exported; they are lost until they can', { reason: result.error?.message });
-        } else if (!failed && failing) {
-          log.info('traces are exported again');
-        }
-        failing = failed;
+        report.ended(result);
         done(result);
       });
     },

@@ -89,8 +89,10 @@ export class BodyWriter implements BodySink {
     }
     this.#remaining = remaining - piece.length;
     const more = this.#socket.write(piece);
-    if (this.#remaining === 0) this.#completed();
-    return more;
+    if (this.#remaining > 0) return more;
+    this.#completed();
+    // There is nothing left to wait with, and who paused now would not be told to go on.
+    return true;
   }
 
   #completed(): void {

@@ -1,9 +1,15 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { pool, Sent, startUpstream } from './pool.fixture.ts';
 import { startRawUpstream } from './raw-upstream.fixture.ts';
 import { ScriptedBody } from './scripted-body.fixture.ts';
 
 const answer = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+
+/** Has time stand still but where the test moves it; sockets go on. */
+function stopTime(): void {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+}
 
 describe('an answer to HEAD', () => {
   it('has no body, and what is taken for one is not the next answer', async () => {
@@ -69,6 +75,7 @@ describe('the time to the first byte of the answer', () => {
   });
 
   it('says nothing about the rest of the answer, or about the next request', async () => {
+    stopTime();
     let more = () => {};
     const upstream = await startUpstream((socket, index) => {
       if (index > 0) return void socket.write(answer('next'));
@@ -78,11 +85,13 @@ describe('the time to the first byte of the answer', () => {
     const to = pool(upstream, { firstByteTimeoutMs: 80 });
     const slow = new Sent(to);
     await upstream.requested(1);
-    await new Promise((resolve) => setTimeout(resolve, 160));
+    // Until the first byte is there.
+    while (vi.getTimerCount() > 0) await new Promise(setImmediate);
+    vi.advanceTimersByTime(160);
     more();
     expect((await slow.done).body).toBe('late');
     expect((await new Sent(to).done).body).toBe('next');
-    await new Promise((resolve) => setTimeout(resolve, 160));
+    vi.advanceTimersByTime(160);
     expect((await new Sent(to).done).body).toBe('next');
     expect(upstream.sockets).toHaveLength(1);
   });
@@ -102,19 +111,20 @@ describe('the time to the first byte of the answer', () => {
   });
 
   it('begins when the body is sent, whenever its pieces come', async () => {
+    stopTime();
     const upstream = await startUpstream(() => undefined);
     const body = new ScriptedBody(undefined);
     const sent = new Sent(pool(upstream, { firstByteTimeoutMs: 80 }), { body });
     const sink = await body.sink;
     for (let n = 0; n < 2; n++) {
       sink.write(Buffer.from('a'));
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      vi.advanceTimersByTime(100);
     }
-    expect(sent.log).toEqual(['dispatched']);
     sink.end();
-    const since = performance.now();
+    vi.advanceTimersByTime(79);
+    expect(sent.log).toEqual(['dispatched']);
+    vi.advanceTimersByTime(1);
     expect((await sent.done).error).toMatchObject(passed(upstream.port));
-    expect(performance.now() - since).toBeGreaterThan(75);
     expect(body.log).toEqual(['start']);
   });
 
@@ -128,6 +138,7 @@ describe('the time to the first byte of the answer', () => {
   });
 
   it('is not counted any longer when it has taken more', async () => {
+    stopTime();
     const upstream = await startRawUpstream();
     const body = new ScriptedBody(undefined);
     const sent = new Sent(pool(upstream, { firstByteTimeoutMs: 200 }), { body });
@@ -136,13 +147,14 @@ describe('the time to the first byte of the answer', () => {
     while (sink.write(Buffer.alloc(64 * 1024)));
     socket.on('data', () => undefined).resume();
     while (!body.log.includes('resume')) await new Promise(setImmediate);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    vi.advanceTimersByTime(300);
     expect(sent.log).toEqual(['dispatched']);
     sent.call.abort();
   });
 
   it('is not counted from the end of the body when the answer has begun before', async () => {
-    const upstream = await startUpstream((socket) => setTimeout(() => socket.write('b'), 160));
+    stopTime();
+    const upstream = await startUpstream(() => undefined);
     const body = new ScriptedBody(undefined);
     const sent = new Sent(pool(upstream, { firstByteTimeoutMs: 80 }), { body });
     const sink = await body.sink;
@@ -151,6 +163,8 @@ describe('the time to the first byte of the answer', () => {
     upstream.sockets[0]?.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na');
     while (sent.body === '') await new Promise(setImmediate);
     sink.end();
+    vi.advanceTimersByTime(160);
+    upstream.sockets[0]?.write('b');
     expect(await sent.done).toMatchObject({ body: 'ab', error: undefined });
   });
 });
