@@ -51,6 +51,7 @@ test.for([
   ['management', 'POST /api/v1/tools', 413],
   ['management', 'POST /api/v1/chat', 502],
   ['management', 'PUT /api/v1/chat/../x', 400],
+  ['management', 'POST /api/v1/tools/%zz', 400],
   ['inference', 'POST /v1/chat/completions', 502],
 ] as const)(
   'on the %s listener, %s: who ends its connection and sends before it reads hears %s',

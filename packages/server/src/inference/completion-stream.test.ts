@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { CompletionStream } from './completion-stream.ts';
 
 function assembled(...chunks: readonly (object | string)[]): object {
-  const stream = new CompletionStream();
+  const stream = new CompletionStream(8 * 1024 * 1024);
   for (const chunk of chunks) stream.add(typeof chunk === 'string' ? chunk : JSON.stringify(chunk));
   return JSON.parse(JSON.stringify(stream.take()));
 }
@@ -196,7 +196,7 @@ test('anything at all can be added', () => {
 });
 
 test('what is no chunk of a completion is said to be something else, unless one has come', () => {
-  const stream = new CompletionStream();
+  const stream = new CompletionStream(8 * 1024 * 1024);
   expect(stream.add('{"type":"message_start"}')).toBe(false);
   expect(stream.add('[1]')).toBe(false);
   expect(stream.begun).toBe(false);

@@ -109,7 +109,7 @@ test.for(['gzip', 'br', 'zstd'] as const)('what waits to be decoded is in the bu
   const compress = ENCODINGS.find(([name]) => name === encoding)?.[1] ?? gzipSync;
   const whole = compress(randomBytes(MIB));
   const budget = new TeeBudget(3.5 * whole.length);
-  const decode = (wanted: boolean) =>
+  const decode = (wanted: boolean, sent = whole) =>
     new Promise<[number, boolean]>((resolve) => {
       let bytes = 0;
       const onDecoded = (piece: Buffer) => {
@@ -118,8 +118,8 @@ test.for(['gzip', 'br', 'zstd'] as const)('what waits to be decoded is in the bu
       };
       const sink = { onDecoded, onDecodedEnd: (cut: boolean) => resolve([bytes, cut]) };
       const decoder = decoderFor(encoding, sink, 2 * MIB, budget);
-      decoder?.write(whole.subarray(0, MIB / 2));
-      decoder?.write(whole.subarray(MIB / 2));
+      decoder?.write(sent.subarray(0, MIB / 2));
+      decoder?.write(sent.subarray(MIB / 2));
       decoder?.end();
     });
   const found = await Promise.all([1, 2, 3, 4, 5].map(() => decode(true)));
@@ -130,8 +130,9 @@ test.for(['gzip', 'br', 'zstd'] as const)('what waits to be decoded is in the bu
     [false, true],
     [false, true],
   ]);
-  // What was decoded does not wait any more, nor does what nobody wanted.
+  // What was decoded does not wait any more, nor does what nobody wanted or what cannot be decoded.
   await decode(false);
+  await decode(true, Buffer.alloc(MIB, 'plain'));
   expect(budget.take(3.5 * whole.length)).toBe(true);
 });
 

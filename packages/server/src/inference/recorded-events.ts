@@ -8,10 +8,13 @@ import type { TeeBudget } from './tee-budget.ts';
 
 /**
  * An event stream while it passes, read event by event (decisions 4.8). Where its events are the chunks of a chat
- * completion, the body is that completion, as far as it came; else it is the text of the stream.
+ * completion, the body is that completion, as far as it came; else it is the text of the stream. A completion counts as
+ * cut, too, when parts of its chunks were left out, or when it takes more as JSON than is kept of a body: then the body is
+ * the beginning of that JSON, as a text.
  */
 export class RecordedEvents implements PassingBody, EventSink {
-  readonly completion = new CompletionStream();
+  readonly completion: CompletionStream;
+  readonly #limit: number;
   readonly #decoder: EventStreamDecoder;
   readonly #budget: TeeBudget;
   readonly #onEnd: () => void;
@@ -21,9 +24,15 @@ export class RecordedEvents implements PassingBody, EventSink {
   #room: number;
   #taken = 0;
   #cut = false;
+  #body: StoredBody | undefined = undefined;
+  #ended = false;
+  #assembled = false;
 
   /** Reads `limit` bytes at most. `onEnd` is called once all of the body has come. */
   constructor(limit: number, budget: TeeBudget, onEnd: () => void) {
+    // Values cost about twice what they take as JSON: those of a usual stream are kept up to the limit.
+    this.completion = new CompletionStream(2 * limit);
+    this.#limit = limit;
     this.#text = new KeptBytes(limit);
     this.#decoder = new EventStreamDecoder(this, 2 * limit);
     this.#room = limit;
@@ -31,7 +40,9 @@ export class RecordedEvents implements PassingBody, EventSink {
     this.#onEnd = onEnd;
   }
 
+  /** Once all has come, whoever asks first has the body made: only then it is known. */
   get cut(): boolean {
+    if (this.#ended) this.#assemble();
     return this.#cut;
   }
 
@@ -66,18 +77,33 @@ export class RecordedEvents implements PassingBody, EventSink {
 
   onDecodedEnd(cut: boolean): void {
     this.#cut ||= cut;
+    this.#ended = true;
     this.#onEnd();
   }
 
   take(): StoredBody | undefined {
-    const bytes = this.#text?.take();
+    this.#assemble();
+    const body = this.#body;
     this.release();
-    if (this.completion.begun) return jsonBody(this.completion.take());
-    return storedBody(bytes, this.#cut, new JsonOutline());
+    return body;
+  }
+
+  #assemble(): void {
+    if (this.#assembled) return;
+    this.#assembled = true;
+    if (this.completion.begun) {
+      const { body, cut } = jsonBody(this.completion.take(), this.completion.deepest, this.#limit);
+      this.#body = body;
+      this.#cut ||= cut || this.completion.cut;
+    } else {
+      this.#body = storedBody(this.#text?.take(), this.#cut, new JsonOutline());
+    }
   }
 
   release(): void {
     this.#cut = true;
+    this.#assembled = true;
+    this.#body = undefined;
     this.#text = undefined;
     this.#decoder.stop();
     this.#budget.give(this.#taken);

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { JsonOutline } from './json-outline.ts';
+import type { JsonOutline } from './json-outline.ts';
 
 /** A body as it is kept: its bytes, in a buffer of their own and not as a view of a larger one. They are UTF-8. */
 export interface StoredBody {
@@ -22,23 +22,26 @@ export function storedBody(bytes: Buffer | undefined, cut: boolean, outline: Jso
   return { isJson, bytes: asUtf8(isJson ? bytes.subarray(outline.markBytes) : bytes) };
 }
 
-/** The body that a value is, as JSON. */
-export function jsonBody(value: object): StoredBody | undefined {
-  const bytes = bytesOf(JSON.stringify(value));
-  const outline = new JsonOutline();
-  outline.write(bytes);
-  return storedBody(bytes, false, outline);
+/**
+ * The body that a value is, as JSON. Where that has more than `limit` bytes, the body is the beginning of it, as a text,
+ * as it is of all bodies that are cut (decisions 4.8). `deepest`: how deeply the value is nested, at most.
+ */
+export function jsonBody(value: object, deepest: number, limit: number): { body: StoredBody; cut: boolean } {
+  const text = JSON.stringify(value);
+  const size = Buffer.byteLength(text);
+  // `Buffer.from` would cut small ones from a shared buffer. Characters that are not all in it are not written.
+  const bytes = Buffer.allocUnsafeSlow(Math.min(size, limit));
+  const written = bytes.write(text);
+  const cut = size > limit;
+  return { body: { isJson: !cut && deepest <= DEEPEST, bytes: bytes.subarray(0, written) }, cut };
 }
 
 function asUtf8(bytes: Buffer): Buffer {
-  return isUtf8(bytes) ? bytes : bytesOf(bytes.toString());
-}
-
-/** `Buffer.from` would cut small ones from a shared buffer. */
-function bytesOf(text: string): Buffer {
-  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
-  bytes.write(text);
-  return bytes;
+  if (isUtf8(bytes)) return bytes;
+  const text = bytes.toString();
+  const replaced = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
+  replaced.write(text);
+  return replaced;
 }
 
 /** How many bytes there are without a character at the end that is not all there. */

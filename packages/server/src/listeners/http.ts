@@ -68,7 +68,7 @@ export function serveRequest(
   if (!options.mcp) return handle(options, observation, request, response, undefined);
   if (announcesBody(headers)) return readBody(options, options.mcp, observation, request, response);
   request.resume();
-  // One that says that it is empty is sent on so; most requests say nothing.
+  // A body that is said to be empty is known; most requests say nothing of one.
   handle(options, observation, request, response, headers['content-length'] === undefined ? undefined : EMPTY);
 }
 

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type BodyObserver, incomingBody } from './incoming-body.ts';
-import { listen } from './proxy.fixture.ts';
+import { listen } from './listening.fixture.ts';
 import type { BodySink } from './transport.ts';
 
 /** Takes down what is written; says false when the test wants it to. */

@@ -5,8 +5,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { listen, startProxy } from './proxy.fixture.ts';
-import { settled } from './settled.fixture.ts';
+import { listen } from '../transport/listening.fixture.ts';
+import { settled } from '../transport/settled.fixture.ts';
+import { startProxy } from './proxy.fixture.ts';
 
 const MEGABYTE = 1024 * 1024;
 const SIZE = 100 * MEGABYTE;
@@ -46,7 +47,7 @@ function heldBytes(): number {
 /** A little while for every megabyte: slower than the other side is. */
 const slowly = (bytes: number) => (bytes % MEGABYTE === 0 ? delay(2) : undefined);
 
-describe('the flow through a transport', () => {
+describe('the flow through a proxy', () => {
   it.each([
     ['a slow reader above', 'up', 'reader'],
     ['a slow writer below', 'up', 'writer'],

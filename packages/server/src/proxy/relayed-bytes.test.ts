@@ -6,8 +6,9 @@ import { connect, createServer as createTcpServer } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { localhostCertificate } from './http1/certificate.fixture.ts';
-import { listen, startProxy } from './proxy.fixture.ts';
+import { localhostCertificate } from '../transport/http1/certificate.fixture.ts';
+import { listen } from '../transport/listening.fixture.ts';
+import { startProxy } from './proxy.fixture.ts';
 
 /** The bytes of a stream, hashed. */
 async function hashOf(stream: AsyncIterable<Buffer>): Promise<string> {
@@ -57,7 +58,7 @@ async function echo(next: (below: number) => number, incoming: IncomingMessage, 
   await writeInPieces(response, body, next);
 }
 
-describe('what passes through a transport', () => {
+describe('what passes through a proxy', () => {
   const certificates = getCACertificates('default');
   beforeAll(() => setDefaultCACertificates([...certificates, localhostCertificate.cert]));
   afterAll(() => setDefaultCACertificates(certificates));
