@@ -137,11 +137,11 @@ test('a handshake on a port without TLS is refused', async () => {
   expect(error).toBeInstanceOf(Error);
 });
 
-test('addresses that the service says are those of the proxy before it, with TLS of its own or without', async () => {
+test('addresses that the service says are those of the proxy before it, else its own, with TLS where it has that', async () => {
   const path = '/.well-known/oauth-protected-resource/default/mcp';
   const resource = async (headers: Readonly<Record<string, string>>) =>
     JSON.parse((await ask(path, headers)).text).resource;
   const forwarded = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'api.example' };
   expect(await resource(forwarded)).toBe('https://api.example/default/mcp');
-  expect(await resource({ host: `localhost:${port}` })).toBe(`http://localhost:${port}/default/mcp`);
+  expect(await resource({ host: `localhost:${port}` })).toBe(`https://localhost:${port}/default/mcp`);
 });

@@ -70,6 +70,19 @@ describe('a completion', () => {
     expect(await span('client')).toMatchObject({ name: 'chat error', ...failed });
   });
 
+  it('that breaks off has a span that says so, and a line', async () => {
+    const agent = newTrace();
+    const broken = { model: 'dying', messages, stream: true };
+    await expect(asked(agent, broken)).rejects.toThrow();
+    const span = (kind: string) => traced.receiver.span((each) => each.traceId === agent.traceId && each.kind === kind);
+    for (const kind of ['server', 'client']) {
+      expect(await span(kind)).toMatchObject({ status: 'error', attributes: { 'error.type': 'dropped' } });
+    }
+    const line = traced.gateway.logs.find(({ trace_id }) => trace_id === agent.traceId);
+    expect(line).toMatchObject({ status: 200, error_type: 'dropped', decision: 'forwarded' });
+    expect(line).not.toHaveProperty('client_left');
+  });
+
   it('is asked for as its client has asked: nothing of ours is added', async () => {
     const agent = newTrace();
     await asked(agent, { model: 'm-1', messages });

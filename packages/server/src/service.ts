@@ -10,11 +10,8 @@ import { loadProtocols } from './bridge/protocols.ts';
 import { Provisioning } from './bridge/provisioning.ts';
 import { HealthOfServices } from './bridge/service-health.ts';
 import { ClassicProxy } from './classic/classic-proxy.ts';
-import { type HttpUpstream, httpUpstream } from './config/addresses.ts';
 import type { Config } from './config/config.ts';
 import { labelledHeaders } from './config/forward-headers.ts';
-import { upstreamOf } from './config/pipeline/cluster.ts';
-import type { Pipeline } from './config/pipeline/pipeline.ts';
 import { INFERENCE_CLUSTER } from './config/pipeline/with-environment.ts';
 import { VERSION } from './config/version.ts';
 import { CallSessions } from './forwards/call-sessions.ts';
@@ -192,7 +189,7 @@ export async function startService(
   const requests = { metrics: requestMetrics, logger, tracing };
   const clusters = new Clusters(pipeline);
   open.defer(() => clusters.close());
-  const inference = new CurrentInferenceSettings(inferenceUpstream(pipeline), interactions);
+  const inference = new CurrentInferenceSettings(pipeline.inferenceUpstream, interactions);
   inference.onUpstream((upstream) => clusters.replace(INFERENCE_CLUSTER, upstream));
   const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
   const parts: ChainParts = {
@@ -245,7 +242,10 @@ export async function startService(
     }),
   });
 
-  const classic = new ClassicProxy(config.classicUrl, plainError);
+  const managementLog = logger.target('service::mgmt');
+  const classic = new ClassicProxy(config.classicUrl, plainError, {
+    onFailure: ({ message }) => managementLog.warn(`legacy backend: ${message}`),
+  });
   open.defer(() => classic.close());
   let ready = false;
   const management = createManagement({
@@ -260,7 +260,7 @@ export async function startService(
     metricSource,
     toolCalls,
     longStreams,
-    log: logger.target('service::mgmt'),
+    log: managementLog,
     ready: () => ready,
     corsOrigin: config.corsOrigin,
     guard,
@@ -300,10 +300,4 @@ export async function startService(
       log.info('stopped');
     },
   };
-}
-
-/** Where completions are asked for; a pipeline without the cluster asks nobody, whatever this says. */
-function inferenceUpstream({ clusters }: Pipeline): HttpUpstream {
-  const cluster = clusters.get(INFERENCE_CLUSTER);
-  return (cluster && upstreamOf(cluster)) ?? httpUpstream.parse('127.0.0.1:11434');
 }

@@ -111,9 +111,11 @@ test('a backend that is not there is 502', async () => {
   const port = await listen(server, 0);
   server.close();
   await once(server, 'close');
-  const { management } = await serviceWith(`http://127.0.0.1:${port}`);
+  const { management, log } = await serviceWith(`http://127.0.0.1:${port}`);
   const answer = await send(`${management}/api/v1/chat`, 'GET');
   expect(answer.status).toBe(502);
+  const told = log.map((line) => JSON.parse(line)).find(({ msg }) => /^legacy backend: /.test(msg));
+  expect(told).toMatchObject({ level: 'warn', target: 'service::mgmt', msg: expect.stringContaining('ECONNREFUSED') });
   expect(JSON.parse(answer.text)).toMatchObject({ data: null, error: { code: 'BAD_GATEWAY' } });
 });
 

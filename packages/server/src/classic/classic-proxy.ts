@@ -6,6 +6,7 @@ import { requestHeaders } from '../proxy/end-to-end-headers.ts';
 import { Exchange } from '../proxy/exchange.ts';
 import { serverOf } from '../transport/server-of.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
+import type { UpstreamError } from '../transport/upstream-error.ts';
 import { hasDotSegments } from './dot-segments.ts';
 
 /** What begins so is the legacy backend's (specification, "Paths proxied to the legacy backend"; decisions 4.6). */
@@ -36,8 +37,10 @@ export function isClassic(method: string, path: string): boolean {
 /** How a request is answered that gets no answer from the backend. */
 export type RefuseClassic = (code: 'BAD_REQUEST' | 'UNAVAILABLE' | 'BAD_GATEWAY', message: string) => PlainOutcome;
 
-/** What of the proxy a test may want otherwise. */
+/** How the proxy works. */
 export interface ClassicOptions {
+  /** Is told why the backend gave no answer, or only a part of one. */
+  readonly onFailure?: (error: UpstreamError) => void;
   /** Milliseconds to the first byte of an answer (default 30,000, decisions 8); there is no limit afterwards. */
   readonly firstByteTimeoutMs?: number;
 }
@@ -49,13 +52,16 @@ export class ClassicProxy {
   readonly #transport: UpstreamTransport | undefined;
   readonly #basePath: string;
   readonly #refuse: RefuseClassic;
+  readonly #onFailure: ((error: UpstreamError) => void) | undefined;
 
   /** `url`: SERVICE_CLASSIC_URL, without a slash at its end; undefined where there is no backend. */
-  constructor(url: string | undefined, refuse: RefuseClassic, { firstByteTimeoutMs = 30_000 }: ClassicOptions = {}) {
+  constructor(url: string | undefined, refuse: RefuseClassic, options: ClassicOptions = {}) {
+    const { firstByteTimeoutMs = 30_000, onFailure } = options;
     this.#transport = url === undefined ? undefined : createTransport(url, { firstByteTimeoutMs, redirects: 'pass' });
     this.server = url === undefined ? undefined : serverOf(new URL(url));
     this.#basePath = url === undefined ? '' : new URL(url).pathname.replace(/\/$/, '');
     this.#refuse = refuse;
+    this.#onFailure = onFailure;
   }
 
   /**
@@ -80,6 +86,7 @@ export class ClassicProxy {
       body: undefined,
       answerHeaders,
       failed: () => this.#refuse('BAD_GATEWAY', 'the legacy backend does not answer; see SERVICE_CLASSIC_URL'),
+      ...(this.#onFailure && { onFailure: this.#onFailure }),
       watch: undefined,
     };
     new Exchange(plan, request, response).run();

@@ -107,8 +107,7 @@ class AssembledToolCalls {
   }
 
   addAll(pieces: readonly JsonValue[]): void {
-    if (pieces.length > MOST_CALLS) this.#kept.cut = true;
-    for (const piece of pieces.slice(0, MOST_CALLS)) if (isJsonObject(piece)) this.#add(piece);
+    for (const piece of this.#kept.first(pieces, MOST_CALLS)) if (isJsonObject(piece)) this.#add(piece);
   }
 
   #add(piece: JsonObject): void {

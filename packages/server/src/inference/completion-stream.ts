@@ -107,8 +107,7 @@ export class CompletionStream {
     const { id, choices } = chunk;
     if (this.id === undefined && typeof id === 'string' && isName(id)) this.id = id;
     if (!Array.isArray(choices)) return;
-    if (choices.length > MOST_CHOICES) this.#kept.cut = true;
-    for (const choice of choices.slice(0, MOST_CHOICES)) if (isJsonObject(choice)) this.#addToChoice(choice);
+    for (const choice of this.#kept.first(choices, MOST_CHOICES)) if (isJsonObject(choice)) this.#addToChoice(choice);
   }
 
   #addToChoice({ index, delta, finish_reason: finishReason, logprobs, ...others }: JsonObject): void {

@@ -33,6 +33,13 @@ export class KeptValues {
     this.#room = bytes;
   }
 
+  /** The list, or the first of it where there are more than `most`. */
+  first(list: readonly JsonValue[], most: number): readonly JsonValue[] {
+    if (list.length <= most) return list;
+    this.cut = true;
+    return list.slice(0, most);
+  }
+
   /** Whether there is room for so many bytes; they are taken. */
   take(bytes: number): boolean {
     if (bytes > this.#room) {

@@ -410,6 +410,7 @@ describe('every message of a batch', () => {
         new ServiceMetrics(),
       ),
       guard: () => undefined,
+      secure: false,
       mcp: { events: new EventStore(new Sealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
       observe: observing('mcp', 'service::mcp::access', {
         metrics: new RequestMetrics(),

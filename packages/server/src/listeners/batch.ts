@@ -23,6 +23,7 @@ export function serveBatch(context: RequestContext, batch: Batch, response: Answ
   for (const text of messages) {
     const observation = context.observation?.member();
     const part = new RequestContext(method, path, headers, Buffer.from(text), observation, true);
+    part.scheme = context.scheme;
     const member = answer.member(part);
     if (observation) member.once('close', () => observation.end(member.status, member.writableEnded));
     serve(part, member);

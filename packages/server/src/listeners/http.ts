@@ -24,6 +24,8 @@ export interface ServingOptions {
   /** The compiled chain that every request goes through. */
   readonly chain: Chain;
   readonly guard: Guard;
+  /** Whether the listener speaks TLS. */
+  readonly secure: boolean;
   /**
    * What a chain needs that has the filter `mcp`: bodies are held whole, and what goes wrong is said in JSON-RPC.
    * Undefined for chains that pass bodies on as they come.
@@ -122,6 +124,7 @@ function handle(
 ): void {
   const { method, target, headers } = observation.request;
   const context = new RequestContext(method, target, headers, body ?? EMPTY, observation);
+  if (options.secure) context.scheme = 'https';
   serve(options, context, response, { request, body });
 }
 

@@ -31,6 +31,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
   const serving = {
     chain,
     guard,
+    secure: keyPair !== undefined,
     mcp,
     observe: observing(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
     log: logger.target(mcp ? 'service::mcp' : 'service::inference'),

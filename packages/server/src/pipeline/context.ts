@@ -32,6 +32,8 @@ export class RequestContext {
   /** String map that later filters and the log read: `mcp.method`, `service.namespace`, what actions set. */
   readonly metadata = new Map<string, string>();
 
+  /** How the client speaks to the listener. Filled by the listener. */
+  scheme: 'http' | 'https' = 'http';
   /** Header names and values that every answer to this request carries. Filled by `cors`. */
   responseHeaders: readonly string[] = [];
   /** The parsed body of a POST. Filled by `mcp`. */

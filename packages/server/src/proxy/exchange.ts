@@ -157,8 +157,8 @@ export class Exchange implements ResponseHandler {
     }
     // Without a connection nobody has asked for it.
     this.#body?.stop();
-    this.#ended();
     this.#plan.onFailure?.(error);
+    this.#ended();
   }
 
   #answer({ status, headers = [], body = '' }: PlainOutcome): void {

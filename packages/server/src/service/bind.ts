@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import type { ListenAddress } from '../config/addresses.ts';
+import { addressText, type ListenAddress } from '../config/addresses.ts';
 import { ConfigError } from '../config/config-error.ts';
 import type { LoadedListener } from '../config/pipeline/pipeline.ts';
 import { type Listener, listen } from '../listeners/lifecycle.ts';
@@ -41,6 +41,6 @@ async function bindAs(at: string, server: Server, address: ListenAddress): Promi
     return await listen(server, address);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new ConfigError(`${at}: cannot listen on ${address.host}:${address.port}: ${reason}`);
+    throw new ConfigError(`${at}: cannot listen on ${addressText(address)}: ${reason}`);
   }
 }

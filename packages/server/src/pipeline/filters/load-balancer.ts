@@ -30,7 +30,10 @@ export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter 
           body,
           answerHeaders: context.responseHeaders,
           failed: () => unreachable,
-          onFailure: ({ message }: UpstreamError) => proxyLog.warn(`cluster ${cluster}: ${message}`),
+          onFailure: ({ kind, message }: UpstreamError) => {
+            if (context.observation) context.observation.failure = kind;
+            proxyLog.warn(`cluster ${cluster}: ${message}`);
+          },
           watch: context.recording?.(),
         };
         new Exchange(plan, request, response).run();

@@ -51,9 +51,9 @@ export function serviceWellKnown({ registry, auth, log }: WellKnownParts): Filte
 }
 
 /** Where the client has found us, as the proxy in front says or the request itself. */
-function originOf({ headers }: RequestContext): string {
+function originOf({ headers, scheme }: RequestContext): string {
   const { 'x-forwarded-proto': proto, 'x-forwarded-host': host } = headers;
-  return `${first(proto) ?? 'http'}://${first(host) ?? headers.host ?? 'localhost'}`;
+  return `${first(proto) ?? scheme}://${first(host) ?? headers.host ?? 'localhost'}`;
 }
 
 /** Several proxies name themselves one after the other, the client's own first. */

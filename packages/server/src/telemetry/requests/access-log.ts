@@ -51,7 +51,7 @@ export class AccessLog {
       reason: decision === 'refused' ? reasonOf(observation) : undefined,
       error_type: observation.failure,
       in_batch: request.inBatch || undefined,
-      client_left: completed ? undefined : true,
+      client_left: completed || observation.failure !== undefined ? undefined : true,
       client: request.client,
       user: userOf(request.headers)?.slice(0, LONGEST_NAME),
       session_id: context?.session?.id,

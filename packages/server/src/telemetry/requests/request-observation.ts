@@ -69,7 +69,7 @@ export class RequestObservation {
   subject: Subject | undefined = undefined;
   /** Who carries the request out, where it is not us: `host:port`. */
   upstream: string | undefined = undefined;
-  /** Why it failed although it was answered, low in cardinality: `tool_error`. */
+  /** Why it failed although it was answered, low in cardinality: `tool_error`, or how an upstream broke off. */
   failure: string | undefined = undefined;
   /** Knows what became of it. */
   answer: AnsweredWith | undefined = undefined;
@@ -131,7 +131,7 @@ export class RequestObservation {
   completed(completion: RecordedCompletion): void {
     const { span, upstream: server = '' } = this;
     const { requestModel, responseModel, inputTokens, outputTokens, statusCode, endedAt } = completion;
-    const errorType = statusCode === 0 ? 'cancelled' : statusCode >= 400 ? String(statusCode) : undefined;
+    const errorType = statusCode === 0 ? 'cancelled' : statusCode >= 400 ? String(statusCode) : this.failure;
     const seconds = (endedAt - this.startedAt) / 1000;
     this.#parts.metrics.completion({
       operation: 'chat',
