@@ -40,47 +40,45 @@ export function decoderFor(
   budget: TeeBudget,
 ): BodyDecoder | undefined {
   const coding = (encoding ?? '').trim().toLowerCase();
-  if (coding === '' || coding === 'identity') return new PlainBody(sink);
-  const decompressor = DECOMPRESSORS[coding];
-  return decompressor && new CompressedBody(decompressor, sink, mostBytes, budget);
+  if (coding === '' || coding === 'identity') return new GatheredBody(new PlainBody(sink), true);
+  const decompressor = DECOMPRESSORS.get(coding);
+  return decompressor && new GatheredBody(new CompressedBody(decompressor, sink, mostBytes, budget), false);
 }
 
-const DECOMPRESSORS: Readonly<Record<string, (first: number) => Transform>> = {
-  gzip: () => createGunzip(),
-  'x-gzip': () => createGunzip(),
+const DECOMPRESSORS: ReadonlyMap<string, (first: number) => Transform> = new Map<string, (first: number) => Transform>([
+  ['gzip', () => createGunzip()],
+  ['x-gzip', () => createGunzip()],
   // Some senders leave out the wrapping that `deflate` should have (RFC 9110 8.4.1.2); with it, it begins with an 8.
-  deflate: (first) => ((first & 0x0f) === 8 ? createInflate() : createInflateRaw()),
-  br: () => createBrotliDecompress(),
+  ['deflate', (first) => ((first & 0x0f) === 8 ? createInflate() : createInflateRaw())],
+  ['br', () => createBrotliDecompress()],
   // The window of 8 MiB that RFC 9659 allows on the web.
-  zstd: () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } }),
-};
+  ['zstd', () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 23 } })],
+]);
 
 /** Pieces from this size on are not gathered. */
 const LARGE_PIECE = 1024;
 const GATHERED_BYTES = 4096;
 
 /**
- * Small pieces, as the events of a completion are, are gathered and read some twenty at a time: measured with 500 streams,
- * reading each by itself costs five times as much as what it does, since between two of them the processor has forgotten
- * how.
+ * Small pieces, as the events of a completion are, are gathered and passed on some twenty at a time: measured with 500
+ * streams, reading each by itself costs five times as much as what it does, since between two of them the processor has
+ * forgotten how; and what waits for a decompressor in pieces of a byte takes a thousand times its size.
  */
-class PlainBody implements BodyDecoder {
-  readonly #sink: DecodedSink;
-  #wanted = true;
+class GatheredBody implements BodyDecoder {
+  readonly #body: BodyDecoder;
+  readonly #reuses: boolean;
   #gathered: Buffer | undefined = undefined;
   #bytes = 0;
 
-  constructor(sink: DecodedSink) {
-    this.#sink = sink;
+  /** `reuses`: the body has used what it is given when it returns. */
+  constructor(body: BodyDecoder, reuses: boolean) {
+    this.#body = body;
+    this.#reuses = reuses;
   }
 
   write(chunk: Buffer): void {
-    if (!this.#wanted) return;
     if (this.#bytes + chunk.length > GATHERED_BYTES || chunk.length >= LARGE_PIECE) this.#pass();
-    if (chunk.length >= LARGE_PIECE) {
-      this.#give(chunk);
-      return;
-    }
+    if (chunk.length >= LARGE_PIECE) return this.#body.write(chunk);
     this.#gathered ??= Buffer.allocUnsafeSlow(GATHERED_BYTES);
     this.#bytes += chunk.copy(this.#gathered, this.#bytes);
   }
@@ -88,18 +86,33 @@ class PlainBody implements BodyDecoder {
   end(): void {
     this.#pass();
     this.#gathered = undefined;
-    this.#sink.onDecodedEnd(false);
+    this.#body.end();
   }
 
-  /** Has the sink read what was gathered. */
   #pass(): void {
     const bytes = this.#bytes;
+    const gathered = this.#gathered;
+    if (!gathered || bytes === 0) return;
     this.#bytes = 0;
-    if (this.#gathered && bytes > 0) this.#give(this.#gathered.subarray(0, bytes));
+    if (!this.#reuses) this.#gathered = undefined;
+    this.#body.write(gathered.subarray(0, bytes));
+  }
+}
+
+class PlainBody implements BodyDecoder {
+  readonly #sink: DecodedSink;
+  #wanted = true;
+
+  constructor(sink: DecodedSink) {
+    this.#sink = sink;
   }
 
-  #give(piece: Buffer): void {
-    if (this.#wanted) this.#wanted = this.#sink.onDecoded(piece);
+  write(chunk: Buffer): void {
+    if (this.#wanted) this.#wanted = this.#sink.onDecoded(chunk);
+  }
+
+  end(): void {
+    this.#sink.onDecodedEnd(false);
   }
 }
 
