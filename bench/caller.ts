@@ -12,6 +12,7 @@ export interface Answer {
 export interface Caller extends Disposable {
   post(url: URL, message: Message): Promise<Answer>;
   get(url: URL): Promise<Answer>;
+  delete(url: URL): Promise<Answer>;
 }
 
 /** Makes a caller. Refused and broken connections reject with the system's error. */
@@ -35,6 +36,7 @@ export function makeCaller(): Caller {
     post: (url, { headers, body }) =>
       send('POST', url, { ...headers, 'Content-Length': String(Buffer.byteLength(body)) }, body),
     get: (url) => send('GET', url, {}, ''),
+    delete: (url) => send('DELETE', url, {}, ''),
     [Symbol.dispose]: () => agent.destroy(),
   };
 }

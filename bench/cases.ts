@@ -21,6 +21,10 @@ export type StreamCaseName = (typeof streamCaseNames)[number];
 export const bridgeCaseNames = ['bridge-legacy', 'bridge-modern'] as const;
 export type BridgeCaseName = (typeof bridgeCaseNames)[number];
 
+/** The cases of chat completions, likewise. */
+export const inferenceCaseNames = ['inference-streams', 'inference-json'] as const;
+export type InferenceCaseName = (typeof inferenceCaseNames)[number];
+
 /** A method, by a client of one era, with an upstream of the same or of the other one. */
 export interface Exchange {
   readonly name: CaseName | PairingName;
@@ -55,6 +59,16 @@ export interface BridgeCase {
   readonly era: Era;
   readonly aim: number;
   readonly floor: number;
+}
+
+/** One case of chat completions. Ratios are chunks or answers per CPU-second against nginx in the same run. */
+export interface InferenceCase {
+  readonly name: InferenceCaseName;
+  readonly title: string;
+  readonly method: 'completion';
+  /** Undefined: nothing is expected of it, it is shown for comparison. */
+  readonly aim: number | undefined;
+  readonly floor: number | undefined;
 }
 
 /** Most that the gateway may add to the median answer time of a single caller, in milliseconds. */
@@ -99,3 +113,37 @@ export const bridgeCases: readonly BridgeCase[] = bridgeCaseNames.map((name) => 
   const era = name.endsWith('legacy') ? 'legacy' : 'modern';
   return { name, method: 'bridge', era, title: `tools/call over gRPC, ${era}`, aim: 0.5, floor: 0.35 };
 });
+
+/** Chat completions as event streams. */
+export const completionStreams: InferenceCase = {
+  name: 'inference-streams',
+  title: 'completions, streamed',
+  method: 'completion',
+  aim: 0.43,
+  floor: 0.36,
+};
+
+/** Chat completions in one piece. */
+export const completionAnswers: InferenceCase = {
+  name: 'inference-json',
+  title: 'completions of 2 kB, JSON',
+  method: 'completion',
+  aim: undefined,
+  floor: undefined,
+};
+
+/** The call that telemetry is measured with. */
+export const telemetryCall: Exchange = {
+  name: 'call-modern',
+  title: 'tools/call, modern to modern',
+  method: 'call',
+  era: 'modern',
+  upstream: 'modern',
+};
+
+/** Most that a `tools/call` may cost with telemetry exported, against off: what is aimed at, and the limit. */
+export const exportingAim = 1.15;
+export const exportingLimit = 1.3;
+
+/** Most that telemetry may cost when it is off, against a source without it: a tie. */
+export const offLimit = 1.1;

@@ -4,13 +4,20 @@ import { type Gateway, type GatewayStart, startGateway } from './gateway.ts';
 import type { Era } from './messages.ts';
 import { type Relayed, startNginx } from './nginx.ts';
 
-/** Something that answers MCP requests: the gateway, nginx in front of the upstream, or the upstream itself. */
-export interface Contender {
-  readonly name: 'gateway' | 'nginx' | 'direct';
+/** What the tables call what is measured. */
+export type ContenderName = 'gateway' | 'gateway, recording off' | 'nginx' | 'direct';
+
+/** Something that answers requests: a gateway, nginx in front of the upstream, or the upstream itself. */
+export interface Running {
+  readonly name: ContenderName;
   /** The proxy's own process, whose CPU time counts; none for the upstream itself. */
   readonly pid: number | undefined;
   /** Its process as started, whose log is emptied between stretches of load. */
   readonly child: Child | undefined;
+}
+
+/** Something that answers MCP requests. */
+export interface Contender extends Running {
   endpoint(era: Era): URL;
 }
 

@@ -11,6 +11,8 @@ export interface GatewayStart {
   /** Folder for its registry; made by the gateway. */
   readonly registryFolder: string;
   readonly outputFile: string;
+  /** Variables of its environment besides those that every gateway of the bench has. */
+  readonly variables?: Readonly<Record<string, string>>;
 }
 
 /** A running gateway of which `/readyz` answered 200. */
@@ -20,6 +22,8 @@ export interface Gateway extends AsyncDisposable {
   readonly readyMs: number;
   /** Origin of the management API. */
   readonly management: URL;
+  /** Where chat completions are asked for. */
+  readonly completions: URL;
   /** MCP endpoint of a namespace. */
   endpoint(namespace: string): URL;
   /** Registers an entry through the management API. */
@@ -38,14 +42,18 @@ export interface Gateway extends AsyncDisposable {
 export async function startGateway(start: GatewayStart): Promise<Gateway> {
   const managementAddress = `127.0.0.1:${await freePort()}`;
   const mcpAddress = `127.0.0.1:${await freePort()}`;
+  const inferenceAddress = `127.0.0.1:${await freePort()}`;
+  // What this shell exports of telemetry is not meant for the bench.
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('OTEL_'));
   const env: NodeJS.ProcessEnv = {
-    ...process.env,
+    ...Object.fromEntries(inherited),
     SERVICE_MGMT_LISTEN: managementAddress,
     SERVICE_MCP_LISTEN: mcpAddress,
-    SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
+    SERVICE_INFERENCE_LISTEN: inferenceAddress,
     SERVICE_PERSIST_BACKEND: 'file',
     SERVICE_PERSIST_PATH: start.registryFolder,
     RUST_LOG: start.log,
+    ...start.variables,
   };
   const began = performance.now();
   const child = startChild('gateway', start.outputFile, process.execPath, [...start.nodeFlags, start.entry], env);
@@ -72,6 +80,7 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
       child,
       readyMs,
       management: management('/'),
+      completions: new URL(`http://${inferenceAddress}/v1/chat/completions`),
       endpoint: (namespace) => new URL(`http://${mcpAddress}/${namespace}/mcp`),
       create,
       async addForward(name, address, namespace, tools) {

@@ -1,6 +1,6 @@
 import { type Caller, makeCaller, openSession } from './caller.ts';
-import { type BridgeCase, type Case, cases, type Exchange } from './cases.ts';
-import type { Contender } from './contenders.ts';
+import { type BridgeCase, type Case, cases, type Exchange, type InferenceCase } from './cases.ts';
+import type { Contender, ContenderName, Running } from './contenders.ts';
 import { at, parseJson } from './json.ts';
 import { connections, type Load, load } from './load.ts';
 import { callMessage, listMessage, type Message } from './messages.ts';
@@ -10,7 +10,7 @@ import { residentMiB } from './usage.ts';
 
 /** Figures of one contender in one case. */
 export interface Row {
-  readonly contender: Contender['name'] | 'grpc-js client';
+  readonly contender: ContenderName | 'grpc-js client';
   readonly perCpuSecond: Spread | undefined;
   /** Requests per CPU-second against nginx, or against the bare client, in the same round. */
   readonly ratio: Spread | undefined;
@@ -24,20 +24,19 @@ export interface Row {
 
 /** All figures of one case. */
 export interface CaseFigures {
-  readonly case: Case | BridgeCase;
+  readonly case: Case | BridgeCase | InferenceCase;
   readonly rows: readonly Row[];
 }
 
 /** One contender with the requests it is sent and what it has shown so far. */
-interface Lane {
-  readonly contender: Contender;
+export interface Lane {
+  readonly contender: Running;
   readonly url: URL;
   readonly messages: readonly Message[];
   readonly answerBytes: number;
   readonly perCpuSecond: number[];
   readonly perSecond: number[];
   readonly times: number[];
-  rssMiB: number | undefined;
 }
 
 /**
@@ -60,33 +59,51 @@ export async function measureCases(
     using caller = makeCaller();
     const lanes: Lane[] = [];
     for (const contender of contenders) lanes.push(await openLane(caller, contender, measured));
-    const script = `${folder}/load.lua`;
-    const loaded = async (lane: Lane, seconds: number) => {
-      const { contender, url, messages, answerBytes } = lane;
-      const result = await load(script, url, messages, seconds, answerBytes, contender.pid);
-      contender.child?.forget();
-      return result;
-    };
-    const gateway = lanes.find(({ contender }) => contender.name === 'gateway');
-    if (withLoad && gateway !== undefined) await warmUp(plan, (seconds) => loaded(gateway, seconds));
-    for (let round = 0; round < plan.rounds; round++) {
-      for (const lane of rotated(lanes, round)) {
-        if (!withLoad || (lane.contender.pid === undefined && round >= plan.directRounds)) continue;
-        const { perSecond, perCpuSecond } = await loaded(lane, plan.loadSeconds);
-        lane.perSecond.push(perSecond);
-        if (lane.contender.pid !== undefined) lane.perCpuSecond.push(perCpuSecond);
-        const figure = lane.contender.pid === undefined ? perSecond : perCpuSecond;
-        const unit = lane.contender.pid === undefined ? 'per second' : 'per CPU-second';
-        const where = `${measured.name}, round ${round + 1} of ${plan.rounds}, ${lane.contender.name}`;
-        say(`${where}: ${Math.round(figure)} ${unit}`);
-      }
-      // The first calls open connections; where no load came before them, they also get the code compiled.
-      await callSingly(caller, rotated(lanes, round), plan.singleCalls, withLoad || round > 0 ? 10 : 1_000);
-    }
-    for (const lane of lanes) if (lane.contender.pid !== undefined) lane.rssMiB = residentMiB(lane.contender.pid);
-    figures.push({ case: measured, rows: lanes.map((lane) => row(lane, lanes)) });
+    const rows = await measureRequests(caller, measured.name, lanes, plan, folder, withLoad, say);
+    figures.push({ case: measured, rows });
   }
   return figures;
+}
+
+/**
+ * Measures one case of requests, after each gateway has been warmed up: all lanes in turn in every round.
+ *
+ * @param name what is said of the case while it is measured
+ */
+export async function measureRequests(
+  caller: Caller,
+  name: string,
+  lanes: readonly Lane[],
+  plan: Plan,
+  folder: string,
+  withLoad: boolean,
+  say: (line: string) => void,
+): Promise<Row[]> {
+  const script = `${folder}/load.lua`;
+  const loaded = async (lane: Lane, seconds: number) => {
+    const { contender, url, messages, answerBytes } = lane;
+    const result = await load(script, url, messages, seconds, answerBytes, contender.pid);
+    contender.child?.forget();
+    return result;
+  };
+  for (const lane of lanes) {
+    if (withLoad && lane.contender.child !== undefined) await warmUp(plan, (seconds) => loaded(lane, seconds));
+  }
+  for (let round = 0; round < plan.rounds; round++) {
+    for (const lane of rotated(lanes, round)) {
+      if (!withLoad || (lane.contender.pid === undefined && round >= plan.directRounds)) continue;
+      const { perSecond, perCpuSecond } = await loaded(lane, plan.loadSeconds);
+      lane.perSecond.push(perSecond);
+      if (lane.contender.pid !== undefined) lane.perCpuSecond.push(perCpuSecond);
+      const figure = lane.contender.pid === undefined ? perSecond : perCpuSecond;
+      const unit = lane.contender.pid === undefined ? 'per second' : 'per CPU-second';
+      const where = `${name}, round ${round + 1} of ${plan.rounds}, ${lane.contender.name}`;
+      say(`${where}: ${Math.round(figure)} ${unit}`);
+    }
+    // The first calls open connections; where no load came before them, they also get the code compiled.
+    await callSingly(caller, rotated(lanes, round), plan.singleCalls, withLoad || round > 0 ? 10 : 1_000);
+  }
+  return lanes.map((lane) => row(lane, lanes));
 }
 
 /** The requests of a case for one endpoint: those of a legacy client carry its session, one for each connection. */
@@ -120,7 +137,7 @@ async function openLane(caller: Caller, contender: Contender, measured: Case): P
   const messages = await caseMessages(caller, measured, url);
   let answerBytes = 0;
   for (const message of messages.slice(0, 1)) answerBytes = await checkAnswer(caller, measured, url, message);
-  return { contender, url, messages, answerBytes, perCpuSecond: [], perSecond: [], times: [], rssMiB: undefined };
+  return { contender, url, messages, answerBytes, perCpuSecond: [], perSecond: [], times: [] };
 }
 
 /**
@@ -174,6 +191,6 @@ function row(lane: Lane, lanes: readonly Lane[]): Row {
     p50Ms,
     p99Ms: percentile(lane.times, 0.99),
     addedMs: direct === undefined || direct === lane ? undefined : p50Ms - percentile(direct.times, 0.5),
-    rssMiB: lane.rssMiB,
+    rssMiB: lane.contender.pid === undefined ? undefined : residentMiB(lane.contender.pid),
   };
 }

@@ -46,7 +46,31 @@ export function streamMessage(era: Era, streamed: Streamed, index: number, sessi
   return message(era, 'tools/call', calledTool, params, session, { id: index, progressToken: streamToken(index) });
 }
 
-/** The progress token of a stream's call. */
+/**
+ * A chat completion of so many tokens, about 700 bytes: streamed, one token every so many milliseconds, or in one piece.
+ *
+ * @param user makes the completion's id its own
+ */
+export function completionMessage(user: string, tokens: number, everyMs?: number): Message {
+  const messages = [
+    { role: 'system', content: filler(300) },
+    { role: 'user', content: filler(100) },
+  ];
+  const streamed =
+    everyMs === undefined
+      ? { stream: false }
+      : { stream: true, stream_options: { include_usage: true }, metadata: { every_ms: String(everyMs) } };
+  const headers = {
+    'Content-Type': 'application/json',
+    Accept: 'application/json',
+    Authorization: 'Bearer sk-bench',
+    'User-Agent': 'bench/1.0',
+  };
+  const body = JSON.stringify({ model: 'bench-model', messages, max_tokens: tokens, user, ...streamed });
+  return { headers, body };
+}
+
+/** The progress token of a stream's call, and the user that a streamed completion is for. */
 export const streamToken = (index: number): string => `stream-${index}`;
 
 /** `initialize` of a legacy client that declares no capability. */

@@ -1,7 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { makeCaller } from './caller.ts';
 import { type Child, startChild } from './child.ts';
-import type { Era } from './messages.ts';
 import { freePort } from './port.ts';
 import { childrenOf } from './usage.ts';
 
@@ -13,19 +12,19 @@ export interface Nginx extends AsyncDisposable {
   readonly child: Child;
   /** The process that relays. */
   readonly workerPid: number;
-  /** MCP endpoint that is relayed to the upstream of that era. */
-  endpoint(era: Era): URL;
+  /** Where it relays to the upstream of that name. */
+  endpoint(name: string): URL;
 }
 
 /**
- * Starts nginx as a relay in front of the two upstreams: one worker, no access log, kept-alive connections on both
+ * Starts nginx as a relay in front of named upstreams: one worker, no access log, kept-alive connections on both
  * sides, everything it writes inside `folder`.
  *
  * @throws Error with its own message when it does not start
  */
 export async function startNginx(
   folder: string,
-  upstreams: Readonly<Record<Era, URL>>,
+  upstreams: Readonly<Record<string, URL>>,
   relayed: Relayed,
 ): Promise<Nginx> {
   mkdirSync(folder, { recursive: true });
@@ -44,7 +43,7 @@ export async function startNginx(
     return {
       child,
       workerPid,
-      endpoint: (era) => new URL(`http://127.0.0.1:${port}/${era}/mcp`),
+      endpoint: (name) => new URL(`http://127.0.0.1:${port}/${name}${upstreams[name]?.pathname}`),
       [Symbol.asyncDispose]: () => child.stop(2_000),
     };
   } catch (error) {
@@ -53,14 +52,13 @@ export async function startNginx(
   }
 }
 
-const eras: readonly Era[] = ['legacy', 'modern'];
-
 function configurationText(
   folder: string,
   port: number,
-  upstreams: Readonly<Record<Era, URL>>,
+  upstreams: Readonly<Record<string, URL>>,
   relayed: Relayed,
 ): string {
+  const named = Object.entries(upstreams);
   // Each stream holds two connections.
   const [connections, kept] = relayed === 'streams' ? [4096, 1024] : [1024, 128];
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
@@ -78,14 +76,14 @@ http {
   ${temporary.map((name) => `${name}_temp_path ${folder}/${name};`).join('\n  ')}
   keepalive_requests 100000000;
   keepalive_timeout 300s;
-${eras.map((era) => `  upstream ${era} { server ${upstreams[era].host}; keepalive ${kept}; keepalive_requests 100000000; }`).join('\n')}
+${named.map(([name, { host }]) => `  upstream ${name} { server ${host}; keepalive ${kept}; keepalive_requests 100000000; }`).join('\n')}
   server {
     listen 127.0.0.1:${port};
     location = /ready { return 204; }
-${eras
+${named
   .map(
-    (era) => `    location = /${era}/mcp {
-      proxy_pass http://${era}${upstreams[era].pathname};
+    ([name, { pathname }]) => `    location = /${name}${pathname} {
+      proxy_pass http://${name}${pathname};
       proxy_http_version 1.1;
       proxy_set_header Connection "";
       proxy_buffering ${relayed === 'streams' ? 'off' : 'on'};

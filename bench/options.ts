@@ -5,6 +5,8 @@ import {
   bridgeCaseNames,
   type CaseName,
   caseNames,
+  completionStreams,
+  type InferenceCaseName,
   type PairingName,
   pairings,
   type StreamCaseName,
@@ -12,10 +14,10 @@ import {
 } from './cases.ts';
 
 /**
- * Which part of the bench runs: the list cases, the call cases, pairings of eras, event streams, calls over gRPC, the
- * registry at size, imports.
+ * Which part of the bench runs: the list cases, the call cases, pairings of eras, event streams, calls over gRPC, chat
+ * completions, calls with telemetry exported, the registry at size, imports.
  */
-export type Part = 'list' | 'call' | 'pairings' | 'streams' | 'bridge' | 'size' | 'import';
+export type Part = (typeof parts)[number];
 
 /** What one run of the bench does. */
 export interface Options {
@@ -24,11 +26,13 @@ export interface Options {
   /** Writes the figures (or the profile) into the marked blocks of the bench's own page. */
   readonly write: boolean;
   /** Cases to profile; empty: measure. */
-  readonly profile: readonly (CaseName | PairingName | StreamCaseName | BridgeCaseName)[];
+  readonly profile: readonly (CaseName | PairingName | StreamCaseName | BridgeCaseName | InferenceCaseName)[];
   /** The file that starts the gateway. */
   readonly entry: string;
   /** Flags of Node.js in front of it. */
   readonly nodeFlags: readonly string[];
+  /** Another state of the source to compare calls with telemetry off with; undefined: none. */
+  readonly against: string | undefined;
   /** Log directives of the gateway; undefined: its default. */
   readonly log: string | undefined;
   readonly plan: Plan;
@@ -52,6 +56,10 @@ export interface Plan {
   readonly streamSeconds: number;
   /** Seconds of event streams on the gateway before the first round of a case. */
   readonly streamWarmUpSeconds: number;
+  /** Rounds of streamed chat completions, and of those in one piece. */
+  readonly completionRounds: number;
+  readonly answerRounds: number;
+  readonly telemetryRounds: number;
   readonly sizeNamespaces: number;
   readonly sizeStarts: number;
   readonly sizeRounds: number;
@@ -60,21 +68,22 @@ export interface Plan {
   readonly importRounds: number;
 }
 
-const parts: readonly Part[] = ['list', 'call', 'pairings', 'streams', 'bridge', 'size', 'import'];
+const parts = ['list', 'call', 'pairings', 'streams', 'bridge', 'inference', 'telemetry', 'size', 'import'] as const;
 // The pairings within one era are cases already.
 const crossings = pairings.filter(({ era, upstream }) => era !== upstream).map(({ name }) => name);
-const profiled = [...caseNames, ...crossings, ...streamCaseNames, ...bridgeCaseNames];
+const profiled = [...caseNames, ...crossings, ...streamCaseNames, ...bridgeCaseNames, completionStreams.name];
 
 /** What `--help` prints. */
 export const usage = `usage: npm run bench -- [options]
 
-  --quick               short form, about two and a half minutes (the full form takes about twelve)
+  --quick               short form, about four minutes (the full form takes about sixteen)
   --only <part,...>     parts to run: ${parts.join(', ')} (default: all)
   --write               put the figures into bench/README.md
   --profile <case,...>  show where the gateway's time goes instead, or all:
                         ${profiled.join(', ')}
   --log <directives>    RUST_LOG of the gateway (default: unset, so that it logs as shipped)
   --node-flags=<flags>  flags of Node.js for the gateway (default: those of the npm start script)
+  --against <commit>    part telemetry: compare calls without telemetry with those of the source at this commit
   --entry <file>        another gateway to start, of another checkout for example
   --help                this text`;
 
@@ -89,6 +98,9 @@ const fullPlan: Plan = {
   streamRounds: 7,
   streamSeconds: 3,
   streamWarmUpSeconds: 5,
+  completionRounds: 5,
+  answerRounds: 3,
+  telemetryRounds: 7,
   sizeNamespaces: 50,
   sizeStarts: 3,
   sizeRounds: 3,
@@ -107,6 +119,9 @@ const quickPlan: Plan = {
   streamRounds: 2,
   streamSeconds: 2,
   streamWarmUpSeconds: 4,
+  completionRounds: 2,
+  answerRounds: 2,
+  telemetryRounds: 3,
   sizeNamespaces: 10,
   sizeStarts: 1,
   sizeRounds: 1,
@@ -132,6 +147,7 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
       log: { type: 'string' },
       'node-flags': { type: 'string' },
       entry: { type: 'string' },
+      against: { type: 'string' },
       help: { type: 'boolean', default: false },
     },
   });
@@ -150,6 +166,7 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
     entry: values.entry ?? `${root}/packages/server/src/main.ts`,
     nodeFlags: values['node-flags'] === undefined ? NODE_FLAGS : words(values['node-flags']),
     log: values.log,
+    against: values.against,
     plan: values.quick ? quickPlan : fullPlan,
   };
 }

@@ -1,8 +1,9 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { type Caller, makeCaller } from './caller.ts';
-import type { BridgeCase, Exchange, StreamCase } from './cases.ts';
+import type { BridgeCase, Exchange, InferenceCase, StreamCase } from './cases.ts';
 import type { Gateway, GatewayStart } from './gateway.ts';
 import { startGateway } from './gateway.ts';
+import { busyCompletions } from './inference.ts';
 import { bridged } from './invoke.ts';
 import { at, parseJson } from './json.ts';
 import { load } from './load.ts';
@@ -17,7 +18,7 @@ export interface Share {
 }
 
 /** What can be profiled. */
-export type ProfiledCase = Exchange | StreamCase | BridgeCase;
+export type ProfiledCase = Exchange | StreamCase | BridgeCase | InferenceCase;
 
 /** Where the gateway's time went in one case, by self time; idle time is left out. */
 export interface Profile {
@@ -49,11 +50,7 @@ export async function profileCase(
   await using gateway = await startGateway({ ...start, nodeFlags: [...start.nodeFlags, ...flags] });
   await connect(gateway);
   using caller = makeCaller();
-  const url = gateway.endpoint(namespaceOf(measured));
-  const loaded =
-    measured.method === 'stream'
-      ? await warmStreams(caller, measured, url, plan, folder)
-      : await warmRequests(caller, measured, url, plan, folder);
+  const loaded = await warm(caller, measured, gateway, plan, folder);
   // The profiler's clock and this one are the same monotonic clock, in microseconds there.
   const from = Number(process.hrtime.bigint() / 1000n);
   await loaded(seconds);
@@ -64,9 +61,14 @@ export async function profileCase(
   return summarise(measured, parseJson(readFileSync(`${profiles}/${file}`, 'utf8')), from, to);
 }
 
-function namespaceOf(measured: ProfiledCase): string {
-  if (measured.method === 'bridge') return bridged.namespace;
-  return measured.method === 'stream' ? measured.era : measured.upstream;
+/** Warms the gateway up for a case; returns what loads it. */
+async function warm(caller: Caller, measured: ProfiledCase, gateway: Gateway, plan: Plan, folder: string) {
+  if (measured.method === 'stream') {
+    return warmStreams(await busyStreams(caller, measured, gateway.endpoint(measured.era), folder), plan);
+  }
+  if (measured.method === 'completion') return warmStreams(busyCompletions(gateway.completions, folder), plan);
+  const namespace = measured.method === 'bridge' ? bridged.namespace : measured.upstream;
+  return warmRequests(caller, measured, gateway.endpoint(namespace), plan, folder);
 }
 
 /** Warms the gateway up for a case of requests; returns what loads it. */
@@ -78,9 +80,8 @@ async function warmRequests(caller: Caller, measured: Exchange | BridgeCase, url
   return loaded;
 }
 
-/** The same for a case of event streams. */
-async function warmStreams(caller: Caller, measured: StreamCase, url: URL, plan: Plan, folder: string) {
-  const loaded = await busyStreams(caller, measured, url, folder);
+/** The same for event streams. */
+async function warmStreams(loaded: (seconds: number) => Promise<unknown>, plan: Plan) {
   await loaded(plan.streamWarmUpSeconds);
   return loaded;
 }

@@ -1,23 +1,33 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import {
-  addedLimitMs,
-  type BridgeCase,
-  type Case,
-  pairingLimit,
-  type StreamCase,
-  streamAddedLimitMs,
-} from './cases.ts';
+import { addedLimitMs, pairingLimit } from './cases.ts';
 import { type ImportFigures, importAim, importLimit } from './import.ts';
+import type { InferenceFigures } from './inference.ts';
+import { judge } from './judge.ts';
 import type { CaseFigures } from './measure.ts';
 import type { Options } from './options.ts';
 import type { PairingFigures } from './pairings.ts';
 import type { Profile, Share } from './profile.ts';
 import { growthAim, growthLimit, type RegistryFigures, type SizeFigures } from './size.ts';
 import type { Spread } from './statistics.ts';
-import { streamCount } from './stream-load.ts';
+import { streamTable } from './stream-table.ts';
 import type { StreamFigures } from './streams.ts';
+import { bold, code, hundredths, range, table, tenths, thousandths, whole } from './table.ts';
+import type { TelemetryFigures } from './telemetry.ts';
+import { telemetryTable } from './telemetry-table.ts';
+
+/** What the parts found; empty or undefined where they did not run. */
+export interface Findings {
+  readonly cases: readonly CaseFigures[];
+  readonly pairings: readonly PairingFigures[];
+  readonly streams: readonly StreamFigures[];
+  readonly bridge: readonly CaseFigures[];
+  readonly inference: InferenceFigures | undefined;
+  readonly telemetry: readonly TelemetryFigures[];
+  readonly size: SizeFigures | undefined;
+  readonly imports: readonly ImportFigures[];
+}
 
 /** What was found, as text, and which limits were missed. */
 export interface Report {
@@ -27,22 +37,17 @@ export interface Report {
 }
 
 /** Puts the figures of one run into tables; `loadBefore` is the machine's load average when it began. */
-export function report(
-  figures: readonly CaseFigures[],
-  pairs: readonly PairingFigures[],
-  streams: readonly StreamFigures[],
-  bridge: readonly CaseFigures[],
-  size: SizeFigures | undefined,
-  imports: readonly ImportFigures[],
-  options: Options,
-  loadBefore: number,
-): Report {
+export function report(found: Findings, options: Options, loadBefore: number): Report {
+  const { cases, pairings, streams, bridge, inference, telemetry, size, imports } = found;
   const missed: string[] = [];
   const parts = [circumstances(options, loadBefore)];
-  if (figures.length > 0) parts.push(caseTable(figures, addedLimitMs, missed));
-  if (pairs.length > 0) parts.push(pairingTable(pairs, missed), pairingVerdict(pairs));
+  if (cases.length > 0) parts.push(caseTable(cases, addedLimitMs, missed));
+  if (pairings.length > 0) parts.push(pairingTable(pairings, missed), pairingVerdict(pairings));
   if (streams.length > 0) parts.push(streamTable(streams, missed));
   if (bridge.length > 0) parts.push(caseTable(bridge, undefined, missed));
+  if (inference !== undefined) parts.push(streamTable([inference.streams], missed));
+  if (inference?.answers !== undefined) parts.push(caseTable([inference.answers], undefined, missed));
+  if (telemetry.length > 0) parts.push(telemetryTable(telemetry, missed));
   if (size !== undefined) parts.push(sizeTable(size, missed));
   if (imports.length > 0) parts.push(importTable(imports, missed));
   return { text: parts.join('\n\n'), missed };
@@ -86,7 +91,7 @@ function circumstances({ quick, plan, nodeFlags, log }: Options, loadBefore: num
     `${form}, ${new Date().toISOString().slice(0, 10)}: ${cpus().length} cores of ${processor?.model.trim() ?? 'unknown'}, ` +
     `Node.js ${process.version.slice(1)}${flags}, ${nginxVersion()}, log ${log ?? 'as shipped'}; ` +
     `load of the machine before ${loadBefore.toFixed(1)}; ` +
-    `${plan.rounds} rounds of ${plan.loadSeconds} s, of pairings ${plan.pairingRounds}, of event streams ${plan.streamRounds} of ${plan.streamSeconds} s. Medians, in brackets least to greatest.`
+    `${plan.rounds} rounds of ${plan.loadSeconds} s, of pairings ${plan.pairingRounds}, of event streams ${plan.streamRounds} of ${plan.streamSeconds} s, of completions ${plan.completionRounds} and in one piece ${plan.answerRounds}, of telemetry ${plan.telemetryRounds}. Medians, in brackets least to greatest.`
   );
 }
 
@@ -123,8 +128,8 @@ function caseTable(figures: readonly CaseFigures[], limitMs: number | undefined,
         own ? '**gateway**' : row.contender,
         range(row.perCpuSecond, whole),
         bold(range(row.ratio, hundredths), own),
-        own ? measured.aim.toFixed(2) : '',
-        own ? measured.floor.toFixed(2) : '',
+        own ? (measured.aim?.toFixed(2) ?? '') : '',
+        own ? (measured.floor?.toFixed(2) ?? '') : '',
         row.perSecond === undefined ? '' : whole(row.perSecond.median),
         row.p50Ms.toFixed(3),
         row.addedMs === undefined ? '' : `${row.addedMs.toFixed(3)}${limit}`,
@@ -163,58 +168,6 @@ function pairingVerdict(pairs: readonly PairingFigures[]): string {
     : `No pairing costs more than ${pairingLimit} times its same-era relay: the dearest ${hundredths(most)} times.`;
 }
 
-function streamTable(figures: readonly StreamFigures[], missed: string[]): string {
-  const head = [
-    `${streamCount} at once`,
-    'through',
-    'CPU µs per chunk',
-    'ratio',
-    'aim',
-    'floor',
-    'chunks per second',
-    'p50 ms',
-    'added',
-    'p99 ms',
-    'RSS MiB',
-  ];
-  const body = figures.flatMap(({ case: measured, rows }) =>
-    rows.map((row) => {
-      const own = row.contender === 'gateway';
-      if (own) judge(row.ratio, row.addedMs?.median, streamAddedLimitMs, measured, missed);
-      const added = range(row.addedMs, thousandths);
-      return [
-        measured.title,
-        own ? '**gateway**' : row.contender,
-        range(row.cpuPerChunkUs, tenths),
-        bold(range(row.ratio, hundredths), own),
-        own ? measured.aim.toFixed(2) : '',
-        own ? measured.floor.toFixed(2) : '',
-        whole(row.perSecond.median),
-        range(row.p50Ms, thousandths),
-        own ? `${added}, limit ${streamAddedLimitMs}` : added,
-        range(row.p99Ms, tenths),
-        row.rssMiB === undefined ? '' : whole(row.rssMiB),
-      ];
-    }),
-  );
-  return table(head, body);
-}
-
-function judge(
-  ratio: Spread | undefined,
-  addedMs: number | undefined,
-  limitMs: number | undefined,
-  { title, floor }: Case | StreamCase | BridgeCase,
-  missed: string[],
-): void {
-  if (ratio !== undefined && ratio.median < floor) {
-    missed.push(`${title}: ratio ${hundredths(ratio.median)} is below its floor ${floor}`);
-  }
-  if (addedMs !== undefined && limitMs !== undefined && addedMs > limitMs) {
-    missed.push(`${title}: added p50 of ${addedMs.toFixed(3)} ms is above ${limitMs} ms`);
-  }
-}
-
 function sizeTable({ full, alone }: SizeFigures, missed: string[]): string {
   const growth = (what: string, pick: (figures: RegistryFigures) => Spread | undefined) => {
     const ratio = (pick(full)?.median ?? Number.NaN) / (pick(alone)?.median ?? Number.NaN);
@@ -245,27 +198,4 @@ function importTable(imports: readonly ImportFigures[], missed: string[]): strin
   });
   const verdict = `per tool against the smallest (aim ${importAim}, limit ${importLimit})`;
   return table(['tools imported', 'ms', 'ms per tool', verdict, 'lines of progress'], body);
-}
-
-const whole = (value: number) => Math.round(value).toLocaleString('en-US');
-const tenths = (value: number) => value.toFixed(1);
-const hundredths = (value: number) => value.toFixed(2);
-const thousandths = (value: number) => value.toFixed(3);
-const bold = (text: string, really: boolean) => (really && text !== '' ? `**${text}**` : text);
-const code = (name: string) => `\`${name}\``;
-
-function range(values: Spread | undefined, format: (value: number) => string): string {
-  if (values === undefined) return '';
-  const { median, least, greatest } = values;
-  return least === greatest ? format(median) : `${format(median)} (${format(least)}-${format(greatest)})`;
-}
-
-/** A Markdown table whose columns are padded, so that it reads well in a terminal too. */
-function table(head: readonly string[], body: readonly (readonly string[])[]): string {
-  const widths = head.map((title, column) =>
-    Math.max(title.length, 3, ...body.map((cells) => cells[column]?.length ?? 0)),
-  );
-  const line = (cells: readonly string[]) =>
-    `| ${widths.map((width, column) => (cells[column] ?? '').padEnd(width)).join(' | ')} |`;
-  return [line(head), `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`, ...body.map(line)].join('\n');
 }

@@ -3,12 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connectService, measureBridge } from './bridge.ts';
-import { bridgeCases, cases, pairings, streamCases } from './cases.ts';
+import { bridgeCases, cases, completionStreams, pairings, streamCases } from './cases.ts';
 import { connectUpstreams, startContenders } from './contenders.ts';
 import { startFixture } from './fixture.ts';
 import type { Gateway } from './gateway.ts';
 import { startGrpcService } from './grpc-calls.ts';
 import { measureImport } from './import.ts';
+import { inferenceStart, measureInference, startCompletions } from './inference.ts';
 import { type CaseFigures, measureCases } from './measure.ts';
 import type { Relayed } from './nginx.ts';
 import { type Options, parseOptions, usage } from './options.ts';
@@ -17,7 +18,9 @@ import { measurePairings } from './pairings.ts';
 import { type Profile, profileCase } from './profile.ts';
 import { profileText, report, writeBlock } from './report.ts';
 import { measureSize } from './size.ts';
+import { sourceAt } from './source-at.ts';
 import { measureStreams, type StreamFigures } from './streams.ts';
+import { measureTelemetry } from './telemetry.ts';
 
 const readme = `${import.meta.dirname}/README.md`;
 const say = (line: string) => console.error(line);
@@ -43,9 +46,13 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
     if (needWrk && !programs.wrk) return 1;
     const upstreams = await startUpstreams();
     const profiles: Profile[] = [];
-    for (const measured of [...requests, ...streamCases].filter(({ name }) => options.profile.includes(name))) {
-      const start = { ...gatewayStart, registryFolder: `${folder}/registry-${measured.name}` };
+    for (const measured of [...requests, ...streamCases, completionStreams].filter(({ name }) =>
+      options.profile.includes(name),
+    )) {
       await using service = measured.method === 'bridge' ? await startGrpcService(folder) : undefined;
+      await using completions = measured.method === 'completion' ? await startCompletions(folder) : undefined;
+      const common = { ...gatewayStart, registryFolder: `${folder}/registry-${measured.name}` };
+      const start = completions ? inferenceStart(common, completions) : common;
       const connect = (gateway: Gateway) =>
         service ? connectService(gateway, service) : connectUpstreams(gateway, upstreams);
       profiles.push(await profileCase(measured, start, connect, options.plan, options.quick ? 3 : 6, folder));
@@ -57,6 +64,8 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   }
 
   const upstreams = await startUpstreams();
+  const against = () =>
+    options.against === undefined ? undefined : sourceAt(options.against, join(import.meta.dirname, '..'), folder);
   const start = (relayed: Relayed) => {
     const registryFolder = `${folder}/registry-${relayed}`;
     const nginx = programs.nginx ? { folder: `${folder}/nginx-${relayed}`, relayed } : undefined;
@@ -78,9 +87,17 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
   }
   const bridged = options.parts.has('bridge') && programs.wrk;
   const bridge = bridged ? await measureBridge(gatewayStart, options.plan, folder, say) : [];
+  const inference = options.parts.has('inference')
+    ? await measureInference(gatewayStart, options.plan, folder, programs.nginx, programs.wrk, say)
+    : undefined;
+  const telemetry =
+    options.parts.has('telemetry') && programs.wrk
+      ? await measureTelemetry(gatewayStart, upstreams, against(), options.plan, folder, say)
+      : [];
   const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, say) : undefined;
   const imports = options.parts.has('import') ? await measureImport(options, folder, say) : [];
-  const { text, missed } = report(figures, pairs, streams, bridge, size, imports, options, loadBefore);
+  const found = { cases: figures, pairings: pairs, streams, bridge, inference, telemetry, size, imports };
+  const { text, missed } = report(found, options, loadBefore);
   console.log(text);
   for (const line of missed) console.log(`\nMISSED ${line}`);
   if (options.write) writeBlock(readme, 'figures', text);

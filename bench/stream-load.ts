@@ -3,12 +3,14 @@ import { writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { at, parseJson } from './json.ts';
 import type { Message, Streamed } from './messages.ts';
+import type { StreamKind } from './stream-events.ts';
 
 /** Event streams that are read at once. */
 export const streamCount = 500;
 
 /** What the process that reads event streams is told. */
 export interface StreamPlan extends Streamed {
+  readonly kind: StreamKind;
   readonly url: string;
   /** One call for each stream, which asks for what the plan says. */
   readonly messages: readonly Message[];
@@ -26,6 +28,8 @@ export interface StreamsSeen {
   /** From just before the upstream wrote a chunk until the reader had it, in milliseconds. */
   readonly p50Ms: number;
   readonly p99Ms: number;
+  /** Of completions: SHA-256 of each stream's text, in the order of the plan's messages. */
+  readonly digests: readonly unknown[];
 }
 
 const run = promisify(execFile);
@@ -44,6 +48,7 @@ export async function loadStreams(file: string, plan: StreamPlan): Promise<Strea
     },
   );
   const seen = parseJson(stdout);
+  const digests = at(seen, 'digests');
   // JSON has no NaN: a figure that is none comes back as null.
   const figure = (name: string) => Number(at(seen, name) ?? Number.NaN);
   return {
@@ -52,5 +57,6 @@ export async function loadStreams(file: string, plan: StreamPlan): Promise<Strea
     cpuPerChunkUs: figure('cpuPerChunkUs'),
     p50Ms: figure('p50Ms'),
     p99Ms: figure('p99Ms'),
+    digests: Array.isArray(digests) ? digests : [],
   };
 }

@@ -1,13 +1,13 @@
 // Reads many event streams at once, as a process of its own:
 //   node bench/stream-reader.ts <file with a StreamPlan as JSON>
-// Every stream is checked: each event in its turn, under its own progress token, and the result as the last one. Prints
+// Every stream is checked: each event in its turn, under its own name, and the right one as the last. Prints
 // what it saw while all streams were flowing as one JSON line; a stream that is not as it should be ends it with exit
 // code 1 and a line that says why.
 import { readFileSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
-import { at, parseJson } from './json.ts';
-import { type Message, streamToken } from './messages.ts';
+import type { Message } from './messages.ts';
 import { percentile } from './statistics.ts';
+import { checkStream, type StreamCheck } from './stream-events.ts';
 import type { StreamPlan, StreamsSeen } from './stream-load.ts';
 import { cpuSeconds } from './usage.ts';
 
@@ -27,7 +27,8 @@ let chunks = 0;
 const delaysMs: number[] = [];
 /** Set while chunks are counted. */
 let from: { readonly time: number; readonly cpu: number } | undefined;
-let seen: StreamsSeen | undefined;
+let seen: Omit<StreamsSeen, 'digests'> | undefined;
+const checks = plan.messages.map((_, index) => checkStream(plan.kind, index, plan.events));
 
 const cpu = () => (plan.pid === undefined ? Number.NaN : cpuSeconds(plan.pid));
 
@@ -36,20 +37,17 @@ function fail(index: number, what: string): never {
   process.exit(1);
 }
 
-function open(message: Message, index: number): void {
+function open(message: Message, index: number, check: StreamCheck): void {
   const headers = { ...message.headers, 'Content-Length': Buffer.byteLength(message.body) };
-  const outgoing = request(plan.url, { method: 'POST', agent, headers }, (res) => read(res, index));
+  const outgoing = request(plan.url, { method: 'POST', agent, headers }, (res) => read(res, index, check));
   outgoing.on('error', (error) => fail(index, error.message));
   outgoing.end(message.body);
 }
 
-function read(res: IncomingMessage, index: number): void {
+function read(res: IncomingMessage, index: number, check: StreamCheck): void {
   const type = res.headers['content-type'];
   if (res.statusCode !== 200 || type !== 'text/event-stream') fail(index, `answered ${res.statusCode} with ${type}`);
-  const token = streamToken(index);
   let rest = '';
-  let progress = 0;
-  let over = false;
   res.on('data', (piece: Buffer) => {
     const arrived = clock();
     const events = `${rest}${piece.toString('latin1')}`.split('\n\n');
@@ -57,32 +55,32 @@ function read(res: IncomingMessage, index: number): void {
     for (const event of events) {
       const data = /^data: (.+)$/m.exec(event)?.[1];
       // A comment, or an event that carries an id and nothing else.
-      if (data === undefined) continue;
-      const value = parseJson(data);
-      const params = at(value, 'params');
-      if (params === undefined) {
-        if (at(value, 'id') !== index || at(value, 'result') === undefined) fail(index, `unexpected event: ${event}`);
-        if (progress !== plan.events) fail(index, `ended after ${progress} of ${plan.events} events`);
-        over = true;
-      } else {
-        const right = at(params, 'progressToken') === token && at(params, 'progress') === progress + 1;
-        if (!right) fail(index, `unexpected event after ${progress}: ${event}`);
-        if (++progress === 1 && ++flowing === plan.messages.length) setTimeout(startCounting, settleMs);
-        if (from === undefined || seen !== undefined) continue;
-        chunks++;
-        delaysMs.push((arrived - Number.parseInt(String(at(params, 'message')), 10)) / 1e6);
-      }
+      if (data !== undefined) take(check, index, data, arrived);
     }
   });
   res.on('end', () => {
-    if (!over) fail(index, `ended after ${progress} of ${plan.events} events, without its result`);
+    if (!check.over) fail(index, `ended after ${check.count} of ${plan.events} events, without its last one`);
     seen ??= counted(index);
     if (++ended === plan.messages.length) {
-      console.log(JSON.stringify(seen));
+      const digests = checks.map((each) => each.digest()).filter((digest) => digest !== undefined);
+      console.log(JSON.stringify({ ...seen, digests }));
       process.exit(0);
     }
   });
   res.on('error', (error) => fail(index, error.message));
+}
+
+function take(check: StreamCheck, index: number, data: string, arrived: number): void {
+  try {
+    const sent = check.take(data);
+    if (sent === undefined) return;
+    if (check.count === 1 && ++flowing === plan.messages.length) setTimeout(startCounting, settleMs);
+    if (from === undefined || seen !== undefined) return;
+    chunks++;
+    delaysMs.push((arrived - sent) / 1e6);
+  } catch (error) {
+    fail(index, error instanceof Error ? error.message : String(error));
+  }
 }
 
 function startCounting(): void {
@@ -90,7 +88,7 @@ function startCounting(): void {
 }
 
 /** The first stream has ended: from here on not all are flowing. */
-function counted(index: number): StreamsSeen {
+function counted(index: number): Omit<StreamsSeen, 'digests'> {
   if (from === undefined) return fail(index, 'had ended before all others flowed');
   const seconds = (clock() - from.time) / 1e9;
   return {
@@ -102,7 +100,10 @@ function counted(index: number): StreamsSeen {
   };
 }
 
-plan.messages.forEach(open);
+for (const [index, check] of checks.entries()) {
+  const message = plan.messages[index];
+  if (message !== undefined) open(message, index, check);
+}
 setTimeout(
   () => {
     console.error(`${plan.messages.length - ended} of ${plan.messages.length} streams at ${plan.url} stand still`);

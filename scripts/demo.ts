@@ -72,7 +72,7 @@ async function start(
   });
   report(true, 'upstream', `@modelcontextprotocol/server-everything at ${upstream.value} (process ${upstream.pid})`);
 
-  const service = await onPorts([8080, 8081], HOST, ([managementPort, mcpPort]) =>
+  const service = await onPorts([8080, 8081, 8083], HOST, ([managementPort, mcpPort, inferencePort]) =>
     children.start({
       name: 'sluice',
       args: [SERVICE],
@@ -80,6 +80,7 @@ async function start(
         PATH,
         SERVICE_MGMT_LISTEN: `${HOST}:${managementPort}`,
         SERVICE_MCP_LISTEN: `${HOST}:${mcpPort}`,
+        SERVICE_INFERENCE_LISTEN: `${HOST}:${inferencePort}`,
         SERVICE_PERSIST_PATH: join(folder, 'registry'),
       },
       folder,

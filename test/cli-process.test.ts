@@ -169,6 +169,7 @@ describe('sluice serve', () => {
       SERVICE_PERSIST_BACKEND: 'none',
       SERVICE_MGMT_LISTEN: '127.0.0.1:0',
       SERVICE_MCP_LISTEN: '127.0.0.1:0',
+      SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
     });
     for await (const line of createInterface(child.stderr)) if (line.includes('"listening"')) break;
     const { stdout } = await promisify(execFile)('ps', ['-o', 'args=', '-p', String(child.pid)]);

@@ -1,7 +1,7 @@
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:https';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { localhostCertificate } from '../packages/server/src/forwards/http1/certificate.fixture.ts';
+import { localhostCertificate } from '../packages/server/src/transport/http1/certificate.fixture.ts';
 import { type CommandLine, cells, startCommandLine, TOOL } from './fixtures/command-line.ts';
 import { type DualEra, startDualEra } from './fixtures/dual-era.ts';
 import { listen } from './fixtures/http-server.ts';

@@ -19,6 +19,8 @@ it('every answer to any request is as /openapi.json says, and nothing breaks', a
   if (wrong.length > 0) throw new Error(`SEED=${seed}\n\n${wrong.join('\n\n')}`);
   expect(sent).toBeGreaterThan(3_000);
   const met = new Set([...answers.values()].flatMap((statuses) => [...statuses.keys()]));
+  // There is no legacy backend; whether a request would have been its own depends on the seed.
+  met.delete(503);
   expect([...met].sort()).toEqual([200, 201, 204, 400, 403, 404, 405, 409, 413, 431, 502]);
   // Every operation was carried out, too.
   const failed = [...answers].filter(([id, statuses]) => id !== '-' && !statuses.has(200) && !statuses.has(201));

@@ -132,7 +132,8 @@ const EVENTS = [
 const LOG_LINES = [
   'service listening',
   'service stopped',
-  'service::mgmt changed',
+  'service::mgmt::access request',
+  'service::mcp::access request',
   ...['service::forward', 'service::bridge'].flatMap((target) => [
     `${target} tool call started`,
     `${target} tool call completed`,

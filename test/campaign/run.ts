@@ -6,13 +6,21 @@ import { fuzzCampaign } from './fuzz.ts';
 import { killCampaign } from './kill.ts';
 import { modelCampaign } from './model.ts';
 import { parkedCampaign } from './parked.ts';
+import { pipelineCampaign } from './pipeline.ts';
 import { sessionsCampaign } from './sessions.ts';
 
 /**
  * `npm run campaign [-- name …] [-- --rounds N]`: runs the campaigns named, or all of them, and writes what each found
  * to its block in docs/campaign.md. Ends with code 1 when one failed.
  */
-const campaigns: readonly Campaign[] = [killCampaign, sessionsCampaign, parkedCampaign, modelCampaign, fuzzCampaign];
+const campaigns: readonly Campaign[] = [
+  killCampaign,
+  sessionsCampaign,
+  parkedCampaign,
+  modelCampaign,
+  fuzzCampaign,
+  pipelineCampaign,
+];
 
 const REPORT = new URL('../../docs/campaign.md', import.meta.url);
 const HEAD = `# Campaigns

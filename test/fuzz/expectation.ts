@@ -7,7 +7,13 @@ export interface Expectation {
   readonly statuses: ReadonlySet<number>;
   /** Why not with others. */
   readonly because: string;
+  /** True where the answer is the legacy backend's, of which the document says nothing. */
+  readonly undocumented?: boolean;
 }
+
+/** What begins so is the legacy backend's, of which there is none here (decisions 4.6). */
+const LEGACY =
+  /^\/api\/(?:v1\/(?:service-catalog|service-template|data-store|capabilities|chat|management\/(?:info|statistics))|v2\/(?:code-execution|tool-calls))/;
 
 /** A head of this length may be too much for a server. */
 const LONG_HEAD = 12_000;
@@ -29,6 +35,10 @@ export function expectation(
   if (!canDecode(path)) return only('the path is no percent-encoded UTF-8', 400, 404, ...(foreign ? [403] : []));
   if (foreign) return only('the origin is foreign', 403);
   if (method === 'OPTIONS') return only('it is OPTIONS', 204);
+  if (!operation && LEGACY.test(path)) {
+    // Segments of dots are refused before.
+    return { ...only('there is no legacy backend', 503, 400), undocumented: true };
+  }
   if (!operation) {
     const status = methods.size === 0 ? 404 : 405;
     return only(`no operation: ${status} is expected`, status, ...(body.kind === 'large' ? [413] : []));

@@ -16,6 +16,8 @@ const UNSAID = [
   /must be host:port without http:\/\/, with a port from 1 to 65535/,
   // The same of URLs.
   /must be an http or https URL/,
+  // Upstreams of the inference listener, of several forms; and that its settings have no other members.
+  /invalid inference configuration: (?:upstream (?:\\"|or capacity)|.* is not known)/s,
 ];
 
 /** Upstreams that refuse: nothing listens on these ports. */

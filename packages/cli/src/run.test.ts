@@ -19,6 +19,7 @@ describe('the command line', () => {
     expect(help).toMatchObject({ code: 0, err: '' });
     for (const group of [
       'serve',
+      'pipeline',
       'forwards',
       'namespaces',
       'tools',
@@ -28,6 +29,7 @@ describe('the command line', () => {
       'health',
       'statistics',
       'metrics',
+      'interactions',
       'tool-calls',
       'auth',
     ]) {
@@ -140,7 +142,9 @@ describe('the command line', () => {
     }
     expect((await sluice('services', 'show', 'a', '-n', 'a')).err).toMatch(/^sluice: the service is named twice/);
     expect((await sluice('apply', '--help')).out).toContain('-y, --yes');
-    expect((await sluice('serve', '--help')).out).not.toMatch(/--pipeline-config|--plugins-path/);
+    const { out } = await sluice('serve', '--help');
+    expect(out).toContain('--pipeline-config <file>');
+    expect(out).not.toContain('--plugins-path');
   });
 });
 

@@ -3,6 +3,8 @@ export * from './aliases.ts';
 export * from './check.ts';
 export * from './envelope.ts';
 export * from './forward.ts';
+export * from './inference-config.ts';
+export * from './interaction.ts';
 export * from './json.ts';
 export * from './labels.ts';
 export * from './metrics.ts';

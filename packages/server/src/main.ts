@@ -5,6 +5,7 @@ import { StoreError } from './registry/store/store.ts';
 import { type Service, startService } from './service.ts';
 import { createLogger } from './telemetry/log.ts';
 import { createLogSink } from './telemetry/log-sink.ts';
+import { welcome } from './welcome.ts';
 
 /** Runs the service until it is told to stop; the exit code says how it ended (decisions 1.1). */
 async function main(): Promise<void> {
@@ -14,16 +15,13 @@ async function main(): Promise<void> {
     return;
   }
   const { config } = invocation;
-  if (config.pipelineFile !== undefined) {
-    throw new ConfigError(`--pipeline-config ${config.pipelineFile}: pipeline files are not supported by this version`);
-  }
   const sink = createLogSink(process.stderr);
   process.once('exit', sink.flush);
   const logger = createLogger(config.logFilter, sink.write);
   for (const warning of config.warnings) logger.target('service').warn(warning);
 
-  const service = await startService(config, logger);
-  if (service.empty) welcome(service);
+  const service = await startService(config, logger, sink.dropped);
+  if (service.empty) process.stdout.write(welcome(service.addresses, config.pipeline.listeners));
   stopOnSignal(service);
 }
 
@@ -47,23 +45,6 @@ function stopOnSignal(service: Service): void {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
-}
-
-/** What to do next, on a first start. Standard output: the log goes to standard error. */
-function welcome({ addresses }: Service): void {
-  const management = reachable(addresses.management);
-  const mcp = reachable(addresses.mcp);
-  process.stdout.write(
-    `Sluice is up; nothing is registered yet. Register an upstream MCP server:\n` +
-      `  npx sluice forwards add --name my-tools --service http://HOST:PORT/mcp --host http://${management} --no-auth\n` +
-      `Then point your MCP client at http://${mcp}/default/mcp\n` +
-      `The API and its reference: http://${management}/api/docs. The whole way in one go: npm run demo\n`,
-  );
-}
-
-/** An address that a person can use: a listener on all interfaces is reached on this machine by its loopback name. */
-function reachable(address: string): string {
-  return address.replace(/^(?:0\.0\.0\.0|\[::\]):/, 'localhost:');
 }
 
 /** Ends with one line on standard error: a problem of the operator's as it is, one of ours with its stack. */

@@ -38,6 +38,7 @@ async function run(env: Record<string, string> = {}, args: readonly string[] = [
       HOME: folder,
       SERVICE_MGMT_LISTEN: '127.0.0.1:0',
       SERVICE_MCP_LISTEN: '127.0.0.1:0',
+      SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
       SERVICE_PERSIST_PATH: join(folder, 'registry'),
       ...env,
     },
@@ -137,7 +138,8 @@ describe('a start that fails', () => {
 describe('a first start', () => {
   it('says what to do next, with the addresses it has, and a later one does not', async () => {
     const env = { PATH: process.env.PATH, SERVICE_PERSIST_PATH: join(folder, 'registry') };
-    const listening = { SERVICE_MGMT_LISTEN: '127.0.0.1:0', SERVICE_MCP_LISTEN: '127.0.0.1:0' };
+    const free = '127.0.0.1:0';
+    const listening = { SERVICE_MGMT_LISTEN: free, SERVICE_MCP_LISTEN: free, SERVICE_INFERENCE_LISTEN: free };
     const child = spawn(process.execPath, [MAIN], { cwd: folder, env: { ...env, ...listening } });
     closers.push(() => child.kill('SIGKILL'));
     let text = '';

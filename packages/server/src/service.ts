@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Server } from 'node:http';
 import { serviceAddress } from '@sluice/contract';
-import type { FastifyInstance } from 'fastify';
 import { LongStreams } from './answer/long-streams.ts';
 import { Bridge } from './bridge/bridge.ts';
 import { BridgedCalls } from './bridge/bridged-calls.ts';
@@ -11,10 +9,10 @@ import { silenceLibrary } from './bridge/library-log.ts';
 import { loadProtocols } from './bridge/protocols.ts';
 import { Provisioning } from './bridge/provisioning.ts';
 import { HealthOfServices } from './bridge/service-health.ts';
-import type { ListenAddress } from './config/addresses.ts';
+import { ClassicProxy } from './classic/classic-proxy.ts';
 import type { Config } from './config/config.ts';
-import { ConfigError } from './config/config-error.ts';
 import { labelledHeaders } from './config/forward-headers.ts';
+import { INFERENCE_CLUSTER } from './config/pipeline/with-environment.ts';
 import { VERSION } from './config/version.ts';
 import { CallSessions } from './forwards/call-sessions.ts';
 import type { CallUnderWay } from './forwards/call-under-way.ts';
@@ -25,46 +23,49 @@ import { LinkedResources } from './forwards/linked-resources.ts';
 import { CallRelay } from './forwards/relay.ts';
 import { SessionLinks } from './forwards/session-links.ts';
 import { SessionWatches } from './forwards/session-watches.ts';
-import { type Listener, listen } from './listeners/lifecycle.ts';
-import { createMcpListener } from './listeners/mcp.ts';
+import { InteractionStore } from './inference/interaction-store.ts';
+import { InteractionRecorder } from './inference/recorder.ts';
+import { CurrentInferenceSettings } from './inference/settings.ts';
 import { createGuard } from './listeners/origin.ts';
+import { pipelineListener } from './listeners/pipeline-listener.ts';
+import { plainError } from './management/answer.ts';
 import { createManagement } from './management/management.ts';
+import { observingManagement } from './management/observed.ts';
 import { ClientProfiles } from './mcp/client-profile.ts';
 import { DeclaredParams } from './mcp/declared-params.ts';
 import type { Implementation } from './mcp/identity.ts';
 import { Notices } from './notices/notices.ts';
-import { defaultChain } from './pipeline/default-chain.ts';
-import { bootstrapForward } from './registry/operations/forwards.ts';
-import { picture, Registry } from './registry/registry.ts';
-import { fileStore } from './registry/store/file.ts';
-import { diskFiles } from './registry/store/files.ts';
-import { memoryStore } from './registry/store/memory.ts';
+import { type ChainParts, makeChain } from './pipeline/make-chain.ts';
+import { Clusters } from './proxy/clusters.ts';
+import { bind } from './service/bind.ts';
+import { serviceState } from './service/state.ts';
+import { bootstrap, openKeptSessions, openRegistry, openSealer } from './service/stored.ts';
 import { EventStore } from './sessions/event-store.ts';
-import { type KeptSessions, keptInFolder, keptInMemory } from './sessions/kept-sessions.ts';
 import { LiveSessions } from './sessions/live-sessions.ts';
-import { Sealer } from './sessions/seal.ts';
-import { newSessionKey, sessionKeyIn } from './sessions/session-key.ts';
 import { ClientSessions } from './sessions/sessions.ts';
 import type { Logger } from './telemetry/log.ts';
-import { ServiceMetrics } from './telemetry/metrics.ts';
+import { MetricSource } from './telemetry/metrics/metric-source.ts';
+import { exportMetrics } from './telemetry/metrics/otlp-metrics.ts';
+import { RequestMetrics } from './telemetry/metrics/request-metrics.ts';
+import { ServiceMetrics } from './telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from './telemetry/tool-calls/tool-call-events.ts';
+import { openTracing } from './telemetry/tracing/tracing.ts';
 
 /** The service, running. */
 export interface Service {
-  /** Bound addresses, `host:port`. */
-  readonly addresses: { readonly management: string; readonly mcp: string };
+  /** Bound addresses, `host:port`: `management`, and the pipeline's listeners by name. */
+  readonly addresses: Readonly<Record<string, string>>;
   /** True when nothing is registered yet but the namespace that always exists. */
   readonly empty: boolean;
   /** Drains for at most `graceMs` (30 s), flushes and ends (decisions 1.1). */
   stop(graceMs?: number): Promise<void>;
 }
 
-const MCP_LISTEN = { host: '0.0.0.0', port: 8081 };
-const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
-const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
-const SHUTDOWN_MS = 30_000;
 /** What management requests get to finish when the grace is used up. */
 const MIN_DRAIN_MS = 1_000;
+
+/** What a collector that does not answer gets at the end. */
+const LAST_EXPORT_MS = 5_000;
 
 /** Who we are, towards clients and upstreams. */
 const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
@@ -72,46 +73,47 @@ const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: 
 /**
  * Puts the service together, part by part in the order in which they need each other, and starts it (decisions 1.1:
  * registry, bootstrap, listeners, ready, discovery). Throws what kept it from starting; nothing is left running then.
+ * `droppedLines`: how many lines the log has lost.
  */
-export async function startService(config: Config, logger: Logger): Promise<Service> {
-  // The registry comes first: its lock decides whether this process may run on the folder at all.
-  const registry = await openRegistry(config, logger);
-  const limits = { silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
-  const calls = new CallsUnderWay<CallUnderWay>(limits);
-  try {
-    return await compose(config, logger, registry, calls);
-  } catch (error) {
-    calls.close();
-    await registry.close();
-    throw error;
-  }
-}
-
-async function compose(
+export async function startService(
   config: Config,
   logger: Logger,
-  registry: Registry,
-  calls: CallsUnderWay<CallUnderWay>,
+  droppedLines: () => number = () => 0,
 ): Promise<Service> {
   const log = logger.target('service');
+  const { pipeline } = config;
+  // What is open ends in the reverse order, at a stop as when the start fails; one that cannot does not keep others open.
+  await using open = new AsyncDisposableStack();
+  let exportMs = 0;
+
+  const registry = await openRegistry(config, logger);
+  open.defer(() => registry.close());
+  const limits = { silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
+  const calls = new CallsUnderWay<CallUnderWay>(limits);
+  open.defer(() => calls.close());
   const forwards = new Forwards({
     registry,
     log: logger.target('service::forward'),
     clientInfo: { ...SERVER_INFO },
     healthCheckIntervalMs: config.healthCheckIntervalMs,
   });
+  open.defer(() => forwards.close(0));
   await bootstrap(config, registry);
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const sealer = await openSealer(config);
   const kept = await openKeptSessions(config, logger);
+  open.defer(() => kept.close());
   const sessions = new ClientSessions(sealer, profiles, kept);
   const replica = randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica);
+  open.defer(() => events.close());
   const lives = new LiveSessions(events, replica);
   const notices = new Notices(registry);
+  open.defer(() => notices.close());
   const longStreams = new LongStreams();
-  const toolCalls = new ToolCallEvents(logger);
+  const interactions = new InteractionStore(config.interactionCapacity);
+  const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
 
   const sessionWatches = new SessionWatches({
     sessions,
@@ -149,13 +151,14 @@ async function compose(
     toolCalls,
     forwardHeaders: config.forwardHeaders,
     parseHeaderNames: labelledHeaders,
-    maxResponseBytes: MAX_RESPONSE_BYTES,
+    maxResponseBytes: pipeline.bodyLimits.response,
     log: logger.target('service::forward'),
   });
 
   silenceLibrary();
   const protocols = loadProtocols();
   const channels = new Channels(registry);
+  open.defer(() => channels.close());
   const settings = config.bridgeGrpc;
   const bridgeLog = logger.target('service::bridge');
   const bridgedCalls = new BridgedCalls(calls, bridgeLog);
@@ -174,10 +177,22 @@ async function compose(
     intervalMs: config.healthCheckIntervalMs,
     log: bridgeLog,
   });
+  open.defer(() => serviceHealth.close());
 
   const guard = createGuard(config);
   const metrics = new ServiceMetrics();
-  const chain = defaultChain({
+  const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
+  const requestMetrics = new RequestMetrics(secure);
+  const { traces, metrics: exportedMetrics } = config.openTelemetry;
+  const tracing = traces && (await openTracing(traces, log));
+  open.defer(() => tracing?.close(exportMs));
+  const requests = { metrics: requestMetrics, logger, tracing };
+  const clusters = new Clusters(pipeline);
+  open.defer(() => clusters.close());
+  const inference = new CurrentInferenceSettings(pipeline.inferenceUpstream, interactions);
+  inference.onUpstream((upstream) => clusters.replace(INFERENCE_CLUSTER, upstream));
+  const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
+  const parts: ChainParts = {
     registry,
     bridge,
     toolCalls,
@@ -194,44 +209,79 @@ async function compose(
     profiles,
     declaredParams,
     metrics,
+    clusters,
+    proxyLog: logger.target('service::inference'),
+    recorder,
+    auth: config.auth,
     serverInfo: SERVER_INFO,
-    corsOrigin: config.corsOrigin,
     log: logger.target('service::forward'),
-  });
-  const mcp = createMcpListener({
-    chain,
-    guard,
-    events,
-    maxRequestBytes: MAX_REQUEST_BYTES,
-    log: logger.target('service::mcp'),
+  };
+  const servers = pipeline.listeners.map((listener) => ({
+    listener,
+    server: pipelineListener(listener, {
+      chain: makeChain(listener.filters, parts),
+      guard,
+      events,
+      logger,
+      requests,
+    }),
+  }));
+
+  const metricSource = new MetricSource({
+    requests: requestMetrics,
+    state: serviceState({
+      registry,
+      forwards,
+      serviceHealth,
+      metrics,
+      interactions,
+      toolCalls,
+      calls,
+      longStreams,
+      droppedLines,
+    }),
   });
 
+  const managementLog = logger.target('service::mgmt');
+  const classic = new ClassicProxy(config.classicUrl, plainError, {
+    onFailure: ({ message }) => managementLog.warn(`legacy backend: ${message}`),
+  });
+  open.defer(() => classic.close());
   let ready = false;
   const management = createManagement({
     registry,
     forwards,
     serviceHealth,
     provisioning: new Provisioning({ channels, protocols, settings }),
+    interactions,
+    inference,
+    classic,
     metrics,
+    metricSource,
     toolCalls,
     longStreams,
-    log: logger.target('service::mgmt'),
+    log: managementLog,
     ready: () => ready,
     corsOrigin: config.corsOrigin,
     guard,
+    observe: observingManagement(requests),
   });
 
-  const listeners = await bind(config, management, mcp);
-  const addresses = { management: listeners.management.address, mcp: listeners.mcp.address };
+  open.defer(() => management.close());
+  const metricExport = exportedMetrics && (await exportMetrics(metricSource, exportedMetrics, log));
+  open.defer(() => metricExport?.close(exportMs));
+  const bound = await bind(config.mgmtListen, management, servers);
+  const addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   log.info('listening', addresses);
   ready = true;
   forwards.start();
   serviceHealth.start();
+  const ends = open.move();
 
   return {
     addresses,
     empty: registry.current.forwards.size === 0,
-    async stop(graceMs = SHUTDOWN_MS) {
+    async stop(graceMs = pipeline.shutdownTimeoutMs) {
       ready = false;
       log.info('stopping', { grace_seconds: graceMs / 1000 });
       const over = performance.now() + graceMs;
@@ -239,82 +289,15 @@ async function compose(
       // They would never end by themselves.
       longStreams.endAll();
       parked.close();
-      await listeners.mcp.drain(graceMs);
+      const [ofManagement, ...others] = bound;
+      await Promise.all(others.map(({ listener }) => listener.drain(graceMs)));
       // Calls whose client has left are still under way; of the grace, they get what is left.
       await Promise.all([forwards.close(over - performance.now()), bridgedCalls.close(over - performance.now())]);
-      calls.close();
-      serviceHealth.close();
-      events.close();
-      notices.close();
       // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.
-      await listeners.management.drain(left());
-      await management.close();
-      channels.close();
-      try {
-        await kept.close();
-      } finally {
-        await registry.close();
-      }
+      await ofManagement?.listener.drain(left());
+      exportMs = Math.min(left(), LAST_EXPORT_MS);
+      await ends.disposeAsync();
       log.info('stopped');
     },
   };
-}
-
-async function openRegistry(config: Config, logger: Logger): Promise<Registry> {
-  const log = logger.target('service::registry');
-  const { persist } = config;
-  const registry: Registry = new Registry(
-    persist.backend === 'none'
-      ? memoryStore()
-      : fileStore({ folder: persist.path, recover: persist.recover, picture: () => picture(registry.current), log }),
-  );
-  for (const problem of await registry.load()) log.warn(problem);
-  return registry;
-}
-
-/** Puts what the service-config file names on top of what is stored (decisions 1.3). */
-async function bootstrap(config: Config, registry: Registry): Promise<void> {
-  await registry.commit((draft) => {
-    for (const { name, labels } of config.bootstrap.namespaces) {
-      if (labels || !draft.namespaces.has(name)) draft.putNamespace(name, labels);
-    }
-  });
-  for (const { prefix = '', ...entry } of config.bootstrap.forwards) {
-    await registry.commit((draft) => bootstrapForward(draft, { ...entry, prefix }));
-  }
-}
-
-async function openSealer({ persist, sessionKey }: Config): Promise<Sealer> {
-  if (sessionKey) return new Sealer(sessionKey);
-  return new Sealer(persist.backend === 'none' ? newSessionKey() : await sessionKeyIn(persist.path, diskFiles()));
-}
-
-async function openKeptSessions({ persist }: Config, logger: Logger): Promise<KeptSessions> {
-  if (persist.backend === 'none') return keptInMemory();
-  return keptInFolder(persist.path, diskFiles(), logger.target('service::mcp'));
-}
-
-/** Binds all listeners, or none. */
-async function bind(
-  config: Config,
-  management: FastifyInstance,
-  mcp: Server,
-): Promise<Record<'management' | 'mcp', Listener>> {
-  await management.ready();
-  const bound = await bindAs('SERVICE_MGMT_LISTEN', management.server, config.mgmtListen);
-  try {
-    return { management: bound, mcp: await bindAs('SERVICE_MCP_LISTEN', mcp, config.mcpListen ?? MCP_LISTEN) };
-  } catch (error) {
-    await management.close();
-    throw error;
-  }
-}
-
-async function bindAs(variable: string, server: Server, address: ListenAddress): Promise<Listener> {
-  try {
-    return await listen(server, address);
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new ConfigError(`${variable}: cannot listen on ${address.host}:${address.port}: ${reason}`);
-  }
 }

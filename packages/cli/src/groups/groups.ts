@@ -7,9 +7,11 @@ import { completion } from '../completion/completion.ts';
 import { configure } from '../configure/configure.ts';
 import type { Context } from '../context.ts';
 import { mcp } from '../mcp/mcp.ts';
+import { pipeline } from '../pipeline/pipeline.ts';
 import { toolCalls } from '../tool-calls/tool-calls.ts';
 import { forwards } from './forwards.ts';
 import { health } from './health.ts';
+import { interactions } from './interactions.ts';
 import { metrics } from './metrics.ts';
 import { namespaces } from './namespaces.ts';
 import { prompts } from './prompts.ts';
@@ -26,6 +28,7 @@ import { tools } from './tools.ts';
 export function groups(context: Context): Command[] {
   return [
     serve(context),
+    pipeline(context),
     forwards(context),
     namespaces(context),
     tools(context),
@@ -40,6 +43,7 @@ export function groups(context: Context): Command[] {
     health(context),
     statistics(context),
     metrics(context),
+    interactions(context),
     toolCalls(context),
     auth(context),
     completion(context),

@@ -19,8 +19,11 @@ export function serve({ terminal }: Context): Command {
         '--service-config <file>',
         'forwards and namespaces to register at start (YAML); default: service.yaml, when it exists',
       )
-      // The service says that it refuses the one, and that the other has no effect.
-      .addOption(new Option('--pipeline-config <file>').hideHelp())
+      .option(
+        '--pipeline-config <file>',
+        'listeners, and what requests go through (YAML); default: the one that "sluice pipeline show" prints',
+      )
+      // The service says that it has no effect.
       .addOption(new Option('--plugins-path <folder>').hideHelp())
       .addHelpText(
         'after',

@@ -355,6 +355,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/interactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the completions that were asked for through the inference listener
+         * @description The latest 1000, unless the service is told otherwise, are kept in memory. When their bodies have more than 256 MiB together, the oldest lose them.
+         */
+        get: operations["listInteractions"];
+        put?: never;
+        post?: never;
+        /** Forget all interactions */
+        delete: operations["clearInteractions"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/inference": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change where the inference listener forwards to, or how many interactions are kept
+         * @description New requests go by it; those under way finish as they began. It is not kept over a restart. A body with neither member, or with another one, is refused.
+         */
+        post: operations["configureInference"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -554,6 +595,42 @@ export interface components {
             };
             /** @description Put in front of the names of discovered tools and prompts. */
             prefix?: string;
+        };
+        InferenceConfig: {
+            /** @description Where new requests go */
+            upstream: string;
+            /** @description How many interactions are kept */
+            capacity: number;
+        };
+        Interaction: {
+            /** @description When the request arrived, in milliseconds since 1970 */
+            epoch_ms: number;
+            /** @description Without query */
+            path: string;
+            /** @description The header `x-conversation-id` of the request, else `x-request-id` */
+            conversation_id?: string;
+            /** @description The `id` of the answer */
+            completion_id?: string;
+            /** @description The `model` of the answer */
+            model?: string;
+            /** @description JSON, else a text, else null; not there with `?bodies=false` */
+            request_body?: unknown;
+            /** @description JSON, else a text, else null; not there with `?bodies=false`. Of a streamed completion it is the whole that its chunks make */
+            response_body?: unknown;
+            /** @description 0 when the exchange ended before an answer began */
+            status_code: number;
+            /** @description Until the answer ended, broke off, or the client left */
+            duration_ms: number;
+            /**
+             * @description There was more of the request than is kept (4 MiB), or its body is no longer kept
+             * @constant
+             */
+            request_truncated?: true;
+            /**
+             * @description There was more of the answer than is kept (4 MiB), or its body is no longer kept
+             * @constant
+             */
+            response_truncated?: true;
         };
         Metrics: {
             /** @description By the name of the filter, in the order of the chain */
@@ -2398,6 +2475,109 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    listInteractions: {
+        parameters: {
+            query?: {
+                /** @description Only those of this conversation. */
+                conversation_id?: string;
+                /** @description Only those whose answer has this id. */
+                completion_id?: string;
+                /** @description How many at most, the newest: 1 or more, all when it is anything else. */
+                limit?: string;
+                /** @description Whether to answer the bodies too, as is done unless this says no. */
+                bodies?: "false";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The interactions, oldest first. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Interaction"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    clearInteractions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description They are gone. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            /** @constant */
+                            cleared: true;
+                        };
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    configureInference: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description `host:port`, `http://host[:port][/path]` or `https://host[:port][/path]` */
+                    upstream?: string;
+                    /** @description How many interactions are kept; 0 records nothing */
+                    capacity?: number;
+                } & {
+                    [key: string]: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description What counts now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["InferenceConfig"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
         };
     };
     getHealth: {

@@ -27,6 +27,7 @@ const TAGS: Readonly<Record<string, string>> = {
   prompts: 'What agents can ask to be prompted with.',
   services: 'Capability services, reached over gRPC.',
   'tool-calls': 'What is told of tool calls while they go on.',
+  inference: 'What passes the inference listener, and where it goes.',
   service: 'What the service says of itself.',
 };
 
@@ -49,7 +50,7 @@ export function openApiDocument(version: string) {
       title: 'Sluice management API',
       version,
       description:
-        'Every answer is `{"data": …, "error": null}`, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown members of a body and unknown query parameters are ignored, except that tools, resources and prompts keep further members as they are, and that a provision refuses them. Blanks around names and addresses are taken away before they are checked; a body may be nested 256 levels deep.\n\nHEAD is answered as GET, and OPTIONS with 204. A path that is not here is answered `NotFound`, a method that its path does not have `MethodNotAllowed`, and what has a head of more than 16 KiB `RequestHeaderFieldsTooLarge`.',
+        'Every answer is `{"data": …, "error": null}`, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown members of a body and unknown query parameters are ignored, except that tools, resources and prompts keep further members as they are, and that a provision refuses them. Blanks around names and addresses are taken away before they are checked; a body may be nested 256 levels deep.\n\nHEAD is answered as GET, and OPTIONS with 204. A path that is not here is answered `NotFound`, a method that its path does not have `MethodNotAllowed` (but what `/api/v1/management/statistics` does not have is passed on to the legacy backend, and answered `UNAVAILABLE` where there is none), and what has a head of more than 16 KiB `RequestHeaderFieldsTooLarge`.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],

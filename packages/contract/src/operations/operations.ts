@@ -1,5 +1,6 @@
 import { promptOperations, resourceOperations, toolOperations } from './entries.ts';
 import { forwardOperations } from './forwards.ts';
+import { inferenceOperations } from './interactions.ts';
 import { namespaceOperations } from './namespaces.ts';
 import { observationOperations } from './observation.ts';
 import type { Operation } from './operation.ts';
@@ -15,6 +16,7 @@ export const operations = {
   prompts: promptOperations,
   services: serviceOperations,
   toolCalls: toolCallOperations,
+  inference: inferenceOperations,
   observation: observationOperations,
 };
 

@@ -7,6 +7,12 @@ export interface AnswerTarget {
   readonly destroyed: boolean;
   readonly headersSent: boolean;
   readonly writableEnded: boolean;
+  /** False for an answer that is another's: no date is put on it. */
+  sendDate?: boolean;
+  /** False when the connection ends with the answer. */
+  shouldKeepAlive?: boolean;
+  /** The status line's own text, where it is another's. */
+  statusMessage?: string;
   writeHead(status: number, headers: string[]): unknown;
   write(chunk: string | Buffer): boolean;
   end(chunk?: string | Buffer): unknown;

@@ -39,6 +39,11 @@ export class BatchMember extends EventEmitter implements AnswerTarget {
     return this.#batch.destroyed;
   }
 
+  /** Of the answer that the message would have had alone; 0 as long as it has none. */
+  get status(): number {
+    return this.#status;
+  }
+
   writeHead(status: number, headers: readonly string[]): void {
     this.headersSent = true;
     this.#status = status;

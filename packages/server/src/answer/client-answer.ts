@@ -1,3 +1,4 @@
+import { memberText } from '@sluice/json/scan';
 import { encodeEvent } from '../mcp/event-stream.ts';
 import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { ClientStream } from '../sessions/client-stream.ts';
@@ -22,6 +23,9 @@ export class ClientAnswer implements CallAnswer {
   /** Set where the event stream can be resumed. */
   #stream: ClientStream | undefined = undefined;
   #leave: (() => void) | undefined = undefined;
+  /** The code of the error that was answered, or the answer whose code that is. */
+  #failure: number | string | undefined = undefined;
+  #errorMessage: string | undefined = undefined;
 
   /** `openStream` for clients that can come back to their streams: those with a session. */
   constructor(response: AnswerTarget, headers: readonly string[], idText: string, openStream?: OpenStream) {
@@ -34,6 +38,17 @@ export class ClientAnswer implements CallAnswer {
   /** True once an event stream was begun. */
   get streaming(): boolean {
     return this.#streaming;
+  }
+
+  /** The code of the JSON-RPC error that was answered; undefined for what was none. */
+  get errorCode(): number | undefined {
+    const failure = this.#failure;
+    return typeof failure === 'string' ? codeIn(failure) : failure;
+  }
+
+  /** What was answered as an error of ours; undefined for one of others', who may have put anything into it. */
+  get errorMessage(): string | undefined {
+    return this.#errorMessage;
   }
 
   /** Calls back once when the client leaves before its answer is complete, and cannot come back for it. */
@@ -85,6 +100,8 @@ export class ClientAnswer implements CallAnswer {
 
   /** A JSON-RPC error. On a stream that has begun it is the last event, and the status cannot be had any more. */
   error(error: RpcError, status = 200): void {
+    this.#failure = error.code;
+    this.#errorMessage = error.message;
     const text = errorText(this.idText, error);
     if (this.#streaming) return this.lastEvent(text);
     this.#head(status, Buffer.byteLength(text));
@@ -96,6 +113,7 @@ export class ClientAnswer implements CallAnswer {
    * the upstream sent it: that costs least.
    */
   response(text: string, failed: boolean, status: number, json: boolean): void {
+    if (failed) this.#failure = text;
     if (this.#streaming) return this.lastEvent(text);
     if (json || failed) {
       this.beginJson(status, Buffer.byteLength(text));
@@ -205,6 +223,12 @@ export class ClientAnswer implements CallAnswer {
     const length = bytes === undefined ? [] : ['Content-Length', String(bytes)];
     this.#response.writeHead(status, ['Content-Type', 'application/json', ...length, ...headers, ...this.#headers]);
   }
+}
+
+/** The code of an error response. */
+function codeIn(text: string): number | undefined {
+  const code = Number(memberText(memberText(text, 'error') ?? '', 'code'));
+  return Number.isInteger(code) ? code : undefined;
 }
 
 /** JSON text of an error response. */

@@ -1,4 +1,6 @@
+import type { IncomingMessage } from 'node:http';
 import type { Batch } from '../mcp/batch.ts';
+import type { AnswerTarget } from './answer-target.ts';
 import type { ClientAnswer } from './client-answer.ts';
 import type { RpcError } from './rpc-error.ts';
 
@@ -10,6 +12,7 @@ import type { RpcError } from './rpc-error.ts';
  *   (a body that is no message may still name one).
  * - `plain`: an HTTP answer of its own (202 for a notification, 204 for a preflight, a fixed answer).
  * - `stream`: the answer is written to the exchange as it comes, by what `start` begins.
+ * - `exchange`: the request is sent on as HTTP, body and answer as they come.
  * - `batch`: the answer is that of the batch's messages, each of which goes through the chain from its beginning.
  */
 export type Outcome =
@@ -20,7 +23,8 @@ export type Outcome =
       readonly headers?: readonly string[];
     }
   | ErrorOutcome
-  | { readonly kind: 'plain'; readonly status: number; readonly headers?: readonly string[]; readonly body?: string }
+  | PlainOutcome
+  | ExchangeOutcome
   | { readonly kind: 'stream'; start(exchange: ClientAnswer): void }
   | Batch;
 
@@ -30,6 +34,21 @@ export interface ErrorOutcome {
   readonly error: RpcError;
   readonly status?: number;
   readonly idText?: string;
+}
+
+/** An HTTP answer of its own. */
+export interface PlainOutcome {
+  readonly kind: 'plain';
+  readonly status: number;
+  readonly headers?: readonly string[];
+  readonly body?: string;
+}
+
+/** See {@link Outcome}. */
+export interface ExchangeOutcome {
+  readonly kind: 'exchange';
+  /** `body`: where it was read already, and the request has none any more. */
+  start(request: IncomingMessage, response: AnswerTarget, body: Buffer | undefined): void;
 }
 
 /** An error outcome. */

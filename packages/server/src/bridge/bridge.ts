@@ -6,12 +6,14 @@ import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import { type OutgoingCall, TOOL_ERROR } from '../telemetry/requests/outgoing-call.ts';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
 import { toolSummary } from '../telemetry/tool-calls/request-summary.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
 import { toolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
 import { BLOCK_BYTES, boundedContent, jsonBytes } from './answer-size.ts';
 import { textIn } from './as-text.ts';
+import { asked } from './asked.ts';
 import type { BridgedAnswer, BridgedWork } from './bridged-call.ts';
 import type { BridgedCalls } from './bridged-calls.ts';
 import { argumentsOf } from './call-arguments.ts';
@@ -27,6 +29,9 @@ import { named } from './service-error.ts';
 import { toolRequest } from './tool-request.ts';
 import { toolResult } from './tool-result.ts';
 import { callUnary } from './unary.ts';
+
+/** What a service's answer to a read is called that is an error. */
+const SERVICE_SAYS_ERROR = 'resource_error';
 
 /** What the bridge works with. */
 export interface BridgeOptions {
@@ -88,6 +93,8 @@ export class Bridge {
       serviceRequestId: requestId,
     } as const;
     const report = toolCalls.of(toolCallIdentity(caller, tool, by));
+    const { InvokeTool } = protocols.toolInvoker;
+    let outgoing: OutgoingCall | undefined;
     return {
       name: tool.name,
       service,
@@ -96,14 +103,17 @@ export class Bridge {
         const args = argumentsOf(message);
         const request = toolRequest(tool, args);
         report.begin(toolSummary(args, Object.keys(request.headers)));
-        const { InvokeTool } = protocols.toolInvoker;
-        const reply = await callUnary(channels.to(address), InvokeTool, request, { requestId, signal }, settings);
+        outgoing = caller.observation?.ask(asked(InvokeTool, tool, address));
+        const call = { requestId, trace: outgoing?.trace, signal };
+        const reply = await callUnary(channels.to(address), InvokeTool, request, call, settings);
         const content = boundedContent(named(service), reply.content);
         report.completed(reply.isError, contentOfTexts(content));
+        outgoing?.end(reply.isError ? TOOL_ERROR : undefined);
         return toolResult(caller.era, content, reply.isError);
       },
       failed({ category, message: why }) {
         report.failed(category, why);
+        outgoing?.end(category);
         return toolResult(caller.era, [why], true);
       },
     };
@@ -112,23 +122,28 @@ export class Bridge {
   #resourceWork(caller: Caller, uri: string, resource: Entry, service: ServiceEntry): BridgedWork {
     const { protocols, channels, settings, log } = this.#options;
     const requestId = serviceRequestId(caller.correlation.requestId);
+    const { ResourceAcquire } = protocols.resourceAcquirer;
+    let outgoing: OutgoingCall | undefined;
     const error = (message: string): BridgedAnswer => ({ kind: 'error', error: { code: INTERNAL_ERROR, message } });
     return {
       name: resource.name,
       service,
       requestId,
       async carryOut({ signal }) {
-        const { ResourceAcquire } = protocols.resourceAcquirer;
         const request = resourceRequest(resource, uri);
         const client = channels.to(serviceAddress(service));
-        const { isError, content } = await callUnary(client, ResourceAcquire, request, { requestId, signal }, settings);
+        outgoing = caller.observation?.ask(asked(ResourceAcquire, resource, serviceAddress(service)));
+        const call = { requestId, trace: outgoing?.trace, signal };
+        const { isError, content } = await callUnary(client, ResourceAcquire, request, call, settings);
         // Each text has the uri and the type beside it.
         const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(textIn(resource.definition, 'mimeType'));
         boundedContent(named(service), content, blockBytes);
+        outgoing?.end(isError ? SERVICE_SAYS_ERROR : undefined);
         if (isError) return error(content.join('\n') || `service ${service.name} answered with an error and no text`);
         return { kind: 'result', json: resourceResult(caller.era, uri, resource, content) };
       },
       failed({ category, message }) {
+        outgoing?.end(category);
         // Reads have no events that would tell it (decisions 6).
         if (category === 'SERVICE_UNAVAILABLE') {
           log.warn('resource read failed', {

@@ -25,6 +25,7 @@ function underWay({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy' | 'mode
     user: undefined,
     capabilities: {},
     correlation: { conversationId: undefined, requestId: undefined },
+    observation: undefined,
   } as const;
   const begin = () => {
     const client = new WaitingClient();

@@ -4,11 +4,14 @@ import { readsStreams } from '../mcp/accept.ts';
 import type { RequestMessage } from '../mcp/message.ts';
 import { progressTokenText } from '../mcp/params-text.ts';
 import type { Entry, ServiceEntry } from '../registry/entries.ts';
+import { type OutgoingCall, TOOL_ERROR } from '../telemetry/requests/outgoing-call.ts';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';
 import { codeSummary } from '../telemetry/tool-calls/request-summary.ts';
 import { codeToolName, toolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
 import type { ToolCallReport } from '../telemetry/tool-calls/tool-call-report.ts';
+import type { TraceContext } from '../telemetry/tracing/trace-context.ts';
 import { textIn } from './as-text.ts';
+import { asked } from './asked.ts';
 import type { BridgeOptions } from './bridge.ts';
 import type { BridgedSides, BridgedWork } from './bridged-call.ts';
 import { argumentsOf } from './call-arguments.ts';
@@ -30,6 +33,8 @@ interface CodeCall {
   readonly requestId: string;
   readonly execution: CodeExecution;
   readonly report: ToolCallReport;
+  /** To be called when it is sent; where it then stands in a trace. */
+  readonly ask: (service: ServiceEntry) => TraceContext | undefined;
 }
 
 /**
@@ -50,7 +55,7 @@ export class CodeTools {
   }
 
   #work(caller: Caller, message: RequestMessage, tool: Entry, target: CodeTarget | undefined): BridgedWork {
-    const { registry, toolCalls } = this.#options;
+    const { registry, protocols, toolCalls } = this.#options;
     const service = target && serviceOfCode(registry.current.services, target.engine, target.language);
     const requestId = serviceRequestId(caller.correlation.requestId);
     const report = toolCalls.of(
@@ -62,6 +67,12 @@ export class CodeTools {
         serviceRequestId: service && requestId,
       }),
     );
+    const { ExecuteCode } = protocols.codeExecutor;
+    let outgoing: OutgoingCall | undefined;
+    const ask = (found: ServiceEntry) => {
+      outgoing = caller.observation?.ask(asked(ExecuteCode, tool, serviceAddress(found)));
+      return outgoing?.trace;
+    };
     const execution = new CodeExecution();
     return {
       name: tool.name,
@@ -69,16 +80,18 @@ export class CodeTools {
       requestId,
       carryOut: async (sides) => {
         const found = service ?? missing(tool, target);
-        await this.#follow({ caller, message, tool, requestId, execution, report }, found, sides);
+        await this.#follow({ caller, message, tool, requestId, execution, report, ask }, found, sides);
         const { problem, output } = execution;
         if (problem === undefined) report.completed(false, contentOfTexts(output));
         else report.failed('EXECUTION_ERROR', problem);
+        outgoing?.end(problem === undefined ? undefined : TOOL_ERROR);
         // A result that is an error says something.
         const content = problem !== undefined && output.length === 0 ? [problem] : output;
         return toolResult(caller.era, content, problem !== undefined);
       },
       failed({ category, message: why }) {
         const { problem, output } = execution;
+        outgoing?.end(problem === undefined ? category : TOOL_ERROR);
         // What the code did wrong is told first, whatever became of the stream then.
         if (problem === undefined) report.failed(category, why);
         else report.failed('EXECUTION_ERROR', problem);
@@ -89,7 +102,7 @@ export class CodeTools {
 
   /** Has the service execute the code, and follows it to the end of its stream. */
   async #follow(call: CodeCall, service: ServiceEntry, { client, left, signal }: BridgedSides): Promise<void> {
-    const { caller, message, tool, requestId, execution, report } = call;
+    const { caller, message, tool, requestId, execution, report, ask } = call;
     const { protocols, channels, settings, log } = this.#options;
     const { serviceSubType: engine = '', languageName: language = '' } = service;
     const request = codeRequest(tool, { engine, language }, argumentsOf(message));
@@ -105,7 +118,7 @@ export class CodeTools {
       channels.to(serviceAddress(service)),
       protocols.codeExecutor.ExecuteCode,
       request,
-      { requestId, signal },
+      { requestId, trace: ask(service), signal },
       { ...settings, deadlineMs },
     );
     let ignored = false;

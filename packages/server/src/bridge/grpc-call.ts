@@ -1,4 +1,5 @@
 import { Metadata, type ServiceError as StatusError, status } from '@grpc/grpc-js';
+import { type TraceContext, traceParent } from '../telemetry/tracing/trace-context.ts';
 
 /** Settings of calls to capability services (`service.bridge.grpc.*`; decisions 1.2, 8). */
 export interface CallSettings {
@@ -14,14 +15,20 @@ export interface CallSettings {
 export interface Call {
   /** Goes along as `x-service-request-id`. */
   readonly requestId: string;
+  /** Where the call stands in a trace; goes along as W3C trace context. */
+  readonly trace?: TraceContext | undefined;
   /** Ends the call at the service. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /** What goes along with every call (decisions 4.10). */
-export function metadataOf({ requestId }: Call): Metadata {
+export function metadataOf({ requestId, trace }: Call): Metadata {
   const metadata = new Metadata();
   metadata.set('x-service-request-id', requestId);
+  if (trace) {
+    metadata.set('traceparent', traceParent(trace));
+    if (trace.state !== undefined) metadata.set('tracestate', trace.state);
+  }
   return metadata;
 }
 

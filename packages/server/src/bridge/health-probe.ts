@@ -1,7 +1,7 @@
 import { type Client, status } from '@grpc/grpc-js';
 import type { ServiceHealth } from '@sluice/contract';
-import { quoted } from '../forwards/upstream-error.ts';
 import type { ServiceEntry } from '../registry/entries.ts';
+import { quoted } from '../transport/upstream-error.ts';
 import { type CallSettings, detailsOf, isStatusError, statusName, statusOf } from './grpc-call.ts';
 import type { Protocols } from './protocols.ts';
 import { serviceRequestId } from './request-id.ts';

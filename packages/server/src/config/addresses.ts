@@ -48,6 +48,11 @@ export const listenAddress: Setting<ListenAddress> = {
   },
 };
 
+/** `host:port` as {@link listenAddress} reads it: an IPv6 host, which comes without brackets, has them here. */
+export function addressText({ host, port }: ListenAddress): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
 /** Checks that the text is a plain http(s) URL: no credentials, query or fragment, nothing the URL parser would repair. */
 function parseHttpUrl(text: string): URL {
   if (!/^https?:\/\/[^/?#]/i.test(text) || /[\s\\]/.test(text)) throw new Refusal('is not an http or https URL');

@@ -45,7 +45,6 @@ describe('loadConfig', () => {
     expect(config).toMatchObject({
       mgmtListen: { host: '0.0.0.0', port: 8080 },
       persist: { backend: 'file', path: join(folder, '.service/server'), recover: false },
-      pipelineFile: undefined,
       pluginsPath: undefined,
       bootstrap: { path: undefined, forwards: [], namespaces: [], later: {} },
       warnings: [],
@@ -55,7 +54,7 @@ describe('loadConfig', () => {
 
   it('makes every path absolute from the working directory', async () => {
     await mkdir(join(folder, 'actions'));
-    const config = await configOf(['serve', '--pipeline-config', 'p.yaml', '--plugins-path', 'plugins'], {
+    const config = await configOf(['serve', '--plugins-path', 'plugins'], {
       SERVICE_PERSIST_PATH: 'data',
       SERVICE_UI_PATH: 'ui',
       SERVICE_ACTIONS_PATH: 'actions',
@@ -63,7 +62,6 @@ describe('loadConfig', () => {
     expect(config.persist).toEqual({ backend: 'file', path: join(folder, 'data'), recover: false });
     expect(config.uiPath).toBe(join(folder, 'ui'));
     expect(config.actionsPath).toBe(join(folder, 'actions'));
-    expect(config.pipelineFile).toBe(join(folder, 'p.yaml'));
     expect(config.pluginsPath).toBe(join(folder, 'plugins'));
   });
 
@@ -88,17 +86,13 @@ describe('loadConfig', () => {
 
   it('warns of what is set and changes nothing, once each', async () => {
     const { warnings } = await configOf(['--plugins-path', 'p'], {
-      SERVICE_AUTH_ISSUER: 'https://id.example',
-      SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
-      SERVICE_INFERENCE_UPSTREAM: '127.0.0.1:1',
+      SERVICE_UI_PATH: 'ui',
       SERVICE_CLASSIC_URL: '',
       SERVICE_MGMT_LISTEN: '127.0.0.1:0',
       HOME: '/home/op',
     });
     expect(warnings).toEqual([
-      'SERVICE_AUTH_ISSUER has no effect in this version',
-      'SERVICE_INFERENCE_LISTEN has no effect in this version',
-      'SERVICE_INFERENCE_UPSTREAM has no effect in this version',
+      'SERVICE_UI_PATH has no effect in this version',
       '--plugins-path has no effect in this version',
     ]);
   });
@@ -264,7 +258,7 @@ forwards:
     ['broken YAML', 'forwards: [', /b\.yaml:1:\d+: /],
     ['a key given twice', 'forwards: []\nforwards: []', /b\.yaml:2:1: Map keys must be unique/],
     ['several documents', 'forwards: []\n---\nforwards: []', /b\.yaml:2:1: /],
-    ['an alias to nothing', 'forwards: *gone', /b\.yaml:1:\d+: an alias to nothing/],
+    ['an alias to nothing', 'forwards: *gone', /b\.yaml:1:11: has an alias to nothing/],
     ['a list at the top', '- a', /b\.yaml:1:1: the top level is not a map/],
     ['a word at the top', 'hello', /b\.yaml:1:1: the top level is not a map/],
     ['bytes that are no text', Buffer.from([0x66, 0xff, 0xfe]), /b\.yaml is not UTF-8 text/],

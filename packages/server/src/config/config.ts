@@ -5,6 +5,9 @@ import { settledBridgeGrpc } from './bridge-grpc.ts';
 import { ConfigError } from './config-error.ts';
 import { type Environment, parseEnvironment } from './environment.ts';
 import { parseFlags, USAGE } from './flags.ts';
+import { type OpenTelemetrySettings, openTelemetrySettings } from './open-telemetry.ts';
+import { loadPipeline } from './pipeline/load-pipeline.ts';
+import type { LoadedPipeline } from './pipeline/pipeline.ts';
 import { loadServiceFile, type ServiceFile } from './service-file.ts';
 import { quote } from './setting.ts';
 import { VERSION } from './version.ts';
@@ -12,11 +15,13 @@ import { warnOfNoEffect } from './without-effect.ts';
 
 /** Everything that the service is told from outside, parsed. Paths are absolute. Nothing changes it after start-up. */
 export interface Config extends Omit<Environment, 'bridgeGrpc'> {
-  /** File given by `--pipeline-config`, not read yet; undefined for the embedded default. */
-  readonly pipelineFile: string | undefined;
+  /** The file's that `--pipeline-config` names, or the embedded one, with the environment's say in it. */
+  readonly pipeline: LoadedPipeline;
   readonly pluginsPath: string | undefined;
   /** The bootstrap file's content, without what counts elsewhere. */
   readonly bootstrap: Omit<ServiceFile, 'warnings' | 'bridgeGrpc'>;
+  /** What is exported to OpenTelemetry collectors. */
+  readonly openTelemetry: OpenTelemetrySettings;
   /** The environment's and the file's settings put together. */
   readonly bridgeGrpc: CallSettings;
 }
@@ -36,11 +41,13 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   if (flags.kind === 'version') return { kind: 'print', text: `${VERSION}\n` };
 
   const environment = parseEnvironment(env);
+  const openTelemetry = openTelemetrySettings(env);
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(cwd, path));
   const { persist } = environment;
   const actionsPath = absolute(environment.actionsPath);
   if (actionsPath !== undefined) await requireFolder('SERVICE_ACTIONS_PATH', actionsPath);
 
+  const pipeline = await loadPipeline(absolute(flags.pipelineConfig), environment);
   const { warnings, bridgeGrpc, ...bootstrap } = await loadServiceFile(flags.serviceConfig, cwd);
   const set = Object.keys(env).filter((name) => env[name] !== '');
   if (flags.pluginsPath !== undefined) set.push('--plugins-path');
@@ -51,11 +58,18 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       persist: persist.backend === 'none' ? persist : { ...persist, path: resolve(cwd, persist.path) },
       uiPath: resolve(cwd, environment.uiPath),
       actionsPath,
-      pipelineFile: absolute(flags.pipelineConfig),
+      pipeline,
+      openTelemetry,
       pluginsPath: absolute(flags.pluginsPath),
       bootstrap,
       bridgeGrpc: settledBridgeGrpc(environment.bridgeGrpc, bridgeGrpc),
-      warnings: [...environment.warnings, ...warnOfNoEffect(set), ...warnings],
+      warnings: [
+        ...environment.warnings,
+        ...openTelemetry.warnings,
+        ...pipeline.warnings,
+        ...warnOfNoEffect(set),
+        ...warnings,
+      ],
     }),
   };
 }

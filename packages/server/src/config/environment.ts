@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { LONGEST_TIMER_MS } from '../longest-timer.ts';
-import type { LogFilter } from '../telemetry/log.ts';
 import {
   baseUrl,
   corsOrigin,
@@ -14,6 +13,7 @@ import { BRIDGE_GRPC_LIMITS, type BridgeGrpcSettings } from './bridge-grpc.ts';
 import { ConfigError } from './config-error.ts';
 import { forwardHeaders } from './forward-headers.ts';
 import { DEFAULT_LOG_FILTER, logDirectives } from './log-directives.ts';
+import type { LogFilter } from './log-targets.ts';
 import { integer, key, oneOf, path, readSetting, type Setting } from './setting.ts';
 
 /** Where the registry is kept (decisions 1.5). With `recover`, damaged files are renamed and done without. */

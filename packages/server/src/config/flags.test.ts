@@ -48,7 +48,7 @@ describe('flags', () => {
   it('are told of as they work today', () => {
     expect(USAGE).toContain('sluice serve [options]');
     const told = USAGE.match(/--\w[\w-]*/g);
-    expect(told).toEqual(['--service-config', '--help', '--version']);
+    expect(told).toEqual(['--pipeline-config', '--service-config', '--help', '--version']);
     expect(() => parseFlags(['--port'])).toThrow('see sluice serve --help');
   });
 });

@@ -19,6 +19,7 @@ export const USAGE = `Usage: sluice serve [options]
 Runs the service: MCP gateway and management API.
 
 Options:
+  --pipeline-config <file>  listeners, and what requests go through (YAML); default: the built-in pipeline
   --service-config <file>   forwards and namespaces to register at start (YAML); default: service.yaml, when it exists
   -h, --help                print this and exit
   -v, --version             print the version and exit

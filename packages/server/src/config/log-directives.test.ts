@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { LOG_TARGETS, type LogFilter } from '../telemetry/log.ts';
 import { DEFAULT_LOG_FILTER, logDirectives } from './log-directives.ts';
+import { LOG_TARGETS, type LogFilter } from './log-targets.ts';
 import { Refusal } from './setting.ts';
 
-/** The filter with one level for all targets but those named. */
+/** The filter with one level for all targets but those named, and what belongs to them. */
 function filterOf(all: string, but: Record<string, string> = {}): Record<string, string> {
-  return Object.fromEntries(LOG_TARGETS.map((target) => [target, but[target] ?? all]));
+  return Object.fromEntries(
+    LOG_TARGETS.map((target) => [target, but[target] ?? but[target.replace('::access', '')] ?? all]),
+  );
 }
 
 describe('directives', () => {
@@ -27,6 +29,10 @@ describe('directives', () => {
     ['service=debug,service::registry=off', filterOf('debug', { 'service::registry': 'off' })],
     ['service::mcp=debug,service::mcp=error', filterOf('info', { 'service::mcp': 'error' })],
     ['service::m=error', filterOf('info', { 'service::mcp': 'error', 'service::mgmt': 'error' })],
+    [
+      'service::mcp=warn,service::mcp::access=info',
+      filterOf('info', { 'service::mcp': 'warn', 'service::mcp::access': 'info' }),
+    ],
     ['other::part=trace', filterOf('info')],
   ])('%j sets the thresholds', (text, filter) => {
     expect(logDirectives.parse(text)).toEqual({ filter, warnings: [] });

@@ -1,4 +1,4 @@
-import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../telemetry/log.ts';
+import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from './log-targets.ts';
 import { quote, Refusal, type Setting } from './setting.ts';
 
 /** What RUST_LOG asks for, and warnings for directives that have no effect here. */
@@ -93,8 +93,11 @@ function resolve(directives: readonly Directive[], fallback: LogThreshold): LogF
   return {
     service: levelOf('service'),
     'service::mcp': levelOf('service::mcp'),
+    'service::mcp::access': levelOf('service::mcp::access'),
     'service::mgmt': levelOf('service::mgmt'),
+    'service::mgmt::access': levelOf('service::mgmt::access'),
     'service::inference': levelOf('service::inference'),
+    'service::inference::access': levelOf('service::inference::access'),
     'service::evaluator': levelOf('service::evaluator'),
     'service::bridge': levelOf('service::bridge'),
     'service::registry': levelOf('service::registry'),

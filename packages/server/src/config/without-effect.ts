@@ -3,13 +3,7 @@
  * top-level keys of the service-config file. Whoever adds the part that acts on one deletes its line here.
  */
 const WITHOUT_EFFECT: readonly string[] = [
-  'SERVICE_INFERENCE_LISTEN',
-  'SERVICE_INFERENCE_UPSTREAM',
-  'SERVICE_INTERACTION_CAPACITY',
-  'SERVICE_CLASSIC_URL',
   'SERVICE_UI_PATH',
-  'SERVICE_AUTH_ISSUER',
-  'SERVICE_AUTH_UPSTREAM_ISSUER',
   'SERVICE_ACTIONS_PATH',
   '--plugins-path',
   'evaluators',

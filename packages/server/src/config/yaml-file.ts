@@ -1,7 +1,20 @@
 import { readFile } from 'node:fs/promises';
-import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml';
-import { z } from 'zod';
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  visit,
+  type YAMLMap,
+} from 'yaml';
 import { ConfigError } from './config-error.ts';
+import { lineOf, type Position, type Problem, spelled } from './problem.ts';
+import { quote } from './setting.ts';
 
 /** Keys and indexes from the top of a file down to one value. */
 export type KeyPath = readonly PropertyKey[];
@@ -10,11 +23,16 @@ export type KeyPath = readonly PropertyKey[];
 export interface YamlFile {
   /** The top-level map as plain values; empty for an empty file. */
   readonly content: Readonly<Record<string, unknown>>;
-  /** `{file}:{line}:{column}` of a key, or of the deepest part of the path that the file has. */
+  /** Of a key, or of the deepest part of the path that the file has. */
+  readonly position: (path: KeyPath) => Position;
+  /** The same, spelled `{file}:{line}:{column}`. */
   readonly where: (path: KeyPath) => string;
   /** What the parser let pass, one line each. */
   readonly warnings: readonly string[];
 }
+
+/** What came of reading a file. */
+export type ReadYaml = { readonly file: YamlFile } | { readonly problems: readonly Problem[] };
 
 /**
  * Reads a file as UTF-8 text. Throws {@link ConfigError} with `name` in front when that fails; a missing file is
@@ -37,79 +55,163 @@ export async function readTextFile(file: string, name: string): Promise<string |
   }
 }
 
-/** Parses YAML whose top level is a map with string keys. `name` is the file as messages name it. Throws {@link ConfigError}. */
+/**
+ * Parses YAML whose top level is a map with string keys. `name` is the file as messages name it. Throws
+ * {@link ConfigError} for the first thing that is wrong.
+ */
 export function parseYamlFile(text: string, name: string): YamlFile {
-  const lines = new LineCounter();
-  // The library would print its own warnings on standard error.
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
-  const at = (offset: number): string => {
-    const { line, col } = lines.linePos(offset);
-    return `${name}:${line}:${col}`;
-  };
-
-  const [broken] = document.errors;
-  if (broken !== undefined) throw new ConfigError(`${at(broken.pos[0])}: ${withoutText(broken.message)}`);
-  const top = document.contents;
-  const empty = top === null || (isScalar(top) && top.value === null);
-  if (!empty && !isMap(top)) throw new ConfigError(`${at(start(top))}: the top level is not a map of keys`);
-
-  const where = (path: KeyPath): string => {
-    let node: unknown = top;
-    let offset = isNode(top) ? start(top) : 0;
-    for (const step of path) {
-      if (isMap(node)) {
-        const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(step));
-        if (pair === undefined) break;
-        if (isNode(pair.key)) offset = start(pair.key);
-        node = pair.value;
-      } else if (isSeq(node) && typeof step === 'number') {
-        node = node.items[step];
-        if (!isNode(node)) break;
-        offset = start(node);
-      } else {
-        break;
-      }
-    }
-    return at(offset);
-  };
-
-  return {
-    content: empty ? {} : plainMap(document, name, at),
-    where,
-    warnings: document.warnings.map((each) => `${at(each.pos[0])}: ${withoutText(each.message)}`),
-  };
+  const read = readYaml(text, name);
+  if ('file' in read) return read.file;
+  throw new ConfigError(read.problems.slice(0, 1).map(lineOf).join());
 }
 
-function plainMap(document: Document, name: string, at: (offset: number) => string): Record<string, unknown> {
+/** Parses YAML as {@link parseYamlFile} does, with all that is wrong. Never throws. */
+export function readYaml(text: string, name: string): ReadYaml {
+  const lines = new LineCounter();
+  const at = (offset: number): Position => {
+    const { line, col } = lines.linePos(offset);
+    // Before the first line is parsed, there is none.
+    return { file: name, line: Math.max(line, 1), column: Math.max(col, 1) };
+  };
   try {
-    return z.record(z.string(), z.unknown()).parse(document.toJS());
+    return readDocument(text, lines, at);
   } catch (error) {
-    // An alias without its anchor, or aliases that multiply beyond measure.
-    const lost = aliasToNothing(document);
-    if (lost) throw new ConfigError(`${at(start(lost))}: an alias to nothing: no anchor of its name stands before it`);
-    const reason = error instanceof Error ? withoutText(error.message) : 'cannot be resolved';
-    throw new ConfigError(`${name}: ${reason}`, { cause: error });
+    // The library follows nesting by calling itself.
+    if (error instanceof RangeError) return { problems: [{ at: at(0), text: TOO_DEEP }] };
+    throw error;
   }
 }
 
-function aliasToNothing(document: Document): Node | undefined {
-  let found: Node | undefined;
+const TOO_DEEP = 'is nested too deeply';
+
+type At = (offset: number) => Position;
+
+function readDocument(text: string, lines: LineCounter, at: At): ReadYaml {
+  // The library would print its own warnings on standard error.
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
+  const stranger = strangeCharacter(text, at);
+  if (stranger) return { problems: [stranger] };
+  // Behind the first place that cannot be read, everything may be taken for something else.
+  const broken = document.errors.find(({ code }) => code !== 'DUPLICATE_KEY');
+  const errors = broken ? [broken] : document.errors;
+  if (errors.length > 0) {
+    return { problems: errors.map(({ pos, code, message }) => ({ at: at(pos[0]), text: said(code, message) })) };
+  }
+  const top = document.contents;
+  const empty = top === null || (isScalar(top) && top.value === null);
+  if (!empty && !isMap(top)) return { problems: [{ at: at(start(top)), text: 'the top level is not a map of keys' }] };
+  const problems = [...strangeKeys(document, at), ...looseAliases(document, at)];
+  if (problems.length > 0) return { problems };
+  const plain = plainMap(document, at);
+  if ('problems' in plain) return plain;
+
+  const position = (path: KeyPath): Position => at(offsetOf(document, path));
+  return {
+    file: {
+      content: plain.content,
+      position,
+      where: (path) => spelled(position(path)),
+      warnings: document.warnings.map(({ pos, code, message }) => `${spelled(at(pos[0]))}: ${said(code, message)}`),
+    },
+  };
+}
+
+/** Characters that YAML has no place for as they are: what they do to a value cannot be seen. */
+function strangeCharacter(text: string, at: At): Problem | undefined {
+  const offset = text.search(/[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\u{10ffff}]|\r(?!\n)|(?!^)\ufeff/u);
+  if (offset < 0) return undefined;
+  const code = text.codePointAt(offset)?.toString(16).toUpperCase().padStart(4, '0');
+  return {
+    at: at(offset),
+    text: `has the character U+${code}; leave it out, or write it as an escape in double quotes`,
+  };
+}
+
+/** Keys that plain objects cannot have, or only one of. */
+function strangeKeys(document: Document, at: At): Problem[] {
+  const problems: Problem[] = [];
   visit(document, {
-    Alias: (_, alias) => {
-      if (alias.resolve(document)) return undefined;
-      found = alias;
-      return visit.BREAK;
+    Map: (_key, { items }: YAMLMap) => {
+      const seen = new Set<string>();
+      for (const { key } of items) {
+        const problem = (text: string) => problems.push({ at: at(isNode(key) ? start(key) : 0), text });
+        if (!isScalar(key)) {
+          problem('has a key that is not a plain text');
+          continue;
+        }
+        const name = String(key.value);
+        if (name === '__proto__') problem(`has the unknown key ${quote(name)}`);
+        // A merge key may come more than once, where the file says that it is of YAML 1.1.
+        if (seen.has(name) && name !== '<<') problem(`has the key ${quote(name)} twice`);
+        seen.add(name);
+      }
     },
   });
-  return found;
+  return problems;
+}
+
+function looseAliases(document: Document, at: At): Problem[] {
+  const problems: Problem[] = [];
+  visit(document, {
+    Alias: (_key, alias) => {
+      if (alias.resolve(document)) return;
+      // Not its name: it may be a key that was not quoted.
+      problems.push({ at: at(start(alias)), text: 'has an alias to nothing: no anchor of its name stands before it' });
+    },
+  });
+  return problems;
+}
+
+/** An empty file's is an empty one. */
+function plainMap(document: Document, at: At): Pick<YamlFile, 'content'> | { readonly problems: Problem[] } {
+  try {
+    const value: unknown = document.toJS();
+    return { content: typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value)) : {} };
+  } catch (error) {
+    if (!(error instanceof ReferenceError)) throw error;
+    // Aliases of aliases that make one value into millions.
+    let last = 0;
+    visit(document, {
+      Alias: (_key, alias) => {
+        last = start(alias);
+      },
+    });
+    return { problems: [{ at: at(last), text: 'has aliases that multiply beyond measure' }] };
+  }
+}
+
+function offsetOf(document: Document, path: KeyPath): number {
+  let node: unknown = document.contents;
+  let offset = isNode(node) ? start(node) : 0;
+  for (const step of path) {
+    if (isAlias(node)) node = node.resolve(document);
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(step));
+      if (pair === undefined) break;
+      if (isNode(pair.key)) offset = start(pair.key);
+      node = pair.value;
+    } else if (isSeq(node) && typeof step === 'number') {
+      node = node.items[step];
+      if (!isNode(node)) break;
+      offset = start(node);
+    } else {
+      break;
+    }
+  }
+  return offset;
 }
 
 function start(node: Node): number {
   return node.range?.[0] ?? 0;
 }
 
-/** The parser repeats text of the file behind a colon, and that may be a key that was not quoted. */
-function withoutText(message: string): string {
-  const [said = message] = message.split(/:\s/);
-  return said.replace(/\s+/g, ' ').trim();
+/**
+ * The library's words on one line; where they speak to programmers, in ours. Behind a colon it repeats text of the file,
+ * and that may be a key that was not quoted.
+ */
+function said(code: string, message: string): string {
+  if (code === 'MULTIPLE_DOCS') return 'has a second document; a file has one, so leave the --- out';
+  if (code === 'RESOURCE_EXHAUSTION') return TOO_DEEP;
+  const [what = message] = message.split(/:\s/);
+  return what.replace(/\s+/g, ' ').trim();
 }

@@ -5,6 +5,7 @@ import type { Era } from '../mcp/protocol.ts';
 import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import type { TraceContext } from '../telemetry/tracing/trace-context.ts';
 import type { CallUnderWay } from './call-under-way.ts';
 import type { CallWatch } from './call-watch.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
@@ -56,6 +57,8 @@ export interface AnswerRewriting {
 /** Everything about one call that is known before it is sent. */
 export interface CallPlan extends CallAttempt {
   readonly upstream: Upstream;
+  /** Where the call stands in a trace; undefined where no traces are exported. */
+  readonly trace: TraceContext | undefined;
   /** Replacements in the message's text besides id and progress token: the upstream's own name for what is called. */
   readonly edits: readonly Edit[];
   /** Undefined where answers are passed on as they are. */
@@ -68,7 +71,7 @@ export interface CallPlan extends CallAttempt {
   readonly progressToken: Edit | undefined;
   /** The link to send on, asked for again after the upstream has forgotten its session. */
   link(): UpstreamLink | Promise<UpstreamLink>;
-  /** Is told how it goes; undefined for what is no tool call. */
+  /** Is told how it goes; undefined where nobody is to be. */
   readonly watch: CallWatch | undefined;
   /** What failures are called: `forwarded tool call failed`. */
   readonly failure: string;

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import { contentOfResult, saysError } from '../telemetry/tool-calls/event-content.ts';
 import { type RequestSummary, toolSummary } from '../telemetry/tool-calls/request-summary.ts';
 import type { ToolCallReport } from '../telemetry/tool-calls/tool-call-report.ts';
-import { UpstreamError } from './upstream-error.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 
 /** Is told how a call goes. Of several ends the first counts. */
 export interface CallWatch {

@@ -44,6 +44,11 @@ export class CallsUnderWay<Call extends Watched> {
     this.#timer.unref();
   }
 
+  /** How many there are. */
+  get size(): number {
+    return this.#watched.length;
+  }
+
   now(): number {
     return performance.now();
   }

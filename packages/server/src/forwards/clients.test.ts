@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { createTransport } from '../transport/transport.ts';
 import { openLegacy } from './legacy-client.ts';
 import { openModern } from './modern-client.ts';
-import { createTransport } from './transport.ts';
 import type { ClientOptions } from './upstream-client.ts';
 
 const closers: (() => unknown)[] = [];

@@ -1,6 +1,6 @@
+import type { UpstreamTransport } from '../transport/transport.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import { exchange } from './exchange.ts';
-import type { UpstreamTransport } from './transport.ts';
-import { UpstreamError } from './upstream-error.ts';
 
 /** An upstream that does not take a message of ours in this time does not get it. */
 const TIMEOUT_MS = 5_000;

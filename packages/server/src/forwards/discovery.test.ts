@@ -6,9 +6,9 @@ import { pagedTools, toolText } from '../../../../test/fixtures/raw-upstream/tex
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { FULL_CAPABILITIES, NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import type { Era } from '../mcp/protocol.ts';
+import { createTransport } from '../transport/transport.ts';
 import { discover } from './discovery.ts';
 import { probeEras } from './era.ts';
-import { createTransport } from './transport.ts';
 import type { ClientOptions } from './upstream-client.ts';
 
 const closers: (() => unknown)[] = [];

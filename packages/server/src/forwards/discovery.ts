@@ -6,10 +6,10 @@ import { readParamHeaders } from '../mcp/param-headers.ts';
 import { type Era, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { FoundCatalogue, FoundItem } from '../registry/catalogues.ts';
 import type { CacheHint } from '../registry/entries.ts';
+import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import { openLegacy } from './legacy-client.ts';
 import { openModern } from './modern-client.ts';
 import { type ClientOptions, resultOf, type UpstreamClient } from './upstream-client.ts';
-import { quoted, UpstreamError } from './upstream-error.ts';
 
 /** All that an upstream offers to clients of one era and one set of capabilities. */
 export interface Catalogue extends FoundCatalogue {

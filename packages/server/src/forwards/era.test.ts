@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type DualEra, startDualEra } from '../../../../test/fixtures/dual-era.ts';
 import { type Everything, startEverything } from '../../../../test/fixtures/everything.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { createTransport } from '../transport/transport.ts';
 import { probeEras } from './era.ts';
-import { createTransport } from './transport.ts';
 import type { ClientOptions } from './upstream-client.ts';
 
 const closers: (() => unknown)[] = [];

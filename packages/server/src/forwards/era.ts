@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject } from '@sluice/json/lossless';
 import { type Era, LEGACY_VERSIONS, MODERN_ERROR_CODES, MODERN_VERSIONS } from '../mcp/protocol.ts';
+import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import { type ModernClient, openModern } from './modern-client.ts';
 import type { ClientOptions } from './upstream-client.ts';
-import { quoted, UpstreamError } from './upstream-error.ts';
 import { decidesNothing } from './upstream-response.ts';
 
 /**

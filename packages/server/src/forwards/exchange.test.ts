@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createTransport } from '../transport/transport.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import { type ExchangeRequest, exchange } from './exchange.ts';
-import { createTransport } from './transport.ts';
-import { UpstreamError } from './upstream-error.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {

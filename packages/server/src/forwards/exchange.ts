@@ -8,9 +8,9 @@ import {
   type ServerSentEvent,
 } from '../mcp/event-stream.ts';
 import { HEADER_SESSION_ID } from '../mcp/protocol.ts';
+import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamTransport } from '../transport/transport.ts';
+import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';
-import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamTransport } from './transport.ts';
-import { quoted, UpstreamError } from './upstream-error.ts';
 import { contentType, decidesNothing } from './upstream-response.ts';
 
 /** One JSON-RPC message to send and what to wait for. */

@@ -50,6 +50,7 @@ export class Forwards {
   /** True once a legacy client was there. */
   #legacyWanted = false;
   #askingLegacy: Promise<void> | undefined = undefined;
+  #closing: Promise<void> | undefined = undefined;
   readonly #tidying: NodeJS.Timeout;
 
   constructor(options: ForwardsOptions) {
@@ -178,7 +179,12 @@ export class Forwards {
   }
 
   /** Stops everything: sessions are ended, calls under way get so long to finish, and what is left then is cut off. */
-  async close(graceMs = 0): Promise<void> {
+  close(graceMs = 0): Promise<void> {
+    this.#closing ??= this.#close(graceMs);
+    return this.#closing;
+  }
+
+  async #close(graceMs: number): Promise<void> {
     clearInterval(this.#tidying);
     const supervisors = [...this.#supervisors.values()];
     const upstreams = [...this.upstreams()];

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { createTransport } from '../transport/transport.ts';
 import { checkHealth } from './health.ts';
-import { createTransport } from './transport.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {

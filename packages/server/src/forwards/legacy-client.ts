@@ -6,6 +6,7 @@ import {
   LATEST_LEGACY,
   LEGACY_VERSIONS,
 } from '../mcp/protocol.ts';
+import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import { type ExchangeAnswer, exchange } from './exchange.ts';
 import { tellsSessionLost } from './session-loss.ts';
 import {
@@ -16,7 +17,6 @@ import {
   toReply,
   type UpstreamClient,
 } from './upstream-client.ts';
-import { quoted, UpstreamError } from './upstream-error.ts';
 
 /** An upstream that is waited for no longer than this when a session is ended. */
 const CLOSE_TIMEOUT_MS = 5_000;

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Answer, Seen } from '../../../../test/fixtures/raw-upstream/message.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { notification } from '../testing/live.ts';
+import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import { LegacyListening, type LegacyListeningOptions } from './legacy-listening.ts';
-import { createTransport, type UpstreamTransport } from './transport.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const INITIALIZED = (subscribe: boolean) =>

@@ -1,6 +1,8 @@
 import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import { NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import { LIST_CHANGED_METHODS, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '../mcp/protocol.ts';
+import type { UpstreamTransport } from '../transport/transport.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import { deliver } from './deliver.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import type { ListenSink } from './listening.ts';
@@ -8,9 +10,7 @@ import { ReconnectDelay, type ReconnectDelayOptions } from './reconnect-delay.ts
 import { Refusals } from './refusals.ts';
 import { SessionStream, type SessionStreamSink } from './session-stream.ts';
 import { isTemporary } from './stream-connection.ts';
-import type { UpstreamTransport } from './transport.ts';
 import { errorOf, type Reply } from './upstream-client.ts';
-import { UpstreamError } from './upstream-error.ts';
 
 export interface LegacyListeningOptions {
   readonly transport: UpstreamTransport;

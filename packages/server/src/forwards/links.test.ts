@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import { type LinkOwner, type UpstreamLink, UpstreamLinks } from './links.ts';
-import { createTransport, type UpstreamTransport } from './transport.ts';
 
 let upstream: RawUpstream;
 let transport: UpstreamTransport;

@@ -1,8 +1,8 @@
 import type { JsonObject } from '@sluice/json/lossless';
 import { type Era, HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '../mcp/protocol.ts';
+import type { UpstreamTransport } from '../transport/transport.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';
-import type { UpstreamTransport } from './transport.ts';
 
 /** What requests to an upstream are sent over: in the legacy era a session, in the modern era just the headers. */
 export interface UpstreamLink {

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { event } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import { Listening, type ListeningOptions } from './listening.ts';
 import { openModern } from './modern-client.ts';
-import { createTransport, type UpstreamTransport } from './transport.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const METHOD = 'subscriptions/listen';

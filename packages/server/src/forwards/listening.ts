@@ -11,12 +11,12 @@ import {
   META_PROTOCOL_VERSION,
   METHOD_NOT_FOUND,
 } from '../mcp/protocol.ts';
+import type { UpstreamRequest, UpstreamTransport } from '../transport/transport.ts';
+import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import { LastingConnection } from './lasting-connection.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';
 import type { ReconnectDelayOptions } from './reconnect-delay.ts';
 import { type ConnectionEnd, type ConnectionSink, isTemporary, StreamConnection } from './stream-connection.ts';
-import type { UpstreamRequest, UpstreamTransport } from './transport.ts';
-import { quoted, UpstreamError } from './upstream-error.ts';
 
 /** What a {@link Listening} calls back; never from inside its constructor, and nothing after `close`. */
 export interface ListenSink {

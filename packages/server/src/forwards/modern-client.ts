@@ -13,6 +13,7 @@ import {
   NAME_PARAM,
   UNSUPPORTED_VERSION,
 } from '../mcp/protocol.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import { exchange } from './exchange.ts';
 import {
   type ClientOptions,
@@ -22,7 +23,6 @@ import {
   toReply,
   type UpstreamClient,
 } from './upstream-client.ts';
-import { UpstreamError } from './upstream-error.ts';
 
 /** A modern upstream that has answered `server/discover`. There is no session: closing it does nothing. */
 export interface ModernClient extends UpstreamClient {

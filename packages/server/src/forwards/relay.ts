@@ -13,21 +13,25 @@ import { type Era, HEADER_HOPS, INTERNAL_ERROR, NAME_PARAM } from '../mcp/protoc
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
+import type { Asked, OutgoingCall } from '../telemetry/requests/outgoing-call.ts';
+import type { RequestObservation } from '../telemetry/requests/request-observation.ts';
 import type { Correlation } from '../telemetry/tool-calls/correlation.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/tool-call-events.ts';
 import { toolCallIdentity } from '../telemetry/tool-calls/tool-call-identity.ts';
 import type { ToolCallReport } from '../telemetry/tool-calls/tool-call-report.ts';
 import { CallLinks, type CallLinksOptions, type LinkCaller } from './call-links.ts';
 import type { CallPlan } from './call-plan.ts';
-import { ToolCallWatch } from './call-watch.ts';
+import { type CallWatch, ToolCallWatch } from './call-watch.ts';
 import { copiedHeaders, nextHop } from './caller-headers.ts';
 import { CrossedCalls, type CrossedCallsOptions } from './crossing/crossed-calls.ts';
 import { withoutRetry } from './crossing/legacy-request.ts';
 import type { Forwards } from './forwards.ts';
 import { ModernErrors } from './modern-errors.ts';
 import { modernHeaders } from './modern-headers.ts';
+import { ObservedWatch } from './observed-watch.ts';
 import { RelayedCall } from './relayed-call.ts';
 import { calledName, requestEdits } from './request-edits.ts';
+import { traceEdits, withTrace } from './trace-edits.ts';
 import type { Upstream } from './upstream.ts';
 
 /**
@@ -49,6 +53,8 @@ export interface Caller {
   readonly user: string | undefined;
   readonly capabilities: JsonObject;
   readonly correlation: Correlation;
+  /** Undefined where nobody looks. */
+  readonly observation: RequestObservation | undefined;
 }
 
 /** What the relay works with. */
@@ -108,7 +114,10 @@ export class CallRelay {
     };
     // By what the client says, not by the upstream's era: that may have changed since.
     const resumption = retry ? parked.resume(caller, attempt) : undefined;
-    if (resumption?.kind === 'answer') return resumption.outcome;
+    if (resumption?.kind === 'answer') {
+      caller.observation?.continues();
+      return resumption.outcome;
+    }
 
     const upstream = upstreamOf(forwards, target);
     if (!upstream) {
@@ -120,12 +129,20 @@ export class CallRelay {
     if (era === 'modern') headers.push(...modernHeaders(message, name, caller.headers, this.#params(caller, target)));
     const crosses = era !== caller.era;
     const capabilities = crosses && era === 'legacy' ? askedOf(caller, message) : caller.capabilities;
+    const anew = resumption?.kind === 'anew';
+    const foreign = crosses ? this.#crossed.refusal(caller.era, message, anew) : undefined;
+    if (foreign) return foreign;
     const { edits, progressToken } = requestEdits(message, name);
+    const outgoing = caller.observation?.ask(asked(message, target, name, upstream));
+    const trace = outgoing?.trace;
+    // What crosses the eras has its metadata written anew, and the trace with it.
+    if (trace && !crosses) edits.push(...traceEdits(message, trace));
     // Written out: spreading one object into another costs more than all the rest of this.
     const plan: CallPlan = {
       message,
       capabilities,
-      headers,
+      headers: trace ? withTrace(headers, trace) : headers,
+      trace,
       streams: attempt.streams,
       json: attempt.json,
       upstream,
@@ -138,15 +155,14 @@ export class CallRelay {
         era === 'modern'
           ? () => upstream.links.modern
           : this.#links.of(upstream, linkCaller(caller, capabilities, message, headers)),
-      watch: this.#watch(caller, tool, upstream, message, copied),
+      watch: observed(outgoing, this.#watch(caller, tool, upstream, message, copied)),
       failure,
       forward: forwardOf(target),
       namespace: caller.namespace?.name,
       era: caller.era,
       session: caller.session,
     };
-    const anew = resumption?.kind === 'anew';
-    if (crosses) return this.#crossed.call(caller, plan, anew);
+    if (crosses) return this.#crossed.call(caller, plan);
     // The state is ours: an upstream that has come to speak the client's era does not know it.
     const own = anew ? { ...plan, edits: [...plan.edits, ...withoutRetry(message)] } : plan;
     return { kind: 'stream', start: (client) => new RelayedCall(this.#options, own, client).start() };
@@ -207,6 +223,19 @@ export class CallRelay {
     const names = label === undefined ? forwardHeaders : new Set([...forwardHeaders, ...parseHeaderNames(label)]);
     return copiedHeaders(headers, names);
   }
+}
+
+/** What is asked of the upstream, for metrics and traces. */
+function asked(message: RequestMessage, target: CallTarget, name: string, { server }: Upstream): Asked {
+  const { method } = message;
+  const kind = 'entry' in target ? target.entry.kind : undefined;
+  const subject = kind === 'tool' || kind === 'prompt' ? { kind, name } : undefined;
+  return { method, protocol: 'mcp', subject, server };
+}
+
+/** The watch of a call, with what metrics and traces are told in front. */
+function observed(outgoing: OutgoingCall | undefined, watch: CallWatch | undefined): CallWatch | undefined {
+  return outgoing ? new ObservedWatch(outgoing, watch) : watch;
 }
 
 /** The tool that is called; undefined where something else is asked for. */

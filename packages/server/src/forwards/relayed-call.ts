@@ -19,6 +19,8 @@ import {
 } from '../mcp/protocol.ts';
 import { withId } from '../mcp/response-id.ts';
 import { detached } from '../registry/stored-entry.ts';
+import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../transport/transport.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import type { AnswerRewriting, CallAttempt, CallParts, CallPlan } from './call-plan.ts';
 import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT, passProgress } from './call-under-way.ts';
 import { deliver } from './deliver.ts';
@@ -27,9 +29,7 @@ import { type QuestionSink, type Questions, UpstreamQuestions } from './question
 import { progressTokenOf } from './request-edits.ts';
 import { ResumePoint } from './resume-point.ts';
 import { tellsSessionLost } from './session-loss.ts';
-import type { ResponseHandler, ResponseHeaders, UpstreamCall } from './transport.ts';
 import type { Upstream } from './upstream.ts';
-import { UpstreamError } from './upstream-error.ts';
 import { UpstreamRequests } from './upstream-requests.ts';
 import { contentType, decidesNothing } from './upstream-response.ts';
 

@@ -6,9 +6,9 @@ import type { Namespace } from '../registry/names.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import type { UpstreamError } from '../transport/upstream-error.ts';
 import type { Forwards } from './forwards.ts';
 import type { Upstream } from './upstream.ts';
-import type { UpstreamError } from './upstream-error.ts';
 import { type WatchingClient, WatchLeg } from './watch-leg.ts';
 
 /** Who watches. */

@@ -1,5 +1,5 @@
 import { MAX_RETRY_MS, sendableId } from '../mcp/event-stream.ts';
-import type { UpstreamError } from './upstream-error.ts';
+import type { UpstreamError } from '../transport/upstream-error.ts';
 
 /** When an upstream that has ended its stream is asked for the rest, where it does not say when; and how often in vain. */
 const RETRY_MS = 1_000;

@@ -6,6 +6,7 @@ import { legacyResourceUpdated } from '../mcp/subscription.ts';
 import type { SessionState } from '../sessions/kept-sessions.ts';
 import type { LiveSession, SessionChannel } from '../sessions/live-sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import type { Backoff } from './backoff.ts';
 import { type CallUnderWay, passProgress } from './call-under-way.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
@@ -15,7 +16,6 @@ import { UpstreamQuestions } from './questions.ts';
 import { Refusals } from './refusals.ts';
 import { SessionStream, type SessionStreamSink } from './session-stream.ts';
 import type { Upstream } from './upstream.ts';
-import { UpstreamError } from './upstream-error.ts';
 
 export interface UpstreamChannelOptions {
   readonly upstream: Upstream;

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import { Backoff } from './backoff.ts';
 import type { CallUnderWay } from './call-under-way.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
@@ -12,7 +13,6 @@ import { UpstreamChannel } from './session-channel.ts';
 import type { SessionWatches } from './session-watches.ts';
 import type { Upstream } from './upstream.ts';
 import type { Reply } from './upstream-client.ts';
-import { UpstreamError } from './upstream-error.ts';
 import { within } from './within.ts';
 
 export interface SessionLinksOptions {

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { HEADER_SESSION_ID } from '../mcp/protocol.ts';
+import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import { openLegacy } from './legacy-client.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';
 import { SessionStream, type SessionStreamOptions } from './session-stream.ts';
-import { createTransport, type UpstreamTransport } from './transport.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const NOTICE = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';

@@ -1,10 +1,10 @@
 import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import { sendableId } from '../mcp/event-stream.ts';
+import type { UpstreamTransport } from '../transport/transport.ts';
 import { LastingConnection } from './lasting-connection.ts';
 import type { ReconnectDelayOptions } from './reconnect-delay.ts';
 import { tellsSessionLost } from './session-loss.ts';
 import { type ConnectionEnd, type ConnectionSink, isTemporary, StreamConnection } from './stream-connection.ts';
-import type { UpstreamTransport } from './transport.ts';
 
 /** What a {@link SessionStream} calls back; never from inside its constructor, and nothing after `close`. */
 export interface SessionStreamSink {

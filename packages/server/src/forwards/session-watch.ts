@@ -3,10 +3,10 @@ import { withoutSubscriptionId } from '../mcp/subscription.ts';
 import type { LiveSession, SessionChannel } from '../sessions/live-sessions.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import { ReconnectDelay, type ReconnectDelayOptions } from './reconnect-delay.ts';
 import { SessionUpdates } from './session-updates.ts';
 import type { Upstream } from './upstream.ts';
-import { UpstreamError } from './upstream-error.ts';
 import { WatchLeg } from './watch-leg.ts';
 
 export interface SessionWatchOptions {

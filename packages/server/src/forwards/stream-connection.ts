@@ -9,8 +9,8 @@ import type {
   UpstreamCall,
   UpstreamRequest,
   UpstreamTransport,
-} from './transport.ts';
-import { UpstreamError } from './upstream-error.ts';
+} from '../transport/transport.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import { contentType, decidesNothing } from './upstream-response.ts';
 
 /** How a connection came to its end. */

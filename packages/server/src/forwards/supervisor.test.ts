@@ -10,8 +10,8 @@ import { addForward } from '../registry/operations/forwards.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import { createLogger } from '../telemetry/log.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import { Supervisor, type SupervisorOptions } from './supervisor.ts';
-import { UpstreamError } from './upstream-error.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {

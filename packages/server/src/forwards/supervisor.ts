@@ -5,6 +5,7 @@ import type { Forward } from '../registry/entries.ts';
 import { keptCatalogues } from '../registry/kept-catalogues.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import { UpstreamError } from '../transport/upstream-error.ts';
 import { Backoff } from './backoff.ts';
 import { type Catalogue, discover } from './discovery.ts';
 import type { Undecided } from './era.ts';
@@ -13,7 +14,6 @@ import { KnownEras } from './known-eras.ts';
 import { Rediscovery, type RediscoveryTimes } from './rediscovery.ts';
 import { Upstream, type UpstreamObserver } from './upstream.ts';
 import type { ClientOptions, UpstreamClient } from './upstream-client.ts';
-import { UpstreamError } from './upstream-error.ts';
 import { UpstreamWatch, type WatchOptions } from './watch.ts';
 
 export interface SupervisorOptions {

@@ -2,9 +2,9 @@ import { isJsonObject } from '@sluice/json/lossless';
 import { memberText } from '@sluice/json/scan';
 import type { ClientCapabilities } from '../mcp/capabilities.ts';
 import type { Era } from '../mcp/protocol.ts';
+import type { UpstreamTransport } from '../transport/transport.ts';
+import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import type { ExchangeAnswer } from './exchange.ts';
-import type { UpstreamTransport } from './transport.ts';
-import { quoted, UpstreamError } from './upstream-error.ts';
 
 /** Who asks, and how: shared by everything that speaks to an upstream outside calls. */
 export interface ClientOptions {

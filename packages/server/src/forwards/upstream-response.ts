@@ -1,4 +1,4 @@
-import type { ResponseHeaders } from './transport.ts';
+import type { ResponseHeaders } from '../transport/transport.ts';
 
 /** The media type of a response without parameters, lower case; empty when there is none. */
 export function contentType(headers: ResponseHeaders): string {

@@ -1,7 +1,8 @@
 import type { Era } from '../mcp/protocol.ts';
+import { serverOf } from '../transport/server-of.ts';
+import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
+import type { UpstreamError } from '../transport/upstream-error.ts';
 import { UpstreamLinks } from './links.ts';
-import { createTransport, type UpstreamTransport } from './transport.ts';
-import type { UpstreamError } from './upstream-error.ts';
 
 /** Told of what calls find out about an upstream. */
 export interface UpstreamObserver {
@@ -18,6 +19,8 @@ export class Upstream {
   readonly transport: UpstreamTransport;
   /** Scheme, host and port of its address. */
   readonly origin: string;
+  /** `host:port`. */
+  readonly server: string;
   /** The forward that brought it; undefined for one that only hand-made tools name. */
   readonly forward: string | undefined;
   readonly links: UpstreamLinks;
@@ -29,7 +32,9 @@ export class Upstream {
   constructor(address: string, observer: UpstreamObserver, forward?: string) {
     this.forward = forward;
     this.transport = createTransport(address);
-    this.origin = new URL(address).origin;
+    const url = new URL(address);
+    this.origin = url.origin;
+    this.server = serverOf(url);
     this.links = new UpstreamLinks(this.transport);
     this.#observer = observer;
   }

@@ -1,10 +1,10 @@
 import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
 import type { ListenFilter } from '../mcp/listen-filter.ts';
 import type { Era } from '../mcp/protocol.ts';
+import type { UpstreamError } from '../transport/upstream-error.ts';
 import { LegacyListening } from './legacy-listening.ts';
 import { Listening, type ListenSink } from './listening.ts';
 import type { Upstream } from './upstream.ts';
-import type { UpstreamError } from './upstream-error.ts';
 import { concerns } from './watched-uris.ts';
 
 /** For whom resources are watched, as upstreams are told. */

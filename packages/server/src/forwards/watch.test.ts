@@ -6,7 +6,7 @@ import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from '../
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import type { ListenFilter } from '../mcp/listen-filter.ts';
 import { createLogger, type TargetLogger } from '../telemetry/log.ts';
-import { createTransport, type UpstreamTransport } from './transport.ts';
+import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import { type Spoken, UpstreamWatch, type WatchOptions } from './watch.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { messages, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
@@ -9,11 +10,13 @@ import { mcp } from '../pipeline/filters/mcp.ts';
 import { EventStore } from '../sessions/event-store.ts';
 import { Sealer } from '../sessions/seal.ts';
 import { createLogger } from '../telemetry/log.ts';
-import { ServiceMetrics } from '../telemetry/metrics.ts';
+import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { observing } from '../telemetry/requests/request-telemetry.ts';
 import { rpc } from '../testing/listener.ts';
 import { lastCall, relayTests } from '../testing/relay.ts';
 import { openCall } from '../testing/streamer.ts';
-import { createMcpListener } from './mcp.ts';
+import { serveRequest } from './http.ts';
 
 const tests = relayTests();
 const url = () => tests.service.url();
@@ -397,20 +400,26 @@ describe('every message of a batch', () => {
   /** The address of a listener whose chain accepts every batch and has this as its last filter. */
   async function listening(last: Filter): Promise<string> {
     const log = createLogger(DEFAULT_LOG_FILTER, () => undefined);
-    const server = createMcpListener({
+    const options = {
       chain: compile(
         [
-          { name: 'mcp', filter: mcp({ on_invalid: 'continue' }) },
+          { name: 'mcp', filter: mcp({ on_invalid: 'continue', max_body_bytes: 4096 }, () => false) },
           { name: 'batches', filter: (context) => context.batch },
           { name: 'last', filter: last },
         ],
         new ServiceMetrics(),
       ),
       guard: () => undefined,
-      events: new EventStore(new Sealer(Buffer.alloc(32)), 'r'),
-      maxRequestBytes: 1024,
+      secure: false,
+      mcp: { events: new EventStore(new Sealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
+      observe: observing('mcp', 'service::mcp::access', {
+        metrics: new RequestMetrics(),
+        logger: log,
+        tracing: undefined,
+      }),
       log: log.target('service::mcp'),
-    });
+    };
+    const server = createServer((request, response) => serveRequest(options, request, response));
     ends.push(() => {
       server.close();
       server.closeAllConnections();

@@ -21,7 +21,11 @@ export function serveBatch(context: RequestContext, batch: Batch, response: Answ
     streams: readsStreams(headers.accept),
   });
   for (const text of messages) {
-    const part = new RequestContext(method, path, headers, Buffer.from(text), true);
-    serve(part, answer.member(part));
+    const observation = context.observation?.member();
+    const part = new RequestContext(method, path, headers, Buffer.from(text), observation, true);
+    part.scheme = context.scheme;
+    const member = answer.member(part);
+    if (observation) member.once('close', () => observation.end(member.status, member.writableEnded));
+    serve(part, member);
   }
 }

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ERROR_STATUS, type ErrorCode } from '@sluice/contract';
 import type { FastifyReply } from 'fastify';
+import type { PlainOutcome } from '../answer/outcome.ts';
 
 /** A request that the API itself refuses. The message is answered, so it names what to do and carries no internals. */
 export class RequestError extends Error {
@@ -24,6 +25,12 @@ function envelope(data: string): string {
 /** The envelope around an error (decisions 2.1). */
 export function errorEnvelope(code: ErrorCode, message: string, details?: unknown): string {
   return JSON.stringify({ data: null, error: { code, message, ...(details !== undefined && { details }) } });
+}
+
+/** An error as an answer that is not Fastify's to write. */
+export function plainError(code: ErrorCode, message: string): PlainOutcome {
+  const headers = ['Content-Type', 'application/json'];
+  return { kind: 'plain', status: ERROR_STATUS[code], headers, body: errorEnvelope(code, message) };
 }
 
 /** Answers with a payload that is JSON text already: entries keep the spelling of their numbers. */

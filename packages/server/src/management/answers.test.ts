@@ -2,6 +2,7 @@ import { allOperations, ERROR_STATUS } from '@sluice/contract';
 import { expect, test } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { recordedInteraction } from '../inference/interaction.fixture.ts';
 import { answering, startCapabilityService } from '../testing/capability-service.ts';
 import { startApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
@@ -9,6 +10,23 @@ import { staysOpen } from './operations.fixture.ts';
 
 const DEAD = 'http://127.0.0.1:9/mcp';
 const TOOL = { description: '', uri: 'u:1', toolType: 'custom', input_schema: {} };
+
+/** With bodies of every form. */
+const INTERACTIONS = [
+  recordedInteraction({
+    requestText: '{"messages":[]}',
+    responseText: '{"id":"c-1"}',
+    completionId: 'c-1',
+    model: 'm',
+  }),
+  recordedInteraction({
+    requestText: '{"messages":[]}',
+    responseText: 'no JSON',
+    conversationId: 'a',
+    truncated: true,
+  }),
+  recordedInteraction({ requestText: '{"messages":[]}', statusCode: 0 }),
+];
 
 test('every operation answers each status of its own, in the form that the document gives it', async (context) => {
   let ready = true;
@@ -39,6 +57,11 @@ test('every operation answers each status of its own, in the form that the docum
 
   for (const path of ['/healthz', '/health', '/readyz', '/openapi.json']) await answers(200, `GET ${path}`);
   for (const path of ['/management/statistics', '/metrics', '/tool-calls']) await answers(200, `GET /api/v1${path}`);
+  for (const recorded of INTERACTIONS) api.interactions.add(recorded);
+  await answers(200, 'GET /api/v1/interactions');
+  await answers(200, 'GET /api/v1/interactions?bodies=false');
+  await answers(200, 'DELETE /api/v1/interactions');
+  await answers(200, 'POST /api/v1/config/inference', { upstream: 'https://models.example/v1', capacity: 5 });
   ready = false;
   await answers(503, 'GET /readyz');
   await answers(200, 'GET /healthz');

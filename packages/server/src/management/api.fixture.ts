@@ -4,16 +4,24 @@ import { LongStreams } from '../answer/long-streams.ts';
 import { Channels } from '../bridge/channels.ts';
 import { loadProtocols } from '../bridge/protocols.ts';
 import { Provisioning } from '../bridge/provisioning.ts';
+import { ClassicProxy } from '../classic/classic-proxy.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import { Forwards } from '../forwards/forwards.ts';
+import { InteractionStore } from '../inference/interaction-store.ts';
+import { CurrentInferenceSettings } from '../inference/settings.ts';
 import { createGuard } from '../listeners/origin.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import type { Store } from '../registry/store/store.ts';
+import { serviceState } from '../service/state.ts';
 import { createLogger } from '../telemetry/log.ts';
-import { ServiceMetrics } from '../telemetry/metrics.ts';
+import { MetricSource } from '../telemetry/metrics/metric-source.ts';
+import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
+import { plainError } from './answer.ts';
 import { createManagement } from './management.ts';
+import { observingManagement } from './observed.ts';
 
 /** An answer of the API as a client sees it. */
 export interface Answered {
@@ -36,6 +44,8 @@ export interface Api {
   readonly forwards: Forwards;
   readonly toolCalls: ToolCallEvents;
   readonly longStreams: LongStreams;
+  readonly interactions: InteractionStore;
+  readonly inference: CurrentInferenceSettings;
   /** All routes, as a tree: each path continues what it stands under. */
   readonly routes: string;
   /** Lines of the log so far. */
@@ -57,6 +67,11 @@ export interface ApiSettings {
   readonly store?: Store;
   /** How often streams that stay open get a comment. */
   readonly keepAliveMs?: number;
+  /** What a request body may take to come. */
+  readonly bodyTimeoutMs?: number;
+  /** Address of a legacy backend, and what it may take to begin an answer. */
+  readonly classicUrl?: string;
+  readonly firstByteTimeoutMs?: number;
 }
 
 /** Starts the API for one test and stops it after that. */
@@ -84,20 +99,51 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const toolCalls = new ToolCallEvents(logger);
   const longStreams = new LongStreams(settings.keepAliveMs);
   const log = logger.target('service::mgmt');
+  const interactions = new InteractionStore(1_000);
+  const inference = new CurrentInferenceSettings(
+    { scheme: 'http', host: '127.0.0.1', port: 11_434, path: '' },
+    interactions,
+  );
   const guard = createGuard({ allowedHosts, corsOrigin });
+  const { bodyTimeoutMs, classicUrl, firstByteTimeoutMs = 30_000 } = settings;
+  const classic = new ClassicProxy(classicUrl, plainError, { firstByteTimeoutMs });
+  const metrics = new ServiceMetrics();
+  // Nobody probes here, and nobody calls.
+  const serviceHealth = { of: () => 'pending' as const };
+  const calls = { size: 0 };
+  const requestMetrics = new RequestMetrics();
+  const metricSource = new MetricSource({
+    requests: requestMetrics,
+    state: serviceState({
+      registry,
+      forwards,
+      serviceHealth,
+      metrics,
+      interactions,
+      toolCalls,
+      calls,
+      longStreams,
+      droppedLines: () => 0,
+    }),
+  });
   const app = createManagement({
     registry,
     forwards,
-    // Nobody probes here.
-    serviceHealth: { of: () => 'pending' },
+    serviceHealth,
     provisioning: new Provisioning({ channels, protocols: loadProtocols(), settings: calling }),
-    metrics: new ServiceMetrics(),
+    metrics,
+    metricSource,
     toolCalls,
     longStreams,
+    interactions,
+    inference,
     log,
     guard,
+    observe: observingManagement({ metrics: requestMetrics, logger, tracing: undefined }),
+    classic,
     corsOrigin,
     ready,
+    ...(bodyTimeoutMs !== undefined && { bodyTimeoutMs }),
   });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
   return {
@@ -107,6 +153,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     forwards,
     toolCalls,
     longStreams,
+    interactions,
+    inference,
     routes: app.printRoutes(),
     log: lines,
     async call(method, path, body, headers = {}) {
@@ -128,6 +176,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     async close() {
       longStreams.endAll();
       await app.close();
+      await classic.close();
       await forwards.close();
       channels.close();
       await registry.close();

@@ -1,37 +1,11 @@
-import type { IncomingMessage } from 'node:http';
 import { check } from '@sluice/contract';
 import { isJsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
-import { ByteCollector } from '../bytes/collector.ts';
 import { RequestError } from './answer.ts';
 
 /** Levels of nesting in a body. What is deeper than any schema of a tool could exhaust the stack of whoever reads it. */
 const DEEPEST = 256;
-
-/**
- * Collects a request's body. Fails with status 413 as soon as it is known to be over the limit; the rest is then read and
- * thrown away, so that a client that is still sending gets its answer.
- */
-export function collectBody(
-  payload: IncomingMessage,
-  limit: number,
-  done: (error: Error | null, body?: Buffer) => void,
-): void {
-  const body = new ByteCollector();
-  const tooLarge = (): void => {
-    payload.removeAllListeners('data').removeAllListeners('end').resume();
-    done(Object.assign(new Error('request body too large'), { statusCode: 413 }));
-  };
-  if (Number(payload.headers['content-length']) > limit) return tooLarge();
-  payload.on('data', (piece: Buffer) => {
-    if (body.length + piece.length > limit) tooLarge();
-    else body.push(piece);
-  });
-  payload.on('end', () => done(null, body.take()));
-  // The client went away, or what it sent stopped being HTTP: no failure of ours.
-  payload.on('error', (error) => done(Object.assign(error, { statusCode: 400 })));
-}
 
 /**
  * The request's body as the schema's type. `kind` names what it describes. RequestError BAD_REQUEST when it is missing,

@@ -2,8 +2,11 @@ import type { LongStreams } from '../answer/long-streams.ts';
 import type { Provisioning } from '../bridge/provisioning.ts';
 import type { HealthOfServices } from '../bridge/service-health.ts';
 import type { Forwards } from '../forwards/forwards.ts';
+import type { InteractionStore } from '../inference/interaction-store.ts';
+import type { InferenceSettings } from '../inference/settings.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { ServiceMetrics } from '../telemetry/metrics.ts';
+import type { MetricSource } from '../telemetry/metrics/metric-source.ts';
+import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
 
 /** What the routes of the management API work on. */
@@ -13,7 +16,11 @@ export interface ManagementContext {
   readonly serviceHealth: Pick<HealthOfServices, 'of'>;
   readonly provisioning: Pick<Provisioning, 'provision'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
+  /** All metrics, for collectors. */
+  readonly metricSource: MetricSource;
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'listen'>;
+  readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
+  readonly inference: InferenceSettings;
   readonly longStreams: Pick<LongStreams, 'add'>;
   /** Whether the service takes work: loaded, listening and not shutting down. */
   readonly ready: () => boolean;

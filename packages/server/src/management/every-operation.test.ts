@@ -11,7 +11,17 @@ const ENDING = allOperations.filter((operation) => !staysOpen(operation));
 const READING = ENDING.filter(({ method }) => method === 'GET');
 const WITH_NAME = allOperations.filter(({ path }) => path.includes('{'));
 const PATHS = [...new Set(allOperations.map(({ path }) => path))];
+/** What else is asked there is the legacy backend's to answer (decisions 4.6). */
+const PASSED_ON = '/api/v1/management/statistics';
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'];
+
+function methodsOf(path: string): string[] {
+  return allOperations.filter((operation) => operation.path === path).map(({ method }) => method);
+}
+
+function addressOf(path: string): string {
+  return path.replace(/\{\w+\}/, 'x');
+}
 
 /** Names as they stand in a path, and what they are. */
 const NAMES = [
@@ -97,7 +107,7 @@ describe.for(named(ENDING))('%s', ([_name, operation]) => {
     const own = method === 'GET' ? api : await startApi(context);
     if (own !== api) await makeAll(own);
     const sample = bodyFor(operation, upstream.url);
-    const body = sample && method === 'POST' ? { ...sample, ...freshOf(sample) } : sample;
+    const body = sample && operation.answers[201] ? { ...sample, ...freshOf(sample) } : sample;
     const answers = [];
     for (const [end, headers] of [
       ['', {}],
@@ -153,13 +163,9 @@ describe.for(named(WITH_NAME))('%s', ([_name, operation]) => {
 });
 
 describe.for(PATHS)('%s', (path) => {
-  const operations = allOperations.filter((operation) => operation.path === path);
-  const methods: string[] = operations.map(({ method }) => method);
-  const address = path.replace(/\{\w+\}/, 'x');
-
   test('answers OPTIONS with what the API takes', async () => {
     for (const end of ['', '/']) {
-      const answer = await api.call('OPTIONS', address + end);
+      const answer = await api.call('OPTIONS', addressOf(path) + end);
       expect([answer.status, answer.text]).toEqual([204, '']);
       expect(answer.headers).toMatchObject({
         'access-control-allow-origin': '*',
@@ -168,6 +174,11 @@ describe.for(PATHS)('%s', (path) => {
       });
     }
   });
+});
+
+describe.for(PATHS.filter((path) => path !== PASSED_ON))('%s', (path) => {
+  const methods = methodsOf(path);
+  const address = addressOf(path);
 
   test('refuses every other method and names those that it has', async () => {
     const allowed = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].sort();
@@ -183,4 +194,14 @@ describe.for(PATHS)('%s', (path) => {
       }
     }
   });
+});
+
+test('methods that statistics do not have are left to the legacy backend', async () => {
+  for (const method of METHODS.filter((each) => !methodsOf(PASSED_ON).includes(each))) {
+    for (const end of ['', '/']) {
+      const answer = await api.call(method, PASSED_ON + end, {});
+      expect(answer, method).toMatchObject({ status: 503, data: null, error: { code: 'UNAVAILABLE' } });
+      expect(JSON.stringify(answer.error)).toContain('SERVICE_CLASSIC_URL');
+    }
+  }
 });

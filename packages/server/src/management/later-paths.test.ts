@@ -23,8 +23,6 @@ test.for([
   '/admin/index.html',
   '/plugins/a/index.js',
   '/api/plugins/a/b/c',
-  '/api/v1/interactions',
-  '/api/v1/config/inference',
   '/api/v1/plugins',
   '/api/v1/evaluators',
   '/api/v1/evaluators/llm-connections',
@@ -33,14 +31,6 @@ test.for([
   '/api/v1/evaluators/revisions',
   '/api/v1/evaluators/revisions/1',
   '/api/v1/evaluators/revisions/1/activate',
-  '/api/v1/management/info',
-  '/api/v1/service-catalog',
-  '/api/v1/service-template',
-  '/api/v1/data-store',
-  '/api/v1/capabilities',
-  '/api/v1/chat',
-  '/api/v2/code-execution',
-  '/api/v2/tool-calls',
 ])('%s is not built yet: 404 for every method, and not in the document', async (path) => {
   for (const method of METHODS) {
     const answer = await api.call(method, path, method === 'GET' || method === 'HEAD' ? undefined : {});

@@ -71,7 +71,7 @@ test.for([
   ['PUT', '/api/v1/forwards/x', 'DELETE, GET, HEAD, OPTIONS'],
   ['GET', '/api/v1/forwards/x/refreshes', 'OPTIONS, POST'],
   ['POST', '/healthz', 'GET, HEAD, OPTIONS'],
-  ['POST', '/api/v1/management/statistics/', 'GET, HEAD, OPTIONS'],
+  ['POST', '/api/v1/interactions/', 'DELETE, GET, HEAD, OPTIONS'],
   ['PROPFIND', '/api/v1/namespaces', 'GET, HEAD, OPTIONS, POST'],
   ['QUERY', '/api/v1/namespaces', 'GET, HEAD, OPTIONS, POST'],
 ] as const)('%s %s is 405 with Allow', async ([method, path, allow], context) => {

@@ -6,8 +6,10 @@ import { HeldStore } from '../registry/fixtures/held-store.ts';
 import { startApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
 
-// What capability services are given to keep is not stored here.
-const STORING = allOperations.filter(({ method, body }) => method !== 'GET' && body?.kind !== 'provision');
+// What capability services are given to keep is not stored here, nor is anything of the inference listener.
+const STORING = allOperations.filter(
+  ({ method, body, tag }) => method !== 'GET' && body?.kind !== 'provision' && tag !== 'inference',
+);
 
 test.for(named(STORING))(
   '%s is 500 when it cannot be stored: nothing has changed, nothing is told, and the log says why',

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
+import { readAll } from '../../../../test/fixtures/raw-exchange.ts';
 import { startTestService } from '../testing/service.ts';
 
 test('a client hears what could not be read of its request, also while it goes on sending', async () => {
@@ -26,4 +27,31 @@ test('a client hears what could not be read of its request, also while it goes o
     await answered;
     expect(answer).toMatch(/^HTTP\/1.1 400 Bad Request\r\n/);
   }
+});
+
+test.for([
+  ['a stream of events', 'GET /api/v1/tool-calls/notifications'],
+  ['an answer that did not wait for the body', 'PUT /api/v1/tools/%zz'],
+] as const)('%s is followed by no second answer when the rest of the request cannot be read', async ([_name, line]) => {
+  const service = await startTestService();
+  onTestFinished(() => service.stop(0));
+  const socket = connect(Number(new URL(service.management).port), '127.0.0.1');
+  onTestFinished(() => void socket.destroy());
+  socket.write(`${line} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n \r\n`);
+  const [first] = await once(socket, 'data');
+  const all = readAll(socket);
+  socket.write('no chunk\r\n');
+  expect(`${first}${await all}`.match(/HTTP\/1\.1 \d+/g)).toHaveLength(1);
+});
+
+test('what cannot be read after an answer gets one of its own', async () => {
+  const service = await startTestService();
+  onTestFinished(() => service.stop(0));
+  const socket = connect(Number(new URL(service.management).port), '127.0.0.1');
+  onTestFinished(() => void socket.destroy());
+  socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  const [first] = await once(socket, 'data');
+  const all = readAll(socket);
+  socket.write('no request\r\n\r\n');
+  expect(`${first}${await all}`.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
 });

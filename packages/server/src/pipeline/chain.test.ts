@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Outcome } from '../answer/outcome.ts';
-import { ServiceMetrics } from '../telemetry/metrics.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { compile, type NamedFilter } from './chain.ts';
 import { RequestContext } from './context.ts';
 

@@ -1,6 +1,6 @@
 import type { Outcome } from '../answer/outcome.ts';
-import type { FilterCounters } from '../telemetry/filter-counters.ts';
-import type { ServiceMetrics } from '../telemetry/metrics.ts';
+import type { FilterCounters } from '../telemetry/metrics/filter-counters.ts';
+import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { RequestContext } from './context.ts';
 
 /** One step of a chain: undefined passes the request on, an outcome answers it. A promise only where it must wait. */
@@ -30,9 +30,9 @@ export type Chain = Filter;
  * reaches, nearly all of it the clock: so one reading is the end of a filter and the beginning of the next.
  */
 export function compile(filters: readonly NamedFilter[], metrics: Pick<ServiceMetrics, 'filter'>): Chain {
-  const steps = filters.map(({ name, filter }) => ({ filter, counters: metrics.filter(name) }));
+  const steps = filters.map(({ name, filter }) => ({ name, filter, counters: metrics.filter(name) }));
   const first = steps.reduceRight<Stage>(
-    (next, { filter, counters }) => stage(filter, counters, next),
+    (next, { name, filter, counters }) => stage(name, filter, counters, next),
     () => undefined,
   );
   return (context) => first(context, performance.now());
@@ -41,11 +41,13 @@ export function compile(filters: readonly NamedFilter[], metrics: Pick<ServiceMe
 /** A filter and all behind it. `since` is when the request was the filter's, on the clock of `performance`. */
 type Stage = (context: RequestContext, since: number) => ReturnType<Filter>;
 
-function stage(filter: Filter, counters: FilterCounters, next: Stage): Stage {
+function stage(name: string, filter: Filter, counters: FilterCounters, next: Stage): Stage {
   const settle = (context: RequestContext, outcome: Outcome | undefined, since: number): ReturnType<Filter> => {
     const now = performance.now();
     count(counters, outcome, now - since);
-    return outcome ?? next(context, now);
+    if (!outcome) return next(context, now);
+    if (context.observation) context.observation.filter = name;
+    return outcome;
   };
   const fail = (error: unknown, since: number): never => {
     counters.broke(performance.now() - since);

@@ -3,9 +3,13 @@ import type { JsonObject } from '@sluice/json/lossless';
 import type { Batch } from '../mcp/batch.ts';
 import type { Message } from '../mcp/message.ts';
 import type { Era } from '../mcp/protocol.ts';
+import type { ExchangeWatch } from '../proxy/exchange.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
+import type { RequestObservation } from '../telemetry/requests/request-observation.ts';
+import { userOf } from '../telemetry/requests/user-of.ts';
 import { type Correlation, correlationOf } from '../telemetry/tool-calls/correlation.ts';
+import type { HeaderEdits } from './filters/headers.ts';
 
 const NO_CAPABILITIES: JsonObject = {};
 
@@ -15,15 +19,21 @@ const NO_CAPABILITIES: JsonObject = {};
  */
 export class RequestContext {
   readonly method: string;
-  /** Path without query, as sent. */
-  readonly path: string;
+  /** Path without query, as sent, or as `path_rewrite` has made it. */
+  path: string;
+  /** With its question mark; empty where there is none. */
+  readonly query: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
+  /** Sees what becomes of it; undefined where nobody looks. */
+  readonly observation: RequestObservation | undefined;
   /** True for a message of a batch: each goes through the chain as a request of its own. */
   readonly inBatch: boolean;
   /** String map that later filters and the log read: `mcp.method`, `service.namespace`, what actions set. */
   readonly metadata = new Map<string, string>();
 
+  /** How the client speaks to the listener. Filled by the listener. */
+  scheme: 'http' | 'https' = 'http';
   /** Header names and values that every answer to this request carries. Filled by `cors`. */
   responseHeaders: readonly string[] = [];
   /** The parsed body of a POST. Filled by `mcp`. */
@@ -39,12 +49,33 @@ export class RequestContext {
   /** What the client says it can do; a legacy client says it once per session. Filled by `service_mcp_init`. */
   capabilities: JsonObject = NO_CAPABILITIES;
 
-  constructor(method: string, path: string, headers: IncomingHttpHeaders, body: Buffer, inBatch = false) {
+  /** Names and values, alternating, of what the request is sent on with besides its own. Filled by `headers`. */
+  addedHeaders: readonly string[] = [];
+  /** What is done to the headers of every answer. Filled by `headers`. */
+  headerEdits: readonly HeaderEdits[] = [];
+  /** Where the request is to be sent. Filled by `router`. */
+  cluster: string | undefined = undefined;
+  /** Begins to record an exchange. Filled by `service_intercept`. */
+  recording: (() => ExchangeWatch | undefined) | undefined = undefined;
+
+  /** `target`: the path, and the query if there is one. */
+  constructor(
+    method: string,
+    target: string,
+    headers: IncomingHttpHeaders,
+    body: Buffer,
+    observation?: RequestObservation,
+    inBatch = false,
+  ) {
+    const query = target.indexOf('?');
     this.method = method;
-    this.path = path;
+    this.path = query === -1 ? target : target.slice(0, query);
+    this.query = query === -1 ? '' : target.slice(query);
     this.headers = headers;
     this.body = body;
+    this.observation = observation;
     this.inBatch = inBatch;
+    if (observation) observation.context = this;
   }
 
   /** The id to answer with, as the client spelled it. */
@@ -57,15 +88,8 @@ export class RequestContext {
     return correlationOf(this.headers);
   }
 
-  /**
-   * The user as the authenticating proxy passes it (mcp 3); undefined without such a proxy. Where both headers name one and
-   * differ, the client may have sent the one that its proxy does not set: then it is neither of the two.
-   */
+  /** The user as the authenticating proxy passes it. */
   get user(): string | undefined {
-    const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = this.headers;
-    if (forwarded === undefined || requested === undefined || forwarded === requested) {
-      return (forwarded ?? requested)?.toString();
-    }
-    return JSON.stringify([forwarded, requested]);
+    return userOf(this.headers);
   }
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Outcome, rpcError } from '../answer/outcome.ts';
-import { ServiceMetrics } from '../telemetry/metrics.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { type Chain, compile, type Filter } from './chain.ts';
 import { RequestContext } from './context.ts';
 

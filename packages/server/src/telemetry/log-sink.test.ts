@@ -49,6 +49,7 @@ describe('the log sink', () => {
       await turn();
     }
     const kept = 100 / 20 + 1;
+    expect(sink.dropped()).toBe(50 - kept);
     const reading = text(stream);
     await once(stream, 'drain');
     await turn();
@@ -59,6 +60,7 @@ describe('the log sink', () => {
     expect(lines.filter((line) => line.startsWith('0'))).toHaveLength(kept);
     expect(JSON.parse(lines[kept] ?? '')).toMatchObject({ level: 'warn', target: 'service', count: 50 - kept });
     expect(lines.at(-1)).toBe('later');
+    expect(sink.dropped()).toBe(50 - kept);
   });
 
   it('goes on when a named pipe gets a new reader', async () => {

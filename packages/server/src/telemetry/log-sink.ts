@@ -10,6 +10,8 @@ export interface LogSink {
    * terminals then have everything, a pipe as much as it has room for.
    */
   readonly flush: () => void;
+  /** How many lines have been dropped so far. */
+  readonly dropped: () => number;
 }
 
 const MOST_PENDING_BYTES = 8 * 1024 * 1024;
@@ -26,6 +28,7 @@ export function createLogSink(stream: Writable, mostPending: number = MOST_PENDI
   let batch = '';
   let scheduled = false;
   let dropped = 0;
+  let droppedEver = 0;
 
   const flush = (): void => {
     scheduled = false;
@@ -37,6 +40,7 @@ export function createLogSink(stream: Writable, mostPending: number = MOST_PENDI
   const write = (line: string): void => {
     if (stream.writableLength + batch.length > mostPending) {
       dropped++;
+      droppedEver++;
       return;
     }
     batch += line;
@@ -52,5 +56,5 @@ export function createLogSink(stream: Writable, mostPending: number = MOST_PENDI
     write(logLine(Date.now(), 'warn', 'service', 'log lines dropped: standard error was not read in time', { count }));
   });
   stream.on('error', () => {});
-  return { write, flush };
+  return { write, flush, dropped: () => droppedEver };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { createLogger, LOG_LEVELS, LOG_TARGETS, type LogFields, type LogFilter, type LogThreshold } from './log.ts';
+import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogThreshold } from '../config/log-targets.ts';
+import { createLogger, type LogFields } from './log.ts';
 
 const NOON = Date.UTC(2026, 0, 2, 12, 0, 0, 7);
 
@@ -7,8 +8,11 @@ function filterOf(level: LogThreshold, mcp: LogThreshold = level): LogFilter {
   return {
     service: level,
     'service::mcp': mcp,
+    'service::mcp::access': level,
     'service::mgmt': level,
+    'service::mgmt::access': level,
     'service::inference': level,
+    'service::inference::access': level,
     'service::evaluator': level,
     'service::bridge': level,
     'service::registry': level,

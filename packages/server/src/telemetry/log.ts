@@ -1,27 +1,4 @@
-/** From the gravest to the most talkative. */
-export const LOG_LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
-/** How grave a line is. */
-export type LogLevel = (typeof LOG_LEVELS)[number];
-
-/** The most talkative level that is still written. */
-export type LogThreshold = LogLevel | 'off';
-
-/** The parts that a line can come from (decisions 1.2); `service` itself tells of the process' own life. */
-export const LOG_TARGETS = [
-  'service',
-  'service::mcp',
-  'service::mgmt',
-  'service::inference',
-  'service::evaluator',
-  'service::bridge',
-  'service::registry',
-  'service::forward',
-] as const;
-/** The part that a line comes from. */
-export type LogTarget = (typeof LOG_TARGETS)[number];
-
-/** The threshold of every target. */
-export type LogFilter = Readonly<Record<LogTarget, LogThreshold>>;
+import type { LogFilter, LogLevel, LogTarget, LogThreshold } from '../config/log-targets.ts';
 
 /**
  * What a line says besides its message. Errors are written as message, code and messages of their causes, with the
@@ -67,8 +44,11 @@ export function createLogger(filter: LogFilter, write: (line: string) => void, n
   const loggers: Readonly<Record<LogTarget, TargetLogger>> = {
     service: make('service'),
     'service::mcp': make('service::mcp'),
+    'service::mcp::access': make('service::mcp::access'),
     'service::mgmt': make('service::mgmt'),
+    'service::mgmt::access': make('service::mgmt::access'),
     'service::inference': make('service::inference'),
+    'service::inference::access': make('service::inference::access'),
     'service::evaluator': make('service::evaluator'),
     'service::bridge': make('service::bridge'),
     'service::registry': make('service::registry'),
@@ -86,25 +66,41 @@ export function logLine(
   fields?: LogFields,
   withStacks = false,
 ): string {
-  const line: Record<string, unknown> = { ts: new Date(ms).toISOString(), level, target, msg };
+  const ts = new Date(ms).toISOString();
+  let line = `{"ts":"${ts}","level":"${level}","target":"${target}","msg":${JSON.stringify(msg)}`;
   try {
     for (const name in fields) {
       const value = fields[name];
-      line[name in line ? `_${name}` : name] = value instanceof Error ? describeError(value, withStacks) : value;
+      if (value === undefined) continue;
+      const text = JSON.stringify(value instanceof Error ? describeError(value, withStacks) : value);
+      if (text !== undefined) line += `,${PLAIN.test(name) ? `"${name}"` : JSON.stringify(fieldName(name))}:${text}`;
     }
-    return `${JSON.stringify(line)}\n`;
+    return `${line}}\n`;
   } catch {
-    return careful(line);
+    return careful({ ts, level, target, msg }, fields, withStacks);
   }
 }
 
+/** The members that every line has; a field of such a name gets another. */
+const OWN: ReadonlySet<string> = new Set(['ts', 'level', 'target', 'msg']);
+/** Names that stand in a line as they are. */
+const PLAIN = /^(?!(?:ts|level|target|msg)$)\w+$/;
+
+function fieldName(name: string): string {
+  return OWN.has(name) ? `_${name}` : name;
+}
+
 /** The same line when plain serialising failed: cycles cut, big integers as text, and at worst without its fields. */
-function careful(line: Readonly<Record<string, unknown>>): string {
-  const { ts, level, target, msg } = line;
+function careful(own: LogFields, fields: LogFields | undefined, withStacks: boolean): string {
   try {
+    const line: Record<string, unknown> = { ...own };
+    for (const name in fields) {
+      const value = fields[name];
+      line[fieldName(name)] = value instanceof Error ? describeError(value, withStacks) : value;
+    }
     return `${JSON.stringify(plain(line, []))}\n`;
   } catch {
-    return `${JSON.stringify({ ts, level, target, msg, fields: '[unserialisable]' })}\n`;
+    return `${JSON.stringify({ ...own, fields: '[unserialisable]' })}\n`;
   }
 }
 

@@ -12,6 +12,8 @@ export interface Managed {
 export interface TestService {
   /** Base address of the MCP listener, `http://host:port`. */
   readonly mcp: string;
+  /** Bound addresses of all listeners, `host:port`, by name. */
+  readonly addresses: Readonly<Record<string, string>>;
   /** Base address of the management listener. */
   readonly management: string;
   /** Address of a namespace's MCP endpoint (`default`). */
@@ -39,6 +41,7 @@ export async function startTestService(
     SERVICE_FORWARD_HEALTHCHECK_INTERVAL: '0',
     SERVICE_MGMT_LISTEN: '127.0.0.1:0',
     SERVICE_MCP_LISTEN: '127.0.0.1:0',
+    SERVICE_INFERENCE_LISTEN: '127.0.0.1:0',
     ...env,
   };
   const invocation = await loadConfig(argv, variables, import.meta.dirname);
@@ -65,6 +68,7 @@ export async function startTestService(
   return {
     mcp,
     management,
+    addresses: service.addresses,
     url: (namespace = 'default') => `${mcp}/${namespace}/mcp`,
     log,
     manage,

@@ -3,6 +3,7 @@ import type { ClientAnswer } from '../../answer/client-answer.ts';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import { crossedCapabilities, isAskable } from '../../mcp/askable.ts';
 import type { Implementation } from '../../mcp/identity.ts';
+import type { RequestMessage } from '../../mcp/message.ts';
 import { type Era, INVALID_PARAMS, NAME_PARAM } from '../../mcp/protocol.ts';
 import type { ClientSession } from '../../sessions/sessions.ts';
 import type { CallParts, CallPlan } from '../call-plan.ts';
@@ -44,11 +45,17 @@ export class CrossedCalls {
   }
 
   /**
-   * The outcome that carries the call out. `plan` is that of a call within one era, but for its link. `anew`: the client
-   * was told to call anew, and what belongs to a retry is of no use.
+   * What a retry is answered that goes on with no call of ours; undefined for all else. `anew`: the client was told to call
+   * anew, and what belongs to a retry is of no use.
    */
-  call(caller: CrossingCaller, plan: CallPlan, anew: boolean): Outcome {
-    return caller.era === 'legacy' ? this.#toModern(caller, plan) : this.#toLegacy(caller, plan, anew);
+  refusal(era: Era, { params }: RequestMessage, anew: boolean): Outcome | undefined {
+    if (era === 'legacy' || anew || params.requestState === undefined) return undefined;
+    return rpcError(INVALID_PARAMS, NOT_OURS);
+  }
+
+  /** The outcome that carries the call out. `plan` is that of a call within one era, but for its link. */
+  call(caller: CrossingCaller, plan: CallPlan): Outcome {
+    return caller.era === 'legacy' ? this.#toModern(caller, plan) : this.#toLegacy(caller, plan);
   }
 
   #toModern({ session, capabilities }: CrossingCaller, plan: CallPlan): Outcome {
@@ -58,6 +65,7 @@ export class CrossedCalls {
       clientInfo: session?.clientInfo ?? { ...serverInfo },
       capabilities: crossedCapabilities(capabilities, session !== undefined && plan.streams),
       logLevel: plan.streams ? level : undefined,
+      trace: plan.trace,
     };
     const { method } = plan.message;
     // Only these may be answered that input is needed (2026-07-28, MRTR).
@@ -68,10 +76,9 @@ export class CrossedCalls {
     return started((client) => new RelayedCall(this.#options, { ...crossed, edits }, client));
   }
 
-  #toLegacy({ namespace, user }: CrossingCaller, plan: CallPlan, anew: boolean): Outcome {
+  #toLegacy({ namespace, user }: CrossingCaller, plan: CallPlan): Outcome {
     const { message, capabilities } = plan;
-    if (!anew && message.params.requestState !== undefined) return rpcError(INVALID_PARAMS, NOT_OURS);
-    const edits = [...plan.edits, ...withoutEnvelope(message)];
+    const edits = [...plan.edits, ...withoutEnvelope(message, plan.trace)];
     const rewriting = new ModernAnswer(message.method, capabilities);
     const crossed = { ...plan, edits, rewriting };
     if (!NAME_PARAM.has(message.method) || !isAskable(capabilities)) {

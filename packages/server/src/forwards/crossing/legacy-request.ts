@@ -1,7 +1,9 @@
+import { isJsonObject } from '@sluice/json/lossless';
 import { removals } from '@sluice/json/removal';
-import { members } from '@sluice/json/scan';
 import type { Edit } from '@sluice/json/splice';
 import type { RequestMessage } from '../../mcp/message.ts';
+import { TRACE_MEMBERS, type TraceContext, traceMembers } from '../../telemetry/tracing/trace-context.ts';
+import { metaEdits, replacing } from '../meta-edits.ts';
 import { ENVELOPE, RETRY } from './modern-request.ts';
 
 /** Takes out of params what belongs to a retry, for an upstream that has not asked for it; all else stays as it is. */
@@ -10,12 +12,13 @@ export function withoutRetry({ text, paramsRange }: RequestMessage): Edit[] {
 }
 
 /** The same, and takes the envelope out of `_meta`, at which a legacy server would take offence. */
-export function withoutEnvelope(message: RequestMessage): Edit[] {
-  const { text, paramsRange } = message;
-  if (!paramsRange) return [];
-  const edits = withoutRetry(message);
-  for (const { key, start } of members(text, paramsRange.start)) {
-    if (key === '_meta') edits.push(...removals(text, start, (name) => ENVELOPE.includes(name)));
+export function withoutEnvelope(message: RequestMessage, trace?: TraceContext): Edit[] {
+  const { text, params, paramsRange } = message;
+  if (!trace) return paramsRange ? [...withoutRetry(message), ...metaEdits(message, '', ENVELOPE)] : [];
+  const inserted = traceMembers(trace);
+  // Both change the params themselves: two edits of theirs might meet.
+  if (paramsRange && !isJsonObject(params._meta)) {
+    return replacing(text, paramsRange.start, params, `"_meta":{${inserted}}`, [...RETRY, '_meta']);
   }
-  return edits;
+  return [...withoutRetry(message), ...metaEdits(message, inserted, [...ENVELOPE, ...TRACE_MEMBERS])];
 }

@@ -14,7 +14,7 @@ const asking = askingOf(liveTests());
 
 const DONE = textResultText('done');
 const KEY = 'io.modelcontextprotocol/';
-const FACTS = { clientInfo: { name: 'c', version: '1' }, capabilities: {}, logLevel: undefined };
+const FACTS = { clientInfo: { name: 'c', version: '1' }, capabilities: {}, logLevel: undefined, trace: undefined };
 const ENVELOPE =
   `"${KEY}protocolVersion":"2026-07-28","${KEY}clientInfo":{"name":"c","version":"1"},` +
   `"${KEY}clientCapabilities":{}`;

@@ -34,7 +34,7 @@ function started(answers: readonly Script[]): void {
   const { links } = lone.upstream;
   const plan = lone.plan(links.modern, { rewriting: new LegacyAnswer('failed', true), crosses: true });
   const headers = modernHeaders(plan.message, 'work', {}, undefined);
-  const facts = { clientInfo: {}, capabilities: CAPABILITIES, logLevel: undefined };
+  const facts = { clientInfo: {}, capabilities: CAPABILITIES, logLevel: undefined, trace: undefined };
   new CallInRounds(lone.parts, { ...plan, headers }, facts, lone.answer(plan)).start();
 }
 

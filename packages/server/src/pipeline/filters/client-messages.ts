@@ -3,12 +3,12 @@ import type { CallUnderWay } from '../../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../../forwards/calls-under-way.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
-import { UpstreamError } from '../../forwards/upstream-error.ts';
 import type { NotificationMessage, ResponseMessage } from '../../mcp/message.ts';
 import { paramText } from '../../mcp/params-text.ts';
 import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
 import type { LiveSessions } from '../../sessions/live-sessions.ts';
 import type { ClientSession } from '../../sessions/sessions.ts';
+import { UpstreamError } from '../../transport/upstream-error.ts';
 import type { RequestContext } from '../context.ts';
 
 /** What a legacy client's messages that are no requests go to. */

@@ -1,23 +1,10 @@
 import type { Outcome } from '../../answer/outcome.ts';
+import type { SettingsOf } from '../../config/pipeline/filter-settings.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
 
 /** Settings of the `cors` filter (decisions 1.4). */
-export interface CorsSettings {
-  /** `*`, origins, or `https://*.host` for any subdomain. */
-  readonly allow_origins: readonly string[];
-  readonly allow_methods: readonly string[];
-  /** A trailing `*` allows every requested header that begins so (`Mcp-Param-*`). */
-  readonly allow_headers: readonly string[];
-  readonly expose_headers: readonly string[];
-  readonly allow_credentials: boolean;
-  /** Seconds a browser may keep a preflight's answer. */
-  readonly max_age: number;
-  /** What a disallowed origin's preflight gets: 204 without CORS headers, or 403. */
-  readonly disallowed_origin_mode: 'omit' | 'reject';
-  /** Whether `Origin: null` (sandboxed frames, files) counts as allowed where `*` does not already say so. */
-  readonly allow_null_origin: boolean;
-}
+export type CorsSettings = Omit<SettingsOf<'cors'>, 'filter' | 'conditions'>;
 
 /** Adds CORS headers to every answer, and answers preflights. `*` is echoed literally. */
 export function cors(settings: CorsSettings): Filter {

@@ -1,26 +1,29 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
+import type { LoadedSettings } from '../../config/pipeline/pipeline.ts';
 import { checkModernHeaders, eraOf } from '../../mcp/era-of-request.ts';
 import { parseMessage } from '../../mcp/message.ts';
 import { HEADER_PROTOCOL_VERSION, INVALID_REQUEST, MODERN_VERSIONS } from '../../mcp/protocol.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
 
-/** Settings of the `mcp` filter (decisions 1.4). */
-export interface McpSettings {
-  /** `reject` answers every malformed message with HTTP 400; `continue` uses the protocol's own statuses (mcp 1). */
-  readonly on_invalid: 'continue' | 'reject';
-}
-
 /**
  * Parses the JSON-RPC message, settles which era it belongs to, and sets `mcp.method`. What is malformed, or whose
  * headers contradict its body, is answered here and reaches nothing behind. Requests without a message pass: what they
- * are for depends on the path, which is judged later. So does a batch: its messages come by here one by one.
+ * are for depends on the path, which is judged later. So does a batch: its messages come by here one by one. With
+ * `on_invalid: reject` all that is malformed is answered with HTTP 400, else with the protocol's own statuses (mcp 1).
+ * `passes` are paths at which no MCP is spoken.
  */
-export function mcp(settings: McpSettings): Filter {
+export function mcp(
+  { on_invalid, max_body_bytes }: Pick<Extract<LoadedSettings, { filter: 'mcp' }>, 'on_invalid' | 'max_body_bytes'>,
+  passes: (path: string) => boolean,
+): Filter {
   return (context) => {
     if (context.method !== 'POST') return markEra(context);
+    // The listener holds what the most generous filter of its chain takes.
+    if (context.body.length > max_body_bytes) return rpcError(INVALID_REQUEST, 'request body too large', 413);
+    if (passes(context.path)) return undefined;
     const outcome = parsePost(context);
-    if (settings.on_invalid === 'reject' && outcome?.kind === 'error') return { ...outcome, status: 400 };
+    if (on_invalid === 'reject' && outcome?.kind === 'error') return { ...outcome, status: 400 };
     return outcome;
   };
 }

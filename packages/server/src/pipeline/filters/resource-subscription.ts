@@ -4,7 +4,6 @@ import { type CallRelay, FORWARDING_LOOP } from '../../forwards/relay.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
 import type { SessionWatches } from '../../forwards/session-watches.ts';
 import type { Upstream } from '../../forwards/upstream.ts';
-import { UpstreamError } from '../../forwards/upstream-error.ts';
 import { findResource } from '../../mcp/find-resource.ts';
 import type { RequestMessage } from '../../mcp/message.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST } from '../../mcp/protocol.ts';
@@ -12,6 +11,7 @@ import type { NamespaceState } from '../../registry/snapshot.ts';
 import { SessionStateError } from '../../sessions/kept/kept.ts';
 import type { SessionState } from '../../sessions/kept-sessions.ts';
 import type { ClientSession, ClientSessions } from '../../sessions/sessions.ts';
+import { UpstreamError } from '../../transport/upstream-error.ts';
 import type { RequestContext } from '../context.ts';
 
 /** What subscriptions of legacy sessions are made with. */

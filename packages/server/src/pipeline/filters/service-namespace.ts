@@ -9,12 +9,18 @@ const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;
 /**
  * Takes the namespace from the path `/{namespace}/mcp`, sets `service.namespace`, and opens the legacy session that
  * the request names: a session belongs to a namespace, so it can be told whether it is valid only here. A batch goes no
- * further: in a session that may send them it is the outcome, and what goes on are its messages.
+ * further: in a session that may send them it is the outcome, and what goes on are its messages. `passes` are paths that
+ * are somebody else's to answer.
  */
-export function serviceNamespace(registry: Registry, sessions: ClientSessions): Filter {
+export function serviceNamespace(
+  registry: Registry,
+  sessions: ClientSessions,
+  passes: (path: string) => boolean,
+): Filter {
   return (context) => {
     const segment = MCP_PATH.exec(context.path)?.[1];
     if (segment === undefined) {
+      if (passes(context.path)) return undefined;
       return rpcError(INVALID_REQUEST, 'no MCP endpoint here: the path is /{namespace}/mcp', 404);
     }
     const namespace = registry.current.namespace(segment);

@@ -14,6 +14,7 @@ export function servicePromptGet(relay: CallRelay): Filter {
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
     const prompt = namespace.shelves.prompt.get(name);
     if (!prompt) return rpcError(INVALID_PARAMS, `prompt not found: ${name}`);
+    if (context.observation) context.observation.subject = { kind: 'prompt', name: prompt.name };
     const { discovered } = prompt;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: prompt, discovered });
     const expanded = expandPrompt(prompt, message.params.arguments);

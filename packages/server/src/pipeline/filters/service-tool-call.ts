@@ -41,6 +41,7 @@ export function serviceToolCall(parts: ToolCallParts): Filter {
       const problem = declaredParams.shownTo(context.capabilities, tool)?.problem(message, context.headers);
       if (problem !== undefined) return rpcError(HEADER_MISMATCH, `tool ${quoted(name)}: ${problem}`, 400);
     }
+    if (context.observation) context.observation.subject = { kind: 'tool', name: tool.name };
     longIds.look(context.headers, name);
     const { discovered } = tool;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });

@@ -1,5 +1,7 @@
 import type { ToolCallTransport } from '@sluice/contract';
-import type { Logger, LogLevel, TargetLogger } from '../log.ts';
+import type { LogLevel } from '../../config/log-targets.ts';
+import type { Logger, TargetLogger } from '../log.ts';
+import type { ToolCallIdentity } from './tool-call-identity.ts';
 import { type EventDetails, rounded, type ToolCallRecord } from './tool-call-record.ts';
 
 /**
@@ -19,7 +21,11 @@ const LINES: Readonly<Record<EventDetails['type'], { readonly message: string; r
 export class EventLog {
   readonly #logs: Readonly<Record<ToolCallTransport, TargetLogger>>;
 
-  constructor(logger: Logger) {
+  readonly #isCompletion: (id: string) => boolean;
+
+  /** `isCompletion`: whether an interaction has this completion id. */
+  constructor(logger: Logger, isCompletion: (id: string) => boolean) {
+    this.#isCompletion = isCompletion;
     const bridge = logger.target('service::bridge');
     this.#logs = { mcp: logger.target('service::forward'), grpc: bridge, code: bridge };
   }
@@ -40,11 +46,19 @@ export class EventLog {
       service_address: identity.serviceAddress,
       x_request_id: identity.requestId,
       conversation_id: identity.conversationId,
+      completion_id: this.#completionOf(identity),
       service_request_id: identity.serviceRequestId,
+      trace_id: identity.traceId,
       argument_count: type === 'STARTED' ? details.summary.argumentCount : undefined,
       is_error: type === 'COMPLETED' ? details.isError : undefined,
       error_category: type === 'FAILED' ? details.category : undefined,
       duration_ms: type === 'STARTED' ? undefined : rounded(details.durationMs),
     });
+  }
+
+  /** The completion that asked for the call, where its agent says so and it was recorded. */
+  #completionOf({ requestId, conversationId }: ToolCallIdentity): string | undefined {
+    if (requestId !== undefined && this.#isCompletion(requestId)) return requestId;
+    return conversationId !== undefined && this.#isCompletion(conversationId) ? conversationId : undefined;
   }
 }

@@ -15,6 +15,7 @@ export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentit
     conversationId: 'conv-1',
     requestId: 'req-1',
     serviceRequestId: undefined,
+    traceId: undefined,
     ...given,
   };
 }

@@ -1,6 +1,7 @@
 import { type ToolCallErrorCategory, toolCallErrorCategory, toolCallEvent } from '@sluice/contract';
 import { describe, expect, test } from 'vitest';
-import { createLogger, type LogThreshold } from '../log.ts';
+import type { LogThreshold } from '../../config/log-targets.ts';
+import { createLogger } from '../log.ts';
 import { contentOfTexts } from './event-content.ts';
 import { begun, identity } from './identities.fixture.ts';
 import { codeSummary, toolSummary } from './request-summary.ts';
@@ -9,6 +10,7 @@ import { codeToolName } from './tool-call-identity.ts';
 import { eventOf } from './tool-call-record.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const COMPLETION = 'conv-1';
 const START = Date.UTC(2026, 0, 2, 3, 4, 5, 6);
 
 /** Events whose time stands still until it is moved, and whose log is kept. */
@@ -17,8 +19,11 @@ function start(level: LogThreshold = 'info') {
   const filter = {
     service: 'off',
     'service::mcp': 'off',
+    'service::mcp::access': 'off',
     'service::mgmt': 'off',
+    'service::mgmt::access': 'off',
     'service::inference': 'off',
+    'service::inference::access': 'off',
     'service::evaluator': 'off',
     'service::bridge': level,
     'service::registry': 'off',
@@ -28,6 +33,7 @@ function start(level: LogThreshold = 'info') {
   const clocks = { epoch: () => START + passed, steady: () => 1000 + passed };
   const events = new ToolCallEvents(
     createLogger(filter, (line) => lines.push(line)),
+    (id) => id === COMPLETION,
     clocks,
   );
   const told = (limit = 1000) =>
@@ -221,6 +227,7 @@ describe('the log', () => {
       service_address: '127.0.0.1:50051',
       x_request_id: 'req-1',
       conversation_id: 'conv-1',
+      completion_id: COMPLETION,
       service_request_id: 'req-2',
     };
     const { eventId } = report;

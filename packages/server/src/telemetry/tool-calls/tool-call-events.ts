@@ -3,6 +3,7 @@ import type { Logger } from '../log.ts';
 import { EventCursor, type ToolCallListener } from './event-listener.ts';
 import { EventLog } from './event-log.ts';
 import { EventRing } from './event-ring.ts';
+import { ToolCallCounts } from './tool-call-counts.ts';
 import type { ToolCallIdentity } from './tool-call-identity.ts';
 import type { ToolCallRecord } from './tool-call-record.ts';
 import { type Recorder, ToolCallReport } from './tool-call-report.ts';
@@ -38,16 +39,20 @@ const CLOCKS: Clocks = { epoch: Date.now, steady: () => performance.now() };
  */
 export class ToolCallEvents {
   readonly #recorder: Recorder;
+  /** All events since the start, those that are not kept any more too. */
+  readonly counts = new ToolCallCounts();
   readonly #ring = new EventRing(KEPT_TOOL_CALL_EVENTS);
   /** An array: it is looked through with every event. */
   #listening: readonly EventCursor[] = [];
   #telling = false;
 
-  constructor(logger: Logger, { epoch, steady }: Clocks = CLOCKS) {
-    const log = new EventLog(logger);
+  /** `isCompletion`: whether an interaction has this completion id. */
+  constructor(logger: Logger, isCompletion: (id: string) => boolean = () => false, { epoch, steady }: Clocks = CLOCKS) {
+    const log = new EventLog(logger, isCompletion);
     this.#recorder = {
       now: steady,
       record: (eventId, identity, details) => {
+        this.counts.add(identity.transport, details);
         const record: ToolCallRecord = { eventId, at: epoch(), identity, details };
         if (this.#listening.length > 0) this.#makeRoom();
         this.#ring.add(record);

@@ -1,5 +1,6 @@
 import type { ToolCallTransport } from '@sluice/contract';
 import type { Entry } from '../../registry/entries.ts';
+import type { RequestObservation } from '../requests/request-observation.ts';
 import type { Correlation } from './correlation.ts';
 
 /** Whose call it is, and what carries it out: said by all events of the call (decisions 6). */
@@ -18,6 +19,8 @@ export interface ToolCallIdentity {
   readonly requestId: string | undefined;
   /** What the service is sent as `x-service-request-id`; for the log alone. */
   readonly serviceRequestId: string | undefined;
+  /** The trace that the call is part of; for the log alone. */
+  readonly traceId: string | undefined;
 }
 
 /** What carries a call out, as far as it is known. */
@@ -30,9 +33,16 @@ export interface CarriedOutBy {
   readonly serviceRequestId?: string | undefined;
 }
 
+/** Who makes a call, as far as events say it. */
+export interface IdentifiedCaller {
+  readonly namespace: { readonly name: string } | undefined;
+  readonly correlation: Correlation;
+  readonly observation: RequestObservation | undefined;
+}
+
 /** What events say of a call of this tool. */
 export function toolCallIdentity(
-  caller: { readonly namespace: { readonly name: string } | undefined; readonly correlation: Correlation },
+  caller: IdentifiedCaller,
   tool: Pick<Entry, 'name' | 'members'>,
   { transport, toolName = tool.name, serviceId, serviceAddress = '', serviceRequestId }: CarriedOutBy,
 ): ToolCallIdentity {
@@ -47,6 +57,7 @@ export function toolCallIdentity(
     conversationId,
     requestId,
     serviceRequestId,
+    traceId: caller.observation?.span?.context.traceId,
   };
 }
 

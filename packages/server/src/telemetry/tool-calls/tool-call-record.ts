@@ -79,6 +79,7 @@ function identityOf({
   conversationId,
   requestId,
   serviceRequestId: _forTheLog,
+  traceId: _forTheLogToo,
   ...always
 }: ToolCallIdentity) {
   return {

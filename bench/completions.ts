@@ -1,0 +1,71 @@
+// A chat-completions server that costs as little as plain node:http can, run as a process of its own:
+//   node bench/completions.ts
+// It prints its port as one JSON line. A request with `stream: true` is answered with so many chunks as `max_tokens`
+// says, one every `metadata.every_ms` milliseconds; any other one with a completion that was built beforehand.
+import { createServer, type ServerResponse } from 'node:http';
+import { at } from './json.ts';
+import { filler } from './messages.ts';
+import { makePacer } from './pacer.ts';
+import { completionId } from './stream-events.ts';
+
+const model = 'bench-model-2026-01-01';
+const created = 1_790_000_000;
+const pacer = makePacer();
+/** Fills a chunk up to about 220 bytes, those of its frame included. */
+const word = filler(8);
+
+function usage(tokens: number): object {
+  return { prompt_tokens: 80, completion_tokens: tokens, total_tokens: 80 + tokens };
+}
+
+function handle(body: string, res: ServerResponse): void {
+  const request: unknown = JSON.parse(body);
+  const id = completionId(String(at(request, 'user')));
+  const tokens = Number(at(request, 'max_tokens'));
+  if (at(request, 'stream') === true) {
+    return stream(id, tokens, Number(at(request, 'metadata', 'every_ms')), res);
+  }
+  const message = { role: 'assistant', content: filler(4 * tokens), refusal: null };
+  const choices = [{ index: 0, message, logprobs: null, finish_reason: 'stop' }];
+  const text = JSON.stringify({ id, object: 'chat.completion', created, model, choices, usage: usage(tokens) });
+  res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) });
+  res.end(text);
+}
+
+/** Answers with chunks, each of which says in nanoseconds when it was sent and what its place is. */
+function stream(id: string, events: number, everyMs: number, res: ServerResponse): void {
+  const chunk = (rest: object) =>
+    `data: ${JSON.stringify({ id, object: 'chat.completion.chunk', created, model, ...rest })}\n\n`;
+  const start = `data: {"id":"${id}","object":"chat.completion.chunk","created":${created},"model":"${model}","choices":[{"index":0,"delta":{`;
+  let sent = 0;
+  res.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' });
+  res.flushHeaders();
+  pacer.add(everyMs, () => {
+    if (res.destroyed) return false;
+    if (sent === events) {
+      const finish = chunk({ choices: [{ index: 0, delta: {}, logprobs: null, finish_reason: 'stop' }] });
+      res.end(`${finish}${chunk({ choices: [], usage: usage(events) })}data: [DONE]\n\n`);
+      return false;
+    }
+    const role = sent === 0 ? '"role":"assistant",' : '';
+    const content = `${process.hrtime.bigint()} #${++sent} ${word}`;
+    res.write(`${start}${role}"content":"${content}"},"logprobs":null,"finish_reason":null}]}\n\n`);
+    return true;
+  });
+}
+
+const server = createServer((req, res) => {
+  let body = '';
+  req.setEncoding('utf8');
+  req.on('data', (chunk: string) => {
+    body += chunk;
+  });
+  req.on('end', () => handle(body, res));
+});
+// Idle connections of a pool stay open through the whole run: reconnecting is not what is measured.
+server.keepAliveTimeout = 0;
+server.listen(0, '127.0.0.1', () => {
+  const address = server.address();
+  if (address !== null && typeof address === 'object') console.log(JSON.stringify({ port: address.port }));
+});
+process.once('SIGTERM', () => process.exit(0));

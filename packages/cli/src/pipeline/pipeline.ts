@@ -1,0 +1,12 @@
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { checkCommand } from './check-command.ts';
+import { showCommand } from './show-command.ts';
+
+/** `sluice pipeline`: looks at pipeline files (decisions 1.4) without a service. */
+export function pipeline(context: Context): Command {
+  return new Command('pipeline')
+    .description('check pipeline files, and show what the service runs')
+    .addCommand(checkCommand(context))
+    .addCommand(showCommand(context));
+}

@@ -1,0 +1,206 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { CompletionStream } from './completion-stream.ts';
+
+function assembled(...chunks: readonly (object | string)[]): object {
+  const stream = new CompletionStream(8 * 1024 * 1024);
+  for (const chunk of chunks) stream.add(typeof chunk === 'string' ? chunk : JSON.stringify(chunk));
+  return JSON.parse(JSON.stringify(stream.take()));
+}
+
+/** A chunk of the first choice with this delta. */
+function delta(content: object, of: object = {}) {
+  return { id: 'c-1', object: 'chat.completion.chunk', model: 'm', choices: [{ index: 0, delta: content, ...of }] };
+}
+
+/** What an assembled message has in all cases. */
+const PLAIN = { role: 'assistant', content: null, refusal: null };
+
+/** A text in pieces, none of them empty. */
+const pieces = fc.array(fc.string({ minLength: 1 }), { minLength: 1, maxLength: 5 });
+const toolCalls = fc.array(fc.record({ id: fc.uuid(), name: fc.string({ minLength: 1 }), arguments: pieces }), {
+  minLength: 1,
+  maxLength: 3,
+});
+const choices = fc.array(
+  fc.record({
+    content: fc.option(pieces),
+    refusal: fc.option(pieces),
+    calls: fc.option(toolCalls),
+    finish: fc.constantFrom('stop', 'length', 'tool_calls'),
+  }),
+  { minLength: 1, maxLength: 3 },
+);
+
+interface Piece {
+  readonly index: number;
+  readonly delta: object;
+}
+
+/** The deltas of one choice: each text piece by piece, one after the other. */
+function deltasOf({ content, refusal, calls }: Choice, index: number): Piece[] {
+  return [
+    { role: 'assistant', content: content === null ? null : '' },
+    ...(content ?? []).map((piece) => ({ content: piece })),
+    ...(refusal ?? []).map((piece) => ({ refusal: piece })),
+    ...(calls ?? []).flatMap((call, at) => [
+      { tool_calls: [{ index: at, id: call.id, type: 'function', function: { name: call.name, arguments: '' } }] },
+      ...call.arguments.map((piece) => ({ tool_calls: [{ index: at, function: { arguments: piece } }] })),
+    ]),
+  ].map((each) => ({ index, delta: each }));
+}
+
+type Choice = typeof choices extends fc.Arbitrary<(infer Each)[]> ? Each : never;
+
+test('any completion comes out of its chunks as it went in, however its choices are interleaved', () => {
+  fc.assert(
+    fc.property(choices, fc.infiniteStream(fc.nat()), (wanted, order) => {
+      const queues = wanted.map(deltasOf);
+      const chunks: object[] = [];
+      const head = { id: 'c-1', object: 'chat.completion.chunk', created: 7, model: 'm', usage: null };
+      while (queues.some((queue) => queue.length > 0)) {
+        const waiting = queues.filter((queue) => queue.length > 0);
+        const piece = waiting[order.next().value % waiting.length]?.shift();
+        chunks.push({ ...head, choices: [{ ...piece, finish_reason: null, logprobs: null }] });
+      }
+      for (const [index, { finish }] of wanted.entries()) {
+        chunks.push({ ...head, choices: [{ index, delta: {}, finish_reason: finish }] });
+      }
+      chunks.push({ ...head, choices: [], usage: { total_tokens: 9 } });
+      expect(assembled(...chunks, '[DONE]')).toEqual({
+        id: 'c-1',
+        object: 'chat.completion',
+        created: 7,
+        model: 'm',
+        usage: { total_tokens: 9 },
+        choices: wanted.map(({ content, refusal, calls, finish }, index) => ({
+          index,
+          logprobs: null,
+          finish_reason: finish,
+          message: {
+            role: 'assistant',
+            content: content?.join('') ?? null,
+            refusal: refusal?.join('') ?? null,
+            ...(calls && {
+              tool_calls: calls.map((call) => ({
+                id: call.id,
+                type: 'function',
+                function: { name: call.name, arguments: call.arguments.join('') },
+              })),
+            }),
+          },
+        })),
+      });
+    }),
+    { numRuns: 200 },
+  );
+});
+
+describe('the completion', () => {
+  test('of a stream that was not finished has what came, and no finish reason', () => {
+    expect(assembled(delta({ role: 'assistant', content: 'Hel' }), delta({ content: 'lo' }))).toEqual({
+      id: 'c-1',
+      object: 'chat.completion',
+      model: 'm',
+      choices: [{ index: 0, message: { ...PLAIN, content: 'Hello' }, logprobs: null, finish_reason: null }],
+    });
+  });
+
+  test('has the id of the first chunk that has one, and the latest value of other members', () => {
+    const first = { id: '', choices: [], prompt_filter_results: [1], system_fingerprint: null };
+    const second = { id: 'a', choices: [], model: 'm', service_tier: 'default', system_fingerprint: 'fp' };
+    const third = { id: 'b', choices: [], model: 'n', service_tier: null, usage: null };
+    const whole = assembled(first, second, third);
+    expect(whole).toEqual({
+      id: 'a',
+      object: 'chat.completion',
+      model: 'n',
+      service_tier: 'default',
+      system_fingerprint: 'fp',
+      prompt_filter_results: [1],
+      usage: null,
+      choices: [],
+    });
+  });
+
+  test('joins log probabilities', () => {
+    const of = (token: string) => ({ logprobs: { content: [{ token }], refusal: null } });
+    expect(assembled(delta({}, of('a')), delta({}, of('b')), delta({}, { logprobs: null }))).toMatchObject({
+      choices: [{ logprobs: { content: [{ token: 'a' }, { token: 'b' }], refusal: null } }],
+    });
+  });
+
+  test('joins the arguments of the older form of calls', () => {
+    const whole = assembled(
+      delta({ function_call: { name: 'f', arguments: '{"a"' } }),
+      delta({ function_call: { arguments: ':1}' } }, { finish_reason: 'function_call' }),
+    );
+    expect(whole).toMatchObject({
+      choices: [{ message: { function_call: { name: 'f', arguments: '{"a":1}' } }, finish_reason: 'function_call' }],
+    });
+  });
+
+  test('orders calls by their index; where senders leave it out, each new id begins a call', () => {
+    const call = (of: object) => delta({ tool_calls: [of] });
+    const f = (name: string, args: string) => ({ function: { name, arguments: args } });
+    const byIndex = assembled(call({ index: 5, id: 'b', ...f('g', '2') }), call({ index: 1, id: 'a', ...f('f', '1') }));
+    const byId = assembled(
+      call({ id: 'a', ...f('f', '') }),
+      call({ ...f('', '1') }),
+      call({ id: 'b', ...f('g', '') }),
+      call({ id: 'b', ...f('', '2') }),
+    );
+    const wanted = [
+      { id: 'a', function: { name: 'f', arguments: '1' } },
+      { id: 'b', function: { name: 'g', arguments: '2' } },
+    ];
+    expect(byIndex).toMatchObject({ choices: [{ message: { tool_calls: wanted } }] });
+    expect(byId).toMatchObject({ choices: [{ message: { tool_calls: wanted } }] });
+  });
+
+  test('joins reasoning, and keeps the latest value of other members that servers add', () => {
+    expect(
+      assembled(
+        delta({ reasoning_content: 'I ', annotations: null }, { content_filter: { a: 1 } }),
+        delta({ reasoning_content: 'think', annotations: [1] }, { content_filter: { a: 2 } }),
+      ),
+    ).toMatchObject({
+      choices: [{ message: { reasoning_content: 'I think', annotations: [1] }, content_filter: { a: 2 } }],
+    });
+  });
+
+  test('has an error that the stream brings', () => {
+    expect(assembled(delta({ content: 'a' }), { error: { message: 'overloaded' } })).toMatchObject({
+      error: { message: 'overloaded' },
+      choices: [{ message: { content: 'a' }, finish_reason: null }],
+    });
+  });
+
+  test('ignores what is no JSON and what follows the end', () => {
+    const whole = assembled('nonsense', delta({ content: 'a' }), '{"choices":', '[DONE]', delta({ content: 'b' }));
+    expect(whole).toMatchObject({ choices: [{ message: { content: 'a' } }] });
+  });
+});
+
+test('anything at all can be added', () => {
+  const odd = fc.dictionary(
+    fc.constantFrom('index', 'delta', 'finish_reason', 'logprobs', 'tool_calls', 'function', 'content', '__proto__'),
+    fc.jsonValue(),
+  );
+  fc.assert(
+    fc.property(fc.array(fc.oneof(odd, fc.record({ choices: fc.array(fc.record({ delta: odd })) }))), (chunks) => {
+      expect(() => assembled({ choices: [] }, ...chunks)).not.toThrow();
+      expect(Reflect.get({}, 'content')).toBeUndefined();
+    }),
+  );
+});
+
+test('what is no chunk of a completion is said to be something else, unless one has come', () => {
+  const stream = new CompletionStream(8 * 1024 * 1024);
+  expect(stream.add('{"type":"message_start"}')).toBe(false);
+  expect(stream.add('[1]')).toBe(false);
+  expect(stream.begun).toBe(false);
+  expect(stream.add('{"choices":[]}')).toBe(true);
+  expect(stream.begun).toBe(true);
+  expect(stream.add('{"type":"ping"}')).toBe(true);
+});

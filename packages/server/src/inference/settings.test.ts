@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import { httpUpstream } from '../config/addresses.ts';
+import { Refusal } from '../config/setting.ts';
+import { InteractionStore } from './interaction-store.ts';
+import { CurrentInferenceSettings } from './settings.ts';
+
+function settings(upstream = '127.0.0.1:11434') {
+  const store = new InteractionStore(1_000);
+  return { store, settings: new CurrentInferenceSettings(httpUpstream.parse(upstream), store) };
+}
+
+test.for([
+  ['127.0.0.1:11434', '127.0.0.1:11434'],
+  ['http://[::1]', '[::1]:80'],
+  ['http://models/v1/', 'http://models:80/v1'],
+  ['https://models', 'https://models:443'],
+] as const)('the upstream %s, as parsed, is written as %s, which says the same', ([given, wanted]) => {
+  const { upstreamText, upstream } = settings(given).settings;
+  expect(upstreamText).toBe(wanted);
+  expect(httpUpstream.parse(upstreamText)).toEqual(upstream);
+});
+
+test('what is set counts at once, is told, and leaves the rest as it was', () => {
+  const { store, settings: current } = settings();
+  const told: string[] = [];
+  const stop = current.onUpstream(({ host }) => told.push(host));
+  current.set({ upstream: 'https://models.example/v1' });
+  expect(current).toMatchObject({
+    upstream: { scheme: 'https', host: 'models.example', port: 443, path: '/v1' },
+    upstreamText: 'https://models.example/v1',
+    capacity: 1_000,
+  });
+  current.set({ capacity: 5 });
+  expect([current.capacity, store.capacity, current.upstreamText]).toEqual([5, 5, 'https://models.example/v1']);
+  stop();
+  current.set({ upstream: 'other:80', capacity: 6 });
+  expect(told).toEqual(['models.example']);
+});
+
+test('an upstream of no known form changes nothing', () => {
+  const { settings: current } = settings();
+  expect(() => current.set({ upstream: 'models.example', capacity: 5 })).toThrow(Refusal);
+  expect(current).toMatchObject({ upstreamText: '127.0.0.1:11434', capacity: 1_000 });
+});

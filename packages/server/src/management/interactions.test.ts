@@ -1,0 +1,92 @@
+import { request } from 'undici';
+import { expect, test } from 'vitest';
+import { recordedInteraction } from '../inference/interaction.fixture.ts';
+import { startApi } from './api.fixture.ts';
+
+const PATH = '/api/v1/interactions';
+const ASKED = '{"messages":[{"role":"user","content":"é"}],"seed":9223372036854775807}';
+
+test('an interaction is answered with its bodies, as they were sent', async (context) => {
+  const api = await startApi(context);
+  const ids = { conversationId: 'a', completionId: 'c-1', model: 'm' };
+  const whole = { epochMs: 5, requestText: ASKED, responseText: '{"id":"c-1","n":1.0}', ...ids };
+  api.interactions.add(recordedInteraction(whole));
+  api.interactions.add(recordedInteraction({ epochMs: 6, requestText: ASKED, responseText: 'cut "', truncated: true }));
+  api.interactions.add(recordedInteraction({ epochMs: 7, statusCode: 0 }));
+  const { status, text, headers } = await api.call('GET', PATH);
+  expect([status, headers['content-type']]).toEqual([200, 'application/json']);
+  const path = '/v1/chat/completions';
+  const first = `{"epoch_ms":5,"path":"${path}","conversation_id":"a","completion_id":"c-1","model":"m","request_body":${ASKED},"response_body":{"id":"c-1","n":1.0},"status_code":200,"duration_ms":7}`;
+  const second = `{"epoch_ms":6,"path":"${path}","request_body":${ASKED},"response_body":"cut \\"","status_code":200,"duration_ms":7,"response_truncated":true}`;
+  const third = `{"epoch_ms":7,"path":"${path}","request_body":null,"response_body":null,"status_code":0,"duration_ms":7}`;
+  expect(text).toBe(`{"data":[${first},${second},${third}],"error":null}`);
+  expect((await api.call('GET', `${PATH}?bodies=false&limit=2`)).data).toEqual([
+    { epoch_ms: 6, path, status_code: 200, duration_ms: 7, response_truncated: true },
+    { epoch_ms: 7, path, status_code: 0, duration_ms: 7 },
+  ]);
+});
+
+test('those asked for are answered, oldest first; what is no number of them counts as nothing said', async (context) => {
+  const api = await startApi(context);
+  const told = [{ conversationId: 'a b' }, { completionId: 'x' }, { conversationId: 'a b', completionId: 'x' }, {}];
+  for (const [at, each] of told.entries()) api.interactions.add(recordedInteraction({ epochMs: at + 1, ...each }));
+  for (const [query, wanted] of [
+    ['', [1, 2, 3, 4]],
+    ['?conversation_id=a%20b', [1, 3]],
+    ['?completion_id=x', [2, 3]],
+    ['?completion_id=x&conversation_id=a+b', [3]],
+    ['?conversation_id=none', []],
+    ['?limit=2', [3, 4]],
+    ['?limit=2&conversation_id=a%20b', [1, 3]],
+    ['?limit=1&completion_id=x', [3]],
+    ['?limit=0', [1, 2, 3, 4]],
+    ['?limit=-1', [1, 2, 3, 4]],
+    ['?limit=x&bodies=no', [1, 2, 3, 4]],
+  ] as const) {
+    const { data } = await api.call('GET', PATH + query);
+    expect(data, query).toEqual(wanted.map((epoch_ms) => expect.objectContaining({ epoch_ms })));
+  }
+});
+
+test('they are gone once they were cleared', async (context) => {
+  const api = await startApi(context);
+  api.interactions.add(recordedInteraction({ requestText: ASKED }));
+  expect((await api.call('DELETE', PATH)).data).toEqual({ cleared: true });
+  expect((await api.call('GET', PATH)).data).toEqual([]);
+});
+
+test('hundreds of MiB are answered while others are served, and no faster than they are read', async (context) => {
+  const api = await startApi(context);
+  const content = 'x'.repeat(1024 * 1024);
+  for (let at = 0; at < 200; at++) {
+    const isText = at % 2 === 0;
+    const body = isText ? { responseText: `no JSON ${content}` } : { responseText: JSON.stringify(content) };
+    api.interactions.add(recordedInteraction({ epochMs: at, requestText: ASKED, ...body }));
+  }
+  const before = process.memoryUsage().rss;
+  const answer = await request(api.url + PATH, { reset: true });
+  let bytes = 0;
+  let others = 0;
+  let most = 0;
+  const pieces: Buffer[] = [];
+  for await (const piece of answer.body) {
+    const buffer = Buffer.from(piece);
+    bytes += buffer.length;
+    if (bytes > 20 * 1024 * 1024 * (others + 1)) {
+      others++;
+      expect((await api.call('GET', '/healthz')).status).toBe(200);
+      most = Math.max(most, process.memoryUsage().rss - before);
+    }
+    if (bytes < 3 * 1024 * 1024) pieces.push(buffer);
+  }
+  expect(bytes).toBeGreaterThan(200 * 1024 * 1024);
+  expect(bytes).toBeLessThan(202 * 1024 * 1024);
+  expect(others).toBeGreaterThan(5);
+  // Made in one go it would take 400 MiB, and stop everybody for half a second.
+  expect(most).toBeLessThan(150 * 1024 * 1024);
+  const start = Buffer.concat(pieces).toString();
+  expect(start.slice(0, 200)).toContain(
+    `{"data":[{"epoch_ms":0,"path":"/v1/chat/completions","request_body":${ASKED},`,
+  );
+  expect(start).toContain(`"status_code":200,"duration_ms":7},{"epoch_ms":1,`);
+});

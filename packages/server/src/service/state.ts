@@ -1,0 +1,46 @@
+import type { LongStreams } from '../answer/long-streams.ts';
+import type { HealthOfServices } from '../bridge/service-health.ts';
+import type { CallUnderWay } from '../forwards/call-under-way.ts';
+import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
+import type { Forwards } from '../forwards/forwards.ts';
+import type { InteractionStore } from '../inference/interaction-store.ts';
+import type { Kind } from '../registry/entries.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import type { ServiceState } from '../telemetry/metrics/state-metrics.ts';
+import type { ToolCallEvents } from '../telemetry/tool-calls/tool-call-events.ts';
+
+/** The parts of the service that metrics are asked of. */
+export interface ServiceStateParts {
+  readonly registry: Pick<Registry, 'current'>;
+  readonly forwards: Pick<Forwards, 'status'>;
+  readonly serviceHealth: Pick<HealthOfServices, 'of'>;
+  readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
+  readonly interactions: Pick<InteractionStore, 'length' | 'bodyBytes'>;
+  readonly toolCalls: Pick<ToolCallEvents, 'counts'>;
+  readonly calls: Pick<CallsUnderWay<CallUnderWay>, 'size'>;
+  readonly longStreams: Pick<LongStreams, 'size'>;
+  /** How many lines the log has lost. */
+  readonly droppedLines: () => number;
+}
+
+/** What metrics ask of the service, which telemetry itself knows nothing of. */
+export function serviceState(parts: ServiceStateParts): ServiceState {
+  const { registry, forwards, serviceHealth, metrics, interactions, toolCalls, calls, longStreams, droppedLines } =
+    parts;
+  const served = (kind: Kind): number =>
+    registry.current.namespaces.values().reduce((sum, { shelves }) => sum + shelves[kind].entries.length, 0);
+  return {
+    filters: () => metrics.snapshot().filters,
+    entries: () => ({ tool: served('tool'), resource: served('resource'), prompt: served('prompt') }),
+    namespaces: () => registry.current.namespaces.size,
+    forwards: () =>
+      Array.from(registry.current.forwards.keys(), (name) => ({ name, available: forwards.status(name).available })),
+    services: () => registry.current.services.all.map((entry) => ({ ...entry, health: serviceHealth.of(entry) })),
+    interactions: () => ({ count: interactions.length, bytes: interactions.bodyBytes }),
+    toolCallEvents: () => toolCalls.counts.all(),
+    callsUnderWay: () => calls.size,
+    openStreams: () => longStreams.size,
+    droppedLines,
+  };
+}

@@ -1,0 +1,32 @@
+import { describe, expect, it } from 'vitest';
+import { Deltas } from './deltas.ts';
+import type { Metric } from './metric.ts';
+
+const counter = (...series: [string, number][]): Metric => ({
+  name: 'c',
+  description: 'c',
+  unit: '{x}',
+  kind: 'counter',
+  series: series.map(([of, value]) => ({ attributes: { of }, value })),
+});
+
+const histogram = (...buckets: number[]): Metric => ({
+  name: 'h',
+  description: 'h',
+  unit: 's',
+  kind: 'histogram',
+  bounds: [1],
+  series: [{ attributes: {}, value: { count: buckets[0] ?? 0, sum: buckets[1] ?? 0, buckets: buckets.slice(2) } }],
+});
+
+describe('what came since the last time', () => {
+  it('is all of it at first, and then the difference', () => {
+    const deltas = new Deltas();
+    expect(deltas.of([counter(['a', 5]), histogram(3, 9, 1, 2)])).toEqual([counter(['a', 5]), histogram(3, 9, 1, 2)]);
+    expect(deltas.of([counter(['a', 7], ['b', 1]), histogram(4, 9.5, 2, 2)])).toEqual([
+      counter(['a', 2], ['b', 1]),
+      histogram(1, 0.5, 1, 0),
+    ]);
+    expect(deltas.of([counter(['a', 7], ['b', 2])])).toEqual([counter(['a', 0], ['b', 1])]);
+  });
+});

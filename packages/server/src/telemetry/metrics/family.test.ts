@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import { Family } from './family.ts';
+import { Histograms } from './histograms.ts';
+import type { MetricAttributes } from './metric.ts';
+
+const OVERFLOW = { 'otel.metric.overflow': true };
+
+describe('a family of series', () => {
+  it('has one for each key', () => {
+    const family = new Family((attributes) => ({ attributes }));
+    const first = family.open('a', () => ({ name: 'a' }));
+    const second = family.open('b', () => ({ name: 'b' }));
+    expect(family.get('a')).toBe(first);
+    expect(family.get('b')).toBe(second);
+    expect(family.get('c')).toBeUndefined();
+    expect(family.series(({ attributes }) => attributes.name).map(({ value }) => value)).toEqual(['a', 'b']);
+  });
+
+  it('has no more than the limit, the last for all that found no place; those that are there stay', () => {
+    const family = new Family((attributes: MetricAttributes) => ({ attributes }), 3);
+    const cells = ['a', 'b', 'c', 'd'].map((key) => family.open(key, () => ({ key })));
+    expect(cells.map(({ attributes }) => attributes)).toEqual([{ key: 'a' }, { key: 'b' }, OVERFLOW, OVERFLOW]);
+    expect(cells[2]).toBe(cells[3]);
+    expect(family.get('a')).toBe(cells[0]);
+    expect(family.get('c')).toBeUndefined();
+    expect(family.series(() => 0)).toHaveLength(3);
+  });
+
+  it('counts all that comes in 2,000 series, however many names others think of', () => {
+    const histograms = new Histograms({ name: 'x', description: 'x', unit: 's' }, [1]);
+    for (let name = 0; name < 5_000; name++) histograms.record(`name ${name}`, 1, () => ({ name }));
+    histograms.record('name 3', 1, () => ({ name: 3 }));
+    const { series } = histograms.metric;
+    expect(series).toHaveLength(2_000);
+    expect(series.reduce((sum, { value }) => sum + value.count, 0)).toBe(5_001);
+    expect(series[3]).toMatchObject({ attributes: { name: 3 }, value: { count: 2 } });
+    expect(series.at(-1)).toMatchObject({ attributes: OVERFLOW, value: { count: 3_001, sum: 3_001 } });
+  });
+});

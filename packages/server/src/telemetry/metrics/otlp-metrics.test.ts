@@ -1,0 +1,231 @@
+import { describe, expect, it, onTestFinished, type TestContext, vi } from 'vitest';
+import { DEFAULT_LOG_FILTER } from '../../config/log-directives.ts';
+import type { OtlpProtocol } from '../../config/open-telemetry.ts';
+import { createLogger } from '../log.ts';
+import { MetricSource } from './metric-source.ts';
+import { exportMetrics, type MetricExport } from './otlp-metrics.ts';
+import { grpcReceiver, httpReceiver, type Received } from './otlp-receiver.fixture.ts';
+import { quietState } from './quiet-state.fixture.ts';
+import { RequestMetrics } from './request-metrics.ts';
+import type { ServiceState } from './state-metrics.ts';
+
+interface Exporting {
+  readonly requests: RequestMetrics;
+  readonly exported: MetricExport;
+  /** Lines of the log, without their time. */
+  readonly log: readonly Record<string, unknown>[];
+}
+
+/** Exports every hour, in effect when it is flushed, until the test is over; the library reads `env` itself. */
+async function exporting(
+  protocol: OtlpProtocol,
+  env: Readonly<Record<string, string>>,
+  state?: Partial<ServiceState>,
+): Promise<Exporting> {
+  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+  onTestFinished(() => {
+    vi.unstubAllEnvs();
+  });
+  const requests = new RequestMetrics();
+  const log: Record<string, unknown>[] = [];
+  const logger = createLogger(DEFAULT_LOG_FILTER, (line) => {
+    const { ts: _ts, ...rest } = JSON.parse(line);
+    log.push(rest);
+  });
+  const source = new MetricSource({ requests, state: quietState(state) });
+  const settings = { protocol, intervalMs: 3_600_000, timeoutMs: 5_000 };
+  const exported = await exportMetrics(source, settings, logger.target('service'));
+  onTestFinished(() => exported.close(1_000));
+  return { requests, exported, log };
+}
+
+/** A metric as OTLP in JSON has it. */
+function metricIn({ body }: Received, name: string): unknown {
+  const { resourceMetrics } = JSON.parse(body.toString());
+  return resourceMetrics[0].scopeMetrics[0].metrics.find((metric: { name: string }) => metric.name === name);
+}
+
+const point = (value: object) => ({ dataPoints: [expect.objectContaining(value)] });
+
+describe('metrics sent to a collector', () => {
+  it('are what was counted, in OpenTelemetry’s form, with who it is from', async (context: TestContext) => {
+    const { url, received } = await httpReceiver(context);
+    const before = Date.now();
+    const { requests, exported } = await exporting('http/json', {
+      OTEL_EXPORTER_OTLP_ENDPOINT: url,
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-token=secret%201',
+      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
+    });
+    requests.mcpServer({ method: 'ping', seconds: 0.3 });
+    requests.began('mcp');
+    await exported.flush();
+    expect(received).toHaveLength(1);
+    const [sent] = received;
+    if (!sent) return;
+    expect(sent.path).toBe('/v1/metrics');
+    expect(sent.headers).toMatchObject({ 'x-token': 'secret 1', 'content-type': 'application/json' });
+    const { resource, scopeMetrics } = JSON.parse(sent.body.toString()).resourceMetrics[0];
+    expect(resource.attributes).toEqual(
+      expect.arrayContaining([
+        { key: 'service.name', value: { stringValue: 'sluice' } },
+        { key: 'deployment.environment.name', value: { stringValue: 'test' } },
+      ]),
+    );
+    expect(scopeMetrics[0].scope).toMatchObject({ name: 'sluice' });
+    const duration = metricIn(sent, 'mcp.server.operation.duration');
+    expect(duration).toMatchObject({
+      unit: 's',
+      histogram: {
+        aggregationTemporality: 2,
+        ...point({
+          attributes: [{ key: 'mcp.method.name', value: { stringValue: 'ping' } }],
+          count: 1,
+          sum: 0.3,
+          explicitBounds: expect.arrayContaining([0.0005, 0.2, 0.5, 300]),
+        }),
+      },
+    });
+    expect(metricIn(sent, 'http.server.active_requests')).toMatchObject({
+      sum: { isMonotonic: false, ...point({ asInt: 1 }) },
+    });
+    expect(metricIn(sent, 'process.cpu.time')).toMatchObject({ unit: 's', sum: { isMonotonic: true } });
+    expect(metricIn(sent, 'process.uptime')).toMatchObject({ gauge: point({ asDouble: expect.any(Number) }) });
+    const [, start, end] =
+      /"startTimeUnixNano":"(\d+)\d{6}","timeUnixNano":"(\d+)\d{6}"/.exec(JSON.stringify(duration)) ?? [];
+    expect(Number(start)).toBeGreaterThanOrEqual(before);
+    expect(Number(end)).toBeGreaterThanOrEqual(Number(start));
+    expect(Number(end)).toBeLessThanOrEqual(Date.now());
+  });
+
+  it('are all there each time, unless the collector wants what is new', async (context: TestContext) => {
+    const all = await httpReceiver(context);
+    const { requests, exported } = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: all.url });
+    for (const seconds of [1, 2]) {
+      requests.mcpServer({ method: 'ping', seconds });
+      await exported.flush();
+    }
+    const counted = all.received.map((sent) => metricIn(sent, 'mcp.server.operation.duration'));
+    expect(counted).toMatchObject([
+      { histogram: point({ count: 1, sum: 1 }) },
+      { histogram: point({ count: 2, sum: 3 }) },
+    ]);
+  });
+
+  it.each([
+    ['delta', 1, [1, 1], [5, 2]],
+    ['lowmemory', 2, [1, 1], [5, 7]],
+    ['cumulative', 2, [1, 2], [5, 7]],
+  ])('are as the preference %s has it', async (preference, counterTemporality, histograms, counters) => {
+    const { url, received } = await httpReceiver({ onTestFinished });
+    let events = 5;
+    const { requests, exported } = await exporting(
+      'http/json',
+      { OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: preference },
+      {
+        toolCallEvents: () => [{ transport: 'mcp', type: 'STARTED', count: events }],
+        namespaces: () => 3,
+      },
+    );
+    requests.mcpServer({ method: 'ping', seconds: 1 });
+    await exported.flush();
+    events = 7;
+    requests.mcpServer({ method: 'ping', seconds: 1 });
+    await exported.flush();
+    const each = (name: string) => received.map((sent) => metricIn(sent, name));
+    expect(each('mcp.server.operation.duration')).toMatchObject(
+      histograms.map((count) => ({ histogram: point({ count }) })),
+    );
+    expect(each('sluice.tool_call.events')).toMatchObject(
+      counters.map((asInt) => ({ sum: { aggregationTemporality: counterTemporality, ...point({ asInt }) } })),
+    );
+    // How many there are is never a difference.
+    expect(each('sluice.registry.namespaces')).toMatchObject(
+      [3, 3].map((asInt) => ({ sum: { aggregationTemporality: 2, ...point({ asInt }) } })),
+    );
+  });
+
+  it('go as Protobuf, compressed where that is set, to the address that is set for metrics', async (context: TestContext) => {
+    const { url, received } = await httpReceiver(context);
+    const { requests, exported } = await exporting('http/protobuf', {
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
+      OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${url}/in/metrics`,
+      OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
+    });
+    requests.mcpServer({ method: 'ping', seconds: 1 });
+    await exported.flush();
+    expect(received).toMatchObject([
+      { path: '/in/metrics', headers: { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' } },
+    ]);
+    expect(received[0]?.body.includes('mcp.server.operation.duration')).toBe(true);
+  });
+
+  it('go over gRPC, with the headers that are set', async (context: TestContext) => {
+    const { url, received } = await grpcReceiver(context);
+    const { requests, exported } = await exporting('grpc', {
+      OTEL_EXPORTER_OTLP_ENDPOINT: url,
+      OTEL_EXPORTER_OTLP_METRICS_HEADERS: 'x-token=secret',
+    });
+    requests.mcpServer({ method: 'ping', seconds: 1 });
+    await exported.flush();
+    expect(received).toMatchObject([{ headers: { 'x-token': 'secret' } }]);
+    expect(received[0]?.body.includes('mcp.server.operation.duration')).toBe(true);
+  });
+
+  it('go in several requests when there are very many', async (context: TestContext) => {
+    const { url, received } = await httpReceiver(context);
+    const { requests, exported } = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: url });
+    for (let tool = 0; tool < 1_500; tool++) requests.mcpServer({ method: 'tools/call', tool: `t${tool}`, seconds: 1 });
+    await exported.flush();
+    expect(received.length).toBeGreaterThan(1);
+    const tools = received.flatMap(({ body }) => body.toString().match(/"gen_ai.tool.name"/g) ?? []);
+    expect(tools).toHaveLength(1_500);
+  });
+
+  it('are told of in the log once when they cannot be sent, and once when they can again', async (context: TestContext) => {
+    const receiver = await httpReceiver(context);
+    receiver.status = 400;
+    const { exported, log } = await exporting('http/protobuf', {
+      OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url.replace('//', '//user:passw0rd@'),
+      OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer s3cret',
+    });
+    for (let time = 0; time < 3; time++) await exported.flush();
+    expect(log).toEqual([
+      {
+        level: 'warn',
+        target: 'service',
+        msg: 'metrics cannot be exported; the collector gets them when it can be reached',
+        reason: 'answered with status 400',
+      },
+    ]);
+    receiver.status = 200;
+    for (let time = 0; time < 2; time++) await exported.flush();
+    expect(log.slice(1)).toEqual([{ level: 'info', target: 'service', msg: 'metrics are exported again' }]);
+  });
+
+  it('are sent a last time at the end, which does not wait for a collector that is not there', async (context: TestContext) => {
+    const { url, received } = await httpReceiver(context);
+    const there = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: url });
+    await there.exported.close(5_000);
+    expect(received).toHaveLength(1);
+    const nowhere = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' });
+    const begun = performance.now();
+    await nowhere.exported.close(100);
+    expect(performance.now() - begun).toBeLessThan(3_000);
+  });
+
+  it('do not stop the service from counting when its state cannot be read', async (context: TestContext) => {
+    const { url, received } = await httpReceiver(context);
+    const { exported, log } = await exporting(
+      'http/json',
+      { OTEL_EXPORTER_OTLP_ENDPOINT: url },
+      {
+        namespaces: () => {
+          throw new Error('broken');
+        },
+      },
+    );
+    await exported.flush();
+    expect(received).toEqual([]);
+    expect(log).toMatchObject([{ level: 'error', msg: 'metrics could not be read', error: { message: 'broken' } }]);
+  });
+});

@@ -1,0 +1,151 @@
+import { describe, expect, it } from 'vitest';
+import { histogramsOf, sampleOf, samplesOf } from '../../testing/prometheus-text.ts';
+import { MetricSource } from './metric-source.ts';
+import { PrometheusText } from './prometheus.ts';
+import { quietState } from './quiet-state.fixture.ts';
+import { RequestMetrics } from './request-metrics.ts';
+import type { ServiceState } from './state-metrics.ts';
+
+async function scraped(requests: RequestMetrics, state?: Partial<ServiceState>): Promise<string> {
+  const prometheus = new PrometheusText(new MetricSource({ requests, state: quietState(state) }));
+  return (await Array.fromAsync(prometheus.pieces())).join('');
+}
+
+describe('the text for Prometheus', () => {
+  it('has each metric under its name with its unit, with help and type', async () => {
+    const requests = new RequestMetrics();
+    requests.http({ listener: 'mcp', method: 'POST', status: 200, seconds: 0.3 });
+    const text = await scraped(requests);
+    expect(text).toContain(
+      [
+        '# HELP http_server_request_duration_seconds Duration of HTTP requests, answered to the end',
+        '# UNIT http_server_request_duration_seconds seconds',
+        '# TYPE http_server_request_duration_seconds histogram',
+        'http_server_request_duration_seconds_count{http_request_method="POST",url_scheme="http",sluice_listener="mcp",http_response_status_code="200"} 1',
+        '',
+      ].join('\n'),
+    );
+    expect(text).toContain('# TYPE sluice_registry_namespaces gauge\nsluice_registry_namespaces 0\n');
+    expect(text).toMatch(/# TYPE process_cpu_time_seconds_total counter\nprocess_cpu_time_seconds_total\{/);
+    expect(text).toContain('# TYPE nodejs_eventloop_utilization_ratio gauge\n');
+    expect(text).toMatch(/^# HELP target_info .*\n# TYPE target_info gauge\ntarget_info\{.*service_name="sluice"/);
+    expect(text.match(/target_info\{/g)).toHaveLength(1);
+  });
+
+  it('has buckets that add up', async () => {
+    const requests = new RequestMetrics();
+    for (const seconds of [0.000_1, 0.002, 0.3, 0.3, 99]) requests.mcpServer({ method: 'ping', seconds });
+    const samples = samplesOf(await scraped(requests));
+    expect(histogramsOf(samples).size).toBe(1);
+    const bucket = (le: string) => sampleOf(samples, 'mcp_server_operation_duration_seconds_bucket', { le });
+    expect(['0.0005', '0.0025', '0.2', '0.5', '60', '120', '+Inf'].map(bucket)).toEqual([1, 2, 2, 4, 4, 5, 5]);
+    expect(sampleOf(samples, 'mcp_server_operation_duration_seconds_sum')).toBeCloseTo(99.6021, 6);
+  });
+
+  it('says quotes, backslashes and line breaks of names so that they are read as they are', async () => {
+    const requests = new RequestMetrics();
+    const tools = ['say "hi"', 'C:\\new', 'two\nlines', '\\n', '","x="', 'Köln 🔑', '# HELP x y'];
+    for (const tool of tools) requests.mcpServer({ method: 'tools/call', namespace: 'n', tool, seconds: 1 });
+    const samples = samplesOf(await scraped(requests));
+    for (const gen_ai_tool_name of tools) {
+      expect(sampleOf(samples, 'mcp_server_operation_duration_seconds_count', { gen_ai_tool_name })).toBe(1);
+    }
+  });
+
+  it('has names that others made up without end in 2,000 series, each metric with one head', async () => {
+    const requests = new RequestMetrics();
+    for (let model = 0; model < 3_000; model++) {
+      requests.completion({ operation: 'chat', requestModel: `model ${model}`, server: 'llm:1', seconds: 1 });
+    }
+    const text = await scraped(requests);
+    const samples = samplesOf(text);
+    expect(histogramsOf(samples).size).toBe(2_000);
+    const counts = samples.filter(({ name }) => name === 'gen_ai_client_operation_duration_seconds_count');
+    expect(counts).toHaveLength(2_000);
+    expect(counts.reduce((sum, { value }) => sum + value, 0)).toBe(3_000);
+    expect(sampleOf(counts, 'gen_ai_client_operation_duration_seconds_count', { otel_metric_overflow: 'true' })).toBe(
+      1_001,
+    );
+    const heads = text.match(/^# (?:HELP|TYPE) \S+/gm) ?? [];
+    expect(new Set(heads).size).toBe(heads.length);
+  });
+
+  it('is of one moment, although requests go on while it is made', async () => {
+    const requests = new RequestMetrics();
+    const names = Array.from({ length: 1_000 }, (_, index) => `tool ${index}`);
+    const count = () => {
+      for (const tool of names) {
+        requests.mcpServer({ method: 'tools/call', tool, seconds: 1 });
+        requests.mcpClient({ method: 'tools/call', tool, server: 'up:1', seconds: 1 });
+      }
+    };
+    count();
+    const prometheus = new PrometheusText(new MetricSource({ requests, state: quietState() }));
+    let text = '';
+    let pieces = 0;
+    for await (const piece of prometheus.pieces()) {
+      text += piece;
+      pieces++;
+      count();
+    }
+    expect(pieces).toBeGreaterThan(2);
+    const counts = samplesOf(text).filter(({ name }) => /^mcp_\w+_count$/.test(name));
+    expect(counts).toHaveLength(2_000);
+    expect(new Set(counts.map(({ value }) => value))).toEqual(new Set([1]));
+  });
+
+  it('tells the state of the service as it is when it is asked', async () => {
+    const duration = { count: 10, total_ms: 2_500, avg_ms: 250 };
+    const text = await scraped(new RequestMetrics(), {
+      filters: () => ({ cors: { requests_continue: 4, requests_reject: 3, requests_other: 2, errors: 1, duration } }),
+      entries: () => ({ tool: 3, resource: 2, prompt: 1 }),
+      forwards: () => [
+        { name: 'up', available: true },
+        { name: 'down', available: false },
+      ],
+      services: () => [
+        { name: 'a', serviceType: 'tool-invoker', health: 'healthy' },
+        { name: 'b', serviceType: 'tool-invoker', health: 'down' },
+        { name: 'c', serviceType: 'tool-invoker', health: 'pending' },
+      ],
+      interactions: () => ({ count: 5, bytes: 4_096 }),
+      toolCallEvents: () => [{ transport: 'grpc', type: 'FAILED', category: 'UNKNOWN', count: 8 }],
+      callsUnderWay: () => 6,
+      openStreams: () => 7,
+      droppedLines: () => 9,
+    });
+    const samples = samplesOf(text);
+    const value = (name: string, labels?: Record<string, string>) => sampleOf(samples, name, labels);
+    const outcomes = ['continue', 'reject', 'other', 'error'].map((sluice_filter_outcome) =>
+      value('sluice_filter_requests_total', { sluice_filter: 'cors', sluice_filter_outcome }),
+    );
+    expect(outcomes).toEqual([4, 3, 2, 1]);
+    expect(value('sluice_filter_duration_seconds_total', { sluice_filter: 'cors' })).toBe(2.5);
+    const kinds = ['tool', 'resource', 'prompt'].map((kind) =>
+      value('sluice_registry_entries', { sluice_entry_kind: kind }),
+    );
+    expect(kinds).toEqual([3, 2, 1]);
+    const forwards = ['up', 'down'].map((name) => value('sluice_forward_available', { sluice_forward: name }));
+    expect(forwards).toEqual([1, 0]);
+    const services = ['a', 'b', 'c'].map((name) => value('sluice_service_healthy', { sluice_service: name }));
+    expect(services).toEqual([1, 0, undefined]);
+    expect(value('sluice_interaction_records')).toBe(5);
+    expect(value('sluice_interaction_size_bytes')).toBe(4_096);
+    expect(value('sluice_tool_call_events_total', { sluice_transport: 'grpc', error_type: 'UNKNOWN' })).toBe(8);
+    expect(value('sluice_call_active')).toBe(6);
+    expect(value('sluice_stream_active')).toBe(7);
+    expect(value('sluice_log_dropped_total')).toBe(9);
+  });
+
+  it('tells of the process itself', async () => {
+    const samples = samplesOf(await scraped(new RequestMetrics()));
+    expect(sampleOf(samples, 'process_memory_usage_bytes')).toBeGreaterThan(10_000_000);
+    expect(sampleOf(samples, 'process_uptime_seconds')).toBeGreaterThan(0);
+    expect(sampleOf(samples, 'process_cpu_time_seconds_total', { cpu_mode: 'user' })).toBeGreaterThan(0.01);
+    expect(sampleOf(samples, 'v8js_memory_heap_used_bytes', { v8js_heap_space_name: 'old_space' })).toBeGreaterThan(0);
+    expect(
+      sampleOf(samples, 'nodejs_eventloop_time_seconds_total', { nodejs_eventloop_state: 'active' }),
+    ).toBeGreaterThan(0);
+    expect(sampleOf(samples, 'nodejs_eventloop_utilization_ratio')).toBeLessThanOrEqual(1);
+  });
+});

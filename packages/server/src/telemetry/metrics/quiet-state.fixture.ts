@@ -1,0 +1,18 @@
+import type { ServiceState } from './state-metrics.ts';
+
+/** A service in which there is nothing, but for what is given. */
+export function quietState(state: Partial<ServiceState> = {}): ServiceState {
+  return {
+    filters: () => ({}),
+    entries: () => ({ tool: 0, resource: 0, prompt: 0 }),
+    namespaces: () => 0,
+    forwards: () => [],
+    services: () => [],
+    interactions: () => ({ count: 0, bytes: 0 }),
+    toolCallEvents: () => [],
+    callsUnderWay: () => 0,
+    openStreams: () => 0,
+    droppedLines: () => 0,
+    ...state,
+  };
+}

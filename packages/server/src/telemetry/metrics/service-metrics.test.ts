@@ -1,0 +1,73 @@
+import { metrics } from '@sluice/contract';
+import { describe, expect, it } from 'vitest';
+import { ServiceMetrics } from './service-metrics.ts';
+
+describe('the metrics', () => {
+  it('have the form that the contract gives them, before anything was counted too', () => {
+    const service = new ServiceMetrics();
+    service.filter('mcp');
+    const snapshot = service.snapshot();
+    expect(metrics.parse(snapshot)).toEqual(snapshot);
+    expect(snapshot).toEqual({
+      filters: {
+        mcp: {
+          requests_continue: 0,
+          requests_reject: 0,
+          requests_other: 0,
+          errors: 0,
+          duration: { count: 0, total_ms: 0, avg_ms: 0 },
+        },
+      },
+      evaluators: {},
+      pipeline: {
+        trigger_matches: 0,
+        trigger_misses: 0,
+        skipped_no_method: 0,
+        skipped_no_state: 0,
+        skipped_no_match: 0,
+        skipped_no_registry: 0,
+        skipped_no_interactions: 0,
+      },
+      gauges: { evaluators_loaded: 0, wasm_compiled: 0, namespace_bindings: 0 },
+    });
+  });
+
+  it('count each thing that a filter can do by itself, and its time in all cases', () => {
+    const service = new ServiceMetrics();
+    const counters = service.filter('mcp');
+    counters.passed(1);
+    for (const ms of [2, 3]) counters.rejected(ms);
+    for (const ms of [4, 5, 6]) counters.answered(ms);
+    for (const ms of [7, 8, 9, 10]) counters.broke(ms);
+    expect(service.snapshot().filters.mcp).toEqual({
+      requests_continue: 1,
+      requests_reject: 2,
+      requests_other: 3,
+      errors: 4,
+      duration: { count: 10, total_ms: 55, avg_ms: 5.5 },
+    });
+  });
+
+  it('add up exact times and show three decimals of a millisecond', () => {
+    const service = new ServiceMetrics();
+    for (let time = 0; time < 3; time++) service.filter('mcp').passed(0.000_4);
+    expect(service.snapshot().filters.mcp?.duration).toEqual({ count: 3, total_ms: 0.001, avg_ms: 0 });
+    service.filter('mcp').passed(2);
+    expect(service.snapshot().filters.mcp?.duration).toEqual({ count: 4, total_ms: 2.001, avg_ms: 0.5 });
+  });
+
+  it('name filters in the order in which they became known, and count one of a name only once', () => {
+    const service = new ServiceMetrics();
+    for (const name of ['mcp', 'cors', 'mcp']) service.filter(name).passed(0);
+    const { filters } = service.snapshot();
+    expect(Object.keys(filters)).toEqual(['mcp', 'cors']);
+    expect([filters.mcp?.requests_continue, filters.cors?.requests_continue]).toEqual([2, 1]);
+  });
+
+  it('are a picture of their moment', () => {
+    const service = new ServiceMetrics();
+    const before = service.snapshot();
+    service.filter('mcp').passed(1);
+    expect(before.filters).toEqual({});
+  });
+});

@@ -1,0 +1,147 @@
+import type { FilterMetrics, ServiceHealth } from '@sluice/contract';
+import type { ToolCallCount } from '../tool-calls/tool-call-counts.ts';
+import type { Metric, NumberMetric, Series } from './metric.ts';
+
+/** What can be asked of the service at any time. */
+export interface ServiceState {
+  /** Counters of filters, by name. */
+  filters(): Readonly<Record<string, FilterMetrics>>;
+  /** What is served, shadowed entries not counted. */
+  entries(): { readonly tool: number; readonly resource: number; readonly prompt: number };
+  namespaces(): number;
+  forwards(): readonly { readonly name: string; readonly available: boolean }[];
+  /** One of each name, type, engine and language. */
+  services(): readonly RegisteredService[];
+  /** Interactions that are kept, and the bytes of their bodies. */
+  interactions(): { readonly count: number; readonly bytes: number };
+  /** Events of tool calls since the start. */
+  toolCallEvents(): readonly ToolCallCount[];
+  callsUnderWay(): number;
+  /** Streams that stay open until somebody ends them. */
+  openStreams(): number;
+  /** Lines that the log has lost. */
+  droppedLines(): number;
+}
+
+/** A capability service and how it is. */
+export interface RegisteredService {
+  readonly name: string;
+  readonly serviceType: string;
+  readonly serviceSubType?: string | undefined;
+  readonly languageName?: string | undefined;
+  readonly health: ServiceHealth;
+}
+
+/** The state of the service as metrics. */
+export function stateMetrics(state: ServiceState): Metric[] {
+  const { count, bytes } = state.interactions();
+  return [
+    ...filterMetrics(Object.entries(state.filters())),
+    {
+      name: 'sluice.registry.entries',
+      description: 'Tools, resources and prompts that are served',
+      unit: '{entry}',
+      kind: 'level',
+      series: Object.entries(state.entries()).map(([kind, value]) => ({
+        attributes: { 'sluice.entry.kind': kind },
+        value,
+      })),
+    },
+    level('sluice.registry.namespaces', '{namespace}', 'Namespaces', state.namespaces()),
+    {
+      name: 'sluice.forward.available',
+      description: 'Whether the forward can be used: 1 or 0',
+      unit: '{forward}',
+      kind: 'gauge',
+      series: state.forwards().map(({ name, available }) => ({
+        attributes: { 'sluice.forward': name },
+        value: available ? 1 : 0,
+      })),
+    },
+    {
+      name: 'sluice.service.healthy',
+      description: 'Whether the capability service is healthy: 1 or 0; none before its first probe',
+      unit: '{service}',
+      kind: 'gauge',
+      series: state.services().flatMap(healthOf),
+    },
+    level('sluice.interaction.records', '{interaction}', 'Interactions that are kept', count),
+    level('sluice.interaction.size', 'By', 'Bodies of the interactions that are kept', bytes),
+    {
+      name: 'sluice.tool_call.events',
+      description: 'Events of tool calls',
+      unit: '{event}',
+      kind: 'counter',
+      series: state.toolCallEvents().map(({ transport, type, category, count: value }) => ({
+        attributes: {
+          'sluice.transport': transport,
+          'sluice.event.type': type,
+          ...(category !== undefined && { 'error.type': category }),
+        },
+        value,
+      })),
+    },
+    level(
+      'sluice.call.active',
+      '{call}',
+      'Calls under way, to upstreams and capability services',
+      state.callsUnderWay(),
+    ),
+    {
+      name: 'sluice.log.dropped',
+      description: 'Log lines that were lost because nobody read them in time',
+      unit: '{line}',
+      kind: 'counter',
+      series: [{ attributes: {}, value: state.droppedLines() }],
+    },
+    level('sluice.stream.active', '{stream}', 'Streams that stay open until somebody ends them', state.openStreams()),
+  ];
+}
+
+function filterMetrics(filters: readonly (readonly [string, FilterMetrics])[]): Metric[] {
+  return [
+    {
+      name: 'sluice.filter.requests',
+      description: 'Requests that filters have had, by what they did with them',
+      unit: '{request}',
+      kind: 'counter',
+      series: filters.flatMap(([filter, counts]) => {
+        const outcomes = {
+          continue: counts.requests_continue,
+          reject: counts.requests_reject,
+          other: counts.requests_other,
+          error: counts.errors,
+        };
+        return Object.entries(outcomes).map(([outcome, value]) => ({
+          attributes: { 'sluice.filter': filter, 'sluice.filter.outcome': outcome },
+          value,
+        }));
+      }),
+    },
+    {
+      name: 'sluice.filter.duration',
+      description: 'Time for which filters have had requests',
+      unit: 's',
+      kind: 'counter',
+      series: filters.map(([filter, { duration }]) => ({
+        attributes: { 'sluice.filter': filter },
+        value: duration.total_ms / 1000,
+      })),
+    },
+  ];
+}
+
+function healthOf({ name, serviceType, serviceSubType, languageName, health }: RegisteredService): Series<number>[] {
+  if (health === 'pending') return [];
+  const attributes = {
+    'sluice.service': name,
+    'sluice.service.type': serviceType,
+    ...(serviceSubType !== undefined && { 'sluice.service.engine': serviceSubType }),
+    ...(languageName !== undefined && { 'sluice.service.language': languageName }),
+  };
+  return [{ attributes, value: health === 'healthy' ? 1 : 0 }];
+}
+
+function level(name: string, unit: string, description: string, value: number): NumberMetric {
+  return { name, description, unit, kind: 'level', series: [{ attributes: {}, value }] };
+}

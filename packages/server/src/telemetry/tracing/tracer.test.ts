@@ -1,0 +1,84 @@
+import { resourceFromAttributes } from '@opentelemetry/resources';
+import type { ReadableSpan } from '@opentelemetry/sdk-trace';
+import { describe, expect, it } from 'vitest';
+import { Tracer } from './tracer.ts';
+
+const PARENT = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', state: 'a=1' };
+
+/** A tracer with this sampler, and what has been recorded. */
+function tracing(parentBased: boolean, ratio: number) {
+  const recorded: ReadableSpan[] = [];
+  const resource = resourceFromAttributes({});
+  const tracer = new Tracer(resource, { parentBased, ratio }, { onEnd: (span) => recorded.push(span) });
+  const begin = (parent?: 'sampled' | 'unsampled') =>
+    tracer.begin({ name: 'work', role: 'server' }, parent && { ...PARENT, sampled: parent === 'sampled' });
+  return { recorded, begin };
+}
+
+describe('what is recorded', () => {
+  it.each([
+    ['always', false, 1, { alone: true, sampled: true, unsampled: true }],
+    ['never', false, 0, { alone: false, sampled: false, unsampled: false }],
+    ['always but where a parent says no', true, 1, { alone: true, sampled: true, unsampled: false }],
+    ['never but where a parent says yes', true, 0, { alone: false, sampled: true, unsampled: false }],
+  ])('is decided %s', (_, parentBased, ratio, expected) => {
+    const { recorded, begin } = tracing(parentBased, ratio);
+    for (const [parent, sampled] of [
+      [undefined, expected.alone],
+      ['sampled', expected.sampled],
+      ['unsampled', expected.unsampled],
+    ] as const) {
+      const span = begin(parent);
+      const child = span.child({ name: 'part', role: 'client' });
+      expect([span.context.sampled, child.context.sampled]).toEqual([sampled, sampled]);
+      recorded.length = 0;
+      child.end();
+      span.end();
+      expect(recorded).toEqual(sampled ? [child, span] : []);
+    }
+  });
+
+  it('is a share of the traces, the same for all parts of one', () => {
+    const { begin } = tracing(true, 0.25);
+    const sampled = Array.from({ length: 2_000 }, () => begin().context.sampled);
+    const share = sampled.filter((each) => each).length / sampled.length;
+    expect(share).toBeGreaterThan(0.15);
+    expect(share).toBeLessThan(0.35);
+  });
+});
+
+describe('a span', () => {
+  it('goes on with the trace that it is given', () => {
+    const { begin } = tracing(true, 1);
+    const span = begin('sampled');
+    expect(span.context).toMatchObject({ traceId: PARENT.traceId, state: 'a=1', sampled: true });
+    expect(span.context.spanId).toMatch(/^[0-9a-f]{16}$/);
+    expect(span.context.spanId).not.toBe(PARENT.spanId);
+    expect(span.parentSpanContext?.spanId).toBe(PARENT.spanId);
+    expect(span.spanContext().traceState?.serialize()).toBe('a=1');
+    expect(begin().context.traceId).not.toBe(begin().context.traceId);
+  });
+
+  it('ends once, and says nothing more then', () => {
+    const { recorded, begin } = tracing(true, 1);
+    const span = begin();
+    span.failed('timeout');
+    span.end();
+    const { endTime } = span;
+    span.failed('cancelled');
+    span.end(performance.now() + 1_000);
+    expect(recorded).toEqual([span]);
+    expect(span).toMatchObject({ endTime, attributes: { 'error.type': 'timeout' }, status: { code: 2 } });
+  });
+
+  it('has been when the clock says', () => {
+    const before = Date.now();
+    const span = tracing(true, 1).begin();
+    span.end();
+    const [seconds, nanoseconds] = span.endTime;
+    const ended = seconds * 1000 + nanoseconds / 1e6;
+    // The two clocks may differ a little.
+    expect(Math.abs(ended - before)).toBeLessThan(2_000);
+    expect(nanoseconds).toBeLessThan(1e9);
+  });
+});

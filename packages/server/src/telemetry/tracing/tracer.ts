@@ -1,0 +1,47 @@
+import { ROOT_CONTEXT, SamplingDecision } from '@opentelemetry/api';
+import type { InstrumentationScope } from '@opentelemetry/core';
+import type { Resource } from '@opentelemetry/resources';
+import { RandomIdGenerator, type SpanProcessor, TraceIdRatioBasedSampler } from '@opentelemetry/sdk-trace';
+import type { SamplerSettings } from '../../config/open-telemetry.ts';
+import { VERSION } from '../../config/version.ts';
+import { Span, type SpanOrigin, type SpanStart } from './span.ts';
+import type { TraceContext } from './trace-context.ts';
+
+/** Begins traces, and goes on with those of others. */
+export class Tracer implements SpanOrigin {
+  readonly resource: Resource;
+  readonly instrumentationScope: InstrumentationScope = { name: 'sluice', version: VERSION };
+  readonly #processor: Pick<SpanProcessor, 'onEnd'>;
+  readonly #parentBased: boolean;
+  readonly #ratio: number;
+  readonly #sampler: TraceIdRatioBasedSampler;
+  readonly #ids = new RandomIdGenerator();
+
+  constructor(resource: Resource, { parentBased, ratio }: SamplerSettings, processor: Pick<SpanProcessor, 'onEnd'>) {
+    this.resource = resource;
+    this.#processor = processor;
+    this.#parentBased = parentBased;
+    this.#ratio = ratio;
+    this.#sampler = new TraceIdRatioBasedSampler(ratio);
+  }
+
+  /** A span that goes on with the trace of `parent`, or begins one. Whether it is recorded is settled here. */
+  begin(start: SpanStart, parent: TraceContext | undefined): Span {
+    const traceId = parent?.traceId ?? this.#ids.generateTraceId();
+    const sampled = this.#parentBased && parent ? parent.sampled : this.#samples(traceId);
+    return new Span(this, start, { traceId, spanId: this.newSpanId(), sampled, state: parent?.state }, parent);
+  }
+
+  newSpanId(): string {
+    return this.#ids.generateSpanId();
+  }
+
+  ended(span: Span): void {
+    this.#processor.onEnd(span);
+  }
+
+  #samples(traceId: string): boolean {
+    if (this.#ratio === 1) return true;
+    return this.#sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
+  }
+}

@@ -1,0 +1,157 @@
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { DEFAULT_LOG_FILTER } from '../../config/log-directives.ts';
+import { openTelemetrySettings } from '../../config/open-telemetry.ts';
+import { type OtlpProtocol, type OtlpReceiver, startOtlpReceiver } from '../../testing/otlp-receiver.ts';
+import { createLogger } from '../log.ts';
+import { openTracing, type Tracing } from './tracing.ts';
+
+afterEach(() => vi.unstubAllEnvs());
+
+interface Open {
+  readonly tracing: Tracing;
+  /** Records a span of this name. */
+  readonly record: (name: string) => void;
+  /** Messages of the log so far. */
+  readonly log: readonly string[];
+  /** Resolves when there is a line with this message that has not been there before. */
+  readonly logged: (msg: string) => Promise<void>;
+}
+
+/** Traces as the environment says; the exporters read it themselves. */
+async function open(env: Readonly<Record<string, string>>): Promise<Open> {
+  for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+  const log: string[] = [];
+  const waiting = new Set<() => void>();
+  const logger = createLogger(DEFAULT_LOG_FILTER, (line) => {
+    log.push(JSON.parse(line).msg);
+    for (const wake of [...waiting]) wake();
+  });
+  const { traces } = openTelemetrySettings(process.env);
+  if (!traces) throw new Error('no traces are exported');
+  const tracing = await openTracing(traces, logger.target('service'));
+  onTestFinished(() => tracing.close(0));
+  let told = 0;
+  return {
+    tracing,
+    log,
+    record(name) {
+      const span = tracing.begin({ name, role: 'internal' }, undefined);
+      span.own.list = ['a', 'b'];
+      span.end();
+    },
+    async logged(msg) {
+      for (;;) {
+        const at = log.indexOf(msg, told);
+        if (at !== -1) {
+          told = at + 1;
+          return;
+        }
+        const { promise, resolve } = Promise.withResolvers<void>();
+        waiting.add(resolve);
+        await promise;
+        waiting.delete(resolve);
+      }
+    },
+  };
+}
+
+async function receiving(protocol?: OtlpProtocol, port?: number): Promise<OtlpReceiver> {
+  const receiver = await startOtlpReceiver(protocol, port);
+  onTestFinished(receiver.close);
+  return receiver;
+}
+
+const named = (name: string) => (span: { readonly name: string }) => span.name === name;
+const LOST = 'traces cannot be exported; they are lost until they can';
+const AGAIN = 'traces are exported again';
+
+describe.each(['http/protobuf', 'http/json', 'grpc'] as const)('traces over %s', (protocol) => {
+  it('arrive as they are', async () => {
+    const receiver = await receiving(protocol);
+    const { record, log } = await open({
+      ...receiver.env,
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-key=of-collector',
+      OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
+      OTEL_SERVICE_NAME: 'edge',
+    });
+    record('one');
+    expect(await receiver.span(named('one'))).toMatchObject({
+      parentSpanId: undefined,
+      kind: 'internal',
+      status: 'unset',
+      attributes: { list: ['a', 'b'] },
+      resource: { 'service.name': 'edge', 'service.instance.id': expect.any(String) },
+    });
+    expect(receiver.requests[0]?.headers).toMatchObject({ 'x-key': 'of-collector' });
+    expect(log).toEqual([]);
+  });
+
+  it('are lost while nobody takes them, which is said once, and arrive when somebody does', async () => {
+    const receiver = await receiving(protocol);
+    const { record, log, logged } = await open({ ...receiver.env, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
+    for (const behaviour of [
+      { kind: 'answers', status: 400, body: 'no' },
+      { kind: 'answers', status: 500, body: 'no' },
+      { kind: 'silent' },
+    ] as const) {
+      receiver.behaviour = behaviour;
+      const { length } = receiver.requests;
+      record('lost');
+      await receiver.requested(length + 1);
+    }
+    await logged(LOST);
+    receiver.behaviour = { kind: 'takes' };
+    record('taken');
+    await receiver.span(named('taken'));
+    await logged(AGAIN);
+    expect(log).toEqual([LOST, AGAIN]);
+  });
+});
+
+it('has the collector go and come', async () => {
+  const first = await receiving();
+  const { record, logged } = await open({ ...first.env, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
+  await first.close();
+  record('lost');
+  await logged(LOST);
+  const second = await receiving('http/protobuf', Number(new URL(first.url).port));
+  record('taken');
+  await second.span(named('taken'));
+  await logged(AGAIN);
+});
+
+it('goes to where traces alone are to go', async () => {
+  const [all, own] = [await receiving(), await receiving()];
+  const { record } = await open({ ...all.env, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${own.url}/v1/traces` });
+  record('own');
+  await own.span(named('own'));
+  expect(all.requests).toEqual([]);
+});
+
+describe('at the end', () => {
+  const LATE = { OTEL_BSP_SCHEDULE_DELAY: '600000' };
+
+  it('sends what has ended, and nothing from then on', async () => {
+    const receiver = await receiving();
+    const { record, tracing } = await open({ ...receiver.env, ...LATE });
+    record('last');
+    await tracing.close(10_000);
+    expect(receiver.spans.map(({ name }) => name)).toEqual(['last']);
+    record('too late');
+    await tracing.close(10_000);
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  it('waits for nobody longer than it is given', async () => {
+    const receiver = await receiving();
+    receiver.behaviour = { kind: 'silent' };
+    const { record, tracing } = await open({ ...receiver.env, ...LATE });
+    record('last');
+    const before = performance.now();
+    await tracing.close(200);
+    const took = performance.now() - before;
+    expect(receiver.requests).toHaveLength(1);
+    expect(took).toBeGreaterThan(190);
+    expect(took).toBeLessThan(3_000);
+  });
+});

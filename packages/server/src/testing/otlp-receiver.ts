@@ -1,0 +1,212 @@
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import { gunzipSync } from 'node:zlib';
+import { Server, ServerCredentials, status, type UntypedServiceImplementation } from '@grpc/grpc-js';
+import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
+import { type ExportedPoint, type ExportedSpan, pointsOf, spansOf } from './otlp/read.ts';
+
+/** How exporters speak to it (OTEL_EXPORTER_OTLP_PROTOCOL). */
+export type OtlpProtocol = 'grpc' | 'http/protobuf' | 'http/json';
+
+/** What it does with what it is sent; what is not taken is not kept either. */
+export type OtlpBehaviour =
+  | { readonly kind: 'takes' }
+  /** An HTTP answer; UNAVAILABLE in gRPC. */
+  | { readonly kind: 'answers'; readonly status: number; readonly body: string }
+  | { readonly kind: 'silent' };
+
+/** Receives what OpenTelemetry's exporters send, on the loopback interface. */
+export interface OtlpReceiver {
+  /** `http://host:port`. */
+  readonly url: string;
+  /** The environment of a process that exports its traces here soon after they have ended. */
+  readonly env: Readonly<Record<string, string>>;
+  /** May be changed at any time. */
+  behaviour: OtlpBehaviour;
+  /** All spans so far. */
+  readonly spans: readonly ExportedSpan[];
+  /** Points of all metrics so far; one that was exported several times is there as often. */
+  readonly points: readonly ExportedPoint[];
+  /** How many exports have come, also of those that were not taken; and the headers of each. */
+  readonly requests: readonly { readonly path: string; readonly headers: IncomingHttpHeaders }[];
+  /** The first span that fits, of those there are and those to come; rejects with the names of those there are. */
+  readonly span: (fits: (span: ExportedSpan) => boolean) => Promise<ExportedSpan>;
+  /** Resolves when so many exports have come. */
+  readonly requested: (count: number) => Promise<void>;
+  /** Stops listening and cuts its connections. */
+  readonly close: () => Promise<void>;
+}
+
+const TRACES = { path: '/v1/traces', service: 'opentelemetry.proto.collector.trace.v1.TraceService' } as const;
+const METRICS = { path: '/v1/metrics', service: 'opentelemetry.proto.collector.metrics.v1.MetricsService' } as const;
+/** How long is waited for what is to come. */
+const LONGEST_MS = 15_000;
+
+/** Starts one, on a port that the system chooses unless one is given. Who starts it also closes it. */
+export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf', port = 0): Promise<OtlpReceiver> {
+  const protocols = loadSync(['trace.proto', 'metrics.proto'], {
+    includeDirs: [`${import.meta.dirname}/otlp`],
+    longs: String,
+  });
+  const spans: ExportedSpan[] = [];
+  const points: ExportedPoint[] = [];
+  const requests: { path: string; headers: IncomingHttpHeaders }[] = [];
+  const waiting = new Set<() => void>();
+  const woken = (): void => {
+    for (const look of [...waiting]) look();
+  };
+  const take = (path: string, message: unknown): void => {
+    if (path === TRACES.path) spans.push(...spansOf(message));
+    else points.push(...pointsOf(message));
+    woken();
+  };
+  const came = (path: string, headers: IncomingHttpHeaders): OtlpBehaviour => {
+    requests.push({ path, headers });
+    woken();
+    return receiver.behaviour;
+  };
+  const until = <T>(look: () => T | undefined, what: () => string): Promise<T> =>
+    new Promise((resolve, reject) => {
+      const done = (): void => {
+        clearTimeout(late);
+        waiting.delete(looking);
+      };
+      const looking = (): void => {
+        const found = look();
+        if (found === undefined) return;
+        done();
+        resolve(found);
+      };
+      const late = setTimeout(() => {
+        done();
+        reject(new Error(what()));
+      }, LONGEST_MS);
+      waiting.add(looking);
+      looking();
+    });
+
+  const start = protocol === 'grpc' ? startGrpc : startHttp;
+  const server = await start(port, { protocols, came, take });
+  const url = `http://127.0.0.1:${server.port}`;
+  const receiver: OtlpReceiver = {
+    url,
+    env: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: url,
+      OTEL_EXPORTER_OTLP_PROTOCOL: protocol,
+      OTEL_BSP_SCHEDULE_DELAY: '20',
+      OTEL_METRICS_EXPORTER: 'none',
+    },
+    behaviour: { kind: 'takes' },
+    spans,
+    points,
+    requests,
+    span: (fits) =>
+      until(
+        () => spans.find(fits),
+        () => `no span fits: ${spans.map(({ kind, name }) => `${kind} ${name}`).join('; ')}`,
+      ),
+    requested: async (count) =>
+      void (await until(
+        () => (requests.length >= count ? requests : undefined),
+        () => `${requests.length} exports have come and not ${count}`,
+      )),
+    close: server.close,
+  };
+  return receiver;
+}
+
+interface Receiving {
+  readonly protocols: PackageDefinition;
+  readonly came: (path: string, headers: IncomingHttpHeaders) => OtlpBehaviour;
+  readonly take: (path: string, message: unknown) => void;
+}
+
+interface Started {
+  readonly port: number;
+  readonly close: () => Promise<void>;
+}
+
+/** Both forms of OTLP over HTTP, told apart by their content type. */
+async function startHttp(port: number, { protocols, came, take }: Receiving): Promise<Started> {
+  const receive = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { url: path = '', headers } = request;
+    const signal = [TRACES, METRICS].find((each) => each.path === path);
+    const sent = await buffer(request);
+    const behaviour = came(path, headers);
+    if (behaviour.kind === 'silent') return;
+    if (behaviour.kind === 'answers') {
+      response.writeHead(behaviour.status).end(behaviour.body);
+      return;
+    }
+    if (!signal) {
+      response.writeHead(404).end();
+      return;
+    }
+    const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent;
+    const type = headers['content-type'] ?? '';
+    take(path, type === 'application/json' ? JSON.parse(body.toString()) : decoder(protocols, signal.service)(body));
+    // An empty message, in either form.
+    response.writeHead(200, { 'content-type': type }).end(type === 'application/json' ? '{}' : '');
+  };
+  const server = createServer((request, response) => {
+    receive(request, response).catch((error: unknown) => response.writeHead(400).end(String(error)));
+  });
+  const listening = Promise.withResolvers<void>();
+  server.once('error', listening.reject).listen(port, '127.0.0.1', listening.resolve);
+  await listening.promise;
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the receiver has no TCP address');
+  return {
+    port: address.port,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+async function startGrpc(port: number, { protocols, came, take }: Receiving): Promise<Started> {
+  const server = new Server();
+  for (const { path, service } of [TRACES, METRICS]) {
+    const definition = protocols[service];
+    if (!definition || !isService(definition)) throw new Error(`no service ${service}`);
+    const handlers: UntypedServiceImplementation = {
+      Export: (
+        call: { readonly request: unknown; readonly metadata: { getMap(): Record<string, unknown> } },
+        done: (error: { code: status; details: string } | null, answer?: object) => void,
+      ) => {
+        const behaviour = came(path, Object.fromEntries(Object.entries(call.metadata.getMap()).map(text)));
+        if (behaviour.kind === 'silent') return;
+        if (behaviour.kind === 'answers') return done({ code: status.UNAVAILABLE, details: behaviour.body });
+        take(path, call.request);
+        done(null, {});
+      },
+    };
+    server.addService(definition, handlers);
+  }
+  const bound = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, taken) =>
+      error ? reject(error) : resolve(taken),
+    );
+  });
+  return { port: bound, close: async () => server.forceShutdown() };
+}
+
+function text([name, value]: [string, unknown]): [string, string] {
+  return [name, String(value)];
+}
+
+type Definition = PackageDefinition[string];
+type Service = Parameters<Server['addService']>[0] & Definition;
+
+function isService(definition: Definition): definition is Service {
+  return 'Export' in definition;
+}
+
+function decoder(protocols: PackageDefinition, service: string): (bytes: Buffer) => unknown {
+  const definition = protocols[service];
+  const method = definition && isService(definition) ? definition.Export : undefined;
+  if (!method) throw new Error(`no service ${service}`);
+  return method.requestDeserialize;
+}

@@ -1,0 +1,154 @@
+import { type IncomingMessage, request } from 'node:http';
+import { Duplex } from 'node:stream';
+import { expect, it } from 'vitest';
+import { type Reading, read } from './response-parser.fixture.ts';
+
+/** Seeded, so that a failure can be run again (mulberry32). */
+function random(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) % below;
+  };
+}
+
+type Random = ReturnType<typeof random>;
+const oneOf = <T>(next: Random, ...choices: readonly T[]): T => choices[next(choices.length)] as T;
+
+/** A response that follows the letter of RFC 9112, with what few servers send in it. */
+function validResponse(next: Random): string {
+  const text = (length: number) => Array.from({ length }, () => oneOf(next, ...'azAZ09 \t;:,"\\=\xe9\xff')).join('');
+  const token = () => Array.from({ length: 1 + next(8) }, () => oneOf(next, ...'azAZ09!#-_.~|^`')).join('');
+  const blank = () => oneOf(next, '', ' ', ' ', '\t ');
+  const line = (name: string, value: string) => `${name}:${blank()}${value}${blank()}\r\n`;
+  const encoding = () => `${oneOf(next, ' ', '')}${oneOf(next, 'chunked', 'Chunked')}${oneOf(next, '', ' ')}\r\n`;
+  const fields = () => Array.from({ length: next(4) }, () => line(`X-${token()}`, text(next(12)).trim())).join('');
+  const body = text(next(40)) + oneOf(next, '', '\r\n', '\r\n\r\n0\r\n\r\n');
+  let head = next(4) === 0 ? `HTTP/1.1 ${oneOf(next, '100 Continue', '103', '199 x')}\r\n${fields()}\r\n` : '';
+  const framing = oneOf(next, 'length', 'chunked', 'close', 'none');
+  const status = framing === 'none' ? oneOf(next, 204, 304) : oneOf(next, 200, 201, 202, 400, 404, 500, 503, 299);
+  const version = framing === 'chunked' ? '1.1' : oneOf(next, '1.1', '1.1', '1.0');
+  head += `HTTP/${version} ${status}${oneOf(next, '', ' ', ' OK', ` ${text(6)}`)}\r\n${fields()}`;
+  if (next(3) === 0) head += line('Connection', oneOf(next, 'close', 'keep-alive', 'Keep-Alive', 'x, close'));
+  if (next(3) === 0) head += line('Keep-Alive', oneOf(next, 'timeout=5', 'timeout=5, max=100', 'max=1', ''));
+  if (framing === 'close') return `${head}${fields()}\r\n${body}`;
+  if (framing === 'none') return `${head}${fields()}\r\n`;
+  if (framing === 'length') {
+    return `${head}${line(oneOf(next, 'Content-Length', 'content-length'), String(body.length))}${fields()}\r\n${body}`;
+  }
+  head += `Transfer-Encoding:${encoding()}${fields()}\r\n`;
+  for (let at = 0; at < body.length; ) {
+    const size = Math.min(1 + next(20), body.length - at);
+    const extension = next(6) === 0 ? `;${token()}${oneOf(next, '', `=${token()}`, '="a b"')}` : '';
+    head += `${oneOf(next, '', '0', '00')}${size.toString(16)}${extension}\r\n${body.slice(at, at + size)}\r\n`;
+    at += size;
+  }
+  return `${head}${oneOf(next, '0', '00')}\r\n${fields()}\r\n`;
+}
+
+/** The same with one to three things done to it that a hostile or broken server might do. */
+function mutated(next: Random, valid: string): string {
+  let text = valid;
+  for (let times = 1 + next(3); times > 0; times--) {
+    // Mostly near what decides: line ends, colons, digits.
+    let at = next(text.length + 1);
+    if (next(2) === 0) {
+      const near = text.slice(at).search(/[\r\n:;]|\d/);
+      if (near >= 0) at += near;
+    }
+    const piece = oneOf(
+      next,
+      ...['\r', '\n', '\r\n', '\r\n\r\n', '\0', ' ', '\t', ':', ';', ',', '"', '\\', '=', '+', '-', '0', '1', 'f', 'g'],
+      ...['\x7f', '\x80', '\x0b', '\x0c', '0x', '\r\n ', 'HTTP/1.1 200 OK\r\n', 'HTTP/1.1 100\r\n\r\n', '0\r\n\r\n'],
+      ...['Content-Length: 3\r\n', '\r\nContent-Length: 0', 'Transfer-Encoding: chunked\r\n', 'chunked', ', chunked'],
+      ...[
+        '\r\nTransfer-Encoding: identity',
+        '\r\nTransfer-Encoding : chunked',
+        'Connection: upgrade\r\nUpgrade: x\r\n',
+      ],
+    );
+    const removed = oneOf(next, 0, 0, 1, 1, 2, 5);
+    text = text.slice(0, at) + oneOf(next, piece, piece, '') + text.slice(at + removed);
+  }
+  return text;
+}
+
+type Heard = Pick<Reading, 'outcome' | 'status' | 'phrase' | 'raw' | 'body'>;
+
+/** Reads the bytes with Node's own client (llhttp). */
+function reference(bytes: Buffer): Promise<Heard> {
+  const { promise, resolve } = Promise.withResolvers<Heard>();
+  const rejected = () => resolve({ outcome: 'invalid', status: 0, phrase: '', raw: [], body: '' });
+  const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
+  const call = request({ createConnection: () => socket, method: 'POST', path: '/' });
+  call.on('error', rejected);
+  call.on('upgrade', rejected);
+  // Only of an exchange without a response: this may be told before the end of an empty body.
+  let close = rejected;
+  call.on('close', () => close());
+  call.on('response', (response: IncomingMessage) => {
+    close = () => undefined;
+    response.on('close', rejected);
+    let body = '';
+    response.setEncoding('latin1');
+    response.on('data', (text: string) => {
+      body += text;
+    });
+    response.on('error', rejected);
+    response.on('end', () => {
+      if (!response.complete) return rejected();
+      const { statusCode: status = 0, statusMessage: phrase = '', rawHeaders: raw } = response;
+      resolve({ outcome: 'complete', status, phrase, raw, body });
+    });
+  });
+  call.end();
+  setImmediate(() => {
+    socket.push(bytes);
+    socket.push(null);
+  });
+  return promise.finally(() => socket.destroy());
+}
+
+/** Fails when we take what the reference refuses, or take it for something else. */
+async function compare(text: string, next: Random): Promise<Reading> {
+  const bytes = Buffer.from(text, 'latin1');
+  const ours = read(bytes);
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const end = at + 1 + next(30);
+    pieces.push(bytes.subarray(at, end));
+    at = end;
+  }
+  const cut = read(...pieces);
+  expect(cut.outcome, JSON.stringify(text)).toBe(ours.outcome);
+  if (ours.outcome !== 'complete') return ours;
+  expect(cut, JSON.stringify(text)).toEqual(ours);
+  // Bytes after the response end the connection here; the reference fails the whole exchange for them.
+  const theirs = await reference(bytes.subarray(0, ours.length));
+  const { outcome, status, phrase, raw, body } = ours;
+  expect({ outcome, status, phrase, raw, body }, JSON.stringify(text)).toEqual(theirs);
+  return ours;
+}
+
+const SEED = Number(process.env.FUZZ_SEED ?? 1);
+const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? 3_000);
+
+it('takes every valid response, and for what the reference parser takes it', async () => {
+  const next = random(SEED);
+  for (let round = 0; round < ROUNDS / 3; round++) {
+    const text = validResponse(next);
+    expect((await compare(text, next)).outcome, JSON.stringify(text)).toBe('complete');
+  }
+});
+
+it('takes nothing that the reference parser refuses or reads differently', async () => {
+  const next = random(SEED + 1);
+  const outcomes = { complete: 0, incomplete: 0, invalid: 0, 'too-large': 0 };
+  for (let round = 0; round < ROUNDS; round++)
+    outcomes[(await compare(mutated(next, validResponse(next)), next)).outcome]++;
+  // The mutations must neither all be harmless nor all be seen at once.
+  expect(outcomes.complete).toBeGreaterThan(ROUNDS / 20);
+  expect(outcomes.invalid).toBeGreaterThan(ROUNDS / 20);
+});

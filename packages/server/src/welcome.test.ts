@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest';
+import { welcome } from './welcome.ts';
+
+const ADDRESSES = { management: '0.0.0.0:8080', mcp: '[::]:8081', agents: '127.0.0.1:8082' };
+const TLS = {
+  certPath: '/c.pem',
+  keyPath: '/k.pem',
+  certAt: { file: 'p', line: 1, column: 1 },
+  keyAt: { file: 'p', line: 1, column: 1 },
+};
+
+it('names the addresses of management API and MCP as they are reached on this machine', () => {
+  const text = welcome(ADDRESSES, [{ name: 'mcp', tls: undefined }]);
+  expect(text).toContain('--host http://localhost:8080 ');
+  expect(text).toContain('point your MCP client at http://localhost:8081/default/mcp\n');
+  expect(text).toContain('http://localhost:8080/api/docs');
+});
+
+it('says https where the listener mcp speaks TLS', () => {
+  const listeners = [
+    { name: 'agents', tls: undefined },
+    { name: 'mcp', tls: TLS },
+  ];
+  expect(welcome(ADDRESSES, listeners)).toContain('point your MCP client at https://localhost:8081/default/mcp\n');
+});
+
+it('leaves MCP clients out where no listener is called mcp', () => {
+  const { management, agents } = ADDRESSES;
+  const text = welcome({ management, agents }, [{ name: 'agents', tls: TLS }]);
+  expect(text).not.toContain('/default/mcp');
+  expect(text.trimEnd().split('\n')).toHaveLength(3);
+});

@@ -1,0 +1,254 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { sessionClient } from '../packages/server/src/testing/session-client.ts';
+import { type ChatServer, startChatServer } from './fixtures/chat/server.ts';
+import { legacyClient, modernClient, post, send } from './fixtures/raw-client.ts';
+import { sendBytes } from './fixtures/raw-exchange.ts';
+import { LIST_END, textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+
+// One line per request: who asked for what, and what was decided.
+
+let service: TestService;
+let upstream: RawUpstream;
+let chat: ChatServer;
+beforeAll(async () => {
+  upstream = await startRawUpstream({
+    scripts: {
+      'tools/list': toolList(toolText('tracked'), toolText('failing'), toolText('refusing')),
+      'tools/call': ({ params }) => {
+        if (params.name === 'refusing') return { kind: 'error', text: '{"code":-32055,"message":"no"}' };
+        return params.name === 'failing' ? '{"content":[],"isError":true}' : textResultText('done');
+      },
+      'prompts/list': `{"prompts":[{"name":"greeting"}],${LIST_END}`,
+      'prompts/get': '{"messages":[]}',
+    },
+  });
+  chat = await startChatServer();
+  service = await startTestService({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${chat.port}` });
+  await service.register('forwards', { name: 'upstream', address: upstream.url });
+});
+afterAll(async () => {
+  await service.stop(0);
+  await upstream.close();
+  await chat.close();
+});
+
+type Line = Readonly<Record<string, unknown>>;
+/** Names its request, so that its line is found. */
+let requests = 0;
+const marked = () => ({ 'x-request-id': `request-${++requests}` });
+
+function linesOf({ log }: Pick<TestService, 'log'>, fits: (line: Line) => boolean): Line[] {
+  return log
+    .map((text): Line => JSON.parse(text))
+    .filter((line) => String(line.target).endsWith('::access') && fits(line));
+}
+
+/** The only line of the latest request that was marked; without what differs from time to time. */
+async function line(): Promise<Line> {
+  const id = `request-${requests}`;
+  const found = await vi.waitFor(
+    () => {
+      const [first, ...more] = linesOf(service, (each) => each.x_request_id === id);
+      if (!first) throw new Error(`no line of ${id}`);
+      expect(more).toEqual([]);
+      return first;
+    },
+    { timeout: 10_000 },
+  );
+  const { ts, duration_ms: took, x_request_id: _, ...rest } = found;
+  expect({ ts, took }).toEqual({ ts: expect.stringMatching(/^\d{4}-.*Z$/), took: expect.any(Number) });
+  // Without an id of its own, a conversation has that of its request (decisions 4.7).
+  const { conversation_id: conversation, ...others } = rest;
+  return conversation === id ? others : rest;
+}
+
+const POSTED = {
+  level: 'info',
+  target: 'service::mcp::access',
+  msg: 'request',
+  method: 'POST',
+  path: '/default/mcp',
+  status: 200,
+  namespace: 'default',
+  client: '127.0.0.1',
+};
+const CALLED = { ...POSTED, mcp_method: 'tools/call', decision: 'forwarded', filter: 'service_tool_call' };
+
+describe('of an MCP request', () => {
+  const modern = () => modernClient(`${service.url()}?key=of-query`);
+  const call = (name: string) => modern().call('tools/call', `{"name":"${name}","arguments":{}}`, marked());
+
+  it('says what was asked of whom, for whom', async () => {
+    const client = await legacyClient(service.url());
+    await client.call('tools/call', '{"name":"tracked","arguments":{}}', {
+      ...marked(),
+      'x-conversation-id': 'talk-1',
+    });
+    const { session_id: session, ...rest } = await line();
+    expect(rest).toEqual({
+      ...CALLED,
+      tool: 'tracked',
+      upstream: `127.0.0.1:${upstream.port}`,
+      conversation_id: 'talk-1',
+    });
+    expect(session).toMatch(/^.{8,}$/);
+    expect(session).not.toBe(client.headers['mcp-session-id']);
+  });
+
+  it('says how it failed', async () => {
+    await call('failing');
+    const asked = { upstream: `127.0.0.1:${upstream.port}` };
+    expect(await line()).toEqual({ ...CALLED, ...asked, tool: 'failing', error_type: 'tool_error' });
+    await call('refusing');
+    expect(await line()).toEqual({ ...CALLED, ...asked, tool: 'refusing', error_code: -32055 });
+  });
+
+  it('says that it was refused', async () => {
+    await call('unknown');
+    const reason = 'tool not found: unknown';
+    expect(await line()).toEqual({ ...CALLED, decision: 'refused', reason, error_code: -32602 });
+  });
+
+  it('says that it was answered here', async () => {
+    await modern().call('tools/list', '{}', { ...marked(), 'x-forwarded-user': 'ada' });
+    const mcp_method = 'tools/list';
+    expect(await line()).toEqual({
+      ...POSTED,
+      mcp_method,
+      user: 'ada',
+      decision: 'answered',
+      filter: 'service_tool_list',
+    });
+  });
+
+  it('names a prompt', async () => {
+    await modern().call('prompts/get', '{"name":"greeting"}', marked());
+    expect(await line()).toMatchObject({ mcp_method: 'prompts/get', prompt: 'greeting', decision: 'forwarded' });
+  });
+
+  it('says what was wrong with it', async () => {
+    await post(service.url(), '{', marked());
+    expect(await line()).toMatchObject({ status: 400, decision: 'refused', error_code: -32700, filter: 'mcp' });
+    await post(service.url('nowhere'), '{"jsonrpc":"2.0","id":1,"method":"ping"}', marked());
+    const path = '/nowhere/mcp';
+    expect(await line()).toMatchObject({ path, status: 404, decision: 'refused', error_code: -32600 });
+    await modern().call('x'.repeat(5_000), '{}', marked());
+    expect(await line()).toMatchObject({ mcp_method: 'x'.repeat(1_024), error_code: -32601, decision: 'refused' });
+  });
+
+  it('is there for what is no message', async () => {
+    await send(service.url(), 'OPTIONS', {
+      ...marked(),
+      origin: 'http://localhost',
+      'access-control-request-method': 'POST',
+    });
+    expect(await line()).toMatchObject({ method: 'OPTIONS', status: 204, decision: 'answered', filter: 'cors' });
+    const client = await sessionClient(service.url());
+    await send(service.url(), 'DELETE', { ...client.headers, ...marked() });
+    expect(await line()).toMatchObject({ method: 'DELETE', status: 204, session_id: expect.any(String) });
+  });
+
+  it('is there for a stream once it has ended, with how long it was', async () => {
+    const client = await sessionClient(service.url());
+    const listening = client.listen(undefined, marked());
+    const before = performance.now();
+    await listening.head;
+    expect(linesOf(service, (each) => each.x_request_id === `request-${requests}`)).toEqual([]);
+    listening.leave();
+    expect(await line()).toMatchObject({
+      method: 'GET',
+      status: 200,
+      client_left: true,
+      session_id: expect.any(String),
+    });
+    expect(performance.now() - before).toBeLessThan(10_000);
+  });
+});
+
+describe('of a request that gets no further', () => {
+  const refused = { target: 'service::mcp::access', method: 'POST', path: '/default/mcp', decision: 'refused' };
+  const port = () => Number(service.mcp.split(':').at(-1));
+
+  it.each([
+    ['a foreign Host', 403, 'Host: evil.example\r\n'],
+    ['two Hosts', 400, 'Host: localhost\r\nHost: localhost\r\n'],
+    ['a body whose end is not clear', 400, 'Host: localhost\r\nTransfer-Encoding: gzip, chunked\r\n'],
+    ['a body that is too large', 413, 'Host: localhost\r\nContent-Length: 99999999\r\n'],
+  ])('%s', async (_, status, head) => {
+    const { 'x-request-id': id } = marked();
+    const rest = `X-Request-Id: ${id}\r\nConnection: close\r\n`;
+    const answer = await sendBytes(port(), `POST /default/mcp?key=of-query HTTP/1.1\r\n${head}${rest}\r\n`);
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    const told = await line();
+    expect(told).toMatchObject({ ...refused, status, error_code: -32600 });
+    expect(told).not.toHaveProperty('filter');
+  });
+
+  it('one whose target is a whole URL, with a password', async () => {
+    const { 'x-request-id': id } = marked();
+    const target = 'http://ada:s3cret@localhost/default/mcp?key=of-query';
+    await sendBytes(
+      port(),
+      `GET ${target} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: ${id}\r\nConnection: close\r\n\r\n`,
+    );
+    expect(await line()).toMatchObject({ path: '/default/mcp' });
+    expect(service.log.join('\n')).not.toMatch(/s3cret|of-query/);
+  });
+
+  it('one whose client leaves before its body is there', async () => {
+    const headers = { ...marked(), 'content-length': '100', expect: '100-continue' };
+    const sent = request(service.url(), { method: 'POST', headers, agent: false });
+    sent.flushHeaders();
+    await once(sent, 'continue');
+    const failed = once(sent, 'error');
+    sent.destroy(new Error('left'));
+    await failed;
+    expect(await line()).toMatchObject({ status: 499, client_left: true });
+  });
+});
+
+describe('of a completion', () => {
+  const asking = (model: string) => JSON.stringify({ model, messages: [{ role: 'user', content: 'hello' }] });
+  const url = () => `http://${service.addresses.inference}/v1/chat/completions?key=of-query`;
+  const expected = {
+    level: 'info',
+    target: 'service::inference::access',
+    msg: 'request',
+    method: 'POST',
+    path: '/v1/chat/completions',
+    decision: 'forwarded',
+    filter: 'load_balancer',
+    client: '127.0.0.1',
+  };
+
+  it.each([
+    ['m-1', 200],
+    ['error', 429],
+  ])('says how %s answered', async (model, status) => {
+    await post(url(), asking(model), { ...marked(), 'x-conversation-id': 'talk-2' });
+    const told = { ...expected, status, conversation_id: 'talk-2', upstream: `127.0.0.1:${chat.port}` };
+    expect(await line()).toEqual(told);
+  });
+});
+
+describe('is written as RUST_LOG says', () => {
+  it.each([
+    ['service::mcp::access=off', [], true],
+    ['off,service::mcp::access=info', ['service::mcp::access'], false],
+    ['service::mcp=warn', [], true],
+    ['service::mcp::access=warn', [], true],
+  ])('%s', async (RUST_LOG, targets, others) => {
+    const quiet = await startTestService({ RUST_LOG });
+    onTestFinished(() => quiet.stop(0));
+    await modernClient(quiet.url()).call('tools/list');
+    await quiet.stop(0);
+    expect(linesOf(quiet, ({ target }) => target !== 'service::mgmt::access').map(({ target }) => target)).toEqual(
+      targets,
+    );
+    expect(quiet.log.some((text) => text.includes('"target":"service"'))).toBe(others);
+  });
+});

@@ -1,0 +1,58 @@
+import type OpenAI from 'openai';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { type ChatRequest, completionOf } from './fixtures/chat/completion.ts';
+import { type Inference, startInference } from './fixtures/chat/inference.ts';
+import { expectUntouched } from './fixtures/chat/untouched.ts';
+import { wireFetch } from './fixtures/chat/wire-fetch.ts';
+
+let inference: Inference;
+beforeAll(async () => {
+  inference = await startInference();
+  return () => inference.close();
+});
+beforeEach(async () => void (await inference.service.manage('DELETE', '/interactions')));
+
+const ASKED: ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming = {
+  model: 'm-1',
+  messages: [{ role: 'user', content: 'gleich '.repeat(2_000) }],
+  n: 2,
+};
+
+/** How the request and how the answer is encoded. */
+const CODINGS = [
+  ['gzip', 'gzip'],
+  ['br', 'br'],
+  ['gzip', undefined],
+  [undefined, 'br'],
+] as const;
+
+test.for(CODINGS)('encoded bodies pass as they are and are recorded decoded: %s, %s', async ([request, answer]) => {
+  const wire = wireFetch();
+  const client = inference.client({ fetch: wire.fetch });
+  wire.coding = request;
+  inference.upstream.coding = answer;
+
+  const whole = await client.chat.completions.create(ASKED);
+  expectUntouched(wire.exchanges[0], inference.upstream.requests.at(-1));
+  const stream = client.chat.completions.stream({ ...ASKED, stream: true });
+  const assembled = await stream.finalChatCompletion();
+  expectUntouched(wire.exchanges[1], inference.upstream.requests.at(-1));
+  const plainBytes = JSON.stringify(ASKED).length;
+  if (request) expect(wire.exchanges[0]?.sentBody.bytes).toBeLessThan(plainBytes / 10);
+  expect(wire.exchanges.map(({ receivedHeaders }) => receivedHeaders.includes('Content-Encoding'))).toEqual([
+    answer !== undefined,
+    answer !== undefined,
+  ]);
+
+  // Bodies are decoded beside the exchange, and may be a little behind it.
+  await expect.poll(async () => (await inference.interactions()).length).toBe(2);
+  const [first, second] = await inference.interactions();
+  expect(first?.request_body).toEqual(ASKED);
+  expect(first?.response_body).toEqual(whole);
+  expect(second?.request_body).toEqual({ ...ASKED, stream: true });
+  const { usage: _, ...expected } = completionOf(ASKED);
+  expect(second?.response_body).toEqual(expected);
+  expect(assembled.choices.map(({ message }) => message.content)).toEqual(
+    expected.choices.map(({ message }) => message.content),
+  );
+});

@@ -1,0 +1,79 @@
+import { APIError, type default as OpenAI, toFile } from 'openai';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { bodyHash } from './fixtures/chat/body-hash.ts';
+import { type Inference, startInference } from './fixtures/chat/inference.ts';
+import { AUDIO } from './fixtures/chat/other-endpoints.ts';
+import { expectUntouched } from './fixtures/chat/untouched.ts';
+import { type WireFetch, wireFetch } from './fixtures/chat/wire-fetch.ts';
+
+let inference: Inference;
+let wire: WireFetch;
+let client: OpenAI;
+beforeAll(async () => {
+  inference = await startInference();
+  return () => inference.close();
+});
+beforeEach(async () => {
+  await inference.service.manage('DELETE', '/interactions');
+  wire = wireFetch();
+  client = inference.client({ fetch: wire.fetch });
+});
+
+const FILE = Buffer.concat([AUDIO, Buffer.from('\r\n--boundary\r\n')]);
+
+/** What the client library makes of each of them. */
+const CALLS: readonly [string, () => Promise<unknown>, unknown][] = [
+  ['the list of models', async () => (await client.models.list()).data.map(({ id }) => id), ['m-1']],
+  [
+    'embeddings',
+    async () => {
+      const { data } = await client.embeddings.create({ model: 'm-1', input: ['é', 'b'] });
+      return data[0]?.embedding[1];
+    },
+    Math.fround(Math.sin(1)),
+  ],
+  [
+    'a stream of the responses API',
+    async () => {
+      const stream = await client.responses.create({ model: 'm-1', input: 'Wie?', stream: true });
+      const events = await Array.fromAsync(stream);
+      return events.map((event) => (event.type === 'response.output_text.delta' ? event.delta : '')).join('');
+    },
+    'Wasser läuft 💧',
+  ],
+  [
+    'audio',
+    async () => {
+      const speech = await client.audio.speech.create({ model: 'm-1', voice: 'alloy', input: 'x' });
+      return bodyHash(await speech.bytes());
+    },
+    bodyHash(AUDIO),
+  ],
+  [
+    'an upload in parts',
+    async () => (await client.files.create({ file: await toFile(FILE, 'ü.bin'), purpose: 'batch' })).bytes,
+    expect.any(Number),
+  ],
+  ['a deletion', async () => (await client.files.delete('file-1')).deleted, true],
+  ['a request with a query', async () => (await client.models.list({ query: { after: 'a b', x: '' } })).data.length, 1],
+];
+
+test.for(CALLS)('%s passes untouched, and is not recorded', async ([, call, expected]) => {
+  const before = inference.upstream.requests.length;
+  expect(await call()).toEqual(expected);
+  expect(inference.upstream.requests).toHaveLength(before + 1);
+  expectUntouched(wire.exchanges[0], inference.upstream.requests.at(-1));
+  expect(await inference.interactions()).toEqual([]);
+});
+
+test('the path and the query reach the upstream as they are', async () => {
+  await client.models.list({ query: { after: 'a b', x: '' } });
+  expect(inference.upstream.requests.at(-1)).toMatchObject({ method: 'GET', path: '/v1/models?after=a%20b&x=' });
+});
+
+test('what the upstream does not know, it says itself', async () => {
+  const failure = await client.get('/no/such').catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(APIError);
+  expect(failure).toMatchObject({ status: 404, error: { message: 'no such endpoint: /v1/no/such' } });
+  expectUntouched(wire.exchanges[0], inference.upstream.requests.at(-1));
+});

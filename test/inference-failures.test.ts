@@ -1,0 +1,186 @@
+import { createServer, type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
+import OpenAI from 'openai';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type ChatRequest, completionId, completionOf } from './fixtures/chat/completion.ts';
+import { type Inference, startInference } from './fixtures/chat/inference.ts';
+import { listen, readBody } from './fixtures/http-server.ts';
+import { send } from './fixtures/raw-client.ts';
+
+let inference: Inference;
+let client: OpenAI;
+beforeAll(async () => {
+  inference = await startInference();
+  client = inference.client();
+  return () => inference.close();
+});
+beforeEach(async () => void (await inference.service.manage('DELETE', '/interactions')));
+
+type Params = ChatRequest & OpenAI.ChatCompletionCreateParamsNonStreaming;
+const asking = (model: string): Params => ({ model, messages: [{ role: 'user', content: 'Wie?' }], n: 2 });
+
+/** The interaction that is recorded next. */
+async function recorded() {
+  await expect.poll(async () => (await inference.interactions()).length).toBe(1);
+  return (await inference.interactions())[0];
+}
+
+/** What a call throws. */
+const failureOf = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+/** The contents so far of a completion of which only the first half has come. */
+function expectHalf(body: unknown): void {
+  const whole = completionOf(asking('m'));
+  expect(body).toMatchObject({ id: whole.id, object: 'chat.completion', choices: [{}, {}] });
+  const { choices }: { choices: { message: { content: string }; finish_reason: unknown }[] } = Object(body);
+  for (const [at, { message, finish_reason }] of choices.entries()) {
+    const all = whole.choices[at]?.message.content ?? '';
+    expect(message.content.length).toBeGreaterThan(10);
+    expect(message.content.length).toBeLessThan(all.length);
+    expect(all).toContain(message.content);
+    expect(finish_reason).toBeNull();
+  }
+}
+
+describe('a client that leaves ends the request upstream', () => {
+  test('in the middle of a stream, of which is recorded what came', async () => {
+    const params = asking('half');
+    const arriving = inference.upstream.next();
+    const stream = await client.chat.completions.create({ ...params, stream: true });
+    let chunks = 0;
+    for await (const _ of stream) if (++chunks === 8) break;
+    await (await arriving).answer.left;
+    const interaction = await recorded();
+    expect(interaction).toMatchObject({ completion_id: completionId(params), model: 'half', status_code: 200 });
+    expectHalf(interaction?.response_body);
+  });
+
+  test('before a byte of the answer has come', async () => {
+    const leaving = new AbortController();
+    const arriving = inference.upstream.next();
+    const asked = failureOf(client.chat.completions.create(asking('silent'), { signal: leaving.signal }));
+    const served = await arriving;
+    await expect.poll(() => served.body.bytes).toBeGreaterThan(0);
+    leaving.abort();
+    await served.answer.left;
+    expect(await asked).toBeInstanceOf(OpenAI.APIUserAbortError);
+    expect(await recorded()).toMatchObject({ request_body: asking('silent'), response_body: null, status_code: 0 });
+  });
+
+  test('in the middle of the request', async () => {
+    const arriving = inference.upstream.next();
+    const { port, hostname } = new URL(inference.url);
+    const socket = connect(Number(port), hostname);
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: ${hostname}:${port}\r\ncontent-length: 9999\r\n\r\n{"messages":[`,
+    );
+    const served = await arriving;
+    await expect.poll(() => served.body.bytes).toBe(13);
+    socket.destroy();
+    await served.answer.left;
+    expect(await inference.interactions()).toEqual([]);
+  });
+});
+
+describe('an upstream that fails', () => {
+  test('half-way through a stream breaks the client’s, which is recorded as far as it came', async () => {
+    const stream = await client.chat.completions.create({ ...asking('dying'), stream: true });
+    const failure = await failureOf(Array.fromAsync(stream));
+    expect(failure).toBeInstanceOf(Error);
+    const interaction = await recorded();
+    expect(interaction).toMatchObject({ completion_id: completionId(asking('dying')), status_code: 200 });
+    expectHalf(interaction?.response_body);
+  });
+
+  test('half-way through an answer in one piece breaks the client’s', async () => {
+    expect(await failureOf(client.chat.completions.create(asking('dying')))).toBeInstanceOf(Error);
+    const { completion_id, response_body } = { ...(await recorded()) };
+    expect(completion_id).toBe(completionId(asking('dying')));
+    const whole = JSON.stringify(completionOf(asking('dying')));
+    expect(typeof response_body === 'string' && whole.startsWith(response_body)).toBe(true);
+  });
+
+  test('before it has the whole request is heard, and recorded with all of it', async () => {
+    const refusing = createServer((_, response) => response.writeHead(401, { 'content-length': 2 }).end('no'));
+    const refused = await startInference({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${await listen(refusing, 0)}` });
+    const { hostname, port } = new URL(refused.url);
+    const text = JSON.stringify(asking('m'));
+    const asked = request({
+      hostname,
+      port,
+      path: '/v1/x',
+      method: 'POST',
+      headers: { 'content-length': text.length },
+    });
+    asked.write(text.slice(0, 20));
+    const answer = await new Promise<IncomingMessage>((resolve) => asked.once('response', resolve));
+    expect([answer.statusCode, await readBody(answer)]).toEqual([401, 'no']);
+    asked.end(text.slice(20));
+    await expect.poll(() => refused.interactions()).toHaveLength(1);
+    expect((await refused.interactions())[0]).toMatchObject({
+      status_code: 401,
+      request_body: asking('m'),
+      response_body: 'no',
+    });
+    await refused.close();
+    refusing.close();
+  });
+
+  test('in the words of its API is heard by the client and recorded', async () => {
+    const failure = await failureOf(client.chat.completions.create(asking('error')));
+    expect(failure).toBeInstanceOf(OpenAI.RateLimitError);
+    expect(failure).toMatchObject({ status: 429, code: 'rate_limit_exceeded', requestID: 'req_1' });
+    expect(await recorded()).toMatchObject({
+      status_code: 429,
+      request_body: asking('error'),
+      response_body: { error: { message: 'Rate limit reached' } },
+    });
+  });
+});
+
+describe('an upstream that cannot be reached', () => {
+  const BODY = '{"error":{"message":"inference upstream unreachable","type":"bad_gateway"}}';
+  let alone: Inference;
+  beforeAll(async () => {
+    alone = await startInference();
+    await alone.upstream.close();
+    return () => alone.service.stop(0);
+  });
+
+  test('is told as 502', async () => {
+    const answer = await send(`${alone.url}/models`, 'GET');
+    expect([answer.status, answer.headers['content-type'], answer.text]).toEqual([502, 'application/json', BODY]);
+  });
+
+  test('is an error of the client library, and recorded', async () => {
+    const failure = await failureOf(alone.client().chat.completions.create(asking('m')));
+    expect(failure).toBeInstanceOf(OpenAI.APIError);
+    expect(failure).toMatchObject({
+      status: 502,
+      type: 'bad_gateway',
+      error: { message: 'inference upstream unreachable' },
+    });
+    await expect.poll(async () => (await alone.interactions()).length).toBe(1);
+    expect((await alone.interactions())[0]).toMatchObject({
+      status_code: 502,
+      request_body: asking('m'),
+      response_body: JSON.parse(BODY),
+    });
+  });
+
+  test('says why in the log', async () => {
+    await send(`${alone.url}/models`, 'GET');
+    const lines = alone.service.log.map((line) => JSON.parse(line));
+    expect(lines).toContainEqual(
+      expect.objectContaining({
+        level: 'warn',
+        target: 'service::inference',
+        msg: expect.stringMatching(/^cluster inference: upstream http:\/\/127\.0\.0\.1:\d+\/ refused the connection/),
+      }),
+    );
+  });
+});

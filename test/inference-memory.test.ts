@@ -1,0 +1,182 @@
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { BodyHasher } from './fixtures/chat/body-hash.ts';
+import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { listen } from './fixtures/http-server.ts';
+
+const MEGABYTE = 1024 * 1024;
+const BODY = 100 * MEGABYTE;
+/** What may be on its way: buffers of sockets on four ends, and those of the service. */
+const UNDER_WAY = 24 * MEGABYTE;
+
+let gateway: Gateway;
+let inference: string;
+/** What the upstream does with the requests of a test. */
+let handle: (incoming: IncomingMessage, response: ServerResponse) => void;
+const upstream = createServer((incoming, response) => handle(incoming, response));
+beforeAll(async () => {
+  const port = await listen(upstream, 0);
+  const env = { SERVICE_PERSIST_BACKEND: 'none', SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${port}` };
+  gateway = await startGateway({ env });
+  inference = `http://${gateway.logs.find(({ msg }) => msg === 'listening')?.inference}`;
+});
+afterAll(async () => {
+  await gateway.close();
+  upstream.close();
+  upstream.closeAllConnections();
+});
+beforeEach(() => gateway.api('DELETE', '/api/v1/interactions'));
+
+const HEAD = Buffer.from('{"model":"m","messages":[{"role":"user","content":"');
+const TAIL = Buffer.from('"}]}');
+
+/** A request for a completion of so many bytes; no two of its pieces are the same. */
+function* completionBody(bytes: number): Generator<Buffer> {
+  yield HEAD;
+  let left = bytes - HEAD.length - TAIL.length;
+  for (let at = 0; left > 0; at++) {
+    const piece = Buffer.alloc(Math.min(left, 64 * 1024), `${at} `);
+    left -= piece.length;
+    yield piece;
+  }
+  yield TAIL;
+}
+
+/** Writes the pieces as fast as they are taken, and ends. */
+async function pour(to: NodeJS.WritableStream, pieces: Iterable<Buffer>, hasher: BodyHasher): Promise<void> {
+  for (const piece of pieces) {
+    hasher.add(piece);
+    if (!to.write(piece)) await once(to, 'drain');
+  }
+  to.end();
+}
+
+async function readAll(from: AsyncIterable<Buffer>, hasher: BodyHasher): Promise<void> {
+  for await (const piece of from) hasher.add(piece);
+}
+
+/** Asks for a completion with so many bytes; its request and answer, as they went and came. */
+async function exchange(bytes: number) {
+  const sent = new BodyHasher();
+  const received = new BodyHasher();
+  const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
+  const answered = once(call, 'response');
+  const poured = pour(call, completionBody(bytes), sent);
+  const [answer] = await answered;
+  await Promise.all([poured, readAll(answer, received)]);
+  return { sent: sent.soFar, received: received.soFar };
+}
+
+/** Has the system forget the most memory that the service has had. */
+const forgetPeak = () => writeFile(`/proc/${gateway.pid()}/clear_refs`, '5');
+
+/** Bytes of main memory that the service has, and the most it has had. */
+async function memory() {
+  const status = await readFile(`/proc/${gateway.pid()}/status`, 'utf8');
+  const read = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) * 1024;
+  return { now: read('VmRSS'), most: read('VmHWM') };
+}
+
+/** What `run` takes of memory at most, beyond what was there before. */
+async function growth(run: () => Promise<unknown>): Promise<number> {
+  await forgetPeak();
+  const before = await memory();
+  await run();
+  return (await memory()).most - before.now;
+}
+
+/** Waits until the number grows no more: all buffers are full. */
+async function settled(count: () => number): Promise<number> {
+  let before = -1;
+  while (before !== count() || before === 0) {
+    before = count();
+    await delay(100);
+  }
+  return before;
+}
+
+describe('bodies of 100 MB', () => {
+  test('pass in both directions at once, and little of them is ever in memory', async () => {
+    handle = (incoming, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      incoming.pipe(response);
+    };
+    // What the service keeps of each direction is 4 MiB; it has them from here on.
+    for (let warm = 0; warm < 3; warm++) await exchange(16 * MEGABYTE);
+    let passed: Awaited<ReturnType<typeof exchange>> | undefined;
+    const grown = await growth(async () => {
+      passed = await exchange(BODY);
+    });
+    expect(passed?.sent.bytes).toBe(BODY);
+    expect(passed?.received).toEqual(passed?.sent);
+    expect(grown).toBeLessThan(64 * MEGABYTE);
+    const { body } = await gateway.api('GET', '/api/v1/interactions');
+    const { data }: { data: Record<string, unknown>[] } = Object(body);
+    expect(data).toHaveLength(4);
+    expect(data.at(-1)).toMatchObject({ status_code: 200, request_truncated: true, response_truncated: true });
+    expect(String(data.at(-1)?.request_body).length).toBe(4 * MEGABYTE);
+  });
+
+  test('come no faster than a slow client reads', async () => {
+    const sent = new BodyHasher();
+    handle = async (incoming, response) => {
+      await readAll(incoming, new BodyHasher());
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      await pour(response, completionBody(BODY), sent);
+    };
+    const received = new BodyHasher();
+    const grown = await growth(async () => {
+      const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
+      call.end('{"messages":[]}');
+      const [answer] = await once(call, 'response');
+      expect(await settled(() => sent.soFar.bytes)).toBeLessThan(UNDER_WAY);
+      await readAll(answer, received);
+    });
+    expect(received.soFar).toEqual(sent.soFar);
+    expect(received.soFar.bytes).toBe(BODY);
+    expect(grown).toBeLessThan(64 * MEGABYTE);
+  });
+
+  test('are not sent any more to a slow client that leaves', async () => {
+    const left = Promise.withResolvers<void>();
+    const sent = new BodyHasher();
+    handle = (incoming, response) => {
+      incoming.resume();
+      response.once('close', left.resolve);
+      pour(response, completionBody(BODY), sent).catch(() => undefined);
+    };
+    const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
+    call.end('{"messages":[]}');
+    const [answer] = await once(call, 'response');
+    await settled(() => sent.soFar.bytes);
+    answer.destroy();
+    await left.promise;
+    expect(sent.soFar.bytes).toBeLessThan(UNDER_WAY);
+  });
+
+  test('go no faster than a slow upstream reads', async () => {
+    const received = new BodyHasher();
+    const reading = Promise.withResolvers<void>();
+    handle = async (incoming, response) => {
+      await reading.promise;
+      await readAll(incoming, received);
+      response.end('{}');
+    };
+    const sent = new BodyHasher();
+    const grown = await growth(async () => {
+      const call = request(`${inference}/v1/chat/completions`, { method: 'POST', agent: false });
+      const answered = once(call, 'response');
+      const poured = pour(call, completionBody(BODY), sent);
+      expect(await settled(() => sent.soFar.bytes)).toBeLessThan(UNDER_WAY);
+      reading.resolve();
+      await poured;
+      const [answer] = await answered;
+      answer.resume();
+    });
+    expect(received.soFar).toEqual(sent.soFar);
+    expect(grown).toBeLessThan(64 * MEGABYTE);
+  });
+});

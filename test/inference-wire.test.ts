@@ -1,0 +1,165 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Door, openDoor } from '../packages/server/src/testing/door.ts';
+import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+
+/** What the upstream answers, and what it was asked. */
+let answer: string;
+let asked: string;
+let upstream: Door;
+let service: TestService;
+beforeAll(async () => {
+  upstream = await openDoor((near) => {
+    asked = '';
+    near.on('data', (bytes) => {
+      asked += bytes.toString('latin1');
+      if (isWhole(asked)) near.end(answer, 'latin1');
+    });
+  });
+  service = await startTestService({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${upstream.port}` });
+  return async () => {
+    await service.stop(0);
+    upstream.close();
+  };
+});
+
+/** A request whose body, where it has one, is `abc`. */
+const isWhole = (text: string) =>
+  (/^(?:content-length: 3|transfer-encoding)/im.test(text) ? /abc(?:\r\n0\r\n\r\n)?$/ : /\r\n\r\n$/).test(text);
+
+/** Sends bytes; the bytes of the answer, up to the end of it that is expected. */
+async function exchange(request: string, end: string): Promise<string> {
+  const [host, port] = service.addresses.inference?.split(':') ?? [];
+  const socket = connect(Number(port), host);
+  socket.write(request, 'latin1');
+  let text = '';
+  while (!text.endsWith(end)) {
+    const [bytes] = await once(socket, 'data');
+    text += bytes.toString('latin1');
+  }
+  socket.destroy();
+  return text;
+}
+
+/** The lines of a head but those of node:http's own connection. */
+const linesOf = (text: string) =>
+  (text.split('\r\n\r\n', 1)[0] ?? '').split('\r\n').filter((line) => !/^(?:connection|keep-alive|host):/i.test(line));
+
+const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
+
+describe('of a request', () => {
+  test('what belongs to the connection goes no further, and all else does as it is spelled', async () => {
+    answer = OK;
+    const head = [
+      'POST /v1/x%2fy?a=%20b HTTP/1.1',
+      'Host: localhost',
+      'AUTHORIZATION: Bearer s',
+      'X-Tab: a\tb  c',
+      'x-latin: \xe9',
+      'X-Empty:',
+      'X-Twice: 1',
+      'X-Twice: 2',
+      'Cookie: a=1',
+      'Cookie: b=2',
+    ];
+    const ofConnection = [
+      'Connection: keep-alive, X-Hop',
+      'X-Hop: 1',
+      'Keep-Alive: timeout=5',
+      'Proxy-Authorization: Basic x',
+      'Proxy-Connection: keep-alive',
+      'TE: trailers',
+      'Trailer: X-T',
+      'Upgrade: websocket',
+      'Transfer-Encoding: chunked',
+    ];
+    await exchange([...head, ...ofConnection, '', '3\r\nabc\r\n0', '', ''].join('\r\n'), 'ok');
+    expect(linesOf(asked)).toEqual([
+      head[0],
+      ...head.slice(2, 5),
+      'X-Empty: ',
+      ...head.slice(6),
+      'transfer-encoding: chunked',
+    ]);
+    expect(/^host: (.*)$/m.exec(asked)?.[1]).toBe(`127.0.0.1:${upstream.port}`);
+    expect(asked.endsWith('\r\n\r\n3\r\nabc\r\n0\r\n\r\n')).toBe(true);
+  });
+
+  test.for([
+    ['a GET has no body', 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n', []],
+    ['a POST without a body says so', 'POST / HTTP/1.1\r\nHost: localhost\r\n\r\n', ['content-length: 0']],
+    ['a GET may have one', 'GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc', ['content-length: 3']],
+    ['a method that nobody knows passes', 'PROPFIND / HTTP/1.1\r\nHost: localhost\r\n\r\n', []],
+  ] as const)('%s', async ([, request, lines]) => {
+    answer = OK;
+    await exchange(request, 'ok');
+    expect(linesOf(asked)).toEqual([request.slice(0, request.indexOf('\r\n')), ...lines]);
+  });
+
+  test('the rest may wait until it is asked for', async () => {
+    answer = OK;
+    const text = 'POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc';
+    expect(await exchange(text, 'ok')).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
+    expect(asked).not.toMatch(/expect/i);
+  });
+
+  test('that is framed in two ways nothing reaches the upstream', async () => {
+    const before = upstream.accepted;
+    const framed = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n';
+    expect(await exchange(`${framed}3\r\nabc\r\n0\r\n\r\n`, '\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /);
+    expect(upstream.accepted).toBe(before);
+  });
+});
+
+describe('of an answer', () => {
+  const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
+
+  test('what belongs to the connection goes no further, and all else does as it is spelled', async () => {
+    const own = ['X-Latin: \xe9', 'SET-Cookie: a=1', 'Set-Cookie: b=2', 'Content-Length: 2'];
+    answer = [
+      'HTTP/1.1 200 OK',
+      ...own,
+      'Connection: close, X-Hop',
+      'X-Hop: 1',
+      'Keep-Alive: timeout=5',
+      'Proxy-Authenticate: Basic',
+      'Trailer: X-T',
+      'Upgrade: h2c',
+      '',
+      'ok',
+    ].join('\r\n');
+    expect(linesOf(await exchange(GET, 'ok'))).toEqual(['HTTP/1.1 200 OK', ...own]);
+  });
+
+  test.for([
+    ['HEAD', 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n', ['HTTP/1.1 200 OK', 'Content-Length: 5']],
+    ['DELETE', 'HTTP/1.1 204 Gone it is\r\nX-A: 1\r\n\r\n', ['HTTP/1.1 204 Gone it is', 'X-A: 1']],
+    ['GET', 'HTTP/1.1 304 Not Modified\r\nETag: "a"\r\n\r\n', ['HTTP/1.1 304 Not Modified', 'ETag: "a"']],
+    [
+      'GET',
+      'HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 302 Found\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n',
+      ['HTTP/1.1 302 Found', 'Location: /y', 'Content-Length: 0'],
+    ],
+  ] as const)('without a body to %s the head is all: %j', async ([method, text, lines]) => {
+    answer = text;
+    const got = await exchange(GET.replace('GET', method), '\r\n\r\n');
+    expect(linesOf(got)).toEqual(lines);
+    expect(got.split('\r\n\r\n')[1]).toBe('');
+  });
+
+  test.for([
+    ['ends with its connection', 'HTTP/1.0 200 OK\r\n\r\nabc'],
+    ['has trailers', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-T: 1\r\n\r\n'],
+  ] as const)('a body that %s is passed in chunks', async ([, text]) => {
+    answer = text;
+    expect(await exchange(GET, '\r\n0\r\n\r\n')).toMatch(
+      /\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n$/,
+    );
+  });
+
+  test.for(['SSH-2.0-x\r\n', 'HTTP/1.1 200 OK\r\nContent-Le', ''])('that is none, 502 is made: %j', async (text) => {
+    answer = text;
+    expect(await exchange(GET, '"bad_gateway"}}')).toMatch(/^HTTP\/1\.1 502 Bad Gateway\r\n/);
+  });
+});

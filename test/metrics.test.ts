@@ -1,0 +1,190 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { startWorkingService, type WorkingService } from '../packages/server/src/bridge/fixtures/working-service.ts';
+import { histogramsOf, type Sample, sampleOf, samplesOf } from '../packages/server/src/testing/prometheus-text.ts';
+import { type Inference, startInference } from './fixtures/chat/inference.ts';
+import { fromDebian } from './fixtures/debian-packages.ts';
+import { modernClient, type RawClient } from './fixtures/raw-client.ts';
+import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+
+// What a whole service says at /metrics of traffic at all of its listeners.
+
+const promtool = await fromDebian(['prometheus'], 'the check of /metrics by promtool', () =>
+  ['/usr/bin/promtool', '/usr/local/bin/promtool'].find(existsSync),
+);
+
+const ODD = 'say "hi" \\ n';
+const COUNT = 'http_server_request_duration_seconds_count';
+const ACTIVE = 'http_server_active_requests';
+const RESULT = textResultText('done');
+const FAILED = '{"resultType":"complete","content":[],"isError":true}';
+
+let inference: Inference;
+let upstream: RawUpstream;
+let worker: WorkingService;
+let client: RawClient;
+beforeAll(async () => {
+  [inference, worker, upstream] = await Promise.all([
+    startInference(),
+    startWorkingService(),
+    startRawUpstream({
+      scripts: {
+        'tools/list': toolList(toolText('a'), toolText(JSON.stringify(ODD).slice(1, -1))),
+        'tools/call': ({ body }) => (body.includes('"fail"') ? FAILED : RESULT),
+      },
+    }),
+  ]);
+  const { service } = inference;
+  await service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'crm' });
+  const entry = { name: 'worker', serviceType: 'tool-invoker', address: worker.address };
+  expect(await service.manage('POST', '/services', entry)).toMatchObject({ status: 201 });
+  const schema = { input_schema: { type: 'object' } };
+  const tool = { name: 'work', description: 'd', uri: 'worker:1', toolType: 'worker', namespace: 'crm', ...schema };
+  await service.register('tools', tool);
+  client = await modernClient(service.url('crm'));
+  return async () => {
+    await inference.close();
+    await upstream.close();
+    worker.close();
+  };
+});
+
+const call = (tool: string, args = '{}') =>
+  client.call('tools/call', `{"name":${JSON.stringify(tool)},"arguments":${args}}`);
+
+async function exposition(): Promise<string> {
+  const answer = await fetch(`${inference.service.management}/metrics`, { headers: { connection: 'close' } });
+  expect(answer.status).toBe(200);
+  return answer.text();
+}
+
+const scrape = async (): Promise<Sample[]> => samplesOf(await exposition());
+
+describe('/metrics of a service that had traffic', () => {
+  let samples: Sample[];
+  let whole: string;
+  beforeAll(async () => {
+    await client.call('tools/list');
+    for (let time = 0; time < 3; time++) await call('a');
+    await call('a', '{"x":"fail"}');
+    await call(ODD);
+    await call('nobody has this');
+    for (let time = 0; time < 2; time++) await call('work');
+    await client.call('no/such/method');
+    const openai = inference.client();
+    for (const content of ['eins', 'zwei']) {
+      await openai.chat.completions.create({ model: 'm-1', messages: [{ role: 'user', content }] });
+    }
+    // A client may have its answer before the service knows that it has.
+    await vi.waitFor(async () => {
+      whole = await exposition();
+      samples = samplesOf(whole);
+      for (const sluice_listener of ['mcp', 'inference']) expect(value(ACTIVE, { sluice_listener })).toBe(0);
+      expect(sum(COUNT, { sluice_listener: 'management', http_request_method: 'GET' })).toBeGreaterThan(1);
+    }, 10_000);
+  });
+  const value = (name: string, labels?: Readonly<Record<string, string>>) => sampleOf(samples, name, labels);
+  const sum = (name: string, labels: Readonly<Record<string, string>>) =>
+    samples
+      .filter(
+        (sample) => sample.name === name && Object.entries(labels).every(([key, of]) => sample.labels[key] === of),
+      )
+      .reduce((total, sample) => total + sample.value, 0);
+
+  it.runIf(promtool !== undefined)('is approved by promtool', async () => {
+    const child = spawn(promtool ?? '', ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] });
+    child.stdin.end(whole);
+    const [said, complained, [code]] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, 'close'),
+    ]);
+    expect({ said, complained, code }).toEqual({ said: '', complained: '', code: 0 });
+  });
+
+  it('counts HTTP requests by listener', () => {
+    expect(sum(COUNT, { sluice_listener: 'mcp', http_request_method: 'POST' })).toBe(10);
+    expect(value(COUNT, { sluice_listener: 'inference', http_response_status_code: '200' })).toBe(2);
+    expect(sum(COUNT, { sluice_listener: 'management', http_request_method: 'POST' })).toBe(3);
+  });
+
+  it('counts what clients asked, by method, tool and error', () => {
+    const count = 'mcp_server_operation_duration_seconds_count';
+    const calls = { mcp_method_name: 'tools/call', gen_ai_operation_name: 'execute_tool', sluice_namespace: 'crm' };
+    expect(value(count, { mcp_method_name: 'tools/list', sluice_namespace: 'crm' })).toBe(1);
+    expect(sum(count, { ...calls, gen_ai_tool_name: 'a' })).toBe(4);
+    expect(value(count, { ...calls, gen_ai_tool_name: 'a', error_type: 'tool_error' })).toBe(1);
+    expect(value(count, { ...calls, gen_ai_tool_name: ODD })).toBe(1);
+    expect(value(count, { mcp_method_name: '_OTHER', sluice_namespace: 'crm' })).toBe(1);
+    // No name of a tool that there is not.
+    expect(sum(count, { ...calls, gen_ai_tool_name: 'nobody has this' })).toBe(0);
+    expect(sum(count, calls)).toBe(8);
+  });
+
+  it('counts what upstreams were asked', () => {
+    const count = 'mcp_client_operation_duration_seconds_count';
+    const at = { server_address: '127.0.0.1', server_port: String(upstream.port), mcp_method_name: 'tools/call' };
+    expect(sum(count, { ...at, gen_ai_tool_name: 'a' })).toBe(4);
+    expect(sum(count, at)).toBe(5);
+    const called = { rpc_system_name: 'grpc', server_port: String(worker.port) };
+    expect(value('rpc_client_call_duration_seconds_count', called)).toBe(2);
+  });
+
+  it('counts completions and their tokens', () => {
+    const asked = { gen_ai_request_model: 'm-1', gen_ai_operation_name: 'chat' };
+    expect(value('gen_ai_client_operation_duration_seconds_count', asked)).toBe(2);
+    for (const gen_ai_token_type of ['input', 'output']) {
+      expect(value('gen_ai_client_token_usage_count', { ...asked, gen_ai_token_type })).toBe(2);
+      expect(value('gen_ai_client_token_usage_sum', { ...asked, gen_ai_token_type })).toBeGreaterThan(0);
+    }
+  });
+
+  it('tells that a service is well', async () => {
+    const worker = { sluice_service: 'worker' };
+    await expect.poll(async () => sampleOf(await scrape(), 'sluice_service_healthy', worker)).toBe(1);
+  });
+
+  it('tells what there is', () => {
+    expect(value('sluice_forward_available', { sluice_forward: 'crm' })).toBe(1);
+    expect(value('sluice_registry_entries', { sluice_entry_kind: 'tool' })).toBe(3);
+    expect(value('sluice_interaction_records')).toBe(2);
+    expect(value('sluice_interaction_size_bytes')).toBeGreaterThan(0);
+    expect(value('sluice_tool_call_events_total', { sluice_transport: 'mcp', sluice_event_type: 'STARTED' })).toBe(5);
+    expect(value('sluice_tool_call_events_total', { sluice_transport: 'mcp', sluice_event_type: 'COMPLETED' })).toBe(5);
+    expect(value('sluice_tool_call_events_total', { sluice_transport: 'grpc', sluice_event_type: 'COMPLETED' })).toBe(
+      2,
+    );
+    expect(value('sluice_filter_requests_total', { sluice_filter: 'mcp', sluice_filter_outcome: 'continue' })).toBe(10);
+    expect(value('sluice_call_active')).toBe(0);
+  });
+
+  it('stays consistent under load, and forgets nothing', async () => {
+    const before = histogramsOf(await scrape());
+    const workers = Array.from({ length: 8 }, async () => {
+      for (let time = 0; time < 25; time++) await call('a');
+    });
+    let running = true;
+    const load = Promise.all(workers).finally(() => {
+      running = false;
+    });
+    let last = before;
+    let scrapes = 0;
+    while (running) {
+      const now = histogramsOf(await scrape());
+      for (const [series, count] of last) expect(now.get(series)).toBeGreaterThanOrEqual(count);
+      last = now;
+      scrapes++;
+    }
+    await load;
+    expect(scrapes).toBeGreaterThan(1);
+    const gained = async () =>
+      [...histogramsOf(await scrape())]
+        .filter(([series, count]) => series.startsWith('mcp_') && count !== before.get(series))
+        .map(([series, count]) => count - (before.get(series) ?? 0));
+    await expect.poll(gained).toEqual([200, 200]);
+  });
+});
