@@ -25,6 +25,7 @@ const run = promisify(execFile);
  * @param script file that takes the generated wrk script
  * @param pid process whose CPU time is watched meanwhile
  * @param leastBytes size of a right answer's body: smaller ones on average mean that errors were measured
+ * @param pauseMs what each connection waits between an answer and its next request; 0 for as much load as there can be
  * @throws Error when connections broke or answers were not 2xx or too small
  */
 export async function load(
@@ -34,8 +35,9 @@ export async function load(
   seconds: number,
   leastBytes: number,
   pid?: number,
+  pauseMs = 0,
 ): Promise<Load> {
-  writeFileSync(script, scriptText(messages));
+  writeFileSync(script, scriptText(messages, pauseMs));
   const before = pid === undefined ? Number.NaN : cpuSeconds(pid);
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '10s', '-s', script, url.href];
   const { stdout } = await run('wrk', args);
@@ -56,7 +58,7 @@ export async function load(
 // A string of plain ASCII means the same in JSON and in Lua.
 const lua = (text: string) => JSON.stringify(text);
 
-function scriptText(messages: readonly Message[]): string {
+function scriptText(messages: readonly Message[], pauseMs: number): string {
   const table = messages.map(({ headers, body }) => {
     const pairs = Object.entries(headers).map(([name, value]) => `[${lua(name)}]=${lua(value)}`);
     return `  {{${pairs.join(',')}}, ${lua(body)}},`;
@@ -72,6 +74,7 @@ function request()
   last = last % #requests + 1
   return requests[last]
 end
+${pauseMs > 0 ? `function delay() return ${pauseMs} end` : ''}
 function done(s)
   local e = s.errors
   io.write(string.format('\\nRESULT {"requests":%d,"microseconds":%d,"bytes":%d,"failed":%d}\\n',

@@ -40,6 +40,12 @@ interface Lane {
   readonly perSecond: number[];
 }
 
+/**
+ * What each connection waits between two calls: the same calls per second in every lane, and fewer than the machine can
+ * take. Else whoever costs more has fewer calls to share its wakings with, and who receives the spans takes its time.
+ */
+const pauseMs = 10;
+
 /** A batch of spans waits so long at most before it is sent (OTEL_BSP_SCHEDULE_DELAY), with a second to send it. */
 const batchMs = 6_000;
 
@@ -87,7 +93,15 @@ export async function measureTelemetry(
   }
   const loaded = async (lane: Lane, seconds: number) => {
     const { gateway, url, messages, answerBytes } = lane;
-    const result = await load(`${folder}/telemetry.lua`, url, messages, seconds, answerBytes, gateway.child.pid);
+    const result = await load(
+      `${folder}/telemetry.lua`,
+      url,
+      messages,
+      seconds,
+      answerBytes,
+      gateway.child.pid,
+      pauseMs,
+    );
     gateway.child.forget();
     lane.calls += result.requests;
     return result;
