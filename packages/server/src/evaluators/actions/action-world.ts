@@ -1,0 +1,108 @@
+/**
+ * What passes between the service and an action: the world `evaluator-action` of `packages/actions/wit/evaluator.wit`
+ * (spec "Evaluation context" and "Host functions", decisions 2.11), as the JavaScript bindings spell it.
+ */
+
+/** What `evaluate` is given. */
+export interface EvaluationContext {
+  readonly method: string;
+  readonly namespace: string;
+  /** Of `tools/call`. */
+  readonly toolName?: string;
+  /** Top-level arguments; strings as they are, other values as JSON. */
+  readonly arguments: readonly (readonly [name: string, value: string])[];
+  /** The raw output of the LLM. */
+  readonly llmResult: string;
+  readonly conversationId?: string;
+}
+
+/** A tool as actions see it. */
+export interface ToolEntry {
+  readonly name: string;
+  readonly description: string;
+  readonly uri: string;
+  readonly toolType: string;
+  readonly namespace?: string;
+}
+
+/** A message of a conversation. */
+export interface HistoryMessage {
+  readonly role: string;
+  readonly content: string;
+}
+
+/** What an action called last of the interface `response`. */
+export type ActionResponse =
+  | { readonly kind: 'pass' }
+  | { readonly kind: 'block'; readonly reason: string }
+  | { readonly kind: 'reject_malformed'; readonly reason: string }
+  | { readonly kind: 'warn'; readonly message: string }
+  | { readonly kind: 'filter_tools'; readonly tools: readonly string[] }
+  | { readonly kind: 'set_metadata'; readonly key: string; readonly value: string };
+
+export type ActionLogLevel = 'debug' | 'info' | 'warn' | 'error';
+
+/**
+ * What the service answers an action. Everything is of one moment: what changes meanwhile is not seen, but for what the
+ * action itself copied. Lists are JSON texts of `ToolEntry[]` and `HistoryMessage[]`, so that they can be kept.
+ */
+export interface HostAnswers {
+  /** All tools (no `namespace`) or those of one, in order of registration. */
+  tools(namespace?: string): string;
+  tool(name: string): ToolEntry | undefined;
+  /** True when the tool was found; what is to be copied is kept until the run ended well. */
+  copyTool(name: string, namespace: string): boolean;
+  history(conversationId: string): string;
+  /** What is wrong with a text by the evaluator's `result_schema`, joined with `; `; undefined when nothing is. */
+  verify(raw: string): Promise<string | undefined>;
+  log(level: ActionLogLevel, message: string): void;
+}
+
+/** A run that ended well. */
+export interface ActionRun {
+  /** Undefined when the action called no response function: the request passes. */
+  readonly response: ActionResponse | undefined;
+  /** How many calls of response functions did not count, because one of them after it or before it did. */
+  readonly ignoredResponses: number;
+  /** From hand-over to the host process to its end. */
+  readonly durationMs: number;
+}
+
+/** Why a run did not end well. */
+export type ActionFault = 'trap' | 'timeout' | 'memory' | 'limit' | 'host';
+
+/** A run that did not end well: a trap, a deadline, memory, a limit of ours, or the host process itself. */
+export class ActionFailure extends Error {
+  readonly fault: ActionFault;
+
+  constructor(fault: ActionFault, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.fault = fault;
+  }
+}
+
+/** A component that compiled: what a host process makes instances of. Nothing of it is ever run in this process. */
+export interface Action {
+  /** SHA-256 of the component, in hex. */
+  readonly checksum: string;
+  /** JavaScript that jco made of the component; only host processes evaluate it. */
+  readonly glue: string;
+  readonly modules: readonly { readonly name: string; readonly bytes: Uint8Array }[];
+}
+
+/** Why a file is no action; the message says what is wrong with it. */
+export class ActionCompileError extends Error {}
+
+/** Compiles components in child processes. */
+export interface ActionCompiling {
+  /** Throws `ActionCompileError`. */
+  compile(component: Uint8Array): Promise<Action>;
+  close(): Promise<void>;
+}
+
+/** Runs actions in child processes. */
+export interface ActionRunning {
+  /** Throws `ActionFailure`. */
+  run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun>;
+  close(): Promise<void>;
+}
