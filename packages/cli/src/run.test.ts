@@ -26,6 +26,7 @@ describe('the command line', () => {
       'resources',
       'prompts',
       'services',
+      'evaluators',
       'health',
       'statistics',
       'metrics',
@@ -140,6 +141,19 @@ describe('the command line', () => {
         `sluice: --limit "${limit}": must be a number from 1 to 1000\n`,
       );
     }
+    const evaluators = (...argv: string[]) => sluice('evaluators', '--no-auth', ...argv);
+    for (const revision of ['-1', '1.5', 'x', '', '9007199254740993']) {
+      const expecting = await evaluators('apply', '-f', 'e.yaml', `--expected-revision=${revision}`);
+      expect(expecting.err, revision).toContain('It must be a whole number from 0.');
+    }
+    expect((await evaluators('apply')).err).toMatch(/^sluice: required option '-f, --file <file>' not specified/);
+    expect((await evaluators('apply', '-f', 'missing.yaml')).err).toBe('sluice: missing.yaml: no such file\n');
+    expect((await evaluators('revisions', 'activate', 'active')).err).toContain('It must be a whole number from 1.');
+    expect((await evaluators('revisions', 'show', '0')).err).toContain('It must be a whole number from 1.');
+    expect((await evaluators('bind', 'No Namespace', 'c-1')).err).toMatch(
+      /^sluice: invalid namespace\n {2}must consist/,
+    );
+    expect((await evaluators('unbind', '')).err).toBe('sluice: invalid namespace\n  must have 1 to 63 characters\n');
     expect((await sluice('services', 'show', 'a', '-n', 'a')).err).toMatch(/^sluice: the service is named twice/);
     expect((await sluice('apply', '--help')).out).toContain('-y, --yes');
     const { out } = await sluice('serve', '--help');
@@ -165,6 +179,8 @@ describe('completion', () => {
     ]);
     expect(await complete('services', 'add', '--type', 'tool')).toEqual(['tool-invoker', '']);
     expect(await complete('tool-calls', '--category', 'E')).toEqual(['EXECUTION_ERROR', '']);
+    expect(await complete('evaluators', 'b')).toEqual(['bind', 'bindings', '']);
+    expect(await complete('evaluators', 'revisions', 'activate', '--ex')).toEqual(['--expected-revision', '']);
     expect(await complete('tool-calls', '--f')).toEqual(['--follow', '']);
     expect(await complete('completion', '')).toEqual(['bash', 'zsh', 'fish', '']);
   });

@@ -2,6 +2,7 @@
 export * from './aliases.ts';
 export * from './check.ts';
 export * from './envelope.ts';
+export * from './evaluator.ts';
 export * from './forward.ts';
 export * from './inference-config.ts';
 export * from './interaction.ts';

@@ -74,5 +74,7 @@ export const metrics = z
 export type Metrics = z.infer<typeof metrics>;
 /** Counters of one filter, as they are answered. */
 export type FilterMetrics = Metrics['filters'][string];
+/** Counters of one evaluator, as they are answered. */
+export type EvaluatorMetrics = Metrics['evaluators'][string];
 /** A measured duration, as it is answered. */
 export type DurationMetrics = FilterMetrics['duration'];

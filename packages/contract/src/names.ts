@@ -6,16 +6,21 @@ const CONTROL = new RegExp(`[${CONTROLS}]`);
 const PLAIN = `[^${CONTROLS}]`;
 
 /**
- * The name of a tool, resource, prompt or forward that an operator gives: trimmed, 1 to 256 characters, no control
- * characters (decisions 2.2). Text that is no valid Unicode is refused too, since no URL could carry it.
+ * A name that may be empty as far as its form goes, for who says otherwise what is wrong with that: trimmed, at most 256
+ * characters, no control characters (decisions 2.2). Text that is no valid Unicode is refused too, since no URL could
+ * carry it.
  */
-export const entryName = z
+export const nameOrNothing = z
   .string()
   .trim()
-  .refine((name) => name !== '', 'must not be empty')
   .refine((name) => [...name].length <= 256, 'must have at most 256 characters')
   .refine((name) => !CONTROL.test(name), 'must not contain control characters')
   .refine((name) => name.isWellFormed(), 'must be valid Unicode')
+  .meta({ maxLength: 256, pattern: `^${PLAIN}*$` });
+
+/** The name of a tool, resource, prompt or forward that an operator gives: a {@link nameOrNothing}, and not empty. */
+export const entryName = nameOrNothing
+  .refine((name) => name !== '', 'must not be empty')
   .meta({ minLength: 1, maxLength: 256, pattern: `^${PLAIN}*[^\\s${CONTROLS}]${PLAIN}*$` });
 
 /**

@@ -14,6 +14,12 @@ import type { Config } from './config/config.ts';
 import { labelledHeaders } from './config/forward-headers.ts';
 import { INFERENCE_CLUSTER } from './config/pipeline/with-environment.ts';
 import { VERSION } from './config/version.ts';
+import { ActionCompiler } from './evaluators/actions/compiler.ts';
+import { ActionHosts } from './evaluators/actions/hosts.ts';
+import { NamespaceBindings } from './evaluators/bindings.ts';
+import { EvaluatorEngine } from './evaluators/engine.ts';
+import { LlmClient } from './evaluators/llm-client.ts';
+import { ResultSchemas } from './evaluators/result-schemas.ts';
 import { CallSessions } from './forwards/call-sessions.ts';
 import type { CallUnderWay } from './forwards/call-under-way.ts';
 import { CallsUnderWay } from './forwards/calls-under-way.ts';
@@ -39,7 +45,7 @@ import { type ChainParts, makeChain } from './pipeline/make-chain.ts';
 import { Clusters } from './proxy/clusters.ts';
 import { bind } from './service/bind.ts';
 import { serviceState } from './service/state.ts';
-import { bootstrap, openKeptSessions, openRegistry, openSealer } from './service/stored.ts';
+import { bootstrap, openEvaluators, openKeptSessions, openRegistry, openSealer } from './service/stored.ts';
 import { EventStore } from './sessions/event-store.ts';
 import { LiveSessions } from './sessions/live-sessions.ts';
 import { ClientSessions } from './sessions/sessions.ts';
@@ -99,6 +105,21 @@ export async function startService(
   });
   open.defer(() => forwards.close(0));
   await bootstrap(config, registry);
+
+  const schemas = new ResultSchemas();
+  open.defer(() => schemas.close());
+  const compiling = new ActionCompiler();
+  open.defer(() => compiling.close());
+  const actions = new ActionHosts();
+  open.defer(() => actions.close());
+  const evaluators = await openEvaluators(config, logger, {
+    compiling,
+    schemas,
+    onUse: ({ list }) => actions.keep(list.map(({ action }) => action)),
+  });
+  open.defer(() => evaluators.close());
+  const bindings = new NamespaceBindings(registry);
+  open.defer(() => bindings.close());
 
   const profiles = new ClientProfiles(registry, SERVER_INFO);
   const sealer = await openSealer(config);
@@ -181,8 +202,30 @@ export async function startService(
 
   const guard = createGuard(config);
   const metrics = new ServiceMetrics();
+  metrics.loaded = () => ({
+    evaluators_loaded: evaluators.current.list.length,
+    wasm_compiled: evaluators.current.actions,
+    namespace_bindings: bindings.size,
+  });
   const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
   const requestMetrics = new RequestMetrics(secure);
+  metrics.loaded = () => ({
+    evaluators_loaded: evaluators.current.list.length,
+    wasm_compiled: evaluators.current.actions,
+    namespace_bindings: bindings.size,
+  });
+  const llm = new LlmClient();
+  open.defer(() => llm.close());
+  const engine = new EvaluatorEngine({
+    evaluators,
+    bindings,
+    llm,
+    actions,
+    registry,
+    interactions,
+    metrics,
+    log: logger.target('service::evaluator'),
+  });
   const { traces, metrics: exportedMetrics } = config.openTelemetry;
   const tracing = traces && (await openTracing(traces, log));
   open.defer(() => tracing?.close(exportMs));
@@ -194,6 +237,7 @@ export async function startService(
   const recorder = new InteractionRecorder({ store: interactions, log: logger.target('service::inference') });
   const parts: ChainParts = {
     registry,
+    engine,
     bridge,
     toolCalls,
     forwards,
@@ -252,6 +296,8 @@ export async function startService(
     registry,
     forwards,
     serviceHealth,
+    evaluators,
+    bindings,
     provisioning: new Provisioning({ channels, protocols, settings }),
     interactions,
     inference,

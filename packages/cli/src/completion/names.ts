@@ -40,6 +40,8 @@ const LISTS: Readonly<Record<string, List>> = {
   prompt: (client, signal) => payload(client.GET('/api/v1/prompts', { signal })),
   forward: (client, signal) => payload(client.GET('/api/v1/forwards', { signal })),
   service: (client, signal) => payload(client.GET('/api/v1/services', { signal })),
+  revision: async (client, signal) =>
+    (await payload(client.GET('/api/v1/evaluators/revisions', { signal }))).map(({ id }) => ({ name: String(id) })),
   namespace: namespaces,
   moveTo: namespaces,
 };

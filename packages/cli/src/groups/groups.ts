@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { action } from '../action/action.ts';
 import { apply } from '../apply/apply.ts';
 import { diff } from '../apply/diff.ts';
 import { exportState } from '../apply/export.ts';
@@ -6,6 +7,7 @@ import { auth } from '../auth/auth.ts';
 import { completion } from '../completion/completion.ts';
 import { configure } from '../configure/configure.ts';
 import type { Context } from '../context.ts';
+import { evaluators } from '../evaluators/evaluators.ts';
 import { mcp } from '../mcp/mcp.ts';
 import { pipeline } from '../pipeline/pipeline.ts';
 import { toolCalls } from '../tool-calls/tool-calls.ts';
@@ -35,6 +37,8 @@ export function groups(context: Context): Command[] {
     resources(context),
     prompts(context),
     services(context),
+    evaluators(context),
+    action(context),
     apply(context),
     diff(context),
     exportState(context),

@@ -315,6 +315,159 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/evaluators": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the evaluators that are active */
+        get: operations["listEvaluators"];
+        /**
+         * Replace all evaluators
+         * @description Actions are compiled now, and only now: a changed file counts from the next such request on. One that cannot be compiled leaves its evaluator out, and a warning says so. When the request is refused, nothing changes. Requests under way finish with the evaluators that they began with.
+         */
+        put: operations["replaceEvaluators"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evaluators/llm-connections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the names of the connections to models
+         * @description What they consist of is set in the configuration of the service, and told nowhere.
+         */
+        get: operations["listLlmConnections"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evaluators/namespaces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the namespaces that are bound to a conversation */
+        get: operations["listNamespaceBindings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evaluators/namespaces/{namespace}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Bind a namespace to a conversation
+         * @description The namespace need not exist. It stays bound until the service stops, or until it is unbound.
+         */
+        put: operations["bindNamespace"];
+        post?: never;
+        /** Unbind a namespace from its conversation */
+        delete: operations["unbindNamespace"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evaluators/revisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the sets of evaluators that were submitted
+         * @description At most 50 are kept, the active one among them.
+         */
+        get: operations["listEvaluatorRevisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evaluators/revisions/active": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the active revision */
+        get: operations["getActiveEvaluatorRevision"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evaluators/revisions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read one revision */
+        get: operations["getEvaluatorRevision"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evaluators/revisions/{id}/activate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make the evaluators of a revision the active ones
+         * @description They become a new revision, as if they were submitted once more. No body is needed.
+         */
+        post: operations["activateEvaluatorRevision"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tool-calls": {
         parameters: {
             query?: never;
@@ -502,6 +655,27 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        ActivationInput: {
+            /** @description Refuses the request with CONFLICT when another revision is active; 0: when any is. */
+            expected_revision?: number;
+        };
+        Binding: {
+            namespace: string;
+            conversation_id: string;
+        };
+        BindingInput: {
+            /** @description The conversation that requests of the namespace belong to. */
+            conversation_id: string;
+        };
+        CompileWarning: {
+            /** @description Its name. */
+            evaluator: string;
+            /** @description Of its action, as it was submitted. */
+            path: string;
+            /** @constant */
+            code: "WASM_COMPILE_FAILED";
+            message: string;
+        };
         /** @description How long something took; milliseconds have three decimals */
         Duration: {
             /** @description How often it was measured */
@@ -510,6 +684,71 @@ export interface components {
             total_ms: number;
             /** @description `total_ms` divided by `count`; 0 where nothing was measured */
             avg_ms: number;
+        };
+        Evaluator: {
+            name: string;
+            trigger: {
+                method: string;
+                /** @description Only requests of this namespace; null: of all. */
+                namespace: string | null;
+            };
+            llm: {
+                /** @enum {string} */
+                operation: "classify" | "filter" | "augment";
+                prompt: string;
+                connection: string;
+                result_schema: {
+                    [key: string]: unknown;
+                } | null;
+            };
+            processor: {
+                /** @description As it was submitted. */
+                path: string;
+            };
+            /** @enum {string} */
+            on_error: "continue" | "block";
+        };
+        EvaluatorInput: {
+            /** @description Unique; an empty one is unprocessable. */
+            name: string;
+            trigger: {
+                /** @description The MCP method, such as `tools/call`; an empty one is unprocessable. */
+                method: string;
+                /**
+                 * @description Only requests of this namespace; an invalid name is unprocessable.
+                 * @default null
+                 */
+                namespace?: string | null;
+            };
+            /** @description Nothing else: a model, a url or an api_key belongs to `llm_connections`, which no request can change. */
+            llm: {
+                /**
+                 * @description What the model is asked for.
+                 * @enum {string}
+                 */
+                operation: "classify" | "filter" | "augment";
+                /** @description The system prompt. */
+                prompt: string;
+                /** @description The name of one of `llm_connections`; another one is unprocessable. */
+                connection: string;
+                /**
+                 * @description A JSON Schema that the answer of the model must fit: draft 2020-12, or the one that `$schema` names. One that cannot be used, or that refers to another document, is unprocessable.
+                 * @default null
+                 */
+                result_schema?: {
+                    [key: string]: unknown;
+                } | null;
+            };
+            processor: {
+                /** @description The compiled action, on the service's own disk; a relative path starts where its configuration is. */
+                path: string;
+            };
+            /**
+             * @description Whether a request goes on or is refused when the model or the action fails.
+             * @default continue
+             * @enum {string}
+             */
+            on_error?: "continue" | "block";
         };
         /** @description What one evaluator decided, and what its runs were made of */
         EvaluatorMetrics: {
@@ -540,6 +779,70 @@ export interface components {
             };
             /** @description Time of the whole run */
             pipeline_duration: components["schemas"]["Duration"];
+        };
+        EvaluatorRevision: {
+            /** @description They are counted from 1. */
+            id: number;
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description UTC; not there when it never was active.
+             */
+            activated_at?: string;
+            /** @enum {string} */
+            status: "active" | "superseded" | "rejected";
+            /** @description Equal for equal evaluators. */
+            checksum: string;
+            /**
+             * @description The configuration of the service, or a request.
+             * @enum {string}
+             */
+            origin: "startup" | "api";
+            /** @description Who submitted it, as far as an authenticating proxy said so. */
+            actor?: string;
+            /** @description Why it was rejected. */
+            failure_reason?: string;
+        };
+        EvaluatorRevisionContent: {
+            /** @description They are counted from 1. */
+            id: number;
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description UTC; not there when it never was active.
+             */
+            activated_at?: string;
+            /** @enum {string} */
+            status: "active" | "superseded" | "rejected";
+            /** @description Equal for equal evaluators. */
+            checksum: string;
+            /**
+             * @description The configuration of the service, or a request.
+             * @enum {string}
+             */
+            origin: "startup" | "api";
+            /** @description Who submitted it, as far as an authenticating proxy said so. */
+            actor?: string;
+            /** @description Why it was rejected. */
+            failure_reason?: string;
+            /** @description As they were submitted; of a rejected revision they may break rules. */
+            evaluators: components["schemas"]["Evaluator"][];
+            /** @description The names of those that could not be loaded. */
+            skipped: string[];
+        };
+        EvaluatorsInput: {
+            /** @description In the order in which they run; none at all clears them. */
+            evaluators: components["schemas"]["EvaluatorInput"][];
+            /** @description Refuses the request with CONFLICT when another revision is active; 0: when any is. */
+            expected_revision?: number;
         };
         /** @description What one filter did with the requests that reached it; each message of a batch is one more */
         FilterMetrics: {
@@ -1180,6 +1483,9 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        Unbound: {
+            unbound: string;
+        };
     };
     responses: {
         /** @description The request cannot be read, or its body breaks a rule: `details` names each member. */
@@ -1283,6 +1589,26 @@ export interface components {
                         /** @constant */
                         code: "PAYLOAD_TOO_LARGE";
                         message: string;
+                    };
+                };
+            };
+        };
+        /** @description The body is well formed, but names what does not exist or breaks a rule: `details` may say where. */
+        Unprocessable: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": {
+                    data: null;
+                    error: {
+                        /** @constant */
+                        code: "UNPROCESSABLE";
+                        message: string;
+                        details?: {
+                            path: string;
+                            message: string;
+                        }[];
                     };
                 };
             };
@@ -2418,6 +2744,311 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             500: components["responses"]["Internal"];
             502: components["responses"]["BadGateway"];
+        };
+    };
+    listEvaluators: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The evaluators, in the order in which they run. */
+            200: {
+                headers: {
+                    /** @description The number of the active revision, in quotes; `"0"` when there is none. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Evaluator"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    replaceEvaluators: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EvaluatorsInput"];
+            };
+        };
+        responses: {
+            /** @description The evaluators that are active now. `warnings` is there when some could not be loaded; those are not among them. */
+            200: {
+                headers: {
+                    /** @description The number of the active revision, in quotes; `"0"` when there is none. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Evaluator"][];
+                        error: null;
+                        warnings?: components["schemas"]["CompileWarning"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    listLlmConnections: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The names, sorted. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: string[];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    listNamespaceBindings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The id of the conversation, by the name of the namespace. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: {
+                            [key: string]: string;
+                        };
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    bindNamespace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                namespace: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BindingInput"];
+            };
+        };
+        responses: {
+            /** @description The binding. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Binding"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    unbindNamespace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name, percent-encoded: a slash in it is `%2F`. */
+                namespace: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its name, also when it was not bound. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Unbound"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    listEvaluatorRevisions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revisions, newest first. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["EvaluatorRevision"][];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getActiveEvaluatorRevision: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revision. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["EvaluatorRevisionContent"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getEvaluatorRevision: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The number of the revision. */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revision. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["EvaluatorRevisionContent"];
+                        error: null;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    activateEvaluatorRevision: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The number of the revision. */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ActivationInput"];
+            };
+        };
+        responses: {
+            /** @description The evaluators that are active now. `warnings` is there when some could not be loaded; those are not among them. */
+            200: {
+                headers: {
+                    /** @description The number of the active revision, in quotes; `"0"` when there is none. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Evaluator"][];
+                        error: null;
+                        warnings?: components["schemas"]["CompileWarning"][];
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["Internal"];
         };
     };
     listToolCallEvents: {

@@ -13,7 +13,7 @@ const FAILURES: Readonly<Record<ErrorCode, string>> = {
   METHOD_NOT_ALLOWED: 'The path has other methods.',
   CONFLICT: 'The name is taken or means several, or what is there stands against it: `details` says what.',
   PAYLOAD_TOO_LARGE: 'The body is larger than 1 MiB.',
-  UNPROCESSABLE: 'The body is well formed, but names what does not exist.',
+  UNPROCESSABLE: 'The body is well formed, but names what does not exist or breaks a rule: `details` may say where.',
   INTERNAL: 'The service failed and nothing has changed; its log says more.',
   BAD_GATEWAY: 'The other side could not be reached or gave no usable answer.',
   UNAVAILABLE: 'The service is starting or shutting down, or has as many clients of this as it takes.',
@@ -26,6 +26,7 @@ const TAGS: Readonly<Record<string, string>> = {
   resources: 'What agents can read; resource templates are among them.',
   prompts: 'What agents can ask to be prompted with.',
   services: 'Capability services, reached over gRPC.',
+  evaluators: 'What judges requests: a trigger, a question to a model, and an action that decides.',
   'tool-calls': 'What is told of tool calls while they go on.',
   inference: 'What passes the inference listener, and where it goes.',
   service: 'What the service says of itself.',
@@ -50,7 +51,7 @@ export function openApiDocument(version: string) {
       title: 'Sluice management API',
       version,
       description:
-        'Every answer is `{"data": …, "error": null}`, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown members of a body and unknown query parameters are ignored, except that tools, resources and prompts keep further members as they are, and that a provision refuses them. Blanks around names and addresses are taken away before they are checked; a body may be nested 256 levels deep.\n\nHEAD is answered as GET, and OPTIONS with 204. A path that is not here is answered `NotFound`, a method that its path does not have `MethodNotAllowed` (but what `/api/v1/management/statistics` does not have is passed on to the legacy backend, and answered `UNAVAILABLE` where there is none), and what has a head of more than 16 KiB `RequestHeaderFieldsTooLarge`.',
+        'Every answer is `{"data": …, "error": null}`, in few cases with `warnings` beside these, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown members of a body and unknown query parameters are ignored, except that tools, resources and prompts keep further members as they are, and that a provision and the `llm` of an evaluator refuse them. Blanks around names and addresses are taken away before they are checked; a body may be nested 256 levels deep.\n\nHEAD is answered as GET, and OPTIONS with 204. A path that is not here is answered `NotFound`, a method that its path does not have `MethodNotAllowed` (but what `/api/v1/management/statistics` does not have is passed on to the legacy backend, and answered `UNAVAILABLE` where there is none), and what has a head of more than 16 KiB `RequestHeaderFieldsTooLarge`.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
@@ -61,18 +62,20 @@ export function openApiDocument(version: string) {
 }
 
 function operationObject(of: Operation, schemas: NamedSchemas): object {
-  const { id, tag, summary, description, path, query = {}, body, answers, failures, method } = of;
+  const { id, tag, summary, description, path, parameter, query = {}, body, answers, failures, method } = of;
   const parameters = [
-    ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ ...nameParameter, name })),
+    ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ ...pathParameter(parameter, schemas), name })),
     ...Object.entries(query).map(([name, parameter]) => queryParameter(name, parameter)),
   ];
   const responses: Record<string, object> = {};
-  for (const [status, { description: what, data, location, bare, events }] of Object.entries(answers)) {
+  for (const [status, answer] of Object.entries(answers)) {
+    const { description: what, data, warnings, location, etag, bare, events } = answer;
     const payload = schemas.answered(data);
+    const headers = { ...(location && { Location: LOCATION }), ...(etag && { ETag: ETAG }) };
     responses[status] = {
       description: what,
-      ...(location && { headers: { Location: LOCATION } }),
-      content: events ? EVENT_STREAM : json(bare ? payload : envelope(payload)),
+      ...(Object.keys(headers).length > 0 && { headers }),
+      content: events ? EVENT_STREAM : json(bare ? payload : envelope(payload, warnings && schemas.answered(warnings))),
     };
   }
   for (const code of new Set([...commonFailures(method), ...failures])) {
@@ -84,7 +87,7 @@ function operationObject(of: Operation, schemas: NamedSchemas): object {
     summary,
     ...(description !== undefined && { description }),
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: { required: true, content: json(schemas.sent(body.schema)) } }),
+    ...(body && { requestBody: { required: !body.optional, content: json(schemas.sent(body.schema)) } }),
     responses,
   };
 }
@@ -96,7 +99,20 @@ const nameParameter = {
   schema: { type: 'string', minLength: 1 },
 };
 
+/** The parameter of a path, without the name that stands for it there. */
+function pathParameter(parameter: z.ZodType | undefined, schemas: NamedSchemas): object {
+  if (parameter === undefined) return nameParameter;
+  const { description, ...schema } = schemas.sent(parameter);
+  return { in: 'path', required: true, description, schema };
+}
+
 const LOCATION = { description: 'Where it can be read.', required: true, schema: { type: 'string' } };
+
+const ETAG = {
+  description: 'The number of the active revision, in quotes; `"0"` when there is none.',
+  required: true,
+  schema: { type: 'string' },
+};
 
 const ALLOW = { description: 'The methods that the path has.', required: true, schema: { type: 'string' } };
 
@@ -111,8 +127,9 @@ function json(schema: Schema): object {
 /** OpenAPI 3.1 has no words for what is in a stream's events; the operation's description says it. */
 const EVENT_STREAM = { 'text/event-stream': { schema: { type: 'string' } } };
 
-function envelope(data: Schema): Schema {
-  return { type: 'object', properties: { data, error: { type: 'null' } }, required: ['data', 'error'] };
+function envelope(data: Schema, warnings?: Schema): Schema {
+  const properties = { data, error: { type: 'null' }, ...(warnings && { warnings }) } as const;
+  return { type: 'object', properties, required: ['data', 'error'] };
 }
 
 function failureResponses(schemas: NamedSchemas): Record<string, object> {
@@ -141,7 +158,8 @@ function failureResponses(schemas: NamedSchemas): Record<string, object> {
 /** The error object of one code: only some have details, each of its own form. */
 function errorOf(code: ErrorCode): z.ZodType {
   const error = errorObject.omit({ details: true }).extend({ code: z.literal(code) });
-  if (code === 'BAD_REQUEST') return error.extend({ details: validationDetails.optional() });
+  if (code === 'BAD_REQUEST' || code === 'UNPROCESSABLE')
+    return error.extend({ details: validationDetails.optional() });
   return code === 'CONFLICT' ? error.extend({ details: jsonObject.optional() }) : error;
 }
 

@@ -15,18 +15,24 @@ export interface Answer {
   readonly data: z.ZodType;
   /** The header `Location` says where what was made can be read. */
   readonly location?: true;
+  /** The header `ETag` says which revision is active, in quotes; `"0"` when none is. */
+  readonly etag?: true;
+  /** What may stand beside the payload as `warnings`, when there is something to warn of. */
+  readonly warnings?: z.ZodType;
   /** The payload stands alone, without the envelope. */
   readonly bare?: true;
   /** An event stream that stays open; the payload is that of each event, alone. */
   readonly events?: true;
 }
 
-/** The body that a request needs. */
+/** The body that a request needs, or may have. */
 export interface Body {
   /** What it describes, for messages: `tool`. */
   readonly kind: string;
   /** Under canonical member names. */
   readonly schema: z.ZodType;
+  /** A request without one is as good as one with `{}`. */
+  readonly optional?: true;
 }
 
 /**
@@ -39,6 +45,8 @@ export interface Operation {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** With parameters in braces: `/api/v1/tools/{name}`. */
   readonly path: string;
+  /** What the path's parameter is, where it is no name. */
+  readonly parameter?: z.ZodType;
   /** The group that it is shown in. */
   readonly tag: string;
   /** What it does, in a line. */

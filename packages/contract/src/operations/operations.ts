@@ -1,4 +1,5 @@
 import { promptOperations, resourceOperations, toolOperations } from './entries.ts';
+import { evaluatorOperations } from './evaluators.ts';
 import { forwardOperations } from './forwards.ts';
 import { inferenceOperations } from './interactions.ts';
 import { namespaceOperations } from './namespaces.ts';
@@ -15,6 +16,7 @@ export const operations = {
   resources: resourceOperations,
   prompts: promptOperations,
   services: serviceOperations,
+  evaluators: evaluatorOperations,
   toolCalls: toolCallOperations,
   inference: inferenceOperations,
   observation: observationOperations,

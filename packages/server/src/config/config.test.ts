@@ -46,7 +46,15 @@ describe('loadConfig', () => {
       mgmtListen: { host: '0.0.0.0', port: 8080 },
       persist: { backend: 'file', path: join(folder, '.service/server'), recover: false },
       pluginsPath: undefined,
-      bootstrap: { path: undefined, forwards: [], namespaces: [], later: {} },
+      bootstrap: {
+        path: undefined,
+        folder,
+        forwards: [],
+        namespaces: [],
+        llmConnections: [],
+        evaluators: undefined,
+        later: {},
+      },
       warnings: [],
     });
     expect(Object.isFrozen(config)).toBe(true);
@@ -154,21 +162,11 @@ forwards:
     }
   });
 
-  it('keeps the keys of later parts as they are', async () => {
-    const { bootstrap } = await bootstrapOf('evaluators: {evaluators: []}\nllm_connections: [1]\nplugins:');
-    expect(bootstrap.later).toEqual({
-      evaluators: { evaluators: [] },
-      llm_connections: [1],
-      plugins: null,
-    });
-  });
-
-  it('warns of the keys of later parts, once each, unless they are empty', async () => {
-    const { warnings } = await bootstrapOf('forwards: []\nevaluators: []\nllm_connections: [1]\nplugins:');
-    expect(warnings).toEqual([
-      expect.stringMatching(/b\.yaml:2:1: evaluators has no effect in this version$/),
-      expect.stringMatching(/b\.yaml:3:1: llm_connections has no effect in this version$/),
-    ]);
+  it('keeps the key of a later part as it is, and warns of it once unless it is empty', async () => {
+    const { bootstrap, warnings } = await bootstrapOf('forwards: []\nplugins: [1]');
+    expect(bootstrap.later).toEqual({ plugins: [1] });
+    expect(warnings).toEqual([expect.stringMatching(/b\.yaml:2:1: plugins has no effect in this version$/)]);
+    expect((await bootstrapOf('plugins:')).warnings).toEqual([]);
   });
 
   it.each([

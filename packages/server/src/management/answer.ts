@@ -17,9 +17,9 @@ export class RequestError extends Error {
   }
 }
 
-/** The envelope around a payload (specification, "Response envelope"). `data` is JSON text. */
-function envelope(data: string): string {
-  return `{"data":${data},"error":null}`;
+/** The envelope around a payload (specification, "Response envelope"). Both are JSON text. */
+function envelope(data: string, warnings?: string): string {
+  return `{"data":${data},"error":null${warnings === undefined ? '' : `,"warnings":${warnings}`}}`;
 }
 
 /** The envelope around an error (decisions 2.1). */
@@ -36,6 +36,11 @@ export function plainError(code: ErrorCode, message: string): PlainOutcome {
 /** Answers with a payload that is JSON text already: entries keep the spelling of their numbers. */
 export function sendData(reply: FastifyReply, data: string, status = 200): FastifyReply {
   return sendJson(reply, envelope(data), status);
+}
+
+/** Answers with a payload, and with warnings beside it when there are any (decisions 2.1). Both are JSON text. */
+export function sendWarned(reply: FastifyReply, data: string, warnings: string | undefined): FastifyReply {
+  return sendJson(reply, envelope(data, warnings), 200);
 }
 
 /** Answers with an error. */

@@ -135,6 +135,28 @@ test('every operation answers each status of its own, in the form that the docum
   await answers(404, `GET ${services}/s`);
   await answers(404, `DELETE ${services}/s`);
 
+  const evaluators = '/api/v1/evaluators';
+  const revisions = `${evaluators}/revisions`;
+  const unknown = { operation: 'classify', prompt: '', connection: 'none' };
+  const evaluator = { name: 'e', trigger: { method: 'm' }, llm: unknown, processor: { path: 'p' } };
+  await answers(200, `GET ${evaluators}`);
+  await answers(200, `GET ${evaluators}/llm-connections`);
+  await answers(200, `PUT ${evaluators}/namespaces/n`, { conversation_id: 'c' });
+  await answers(200, `GET ${evaluators}/namespaces`);
+  await answers(200, `DELETE ${evaluators}/namespaces/n`);
+  await answers(404, `GET ${revisions}/active`);
+  await answers(200, `PUT ${evaluators}`, { evaluators: [] });
+  await answers(409, `PUT ${evaluators}`, { evaluators: [], expected_revision: 7 });
+  await answers(422, `PUT ${evaluators}`, { evaluators: [evaluator] });
+  await answers(200, `GET ${revisions}`);
+  await answers(200, `GET ${revisions}/active`);
+  await answers(200, `GET ${revisions}/2`);
+  await answers(404, `GET ${revisions}/3`);
+  await answers(200, `POST ${revisions}/1/activate`);
+  await answers(409, `POST ${revisions}/1/activate`, { expected_revision: 1 });
+  await answers(404, `POST ${revisions}/9/activate`);
+  await answers(422, `POST ${revisions}/2/activate`);
+
   const own = allOperations
     .filter((operation) => !staysOpen(operation))
     .flatMap(({ id, answers: well, failures }) =>

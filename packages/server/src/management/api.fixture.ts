@@ -1,3 +1,4 @@
+import type { Evaluator } from '@sluice/contract';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
 import { LongStreams } from '../answer/long-streams.ts';
@@ -5,7 +6,15 @@ import { Channels } from '../bridge/channels.ts';
 import { loadProtocols } from '../bridge/protocols.ts';
 import { Provisioning } from '../bridge/provisioning.ts';
 import { ClassicProxy } from '../classic/classic-proxy.ts';
+import type { LlmConnection } from '../config/llm-connections.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
+import { ActionFiles } from '../evaluators/action-files.ts';
+import type { ActionCompiling } from '../evaluators/actions/action-world.ts';
+import { NamespaceBindings } from '../evaluators/bindings.ts';
+import { Evaluators } from '../evaluators/evaluators.ts';
+import { PrefixCompiler } from '../evaluators/fixtures/prefix-compiler.ts';
+import { ResultSchemas } from '../evaluators/result-schemas.ts';
+import { type RevisionStore, revisionsInMemory } from '../evaluators/revisions-file.ts';
 import { Forwards } from '../forwards/forwards.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { CurrentInferenceSettings } from '../inference/settings.ts';
@@ -46,6 +55,8 @@ export interface Api {
   readonly longStreams: LongStreams;
   readonly interactions: InteractionStore;
   readonly inference: CurrentInferenceSettings;
+  readonly evaluators: Evaluators;
+  readonly bindings: NamespaceBindings;
   /** All routes, as a tree: each path continues what it stands under. */
   readonly routes: string;
   /** Lines of the log so far. */
@@ -57,6 +68,18 @@ export interface Api {
 /** One that has to be closed. */
 export interface SharedApi extends Api {
   close(): Promise<void>;
+}
+
+/** What evaluators are loaded with; nothing of it need be there. */
+export interface EvaluatorSettings {
+  readonly connections?: readonly LlmConnection[];
+  /** Where relative paths of actions start. */
+  readonly baseFolder?: string;
+  readonly actionsPath?: string;
+  readonly compiling?: ActionCompiling;
+  readonly revisions?: RevisionStore;
+  /** What the configuration of the service names. */
+  readonly configured?: readonly Evaluator[];
 }
 
 /** Settings of {@link startApi}. */
@@ -72,6 +95,7 @@ export interface ApiSettings {
   /** Address of a legacy backend, and what it may take to begin an answer. */
   readonly classicUrl?: string;
   readonly firstByteTimeoutMs?: number;
+  readonly evaluators?: EvaluatorSettings;
 }
 
 /** Starts the API for one test and stops it after that. */
@@ -107,6 +131,19 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const guard = createGuard({ allowedHosts, corsOrigin });
   const { bodyTimeoutMs, classicUrl, firstByteTimeoutMs = 30_000 } = settings;
   const classic = new ClassicProxy(classicUrl, plainError, { firstByteTimeoutMs });
+  const { evaluators: evaluating = {} } = settings;
+  const { connections = [], baseFolder = import.meta.dirname, actionsPath, configured } = evaluating;
+  const schemas = new ResultSchemas();
+  const evaluators = new Evaluators({
+    connections,
+    files: new ActionFiles({ baseFolder, actionsPath }),
+    compiling: evaluating.compiling ?? new PrefixCompiler(),
+    schemas,
+    store: evaluating.revisions ?? revisionsInMemory(),
+    log: logger.target('service::evaluator'),
+  });
+  await evaluators.start(configured);
+  const bindings = new NamespaceBindings(registry);
   const metrics = new ServiceMetrics();
   // Nobody probes here, and nobody calls.
   const serviceHealth = { of: () => 'pending' as const };
@@ -137,6 +174,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     longStreams,
     interactions,
     inference,
+    evaluators,
+    bindings,
     log,
     guard,
     observe: observingManagement({ metrics: requestMetrics, logger, tracing: undefined }),
@@ -155,6 +194,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     longStreams,
     interactions,
     inference,
+    evaluators,
+    bindings,
     routes: app.printRoutes(),
     log: lines,
     async call(method, path, body, headers = {}) {
@@ -179,6 +220,9 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       await classic.close();
       await forwards.close();
       channels.close();
+      bindings.close();
+      await evaluators.close();
+      await schemas.close();
       await registry.close();
     },
   };

@@ -8,38 +8,49 @@ import { RequestError } from './answer.ts';
 const DEEPEST = 256;
 
 /**
- * The request's body as the schema's type. `kind` names what it describes. RequestError BAD_REQUEST when it is missing,
- * is no JSON object in UTF-8, or breaks the schema; the message then names the first member concerned and `details` has
- * all of them (decisions 2.1, 4.1).
+ * The request's body as the schema's type. `kind` names what it describes. RequestError BAD_REQUEST when it is missing
+ * (one that is `optional` is `{}` then), is no JSON object in UTF-8, or breaks the schema; the message then names the
+ * first member concerned and `details` has all of them (decisions 2.1, 4.1).
  */
-export function readBody<T extends z.ZodType>(request: FastifyRequest, kind: string, schema: T): z.output<T> {
+export function readBody<T extends z.ZodType>(
+  request: FastifyRequest,
+  kind: string,
+  schema: T,
+  optional = false,
+): z.output<T> {
   const { body } = request;
-  if (!Buffer.isBuffer(body) || body.length === 0) throw new RequestError('BAD_REQUEST', 'request body required');
-  const result = check(schema, parse(body, kind));
+  const text = Buffer.isBuffer(body) ? textOf(body, kind) : '';
+  const missing = text.trim() === '';
+  if (missing && !optional) throw new RequestError('BAD_REQUEST', 'request body required');
+  const result = check(schema, missing ? {} : parse(text, kind));
   if ('value' in result) return result.value;
   const [first] = result.refusals;
   throw new RequestError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, result.refusals);
 }
 
-function parse(body: Buffer, kind: string): JsonValue {
-  const invalid = (reason: string): RequestError => new RequestError('BAD_REQUEST', `invalid ${kind} JSON: ${reason}`);
-  let text: string;
+function textOf(body: Buffer, kind: string): string {
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(body);
+    return new TextDecoder('utf-8', { fatal: true }).decode(body);
   } catch {
-    throw invalid('not valid UTF-8');
+    throw unreadable(kind, 'not valid UTF-8');
   }
-  if (text.trim() === '') throw new RequestError('BAD_REQUEST', 'request body required');
+}
+
+function parse(text: string, kind: string): JsonValue {
   let value: JsonValue;
   try {
     value = parseLossless(text);
   } catch (error) {
     // Besides a SyntaxError, nesting beyond the parser's own stack ends here.
-    throw invalid(error instanceof SyntaxError ? error.message : 'nested too deeply');
+    throw unreadable(kind, error instanceof SyntaxError ? error.message : 'nested too deeply');
   }
-  if (!isJsonObject(value)) throw invalid('not an object');
-  if (isDeeperThan(value, DEEPEST)) throw invalid(`nested deeper than ${DEEPEST} levels`);
+  if (!isJsonObject(value)) throw unreadable(kind, 'not an object');
+  if (isDeeperThan(value, DEEPEST)) throw unreadable(kind, `nested deeper than ${DEEPEST} levels`);
   return value;
+}
+
+function unreadable(kind: string, reason: string): RequestError {
+  return new RequestError('BAD_REQUEST', `invalid ${kind} JSON: ${reason}`);
 }
 
 function isDeeperThan(value: JsonValue, levels: number): boolean {

@@ -1,6 +1,8 @@
 import type { LongStreams } from '../answer/long-streams.ts';
 import type { Provisioning } from '../bridge/provisioning.ts';
 import type { HealthOfServices } from '../bridge/service-health.ts';
+import type { NamespaceBindings } from '../evaluators/bindings.ts';
+import type { Evaluators } from '../evaluators/evaluators.ts';
 import type { Forwards } from '../forwards/forwards.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
@@ -15,6 +17,11 @@ export interface ManagementContext {
   readonly forwards: Pick<Forwards, 'add' | 'refresh' | 'remove' | 'removed' | 'status'>;
   readonly serviceHealth: Pick<HealthOfServices, 'of'>;
   readonly provisioning: Pick<Provisioning, 'provision'>;
+  readonly evaluators: Pick<
+    Evaluators,
+    'activate' | 'activeRevision' | 'connections' | 'current' | 'replace' | 'revision' | 'revisions'
+  >;
+  readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
   /** All metrics, for collectors. */
   readonly metricSource: MetricSource;

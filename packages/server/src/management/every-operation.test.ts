@@ -4,7 +4,7 @@ import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/ra
 import type { Snapshot } from '../registry/snapshot.ts';
 import { answering, type CapabilityService, startCapabilityService } from '../testing/capability-service.ts';
 import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
-import { bodyFor, makeOneOfEach, named, pathOf, staysOpen, undo } from './operations.fixture.ts';
+import { bodyFor, makeOneOfEach, named, needsWhatItNames, pathOf, staysOpen, undo } from './operations.fixture.ts';
 
 // What stays open has tests of its own.
 const ENDING = allOperations.filter((operation) => !staysOpen(operation));
@@ -138,7 +138,7 @@ describe.for(named(ENDING))('%s', ([_name, operation]) => {
 describe.for(named(WITH_NAME))('%s', ([_name, operation]) => {
   const { method } = operation;
 
-  test('says 404 of a missing name, which it decodes', async () => {
+  test.runIf(needsWhatItNames(operation))('says 404 of a missing name, which it decodes', async () => {
     for (const [encoded, decoded] of NAMES) {
       const answer = await api.call(method, pathOf(operation, encoded), bodyFor(operation, upstream.url));
       const message = `${kindOf(operation.path)} not found: ${decoded}`;

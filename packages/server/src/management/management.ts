@@ -4,6 +4,7 @@ import { ERROR_STATUS, operations } from '@sluice/contract';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ProvisioningError } from '../bridge/provisioning.ts';
 import { type ClassicProxy, isClassic } from '../classic/classic-proxy.ts';
+import { EvaluatorsError } from '../evaluators/evaluators-error.ts';
 import { BodyDeadlines } from '../incoming/body-deadlines.ts';
 import { collectBody } from '../incoming/collected-body.ts';
 import { readAway } from '../incoming/late-body.ts';
@@ -16,9 +17,11 @@ import type { ObserveRequest } from '../telemetry/requests/request-telemetry.ts'
 import { UpstreamError } from '../transport/upstream-error.ts';
 import { watchRoutes } from './allowed-methods.ts';
 import { RequestError, sendError } from './answer.ts';
+import { bindingRoutes } from './bindings.ts';
 import type { ManagementContext } from './context.ts';
 import { corsHeaders, PREFLIGHT_HEADERS } from './cors.ts';
 import { entryRoutes } from './entry-routes.ts';
+import { evaluatorRoutes } from './evaluators.ts';
 import { forwardRoutes } from './forwards.ts';
 import { healthRoutes } from './health.ts';
 import { inferenceConfigRoutes } from './inference-config.ts';
@@ -172,7 +175,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   });
 
   app.setErrorHandler((error, request, reply) => {
-    if (error instanceof RegistryError || error instanceof RequestError) {
+    if (error instanceof RegistryError || error instanceof EvaluatorsError || error instanceof RequestError) {
       return sendError(reply, error.code, error.message, error.details);
     }
     if (error instanceof UpstreamError || error instanceof ProvisioningError) {
@@ -203,6 +206,8 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   entryRoutes(app, options, 'resource', operations.resources);
   entryRoutes(app, options, 'prompt', operations.prompts);
   serviceRoutes(app, options);
+  evaluatorRoutes(app, options);
+  bindingRoutes(app, options);
   statisticsRoutes(app, options);
   metricsRoutes(app, options);
   prometheusRoutes(app, options);

@@ -1,4 +1,4 @@
-import { allOperations, type Operation } from '@sluice/contract';
+import { allOperations, type Operation, operations } from '@sluice/contract';
 import { expect } from 'vitest';
 import type { Answered, Api } from './api.fixture.ts';
 
@@ -14,6 +14,9 @@ const BODIES: Readonly<Record<string, object>> = {
   prompt: { name: 'x' },
   service: { name: 'x', address: 'h:7', serviceType: 'tool-invoker' },
   'inference configuration': { upstream: '127.0.0.1:9' },
+  evaluators: { evaluators: [] },
+  activation: {},
+  binding: { conversation_id: 'x' },
   provision: { name: 'x', configuration: 'c', secrets: 's' },
 };
 
@@ -23,8 +26,8 @@ export function staysOpen({ answers }: Operation): boolean {
 }
 
 /** Operations under the words that name a test. */
-export function named(operations: readonly Operation[]): (readonly [string, Operation])[] {
-  return operations.map((operation) => [`${operation.method} ${operation.path}`, operation]);
+export function named(given: readonly Operation[]): (readonly [string, Operation])[] {
+  return given.map((operation) => [`${operation.method} ${operation.path}`, operation]);
 }
 
 /** A body that the operation takes, with which a forward gets this address; undefined when it takes none. */
@@ -35,26 +38,38 @@ export function bodyFor({ body }: Operation, address = DEAD): object | undefined
   return body.kind === 'forward' ? { ...sample, address } : sample;
 }
 
-/** The operation's path, with this in the place of a name. */
-export function pathOf({ path }: Operation, name = 'x'): string {
+/** The operation's path, with this in the place of a name; unless given, what {@link makeOneOfEach} makes. */
+export function pathOf({ path, parameter }: Operation, name = parameter ? '1' : 'x'): string {
   return path.replace(/\{\w+\}/, name);
 }
 
-/** Makes one entry named `x` of everything that can be made; the forward has this address. */
+/**
+ * Makes one entry named `x` of everything that can be made, the forward with this address, and a revision of the
+ * evaluators.
+ */
 export async function makeOneOfEach(api: Api, address: string): Promise<void> {
   for (const operation of allOperations) {
     if (operation.answers[201]) await make(api, operation, address);
   }
+  const { replace } = operations.evaluators;
+  const { status } = await api.call(replace.method, replace.path, bodyFor(replace));
+  expect(status, replace.id).toBe(200);
+}
+
+/** Whether there is something that the operation needs, which its path names. */
+export function needsWhatItNames({ path, failures }: Operation): boolean {
+  return path.includes('{') && failures.includes('NOT_FOUND');
 }
 
 /**
  * Takes back what an operation did, so that it can do the same again: deletes what it made, or makes again what it
  * deleted. Fails when there is nothing to take back.
  */
-export async function undo(api: Api, { method, path }: Operation, { location }: Answered, address: string) {
+export async function undo(api: Api, operation: Operation, { location }: Answered, address: string) {
+  const { method, path } = operation;
   if (location !== '') expect((await api.call('DELETE', location)).status, location).toBe(200);
-  // Clearing a list leaves nothing to make again.
-  if (method !== 'DELETE' || !path.includes('{')) return;
+  // Clearing a list leaves nothing to make again, nor does what need not be there.
+  if (method !== 'DELETE' || !needsWhatItNames(operation)) return;
   const maker = allOperations.find(({ answers, path: made }) => answers[201] && path === `${made}/{name}`);
   if (!maker) throw new Error(`nothing makes again what DELETE ${path} deletes`);
   await make(api, maker, address);

@@ -6,9 +6,11 @@ import { HeldStore } from '../registry/fixtures/held-store.ts';
 import { startApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
 
-// What capability services are given to keep is not stored here, nor is anything of the inference listener.
+// What capability services are given to keep is not stored here, nor is anything of the inference listener; evaluators
+// have a file of their own.
 const STORING = allOperations.filter(
-  ({ method, body, tag }) => method !== 'GET' && body?.kind !== 'provision' && tag !== 'inference',
+  ({ method, body, tag }) =>
+    method !== 'GET' && body?.kind !== 'provision' && tag !== 'inference' && tag !== 'evaluators',
 );
 
 test.for(named(STORING))(

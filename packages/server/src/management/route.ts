@@ -5,7 +5,7 @@ import { readBody } from './body.ts';
 
 /** What an operation's path and query say. */
 export interface OperationRequest<Parameter extends string> {
-  /** The name in the path, decoded; empty where the path has none. */
+  /** The name in the path, or what stands there in place of one, decoded; empty where the path has none. */
   readonly name: string;
   /** A parameter of the query; of a repeated one the first counts. Unknown ones are ignored (decisions 2.2). */
   query(parameter: Parameter): string | undefined;
@@ -35,14 +35,15 @@ export function routeWithBody<Of extends Operation, Schema extends z.ZodType>(
     reply: FastifyReply,
   ) => Promise<FastifyReply>,
 ): void {
-  const { kind, schema } = operation.body;
+  const { kind, schema, optional = false } = operation.body;
   add(app, operation, async (request, reply) => {
-    const body = readBody(request, kind, schema);
+    const body = readBody(request, kind, schema, optional);
     return answer({ ...parametersOf(request), body }, reply);
   });
 }
 
-type ByName = { Params: { name?: string } };
+/** No path has more than one parameter. */
+type ByName = { Params: Readonly<Record<string, string>> };
 
 function add(
   app: FastifyInstance,
@@ -55,5 +56,6 @@ function add(
 function parametersOf(request: FastifyRequest<ByName>): OperationRequest<string> {
   const at = request.url.indexOf('?');
   const query = new URLSearchParams(at === -1 ? '' : request.url.slice(at + 1));
-  return { name: request.params.name ?? '', query: (parameter) => query.get(parameter) ?? undefined };
+  const [name = ''] = Object.values(request.params);
+  return { name, query: (parameter) => query.get(parameter) ?? undefined };
 }

@@ -6,9 +6,9 @@ import { answersQuestion } from './askable.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, NAME_PARAM } from './protocol.ts';
 
 /** 2025-11-25 and before: the resource does not exist. */
-const RESOURCE_NOT_FOUND = -32002;
+export const RESOURCE_NOT_FOUND = -32002;
 /** 2025-11-25: the user has to visit an address first; `data.elicitations` says which. */
-const URL_ELICITATION_REQUIRED = -32042;
+export const URL_ELICITATION_REQUIRED = -32042;
 
 /**
  * An upstream's error response to a call of this method, as a modern client with these capabilities may be given it: the

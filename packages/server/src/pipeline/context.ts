@@ -46,6 +46,8 @@ export class RequestContext {
   namespace: NamespaceState | undefined = undefined;
   /** Of a legacy client that has one. Filled by `service_namespace`. */
   session: ClientSession | undefined = undefined;
+  /** Names of the tools that `tools/list` is to show; undefined shows all. Filled by `service_evaluator`. */
+  onlyTools: ReadonlySet<string> | undefined = undefined;
   /** What the client says it can do; a legacy client says it once per session. Filled by `service_mcp_init`. */
   capabilities: JsonObject = NO_CAPABILITIES;
 

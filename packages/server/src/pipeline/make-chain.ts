@@ -1,6 +1,7 @@
 import type { LongStreams } from '../answer/long-streams.ts';
 import type { Bridge } from '../bridge/bridge.ts';
 import type { LoadedFilter, LoadedSettings } from '../config/pipeline/pipeline.ts';
+import type { EvaluatorEngine } from '../evaluators/engine.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Forwards } from '../forwards/forwards.ts';
@@ -27,6 +28,7 @@ import { mcp } from './filters/mcp.ts';
 import { pathRewrite } from './filters/path-rewrite.ts';
 import { router } from './filters/router.ts';
 import { serviceCompletion } from './filters/service-completion.ts';
+import { serviceEvaluator } from './filters/service-evaluator.ts';
 import { type InterceptParts, serviceIntercept } from './filters/service-intercept.ts';
 import { serviceMcpInit } from './filters/service-mcp-init.ts';
 import { serviceNamespace } from './filters/service-namespace.ts';
@@ -45,6 +47,7 @@ import { isOAuthPath } from './oauth-paths.ts';
 /** What the filters work with. */
 export interface ChainParts extends LoadBalancerParts, InterceptParts, WellKnownParts {
   readonly bridge: Bridge;
+  readonly engine: EvaluatorEngine;
   readonly toolCalls: ToolCallSink;
   readonly calls: CallsUnderWay<CallUnderWay>;
   readonly events: EventStore;
@@ -87,8 +90,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): Filter {
     case 'service_well_known':
       return serviceWellKnown(parts);
     case 'service_evaluator':
-      // No evaluator can be set yet.
-      return () => undefined;
+      return serviceEvaluator(parts.engine);
     case 'service_mcp_init':
       return serviceMcpInit(parts);
     case 'service_tool_list':

@@ -42,19 +42,26 @@ const ADDRESS_LABEL = 'service.forward_address';
 /**
  * Makes a forward's entries exactly what discovery found: new ones are added, missing ones removed, all in one change,
  * so that no reader sees half of it (decisions 4.3). What an operator changed on an entry stays, also while the
- * upstream does not offer it (decisions 2.5).
+ * upstream does not offer it (decisions 2.5). Copies are renewed, and removed with what they are copies of; what the
+ * operator changed on them goes with them (decisions 2.11).
  */
 export function applyCatalogues(draft: Draft, forward: Forward, catalogues: readonly FoundCatalogue[]): void {
-  const before = byUpstreamKey(draft.entriesOf(forward.name));
+  const entries = draft.entriesOf(forward.name);
+  const before = byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
+  const copies = entries.filter(({ discovered }) => discovered?.copied);
   const absent = byUpstreamKey(forward.absent ?? []);
-  const taken = { tool: new Set<string>(), resource: new Set<string>(), prompt: new Set<string>() };
+  const taken = {
+    tool: new Map<string, Found>(),
+    resource: new Map<string, Found>(),
+    prompt: new Map<string, Found>(),
+  };
   for (const { list, kind, template } of LISTS) {
     let position = 0;
     for (const [key, offers] of merge(catalogues, list)) {
       const found = { kind, template, key, offers, position: position++ };
       // A uri that is a template as well: the key is held, by the resource.
       if (taken[kind].has(key)) continue;
-      taken[kind].add(key);
+      taken[kind].set(key, found);
       const known = before[kind].get(key);
       if (!known || !isCurrent(forward, found, known)) {
         draft.put(discoveredEntry(draft, forward, found, known ?? absent[kind].get(key)));
@@ -69,6 +76,11 @@ export function applyCatalogues(draft: Draft, forward: Forward, catalogues: read
       if (isChanged(forward, gone)) absent[kind].set(key, gone);
     }
   }
+  for (const copy of copies) {
+    const found = taken[copy.kind].get(upstreamKeyOf(copy));
+    if (!found) draft.remove(copy);
+    else if (!isCurrent(forward, found, copy)) draft.put(discoveredEntry(draft, forward, found, copy));
+  }
   const waiting = KINDS.flatMap((kind) => [...absent[kind].values()]);
   putKnowledge(draft, forward, catalogues, waiting);
 }
@@ -79,8 +91,12 @@ function byUpstreamKey(entries: readonly Entry[]): Record<Kind, Map<string, Entr
     resource: new Map<string, Entry>(),
     prompt: new Map<string, Entry>(),
   };
-  for (const entry of entries) found[entry.kind].set(entry.discovered?.upstreamKey ?? entry.key, entry);
+  for (const entry of entries) found[entry.kind].set(upstreamKeyOf(entry), entry);
   return found;
+}
+
+function upstreamKeyOf({ discovered, key }: Entry): string {
+  return discovered?.upstreamKey ?? key;
 }
 
 /** Keeps with the forward what discovery found besides entries, when that is news. */
@@ -135,6 +151,7 @@ interface Found {
 /** `known` is the entry as it is, or was when the upstream last offered it. */
 function discoveredEntry(draft: Draft, forward: Forward, item: Found, known: Entry | undefined): Entry {
   const { kind } = item;
+  const copy = known?.discovered?.copied ? known : undefined;
   const key = kind === 'resource' ? item.key : forward.prefix + item.key;
   // Where it was moved to may be gone by the time that it comes back.
   const namespace = known && draft.namespaces.has(known.namespace) ? known.namespace : forward.namespace;
@@ -143,8 +160,8 @@ function discoveredEntry(draft: Draft, forward: Forward, item: Found, known: Ent
     namespace,
     key: known?.key ?? key,
     name: kind === 'resource' ? entryName(item, known) : (known?.name ?? key),
-    source: forward.source,
-    position: item.position,
+    source: copy?.source ?? forward.source,
+    position: copy?.position ?? item.position,
     labels: discoveredLabels(forward, item, known),
     members: { ...known?.members, ...discoveredMembers(kind, forward.address) },
     discovered: {
@@ -152,6 +169,7 @@ function discoveredEntry(draft: Draft, forward: Forward, item: Found, known: Ent
       upstreamKey: item.key,
       offers: keptOffers(item.offers, known?.discovered?.offers ?? []),
       overrides: known?.discovered?.overrides ?? {},
+      ...(copy && { copied: true }),
     },
     definition: {},
   });
@@ -201,7 +219,8 @@ function isChanged(forward: Forward, entry: Entry): boolean {
 /** True when nothing that discovery decides differs: most of a refresh, so that it makes nothing anew. */
 function isCurrent(forward: Forward, { kind, template, offers, position }: Found, known: Entry): boolean {
   const { labels, members, discovered } = known;
-  if (known.position !== position || known.source !== forward.source) return false;
+  const inPlace = known.position === position && known.source === forward.source;
+  if (!inPlace && !discovered?.copied) return false;
   if (!sameOffers(offers, discovered?.offers ?? [])) return false;
   if (kind === 'resource' && (labels[ADDRESS_LABEL] !== forward.address || isTemplate(known) !== template))
     return false;

@@ -125,7 +125,7 @@ export class Draft {
     this.#record('forwards', () => storedForward(forward));
   }
 
-  /** Removes the forward and all that it discovered, in whatever namespace (decisions 4.3). */
+  /** Removes the forward and all that it discovered, in whatever namespace, copies included (decisions 4.3). */
   removeForward(name: string): void {
     for (const entry of this.entriesOf(name)) this.remove(entry);
     const before = this.#forwards;
@@ -187,7 +187,7 @@ export class Draft {
       .find((entry) => entryId(entry) === id);
   }
 
-  /** Everything that a forward discovered. */
+  /** Everything that a forward discovered, and what was copied of it. */
   entriesOf(forward: string): Entry[] {
     const found: Entry[] = [];
     for (const namespace of this.#namespaces.keys()) {

@@ -32,6 +32,11 @@ export interface Discovered {
   readonly offers: readonly Offer[];
   /** By member name of the MCP object; null takes a member away. Empty when nothing was changed. */
   readonly overrides: JsonObject;
+  /**
+   * True for a copy that an action made (decisions 2.11). It is renewed with what discovery finds and goes when that is
+   * gone, but discovery never makes it: once removed it stays so.
+   */
+  readonly copied?: true | undefined;
 }
 
 /** One tool, resource or prompt. Immutable: a change makes a new one. */
@@ -42,7 +47,10 @@ export interface Entry {
   readonly key: string;
   /** The name it is addressed by over REST. */
   readonly name: string;
-  /** Registration number of its forward, or its own when hand-made, then place in the upstream's list: the order of lists. */
+  /**
+   * Registration number of its forward, or its own when hand-made or copied, then place in the upstream's list: the order
+   * of lists.
+   */
   readonly source: number;
   readonly position: number;
   readonly labels: Labels;
@@ -79,14 +87,15 @@ export function byOrder(a: Entry, b: Entry): number {
   return a.source - b.source || Number(isTemplate(a)) - Number(isTemplate(b)) || a.position - b.position;
 }
 
-/** True for two states of one record under one key: a hand-made entry, or one find of one forward. */
-export function sameRecord(a: Entry, b: Entry): boolean {
-  return a.discovered?.forward === b.discovered?.forward && a.discovered?.upstreamKey === b.discovered?.upstreamKey;
+/** True for two states of one record under one key: a hand-made entry, one find of one forward, or a copy of that. */
+export function sameRecord({ discovered: a }: Entry, { discovered: b }: Entry): boolean {
+  return a?.forward === b?.forward && a?.upstreamKey === b?.upstreamKey && a?.copied === b?.copied;
 }
 
 /** Tells records of one section apart, clashing ones included: what a removal names in the journal. */
 export function entryId({ namespace, key, discovered }: Pick<Entry, 'namespace' | 'key' | 'discovered'>): string {
-  return JSON.stringify([namespace, key, discovered?.forward ?? null, discovered?.upstreamKey ?? null]);
+  const { forward = null, upstreamKey = null, copied } = discovered ?? {};
+  return JSON.stringify([namespace, key, forward, upstreamKey, ...(copied ? ['copied'] : [])]);
 }
 
 /** A registered upstream MCP server, as the operator registered it and as it last described itself (decisions 2.4). */

@@ -14,7 +14,8 @@ export function keptCatalogues(
 ): FoundCatalogue[] {
   const kept = forward.catalogues.filter(({ era }) => eras.has(era));
   if (kept.length === 0) return [];
-  const entries = draft.entriesOf(forward.name).sort((a, b) => a.position - b.position);
+  const originals = draft.entriesOf(forward.name).filter(({ discovered }) => !discovered?.copied);
+  const entries = originals.sort((a, b) => a.position - b.position);
   return kept.map((catalogue) => {
     const items = (kind: Kind, template = false): FoundItem[] =>
       entries

@@ -10,6 +10,7 @@ import { pictured, stateOf } from './fixtures/state.ts';
 import { addForward, catalogue } from './fixtures/upstreams.ts';
 import { entryJson } from './json.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from './names.ts';
+import { copyTools, type ToolCopy } from './operations/copy-tools.ts';
 import { createEntry, removeEntry, updateEntry } from './operations/entries.ts';
 import { registerService, removeServices } from './operations/services.ts';
 import type { Submission } from './operations/submission.ts';
@@ -33,7 +34,7 @@ class Life {
   change(draft: Draft): void {
     const forwards = [...draft.forwards.values()];
     const forward = this.#pick(forwards);
-    switch (this.#int(11)) {
+    switch (this.#int(13)) {
       case 0:
         draft.putNamespace(this.#namespace(), { a: this.#word() });
         return;
@@ -74,6 +75,9 @@ class Life {
         return;
       case 9:
         removeServices(draft, this.#word(), this.#pick([undefined, 'tool-invoker', 'code-execution-engine']));
+        return;
+      case 10:
+        copyTools(draft, this.#copies(draft));
         return;
       default:
         if (forward) applyCatalogues(draft, forward, this.#catalogues());
@@ -140,10 +144,15 @@ class Life {
     );
   }
 
-  #entry(draft: Draft): Entry | undefined {
-    const kind = this.#pick(KINDS) ?? 'tool';
+  #entry(draft: Draft, kind = this.#pick(KINDS) ?? 'tool'): Entry | undefined {
     const all = [...draft.namespaces.keys()].flatMap((namespace) => [...draft.entries(kind, namespace)]);
     return this.#pick(all.filter((entry) => draft.get(kind, entry.namespace, entry.key) === entry));
+  }
+
+  #copies(draft: Draft): ToolCopy[] {
+    return Array.from({ length: 1 + this.#int(3) }, () => this.#entry(draft, 'tool'))
+      .filter((tool) => tool !== undefined)
+      .map((tool) => ({ tool, targetNamespace: this.#namespace() }));
   }
 
   #word(): string {

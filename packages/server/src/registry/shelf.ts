@@ -77,7 +77,7 @@ export class Shelf {
     return this.#shadowed;
   }
 
-  /** How many entries each forward has here, shadowed ones included. */
+  /** How many entries of each forward discovery put here, shadowed ones included; 0 where there are only copies. */
   get counts(): ReadonlyMap<string, number> {
     this.#counts ??= count(this.#claims.values());
     return this.#counts;
@@ -95,6 +95,12 @@ export class Shelf {
       this.#lists.set(key, list);
     }
     return list;
+  }
+
+  /** The list of these keys alone, made for one answer: what it leaves out is nothing that anybody else may keep. */
+  someOf(keys: ReadonlySet<string>, view: CatalogueView, method: string): PrebuiltList {
+    const entries = this.entries.filter(({ key }) => keys.has(key));
+    return buildList(entries, view, method, { ttlMs: 0, cacheScope: 'private' });
   }
 
   /** A copy that may be changed until it is published. */
@@ -152,14 +158,22 @@ export class DraftShelf {
 function count(claims: Iterable<readonly Entry[]>): Map<string, number> {
   const counts = new Map<string, number>();
   for (const { discovered } of [...claims].flat()) {
-    if (discovered) counts.set(discovered.forward, (counts.get(discovered.forward) ?? 0) + 1);
+    if (!discovered) continue;
+    const { forward, copied } = discovered;
+    counts.set(forward, (counts.get(forward) ?? 0) + (copied ? 0 : 1));
   }
   return counts;
 }
 
 const UNCACHED: CacheHint = { ttlMs: 0, cacheScope: 'public' };
 
-function buildList(entries: readonly Entry[], view: CatalogueView, method: string): PrebuiltList {
+/** `hintOfAll`: in the place of those of the entries' sources. */
+function buildList(
+  entries: readonly Entry[],
+  view: CatalogueView,
+  method: string,
+  hintOfAll?: CacheHint,
+): PrebuiltList {
   const templates = method === 'resources/templates/list';
   const chosen = new Map<string, KnownCatalogue | undefined>();
   const parts: string[] = [];
@@ -181,7 +195,7 @@ function buildList(entries: readonly Entry[], view: CatalogueView, method: strin
     parts.push(view.item(method, offer.json));
     cache = cache ? strictest(cache, hint) : hint;
   }
-  const json = view.wrap(method, `[${parts.join(',')}]`, cache ?? UNCACHED);
+  const json = view.wrap(method, `[${parts.join(',')}]`, hintOfAll ?? cache ?? UNCACHED);
   const bytes = Buffer.byteLength(json);
   return { json: bytes < ENCODE_ONCE_BYTES ? json : Buffer.from(json), bytes };
 }

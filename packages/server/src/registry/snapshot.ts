@@ -12,7 +12,7 @@ export interface NamespaceState {
   readonly unknown?: UnknownMembers | undefined;
 }
 
-/** How many entries of each kind a forward has, shadowed ones included. */
+/** How many entries of each kind a forward has, shadowed ones included and copies not: what its upstream offers. */
 export interface Counts {
   readonly tool: number;
   readonly resource: number;

@@ -9,7 +9,7 @@ import { render } from './render.ts';
 /**
  * Entries as `registry.json` keeps them (decisions 1.5): the management API's view, which others read, and beside it
  * what the registry itself comes back from. Of a discovered entry that is `upstream` and `overrides`, and `offers` for
- * further variants of the upstream's object, `catalogues` for who lists it, `position` for where.
+ * further variants of the upstream's object, `catalogues` for who lists it, `position` for where, `copied` for a copy.
  */
 
 /** Members of a stored hand-made entry that are not the operator's: one that has its own of these names is in `kept`. */
@@ -42,12 +42,14 @@ function storedMembers(entry: Entry): Map<string, string> {
     // An upstream's own members of these names are in its object above, and must not be taken for ours.
     stored.delete('catalogues');
     stored.delete('offers');
+    stored.delete('copied');
     if (first?.catalogues) stored.set('catalogues', JSON.stringify(first.catalogues));
     if (others.length > 0) {
       const offers = others.map((o) => `{"catalogues":${JSON.stringify(o.catalogues ?? null)},"upstream":${o.json}}`);
       stored.set('offers', `[${offers.join(',')}]`);
     }
     stored.set('position', String(entry.position));
+    if (entry.discovered.copied) stored.set('copied', 'true');
   }
   if (RESERVED.some((member) => Object.hasOwn(entry.definition, member))) {
     stored.set('kept', JSON.stringify(entry.definition));
@@ -94,17 +96,29 @@ export function readEntry(kind: Kind, json: string, sourceOf: SourceOfForward, n
     const definition = readDefinition(kind, found);
     return { entry: render({ ...base, source, position: 0, discovered: undefined, definition }), shadowed };
   }
-  const source = sourceOf(forward);
-  if (source === undefined) return `its forward ${JSON.stringify(forward)} is not registered`;
+  const sourceOfForward = sourceOf(forward);
+  if (sourceOfForward === undefined) return `its forward ${JSON.stringify(forward)} is not registered`;
+  const source = sourceOfCopy(found, sourceOfForward);
   const position: unknown = JSON.parse(found.get('position') ?? '0');
   const discovered = {
     forward,
     upstreamKey: kind === 'resource' ? key : (textIn(found, 'upstreamName') ?? name),
     offers: readOffers(upstream, found.get('catalogues'), found.get('offers')),
     overrides: readObject(found.get('overrides')),
+    ...(source !== undefined && { copied: true as const }),
   };
   const place = typeof position === 'number' ? position : 0;
-  return { entry: render({ ...base, source, position: place, discovered, definition: {} }), shadowed };
+  const own = source ?? sourceOfForward;
+  return { entry: render({ ...base, source: own, position: place, discovered, definition: {} }), shadowed };
+}
+
+/**
+ * The registration number of a copy; undefined for what is none. In files of older releases an upstream's own member may
+ * be called `copied`, but there every entry has its forward's number.
+ */
+function sourceOfCopy(found: ReadonlyMap<string, string>, sourceOfForward: number): number | undefined {
+  const source = readSource(found);
+  return found.get('copied') === 'true' && source !== sourceOfForward ? source : undefined;
 }
 
 /** The registration number in a stored record. */

@@ -1,4 +1,7 @@
 import type { Config } from '../config/config.ts';
+import { ActionFiles } from '../evaluators/action-files.ts';
+import { Evaluators, type EvaluatorsParts } from '../evaluators/evaluators.ts';
+import { revisionsInFolder, revisionsInMemory } from '../evaluators/revisions-file.ts';
 import { bootstrapForward } from '../registry/operations/forwards.ts';
 import { picture, Registry } from '../registry/registry.ts';
 import { fileStore } from '../registry/store/file.ts';
@@ -32,6 +35,27 @@ export async function bootstrap(config: Config, registry: Registry): Promise<voi
   for (const { prefix = '', ...entry } of config.bootstrap.forwards) {
     await registry.commit((draft) => bootstrapForward(draft, { ...entry, prefix }));
   }
+}
+
+/** The evaluators, those of the service-config file or else as they were kept; what cannot be loaded is left out. */
+export async function openEvaluators(
+  { bootstrap: { llmConnections, evaluators: configured, folder: baseFolder }, actionsPath, persist }: Config,
+  logger: Logger,
+  parts: Pick<EvaluatorsParts, 'compiling' | 'schemas' | 'onUse'>,
+): Promise<Evaluators> {
+  const log = logger.target('service::evaluator');
+  const evaluators = new Evaluators({
+    ...parts,
+    connections: llmConnections,
+    files: new ActionFiles({ baseFolder, actionsPath }),
+    store:
+      persist.backend === 'none'
+        ? revisionsInMemory()
+        : revisionsInFolder({ folder: persist.path, recover: persist.recover, files: diskFiles(), log, now: Date.now }),
+    log,
+  });
+  await evaluators.start(configured);
+  return evaluators;
 }
 
 /** What seals sessions and the state of calls, with the key that was kept or set. */

@@ -15,6 +15,14 @@ export type OtlpBehaviour =
   | { readonly kind: 'answers'; readonly status: number; readonly body: string }
   | { readonly kind: 'silent' };
 
+/** One export as it came. */
+export interface OtlpRequest {
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  /** Decompressed; empty for gRPC, which has messages and no bodies. */
+  readonly body: Buffer;
+}
+
 /** Receives what OpenTelemetry's exporters send, on the loopback interface. */
 export interface OtlpReceiver {
   /** `http://host:port`. */
@@ -27,8 +35,8 @@ export interface OtlpReceiver {
   readonly spans: readonly ExportedSpan[];
   /** Points of all metrics so far; one that was exported several times is there as often. */
   readonly points: readonly ExportedPoint[];
-  /** How many exports have come, also of those that were not taken; and the headers of each. */
-  readonly requests: readonly { readonly path: string; readonly headers: IncomingHttpHeaders }[];
+  /** The exports that have come, also those that were not taken. */
+  readonly requests: readonly OtlpRequest[];
   /** The first span that fits, of those there are and those to come; rejects with the names of those there are. */
   readonly span: (fits: (span: ExportedSpan) => boolean) => Promise<ExportedSpan>;
   /** Resolves when so many exports have come. */
@@ -39,6 +47,7 @@ export interface OtlpReceiver {
 
 const TRACES = { path: '/v1/traces', service: 'opentelemetry.proto.collector.trace.v1.TraceService' } as const;
 const METRICS = { path: '/v1/metrics', service: 'opentelemetry.proto.collector.metrics.v1.MetricsService' } as const;
+const NOTHING = Buffer.alloc(0);
 /** How long is waited for what is to come. */
 const LONGEST_MS = 15_000;
 
@@ -50,7 +59,7 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
   });
   const spans: ExportedSpan[] = [];
   const points: ExportedPoint[] = [];
-  const requests: { path: string; headers: IncomingHttpHeaders }[] = [];
+  const requests: OtlpRequest[] = [];
   const waiting = new Set<() => void>();
   const woken = (): void => {
     for (const look of [...waiting]) look();
@@ -60,8 +69,8 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
     else points.push(...pointsOf(message));
     woken();
   };
-  const came = (path: string, headers: IncomingHttpHeaders): OtlpBehaviour => {
-    requests.push({ path, headers });
+  const came = (path: string, headers: IncomingHttpHeaders, body: Buffer): OtlpBehaviour => {
+    requests.push({ path, headers, body });
     woken();
     return receiver.behaviour;
   };
@@ -117,7 +126,7 @@ export async function startOtlpReceiver(protocol: OtlpProtocol = 'http/protobuf'
 
 interface Receiving {
   readonly protocols: PackageDefinition;
-  readonly came: (path: string, headers: IncomingHttpHeaders) => OtlpBehaviour;
+  readonly came: (path: string, headers: IncomingHttpHeaders, body: Buffer) => OtlpBehaviour;
   readonly take: (path: string, message: unknown) => void;
 }
 
@@ -132,7 +141,8 @@ async function startHttp(port: number, { protocols, came, take }: Receiving): Pr
     const { url: path = '', headers } = request;
     const signal = [TRACES, METRICS].find((each) => each.path === path);
     const sent = await buffer(request);
-    const behaviour = came(path, headers);
+    const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent;
+    const behaviour = came(path, headers, body);
     if (behaviour.kind === 'silent') return;
     if (behaviour.kind === 'answers') {
       response.writeHead(behaviour.status).end(behaviour.body);
@@ -142,7 +152,6 @@ async function startHttp(port: number, { protocols, came, take }: Receiving): Pr
       response.writeHead(404).end();
       return;
     }
-    const body = headers['content-encoding'] === 'gzip' ? gunzipSync(sent) : sent;
     const type = headers['content-type'] ?? '';
     take(path, type === 'application/json' ? JSON.parse(body.toString()) : decoder(protocols, signal.service)(body));
     // An empty message, in either form.
@@ -176,7 +185,7 @@ async function startGrpc(port: number, { protocols, came, take }: Receiving): Pr
         call: { readonly request: unknown; readonly metadata: { getMap(): Record<string, unknown> } },
         done: (error: { code: status; details: string } | null, answer?: object) => void,
       ) => {
-        const behaviour = came(path, Object.fromEntries(Object.entries(call.metadata.getMap()).map(text)));
+        const behaviour = came(path, Object.fromEntries(Object.entries(call.metadata.getMap()).map(text)), NOTHING);
         if (behaviour.kind === 'silent') return;
         if (behaviour.kind === 'answers') return done({ code: status.UNAVAILABLE, details: behaviour.body });
         take(path, call.request);

@@ -87,7 +87,8 @@ export interface Action {
   readonly checksum: string;
   /** JavaScript that jco made of the component; only host processes evaluate it. */
   readonly glue: string;
-  readonly modules: readonly { readonly name: string; readonly bytes: Uint8Array }[];
+  /** `pages`: what an instance may take of the memory of a run, in pages of 64 KiB. */
+  readonly modules: readonly { readonly name: string; readonly bytes: Uint8Array; readonly pages: number }[];
 }
 
 /** Why a file is no action; the message says what is wrong with it. */

@@ -1,6 +1,8 @@
+import type { Outcome } from '../../answer/outcome.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import type { ClientProfiles } from '../../mcp/client-profile.ts';
 import type { Kind } from '../../registry/entries.ts';
+import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Filter } from '../chain.ts';
 
 /** What list filters work with. */
@@ -16,17 +18,19 @@ export interface ListParts {
 export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profiles }: ListParts): Filter {
   // Not looked up in the record itself: methods come from outside, and every object has a `toString`.
   const kinds = new Map(Object.entries(methods));
-  return ({ message, namespace, session, era, capabilities }) => {
+  return ({ message, namespace, session, era, capabilities, onlyTools }) => {
     if (message?.kind !== 'request' || !namespace) return undefined;
     const kind = kinds.get(message.method);
     if (kind === undefined) return undefined;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
+    const answer = ({ [kind]: shelf }: NamespaceState['shelves']): Outcome => {
+      // An evaluator's choice: `tools/list` alone has one.
+      const list = onlyTools ? shelf.someOf(onlyTools, profile.view, method) : shelf.list(profile.view, method);
+      return { kind: 'result', ...list };
+    };
     const admitted = forwards.admit(profile);
-    if (!admitted) return { kind: 'result', ...namespace.shelves[kind].list(profile.view, method) };
-    return admitted.then((current) => {
-      const shelves = current.namespace(namespace.name)?.shelves ?? namespace.shelves;
-      return { kind: 'result', ...shelves[kind].list(profile.view, method) };
-    });
+    if (!admitted) return answer(namespace.shelves);
+    return admitted.then((current) => answer(current.namespace(namespace.name)?.shelves ?? namespace.shelves));
   };
 }

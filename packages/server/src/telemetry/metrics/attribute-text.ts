@@ -1,9 +1,14 @@
 /** As long as names may be (decisions 8). */
 const LONGEST = 256;
 
-/** A name that others have chosen, as long as an attribute may be; most are returned as they came. */
+/**
+ * A name that others have chosen, as long as an attribute may be; most are returned as they came. No character is cut in
+ * two.
+ */
 export function cutName(name: string): string {
-  return name.length > LONGEST ? name.slice(0, LONGEST) : name;
+  if (name.length <= LONGEST) return name;
+  const beyond = (name.codePointAt(LONGEST - 1) ?? 0) > 0xffff;
+  return name.slice(0, beyond ? LONGEST - 1 : LONGEST);
 }
 
 /**

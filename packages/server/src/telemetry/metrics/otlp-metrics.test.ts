@@ -1,10 +1,10 @@
-import { describe, expect, it, onTestFinished, type TestContext, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../../config/log-directives.ts';
 import type { OtlpProtocol } from '../../config/open-telemetry.ts';
+import { type OtlpReceiver, type OtlpRequest, startOtlpReceiver } from '../../testing/otlp-receiver.ts';
 import { createLogger } from '../log.ts';
 import { MetricSource } from './metric-source.ts';
 import { exportMetrics, type MetricExport } from './otlp-metrics.ts';
-import { grpcReceiver, httpReceiver, type Received } from './otlp-receiver.fixture.ts';
 import { quietState } from './quiet-state.fixture.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import type { ServiceState } from './state-metrics.ts';
@@ -39,17 +39,26 @@ async function exporting(
   return { requests, exported, log };
 }
 
+/** A collector, until the test is over. */
+async function receiving(protocol?: OtlpProtocol): Promise<OtlpReceiver> {
+  const receiver = await startOtlpReceiver(protocol);
+  onTestFinished(receiver.close);
+  return receiver;
+}
+
 /** A metric as OTLP in JSON has it. */
-function metricIn({ body }: Received, name: string): unknown {
+function metricIn({ body }: OtlpRequest, name: string): unknown {
   const { resourceMetrics } = JSON.parse(body.toString());
   return resourceMetrics[0].scopeMetrics[0].metrics.find((metric: { name: string }) => metric.name === name);
 }
 
+/** What is counted of one request, as a collector reads it. */
+const PINGED = { name: 'mcp.server.operation.duration', attributes: { 'mcp.method.name': 'ping' }, count: 1, value: 1 };
 const point = (value: object) => ({ dataPoints: [expect.objectContaining(value)] });
 
 describe('metrics sent to a collector', () => {
-  it('are what was counted, in OpenTelemetry’s form, with who it is from', async (context: TestContext) => {
-    const { url, received } = await httpReceiver(context);
+  it('are what was counted, in OpenTelemetry’s form, with who it is from', async () => {
+    const { url, requests: received } = await receiving();
     const before = Date.now();
     const { requests, exported } = await exporting('http/json', {
       OTEL_EXPORTER_OTLP_ENDPOINT: url,
@@ -97,14 +106,14 @@ describe('metrics sent to a collector', () => {
     expect(Number(end)).toBeLessThanOrEqual(Date.now());
   });
 
-  it('are all there each time, unless the collector wants what is new', async (context: TestContext) => {
-    const all = await httpReceiver(context);
+  it('are all there each time, unless the collector wants what is new', async () => {
+    const all = await receiving();
     const { requests, exported } = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: all.url });
     for (const seconds of [1, 2]) {
       requests.mcpServer({ method: 'ping', seconds });
       await exported.flush();
     }
-    const counted = all.received.map((sent) => metricIn(sent, 'mcp.server.operation.duration'));
+    const counted = all.requests.map((sent) => metricIn(sent, 'mcp.server.operation.duration'));
     expect(counted).toMatchObject([
       { histogram: point({ count: 1, sum: 1 }) },
       { histogram: point({ count: 2, sum: 3 }) },
@@ -116,7 +125,7 @@ describe('metrics sent to a collector', () => {
     ['lowmemory', 2, [1, 1], [5, 7]],
     ['cumulative', 2, [1, 2], [5, 7]],
   ])('are as the preference %s has it', async (preference, counterTemporality, histograms, counters) => {
-    const { url, received } = await httpReceiver({ onTestFinished });
+    const { url, requests: received } = await receiving();
     let events = 5;
     const { requests, exported } = await exporting(
       'http/json',
@@ -144,23 +153,23 @@ describe('metrics sent to a collector', () => {
     );
   });
 
-  it('go as Protobuf, compressed where that is set, to the address that is set for metrics', async (context: TestContext) => {
-    const { url, received } = await httpReceiver(context);
+  it('go as Protobuf, compressed where that is set, to the address that is set for metrics', async () => {
+    const { url, requests: received, points } = await receiving();
     const { requests, exported } = await exporting('http/protobuf', {
       OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
-      OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${url}/in/metrics`,
+      OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${url}/v1/metrics`,
       OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
     });
     requests.mcpServer({ method: 'ping', seconds: 1 });
     await exported.flush();
     expect(received).toMatchObject([
-      { path: '/in/metrics', headers: { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' } },
+      { path: '/v1/metrics', headers: { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' } },
     ]);
-    expect(received[0]?.body.includes('mcp.server.operation.duration')).toBe(true);
+    expect(points).toContainEqual(expect.objectContaining(PINGED));
   });
 
-  it('go over gRPC, with the headers that are set', async (context: TestContext) => {
-    const { url, received } = await grpcReceiver(context);
+  it('go over gRPC, with the headers that are set', async () => {
+    const { url, requests: received, points } = await receiving('grpc');
     const { requests, exported } = await exporting('grpc', {
       OTEL_EXPORTER_OTLP_ENDPOINT: url,
       OTEL_EXPORTER_OTLP_METRICS_HEADERS: 'x-token=secret',
@@ -168,11 +177,11 @@ describe('metrics sent to a collector', () => {
     requests.mcpServer({ method: 'ping', seconds: 1 });
     await exported.flush();
     expect(received).toMatchObject([{ headers: { 'x-token': 'secret' } }]);
-    expect(received[0]?.body.includes('mcp.server.operation.duration')).toBe(true);
+    expect(points).toContainEqual(expect.objectContaining(PINGED));
   });
 
-  it('go in several requests when there are very many', async (context: TestContext) => {
-    const { url, received } = await httpReceiver(context);
+  it('go in several requests when there are very many', async () => {
+    const { url, requests: received } = await receiving();
     const { requests, exported } = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: url });
     for (let tool = 0; tool < 1_500; tool++) requests.mcpServer({ method: 'tools/call', tool: `t${tool}`, seconds: 1 });
     await exported.flush();
@@ -181,9 +190,9 @@ describe('metrics sent to a collector', () => {
     expect(tools).toHaveLength(1_500);
   });
 
-  it('are told of in the log once when they cannot be sent, and once when they can again', async (context: TestContext) => {
-    const receiver = await httpReceiver(context);
-    receiver.status = 400;
+  it('are told of in the log once when they cannot be sent, and once when they can again', async () => {
+    const receiver = await receiving();
+    receiver.behaviour = { kind: 'answers', status: 400, body: 'no' };
     const { exported, log } = await exporting('http/protobuf', {
       OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url.replace('//', '//user:passw0rd@'),
       OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer s3cret',
@@ -197,13 +206,13 @@ describe('metrics sent to a collector', () => {
         reason: 'answered with status 400',
       },
     ]);
-    receiver.status = 200;
+    receiver.behaviour = { kind: 'takes' };
     for (let time = 0; time < 2; time++) await exported.flush();
     expect(log.slice(1)).toEqual([{ level: 'info', target: 'service', msg: 'metrics are exported again' }]);
   });
 
-  it('are sent a last time at the end, which does not wait for a collector that is not there', async (context: TestContext) => {
-    const { url, received } = await httpReceiver(context);
+  it('are sent a last time at the end, which does not wait for a collector that is not there', async () => {
+    const { url, requests: received } = await receiving();
     const there = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: url });
     await there.exported.close(5_000);
     expect(received).toHaveLength(1);
@@ -213,8 +222,8 @@ describe('metrics sent to a collector', () => {
     expect(performance.now() - begun).toBeLessThan(3_000);
   });
 
-  it('do not stop the service from counting when its state cannot be read', async (context: TestContext) => {
-    const { url, received } = await httpReceiver(context);
+  it('do not stop the service from counting when its state cannot be read', async () => {
+    const { url, requests: received } = await receiving();
     const { exported, log } = await exporting(
       'http/json',
       { OTEL_EXPORTER_OTLP_ENDPOINT: url },

@@ -58,6 +58,22 @@ describe('the metrics of requests', () => {
     expect(labels(metrics, 'http.server.request.duration')).toMatchObject([{ 'http.request.method': '_OTHER' }]);
   });
 
+  it('count error codes that nobody has given a meaning as one', () => {
+    const metrics = new RequestMetrics();
+    const known = ['-32700', '-32600', '-32602', '-32603', '-32000', '-32002', '-32021', '-32042', '400', '499', '503'];
+    const words = ['tool_error', 'cancelled', 'timeout'];
+    for (const errorType of [...known, ...words]) metrics.mcpServer({ method: 'ping', errorType, seconds: SECONDS });
+    const own = ['-32055', '7', '200', '604', '1e+300', '-9007199254740993'];
+    for (const errorType of [...own, '_OTHER']) {
+      metrics.mcpServer({ method: 'ping', errorType, seconds: SECONDS });
+      metrics.mcpClient({ method: 'ping', errorType, server: 'up:1', seconds: SECONDS });
+    }
+    const types = (name: string) => labels(metrics, name).map((each) => each['error.type']);
+    expect(types('mcp.server.operation.duration')).toEqual([...known, ...words, '_OTHER']);
+    expect(types('mcp.client.operation.duration')).toEqual(['_OTHER']);
+    expect(totals(metrics, 'mcp.client.operation.duration')).toMatchObject([{ count: own.length + 1 }]);
+  });
+
   it.each([
     ['10.0.0.1:8080', { 'server.address': '10.0.0.1', 'server.port': 8080 }],
     ['[::1]:9', { 'server.address': '::1', 'server.port': 9 }],
@@ -165,6 +181,10 @@ describe('the metrics of requests', () => {
     const [completion, ...others] = labels(metrics, 'gen_ai.client.operation.duration');
     expect(others).toEqual([]);
     expect(completion?.['gen_ai.request.model']).toBe('x'.repeat(256));
-    expect(labels(metrics, 'mcp.server.operation.duration')).toMatchObject([{ 'gen_ai.tool.name': 'half a \ufffd' }]);
+    metrics.mcpServer({ method: 'tools/call', tool: `${'x'.repeat(255)}\u{1f600}`, seconds: SECONDS });
+    expect(labels(metrics, 'mcp.server.operation.duration')).toMatchObject([
+      { 'gen_ai.tool.name': 'half a \ufffd' },
+      { 'gen_ai.tool.name': 'x'.repeat(255) },
+    ]);
   });
 });

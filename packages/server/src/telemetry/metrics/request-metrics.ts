@@ -3,8 +3,10 @@ import { attributeText, cutName } from './attribute-text.ts';
 import { COMPLETION_SECONDS, HTTP_SECONDS, MCP_SECONDS, TOKENS } from './bounds.ts';
 import { Family } from './family.ts';
 import { Histograms } from './histograms.ts';
+import { countedErrorType } from './mcp-error-types.ts';
 import { MCP_METHODS } from './mcp-methods.ts';
 import type { Metric, MetricAttributes } from './metric.ts';
+import { OTHER } from './other.ts';
 import type {
   Completion,
   HttpRequest,
@@ -15,8 +17,6 @@ import type {
 } from './requests.ts';
 import { serverAddress } from './server-address.ts';
 
-/** What the semantic conventions say for a word that is not among those that are known. */
-const OTHER = '_OTHER';
 const HTTP_METHODS: ReadonlySet<string> = new Set(METHODS);
 
 /** A number that goes up and down. */
@@ -165,16 +165,18 @@ export class RequestMetrics {
 /** What tells operations apart. What others have chosen stands at the end, so that no two can be taken for one. */
 function keyOf({ method, tool, prompt, errorType }: McpOperation): string {
   const known = MCP_METHODS.has(method) ? method : OTHER;
+  const failure = countedErrorType(errorType);
   const name = tool ?? prompt;
-  return name === undefined ? `${known} ${errorType}` : `${known} ${errorType} ${cutName(name)}`;
+  return name === undefined ? `${known} ${failure}` : `${known} ${failure} ${cutName(name)}`;
 }
 
 function attributesOf({ method, tool, prompt, errorType }: McpOperation): MetricAttributes {
+  const failure = countedErrorType(errorType);
   return {
     'mcp.method.name': MCP_METHODS.has(method) ? method : OTHER,
     ...(method === 'tools/call' && { 'gen_ai.operation.name': 'execute_tool' }),
     ...(tool !== undefined && { 'gen_ai.tool.name': attributeText(tool) }),
     ...(prompt !== undefined && { 'gen_ai.prompt.name': attributeText(prompt) }),
-    ...(errorType !== undefined && { 'error.type': errorType }),
+    ...(failure !== undefined && { 'error.type': failure }),
   };
 }

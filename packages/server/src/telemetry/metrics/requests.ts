@@ -15,7 +15,7 @@ export interface McpOperation {
   /** Names that are known here: those that nothing answers to are left out, since there is no end of them. */
   readonly tool?: string | undefined;
   readonly prompt?: string | undefined;
-  /** A word of few; undefined where it went well. */
+  /** A word of few; of numbers those that nobody has given a meaning are counted as `_OTHER`. Undefined where it went well. */
   readonly errorType?: string | undefined;
   readonly seconds: number;
 }

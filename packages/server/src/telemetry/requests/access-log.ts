@@ -4,10 +4,10 @@ import { correlationOf } from '../tool-calls/correlation.ts';
 import { rounded } from '../tool-calls/tool-call-record.ts';
 import type { RequestObservation } from './request-observation.ts';
 import { toldPath } from './told-address.ts';
+import { toldMethod } from './told-names.ts';
 import { userOf } from './user-of.ts';
 
 /** Longer ones are cut. */
-const LONGEST_METHOD = 1_024;
 
 const LONGEST_REASON = 200;
 const LONGEST_NAME = 256;
@@ -43,7 +43,7 @@ export class AccessLog {
       decision,
       filter,
       namespace: context?.namespace?.name,
-      mcp_method: message && 'method' in message ? message.method.slice(0, LONGEST_METHOD) : undefined,
+      mcp_method: message && 'method' in message ? toldMethod(message.method) : undefined,
       tool: subject?.kind === 'tool' ? subject.name : undefined,
       prompt: subject?.kind === 'prompt' ? subject.name : undefined,
       upstream,

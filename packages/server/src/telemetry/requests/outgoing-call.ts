@@ -7,6 +7,7 @@ import type { Span } from '../tracing/span.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import type { RequestObservation, Subject } from './request-observation.ts';
 import { subjectAttributes } from './server-span.ts';
+import { toldMethod, toldSubject } from './told-names.ts';
 
 /** What is asked of whom. */
 export interface Asked {
@@ -29,6 +30,7 @@ export class OutgoingCall {
   readonly #observation: RequestObservation;
   readonly #metrics: RequestMetrics;
   readonly #asked: Asked;
+  readonly #subject: Subject | undefined;
   readonly #span: Span | undefined;
   readonly #startedAt = performance.now();
   #over = false;
@@ -38,8 +40,10 @@ export class OutgoingCall {
     this.#observation = observation;
     this.#metrics = metrics;
     this.#asked = asked;
-    const span = observation.span?.child({ name: nameOf(asked), role: 'client' });
-    if (span?.recorded) span.common = commonOf(asked, attributes);
+    const subject = asked.subject && toldSubject(asked.subject);
+    this.#subject = subject;
+    const span = observation.span?.child({ name: nameOf(asked, subject), role: 'client' });
+    if (span?.recorded) span.common = commonOf(asked, subject, attributes);
     this.#span = span;
   }
 
@@ -54,7 +58,8 @@ export class OutgoingCall {
     this.#over = true;
     if (errorType === TOOL_ERROR) this.#observation.failure = TOOL_ERROR;
     const now = performance.now();
-    const { method, protocol, subject, server } = this.#asked;
+    const { method, protocol, server } = this.#asked;
+    const subject = this.#subject;
     const seconds = (now - this.#startedAt) / 1000;
     if (protocol === 'grpc') this.#metrics.rpcClient({ method, server, errorType, seconds });
     else {
@@ -77,19 +82,23 @@ export class OutgoingCall {
   }
 }
 
-function nameOf({ method, protocol, subject }: Asked): string {
-  return protocol === 'mcp' && subject ? `${method} ${subject.name}` : method;
+function nameOf({ method, protocol }: Asked, subject: Subject | undefined): string {
+  return protocol === 'mcp' && subject ? `${method} ${subject.name}` : toldMethod(method);
 }
 
 /** OpenTelemetry's conventions for MCP ("Client"), and for gRPC. */
-function commonOf({ method, protocol, subject, server }: Asked, attributes: CommonAttributes): Attributes {
+function commonOf(
+  { method, protocol, server }: Asked,
+  subject: Subject | undefined,
+  attributes: CommonAttributes,
+): Attributes {
   // No two may have one key: of what clients make up none is remembered.
   const known = protocol === 'grpc' || MCP_METHODS.has(method);
   const key = known ? `${server} ${method} ${subject?.kind} ${subject?.name}` : undefined;
   return attributes.get(key, () => ({
     ...serverAddress(server),
     ...(protocol === 'mcp'
-      ? { 'mcp.method.name': method, 'network.protocol.name': 'http' }
+      ? { 'mcp.method.name': toldMethod(method), 'network.protocol.name': 'http' }
       : { 'rpc.system.name': 'grpc', 'rpc.method': method }),
     'network.transport': 'tcp',
     ...(subject && subjectAttributes(subject)),

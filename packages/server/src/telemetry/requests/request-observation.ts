@@ -12,6 +12,7 @@ import type { AccessLog } from './access-log.ts';
 import { completionSpan } from './completion-span.ts';
 import { type Asked, OutgoingCall } from './outgoing-call.ts';
 import { completeSpan, serverSpan } from './server-span.ts';
+import { toldSubject } from './told-names.ts';
 
 /** Where what is seen of the requests of one listener goes. */
 export interface ObservationParts {
@@ -61,12 +62,11 @@ export class RequestObservation {
   #span: Span | undefined = undefined;
   #refused = false;
   #continues = false;
+  #subject: Subject | undefined = undefined;
   /** What filters find out about it; undefined as long as it has not got to them. */
   context: RequestContext | undefined = undefined;
   /** The filter that answered. */
   filter: string | undefined = undefined;
-  /** What the request is about, where it is registered here. */
-  subject: Subject | undefined = undefined;
   /** Who carries the request out, where it is not us: `host:port`. */
   upstream: string | undefined = undefined;
   /** Why it failed although it was answered, low in cardinality: `tool_error`, or how an upstream broke off. */
@@ -78,6 +78,15 @@ export class RequestObservation {
     this.#parts = parts;
     this.request = request;
     if (!request.inBatch) parts.metrics.began(parts.listener);
+  }
+
+  /** What the request is about, where it is registered here; of a long name the beginning. */
+  get subject(): Subject | undefined {
+    return this.#subject;
+  }
+
+  set subject(subject: Subject | undefined) {
+    this.#subject = subject && toldSubject(subject);
   }
 
   /** One message of the batch that this request is. */

@@ -14,6 +14,7 @@ import type { CommonAttributes } from '../tracing/common-attributes.ts';
 import type { Span, SpanStart } from '../tracing/span.ts';
 import type { RequestObservation, Subject } from './request-observation.ts';
 import { toldPath, toldUri } from './told-address.ts';
+import { toldMethod } from './told-names.ts';
 
 /** Longer ones are cut: attributes are for finding, not for keeping. */
 const LONGEST = 1_024;
@@ -27,7 +28,7 @@ const VERSIONS: ReadonlySet<string> = new Set([...LEGACY_VERSIONS, ...MODERN_VER
 export function serverSpan({ startedAt, request, context, upstream }: RequestObservation): SpanStart | undefined {
   const message = context?.message;
   if (message?.kind === 'response') return undefined;
-  if (message) return { name: message.method.slice(0, LONGEST), role: 'server', startedAt };
+  if (message) return { name: toldMethod(message.method), role: 'server', startedAt };
   return upstream === undefined ? undefined : { name: request.method, role: 'server', startedAt };
 }
 
@@ -72,7 +73,7 @@ function completeMessage(
   const known = MCP_METHODS.has(method) && (version === undefined || VERSIONS.has(version));
   const key = known ? `${decision} ${version} ${place} ${method} ${subject?.kind} ${subject?.name}` : undefined;
   span.common = attributes.get(key, () => ({
-    'mcp.method.name': method.slice(0, LONGEST),
+    'mcp.method.name': toldMethod(method),
     'network.transport': 'tcp',
     'network.protocol.name': 'http',
     'sluice.decision': decision,

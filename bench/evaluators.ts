@@ -1,0 +1,236 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Action, EvaluationContext, HostAnswers } from '../packages/server/src/evaluators/actions/action-world.ts';
+import { ActionCompiler } from '../packages/server/src/evaluators/actions/compiler.ts';
+import { coreAction } from '../packages/server/src/evaluators/actions/fixtures/hostile/core-action.ts';
+import {
+  type Toolchain,
+  toolchainNames,
+  toolchains,
+} from '../packages/server/src/evaluators/actions/fixtures/ordinary-actions.ts';
+import { HOST_LIMITS, Host } from '../packages/server/src/evaluators/actions/host.ts';
+import { ActionHosts } from '../packages/server/src/evaluators/actions/hosts.ts';
+import { rotated } from './measure.ts';
+import type { Plan } from './options.ts';
+import { percentile, type Spread, spread } from './statistics.ts';
+import { cpuSeconds, residentMiB } from './usage.ts';
+
+/** What evaluations cost without the LLM, and what host processes do when one is killed. */
+export interface EvaluatorFigures {
+  readonly toolchains: readonly ToolchainFigures[];
+  /** Host processes of a pool, and evaluations under way at a time. */
+  readonly hosts: number;
+  /** Milliseconds from the deadline of a run that does not end until another run, which waited, is over. */
+  readonly successionMs: Spread;
+  /** Milliseconds from starting a host process until it takes actions. */
+  readonly startMs: Spread;
+}
+
+/** Evaluations by the same action, built by one tool chain. */
+export interface ToolchainFigures {
+  readonly toolchain: Toolchain;
+  readonly componentBytes: number;
+  /** Milliseconds in which a component becomes an action, in a process of its own; once. */
+  readonly compileMs: number;
+  /** Milliseconds in which a host that has started takes the action in. */
+  readonly loadMs: Spread;
+  /** Milliseconds of one evaluation at a time. */
+  readonly p50Ms: Spread;
+  readonly p99Ms: Spread;
+  /** With as many under way as there are hosts. */
+  readonly perSecond: Spread;
+  /** CPU time of one evaluation then, in this process and in the hosts, in microseconds. */
+  readonly ownUs: Spread;
+  readonly hostUs: Spread;
+  /** Of the largest host process at the end. */
+  readonly hostMiB: number;
+}
+
+/** The pool of one tool chain's action, and what it has shown so far. */
+interface Lane extends Omit<ToolchainFigures, 'loadMs' | Measured | 'hostMiB'>, Readonly<Record<Measured, number[]>> {
+  readonly action: Action;
+  readonly hosts: ActionHosts;
+}
+type Measured = 'p50Ms' | 'p99Ms' | 'perSecond' | 'ownUs' | 'hostUs';
+
+/** A `tools/call` of some 300 bytes that is blocked, for which the action reads what the LLM said. */
+const reason = 'the amount is larger than what agents may transfer';
+const context: EvaluationContext = {
+  method: 'tools/call',
+  namespace: 'finance',
+  toolName: 'transfer',
+  arguments: [
+    ['from', 'DE02120300000000202051'],
+    ['to', 'DE02500105170137075030'],
+    ['amount', '{"currency":"EUR","value":25000}'],
+    ['purpose', 'Invoice 2026-1177 of the fifteenth, as agreed on the telephone with the accounts department'],
+  ],
+  llmResult: `block:${reason}`,
+  conversationId: 'conversation-4711',
+};
+
+/** The action asks nothing. */
+const answers: HostAnswers = {
+  tools: () => '[]',
+  tool: () => undefined,
+  copyTool: () => false,
+  history: () => '[]',
+  verify: () => Promise.resolve(undefined),
+  log: () => undefined,
+};
+
+/** What a run that does not end gets in place of a second, so that many of them can be killed. */
+const KILL_AFTER_MS = 100;
+/** In which a pool becomes whole again. */
+const REST_MS = 1_000;
+const WARM_UP_CALLS = 300;
+
+/**
+ * Measures evaluations from handing an action over to the hosts until its response is there, by tool chain, in turn in
+ * every round. Each tool chain has a pool of its own, as large as the service's.
+ *
+ * @param say told after every stretch
+ * @throws Error when an evaluation does not respond as it should
+ */
+export async function measureEvaluators(plan: Plan, say: (line: string) => void): Promise<EvaluatorFigures> {
+  await using owned = new AsyncDisposableStack();
+  const compiler = new ActionCompiler();
+  owned.defer(() => compiler.close());
+  const lanes: Lane[] = [];
+  const loads: Spread[] = [];
+  for (const toolchain of toolchainNames) {
+    say(`evaluators: building with ${toolchain}`);
+    const lane = await openLane(toolchain, compiler);
+    owned.defer(() => lane.hosts.close());
+    lanes.push(lane);
+    loads.push(spread(await times(plan.evaluatorStarts, () => loadMs(lane.action))));
+    for (let call = 0; call < WARM_UP_CALLS; call++) await evaluate(lane);
+  }
+  const atOnce = lanes[0]?.hosts.size ?? 0;
+  for (let round = 0; round < plan.evaluatorRounds; round++) {
+    for (const lane of rotated(lanes, round)) {
+      await oneAtATime(lane, plan.evaluatorSeconds);
+      await manyAtOnce(lane, plan.evaluatorSeconds, atOnce);
+      const shown = `${lane.p50Ms.at(-1)?.toFixed(3)} ms, ${Math.round(lane.perSecond.at(-1) ?? 0)} per second`;
+      say(`evaluators, ${lane.toolchain}, round ${round + 1} of ${plan.evaluatorRounds}: ${shown}`);
+    }
+  }
+  const figures = lanes.map((lane, index) => ({
+    ...lane,
+    loadMs: loads[index] ?? spread([]),
+    p50Ms: spread(lane.p50Ms),
+    p99Ms: spread(lane.p99Ms),
+    perSecond: spread(lane.perSecond),
+    ownUs: spread(lane.ownUs),
+    hostUs: spread(lane.hostUs),
+    hostMiB: Math.max(...lane.hosts.pids.map(residentMiB)),
+  }));
+  const successionMs = spread(await measureSuccession(compiler, plan.evaluatorStarts));
+  const startMs = spread(await times(plan.evaluatorStarts, startHost));
+  return { toolchains: figures, hosts: atOnce, successionMs, startMs };
+}
+
+/** Compiles the action and gives it a pool that keeps it. */
+async function openLane(toolchain: Toolchain, compiler: ActionCompiler): Promise<Lane> {
+  const component = await toolchains[toolchain]();
+  const began = performance.now();
+  const action = await compiler.compile(component);
+  const compileMs = performance.now() - began;
+  const hosts = new ActionHosts();
+  hosts.keep([action]);
+  const empty = { p50Ms: [], p99Ms: [], perSecond: [], ownUs: [], hostUs: [] };
+  return { toolchain, componentBytes: component.length, compileMs, action, hosts, ...empty };
+}
+
+/** One evaluation, in milliseconds. */
+async function evaluate({ toolchain, action, hosts }: Lane): Promise<number> {
+  const began = performance.now();
+  const { response } = await hosts.run(action, context, answers);
+  const took = performance.now() - began;
+  if (response?.kind !== 'block' || response.reason !== reason) {
+    throw new Error(`${toolchain}: the action responded with ${JSON.stringify(response)}`);
+  }
+  return took;
+}
+
+async function oneAtATime(lane: Lane, seconds: number): Promise<void> {
+  const took: number[] = [];
+  const end = performance.now() + seconds * 1_000;
+  while (performance.now() < end) took.push(await evaluate(lane));
+  lane.p50Ms.push(percentile(took, 0.5));
+  lane.p99Ms.push(percentile(took, 0.99));
+}
+
+async function manyAtOnce(lane: Lane, seconds: number, atOnce: number): Promise<void> {
+  let count = 0;
+  const before = usage(lane);
+  const began = performance.now();
+  const worker = async () => {
+    for (; performance.now() < began + seconds * 1_000; count++) await evaluate(lane);
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  const ms = performance.now() - began;
+  const after = usage(lane);
+  lane.perSecond.push((count * 1_000) / ms);
+  lane.ownUs.push(((after.own - before.own) * 1e6) / count);
+  // A host that was replaced meanwhile counts no more.
+  const hosts = [...after.hosts].map(([pid, used]) => used - (before.hosts.get(pid) ?? 0));
+  lane.hostUs.push((hosts.reduce((sum, used) => sum + used, 0) * 1e6) / count);
+}
+
+/** CPU seconds used so far, here and by host. */
+function usage({ hosts }: Lane): { readonly own: number; readonly hosts: ReadonlyMap<number, number> } {
+  return { own: cpuSeconds(process.pid), hosts: new Map(hosts.pids.map((pid) => [pid, cpuSeconds(pid)])) };
+}
+
+/** Has a pool of one host kill it again and again while another run waits, with a spare that has had time to start. */
+async function measureSuccession(compiler: ActionCompiler, kills: number): Promise<number[]> {
+  const endless = await compiler.compile(await coreAction({ evaluate: '(loop $forever (br $forever))' }));
+  const small = await compiler.compile(await toolchains.wat());
+  const hosts = new ActionHosts({ size: 1, limits: { ...HOST_LIMITS, runMs: KILL_AFTER_MS } });
+  try {
+    hosts.keep([endless, small]);
+    return await times(kills, async () => {
+      await wait(REST_MS);
+      const began = performance.now();
+      const killed = hosts.run(endless, context, answers).then(
+        () => Promise.reject(new Error('a run without end has ended')),
+        () => undefined,
+      );
+      await Promise.all([killed, hosts.run(small, context, answers)]);
+      return performance.now() - began - KILL_AFTER_MS;
+    });
+  } finally {
+    await hosts.close();
+  }
+}
+
+/** Starts a host process and ends it again; milliseconds until it was ready. */
+async function startHost(): Promise<number> {
+  const began = performance.now();
+  const host = new Host(HOST_LIMITS, () => undefined);
+  await host.ready;
+  const ms = performance.now() - began;
+  host.kill();
+  await host.ended;
+  return ms;
+}
+
+/** Milliseconds in which a new host takes an action in. */
+async function loadMs(action: Action): Promise<number> {
+  const host = new Host(HOST_LIMITS, () => undefined);
+  try {
+    await host.ready;
+    const began = performance.now();
+    await host.load(action);
+    return performance.now() - began;
+  } finally {
+    host.kill();
+    await host.ended;
+  }
+}
+
+async function times(count: number, measure: () => Promise<number>): Promise<number[]> {
+  const all: number[] = [];
+  for (let time = 0; time < count; time++) all.push(await measure());
+  return all;
+}

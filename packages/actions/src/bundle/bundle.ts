@@ -1,0 +1,50 @@
+import { stripVTControlCharacters } from 'node:util';
+import { type RolldownError, rolldown } from 'rolldown';
+import { ActionBuildError } from '../action-build-error.ts';
+import { ActionModules } from './action-modules.ts';
+import { ENTRY, interfaceOf, namesOf } from './interfaces.ts';
+import { shown } from './place.ts';
+
+/** One module of an action and all that it imports, around what every action needs. Throws {@link ActionBuildError}. */
+export async function bundle(entry: string): Promise<string> {
+  const modules = new ActionModules(entry);
+  const build = await rolldown({
+    input: ENTRY,
+    // Neither Node.js nor a browser. Packages are taken as modules where they can be had so.
+    platform: 'neutral',
+    resolve: { mainFields: ['module', 'main'], conditionNames: ['import', 'module', 'default'] },
+    transform: { define: { 'process.env.NODE_ENV': '"production"' } },
+    logLevel: 'silent',
+    plugins: [modules.plugin()],
+  });
+  try {
+    const { output } = await build.generate({ format: 'esm', codeSplitting: false, comments: false });
+    if (modules.problems.length > 0) throw new ActionBuildError(modules.problems);
+    return output[0].code;
+  } catch (error) {
+    if (!(error instanceof Error) || error instanceof ActionBuildError) throw error;
+    const found = 'errors' in error && Array.isArray(error.errors) ? error.errors : [error];
+    const problems = await Promise.all(found.map((one: RolldownError) => problem(one, entry)));
+    throw new ActionBuildError([...new Set([...modules.problems, ...problems])], { cause: error });
+  } finally {
+    await build.close();
+  }
+}
+
+/** What the bundler says, in one line that names the place. */
+async function problem(error: RolldownError, entry: string): Promise<string> {
+  const { code, exporter, id, loc } = error;
+  // Without colours, its own code and the piece of source that it draws.
+  const [line = ''] = stripVTControlCharacters(error.message).split('\n');
+  const message = line.replace(/^\[[A-Z_]+\] */, '').replace(/\.$/, '');
+  if (code === 'UNRESOLVED_ENTRY') return `${shown(entry)}: no such file`;
+  if (code === 'MISSING_EXPORT' && id === ENTRY) {
+    return `${shown(entry)}: there is no export "evaluate"; write: export function evaluate(ctx: EvaluationContext)`;
+  }
+  const place =
+    loc === undefined ? shown(id ?? entry) : `${shown(loc.file ?? id ?? entry)}:${loc.line}:${loc.column + 1}`;
+  const missing = code === 'MISSING_EXPORT' ? interfaceOf(exporter) : undefined;
+  if (missing === undefined) return `${place}: ${message}`;
+  const [name = ''] = /"[^"]*"/.exec(message) ?? [];
+  return `${place}: ${missing} has no ${name}; it has ${(await namesOf(missing)).join(', ')}`;
+}

@@ -1,0 +1,14 @@
+import * as host from 'service:evaluator/log';
+import { text } from './text.ts';
+
+export function info(message: string): void {
+  host.info(text(message, 'info', 'message'));
+}
+
+export function warn(message: string): void {
+  host.warn(text(message, 'warn', 'message'));
+}
+
+export function error(message: string): void {
+  host.error(text(message, 'error', 'message'));
+}

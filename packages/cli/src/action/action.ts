@@ -1,0 +1,14 @@
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { buildCommand } from './build-command.ts';
+import { initCommand } from './init-command.ts';
+import { testCommand } from './test-command.ts';
+
+/** `sluice action`: for authors of actions. None of it needs a service. */
+export function action(context: Context): Command {
+  return new Command('action')
+    .description('write, build and test actions for evaluators, without a service')
+    .addCommand(initCommand(context))
+    .addCommand(buildCommand(context))
+    .addCommand(testCommand(context));
+}

@@ -1,0 +1,51 @@
+import { basename, extname, resolve } from 'node:path';
+import { Command, Option } from 'commander';
+import type { Context } from '../context.ts';
+import { Failure } from '../failure.ts';
+import { reasonOf } from '../files/system-error.ts';
+
+interface Options {
+  readonly out?: string;
+  readonly engine: 'quickjs' | 'starlingmonkey';
+}
+
+/** `sluice action build`: a component of an action in TypeScript or JavaScript. */
+export function buildCommand({ terminal, output }: Context): Command {
+  return new Command('build')
+    .description('make a WebAssembly component of an action written in TypeScript or JavaScript')
+    .argument('<entry>', 'the file that exports evaluate; what it imports goes in, too')
+    .option('-o, --out <file>', 'where the component is written; default: the name of the entry with .wasm, here')
+    .addOption(
+      new Option('--engine <engine>', 'the JavaScript engine that goes in').choices(ENGINES).default(ENGINES[0]),
+    )
+    .addHelpText(
+      'after',
+      `
+Types are not checked; tsc does that.
+
+Example:
+  sluice action build my-action.ts -o my-action.wasm`,
+    )
+    .action(async (entry: string, { out = `${basename(entry, extname(entry))}.wasm`, engine }: Options) => {
+      // The bundler takes a moment to load.
+      const { ActionBuildError, buildAction } = await import('@sluice/actions/build');
+      const started = performance.now();
+      const options = { entry: resolve(terminal.cwd, entry), output: resolve(terminal.cwd, out), engine };
+      const { component } = await buildAction(options).catch((error: unknown) => {
+        if (error instanceof ActionBuildError) {
+          const { problems } = error;
+          throw problems.length === 1
+            ? new Failure(error.message, { cause: error })
+            : new Failure(`${entry}: ${problems.length} things are wrong`, { notes: problems, cause: error });
+        }
+        throw new Failure(`${out}: ${reasonOf(error) ?? String(error)}`, { cause: error });
+      });
+      const ms = Math.round(performance.now() - started);
+      output().done(
+        { file: out, bytes: component.length, engine, duration_ms: ms },
+        `${out}: ${(component.length / 1e6).toFixed(1)} MB, made with ${engine} in ${ms} ms`,
+      );
+    });
+}
+
+const ENGINES = ['quickjs', 'starlingmonkey'] as const;

@@ -1,0 +1,32 @@
+import { resolve } from 'node:path';
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { Failure } from '../failure.ts';
+import { codeOf, reasonOf } from '../files/system-error.ts';
+
+/** `sluice action init`: a folder to begin with. */
+export function initCommand({ terminal, output }: Context): Command {
+  return new Command('init')
+    .description('write a small action to begin with, and what it takes to test it')
+    .argument('<folder>', 'made when it is not there; files that are there stay as they are')
+    .action(async (folder: string) => {
+      const { initAction } = await import('@sluice/actions/init');
+      const files = await initAction(resolve(terminal.cwd, folder)).catch((error: unknown) => {
+        const code = codeOf(error);
+        if (code === undefined) throw error;
+        const reason = code === 'EEXIST' ? 'a file stands in its place' : reasonOf(error);
+        throw new Failure(`${folder}: ${reason}`, { cause: error });
+      });
+      const out = output();
+      if (out.format === 'json') return out.json(files);
+      for (const { name, written } of files) {
+        out.done({}, `${written ? 'written' : 'kept   '} ${name}`);
+      }
+      const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`;
+      terminal.stderr.write(`
+next: cd ${quoted}
+      sluice action build my-action.ts
+      sluice action test my-action.wasm --context ctx.json
+`);
+    });
+}

@@ -1,0 +1,128 @@
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { ActionFailure, ActionResponse, ActionRun } from '@sluice/server/actions';
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { Exit, Failure } from '../failure.ts';
+import { reasonOf } from '../files/system-error.ts';
+import { harmlessLine, harmlessText } from '../terminal/harmless.ts';
+import { resultSchema } from './result-schema.ts';
+import { readContext, readHistory, readTools } from './trial.ts';
+import { TrialAnswers } from './trial-answers.ts';
+
+interface Options {
+  readonly context: string;
+  readonly tools?: string;
+  readonly history?: string;
+  readonly schema?: string;
+}
+
+/** `sluice action test`: one run of an action in the host that the service has, with what files say. */
+export function testCommand(context: Context): Command {
+  const { terminal } = context;
+  return new Command('test')
+    .description('run an action once, as the service would, and say what it decides')
+    .argument('<component>', 'the .wasm file')
+    .requiredOption(
+      '--context <file>',
+      'what evaluate is given: method, namespace, toolName, arguments, llmResult, ...',
+    )
+    .option('--tools <file>', 'the tools that are registered, such as "sluice tools list --output json" prints')
+    .option('--history <file>', 'the messages of the conversation: [{role, content}]')
+    .option('--schema <file>', "the evaluator's result_schema")
+    .addHelpText(
+      'after',
+      `
+Files are JSON or YAML. The exit code is 0 when the action ran, whatever it decided, and 1 when it failed.
+
+Example:
+  sluice action test my-action.wasm --context ctx.json --tools tools.json`,
+    )
+    .action(async (file: string, options: Options) => {
+      const component = await readFile(resolve(terminal.cwd, file)).catch((error: unknown) => {
+        throw new Failure(`${file}: ${reasonOf(error) ?? 'cannot be read'}`, { cause: error });
+      });
+      const given = await readContext(options.context, terminal);
+      await using schema = await resultSchema(options.schema, terminal);
+      const world = {
+        tools: options.tools === undefined ? [] : await readTools(options.tools, terminal),
+        namespace: given.namespace,
+        history: options.history === undefined ? [] : await readHistory(options.history, terminal),
+        conversationId: given.conversationId,
+        verify: schema.verify,
+      };
+      const answers = new TrialAnswers(world);
+
+      // The host takes a moment to load.
+      const { ActionCompileError, ActionCompiler, ActionFailure, ActionHosts } = await import('@sluice/server/actions');
+      const compiler = new ActionCompiler();
+      const hosts = new ActionHosts({ size: 1 });
+      try {
+        const action = await compiler.compile(component);
+        const run = await hosts.run(action, given, answers);
+        // What a request costs: a host process knows its actions, and in the first run it does not yet.
+        const again = await hosts.run(action, given, new TrialAnswers(world));
+        tell(context, answers, { run, usualMs: again.durationMs });
+      } catch (error) {
+        if (error instanceof ActionCompileError) {
+          throw new Failure(`${file} is no action: ${error.message}`, { cause: error });
+        }
+        if (!(error instanceof ActionFailure)) throw error;
+        tell(context, answers, { failure: error });
+        throw new Exit(1);
+      } finally {
+        await Promise.all([compiler.close(), hosts.close()]);
+      }
+    });
+}
+
+type Ended =
+  | { readonly run: ActionRun; readonly usualMs: number; readonly failure?: never }
+  | { readonly run?: never; readonly usualMs?: never; readonly failure: Pick<ActionFailure, 'fault' | 'message'> };
+
+function tell({ terminal, output }: Context, { lines, copies }: TrialAnswers, { run, usualMs, failure }: Ended): void {
+  const out = output();
+  if (out.format === 'json') {
+    const how = run
+      ? {
+          decision: run.response ?? { kind: 'pass' },
+          responded: run.response !== undefined,
+          ignored_responses: run.ignoredResponses,
+          duration_ms: usualMs,
+          first_duration_ms: run.durationMs,
+        }
+      : { failure: { fault: failure.fault, message: failure.message } };
+    // What was copied by a run that failed is not kept.
+    return out.json({ ...how, copies: run ? copies : [], log: lines });
+  }
+  for (const { level, message } of lines) {
+    const [first = '', ...rest] = harmlessText(message).split('\n');
+    terminal.stdout.write(`${[`${level}: ${first}`, ...rest.map((line) => `  ${line}`)].join('\n')}\n`);
+  }
+  if (!run) {
+    terminal.stderr.write(`sluice: the action failed (${failure.fault}): ${harmlessLine(failure.message)}\n`);
+    return;
+  }
+  for (const { tool, namespace } of copies) out.done({}, `copied: ${tool} to ${namespace}`);
+  out.done({}, `decision: ${inWords(run.response)}`);
+  if (run.ignoredResponses > 0) out.done({}, `without effect: ${run.ignoredResponses} other calls of a response`);
+  out.done({}, `time: ${usualMs.toFixed(1)} ms (${run.durationMs.toFixed(1)} ms in a new host process)`);
+}
+
+function inWords(response: ActionResponse | undefined): string {
+  if (response === undefined) return 'pass (no response was called)';
+  switch (response.kind) {
+    case 'pass':
+      return 'pass';
+    case 'block':
+      return `block: ${response.reason}`;
+    case 'reject_malformed':
+      return `reject as malformed: ${response.reason}`;
+    case 'warn':
+      return `warn: ${response.message}`;
+    case 'filter_tools':
+      return `filter tools: ${response.tools.join(', ') || 'none is left'}`;
+    case 'set_metadata':
+      return `set metadata: ${response.key} = ${response.value}`;
+  }
+}

@@ -1,0 +1,63 @@
+import type { EvaluationContext, HistoryMessage, ToolEntry } from '@sluice/server/actions';
+import { z } from 'zod';
+import { checked } from '../files/checked.ts';
+import { readDocument } from '../files/document.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+
+/** As pairs, or as the arguments of a call are written. */
+const argumentPairs = z.union([
+  z.array(z.tuple([z.string(), z.string()])),
+  z
+    .record(z.string(), z.unknown())
+    .transform((members) => Object.entries(members).map(([name, value]): [string, string] => [name, asText(value)])),
+]);
+
+const contextOfFile = z.strictObject({
+  method: z.string().default('tools/call'),
+  namespace: z.string().default('default'),
+  toolName: z.string().optional(),
+  arguments: argumentPairs.default([]),
+  llmResult: z.unknown().transform((value) => (value === undefined ? '' : asText(value))),
+  conversationId: z.string().optional(),
+});
+
+/** More members may be there: `sluice tools list --output json` has them. */
+const toolsOfFile = z.array(
+  z.object({
+    name: z.string(),
+    description: z.string().default(''),
+    uri: z.string().default(''),
+    toolType: z.string().default('custom'),
+    namespace: z.string().default('default'),
+  }),
+);
+
+const historyOfFile = z.array(z.strictObject({ role: z.string().default('unknown'), content: z.string() }));
+
+/** The context of a file for `--context`. Throws `Failure`. */
+export async function readContext(path: string, terminal: Terminal): Promise<EvaluationContext> {
+  const { toolName, conversationId, ...context } = checked(
+    contextOfFile,
+    await readDocument(path, terminal),
+    `context (${path})`,
+  );
+  return {
+    ...context,
+    ...(toolName !== undefined && { toolName }),
+    ...(conversationId !== undefined && { conversationId }),
+  };
+}
+
+/** The tools of a file for `--tools`, in order of registration. Throws `Failure`. */
+export async function readTools(path: string, terminal: Terminal): Promise<(ToolEntry & { namespace: string })[]> {
+  return checked(toolsOfFile, await readDocument(path, terminal), `list of tools (${path})`);
+}
+
+/** The messages of a file for `--history`, oldest first. Throws `Failure`. */
+export async function readHistory(path: string, terminal: Terminal): Promise<HistoryMessage[]> {
+  return checked(historyOfFile, await readDocument(path, terminal), `history (${path})`);
+}
+
+function asText(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+}

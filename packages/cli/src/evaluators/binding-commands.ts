@@ -1,0 +1,58 @@
+import { namespaceName } from '@sluice/contract';
+import { payload } from '@sluice/contract/client';
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { checked } from '../files/checked.ts';
+
+/** `bind <namespace> <conversation-id>`. */
+export function bindCommand(context: Context): Command {
+  return new Command('bind')
+    .description('bind a namespace to a conversation, until the service stops or it is unbound')
+    .argument('<namespace>', 'its name; it need not exist')
+    .argument('<conversation-id>', 'what its requests belong to, where they do not say it themselves')
+    .action(async (named: string, conversation: string) => {
+      const namespace = checked(namespaceName, named, 'namespace');
+      const client = await context.connect();
+      const bound = await payload(
+        client.PUT('/api/v1/evaluators/namespaces/{namespace}', {
+          params: { path: { namespace } },
+          body: { conversation_id: conversation },
+        }),
+      );
+      context.output().done(bound, `bound namespace ${bound.namespace} to conversation ${bound.conversation_id}`);
+    });
+}
+
+/** `unbind <namespace>`. */
+export function unbindCommand(context: Context): Command {
+  return new Command('unbind')
+    .description('unbind a namespace from its conversation; one that is not bound stays as it is')
+    .argument('<namespace>', 'its name')
+    .action(async (named: string) => {
+      const namespace = checked(namespaceName, named, 'namespace');
+      const client = await context.connect();
+      const params = { path: { namespace } };
+      const { unbound } = await payload(client.DELETE('/api/v1/evaluators/namespaces/{namespace}', { params }));
+      context.output().done({ unbound }, `unbound namespace ${unbound}`);
+    });
+}
+
+/** `bindings`: with `--output json` an object, as the API answers it. */
+export function bindingsCommand(context: Context): Command {
+  return new Command('bindings')
+    .description('list the namespaces that are bound to a conversation')
+    .action(async () => {
+      const client = await context.connect();
+      const found = await payload(client.GET('/api/v1/evaluators/namespaces'));
+      const output = context.output();
+      if (output.format === 'json') return output.json(found);
+      output.list(
+        Object.entries<string>(found),
+        [
+          { title: 'NAMESPACE', value: ([namespace]) => namespace, cut: 'never' },
+          { title: 'CONVERSATION', value: ([, conversation]) => conversation, cut: 'never' },
+        ],
+        'no namespace is bound',
+      );
+    });
+}

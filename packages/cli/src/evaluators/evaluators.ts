@@ -1,0 +1,44 @@
+import { payload } from '@sluice/contract/client';
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { applyCommand } from './apply-command.ts';
+import { bindCommand, bindingsCommand, unbindCommand } from './binding-commands.ts';
+import { EVALUATOR_COLUMNS } from './loaded.ts';
+import { revisions } from './revisions.ts';
+
+/** `sluice evaluators` (decisions 1.8). */
+export function evaluators(context: Context): Command {
+  return new Command('evaluators')
+    .description('what judges requests: a trigger, a question to a model, and an action that decides')
+    .addCommand(get(context))
+    .addCommand(applyCommand(context))
+    .addCommand(connections(context))
+    .addCommand(bindCommand(context))
+    .addCommand(unbindCommand(context))
+    .addCommand(bindingsCommand(context))
+    .addCommand(revisions(context));
+}
+
+function get(context: Context): Command {
+  return new Command('get')
+    .description('show the evaluators that are active, in the order in which they run')
+    .action(async () => {
+      const client = await context.connect();
+      context.output().list(await payload(client.GET('/api/v1/evaluators')), EVALUATOR_COLUMNS, 'no evaluators');
+    });
+}
+
+function connections(context: Context): Command {
+  return new Command('connections')
+    .description('list the connections to models that evaluators can name; they are set where the service is started')
+    .action(async () => {
+      const client = await context.connect();
+      context
+        .output()
+        .list(
+          await payload(client.GET('/api/v1/evaluators/llm-connections')),
+          [{ title: 'CONNECTION', value: (name) => name, cut: 'never' }],
+          'no connections to models',
+        );
+    });
+}

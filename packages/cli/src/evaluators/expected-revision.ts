@@ -1,0 +1,21 @@
+import { InvalidArgumentError, Option } from 'commander';
+
+/** That a change is made only when nobody else has made one meanwhile. */
+export interface Expecting {
+  readonly expectedRevision?: number;
+}
+
+/** `--expected-revision <n>`. */
+export function expectedRevisionOption(): Option {
+  return new Option(
+    '--expected-revision <n>',
+    'do nothing when another revision is active; 0: when any is. See revisions list',
+  ).argParser((text) => wholeNumber(text, 0));
+}
+
+/** A whole number that is not less than this. */
+export function wholeNumber(text: string, least: number): number {
+  const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (Number.isSafeInteger(number) && number >= least) return number;
+  throw new InvalidArgumentError(`It must be a whole number from ${least}.`);
+}

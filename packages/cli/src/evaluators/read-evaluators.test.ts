@@ -1,0 +1,64 @@
+import { parseLossless } from '@sluice/json/lossless';
+import { expect, it } from 'vitest';
+import { parseDocument } from '../files/document.ts';
+import { readEvaluators } from './read-evaluators.ts';
+
+const GATE = `
+  name: gate
+  trigger: { method: tools/call }
+  llm: { operation: classify, prompt: Is it safe?, connection: local }
+  processor: { path: gate.wasm }`;
+
+const LIST = `- ${GATE.trim()}`;
+
+const read = async (text: string) => readEvaluators(await parseDocument(text, 'e.yaml'), 'e.yaml');
+
+it('reads a list and an object with one alike, and what else is in that is not sent', async () => {
+  const evaluators = [
+    {
+      name: 'gate',
+      trigger: { method: 'tools/call', namespace: null },
+      llm: { operation: 'classify', prompt: 'Is it safe?', connection: 'local', result_schema: null },
+      processor: { path: 'gate.wasm' },
+      on_error: 'continue',
+    },
+  ];
+  expect(await read(LIST)).toEqual({ evaluators });
+  const service = `llm_connections: [{ name: local, model: m, url: http://m, api_key: s3cret }]\nevaluators:\n${LIST}`;
+  expect(await read(service)).toEqual({ evaluators });
+  expect(await read(`expected_revision: 7\nevaluators:\n${LIST}`)).toEqual({ evaluators, expected_revision: 7 });
+  expect(await read('[]')).toEqual({ evaluators: [] });
+});
+
+it('keeps the spelling of numbers in a schema', () => {
+  const schema = '{"maximum":9223372036854775807,"minimum":1.0}';
+  const llm = `{"operation":"filter","prompt":"","connection":"c","result_schema":${schema}}`;
+  const text = `[{"name":"a","trigger":{"method":"m"},"llm":${llm},"processor":{"path":"p"}}]`;
+  const [evaluator] = readEvaluators(parseLossless(text), 'e.json').evaluators;
+  expect(JSON.stringify(evaluator?.llm.result_schema)).toBe(schema);
+});
+
+it('says what it needs instead of something else', async () => {
+  for (const text of ['name: gate', '5', '', 'null', 'evaluators: { gate: {} }', '"x"']) {
+    await expect(read(text), text).rejects.toThrow(
+      'e.yaml: must be a list of evaluators, or an object with "evaluators"',
+    );
+  }
+});
+
+it('lists what is wrong, and does not repeat a key that stands where it must not be', async () => {
+  const wrong = LIST.replace('connection: local', 'model: m, api_key: s3cret').replace('gate.wasm', '5');
+  const failure = await read(wrong).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ message: 'e.yaml: nothing was sent, because these are wrong' });
+  expect(failure).toMatchObject({
+    notes: [
+      'evaluators.0.llm.connection: is required',
+      expect.stringMatching(/^evaluators\.0\.llm\.model: is not known; /),
+      expect.stringMatching(/^evaluators\.0\.llm\.api_key: is not known; /),
+      expect.stringMatching(/^evaluators\.0\.processor\.path: /),
+    ],
+  });
+  expect(JSON.stringify(failure)).not.toContain('s3cret');
+  const many = await read(Array.from({ length: 30 }, () => '- {}').join('\n')).catch((error: unknown) => error);
+  expect(many).toMatchObject({ notes: { length: 21, 20: 'and more' } });
+});

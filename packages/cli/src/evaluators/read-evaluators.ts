@@ -1,0 +1,27 @@
+import { evaluatorsInput } from '@sluice/contract';
+import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
+import type { z } from 'zod';
+import { Failure } from '../failure.ts';
+import { checkedOrFindings } from '../files/checked.ts';
+
+/** Findings that are listed; a file that is wrong throughout would fill the screen. */
+const LISTED = 20;
+
+/**
+ * The evaluators of a document: a list, or an object with `evaluators`. Their form is checked as the service would, so
+ * that the key of a model that somebody wrote beside a prompt is not even sent. Throws {@link Failure} that lists what is
+ * wrong.
+ */
+export function readEvaluators(document: JsonValue, source: string): z.output<typeof evaluatorsInput> {
+  const submitted = Array.isArray(document) ? { evaluators: document } : document;
+  if (!isJsonObject(submitted) || !Array.isArray(submitted.evaluators)) {
+    throw new Failure(`${source}: must be a list of evaluators, or an object with "evaluators"`);
+  }
+  const result = checkedOrFindings(evaluatorsInput, submitted);
+  if ('value' in result) return result.value;
+  const { findings } = result;
+  const more = findings.length > LISTED ? ['and more'] : [];
+  throw new Failure(`${source}: nothing was sent, because ${findings.length === 1 ? 'this is' : 'these are'} wrong`, {
+    notes: [...findings.slice(0, LISTED), ...more],
+  });
+}

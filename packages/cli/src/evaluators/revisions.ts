@@ -1,0 +1,65 @@
+import { payload } from '@sluice/contract/client';
+import { Command } from 'commander';
+import type { Context } from '../context.ts';
+import { type Expecting, expectedRevisionOption, wholeNumber } from './expected-revision.ts';
+import { showLoaded } from './loaded.ts';
+
+/** `sluice evaluators revisions` (decisions 1.8). */
+export function revisions(context: Context): Command {
+  return new Command('revisions')
+    .description('sets of evaluators that were submitted, and going back to one')
+    .addCommand(list(context))
+    .addCommand(show(context))
+    .addCommand(activate(context));
+}
+
+function list(context: Context): Command {
+  return new Command('list').description('list the revisions that are kept, newest first').action(async () => {
+    const client = await context.connect();
+    context.output().list(
+      await payload(client.GET('/api/v1/evaluators/revisions')),
+      [
+        { title: 'REVISION', value: ({ id }) => JSON.stringify(id) },
+        { title: 'STATUS', value: ({ status }) => status },
+        { title: 'CREATED', value: (revision) => revision.created_at },
+        { title: 'ACTIVATED', value: ({ activated_at = '-' }) => activated_at },
+        { title: 'ORIGIN', value: ({ origin }) => origin },
+        { title: 'BY', value: ({ actor = '-' }) => actor },
+        { title: 'CHECKSUM', value: ({ checksum }) => checksum },
+        { title: 'REJECTED BECAUSE', value: ({ failure_reason = '-' }) => failure_reason, cut: 'first' },
+      ],
+      'no revisions',
+    );
+  });
+}
+
+function show(context: Context): Command {
+  return new Command('show')
+    .description('show a revision with its evaluators')
+    .argument('<revision>', 'its number, or "active"', (text) => (text === 'active' ? text : wholeNumber(text, 1)))
+    .action(async (id: 'active' | number) => {
+      const client = await context.connect();
+      const found =
+        id === 'active'
+          ? client.GET('/api/v1/evaluators/revisions/active')
+          : client.GET('/api/v1/evaluators/revisions/{id}', { params: { path: { id } } });
+      context.output().show(await payload(found));
+    });
+}
+
+function activate(context: Context): Command {
+  return new Command('activate')
+    .description('make the evaluators of a revision the active ones; they become a new revision')
+    .argument('<revision>', 'its number', (text) => wholeNumber(text, 1))
+    .addOption(expectedRevisionOption())
+    .action(async (id: number, { expectedRevision }: Expecting) => {
+      const client = await context.connect();
+      const call = client.POST('/api/v1/evaluators/revisions/{id}/activate', {
+        params: { path: { id } },
+        body: { ...(expectedRevision !== undefined && { expected_revision: expectedRevision }) },
+      });
+      const active = await payload(call);
+      const { data, response } = await call;
+      showLoaded(context, { active, warnings: data?.warnings, response });
+    });
+}

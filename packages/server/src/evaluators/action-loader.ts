@@ -1,0 +1,49 @@
+import { createHash } from 'node:crypto';
+import { ActionFileError, type ActionFiles } from './action-files.ts';
+import { type Action, ActionCompileError, type ActionCompiling } from './actions/action-world.ts';
+
+/** Files that are read and compiled at one time: each may have 64 MiB. */
+const AT_ONCE = 4;
+
+/** What a path led to: an action, or what is wrong there. */
+export type LoadedAction = { readonly action: Action } | { readonly problem: string };
+
+/** Makes actions of files. */
+export class ActionLoader {
+  readonly #files: ActionFiles;
+  readonly #compiling: Pick<ActionCompiling, 'compile'>;
+
+  constructor(files: ActionFiles, compiling: Pick<ActionCompiling, 'compile'>) {
+    this.#files = files;
+    this.#compiling = compiling;
+  }
+
+  /**
+   * The actions of files, by path. Each file is read once; each content is compiled once, and not at all where one of
+   * `known` came of it. Throws when compiling as such does not work.
+   */
+  async load(paths: Iterable<string>, known: Iterable<Action>): Promise<ReadonlyMap<string, LoadedAction>> {
+    const compiled = new Map<string, Promise<Action>>();
+    for (const action of known) compiled.set(action.checksum, Promise.resolve(action));
+    const loaded = new Map<string, LoadedAction>();
+    const left = new Set(paths).values();
+    const work = async (): Promise<void> => {
+      for (const path of left) loaded.set(path, await this.#loadOne(path, compiled));
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    return loaded;
+  }
+
+  async #loadOne(path: string, compiled: Map<string, Promise<Action>>): Promise<LoadedAction> {
+    try {
+      const bytes = await this.#files.read(path);
+      const checksum = createHash('sha256').update(bytes).digest('hex');
+      const compiling = compiled.get(checksum) ?? this.#compiling.compile(bytes);
+      compiled.set(checksum, compiling);
+      return { action: await compiling };
+    } catch (error) {
+      if (error instanceof ActionFileError || error instanceof ActionCompileError) return { problem: error.message };
+      throw error;
+    }
+  }
+}

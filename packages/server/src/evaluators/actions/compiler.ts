@@ -1,0 +1,166 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
+import { type Action, ActionCompileError, type ActionCompiling } from './action-world.ts';
+import type { CompileRequest } from './compiling/messages.ts';
+import { SandboxProcess } from './sandbox-process.ts';
+
+const COMPILE_MS = 10_000;
+const CPU_SECONDS = 30;
+const MAX_RESIDENT_BYTES = 512 * 1024 * 1024;
+const WATCH_MS = 20;
+const MAX_FRAME_BYTES = 80 * 1024 * 1024;
+/** Compiled actions that are kept, so that the same file need not be compiled again. */
+const KEPT_BYTES = 128 * 1024 * 1024;
+/** Each takes half a core and some hundred MiB for a moment. */
+const MAX_AT_ONCE = 2;
+
+const FLAGS = ['--max-old-space-size=320', '--wasm-max-mem-pages=8192'];
+
+const FOLDER = fileURLToPath(new URL('.', import.meta.url));
+const SCRIPT = fileURLToPath(new URL('./compiling/main.ts', import.meta.url));
+const READABLE = [
+  ...['compiling', 'component', 'host'].map((folder) => `${FOLDER}${folder}`),
+  fileURLToPath(new URL('../../../package.json', import.meta.url)),
+  // Its scripts, and those that they import.
+  dirname(dirname(dirname(fileURLToPath(import.meta.resolve('@bytecodealliance/jco-transpile'))))),
+];
+
+/** The WIT of the world `evaluator-action`: the authoritative reference of what actions import and export. */
+const WIT_FILE = fileURLToPath(import.meta.resolve('@sluice/actions/wit'));
+
+const answer = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('compiled'),
+    modules: z
+      .array(z.object({ name: z.string().regex(/^action\.core\d*\.wasm$/), pages: z.int().min(0).max(1024) }))
+      .max(256),
+  }),
+  z.object({ kind: z.literal('refused'), message: z.string().max(1000) }),
+]);
+
+/**
+ * Compiles components to actions, each in a process of its own with 10 s and 512 MiB (decisions 4.9). What compiled is
+ * kept for as long as there is room, by the component's checksum.
+ */
+export class ActionCompiler implements ActionCompiling {
+  readonly #wit = readFileSync(WIT_FILE);
+  /** Oldest use first. */
+  readonly #kept = new Map<string, Action>();
+  #keptBytes = 0;
+  readonly #waiting: (() => void)[] = [];
+  readonly #processes = new Set<SandboxProcess>();
+  #working = 0;
+  #closed = false;
+
+  async compile(component: Uint8Array): Promise<Action> {
+    const checksum = createHash('sha256').update(component).digest('hex');
+    const kept = this.#kept.get(checksum);
+    if (kept) {
+      this.#kept.delete(checksum);
+      this.#kept.set(checksum, kept);
+      return kept;
+    }
+    if (this.#working >= MAX_AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#working++;
+    try {
+      if (this.#closed) throw new ActionCompileError('the service is stopping');
+      const action = { checksum, ...(await this.#compileIn(component)) };
+      this.#keep(action);
+      return action;
+    } finally {
+      this.#working--;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  /** Ends compilations under way. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const processes = [...this.#processes];
+    for (const process of processes) process.kill();
+    await Promise.all(processes.map(({ ended }) => ended));
+  }
+
+  #keep(action: Action): void {
+    this.#kept.set(action.checksum, action);
+    this.#keptBytes += sizeOf(action);
+    for (const [checksum, oldest] of this.#kept) {
+      if (this.#keptBytes <= KEPT_BYTES) return;
+      this.#kept.delete(checksum);
+      this.#keptBytes -= sizeOf(oldest);
+    }
+  }
+
+  #compileIn(component: Uint8Array): Promise<Omit<Action, 'checksum'>> {
+    const { promise, resolve, reject } = Promise.withResolvers<Omit<Action, 'checksum'>>();
+    const frames: Buffer[] = [];
+    let expected = 1;
+    let ended = 'the compiling process ended';
+    const process = new SandboxProcess({
+      script: SCRIPT,
+      readable: READABLE,
+      flags: FLAGS,
+      cpuSeconds: CPU_SECONDS,
+      maxFrameBytes: MAX_FRAME_BYTES,
+      onFrame(bytes) {
+        frames.push(bytes);
+        if (frames.length === 1) expected = framesOf(bytes);
+        if (frames.length >= expected) process.kill();
+      },
+      onEnd: ({ memory }) => {
+        clearTimeout(deadline);
+        clearInterval(watch);
+        this.#processes.delete(process);
+        const compiled = frames.length >= expected ? actionOf(frames) : undefined;
+        if (typeof compiled === 'object') resolve(compiled);
+        else reject(new ActionCompileError(compiled ?? (memory ? 'compiling it takes too much memory' : ended)));
+      },
+    });
+    const give = (reason: string) => {
+      ended = reason;
+      process.kill();
+    };
+    const deadline = setTimeout(give, COMPILE_MS, `compiling it took longer than ${COMPILE_MS / 1000} s`);
+    const watch = setInterval(() => {
+      if ((process.residentBytes() ?? 0) > MAX_RESIDENT_BYTES) give('compiling it takes more than 512 MiB');
+    }, WATCH_MS);
+    this.#processes.add(process);
+    process.send({ kind: 'compile' } satisfies CompileRequest, component, this.#wit);
+    return promise;
+  }
+}
+
+/** How many frames an answer has, by its first one. */
+function framesOf(head: Buffer): number {
+  const parsed = headOf(head);
+  return parsed?.kind === 'compiled' ? 2 + parsed.modules.length : 1;
+}
+
+/** The action, or why there is none. */
+function actionOf([head, glue, ...modules]: readonly Buffer[]): Omit<Action, 'checksum'> | string {
+  const parsed = head && headOf(head);
+  if (parsed === undefined || glue === undefined) {
+    return parsed?.kind === 'refused' ? parsed.message : 'the compiling process said what it may not';
+  }
+  if (parsed.kind === 'refused') return parsed.message;
+  return {
+    // Copies, so that they do not hold the pieces they came in.
+    glue: glue.toString(),
+    modules: parsed.modules.map((module, index) => ({ ...module, bytes: Buffer.from(modules[index] ?? []) })),
+  };
+}
+
+function headOf(bytes: Buffer): z.infer<typeof answer> | undefined {
+  try {
+    return answer.safeParse(JSON.parse(bytes.toString())).data;
+  } catch {
+    return undefined;
+  }
+}
+
+function sizeOf(action: Action): number {
+  return action.modules.reduce((sum, { bytes }) => sum + bytes.length, action.glue.length);
+}

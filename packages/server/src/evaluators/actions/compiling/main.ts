@@ -1,0 +1,49 @@
+/**
+ * The compiling process: judges one component, has jco make glue and core modules of it, and ends. It is started like a
+ * host process (`sandbox-process.ts`), since what it reads is as hostile.
+ */
+import { boundMemories } from '../component/bound-memories.ts';
+import { judgeComponent } from '../component/judge.ts';
+import { ComponentRefusal } from '../component/refusal.ts';
+import { close } from '../host/closed.ts';
+import type { ModuleHead } from '../host/messages.ts';
+import { Wire } from '../host/wire.ts';
+import type { CompileAnswer, CompileRequest } from './messages.ts';
+import { loadTools } from './tools.ts';
+
+const NAME = 'action';
+const MODULE = /^action\.core\d*\.wasm$/;
+
+/** Core modules stay files of their own, nothing of it waits, and there is nothing of Node.js in the glue. */
+const OPTIONS = {
+  name: NAME,
+  noTypescript: true,
+  instantiation: { tag: 'sync' },
+  noNodejsCompat: true,
+  noNamespacedExports: true,
+  base64Cutoff: 0,
+};
+
+const tools = await loadTools();
+close();
+const wire = new Wire<CompileRequest, CompileAnswer>();
+wire.message();
+const component = wire.bytes();
+const wit = wire.bytes();
+if (component && wit) answer(component, wit.toString());
+
+function answer(bytes: Uint8Array, witText: string): void {
+  try {
+    judgeComponent(bytes, { tools, wit: witText });
+    const { files } = tools.generate(bytes, OPTIONS);
+    const glue = files.find(([name]) => name === `${NAME}.js`);
+    const modules = files.filter(([name]) => MODULE.test(name));
+    const bounded = boundMemories(modules.map(([, module]) => module));
+    const heads: ModuleHead[] = modules.map(([name], index) => ({ name, pages: bounded[index]?.pages ?? 0 }));
+    wire.send({ kind: 'compiled', modules: heads });
+    wire.sendBytes(glue?.[1] ?? new Uint8Array());
+    for (const { bytes: module } of bounded) wire.sendBytes(module);
+  } catch (error) {
+    wire.send({ kind: 'refused', message: error instanceof ComponentRefusal ? error.message : 'no valid component' });
+  }
+}

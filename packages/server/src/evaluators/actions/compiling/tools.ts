@@ -1,0 +1,28 @@
+import { registerHooks } from 'node:module';
+import type { ComponentTools } from '../component/interface-check.ts';
+
+/** jco's tools, compiled to WebAssembly themselves. */
+export interface Tools extends ComponentTools {
+  /** Makes glue and core modules of a component. */
+  generate(component: Uint8Array, options: object): { readonly files: readonly (readonly [string, Uint8Array])[] };
+}
+
+/**
+ * Loads the tools in a process without threads and files: what they have of WASI is that for browsers, since that for
+ * Node.js starts a thread.
+ */
+export async function loadTools(): Promise<Tools> {
+  const hooks = registerHooks({
+    resolve(specifier, context, next) {
+      const resolved = next(specifier, context);
+      return { ...resolved, url: resolved.url.replace('/preview2-shim/dist/nodejs/', '/preview2-shim/dist/browser/') };
+    },
+  });
+  const [bindgen, component] = await Promise.all([
+    import('@bytecodealliance/jco-transpile/component'),
+    import(new URL('../vendor/wasm-tools.js', import.meta.resolve('@bytecodealliance/jco-transpile')).href),
+  ]);
+  await Promise.all([bindgen.$init, component.$init]);
+  hooks.deregister();
+  return { generate: bindgen.generate, ...component.tools };
+}

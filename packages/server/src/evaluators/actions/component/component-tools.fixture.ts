@@ -1,0 +1,24 @@
+import { loadTools } from '../compiling/tools.ts';
+import { evaluatorWit } from '../fixtures/evaluator-wit.ts';
+import { type Judgement, judgeComponent } from './judge.ts';
+
+/** jco's tools, loaded as the compiling process does. */
+export const tools = await loadTools();
+
+/** Judges a component by the world of actions. */
+export function judged(bytes: Uint8Array): Judgement {
+  return judgeComponent(bytes, { tools, wit: evaluatorWit });
+}
+
+/** JavaScript that jco makes of a component, whatever is in it. */
+export function glueOf(bytes: Uint8Array): string {
+  const { files } = tools.generate(bytes, {
+    name: 'action',
+    noTypescript: true,
+    instantiation: { tag: 'sync' },
+    noNodejsCompat: true,
+    noNamespacedExports: true,
+    base64Cutoff: 0,
+  });
+  return Buffer.from(files.find(([name]) => name === 'action.js')?.[1] ?? new Uint8Array()).toString();
+}

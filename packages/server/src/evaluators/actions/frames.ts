@@ -1,0 +1,48 @@
+const HEAD_BYTES = 4;
+
+/** A frame of a child process's pipe: its length (32 bits, little endian) and its bytes. */
+export function frame(bytes: Uint8Array): Buffer {
+  const framed = Buffer.allocUnsafe(HEAD_BYTES + bytes.length);
+  framed.writeUInt32LE(bytes.length);
+  framed.set(bytes, HEAD_BYTES);
+  return framed;
+}
+
+/** Puts frames together of the pieces that a pipe gives. */
+export class FrameReader {
+  readonly #maxBytes: number;
+  #pieces: Buffer[] = [];
+  #length = 0;
+
+  /** `maxBytes`: how long a frame may be. */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** The frames that this piece completes; undefined when one is too long, after which nothing may be read any more. */
+  take(piece: Buffer): Buffer[] | undefined {
+    this.#pieces.push(piece);
+    this.#length += piece.length;
+    const frames: Buffer[] = [];
+    while (this.#length >= HEAD_BYTES) {
+      const length = this.#first(HEAD_BYTES).readUInt32LE();
+      if (length > this.#maxBytes) return undefined;
+      const whole = HEAD_BYTES + length;
+      if (this.#length < whole) break;
+      const bytes = this.#first(whole);
+      frames.push(bytes.subarray(HEAD_BYTES, whole));
+      this.#pieces[0] = bytes.subarray(whole);
+      this.#length -= whole;
+    }
+    return frames;
+  }
+
+  /** The first piece, made long enough. */
+  #first(length: number): Buffer {
+    const [first] = this.#pieces;
+    if (first !== undefined && first.length >= length) return first;
+    const joined = Buffer.concat(this.#pieces);
+    this.#pieces = [joined];
+    return joined;
+  }
+}

@@ -1,0 +1,252 @@
+import { fileURLToPath } from 'node:url';
+import {
+  type Action,
+  ActionFailure,
+  type ActionRun,
+  type EvaluationContext,
+  type HostAnswers,
+} from './action-world.ts';
+import { SandboxProcess } from './sandbox-process.ts';
+import { fromHost } from './from-host.ts';
+import type { Question, ToHost } from './host/messages.ts';
+
+/** Wall clock of a run, from hand-over to its end. */
+const RUN_MS = 1_000;
+/** Until a process is there, and until it has taken an action in. */
+const START_MS = 10_000;
+const LOAD_MS = 10_000;
+
+/** Nothing that a host says is longer: a response has 1 MiB at most, written as JSON a few times that. */
+const MAX_FRAME_BYTES = 8 * 1024 * 1024;
+/** What an action may ask in one run; each costs the service some time. */
+const MAX_QUESTIONS = 20_000;
+
+/** A host is replaced after this much work, long before the system's limit of processor time. */
+const RETIRE_AFTER_MS = 30_000;
+const CPU_SECONDS = 120;
+/** Module bytes that one host holds; what needs more gets a host of its own. */
+const MAX_LOADED_BYTES = 32 * 1024 * 1024;
+const MAX_LOADED = 32;
+
+const FLAGS = [
+  '--max-old-space-size=64',
+  '--max-semi-space-size=2',
+  '--wasm-max-mem-pages=1024',
+  '--wasm-max-table-size=400000',
+];
+
+/** What may be configured of hosts, for tests. */
+export interface HostLimits {
+  readonly runMs: number;
+}
+
+export const HOST_LIMITS: HostLimits = { runMs: RUN_MS };
+
+const HOST_FOLDER = fileURLToPath(new URL('./host', import.meta.url));
+const HOST_SCRIPT = fileURLToPath(new URL('./host/main.ts', import.meta.url));
+/** Says that the scripts are modules. */
+const PACKAGE_FILE = fileURLToPath(new URL('../../../package.json', import.meta.url));
+
+/** What waits for the host's next word. */
+interface Waiting {
+  readonly answers: HostAnswers | undefined;
+  readonly startedAt: number;
+  questions: number;
+  settle(outcome: ActionRun | undefined): void;
+  fail(failure: ActionFailure): void;
+}
+
+/** One host process. It does one thing at a time; whoever calls sees to that. */
+export class Host {
+  readonly #process: SandboxProcess;
+  readonly #limits: HostLimits;
+  readonly #loaded = new Set<string>();
+  #loadedBytes = 0;
+  #workedMs = 0;
+  #waiting: Waiting | undefined;
+  /** Why it is killed, for whoever waits. */
+  #reason: ActionFailure | undefined;
+  #gone = false;
+  readonly ready: Promise<void>;
+
+  constructor(limits: HostLimits, onEnd: () => void) {
+    this.#limits = limits;
+    this.#process = new SandboxProcess({
+      script: HOST_SCRIPT,
+      readable: [HOST_FOLDER, PACKAGE_FILE],
+      flags: FLAGS,
+      cpuSeconds: CPU_SECONDS,
+      maxFrameBytes: MAX_FRAME_BYTES,
+      onFrame: (bytes) => this.#take(bytes),
+      onEnd: ({ memory }) => {
+        this.#gone = true;
+        const waiting = this.#waiting;
+        this.#waiting = undefined;
+        waiting?.fail(
+          this.#reason ??
+            (memory
+              ? new ActionFailure('memory', 'it used up its memory')
+              : new ActionFailure('host', 'its host process ended')),
+        );
+        onEnd();
+      },
+    });
+    this.ready = this.#next('its host process did not start', START_MS).then(() => undefined);
+    // Whoever uses the host is told; nobody may.
+    this.ready.catch(() => undefined);
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  get gone(): boolean {
+    return this.#gone;
+  }
+
+  get ended(): Promise<void> {
+    return this.#process.ended;
+  }
+
+  /** True when it has worked enough. */
+  get worn(): boolean {
+    return this.#workedMs > RETIRE_AFTER_MS;
+  }
+
+  has(action: Action): boolean {
+    return this.#loaded.has(action.checksum);
+  }
+
+  /** True when there is room for an action beside those that it has. */
+  roomFor(action: Action): boolean {
+    if (this.#loaded.size === 0) return true;
+    return this.#loaded.size < MAX_LOADED && this.#loadedBytes + sizeOf(action) <= MAX_LOADED_BYTES;
+  }
+
+  residentBytes(): number | undefined {
+    return this.#process.residentBytes();
+  }
+
+  /** Takes an action in, so that it can be run. Throws `ActionFailure`; the host may have gone then. */
+  async load(action: Action): Promise<void> {
+    if (this.has(action)) return;
+    const load: ToHost = {
+      kind: 'load',
+      action: action.checksum,
+      modules: action.modules.map(({ name, pages }) => ({ name, pages })),
+    };
+    const taken = this.#next('it took too long to load', LOAD_MS);
+    this.#process.send(load, Buffer.from(action.glue), ...action.modules.map(({ bytes }) => bytes));
+    await taken;
+    this.#loaded.add(action.checksum);
+    this.#loadedBytes += sizeOf(action);
+  }
+
+  /** Runs an action that it has. Throws `ActionFailure`. */
+  async run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
+    const overrun = `it ran longer than ${this.#limits.runMs} ms`;
+    const done = this.#next(overrun, this.#limits.runMs, answers);
+    const run: ToHost = { kind: 'run', action: action.checksum, context };
+    this.#process.send(run);
+    const outcome = await done;
+    if (outcome === undefined) throw this.kill(new ActionFailure('host', 'its host process spoke out of turn'));
+    this.#workedMs += outcome.durationMs;
+    return outcome;
+  }
+
+  /** Ends the process at once; what it was doing fails with this. */
+  kill(reason = new ActionFailure('host', 'its host process was ended')): ActionFailure {
+    this.#reason ??= reason;
+    this.#process.kill();
+    return this.#reason;
+  }
+
+  #next(overrun: string, deadlineMs: number, answers?: HostAnswers): Promise<ActionRun | undefined> {
+    const { promise, resolve, reject } = Promise.withResolvers<ActionRun | undefined>();
+    const deadline = setTimeout(() => this.kill(new ActionFailure('timeout', overrun)), deadlineMs);
+    this.#waiting = {
+      answers,
+      startedAt: performance.now(),
+      questions: 0,
+      settle(outcome) {
+        clearTimeout(deadline);
+        resolve(outcome);
+      },
+      fail(failure) {
+        clearTimeout(deadline);
+        reject(failure);
+      },
+    };
+    return promise;
+  }
+
+  /** What it says is not trusted: a word that does not fit ends it. */
+  #take(bytes: Buffer): void {
+    const waiting = this.#waiting;
+    const message = fromHost(bytes);
+    if (message === undefined || waiting === undefined) {
+      this.kill(new ActionFailure('host', 'its host process said what it may not'));
+      return;
+    }
+    switch (message.kind) {
+      case 'ready':
+      case 'loaded':
+        this.#waiting = undefined;
+        waiting.settle(undefined);
+        return;
+      case 'log':
+        waiting.answers?.log(message.level, message.message);
+        return;
+      case 'question':
+        void this.#answer(message, waiting);
+        return;
+      case 'failed':
+        this.#waiting = undefined;
+        waiting.fail(new ActionFailure(message.fault, message.message));
+        return;
+      case 'done': {
+        this.#waiting = undefined;
+        const durationMs = performance.now() - waiting.startedAt;
+        waiting.settle({ response: message.response, ignoredResponses: message.ignored, durationMs });
+      }
+    }
+  }
+
+  async #answer(question: Question, waiting: Waiting): Promise<void> {
+    waiting.questions++;
+    if (waiting.answers === undefined || waiting.questions > MAX_QUESTIONS) {
+      this.kill(new ActionFailure('limit', `it asked more than ${MAX_QUESTIONS} times`));
+      return;
+    }
+    try {
+      const text = await answerOf(question, waiting.answers);
+      if (this.#waiting === waiting) this.#process.send({ kind: 'answer' } satisfies ToHost, Buffer.from(text));
+    } catch (error) {
+      this.kill(
+        error instanceof ActionFailure
+          ? error
+          : new ActionFailure('host', 'what it asked could not be answered', { cause: error }),
+      );
+    }
+  }
+}
+
+/** JSON. Only `verify` waits. */
+async function answerOf(question: Question, answers: HostAnswers): Promise<string> {
+  switch (question.ask) {
+    case 'tools':
+      return answers.tools(question.namespace);
+    case 'tool':
+      return JSON.stringify(answers.tool(question.name) ?? null);
+    case 'copy':
+      return JSON.stringify(answers.copyTool(question.name, question.namespace));
+    case 'history':
+      return answers.history(question.conversation);
+    case 'verify':
+      return JSON.stringify((await answers.verify(question.raw)) ?? null);
+  }
+}
+
+function sizeOf(action: Action): number {
+  return action.modules.reduce((sum, { bytes }) => sum + bytes.length, action.glue.length);
+}

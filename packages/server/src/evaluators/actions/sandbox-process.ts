@@ -1,0 +1,98 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { FrameReader, frame } from './frames.ts';
+
+/** What a child process for untrusted components is started with. */
+export interface SandboxOptions {
+  /** The script, and the folders and files that it may read until it has started. */
+  readonly script: string;
+  readonly readable: readonly string[];
+  /** Flags of Node.js besides those of every sandbox. */
+  readonly flags: readonly string[];
+  /** Seconds of processor time, after which the system ends it: should the service be gone, a loop does not outlive it long. */
+  readonly cpuSeconds: number;
+  /** The longest frame that is taken from it, in bytes. */
+  readonly maxFrameBytes: number;
+  onFrame(bytes: Buffer): void;
+  /** Told once, when it has gone for whatever reason; `memory`: it reached the limit of its heap. */
+  onEnd(how: { readonly memory: boolean }): void;
+}
+
+/**
+ * Of every sandbox: no files but its own scripts, no network, processes, threads, add-ons (`--permission`), no
+ * code made of text. The rest is taken away in the process, before anything of a component comes in (`host/closed.ts`).
+ */
+const FLAGS = ['--permission', '--no-addons', '--disallow-code-generation-from-strings', '--expose-gc', '--no-warnings'];
+
+/** `exec`, so that the process is the shell's: nothing is left of it, and no core files. */
+const LIMITED = 'ulimit -c 0; ulimit -t "$0"; exec "$@"';
+
+const STAT_PAGE_BYTES = 4096;
+
+/** How V8 ends a process whose heap is full; anything else is a kill of ours or a fault of its own. */
+const OUT_OF_MEMORY: ReadonlySet<string> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL']);
+
+/** A child process that nothing comes out of but frames, without environment. */
+export class SandboxProcess {
+  readonly #child: ChildProcess;
+  readonly #ended: Promise<void>;
+
+  constructor({ script, readable, flags, cpuSeconds, maxFrameBytes, onFrame, onEnd }: SandboxOptions) {
+    const reads = [script, ...readable].map((path) => `--allow-fs-read=${path}`);
+    const command = [process.execPath, ...FLAGS, ...reads, ...flags, script];
+    this.#child = spawn('/bin/sh', ['-c', LIMITED, String(cpuSeconds), ...command], {
+      env: {},
+      cwd: '/',
+      stdio: ['pipe', 'pipe', 'ignore'],
+    });
+    const reader = new FrameReader(maxFrameBytes);
+    this.#child.stdout?.on('data', (piece: Buffer) => {
+      const frames = reader.take(piece);
+      if (frames === undefined) return this.kill();
+      for (const bytes of frames) onFrame(bytes);
+    });
+    // It has gone, which `close` tells of.
+    this.#child.stdin?.on('error', () => undefined);
+    this.#child.on('error', () => undefined);
+    this.#ended = new Promise((resolve) => {
+      this.#child.once('close', (_, signal) => {
+        onEnd({ memory: signal !== null && OUT_OF_MEMORY.has(signal) });
+        resolve();
+      });
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  send(...parts: readonly (object | Uint8Array)[]): void {
+    const { stdin } = this.#child;
+    if (stdin?.writable !== true) return;
+    for (const part of parts) {
+      stdin.write(frame(part instanceof Uint8Array ? part : Buffer.from(JSON.stringify(part))));
+    }
+  }
+
+  /** Resident bytes; undefined where the system does not say. */
+  residentBytes(): number | undefined {
+    try {
+      const [, resident] = readFileSync(`/proc/${this.#child.pid}/statm`, 'latin1').split(' ');
+      return Number(resident) * STAT_PAGE_BYTES;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** It cannot refuse. */
+  kill(): void {
+    this.#child.stdout?.removeAllListeners('data');
+    this.#child.stdout?.destroy();
+    this.#child.kill('SIGKILL');
+  }
+
+  /** When it has gone. */
+  get ended(): Promise<void> {
+    return this.#ended;
+  }
+}

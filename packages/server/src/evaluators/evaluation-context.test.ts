@@ -1,0 +1,142 @@
+import { dictionary, json, property, assert as prove, string } from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { parseMessage, type RequestMessage } from '../mcp/message.ts';
+import { evaluatedRequest } from './evaluation-context.ts';
+
+function requestOf(method: string, params?: string): RequestMessage {
+  const text = `{"jsonrpc":"2.0","id":1,"method":"${method}"${params === undefined ? '' : `, "params" : ${params}`}}`;
+  const message = parseMessage(Buffer.from(text));
+  if (message.kind !== 'request') throw new Error(`no request: ${text}`);
+  return message;
+}
+
+function argumentsOf(method: string, params?: string) {
+  return evaluatedRequest(requestOf(method, params), 'finance', undefined).arguments;
+}
+
+describe('a request', () => {
+  test('of tools/call', () => {
+    const message = requestOf('tools/call', '{"name":"transfer","arguments":{"to":"Bob"},"_meta":{"x":1}}');
+    expect(evaluatedRequest(message, 'finance', 'talk')).toEqual({
+      method: 'tools/call',
+      namespace: 'finance',
+      toolName: 'transfer',
+      arguments: [['to', 'Bob']],
+      conversationId: 'talk',
+    });
+  });
+
+  test('of another method has no tool, and all its params but _meta', () => {
+    const message = requestOf('prompts/get', '{"name":"p","arguments":{"a": 1},"_meta":{"x":1}}');
+    const request = evaluatedRequest(message, 'finance', undefined);
+    expect(request).toEqual({
+      method: 'prompts/get',
+      namespace: 'finance',
+      arguments: [
+        ['name', 'p'],
+        ['arguments', '{"a":1}'],
+      ],
+    });
+    expect(Object.keys(request)).toEqual(['method', 'namespace', 'arguments']);
+  });
+
+  test('whose tool has no name that is a text', () => {
+    expect(evaluatedRequest(requestOf('tools/call', '{"name":7}'), 'finance', undefined)).not.toHaveProperty(
+      'toolName',
+    );
+  });
+});
+
+describe('arguments', () => {
+  test.each([
+    [
+      'texts as they are',
+      '{"a":"x","b":"","c":"\\u0041\\n\\"é"}',
+      [
+        ['a', 'x'],
+        ['b', ''],
+        ['c', 'A\n"é'],
+      ],
+    ],
+    [
+      'numbers as they are spelled',
+      '{"a":1.0,"b":9223372036854775807,"c":-1E+2}',
+      [
+        ['a', '1.0'],
+        ['b', '9223372036854775807'],
+        ['c', '-1E+2'],
+      ],
+    ],
+    [
+      'other values as JSON',
+      '{"a":null,"b":true,"c":[ 1, {"d" : "e"} ],"f":{}}',
+      [
+        ['a', 'null'],
+        ['b', 'true'],
+        ['c', '[1,{"d":"e"}]'],
+        ['f', '{}'],
+      ],
+    ],
+    [
+      'names that mean something elsewhere',
+      '{"__proto__":{"a":1},"constructor":"x","":"y"}',
+      [
+        ['__proto__', '{"a":1}'],
+        ['constructor', 'x'],
+        ['', 'y'],
+      ],
+    ],
+    ['names with escapes', '{"n\\u0061me":"x"}', [['name', 'x']]],
+    [
+      'a name that is there twice',
+      '{"a":"1","a":"2"}',
+      [
+        ['a', '1'],
+        ['a', '2'],
+      ],
+    ],
+    ['halves of surrogates', '{"\\ud800":"\\udc00x"}', [['\ufffd', '\ufffdx']]],
+    ['a member called _meta', '{"_meta":1}', [['_meta', '1']]],
+    ['none', '{}', []],
+    ['what is no object', '["a"]', []],
+    ['null', 'null', []],
+  ])('%s', (_what, text, pairs) => {
+    expect(argumentsOf('tools/call', `{"name":"t","arguments": ${text} }`)).toEqual(pairs);
+  });
+
+  test('that are not there', () => {
+    expect(argumentsOf('tools/call', '{"name":"t"}')).toEqual([]);
+    expect(argumentsOf('tools/call')).toEqual([]);
+    expect(argumentsOf('tools/list')).toEqual([]);
+    expect(argumentsOf('tools/list', '{}')).toEqual([]);
+  });
+
+  test('are found where the member is, and not where its text is', () => {
+    const params = '{"name":"\\"arguments\\":{}","x":{"arguments":{"no":1}},"\\u0061rguments":{"yes":1}}';
+    expect(argumentsOf('tools/call', params)).toEqual([['yes', '1']]);
+  });
+
+  test('of any kind say what was sent', () => {
+    prove(
+      property(
+        dictionary(
+          string({ unit: 'grapheme' }),
+          json().map((text): unknown => JSON.parse(text)),
+        ),
+        (sent) => {
+          const pairs = argumentsOf('tools/call', `{"name":"t","arguments":${JSON.stringify(sent)}}`);
+          const expected = Object.entries(sent).map(([name, value]) => {
+            return [name.toWellFormed(), typeof value === 'string' ? value.toWellFormed() : JSON.stringify(value)];
+          });
+          expect(pairs).toEqual(expected);
+        },
+      ),
+    );
+  });
+
+  test('are as many as there are', () => {
+    const many = Array.from({ length: 100_000 }, (_, at) => `"n${at}":${at}`).join(',');
+    const pairs = argumentsOf('tools/call', `{"name":"t","arguments":{${many}}}`);
+    expect([pairs.length, pairs.at(-1)]).toEqual([100_000, ['n99999', '99999']]);
+  });
+});

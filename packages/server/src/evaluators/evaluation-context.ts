@@ -1,0 +1,52 @@
+import { isJsonObject } from '@sluice/json/lossless';
+import { members } from '@sluice/json/scan';
+import type { RequestMessage } from '../mcp/message.ts';
+import type { EvaluationContext } from './actions/action-world.ts';
+import { compactJson } from './compact-json.ts';
+
+/** What is known of a request before the LLM is asked. */
+export type EvaluatedRequest = Omit<EvaluationContext, 'llmResult'>;
+
+/**
+ * What prompts and actions are told of a request (spec "Evaluation context", decisions 2.11): its arguments, or the
+ * members of its params but for `_meta`, as pairs in the order of the text. Strings are as they are; other values are
+ * JSON in which numbers are spelled as the client spelled them. A name that the client gives twice is there twice, since
+ * nobody knows which of them an upstream obeys.
+ *
+ * Surrogates without their other half become U+FFFD, as on their way to an action.
+ */
+export function evaluatedRequest(
+  { text, method, params, paramsRange }: RequestMessage,
+  namespace: string,
+  conversationId: string | undefined,
+): EvaluatedRequest {
+  const isCall = method === 'tools/call';
+  const request = {
+    method: method.toWellFormed(),
+    namespace,
+    ...(isCall && typeof params.name === 'string' && { toolName: params.name.toWellFormed() }),
+    ...(conversationId !== undefined && { conversationId: conversationId.toWellFormed() }),
+  };
+  if (paramsRange === undefined) return { ...request, arguments: [] };
+  if (!isCall) return { ...request, arguments: pairsOf(text, paramsRange.start, '_meta') };
+  if (!isJsonObject(params.arguments)) return { ...request, arguments: [] };
+  // Of params no member is there twice: such requests are refused.
+  for (const { key, start } of members(text, paramsRange.start)) {
+    if (key === 'arguments') return { ...request, arguments: pairsOf(text, start) };
+  }
+  return { ...request, arguments: [] };
+}
+
+function pairsOf(text: string, start: number, besides?: string): [name: string, value: string][] {
+  const pairs: [string, string][] = [];
+  for (const { key, start: from, end } of members(text, start)) {
+    if (key !== besides) pairs.push([key.toWellFormed(), asText(text.slice(from, end))]);
+  }
+  return pairs;
+}
+
+function asText(json: string): string {
+  if (!json.startsWith('"')) return compactJson(json);
+  const text: unknown = JSON.parse(json);
+  return String(text).toWellFormed();
+}

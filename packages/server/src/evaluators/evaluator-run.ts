@@ -1,0 +1,147 @@
+import type { ErrorOutcome } from '../answer/outcome.ts';
+import type { RequestContext } from '../pipeline/context.ts';
+import type { EvaluatorCounters } from '../telemetry/metrics/evaluator-counters.ts';
+import { rounded } from '../telemetry/tool-calls/tool-call-record.ts';
+import { ActionFailure, type ActionRun, type HostAnswers } from './actions/action-world.ts';
+import { type Effect, effectOf, failed } from './effect.ts';
+import type { EngineParts } from './engine.ts';
+import type { EvaluatedRequest } from './evaluation-context.ts';
+import type { LoadedEvaluator } from './evaluator-set.ts';
+import { historyJson, latestConversation } from './history.ts';
+import { LlmFailure } from './llm-failure.ts';
+import { askQuestion } from './llm-question.ts';
+import { userPrompt } from './prompt.ts';
+import { RegistryView } from './registry-view.ts';
+import type { ToolTexts } from './registry-view-texts.ts';
+
+/** What a run works with. */
+export interface EvaluationParts extends EngineParts {
+  readonly texts: ToolTexts;
+}
+
+/** An action's log lines are cut here (decisions 2.11). */
+const MAX_LOG_BYTES = 4096;
+
+/** One evaluator judging one request: the question to the LLM, the action, and what it decided. */
+export class EvaluatorRun {
+  readonly #evaluator: LoadedEvaluator;
+  readonly #request: EvaluatedRequest;
+  readonly #context: RequestContext;
+  readonly #parts: EvaluationParts;
+  readonly #counters: EvaluatorCounters;
+  #llmMs: number | undefined;
+  #actionMs: number | undefined;
+
+  constructor(evaluator: LoadedEvaluator, request: EvaluatedRequest, context: RequestContext, parts: EvaluationParts) {
+    this.#evaluator = evaluator;
+    this.#request = request;
+    this.#context = context;
+    this.#parts = parts;
+    this.#counters = parts.metrics.evaluator(evaluator.definition.name);
+  }
+
+  /** Never rejects: what fails is settled by the evaluator's `on_error`. */
+  async judge(): Promise<
+    Effect | { readonly kind: 'refused'; readonly outcome: ErrorOutcome } | { readonly kind: 'next' }
+  > {
+    const { definition } = this.#evaluator;
+    const { log } = this.#parts;
+    const startedAt = performance.now();
+    try {
+      const llmResult = await this.#ask();
+      const run = await this.#act(llmResult);
+      const effect = effectOf(run.response, definition.name, this.#context, log);
+      this.#counters.decided(effect.decision);
+      if (run.ignoredResponses > 0) {
+        log.warn('an action responded more than once', { evaluator: definition.name, ignored: run.ignoredResponses });
+      }
+      this.#tell(effect.decision);
+      return effect;
+    } catch (error) {
+      const kind = error instanceof LlmFailure ? 'llm_failure' : 'action_failure';
+      this.#tell(kind, error);
+      return definition.on_error === 'block'
+        ? { kind: 'refused', outcome: failed(definition.name, kind) }
+        : { kind: 'next' };
+    } finally {
+      this.#counters.ran(performance.now() - startedAt);
+    }
+  }
+
+  async #ask(): Promise<string> {
+    const { interactions, registry, llm } = this.#parts;
+    const { definition, connection, schema } = this.#evaluator;
+    const { method, namespace, conversationId } = this.#request;
+    const conversation = conversationId === undefined ? [] : await latestConversation(interactions, conversationId);
+    const shelf = method === 'tools/list' ? registry.current.namespace(namespace)?.shelves.tool : undefined;
+    const tools = shelf?.entries.map(({ name, members }) => ({ name, description: String(members.description ?? '') }));
+    const user = userPrompt({ request: this.#request, conversation, tools });
+    const startedAt = performance.now();
+    try {
+      const question = { connection, systemPrompt: definition.llm.prompt, userPrompt: user, schema };
+      return (await askQuestion(llm, question, this.#counters)).text;
+    } finally {
+      this.#llmMs = performance.now() - startedAt;
+    }
+  }
+
+  /** Copies that the action made are committed before the request goes on. */
+  async #act(llmResult: string): Promise<ActionRun> {
+    const { actions, registry, texts, log } = this.#parts;
+    const { definition, action } = this.#evaluator;
+    const { namespace } = this.#request;
+    const view = new RegistryView({ registry, texts, log, evaluator: definition.name, namespace });
+    const startedAt = performance.now();
+    try {
+      const run = await actions.run(action, { ...this.#request, llmResult }, this.#answers(view));
+      await view.commit();
+      return run;
+    } finally {
+      this.#actionMs = performance.now() - startedAt;
+      this.#counters.executed(this.#actionMs);
+    }
+  }
+
+  #answers(view: RegistryView): HostAnswers {
+    const { interactions, log } = this.#parts;
+    const { definition, schema } = this.#evaluator;
+    return {
+      tools: (namespace) => view.tools(namespace),
+      tool: (name) => view.tool(name),
+      copyTool: (name, namespace) => view.copyTool(name, namespace),
+      history: (conversationId) => historyJson(interactions, conversationId),
+      verify: async (raw) => schema?.validate(raw),
+      log: (level, message) => log[level](cut(message), { evaluator: definition.name, from: 'action' }),
+    };
+  }
+
+  /** A line per decision. */
+  #tell(decision: string, error?: unknown): void {
+    const { log } = this.#parts;
+    const { definition } = this.#evaluator;
+    const { method, namespace, toolName, conversationId } = this.#request;
+    const fields = {
+      evaluator: definition.name,
+      decision,
+      on_error: error === undefined ? undefined : definition.on_error,
+      fault: error instanceof ActionFailure || error instanceof LlmFailure ? error.fault : undefined,
+      error,
+      llm_ms: this.#llmMs === undefined ? undefined : rounded(this.#llmMs),
+      action_ms: this.#actionMs === undefined ? undefined : rounded(this.#actionMs),
+      namespace,
+      mcp_method: method,
+      tool: toolName?.slice(0, 256),
+      conversation_id: conversationId,
+      x_request_id: this.#context.correlation.requestId,
+    };
+    if (error === undefined) log.info('evaluator decided', fields);
+    else log.warn('evaluator failed', fields);
+  }
+}
+
+/** On a character boundary. */
+function cut(message: string): string {
+  const bytes = Buffer.from(message);
+  if (bytes.length <= MAX_LOG_BYTES) return message;
+  return bytes.toString('utf8', 0, MAX_LOG_BYTES).replace(/\uFFFD$/, '');
+}

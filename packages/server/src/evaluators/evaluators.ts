@@ -1,0 +1,266 @@
+import type { CompileWarning, Evaluator, Refusal } from '@sluice/contract';
+import type { LlmConnection } from '../config/llm-connections.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
+import type { ActionFiles } from './action-files.ts';
+import { ActionLoader } from './action-loader.ts';
+import type { ActionCompiling } from './actions/action-world.ts';
+import { checksumOf } from './canonical-json.ts';
+import { EvaluatorSet, type LoadedEvaluator } from './evaluator-set.ts';
+import { EvaluatorsError, type EvaluatorsErrorCode } from './evaluators-error.ts';
+import type { ResultSchemas } from './result-schemas.ts';
+import {
+  activeRevision,
+  NO_REVISIONS,
+  newestOfStartUp,
+  type Revision,
+  type Revisions,
+  withActive,
+  withRejected,
+} from './revisions.ts';
+import type { RevisionStore } from './revisions-file.ts';
+import { type Examined, examine, type SoundEvaluator } from './rules.ts';
+
+/** What {@link Evaluators} work with. */
+export interface EvaluatorsParts {
+  readonly connections: readonly LlmConnection[];
+  readonly files: ActionFiles;
+  readonly compiling: Pick<ActionCompiling, 'compile'>;
+  readonly schemas: Pick<ResultSchemas, 'compile'>;
+  readonly store: RevisionStore;
+  readonly log: Pick<TargetLogger, 'info' | 'warn'>;
+  /** Told of every set that becomes active. */
+  readonly onUse?: (set: EvaluatorSet) => void;
+  /** Epoch milliseconds; the real ones unless given. */
+  readonly now?: () => number;
+}
+
+/** Who changes the evaluators, and what he believes is there. */
+export interface UpdateOptions {
+  /** The revision that has to be active, 0 for none; undefined: whatever it is. */
+  readonly expectedRevision: number | undefined;
+  readonly actor: string | undefined;
+}
+
+/** What an update came to. */
+export interface Update {
+  readonly set: EvaluatorSet;
+  /** One for each evaluator that was left out. */
+  readonly warnings: readonly CompileWarning[];
+}
+
+/** Refusals that the reason of a rejected revision names. */
+const MOST_REASONS = 10;
+
+/**
+ * The evaluators that are active, and how they change (specification, "Evaluator management endpoints"; decisions 4.5).
+ *
+ * Updates come one after the other, each as a whole or not at all: what is new is compiled, then kept as a revision, and
+ * only when that is on disk does it take the place of what was active.
+ */
+export class Evaluators {
+  /** What a request takes once, and keeps to its end. */
+  current = new EvaluatorSet(0, []);
+  readonly #connections: ReadonlyMap<string, LlmConnection>;
+  readonly #parts: EvaluatorsParts;
+  readonly #loader: ActionLoader;
+  readonly #now: () => number;
+  #revisions: Revisions = NO_REVISIONS;
+  #queue: Promise<unknown> = Promise.resolve();
+  #saving: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(parts: EvaluatorsParts) {
+    this.#parts = parts;
+    this.#connections = new Map(parts.connections.map((connection) => [connection.name, connection]));
+    this.#loader = new ActionLoader(parts.files, parts.compiling);
+    this.#now = parts.now ?? Date.now;
+  }
+
+  /** Names of the connections that evaluators may ask, sorted. */
+  get connections(): string[] {
+    return [...this.#connections.keys()].toSorted();
+  }
+
+  /** Newest first. */
+  get revisions(): readonly Revision[] {
+    return this.#revisions.list.toReversed();
+  }
+
+  get activeRevision(): Revision | undefined {
+    return activeRevision(this.#revisions);
+  }
+
+  revision(id: number): Revision | undefined {
+    return this.#revisions.list.find((revision) => revision.id === id);
+  }
+
+  /**
+   * Reads the revisions and loads what is to be active: the configuration's evaluators when they are others than those of
+   * the last start that had any, else those of the active revision. What cannot be loaded is left out with a warning.
+   * Throws the store's error.
+   */
+  async start(configured: readonly Evaluator[] | undefined): Promise<void> {
+    this.#revisions = await this.#parts.store.load();
+    const known = newestOfStartUp(this.#revisions)?.checksum;
+    const isNew = configured !== undefined && checksumOf(configured) !== known;
+    const evaluators = isNew ? configured : this.activeRevision?.evaluators;
+    if (!evaluators) return;
+
+    const examined = await this.#examine(evaluators);
+    const { loaded, warnings } = await this.#load(examined.filter(isSound));
+    const skipped = [
+      ...examined.flatMap(problemOf),
+      ...warnings.map(({ evaluator: name, message }) => ({ name, message })),
+    ];
+    for (const { name, message } of skipped) {
+      this.#parts.log.warn(`evaluator ${JSON.stringify(name)} is left out: ${message}`);
+    }
+    if (isNew) {
+      const names = skipped.map(({ name }) => name);
+      const submission = { evaluators, origin: 'startup', actor: undefined, at: this.#time() } as const;
+      await this.#keep(withActive(this.#revisions, submission, names));
+    }
+    this.#use(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded));
+  }
+
+  /**
+   * Puts these in the place of all that are active. Throws {@link EvaluatorsError}: BAD_REQUEST for an action outside of
+   * SERVICE_ACTIONS_PATH, CONFLICT when another revision is active than was expected, UNPROCESSABLE for what breaks a
+   * rule, which is kept as a rejected revision; in this order (decisions 4.5).
+   */
+  replace(evaluators: readonly Evaluator[], options: UpdateOptions): Promise<Update> {
+    return this.#afterOthers(async () => {
+      const outside = await this.#outside(evaluators);
+      if (outside.length > 0) throw refused('BAD_REQUEST', 'invalid evaluators', outside);
+      this.#expect(options.expectedRevision);
+      return this.#submit(evaluators, options.actor, 'invalid evaluators');
+    });
+  }
+
+  /**
+   * Submits the evaluators of a revision anew. Throws {@link EvaluatorsError}: NOT_FOUND without such a revision, then
+   * as {@link replace} does, but UNPROCESSABLE for an action that has come to lie outside: the request is well formed.
+   */
+  activate(id: number, options: UpdateOptions): Promise<Update> {
+    return this.#afterOthers(async () => {
+      const revision = this.revision(id);
+      if (!revision) throw new EvaluatorsError('NOT_FOUND', `revision not found: ${id}`);
+      this.#expect(options.expectedRevision);
+      return this.#submit(revision.evaluators, options.actor, `revision ${id} cannot be activated`);
+    });
+  }
+
+  /** Waits for what is being written; updates that are not as far yet change nothing any more. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#saving;
+  }
+
+  #use(set: EvaluatorSet): void {
+    this.current = set;
+    this.#parts.onUse?.(set);
+  }
+
+  #afterOthers(update: () => Promise<Update>): Promise<Update> {
+    const done = this.#queue.then(update);
+    this.#queue = done.catch(() => {});
+    return done;
+  }
+
+  #expect(revision: number | undefined): void {
+    const active = this.#revisions.activeId ?? 0;
+    if (revision === undefined || revision === active) return;
+    const is = active === 0 ? 'none is' : `revision ${active} is`;
+    throw new EvaluatorsError('CONFLICT', `revision ${revision} is not active, ${is}: read the evaluators again`, {
+      expected_revision: revision,
+      active_revision: active,
+    });
+  }
+
+  async #submit(evaluators: readonly Evaluator[], actor: string | undefined, what: string): Promise<Update> {
+    const submission = { evaluators, origin: 'api', actor, at: this.#time() } as const;
+    const examined = await this.#examine(evaluators);
+    // Only an activation comes here with any.
+    const refusals = [...(await this.#outside(evaluators)), ...examined.flatMap(placedRefusals)];
+    if (refusals.length > 0) {
+      await this.#keep(withRejected(this.#revisions, submission, reasonOf(refusals)));
+      throw refused('UNPROCESSABLE', what, refusals);
+    }
+    const { loaded, warnings } = await this.#load(examined.filter(isSound));
+    const skipped = warnings.map(({ evaluator }) => evaluator);
+    await this.#keep(withActive(this.#revisions, submission, skipped));
+    this.#use(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded));
+    const { revision } = this.current;
+    this.#parts.log.info('evaluators replaced', { revision, evaluators: loaded.length, skipped, actor });
+    return { set: this.current, warnings };
+  }
+
+  #examine(evaluators: readonly Evaluator[]): Promise<Examined[]> {
+    return examine(evaluators, { connections: this.#connections, schemas: this.#parts.schemas });
+  }
+
+  /** Those whose action may not be read. */
+  async #outside(evaluators: readonly Evaluator[]): Promise<Refusal[]> {
+    const refusals: Refusal[] = [];
+    for (const [index, { processor }] of evaluators.entries()) {
+      if (await this.#parts.files.mayRead(processor.path)) continue;
+      refusals.push({ path: `evaluators.${index}.processor.path`, message: 'is not inside SERVICE_ACTIONS_PATH' });
+    }
+    return refusals;
+  }
+
+  async #load(sound: readonly SoundEvaluator[]): Promise<{ loaded: LoadedEvaluator[]; warnings: CompileWarning[] }> {
+    const paths = sound.map(({ definition }) => definition.processor.path);
+    const actions = await this.#loader.load(
+      paths,
+      this.current.list.map(({ action }) => action),
+    );
+    const loaded: LoadedEvaluator[] = [];
+    const warnings: CompileWarning[] = [];
+    for (const evaluator of sound) {
+      const { name, processor } = evaluator.definition;
+      const { path } = processor;
+      const found = actions.get(path) ?? { problem: 'was not loaded' };
+      if ('action' in found) loaded.push({ ...evaluator, action: found.action });
+      else warnings.push({ evaluator: name, path, code: 'WASM_COMPILE_FAILED', message: found.problem });
+    }
+    return { loaded, warnings };
+  }
+
+  async #keep(revisions: Revisions): Promise<void> {
+    if (this.#closed) throw new Error('evaluators do not change any more: the service stops');
+    const saving = this.#parts.store.save(revisions);
+    this.#saving = saving.catch(() => {});
+    await saving;
+    this.#revisions = revisions;
+  }
+
+  #time(): string {
+    return new Date(this.#now()).toISOString();
+  }
+}
+
+function isSound(examined: Examined): examined is SoundEvaluator {
+  return !('refusals' in examined);
+}
+
+function placedRefusals(examined: Examined, index: number): Refusal[] {
+  if (!('refusals' in examined)) return [];
+  return examined.refusals.map(({ path, message }) => ({ path: `evaluators.${index}.${path}`, message }));
+}
+
+function problemOf(examined: Examined): { name: string; message: string }[] {
+  if (!('refusals' in examined)) return [];
+  return [{ name: examined.definition.name, message: reasonOf(examined.refusals) }];
+}
+
+function reasonOf(refusals: readonly Refusal[]): string {
+  const told = refusals.slice(0, MOST_REASONS).map(({ path, message }) => `${path} ${message}`);
+  const more = refusals.length - told.length;
+  return `${told.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
+}
+
+function refused(code: EvaluatorsErrorCode, what: string, refusals: readonly Refusal[]): EvaluatorsError {
+  const [first] = refusals;
+  return new EvaluatorsError(code, `${what}: ${first?.path} ${first?.message}`, refusals);
+}

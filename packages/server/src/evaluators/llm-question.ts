@@ -1,0 +1,110 @@
+import type { LlmConnection } from '../config/llm-connections.ts';
+import type { LlmClient, LlmMessage } from './llm-client.ts';
+import { LlmFailure } from './llm-failure.ts';
+import type { CompiledSchema } from './result-schemas.ts';
+import { sanitised } from './sanitised.ts';
+
+/** What an LLM is asked. */
+export interface LlmQuestion {
+  readonly connection: LlmConnection;
+  /** The operator's. */
+  readonly systemPrompt: string;
+  readonly userPrompt: string;
+  /** What the answer should fit. */
+  readonly schema: CompiledSchema | undefined;
+  /** Ends the call under way. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Told of each step of a question when it is over (decisions 4.4: `llm` and `schema`). Must not throw. */
+export interface LlmObserver {
+  /** One call, which took so many milliseconds. */
+  called(success: boolean, durationMs: number): void;
+  /** An answer was an empty text. */
+  emptyResult(): void;
+  validated(pass: boolean): void;
+  /** The second call has brought an answer that fits, or has not. */
+  retried(success: boolean): void;
+}
+
+/** What came of a question. */
+export interface LlmResult {
+  /** The newest answer, as it came. */
+  readonly text: string;
+  /** From the question to its answer, the second call included. */
+  readonly durationMs: number;
+  /** What is wrong with the text by the schema; undefined when it fits or there is none. */
+  readonly problem: string | undefined;
+}
+
+/** Bytes of the previous answer that are shown again, as of any message (decisions 4.9). */
+const ANSWER = 1000;
+/** Ten errors of 300 characters, some of which have several bytes. */
+const PROBLEM = 4096;
+
+/**
+ * Asks an LLM, and once more when the answer does not fit the schema (decisions 4.9, "result_schema"). Throws
+ * `LlmFailure` when the first call fails; when only the second does, the first answer counts.
+ */
+export async function askQuestion(client: LlmClient, question: LlmQuestion, observer: LlmObserver): Promise<LlmResult> {
+  const startedAt = performance.now();
+  const { schema, userPrompt } = question;
+  const done = (text: string, problem: string | undefined): LlmResult => {
+    return { text, problem, durationMs: performance.now() - startedAt };
+  };
+  const first = await ask(client, question, userPrompt, observer);
+  if (schema === undefined) return done(first, undefined);
+  const problem = await validate(schema, first, observer);
+  if (problem === undefined) return done(first, undefined);
+  const correction = `${userPrompt}\n\n${correctionSection(problem, schema, first)}`;
+  let second: string;
+  try {
+    second = await ask(client, question, correction, observer);
+  } catch (error) {
+    observer.retried(false);
+    if (error instanceof LlmFailure && error.fault !== 'aborted') return done(first, problem);
+    throw error;
+  }
+  const remaining = await validate(schema, second, observer);
+  observer.retried(remaining === undefined);
+  return done(second, remaining);
+}
+
+async function ask(
+  client: LlmClient,
+  { connection, systemPrompt, signal }: LlmQuestion,
+  userPrompt: string,
+  observer: LlmObserver,
+): Promise<string> {
+  const messages: LlmMessage[] = [
+    { role: 'system', content: systemPrompt },
+    { role: 'user', content: userPrompt },
+  ];
+  const startedAt = performance.now();
+  try {
+    const text = await client.ask(connection, messages, signal);
+    observer.called(true, performance.now() - startedAt);
+    if (text === '') observer.emptyResult();
+    return text;
+  } catch (error) {
+    observer.called(false, performance.now() - startedAt);
+    throw error;
+  }
+}
+
+async function validate(schema: CompiledSchema, text: string, observer: LlmObserver): Promise<string | undefined> {
+  const problem = await schema.validate(text);
+  observer.validated(problem === undefined);
+  return problem;
+}
+
+function correctionSection(problem: string, schema: CompiledSchema, answer: string): string {
+  return [
+    '# Correction',
+    'The previous answer does not conform to the JSON Schema.',
+    `error: ${sanitised(problem, PROBLEM)}`,
+    `schema: ${schema.text}`,
+    `previous answer: ${sanitised(answer, ANSWER)}`,
+    'Answer with JSON that conforms to the schema, and with nothing else.',
+  ].join('\n');
+}

@@ -1,0 +1,141 @@
+import { byOrder, type Entry } from '../registry/entries.ts';
+import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../registry/names.ts';
+import { type CopyOutcome, copyTools, type ToolCopy } from '../registry/operations/copy-tools.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { Snapshot } from '../registry/snapshot.ts';
+import type { TargetLogger } from '../telemetry/log.ts';
+import { ActionFailure, type HostAnswers, type ToolEntry } from './actions/action-world.ts';
+import { type ToolTexts, toolEntry, toolText, withTools } from './registry-view-texts.ts';
+
+/** Different tools and targets that a run can name to be copied. */
+const MAX_COPIES = 10_000;
+/** So many names of tools go into a line of the log. */
+const LOGGED_NAMES = 20;
+
+/** What one run is of. */
+export interface RegistryViewOptions {
+  readonly registry: Registry;
+  /** Shared by all runs of a registry. */
+  readonly texts: ToolTexts;
+  /** `service::evaluator`. */
+  readonly log: TargetLogger;
+  /** The name of the evaluator, for the log. */
+  readonly evaluator: string;
+  /** That of the request. */
+  readonly namespace: string;
+}
+
+/** A tool of the snapshot, and the namespace in which the run finds it: its own, or one that the run copied it into. */
+interface Found {
+  readonly tool: Entry;
+  readonly namespace: Namespace;
+}
+
+/**
+ * The registry as one run of an action sees it and changes it (decisions 2.11): as it was when the view was made, and
+ * with what the run itself copied. Copies are there for others once {@link commit} has resolved; a run that did not end
+ * well is simply not committed.
+ */
+export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyTool'> {
+  readonly #options: RegistryViewOptions;
+  readonly #snapshot: Snapshot;
+  /** What was asked for, by target namespace and name; each of it stands in one of the lists below too. */
+  readonly #wanted = new Map<string, Map<string, ToolCopy>>();
+  readonly #copies: ToolCopy[] = [];
+  /** Copies that are not to be made: the target namespace had a tool of that name before. */
+  readonly #held: ToolCopy[] = [];
+
+  constructor(options: RegistryViewOptions) {
+    this.#options = options;
+    this.#snapshot = options.registry.current;
+  }
+
+  /** The tools of a namespace, or of all, that are served, in order of registration: JSON text of `ToolEntry[]`. */
+  tools(namespace?: string): string {
+    const { texts } = this.#options;
+    const list = namespace === undefined ? texts.ofAll(this.#snapshot) : texts.ofNamespace(this.#snapshot, namespace);
+    const copies = this.#copies.filter((copy) => namespace === undefined || copy.targetNamespace === namespace);
+    return withTools(
+      list,
+      copies.map(({ tool, targetNamespace }) => toolText(tool, targetNamespace)),
+    );
+  }
+
+  /** The tool of this name: that of the request's namespace, else of `default`, else the first registered elsewhere. */
+  tool(name: string): ToolEntry | undefined {
+    const found = this.#find(name);
+    return found && { ...toolEntry(found.tool), namespace: found.namespace };
+  }
+
+  /**
+   * Copies the tool that {@link tool} finds into a namespace, which may have to be created. False when there is no such
+   * tool, or no namespace can have that name. A tool of the same name that is there already stays, and that is well too.
+   * ActionFailure `limit` after 10,000 different copies.
+   */
+  copyTool(name: string, namespace: string): boolean {
+    const targetNamespace = parseNamespace(namespace);
+    const found = targetNamespace && this.#find(name);
+    if (!found) return false;
+    const wanted = this.#wanted.get(targetNamespace) ?? new Map<string, ToolCopy>();
+    if (wanted.has(name)) return true;
+    if (this.#copies.length + this.#held.length === MAX_COPIES) {
+      throw new ActionFailure('limit', `more than ${MAX_COPIES} copies of tools were asked for in one run`);
+    }
+    const copy = { tool: found.tool, targetNamespace };
+    this.#wanted.set(targetNamespace, wanted.set(name, copy));
+    if (this.#holder(targetNamespace, name)) this.#held.push(copy);
+    else this.#copies.push(copy);
+    return true;
+  }
+
+  /**
+   * Makes the copies, all in one commit; resolves once they are there for everybody, and at once where there are none.
+   * What was not copied is told to the log: a tool that has meanwhile gone, or a name that the target has already.
+   * Rejects with the store's error, and then nothing was copied. To be called once, after the run.
+   */
+  async commit(): Promise<void> {
+    const copies = this.#copies;
+    const outcomes: readonly CopyOutcome[] =
+      copies.length > 0 ? await this.#options.registry.commit((draft) => copyTools(draft, copies)) : [];
+    const held = [...this.#held, ...copies.filter((_, at) => outcomes[at] === 'held')];
+    this.#tell('info', 'tools were not copied: the namespace has tools of these names', held);
+    const gone = copies.filter((_, at) => outcomes[at] === 'gone');
+    this.#tell('warn', 'tools were not copied: they have just been removed', gone);
+  }
+
+  #tell(level: 'info' | 'warn', message: string, copies: readonly ToolCopy[]): void {
+    const { log, evaluator } = this.#options;
+    for (const [namespace, group] of Map.groupBy(copies, ({ targetNamespace }) => targetNamespace)) {
+      const tools = group.slice(0, LOGGED_NAMES).map(({ tool }) => tool.key);
+      const more = group.length > LOGGED_NAMES ? group.length - LOGGED_NAMES : undefined;
+      log[level](message, { evaluator, namespace, tools, more });
+    }
+  }
+
+  #find(name: string): Found | undefined {
+    return (
+      this.#findIn(this.#options.namespace, name) ?? this.#findIn(DEFAULT_NAMESPACE, name) ?? this.#findAnywhere(name)
+    );
+  }
+
+  #findIn(namespace: string, name: string): Found | undefined {
+    const tool = this.#holder(namespace, name);
+    if (tool) return { tool, namespace: tool.namespace };
+    const copy = this.#wanted.get(namespace)?.get(name);
+    return copy && { tool: copy.tool, namespace: copy.targetNamespace };
+  }
+
+  /** What this run copies is registered later than what it is copied from. */
+  #findAnywhere(name: string): Found | undefined {
+    let first: Entry | undefined;
+    for (const { shelves } of this.#snapshot.namespaces.values()) {
+      const tool = shelves.tool.get(name);
+      if (tool && (!first || byOrder(tool, first) < 0)) first = tool;
+    }
+    return first && { tool: first, namespace: first.namespace };
+  }
+
+  #holder(namespace: string, name: string): Entry | undefined {
+    return this.#snapshot.namespace(namespace)?.shelves.tool.get(name);
+  }
+}

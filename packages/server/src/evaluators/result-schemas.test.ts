@@ -1,0 +1,260 @@
+import { afterAll, describe, expect, test } from 'vitest';
+import { ResultSchemaError, ResultSchemas } from './result-schemas.ts';
+
+const opened: ResultSchemas[] = [];
+afterAll(async () => {
+  for (const schemas of opened) await schemas.close();
+});
+
+function resultSchemas(deadlineMs?: number): ResultSchemas {
+  const schemas = new ResultSchemas(deadlineMs);
+  opened.push(schemas);
+  return schemas;
+}
+
+/** Most tests need no thread of their own. */
+const shared = resultSchemas();
+
+const VERDICT = {
+  type: 'object',
+  properties: { verdict: { enum: ['yes', 'no'] }, score: { type: 'number', minimum: 0 } },
+  required: ['verdict'],
+  additionalProperties: false,
+};
+/** Takes longer than anybody waits for many `a` and something else. */
+const ENDLESS = { type: 'string', pattern: '^(a+)+$' };
+const BAD_FOR_IT = JSON.stringify(`${'a'.repeat(60)}!`);
+
+describe('a text', () => {
+  test.each([
+    ['that fits', '{"verdict":"yes","score":1.5}', undefined],
+    ['with blanks around it', ' \n{"verdict":"no"}\n', undefined],
+    ['in a fence', '```json\n{"verdict":"no"}\n```', undefined],
+    ['in a fence with blanks around it', '\n  ```\n{"verdict":"no"}\n```  \n', undefined],
+    ['in a longer fence', '~~~~ json\r\n{"verdict":"no"}\r\n~~~~', undefined],
+    ['in two fences', '````\n```\n{"verdict":"no"}\n```\n````', 'the text is not JSON'],
+    ['in a fence that does not end', '```json\n{"verdict":"no"}', 'the text is not JSON'],
+    ['in a fence with words around it', 'Here:\n```json\n{"verdict":"no"}\n```', 'the text is not JSON'],
+    ['that is nothing but a fence', '```\n```', 'the text is not JSON'],
+    ['that is empty', '', 'the text is not JSON'],
+    ['that is prose', 'yes', 'the text is not JSON'],
+    ['of another type', '[]', '/ must be object'],
+    ['without what is required', '{}', "/ must have required property 'verdict'"],
+    [
+      'with several errors',
+      '{"verdict":"sk-secret","score":-1,"x":1}',
+      '/ must NOT have additional properties; /verdict must be equal to one of the allowed values; /score must be >= 0',
+    ],
+    ['whose keys are written with escapes', '{"verdict\\u0020":1}', /required property/],
+  ])('%s', async (_what, text, problem) => {
+    const { validate } = await shared.compile(VERDICT);
+    const found = await validate(text);
+    if (problem instanceof RegExp) expect(found).toMatch(problem);
+    else expect(found).toBe(problem);
+  });
+
+  test('has ten errors at most, of 300 characters each', async () => {
+    const { validate } = await shared.compile({ additionalProperties: { type: 'number' } });
+    const text = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`${at}${'😀'.repeat(400)}`, 'x']));
+    const errors = (await validate(JSON.stringify(text)))?.split('; ') ?? [];
+    expect(errors).toHaveLength(10);
+    for (const error of errors) {
+      expect(error).toHaveLength(300);
+      expect(error.isWellFormed()).toBe(true);
+    }
+  });
+
+  test('that is nested too deeply for a schema that follows it does not fit', async () => {
+    const { validate } = await shared.compile({ items: { $ref: '#' } });
+    expect(await validate('['.repeat(100_000) + ']'.repeat(100_000))).toBe('the text is nested too deeply');
+    expect(await validate('[[1]]')).toBeUndefined();
+  });
+});
+
+describe('drafts', () => {
+  test.each([
+    ['2020-12 by default', { prefixItems: [{ type: 'string' }] }],
+    ['2020-12', { $schema: 'https://json-schema.org/draft/2020-12/schema', prefixItems: [{ type: 'string' }] }],
+    ['2019-09', { $schema: 'https://json-schema.org/draft/2019-09/schema', items: [{ type: 'string' }] }],
+    ['07', { $schema: 'http://json-schema.org/draft-07/schema#', items: [{ type: 'string' }] }],
+    ['06', { $schema: 'http://json-schema.org/draft-06/schema', items: [{ type: 'string' }] }],
+    ['04', { $schema: 'https://json-schema.org/draft-04/schema#', items: [{ type: 'string' }] }],
+    ['formats', { items: { format: 'email' } }],
+    ['unknown keywords and formats', { 'x-own': 1, format: 'own', items: { type: 'string', format: 'email' } }],
+  ])('%s', async (_draft, schema) => {
+    const { validate } = await shared.compile(schema);
+    expect(await validate('["a@b.example"]')).toBeUndefined();
+    expect(await validate('[1]')).toBe(JSON.stringify(schema).includes('"string"') ? '/0 must be string' : undefined);
+  });
+
+  test('keywords of one mean nothing, or something else, in another', async () => {
+    const four = await shared.compile({
+      $schema: 'http://json-schema.org/draft-04/schema#',
+      minimum: 1,
+      exclusiveMinimum: true,
+    });
+    expect(await four.validate('1')).toBe('/ must be > 1');
+    const conditional = { if: true, ...Object.fromEntries([['then', false]]) };
+    const six = await shared.compile({ $schema: 'http://json-schema.org/draft-06/schema#', ...conditional });
+    expect(await six.validate('1')).toBeUndefined();
+    const seven = await shared.compile({ $schema: 'http://json-schema.org/draft-07/schema#', ...conditional });
+    expect(await seven.validate('1')).toBe('/ boolean schema is false; / must match "then" schema');
+  });
+
+  test('a boolean', async () => {
+    expect(await (await shared.compile(true)).validate('1')).toBeUndefined();
+    expect(await (await shared.compile(false)).validate('1')).toBe('/ boolean schema is false');
+  });
+});
+
+describe('refused is', () => {
+  test.each<[string, unknown, string | RegExp]>([
+    ['what is no schema', [], 'the schema is neither an object nor a boolean'],
+    ['nothing', null, 'the schema is neither an object nor a boolean'],
+    ['a text', 'object', 'the schema is neither an object nor a boolean'],
+    ['an unknown type', { type: 'objekt' }, /^the schema is no JSON Schema \(.*2020-12.*\): data\/type must be equal/],
+    ['a keyword with a wrong value', { required: 'a' }, /data\/required must be array/],
+    ['an expression that is none', { pattern: '(' }, /^the schema .*(regular expression|format "regex")/i],
+    ['an unknown draft', { $schema: 'https://example.com/own' }, /unknown draft in "\$schema" \(https:\/\/example.com/],
+    ['the end of a known draft', { $schema: 'schema' }, /unknown draft/],
+    ['a draft that is no text', { $schema: 7 }, 'the schema has a "$schema" that is no text'],
+    ['a reference to nothing', { $ref: '#/$defs/a' }, /^the schema can't resolve reference #\/\$defs\/a/],
+    ['an asynchronous one', { $async: true, type: 'string' }, /"\$async"/],
+    ['one that is nested too deeply', nested(100_000), 'the schema is nested too deeply'],
+  ])('%s', async (_what, schema, message) => {
+    const refusal = shared.compile(schema);
+    await expect(refusal).rejects.toThrow(ResultSchemaError);
+    await expect(refusal).rejects.toThrow(message);
+  });
+
+  test.each([
+    [{ $ref: 'https://example.com/other.json' }],
+    [{ $ref: 'https://example.com/other.json#/$defs/a' }],
+    [{ $ref: 'other.json' }],
+    [{ $id: 'https://example.com/own.json', properties: { a: { $ref: 'other.json' } } }],
+    [{ $defs: { unused: { $ref: 'file:///etc/passwd' } } }],
+    [{ $dynamicRef: 'https://example.com/other.json#a' }],
+    [{ $ref: 'https://json-schema.org/draft/2020-12/schema' }],
+    [{ $ref: 'http://[' }],
+  ])('a remote reference: %j', async (schema) => {
+    await expect(shared.compile(schema)).rejects.toThrow(/^the schema refers to another document \(/);
+  });
+});
+
+describe('references', () => {
+  test.each([
+    [{ $ref: '#/$defs/n', $defs: { n: { type: 'number' } } }],
+    [{ $id: 'https://example.com/own.json', $ref: 'own.json#/$defs/n', $defs: { n: { type: 'number' } } }],
+    [{ $ref: 'n.json', $defs: { n: { $id: 'n.json', type: 'number' } } }],
+    [{ $ref: '#n', $defs: { n: { $anchor: 'n', type: 'number' } } }],
+    [{ $ref: 'urn:x:n', $defs: { n: { $id: 'urn:x:n', type: 'number' } } }],
+    [{ type: 'number', const: 1, examples: [{ $ref: 'https://example.com/' }] }],
+  ])('within the schema are followed: %j', async (schema) => {
+    const { validate } = await shared.compile(schema);
+    expect(await validate('1')).toBeUndefined();
+    expect(await validate('"1"')).toMatch(/must be number/);
+  });
+
+  test('do not meet those of another schema', async () => {
+    const $id = 'https://example.com/own.json';
+    const [one, other] = await Promise.all([
+      shared.compile({ $id, type: 'number' }),
+      shared.compile({ $id, type: 'string' }),
+    ]);
+    expect(await Promise.all([one.validate('1'), other.validate('1')])).toEqual([undefined, '/ must be string']);
+    await expect(shared.compile({ $ref: $id })).rejects.toThrow(/another document/);
+  });
+});
+
+describe('many at once', () => {
+  test('each gets its own answer', async () => {
+    const schemas = resultSchemas();
+    const compiled = await Promise.all(Array.from({ length: 20 }, (_, at) => schemas.compile({ const: at })));
+    const found = await Promise.all(
+      compiled.flatMap(({ validate }) => Array.from({ length: 20 }, (_, at) => validate(String(at)))),
+    );
+    const expected = compiled.flatMap((_, of) =>
+      Array.from({ length: 20 }, (_, at) => (of === at ? undefined : '/ must be equal to constant')),
+    );
+    expect(found).toEqual(expected);
+  });
+
+  test('more schemas than are kept compiled are all usable', async () => {
+    const schemas = resultSchemas();
+    const compiled = await Promise.all(Array.from({ length: 230 }, (_, at) => schemas.compile({ const: at })));
+    for (const at of [0, 29, 30, 229]) {
+      expect(await compiled[at]?.validate(String(at))).toBeUndefined();
+      expect(await compiled[at]?.validate('-1')).toBe('/ must be equal to constant');
+    }
+  });
+});
+
+describe('what takes too long', () => {
+  test('does not fit, and the next text is judged by a new thread', async () => {
+    const { validate } = await resultSchemas().compile(ENDLESS);
+    expect(await validate(BAD_FOR_IT)).toBe('validation took longer than 1 s');
+    expect(await validate('"aaa"')).toBeUndefined();
+    expect(await validate('"b"')).toBe('/ must match pattern "^(a+)+$"');
+  });
+
+  test('holds up no event loop', async () => {
+    const { validate } = await resultSchemas().compile({ type: 'array', uniqueItems: true });
+    let turns = 0;
+    const turning = setInterval(() => turns++, 1);
+    const items = Array.from({ length: 30_000 }, (_, at) => ({ a: { b: at } }));
+    expect(await validate(JSON.stringify(items))).toBe('validation took longer than 1 s');
+    clearInterval(turning);
+    expect(turns).toBeGreaterThan(50);
+  });
+
+  test('lets others have their turn between two of its own', async () => {
+    const schemas = resultSchemas();
+    const [endless, quick] = await Promise.all([schemas.compile(ENDLESS), schemas.compile({ type: 'number' })]);
+    const order: string[] = [];
+    const first = endless.validate(BAD_FOR_IT).then(() => order.push('endless'));
+    const second = endless.validate(BAD_FOR_IT).then(() => order.push('endless'));
+    const third = quick.validate('1').then((problem) => order.push(`quick ${problem}`));
+    await Promise.all([first, second, third]);
+    expect(order).toEqual(['endless', 'quick undefined', 'endless']);
+  });
+
+  test('is a schema that cannot be used, when it is compiling', async () => {
+    const schemas = resultSchemas(1);
+    const wide = { properties: Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`p${at}`, VERDICT])) };
+    await expect(schemas.compile(wide)).rejects.toThrow(
+      'the schema cannot be used: compiling it took longer than 0.001 s',
+    );
+  });
+});
+
+describe('memory', () => {
+  test('that an answer takes too much of ends the thread alone', async () => {
+    const wide = Array.from({ length: 200 }, () => ({ type: 'string' }));
+    const { validate } = await resultSchemas(30_000).compile({ items: { allOf: wide } });
+    const problem = await validate(`[${'1,'.repeat(100_000)}1]`);
+    expect(problem).toBe('validation took too much memory');
+    expect(await validate('["a"]')).toBeUndefined();
+  });
+});
+
+describe('the end', () => {
+  test('comes at once, whatever is under way, and nothing is judged after it', async () => {
+    const schemas = new ResultSchemas(600_000);
+    const { validate } = await schemas.compile(ENDLESS);
+    const running = [validate(BAD_FOR_IT), validate(BAD_FOR_IT)];
+    await schemas.close();
+    const ended = 'validation was ended: the service stops';
+    expect(await Promise.all([...running, validate('"a"')])).toEqual([ended, ended, ended]);
+    await expect(schemas.compile(true)).rejects.toThrow('compiling it was ended: the service stops');
+  });
+
+  test('of what never had anything to do', async () => {
+    await new ResultSchemas().close();
+  });
+});
+
+function nested(levels: number): unknown {
+  let schema: unknown = true;
+  for (let level = 0; level < levels; level++) schema = { not: schema };
+  return schema;
+}

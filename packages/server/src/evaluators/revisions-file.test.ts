@@ -1,0 +1,148 @@
+import { describe, expect, it } from 'vitest';
+import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
+import { CRASHES, type Fault, VolatileFiles } from '../registry/store/fixtures/volatile-files.ts';
+import { StoreError } from '../registry/store/store.ts';
+import { folderWith } from '../sessions/kept/fixtures/folder-with.ts';
+import { definition } from './fixtures/definition.ts';
+import { NO_REVISIONS, type Revisions, type Submission, withActive, withRejected } from './revisions.ts';
+import { type RevisionStore, revisionsInFolder } from './revisions-file.ts';
+
+const NAME = 'evaluator-revisions.json';
+const NOW = 1_767_323_045_678;
+
+function store(files: VolatileFiles, log = new RecordedLog(), recover = false): RevisionStore {
+  return revisionsInFolder({ folder: '/registry', files, recover, log, now: () => NOW });
+}
+
+function submission(name: string): Submission {
+  const at = '2026-01-02T03:04:05.678Z';
+  return { evaluators: [definition(name)], origin: 'api', actor: 'ann', at };
+}
+
+const FIRST = withActive(NO_REVISIONS, submission('a'), []);
+const SECOND = withRejected(withActive(FIRST, submission('b'), ['b']), submission('c'), 'because');
+
+async function failureOf(promise: Promise<unknown>): Promise<StoreError> {
+  const error = await promise.then(String, (reason: unknown) => reason);
+  if (!(error instanceof StoreError)) throw new Error(`no StoreError but ${String(error)}`);
+  return error;
+}
+
+describe('revisions', () => {
+  it('are none before there is a file', async () => {
+    expect(await store(new VolatileFiles()).load()).toEqual(NO_REVISIONS);
+  });
+
+  it('are read as they were saved', async () => {
+    const files = new VolatileFiles();
+    const first = store(files);
+    await first.load();
+    await first.save(FIRST);
+    expect(await store(files).load()).toEqual(FIRST);
+    await first.save(SECOND);
+    expect(await store(files).load()).toEqual(SECOND);
+    const dump: unknown = JSON.parse(files.dump()[NAME] ?? '');
+    expect(dump).toEqual({ revisions: SECOND.list, active_id: 2, next_id: 4 });
+  });
+
+  it('keep the spelling of numbers in a schema', async () => {
+    const files = new VolatileFiles();
+    const one = definition('a');
+    const llm = { ...one.llm, result_schema: { maximum: JSON.rawJSON('9007199254740993') } };
+    const saving = store(files);
+    await saving.save(withActive(NO_REVISIONS, { ...submission(''), evaluators: [{ ...one, llm }] }, []));
+    expect(files.dump()[NAME]).toContain('"maximum": 9007199254740993');
+    expect(JSON.stringify(await store(files).load())).toContain('"maximum":9007199254740993');
+  });
+
+  it('that were saved are there after every kind of crash, and half of a saving never is', async () => {
+    for (const crash of CRASHES) {
+      for (let steps = 0; ; steps++) {
+        let left: VolatileFiles | undefined;
+        let saved = false;
+        let count = -1;
+        const files: VolatileFiles = new VolatileFiles(() => {
+          if (count === steps) left ??= files.after(crash);
+          if (count >= 0) count++;
+        });
+        const saving = store(files);
+        await saving.save(FIRST);
+        count = 0;
+        await saving.save(SECOND);
+        saved = left === undefined;
+        const found = await store(left ?? files.after(crash)).load();
+        if (saved) expect(found, `${crash} after all`).toEqual(SECOND);
+        else expect([FIRST, SECOND], `${crash} at step ${steps}`).toContainEqual(found);
+        if (saved) break;
+      }
+    }
+  });
+
+  it.each(['open', 'write', 'sync', 'rename', 'syncFolder'])(
+    'that could not be saved because of %s are not there after a restart, and can be saved again',
+    async (operation) => {
+      let failures = 0;
+      const fault: Fault = (at) => (failures > 0 && at === operation && failures-- > 0 ? 'EIO' : undefined);
+      const files = await folderWith({}, fault);
+      const saving = store(files);
+      await saving.save(FIRST);
+      failures = 1;
+      const { message } = await failureOf(saving.save(SECOND));
+      expect(message).toMatch(/^\/registry\/evaluator-revisions\.json could not be written: EIO/);
+      for (const crash of CRASHES) expect(await store(files.after(crash)).load(), crash).toEqual(FIRST);
+      await saving.save(SECOND);
+      expect(await store(files).load()).toEqual(SECOND);
+    },
+  );
+});
+
+/** What the file holds, changed. */
+function spoilt(change: Partial<Record<'revisions' | 'active_id' | 'next_id', unknown>>): string {
+  return JSON.stringify({ revisions: SECOND.list, active_id: 2, next_id: 4, ...change });
+}
+
+const SECRET = 'sk-S3CRET';
+const inline = { ...definition('a'), llm: { ...definition('a').llm, operation: SECRET } };
+
+describe.each<[string, string | Buffer]>([
+  ['nothing', ''],
+  ['half of it', spoilt({}).slice(0, -10)],
+  ['text that is no JSON', `{"api_key": ${SECRET}}`],
+  ['another value', '[]'],
+  ['bytes that are no text', Buffer.from([0x7b, 0xff, 0x7d])],
+  ['no list', spoilt({ revisions: {} })],
+  ['an evaluator that is none', spoilt({ revisions: [{ ...SECOND.list[0], evaluators: [inline] }] })],
+  ['two of one id', spoilt({ revisions: [SECOND.list[0], SECOND.list[0], SECOND.list[1]] })],
+  ['an active one that is not there', spoilt({ active_id: 9 })],
+  ['one that says it is active and is not', spoilt({ active_id: null })],
+  ['an active one that says it is not', spoilt({ active_id: 1 })],
+  ['an id that will be given again', spoilt({ next_id: 3 })],
+])('a file with %s', (_what, content) => {
+  it('stops the start with one line that names it and repeats nothing of it', async () => {
+    const files = await folderWith({ [NAME]: content });
+    const { message } = await failureOf(store(files).load());
+    expect(message).toMatch(/^\/registry\/evaluator-revisions\.json .*SERVICE_PERSIST_RECOVER=rename/);
+    expect(message).not.toMatch(/\n|S3CRET/);
+    expect(files.dump()).toHaveProperty([NAME]);
+  });
+
+  it('is set aside with SERVICE_PERSIST_RECOVER=rename, which an error in the log says', async () => {
+    const files = await folderWith({ [NAME]: content });
+    const log = new RecordedLog();
+    expect(await store(files, log, true).load()).toEqual(NO_REVISIONS);
+    expect(Object.keys(files.dump())).toEqual([`${NAME}.corrupt-${NOW}`]);
+    expect(log.lines).toEqual([`error ${NAME} was set aside as ${NAME}.corrupt-${NOW}; the service starts without it`]);
+    expect(files.after('lost').dump()).toEqual(files.dump());
+  });
+});
+
+it('a file that cannot be read stops the start even so', async () => {
+  const files = await folderWith({ [NAME]: spoilt({}) }, (operation) => (operation === 'read' ? 'EIO' : undefined));
+  const { message } = await failureOf(store(files, new RecordedLog(), true).load());
+  expect(message).toMatch(/^\/registry\/evaluator-revisions\.json cannot be read: EIO/);
+});
+
+it('a file without revisions is one', async () => {
+  const files = await folderWith({ [NAME]: '{"revisions":[],"active_id":null,"next_id":7,"more":1}' });
+  expect(await store(files).load()).toEqual({ list: [], activeId: undefined, nextId: 7 } satisfies Revisions);
+});

@@ -1,0 +1,99 @@
+import { expect, test } from 'vitest';
+import { definition } from './fixtures/definition.ts';
+import {
+  activeRevision,
+  NO_REVISIONS,
+  type Revisions,
+  type Submission,
+  withActive,
+  withRejected,
+} from './revisions.ts';
+
+function submission(name: string, more: Partial<Submission> = {}): Submission {
+  return { evaluators: [definition(name)], origin: 'api', actor: undefined, at: '2026-01-02T03:04:05.678Z', ...more };
+}
+
+function ids({ list }: Revisions): number[] {
+  return list.map(({ id }) => id);
+}
+
+test('a revision says who submitted what, when, and what was left out', () => {
+  const revisions = withActive(NO_REVISIONS, submission('a', { actor: 'ann' }), ['a']);
+  expect(revisions).toEqual({
+    list: [
+      {
+        id: 1,
+        created_at: '2026-01-02T03:04:05.678Z',
+        activated_at: '2026-01-02T03:04:05.678Z',
+        status: 'active',
+        checksum: expect.stringMatching(/^[0-9a-f]{16}$/),
+        origin: 'api',
+        actor: 'ann',
+        evaluators: [definition('a')],
+        skipped: ['a'],
+      },
+    ],
+    activeId: 1,
+    nextId: 2,
+  });
+  expect(NO_REVISIONS.list).toEqual([]);
+});
+
+test('the next one supersedes it; one that was rejected does not', () => {
+  const first = withActive(NO_REVISIONS, submission('a'), []);
+  const rejected = withRejected(first, submission('b'), 'because');
+  expect(rejected.list).toMatchObject([
+    { id: 1, status: 'active' },
+    { id: 2, status: 'rejected', failure_reason: 'because', skipped: [] },
+  ]);
+  expect(rejected.list[1]).not.toHaveProperty('activated_at');
+  expect(activeRevision(rejected)?.id).toBe(1);
+  const second = withActive(rejected, submission('c'), []);
+  expect(second.list.map(({ status }) => status)).toEqual(['superseded', 'rejected', 'active']);
+  expect(activeRevision(second)?.id).toBe(3);
+});
+
+test('equal evaluators have equal checksums, whatever the order of members; others have others', () => {
+  const { name, ...rest } = definition('a');
+  const [first, same, order, other] = [
+    [definition('a'), definition('b')],
+    [{ ...rest, name }, definition('b')],
+    [definition('b'), definition('a')],
+    [definition('a'), definition('c')],
+  ].map((evaluators) => withActive(NO_REVISIONS, submission('', { evaluators }), []).list[0]?.checksum);
+  expect(same).toBe(first);
+  expect(new Set([first, order, other]).size).toBe(3);
+});
+
+test('numbers that a double cannot carry count by their spelling', () => {
+  const withMaximum = (maximum: string) => {
+    const one = definition('a');
+    const schema = { properties: { n: { maximum: JSON.rawJSON(maximum) } } };
+    const evaluators = [{ ...one, llm: { ...one.llm, result_schema: schema } }];
+    return withActive(NO_REVISIONS, submission('', { evaluators }), []).list[0]?.checksum;
+  };
+  expect(withMaximum('9007199254740993')).toBe(withMaximum('9007199254740993'));
+  expect(withMaximum('9007199254740993')).not.toBe(withMaximum('9007199254740992'));
+});
+
+test('the checksum is that of the canonical JSON', () => {
+  const [none] = withActive(NO_REVISIONS, submission('', { evaluators: [] }), []).list;
+  // printf '[]' | sha256sum
+  expect(none?.checksum).toBe('4f53cda18c2baa0c');
+});
+
+test('50 are kept, the oldest going first', () => {
+  let revisions = NO_REVISIONS;
+  for (let count = 0; count < 53; count++) revisions = withActive(revisions, submission('a'), []);
+  expect(ids(revisions)).toEqual(Array.from({ length: 50 }, (_, index) => index + 4));
+  expect(revisions.nextId).toBe(54);
+});
+
+test('the active one is kept however many are rejected after it, and so is the newest of the configuration', () => {
+  let revisions = withActive(NO_REVISIONS, submission('old', { origin: 'startup' }), []);
+  revisions = withActive(revisions, submission('newer', { origin: 'startup' }), []);
+  revisions = withActive(revisions, submission('active'), []);
+  for (let count = 0; count < 100; count++) revisions = withRejected(revisions, submission('b'), 'because');
+  expect(ids(revisions)).toEqual([2, 3, ...Array.from({ length: 48 }, (_, index) => index + 56)]);
+  expect(activeRevision(revisions)?.id).toBe(3);
+});

@@ -1,0 +1,76 @@
+import { operations } from '@sluice/contract';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { Update, UpdateOptions } from '../evaluators/evaluators.ts';
+import type { Revision } from '../evaluators/revisions.ts';
+import { RequestError, sendData, sendList, sendWarned } from './answer.ts';
+import type { ManagementContext } from './context.ts';
+import { route, routeWithBody } from './route.ts';
+
+/** `/api/v1/evaluators`, but for bindings (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
+export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: ManagementContext): void {
+  const { list, replace, connections, revisions, activeRevision, revision, activate } = operations.evaluators;
+
+  route(app, list, (_request, reply) => {
+    const { list: loaded, revision: id } = active.current;
+    return sendList(withETag(reply, id), loaded, ({ definition }) => JSON.stringify(definition));
+  });
+
+  routeWithBody(app, replace, async ({ body: { evaluators, expected_revision } }, reply) =>
+    sendUpdate(reply, await active.replace(evaluators, optionsOf(reply, expected_revision))),
+  );
+
+  route(app, connections, (_request, reply) => sendData(reply, JSON.stringify(active.connections)));
+
+  route(app, revisions, (_request, reply) =>
+    sendList(reply, active.revisions, ({ evaluators: _evaluators, skipped: _skipped, ...metadata }) =>
+      JSON.stringify(metadata),
+    ),
+  );
+
+  // Before the one by its number, which would take the word for one.
+  route(app, activeRevision, (_request, reply) => sendRevision(reply, active.activeRevision, 'no revision is active'));
+
+  route(app, revision, ({ name }, reply) => sendRevision(reply, active.revision(idOf(name)), notFound(name)));
+
+  routeWithBody(app, activate, async ({ name, body: { expected_revision } }, reply) => {
+    const id = idOf(name);
+    if (Number.isNaN(id)) throw new RequestError('NOT_FOUND', notFound(name));
+    return sendUpdate(reply, await active.activate(id, optionsOf(reply, expected_revision)));
+  });
+}
+
+function sendUpdate(reply: FastifyReply, { set, warnings }: Update): FastifyReply {
+  const definitions = set.list.map(({ definition }) => definition);
+  const told = warnings.length > 0 ? JSON.stringify(warnings) : undefined;
+  return sendWarned(withETag(reply, set.revision), JSON.stringify(definitions), told);
+}
+
+function sendRevision(reply: FastifyReply, revision: Revision | undefined, otherwise: string): FastifyReply {
+  if (!revision) throw new RequestError('NOT_FOUND', otherwise);
+  return sendData(reply, JSON.stringify(revision));
+}
+
+function withETag(reply: FastifyReply, revision: number): FastifyReply {
+  return reply.header('etag', `"${revision}"`);
+}
+
+/** A revision's number in its only spelling; NaN for anything else, which is the number of none. */
+function idOf(name: string): number {
+  return /^[1-9]\d{0,14}$/.test(name) ? Number(name) : Number.NaN;
+}
+
+function notFound(name: string): string {
+  return `revision not found: ${name}`;
+}
+
+/** Longest name of an actor that is kept, in characters. */
+const LONGEST_ACTOR = 256;
+
+/** Who asks is what an authenticating proxy says, if there is one (decisions 2.10). */
+function optionsOf({ request }: FastifyReply, expectedRevision: number | undefined): UpdateOptions {
+  const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = request.headers;
+  const [actor] = [forwarded, requested]
+    .map((user) => user?.toString())
+    .filter((user) => user !== undefined && user !== '');
+  return { expectedRevision, actor: actor && [...actor].slice(0, LONGEST_ACTOR).join('') };
+}

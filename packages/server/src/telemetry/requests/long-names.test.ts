@@ -1,0 +1,83 @@
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { legacyClient } from '../../../../../test/fixtures/raw-client.ts';
+import { LIST_END, textResultText, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
+import { type OtlpReceiver, startOtlpReceiver } from '../../testing/otlp-receiver.ts';
+import { samplesOf } from '../../testing/prometheus-text.ts';
+import { startTestService, type TestService } from '../../testing/service.ts';
+
+// Names that upstreams and clients choose may be longer than a span can be (2 MiB): none of the places where requests are
+// told of has the whole of them.
+
+const CUT = 'x'.repeat(256);
+const LONG = 'x'.repeat(2_500_000);
+/** One that nobody here answers, of something that the upstream says it has. */
+const METHOD = `tools/${LONG}`;
+const METHOD_CUT = METHOD.slice(0, 1_024);
+
+let receiver: OtlpReceiver;
+let upstream: RawUpstream;
+let service: TestService;
+beforeAll(async () => {
+  receiver = await startOtlpReceiver();
+  for (const [name, value] of Object.entries(receiver.env)) vi.stubEnv(name, value);
+  upstream = await startRawUpstream({
+    eras: ['legacy'],
+    scripts: {
+      'tools/list': toolList(toolText(LONG)),
+      'tools/call': textResultText('done'),
+      'prompts/list': `{"prompts":[{"name":"${LONG}"}],${LIST_END}`,
+      'prompts/get': '{"messages":[]}',
+      [METHOD]: '{}',
+    },
+  });
+  service = await startTestService(receiver.env);
+  await service.register('forwards', { name: 'up', address: upstream.url });
+  const client = await legacyClient(service.url());
+  for (const [method, params] of [
+    ['tools/call', `{"name":"${LONG}"}`],
+    ['prompts/get', `{"name":"${LONG}"}`],
+    [METHOD, '{}'],
+  ] as const) {
+    const { status, text } = await client.call(method, params);
+    expect([status, text.slice(0, 200)]).toEqual([200, expect.stringContaining('"result"')]);
+  }
+});
+afterAll(async () => {
+  await service?.stop(0);
+  await upstream?.close();
+  await receiver?.close();
+  vi.unstubAllEnvs();
+});
+
+it.each([
+  [`tools/call ${CUT}`, { 'gen_ai.tool.name': CUT }],
+  [`prompts/get ${CUT}`, { 'gen_ai.prompt.name': CUT }],
+  [METHOD_CUT, { 'mcp.method.name': METHOD_CUT }],
+])('spans have their beginning (case %#)', async (name, attributes) => {
+  for (const kind of ['server', 'client']) {
+    const span = await receiver.span((each) => each.kind === kind && each.name === name);
+    expect(span.attributes).toMatchObject(attributes);
+  }
+});
+
+it('the lines of the access log have their beginning', async () => {
+  const lines = await vi.waitFor(
+    () => {
+      const found = service.log.filter((line) => line.includes('service::mcp::access'));
+      expect(found.filter((line) => /"mcp_method":"(?:tools\/(?:call|x+)|prompts\/get)"/.test(line))).toHaveLength(3);
+      return found.map((line): Record<string, unknown> => JSON.parse(line));
+    },
+    { timeout: 10_000 },
+  );
+  expect(lines.flatMap(({ tool, prompt }) => tool ?? prompt ?? [])).toEqual([CUT, CUT]);
+  for (const line of lines) expect(JSON.stringify(line).length).toBeLessThan(3_000);
+});
+
+it('metrics have their beginning', async () => {
+  const answer = await fetch(`${service.management}/metrics`, { headers: { connection: 'close' } });
+  const samples = samplesOf(await answer.text());
+  const named = samples.filter(({ name }) => /^mcp_(?:server|client)_operation_duration_seconds_count$/.test(name));
+  const names = named.flatMap(({ labels }) => labels.gen_ai_tool_name ?? labels.gen_ai_prompt_name ?? []);
+  expect(names).toEqual([CUT, CUT, CUT, CUT]);
+});

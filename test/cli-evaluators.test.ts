@@ -1,0 +1,237 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { run } from '../packages/cli/src/run.ts';
+import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
+import { toolchains } from '../packages/server/src/evaluators/actions/fixtures/ordinary-actions.ts';
+import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { cells, type Outcome } from './fixtures/command-line.ts';
+
+const KEY = 'sk-s3cret';
+const CONNECTIONS = [
+  { name: 'remote', model: 'hidden-model', url: 'http://hidden.example/v1', api_key: KEY },
+  { name: 'local', model: 'hidden-model', url: 'http://127.0.0.1:9/v1' },
+];
+
+const GATE = {
+  name: 'gate',
+  trigger: { method: 'tools/call', namespace: 'finance' },
+  llm: { operation: 'classify', prompt: 'Is it safe?', connection: 'local' },
+  processor: { path: 'ordinary.wasm' },
+  on_error: 'block',
+};
+const NOTES = { ...GATE, name: 'notes', trigger: { method: 'resources/read' }, on_error: undefined };
+const BROKEN = { ...GATE, name: 'broken', processor: { path: 'broken.wasm' } };
+
+const HEAD = ['NAME', 'METHOD', 'NAMESPACE', 'OPERATION', 'CONNECTION', 'ON ERROR', 'ACTION'];
+const GATE_ROW = ['gate', 'tools/call', 'finance', 'classify', 'local', 'block', 'ordinary.wasm'];
+const NOTES_ROW = ['notes', 'resources/read', '-', 'classify', 'local', 'continue', 'ordinary.wasm'];
+
+let folder: string;
+let service: TestService;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-cli-evaluators-'));
+  await file('ordinary.wasm', await toolchains.wat());
+  await file('broken.wasm', 'no component');
+  const config = join(folder, await file('service.yaml', JSON.stringify({ llm_connections: CONNECTIONS })));
+  service = await startTestService({}, ['--service-config', config]);
+  return async () => {
+    await service.stop();
+    await rm(folder, { recursive: true });
+  };
+});
+
+beforeEach(async () => {
+  await apply([]);
+});
+
+/** Writes a file into the folder that commands run in, which is also that of the service's configuration; its name. */
+async function file(name: string, content: string | Uint8Array): Promise<string> {
+  await writeFile(join(folder, name), content);
+  return name;
+}
+
+async function sluice(argv: readonly string[], input = ''): Promise<Outcome> {
+  const terminal = scriptedTerminal({ cwd: folder, input });
+  const code = await run(['--host', service.management, '--no-auth', ...argv], terminal);
+  return { code, out: terminal.out(), err: terminal.err() };
+}
+
+const evaluators = (...argv: string[]) => sluice(['evaluators', ...argv]);
+
+async function json(...argv: string[]): Promise<unknown> {
+  const { code, out, err } = await evaluators(...argv, '--output', 'json');
+  expect([code, err]).toEqual([0, '']);
+  return JSON.parse(out);
+}
+
+/** Applies them, which must go well; the number of the revision. */
+async function apply(list: readonly object[]): Promise<number> {
+  const { code, err } = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify(list));
+  const [, revision] = /^(?:no evaluators\n)?revision (\d+) is active\n$/.exec(err) ?? [];
+  expect([code, revision], err).toEqual([0, expect.any(String)]);
+  return Number(revision);
+}
+
+test('connections are listed by their names, and nothing else of them is told', async () => {
+  const { code, out, err } = await evaluators('connections', '--verbose');
+  expect([code, cells(out)]).toEqual([0, [['CONNECTION'], ['local'], ['remote']]]);
+  expect(await json('connections')).toEqual(['local', 'remote']);
+  expect(out + err).not.toMatch(/hidden|s3cret/);
+});
+
+test('a file replaces what is active, which is shown then', async () => {
+  await file('two.yaml', `evaluators:\n- ${JSON.stringify(GATE)}\n- ${JSON.stringify(NOTES)}\n`);
+  const applied = await evaluators('apply', '-f', 'two.yaml');
+  expect(applied).toMatchObject({ code: 0, err: expect.stringMatching(/^revision \d+ is active\n$/) });
+  expect(cells(applied.out)).toEqual([HEAD, GATE_ROW, NOTES_ROW]);
+  expect(await evaluators('get')).toEqual({ code: 0, out: applied.out, err: '' });
+
+  const one = await evaluators('apply', '-f', await file('one.json', JSON.stringify([NOTES])), '--output', 'json');
+  expect(one).toMatchObject({ code: 0, err: '' });
+  expect(JSON.parse(one.out)).toMatchObject([{ name: 'notes', trigger: { namespace: null }, on_error: 'continue' }]);
+  expect(await json('get')).toEqual(JSON.parse(one.out));
+  await apply([]);
+  expect(await evaluators('get')).toEqual({ code: 0, out: '', err: 'no evaluators\n' });
+});
+
+test('one that does not compile is left out with a warning, and the exit code says it too', async () => {
+  const name = await file('three.json', JSON.stringify([GATE, BROKEN, NOTES]));
+  const { code, out, err } = await evaluators('apply', '-f', name);
+  expect(cells(out)).toEqual([HEAD, GATE_ROW, NOTES_ROW]);
+  expect(err).toMatch(/^revision \d+ is active\nwarning: evaluator broken was left out: broken\.wasm: .+\n$/);
+  expect(code).toBe(1);
+
+  const asJson = await evaluators('apply', '-f', name, '--output', 'json');
+  expect(JSON.parse(asJson.out)).toMatchObject([{ name: 'gate' }, { name: 'notes' }]);
+  expect(asJson.err).toMatch(/^warning: evaluator broken was left out: .+\n$/);
+  expect(asJson.code).toBe(1);
+});
+
+test('what the service refuses is told in its words, and what was active stays so', async () => {
+  await apply([GATE]);
+  const unknown = { ...NOTES, llm: { ...NOTES.llm, connection: 'nowhere' } };
+  const refused = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify([unknown]));
+  expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/^sluice: .*\(422 UNPROCESSABLE\)\n/) });
+  expect(refused.err).toContain('llm.connection');
+  expect(await json('get')).toMatchObject([{ name: 'gate' }]);
+});
+
+test('a key beside a prompt is not even sent, and not repeated', async () => {
+  const before = await json('revisions', 'list');
+  const inline = { ...GATE, llm: { ...GATE.llm, api_key: KEY } };
+  const refused = await sluice(['evaluators', 'apply', '-f', '-', '--verbose'], JSON.stringify([inline]));
+  expect(refused).toMatchObject({ code: 1, out: '' });
+  expect(refused.err).toMatch(
+    /^sluice: standard input: nothing was sent, because this is wrong\n {2}evaluators\.0\.llm\.api_key: is not known; .*\n$/,
+  );
+  expect(refused.err).not.toContain(KEY);
+  expect(await json('revisions', 'list')).toEqual(before);
+});
+
+test('a change that expects another revision is refused', async () => {
+  const first = await apply([GATE]);
+  const body = await file('notes.json', JSON.stringify([NOTES]));
+  const stale = await evaluators('apply', '-f', body, '--expected-revision', String(first - 1));
+  expect(stale).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/^sluice: .*\(409 CONFLICT\)\n/) });
+  expect(await evaluators('revisions', 'activate', String(first), '--expected-revision', '0')).toMatchObject({
+    code: 1,
+    out: '',
+    err: expect.stringContaining('(409 CONFLICT)'),
+  });
+  expect(await json('get')).toMatchObject([{ name: 'gate' }]);
+  // That of the option counts, whatever the file says.
+  const both = await file('both.json', JSON.stringify({ evaluators: [NOTES], expected_revision: first - 1 }));
+  expect(await evaluators('apply', '-f', both)).toMatchObject({ code: 1 });
+  expect(await evaluators('apply', '-f', both, '--expected-revision', String(first))).toMatchObject({
+    code: 0,
+    err: `revision ${first + 1} is active\n`,
+  });
+});
+
+test('revisions are listed, shown and made active again', async () => {
+  const schema = '{"type":"integer","maximum":9223372036854775807}';
+  const gate = JSON.stringify([GATE]).replace('"prompt"', `"result_schema":${schema},"prompt"`);
+  const applied = await sluice(['evaluators', 'apply', '-f', '-'], gate);
+  const first = Number(/\d+/.exec(applied.err)?.[0]);
+  const second = await apply([NOTES]);
+  expect(second).toBe(first + 1);
+
+  const listed = cells((await evaluators('revisions', 'list')).out);
+  expect(listed[0]).toEqual([
+    'REVISION',
+    'STATUS',
+    'CREATED',
+    'ACTIVATED',
+    'ORIGIN',
+    'BY',
+    'CHECKSUM',
+    'REJECTED BECAUSE',
+  ]);
+  expect(listed.slice(1, 3).map(([id, status, , , origin]) => [id, status, origin])).toEqual([
+    [String(second), 'active', 'api'],
+    [String(first), 'superseded', 'api'],
+  ]);
+  expect(await json('revisions', 'show', String(first))).toMatchObject({ id: first, evaluators: [{ name: 'gate' }] });
+  expect(await json('revisions', 'show', 'active')).toMatchObject({ id: second, evaluators: [{ name: 'notes' }] });
+  expect((await evaluators('revisions', 'show', String(first))).out).toContain('maximum: 9223372036854775807');
+
+  const active = await evaluators('revisions', 'activate', String(first), '--expected-revision', String(second));
+  expect(active).toMatchObject({ code: 0, err: `revision ${second + 1} is active\n` });
+  expect(cells(active.out)).toEqual([HEAD, GATE_ROW]);
+
+  // What is printed is a file for `apply`.
+  for (const argv of [['get'], ['revisions', 'show', String(first)]]) {
+    const { out } = await evaluators(...argv, '--output', 'json');
+    expect(out).toContain('9223372036854775807');
+    expect((await sluice(['evaluators', 'apply', '-f', '-'], out)).out).toBe(active.out);
+  }
+
+  expect(await evaluators('revisions', 'show', '9999')).toMatchObject({
+    code: 1,
+    out: '',
+    err: expect.stringContaining('(404 NOT_FOUND)'),
+  });
+  expect(await evaluators('revisions', 'activate', '9999')).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('(404 NOT_FOUND)'),
+  });
+});
+
+test('namespaces are bound to conversations and unbound', async () => {
+  expect(await evaluators('bindings')).toEqual({ code: 0, out: '', err: 'no namespace is bound\n' });
+  expect(await evaluators('bind', 'finance', 'c-17')).toEqual({
+    code: 0,
+    out: 'bound namespace finance to conversation c-17\n',
+    err: '',
+  });
+  expect(await json('bind', 'ops', 'c 18')).toEqual({ namespace: 'ops', conversation_id: 'c 18' });
+  expect(cells((await evaluators('bindings')).out)).toEqual([
+    ['NAMESPACE', 'CONVERSATION'],
+    ['finance', 'c-17'],
+    ['ops', 'c 18'],
+  ]);
+  expect(await json('bindings')).toEqual({ finance: 'c-17', ops: 'c 18' });
+  expect(await evaluators('bind', 'ops', '')).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/^sluice: .*conversation_id.* \(400 BAD_REQUEST\)\n/),
+  });
+  for (const namespace of ['finance', 'ops', 'ops']) {
+    expect(await evaluators('unbind', namespace)).toEqual({
+      code: 0,
+      out: `unbound namespace ${namespace}\n`,
+      err: '',
+    });
+  }
+  expect(await json('unbind', 'ops')).toEqual({ unbound: 'ops' });
+  expect(await json('bindings')).toEqual({});
+});
+
+test('the shell completes namespaces and numbers of revisions', async () => {
+  const revision = await apply([GATE]);
+  const complete = async (...words: string[]) =>
+    (await sluice(['complete', 'zsh', '--', '--host', service.management, '--no-auth', 'evaluators', ...words])).out;
+  expect(await complete('bind', 'def')).toBe('default\n');
+  expect(await complete('revisions', 'activate', String(revision))).toBe(`${revision}\n`);
+});
