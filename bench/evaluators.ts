@@ -17,8 +17,6 @@ import { cpuSeconds, residentMiB } from './usage.ts';
 /** What evaluations cost without the LLM, and what host processes do when one is killed. */
 export interface EvaluatorFigures {
   readonly toolchains: readonly ToolchainFigures[];
-  /** Host processes of a pool, and evaluations under way at a time. */
-  readonly hosts: number;
   /** Milliseconds from the deadline of a run that does not end until another run, which waited, is over. */
   readonly successionMs: Spread;
   /** Milliseconds from starting a host process until it takes actions. */
@@ -45,12 +43,16 @@ export interface ToolchainFigures {
   readonly hostMiB: number;
 }
 
-/** The pool of one tool chain's action, and what it has shown so far. */
-interface Lane extends Omit<ToolchainFigures, 'loadMs' | Measured | 'hostMiB'>, Readonly<Record<Measured, number[]>> {
+/** The pool of one tool chain's action, and what it has shown so far, a value for each round. */
+interface Lane extends Pick<ToolchainFigures, 'toolchain' | 'componentBytes' | 'compileMs' | 'loadMs'> {
   readonly action: Action;
   readonly hosts: ActionHosts;
+  readonly p50Ms: number[];
+  readonly p99Ms: number[];
+  readonly perSecond: number[];
+  readonly ownUs: number[];
+  readonly hostUs: number[];
 }
-type Measured = 'p50Ms' | 'p99Ms' | 'perSecond' | 'ownUs' | 'hostUs';
 
 /** A `tools/call` of some 300 bytes that is blocked, for which the action reads what the LLM said. */
 const reason = 'the amount is larger than what agents may transfer';
@@ -78,6 +80,9 @@ const answers: HostAnswers = {
   log: () => undefined,
 };
 
+/** Of each pool, besides one that waits. Aims and floors are those of two cores. */
+export const hostCount = 2;
+
 /** What a run that does not end gets in place of a second, so that many of them can be killed. */
 const KILL_AFTER_MS = 100;
 /** In which a pool becomes whole again. */
@@ -96,49 +101,50 @@ export async function measureEvaluators(plan: Plan, say: (line: string) => void)
   const compiler = new ActionCompiler();
   owned.defer(() => compiler.close());
   const lanes: Lane[] = [];
-  const loads: Spread[] = [];
   for (const toolchain of toolchainNames) {
-    say(`evaluators: building with ${toolchain}`);
-    const lane = await openLane(toolchain, compiler);
+    say(`evaluators: ${toolchain} is built and taken in`);
+    const lane = await openLane(toolchain, compiler, plan.evaluatorStarts);
     owned.defer(() => lane.hosts.close());
     lanes.push(lane);
-    loads.push(spread(await times(plan.evaluatorStarts, () => loadMs(lane.action))));
     for (let call = 0; call < WARM_UP_CALLS; call++) await evaluate(lane);
   }
-  const atOnce = lanes[0]?.hosts.size ?? 0;
   for (let round = 0; round < plan.evaluatorRounds; round++) {
     for (const lane of rotated(lanes, round)) {
       await oneAtATime(lane, plan.evaluatorSeconds);
-      await manyAtOnce(lane, plan.evaluatorSeconds, atOnce);
+      await manyAtOnce(lane, plan.evaluatorSeconds);
       const shown = `${lane.p50Ms.at(-1)?.toFixed(3)} ms, ${Math.round(lane.perSecond.at(-1) ?? 0)} per second`;
       say(`evaluators, ${lane.toolchain}, round ${round + 1} of ${plan.evaluatorRounds}: ${shown}`);
     }
   }
-  const figures = lanes.map((lane, index) => ({
-    ...lane,
-    loadMs: loads[index] ?? spread([]),
-    p50Ms: spread(lane.p50Ms),
-    p99Ms: spread(lane.p99Ms),
-    perSecond: spread(lane.perSecond),
-    ownUs: spread(lane.ownUs),
-    hostUs: spread(lane.hostUs),
-    hostMiB: Math.max(...lane.hosts.pids.map(residentMiB)),
-  }));
+  say('evaluators: hosts are killed and started');
   const successionMs = spread(await measureSuccession(compiler, plan.evaluatorStarts));
   const startMs = spread(await times(plan.evaluatorStarts, startHost));
-  return { toolchains: figures, hosts: atOnce, successionMs, startMs };
+  return { toolchains: lanes.map(figures), successionMs, startMs };
+}
+
+function figures({ action: _, hosts, p50Ms, p99Ms, perSecond, ownUs, hostUs, ...built }: Lane): ToolchainFigures {
+  return {
+    ...built,
+    p50Ms: spread(p50Ms),
+    p99Ms: spread(p99Ms),
+    perSecond: spread(perSecond),
+    ownUs: spread(ownUs),
+    hostUs: spread(hostUs),
+    hostMiB: Math.max(...hosts.pids.map(residentMiB)),
+  };
 }
 
 /** Compiles the action and gives it a pool that keeps it. */
-async function openLane(toolchain: Toolchain, compiler: ActionCompiler): Promise<Lane> {
+async function openLane(toolchain: Toolchain, compiler: ActionCompiler, starts: number): Promise<Lane> {
   const component = await toolchains[toolchain]();
   const began = performance.now();
   const action = await compiler.compile(component);
   const compileMs = performance.now() - began;
-  const hosts = new ActionHosts();
+  const loadMs = spread(await times(starts, () => loadInNewHost(action)));
+  const hosts = new ActionHosts({ size: hostCount });
   hosts.keep([action]);
-  const empty = { p50Ms: [], p99Ms: [], perSecond: [], ownUs: [], hostUs: [] };
-  return { toolchain, componentBytes: component.length, compileMs, action, hosts, ...empty };
+  const built = { toolchain, componentBytes: component.length, compileMs, loadMs };
+  return { ...built, action, hosts, p50Ms: [], p99Ms: [], perSecond: [], ownUs: [], hostUs: [] };
 }
 
 /** One evaluation, in milliseconds. */
@@ -160,14 +166,14 @@ async function oneAtATime(lane: Lane, seconds: number): Promise<void> {
   lane.p99Ms.push(percentile(took, 0.99));
 }
 
-async function manyAtOnce(lane: Lane, seconds: number, atOnce: number): Promise<void> {
+async function manyAtOnce(lane: Lane, seconds: number): Promise<void> {
   let count = 0;
   const before = usage(lane);
   const began = performance.now();
   const worker = async () => {
     for (; performance.now() < began + seconds * 1_000; count++) await evaluate(lane);
   };
-  await Promise.all(Array.from({ length: atOnce }, worker));
+  await Promise.all(Array.from({ length: hostCount }, worker));
   const ms = performance.now() - began;
   const after = usage(lane);
   lane.perSecond.push((count * 1_000) / ms);
@@ -216,7 +222,7 @@ async function startHost(): Promise<number> {
 }
 
 /** Milliseconds in which a new host takes an action in. */
-async function loadMs(action: Action): Promise<number> {
+async function loadInNewHost(action: Action): Promise<number> {
   const host = new Host(HOST_LIMITS, () => undefined);
   try {
     await host.ready;

@@ -15,7 +15,7 @@ import {
 
 /**
  * Which part of the bench runs: the list cases, the call cases, pairings of eras, event streams, calls over gRPC, chat
- * completions, calls with telemetry exported, the registry at size, imports.
+ * completions, calls with telemetry exported, the registry at size, imports, evaluations without the LLM.
  */
 export type Part = (typeof parts)[number];
 
@@ -66,9 +66,25 @@ export interface Plan {
   /** Tools in the files that are imported, from the smallest on. */
   readonly importSizes: readonly number[];
   readonly importRounds: number;
+  readonly evaluatorRounds: number;
+  /** Seconds of evaluations one at a time, and of several, per tool chain and round. */
+  readonly evaluatorSeconds: number;
+  /** Host processes that are started, and killed, to see how long it takes. */
+  readonly evaluatorStarts: number;
 }
 
-const parts = ['list', 'call', 'pairings', 'streams', 'bridge', 'inference', 'telemetry', 'size', 'import'] as const;
+const parts = [
+  'list',
+  'call',
+  'pairings',
+  'streams',
+  'bridge',
+  'inference',
+  'telemetry',
+  'size',
+  'import',
+  'evaluators',
+] as const;
 // The pairings within one era are cases already.
 const crossings = pairings.filter(({ era, upstream }) => era !== upstream).map(({ name }) => name);
 const profiled = [...caseNames, ...crossings, ...streamCaseNames, ...bridgeCaseNames, completionStreams.name];
@@ -76,7 +92,7 @@ const profiled = [...caseNames, ...crossings, ...streamCaseNames, ...bridgeCaseN
 /** What `--help` prints. */
 export const usage = `usage: npm run bench -- [options]
 
-  --quick               short form, about four minutes (the full form takes about sixteen)
+  --quick               short form, about five minutes (the full form takes about twenty)
   --only <part,...>     parts to run: ${parts.join(', ')} (default: all)
   --write               put the figures into bench/README.md
   --profile <case,...>  show where the gateway's time goes instead, or all:
@@ -106,6 +122,9 @@ const fullPlan: Plan = {
   sizeRounds: 3,
   importSizes: [2_500, 5_000, 10_000, 20_000],
   importRounds: 3,
+  evaluatorRounds: 5,
+  evaluatorSeconds: 3,
+  evaluatorStarts: 15,
 };
 
 const quickPlan: Plan = {
@@ -127,6 +146,9 @@ const quickPlan: Plan = {
   sizeRounds: 1,
   importSizes: [2_500, 10_000],
   importRounds: 1,
+  evaluatorRounds: 2,
+  evaluatorSeconds: 1,
+  evaluatorStarts: 5,
 };
 
 /**
@@ -152,7 +174,10 @@ export function parseOptions(argv: readonly string[], root: string): Options | u
     },
   });
   if (values.help) return undefined;
-  if (values.write && values.only !== undefined) throw new Error('--write replaces all figures; leave out --only');
+  // Evaluations have a block of their own.
+  if (values.write && values.only !== undefined && values.only !== 'evaluators') {
+    throw new Error('--write replaces all figures; leave out --only, or take --only evaluators');
+  }
   return {
     parts: new Set(values.only === undefined ? parts : chosen('--only', values.only, parts)),
     quick: values.quick,

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { connectService, measureBridge } from './bridge.ts';
 import { bridgeCases, cases, completionStreams, pairings, streamCases } from './cases.ts';
 import { connectUpstreams, startContenders } from './contenders.ts';
+import { measureEvaluators } from './evaluators.ts';
+import { evaluatorReport } from './evaluators-table.ts';
 import { startFixture } from './fixture.ts';
 import type { Gateway } from './gateway.ts';
 import { startGrpcService } from './grpc-calls.ts';
@@ -96,11 +98,18 @@ async function bench(options: Options, folder: string, owned: AsyncDisposableSta
       : [];
   const size = options.parts.has('size') ? await measureSize(options, folder, programs.wrk, say) : undefined;
   const imports = options.parts.has('import') ? await measureImport(options, folder, say) : [];
+  const evaluators = options.parts.has('evaluators') ? await measureEvaluators(options.plan, say) : undefined;
   const found = { cases: figures, pairings: pairs, streams, bridge, inference, telemetry, size, imports };
-  const { text, missed } = report(found, options, loadBefore);
-  console.log(text);
-  for (const line of missed) console.log(`\nMISSED ${line}`);
-  if (options.write) writeBlock(readme, 'figures', text);
+  const reports = [
+    ...(options.parts.size > 1 || evaluators === undefined
+      ? [{ block: 'figures', ...report(found, options, loadBefore) }]
+      : []),
+    ...(evaluators ? [{ block: 'evaluators', ...evaluatorReport(evaluators, options, loadBefore) }] : []),
+  ];
+  for (const { text } of reports) console.log(`${text}\n`);
+  const missed = reports.flatMap((each) => each.missed);
+  for (const line of missed) console.log(`MISSED ${line}\n`);
+  if (options.write) for (const { block, text } of reports) writeBlock(readme, block, text);
   return missed.length > 0 ? 1 : 0;
 }
 

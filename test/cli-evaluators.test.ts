@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { run } from '../packages/cli/src/run.ts';
 import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
+import { ActionCompiler } from '../packages/server/src/evaluators/actions/compiler.ts';
 import { toolchains } from '../packages/server/src/evaluators/actions/fixtures/ordinary-actions.ts';
-import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { type SharedApi, startSharedApi } from '../packages/server/src/management/api.fixture.ts';
 import { cells, type Outcome } from './fixtures/command-line.ts';
 
 const KEY = 'sk-s3cret';
 const CONNECTIONS = [
-  { name: 'remote', model: 'hidden-model', url: 'http://hidden.example/v1', api_key: KEY },
+  { name: 'remote', model: 'hidden-model', url: 'http://hidden.example/v1', apiKey: KEY },
   { name: 'local', model: 'hidden-model', url: 'http://127.0.0.1:9/v1' },
 ];
 
@@ -29,15 +30,16 @@ const GATE_ROW = ['gate', 'tools/call', 'finance', 'classify', 'local', 'block',
 const NOTES_ROW = ['notes', 'resources/read', '-', 'classify', 'local', 'continue', 'ordinary.wasm'];
 
 let folder: string;
-let service: TestService;
+let api: SharedApi;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-cli-evaluators-'));
   await file('ordinary.wasm', await toolchains.wat());
   await file('broken.wasm', 'no component');
-  const config = join(folder, await file('service.yaml', JSON.stringify({ llm_connections: CONNECTIONS })));
-  service = await startTestService({}, ['--service-config', config]);
+  const compiling = new ActionCompiler();
+  api = await startSharedApi({ evaluators: { connections: CONNECTIONS, baseFolder: folder, compiling } });
   return async () => {
-    await service.stop();
+    await api.close();
+    await compiling.close();
     await rm(folder, { recursive: true });
   };
 });
@@ -46,7 +48,7 @@ beforeEach(async () => {
   await apply([]);
 });
 
-/** Writes a file into the folder that commands run in, which is also that of the service's configuration; its name. */
+/** Writes a file into the folder that commands run in, which is where actions are looked for too; its name. */
 async function file(name: string, content: string | Uint8Array): Promise<string> {
   await writeFile(join(folder, name), content);
   return name;
@@ -54,7 +56,7 @@ async function file(name: string, content: string | Uint8Array): Promise<string>
 
 async function sluice(argv: readonly string[], input = ''): Promise<Outcome> {
   const terminal = scriptedTerminal({ cwd: folder, input });
-  const code = await run(['--host', service.management, '--no-auth', ...argv], terminal);
+  const code = await run(['--host', api.url, '--no-auth', ...argv], terminal);
   return { code, out: terminal.out(), err: terminal.err() };
 }
 
@@ -231,7 +233,7 @@ test('namespaces are bound to conversations and unbound', async () => {
 test('the shell completes namespaces and numbers of revisions', async () => {
   const revision = await apply([GATE]);
   const complete = async (...words: string[]) =>
-    (await sluice(['complete', 'zsh', '--', '--host', service.management, '--no-auth', 'evaluators', ...words])).out;
+    (await sluice(['complete', 'zsh', '--', '--host', api.url, '--no-auth', 'evaluators', ...words])).out;
   expect(await complete('bind', 'def')).toBe('default\n');
   expect(await complete('revisions', 'activate', String(revision))).toBe(`${revision}\n`);
 });

@@ -2,23 +2,23 @@ import { pass, warn } from 'service:evaluator/response';
 import type { EvaluationContext } from 'service:evaluator/types';
 import { jsonAnswer, member } from './json-answer.ts';
 
-/** What gives itself away by its form. */
+/** What gives itself away by its form. No form takes long for any text: agents write what is looked at. */
 const FORMS: readonly (readonly [kind: string, form: RegExp, fits?: (match: string) => boolean])[] = [
-  ['private key', /-----BEGIN [A-Z ]*PRIVATE KEY-----/],
+  ['private key', /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----/],
   ['access token', /\b(?:ghp|gho|ghs|ghr|github_pat|glpat|xox[abprs]|sk|pk_live|sk_live)[-_][A-Za-z0-9_-]{16,}/],
   ['access key', /\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/],
   ['JSON web token', /\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/],
-  ['password in an address', /\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]+:[^\s/@]+@/i],
+  ['password in an address', /:\/\/[^\s/:@]{1,100}:[^\s/@]{1,100}@/],
   ['payment card', /\b\d(?:[ -]?\d){12,18}\b/, isCardNumber],
   ['bank account', /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b/, isIban],
-  ['email address', /\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+\b/],
+  ['email address', /[\w+-]@[\w-]{1,63}\.[a-z]{2}/i],
 ];
 
 /** Arguments whose name says what is in them. */
 const TELLING_NAME = /pass(?:word|phrase|wd)|secret|api[-_]?key|access[-_]?token|credential|private[-_]?key/i;
 
 /** So many characters are looked at, of all arguments together: the action has 1000 ms. */
-const MOST_LOOKED_AT = 100_000;
+const MOST_LOOKED_AT = 50_000;
 
 /** So many arguments are named. */
 const MOST_NAMED = 10;

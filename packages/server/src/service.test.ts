@@ -99,18 +99,21 @@ describe('a start that fails', () => {
     oneLine(stderr, name, address, 'EADDRINUSE');
   });
 
-  it.each(['registry.json', 'sessions.json', 'session.key'])('names %s when it is damaged', async (file) => {
-    const service = await startTestService({
-      SERVICE_PERSIST_BACKEND: 'file',
-      SERVICE_PERSIST_PATH: join(folder, 'registry'),
-    });
-    await service.register('namespaces', { name: 'n' });
-    await service.stop();
-    await writeFile(join(folder, 'registry', file), '{"version":1,');
-    const { code, stderr } = await run();
-    expect(code).toBe(1);
-    oneLine(stderr, file);
-  });
+  it.each(['registry.json', 'evaluator-revisions.json', 'sessions.json', 'session.key'])(
+    'names %s when it is damaged',
+    async (file) => {
+      const service = await startTestService({
+        SERVICE_PERSIST_BACKEND: 'file',
+        SERVICE_PERSIST_PATH: join(folder, 'registry'),
+      });
+      await service.register('namespaces', { name: 'n' });
+      await service.stop();
+      await writeFile(join(folder, 'registry', file), '{"version":1,');
+      const { code, stderr } = await run();
+      expect(code).toBe(1);
+      oneLine(stderr, file);
+    },
+  );
 
   it('leaves nothing behind that would keep the next one from starting', async () => {
     const { server, address } = await occupied();

@@ -17,7 +17,7 @@ export class ActionModules {
   plugin(): Plugin {
     const entry = this.#entry;
     const refused = async (source: string, importer: string | undefined, why: string) => {
-      const problem = `${importer === undefined ? shown(entry) : await placeOf(source, importer)}: ${why}`;
+      const problem = `${importer === undefined || source === entry ? shown(source) : await placeOf(source, importer)}: ${why}`;
       if (!this.problems.includes(problem)) this.problems.push(problem);
       return { id: source, external: true };
     };
@@ -36,7 +36,7 @@ export class ActionModules {
         const found = await this.resolve(source, importer, { skipSelf: true });
         // A package may be called as one of Node.js's own modules is (events, buffer); then it is the package.
         if (found !== null && !found.external) return found;
-        if (importer === ENTRY) return null;
+        if (source === entry) return refused(source, importer, 'no such file');
         if (isBuiltin(source)) {
           return refused(source, importer, `"${source}" is part of Node.js, which is not there in an action`);
         }

@@ -37,7 +37,6 @@ async function problem(error: RolldownError, entry: string): Promise<string> {
   // Without colours, its own code and the piece of source that it draws.
   const [line = ''] = stripVTControlCharacters(error.message).split('\n');
   const message = line.replace(/^\[[A-Z_]+\] */, '').replace(/\.$/, '');
-  if (code === 'UNRESOLVED_ENTRY') return `${shown(entry)}: no such file`;
   if (code === 'MISSING_EXPORT' && id === ENTRY) {
     return `${shown(entry)}: there is no export "evaluate"; write: export function evaluate(ctx: EvaluationContext)`;
   }

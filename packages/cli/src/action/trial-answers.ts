@@ -67,7 +67,7 @@ export class TrialAnswers implements HostAnswers {
     return this.#world.verify(raw);
   }
 
-  log(level: message: string): void {
+  log(level: Level, message: string): void {
     this.lines.push({ level, message });
   }
 }

@@ -10,7 +10,7 @@ import type {
   UpstreamTransport,
 } from '../transport/transport.ts';
 import type { UpstreamError } from '../transport/upstream-error.ts';
-import { LlmFailure, type LlmFault } from './llm-failure.ts';
+import { LlmFailure, type LlmFault, unusable } from './llm-failure.ts';
 
 /** What bounds a call. */
 interface CallSettings {
@@ -86,7 +86,7 @@ export class CompletionCall implements ResponseHandler {
         return this.#fail('network', `could not be connected to${code}`);
       case 'invalid':
       case 'too-large':
-        if (cause instanceof TypeError) return this.#fail('request', 'cannot be sent: its key or its url is unusable');
+        if (cause instanceof TypeError) return this.#end(unusable(this.#settings.connection));
         return this.#fail('invalid', 'did not answer in HTTP/1.1');
       default:
         return this.#fail('network', `closed the connection before the answer was complete${code}`);
@@ -94,9 +94,13 @@ export class CompletionCall implements ResponseHandler {
   }
 
   #fail(fault: LlmFault, what: string): void {
+    this.#end(new LlmFailure(fault, this.#settings.connection, what));
+  }
+
+  #end(failure: LlmFailure): void {
     this.#settle();
     this.#call?.abort();
-    this.#outcome.reject(new LlmFailure(fault, this.#settings.connection, what));
+    this.#outcome.reject(failure);
   }
 
   #settle(): void {

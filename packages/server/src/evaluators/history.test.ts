@@ -67,7 +67,7 @@ describe('messages', () => {
   });
 
   test('are none of a body that is no longer kept', () => {
-    const store = new InteractionStore(100, 200);
+    const store = new InteractionStore(100, 150);
     for (const content of ['old', 'x'.repeat(80)]) {
       store.add(
         recordedInteraction({

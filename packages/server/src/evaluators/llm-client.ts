@@ -1,7 +1,7 @@
 import type { LlmConnection } from '../config/llm-connections.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import { CompletionCall } from './completion-call.ts';
-import { LlmFailure } from './llm-failure.ts';
+import { LlmFailure, unusable } from './llm-failure.ts';
 
 /** A message that an LLM is asked with. */
 export interface LlmMessage {
@@ -42,13 +42,11 @@ export class LlmClient {
     if (this.#closed) throw new LlmFailure('aborted', connection.name, 'is no longer in use: the service stops');
     const headers = ['content-type', 'application/json', 'accept', 'application/json', 'accept-encoding', 'identity'];
     if (apiKey) headers.push('authorization', `Bearer ${apiKey}`);
+    const transport = this.#transportTo(`${url.replace(/\/+$/, '')}/chat/completions`);
+    if (transport === undefined) throw unusable(connection.name);
     const body = JSON.stringify({ model, messages, temperature: 0 });
-    return new CompletionCall({
-      connection: connection.name,
-      timeoutMs: this.#timeoutMs,
-      maxBytes: this.#maxBytes,
-      signal,
-    }).send(this.#transportTo(`${url.replace(/\/+$/, '')}/chat/completions`), { method: 'POST', headers, body });
+    const settings = { connection: connection.name, timeoutMs: this.#timeoutMs, maxBytes: this.#maxBytes, signal };
+    return new CompletionCall(settings).send(transport, { method: 'POST', headers, body });
   }
 
   /** Ends connections, and calls under way as `aborted`. */
@@ -57,10 +55,15 @@ export class LlmClient {
     await Promise.all([...this.#transports.values()].map((transport) => transport.destroy()));
   }
 
-  #transportTo(address: string): UpstreamTransport {
+  /** Undefined when the address is none. */
+  #transportTo(address: string): UpstreamTransport | undefined {
     let transport = this.#transports.get(address);
     if (transport === undefined) {
-      transport = createTransport(address, { connectTimeoutMs: this.#timeoutMs, redirects: 'pass' });
+      try {
+        transport = createTransport(address, { connectTimeoutMs: this.#timeoutMs, redirects: 'pass' });
+      } catch {
+        return undefined;
+      }
       this.#transports.set(address, transport);
     }
     return transport;

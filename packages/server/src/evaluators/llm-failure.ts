@@ -34,3 +34,8 @@ export class LlmFailure extends Error {
     this.fault = fault;
   }
 }
+
+/** A connection by which nothing can be sent. */
+export function unusable(connection: string): LlmFailure {
+  return new LlmFailure('request', connection, 'cannot be asked: its url or its api_key cannot be used');
+}

@@ -14,7 +14,7 @@ interface Run {
 
 /**
  * Lists of tools as actions get them, JSON texts of `ToolEntry[]`. They are kept with what they were made of, which
- * never changes, and pieces of them go on into the next: so a commit costs what it changes, and not all tools there are.
+ * never changes. After a commit the text of a tool is made anew where the tool is, and the rest is only joined again.
  */
 export class ToolTexts {
   readonly #pieces = new WeakMap<Entry, string>();

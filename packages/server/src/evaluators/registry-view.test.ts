@@ -194,8 +194,6 @@ describe('a copy', () => {
     await add('a', 'default');
     const { current } = registry;
     store.journal.length = 0;
-    // Even where the registry could not be written.
-    store.hold = true;
     const run = view('crm');
     expect([run.copyTool('a', 'default'), run.copyTool('b', 'crm'), run.copyTool('a', 'default')]).toEqual([
       true,
@@ -204,8 +202,13 @@ describe('a copy', () => {
     ]);
     expect(names(run.tools('default'))).toEqual(['default/mine', 'default/a']);
     expect(view().tool('a')?.toolType).toBe('own');
+    store.hold = true;
+    const other = add('slow', 'default');
+    // It waits for nobody.
     await run.commit();
-    expect([store.waiting, registry.current === current]).toEqual([0, true]);
+    expect([store.waiting, registry.current === current]).toEqual([1, true]);
+    store.letThrough();
+    await other;
     const told = { msg: 'tools were not copied: the namespace has tools of these names', level: 'info' };
     expect(lines.map((line) => JSON.parse(line))).toEqual([
       expect.objectContaining({ ...told, evaluator: 'curator', namespace: 'default', tools: ['a'] }),

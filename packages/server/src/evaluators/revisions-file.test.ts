@@ -137,9 +137,11 @@ describe.each<[string, string | Buffer]>([
 });
 
 it('a file that cannot be read stops the start even so', async () => {
-  const files = await folderWith({ [NAME]: spoilt({}) }, (operation) => (operation === 'read' ? 'EIO' : undefined));
+  const files = await folderWith({ [NAME]: spoilt({}) });
+  files.read = () => Promise.reject(new Error('EIO: a bad sector'));
   const { message } = await failureOf(store(files, new RecordedLog(), true).load());
-  expect(message).toMatch(/^\/registry\/evaluator-revisions\.json cannot be read: EIO/);
+  expect(message).toBe('/registry/evaluator-revisions.json cannot be read: EIO: a bad sector');
+  expect(Object.keys(files.dump())).toEqual([NAME]);
 });
 
 it('a file without revisions is one', async () => {

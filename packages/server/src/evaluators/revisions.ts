@@ -40,33 +40,33 @@ export function newestOfStartUp({ list }: Revisions): Revision | undefined {
 
 /** With a new revision that is active from now on. `skipped`: names of evaluators that could not be loaded. */
 export function withActive(revisions: Revisions, submission: Submission, skipped: readonly string[]): Revisions {
-  const revision: Revision = {
-    ...begun(revisions, submission),
-    activated_at: submission.at,
-    status: 'active',
-    ...contentOf(submission, skipped),
-  };
-  const list = revisions.list.map((each): Revision => (each.status === 'active' ? superseded(each) : each));
+  const revision = revisionOf(revisions, submission, { status: 'active', skipped });
+  const list = revisions.list.map((each) => (each.status === 'active' ? superseded(each) : each));
   return added({ ...revisions, list, activeId: revision.id }, revision);
 }
 
 /** With a new revision that was refused; what is active stays it. */
 export function withRejected(revisions: Revisions, submission: Submission, reason: string): Revisions {
-  return added(revisions, {
-    ...begun(revisions, submission),
-    status: 'rejected',
-    failure_reason: reason,
-    ...contentOf(submission, []),
-  });
+  return added(revisions, revisionOf(revisions, submission, { status: 'rejected', reason }));
 }
 
-function begun({ nextId }: Revisions, { evaluators, origin, actor, at }: Submission) {
-  const checksum = checksumOf(evaluators);
-  return { id: nextId, created_at: at, checksum, origin, ...(actor !== undefined && { actor }) };
-}
+type Fate =
+  | { readonly status: 'active'; readonly skipped: readonly string[] }
+  | { readonly status: 'rejected'; readonly reason: string };
 
-function contentOf({ evaluators }: Submission, skipped: readonly string[]) {
-  return { evaluators: [...evaluators], skipped: [...skipped] };
+function revisionOf({ nextId }: Revisions, { evaluators, origin, actor, at }: Submission, fate: Fate): Revision {
+  return {
+    id: nextId,
+    created_at: at,
+    ...(fate.status === 'active' && { activated_at: at }),
+    status: fate.status,
+    checksum: checksumOf(evaluators),
+    origin,
+    ...(actor !== undefined && { actor }),
+    ...(fate.status === 'rejected' && { failure_reason: fate.reason }),
+    evaluators: [...evaluators],
+    skipped: fate.status === 'active' ? [...fate.skipped] : [],
+  };
 }
 
 function superseded(revision: Revision): Revision {

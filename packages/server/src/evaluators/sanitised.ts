@@ -1,65 +1,50 @@
-/** What most texts are, and then there is nothing to be done to them; a blank first may have a `#` behind it. */
+/** What most texts are, and then there is nothing to be done to them. */
 const PLAIN = /^(?:[!"$-~][ -~]*)?$/;
-const NUMBER_SIGN = 0x23;
-const REPLACEMENT = 0xfffd;
+/** What Unicode calls a line break (5.8, "Newline Guidelines"), and the tab. */
+const BREAKS = /[\t\n\v\f\r\u0085\u2028\u2029]+/g;
+const BREAKS_FIRST = /^[\t\n\v\f\r\u0085\u2028\u2029]+/;
+const BREAK_LAST = /[\t\n\v\f\r\u0085\u2028\u2029]$/;
+/** Other controls (C0, DEL, C1), and those of the direction of writing: Unicode's `Bidi_Control`. */
+const DROPPED =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
+  /[\u0000-\u0008\u000e-\u001f\u007f-\u0084\u0086-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g;
+const BEGINNING = /^[\s#]+/;
 
 /**
  * A text of somebody else as it may stand in a prompt (decisions 4.9): on one line, without characters that are not seen
  * or that turn the text around, and not like a heading; at most `mostBytes` bytes of UTF-8, cut between two characters.
  *
- * Line breaks are all that Unicode calls so (5.8, "Newline Guidelines"); those that follow each other, with tabs, are one
- * space. Of the blanks and `#` that a text begins with, the blanks stay. Surrogates without their other half become
- * U+FFFD.
+ * Line breaks that follow each other, with tabs, are one space. Of the blanks and `#` that a text begins with, the blanks
+ * stay. Surrogates without their other half become U+FFFD.
  *
- * Beside what is dropped, no more of a text is read than stays of it.
+ * Beside what is dropped, hardly more of a text is read than stays of it.
  */
 export function sanitised(text: string, mostBytes: number): string {
   const head = text.slice(0, mostBytes);
   if (PLAIN.test(head)) return head;
   let made = '';
-  let bytes = 0;
-  let atBeginning = true;
   let afterBreak = false;
-  for (let at = 0; at < text.length; at++) {
-    let code = text.codePointAt(at) ?? REPLACEMENT;
-    if (code > 0xffff) at++;
-    if (isBreak(code)) {
-      if (afterBreak) continue;
-      afterBreak = true;
-      code = 0x20;
-    } else if (isDropped(code)) {
-      continue;
-    } else {
-      afterBreak = false;
-      if (isSurrogate(code)) code = REPLACEMENT;
-    }
-    if (atBeginning && code === NUMBER_SIGN) continue;
-    bytes += bytesOf(code);
-    if (bytes > mostBytes) return made;
-    const character = String.fromCodePoint(code);
-    atBeginning &&= character.trim() === '';
-    made += character;
+  let atBeginning = true;
+  for (let from = 0; from < text.length && made.length < mostBytes; from += mostBytes) {
+    let piece = text.slice(from, from + mostBytes).replace(DROPPED, '');
+    if (afterBreak) piece = piece.replace(BREAKS_FIRST, '');
+    if (piece === '') continue;
+    afterBreak = BREAK_LAST.test(piece);
+    made += piece.replace(BREAKS, ' ');
+    if (!atBeginning) continue;
+    made = made.replace(BEGINNING, (beginning) => beginning.replaceAll('#', ''));
+    atBeginning = made.trim() === '';
   }
-  return made;
+  return cut(made, mostBytes);
 }
 
-function isBreak(code: number): boolean {
-  return (code >= 0x09 && code <= 0x0d) || code === 0x85 || code === 0x2028 || code === 0x2029;
-}
-
-/** Controls (C0, DEL, C1), and those of the direction of writing: Unicode's `Bidi_Control`. */
-function isDropped(code: number): boolean {
-  if (code < 0x20 || (code >= 0x7f && code <= 0x9f) || code === 0x61c || code === 0x200e || code === 0x200f)
-    return true;
-  return (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-}
-
-function isSurrogate(code: number): boolean {
-  return code >= 0xd800 && code <= 0xdfff;
-}
-
-function bytesOf(code: number): number {
-  if (code < 0x80) return 1;
-  if (code < 0x800) return 2;
-  return code < 0x10000 ? 3 : 4;
+/** The first characters of a text that have no more bytes together. */
+function cut(text: string, mostBytes: number): string {
+  // A pair of surrogates that is cut in two here has no room anyway.
+  const head = text.slice(0, mostBytes).toWellFormed();
+  if (Buffer.byteLength(head) <= mostBytes) return head;
+  const bytes = Buffer.from(head);
+  let end = mostBytes;
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
+  return bytes.toString('utf8', 0, end);
 }

@@ -151,7 +151,7 @@ interface Found {
 /** `known` is the entry as it is, or was when the upstream last offered it. */
 function discoveredEntry(draft: Draft, forward: Forward, item: Found, known: Entry | undefined): Entry {
   const { kind } = item;
-  const copy = known?.discovered?.copied ? known : undefined;
+  const copy = known?.discovered?.copied && known;
   const key = kind === 'resource' ? item.key : forward.prefix + item.key;
   // Where it was moved to may be gone by the time that it comes back.
   const namespace = known && draft.namespaces.has(known.namespace) ? known.namespace : forward.namespace;
@@ -161,7 +161,7 @@ function discoveredEntry(draft: Draft, forward: Forward, item: Found, known: Ent
     key: known?.key ?? key,
     name: kind === 'resource' ? entryName(item, known) : (known?.name ?? key),
     source: copy?.source ?? forward.source,
-    position: copy?.position ?? item.position,
+    position: item.position,
     labels: discoveredLabels(forward, item, known),
     members: { ...known?.members, ...discoveredMembers(kind, forward.address) },
     discovered: {

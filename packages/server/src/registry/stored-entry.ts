@@ -42,7 +42,6 @@ function storedMembers(entry: Entry): Map<string, string> {
     // An upstream's own members of these names are in its object above, and must not be taken for ours.
     stored.delete('catalogues');
     stored.delete('offers');
-    stored.delete('copied');
     if (first?.catalogues) stored.set('catalogues', JSON.stringify(first.catalogues));
     if (others.length > 0) {
       const offers = others.map((o) => `{"catalogues":${JSON.stringify(o.catalogues ?? null)},"upstream":${o.json}}`);
@@ -113,8 +112,8 @@ export function readEntry(kind: Kind, json: string, sourceOf: SourceOfForward, n
 }
 
 /**
- * The registration number of a copy; undefined for what is none. In files of older releases an upstream's own member may
- * be called `copied`, but there every entry has its forward's number.
+ * The registration number of a copy; undefined for what is none. An upstream's own member may be called `copied` too, but
+ * what is not copied has its forward's number.
  */
 function sourceOfCopy(found: ReadonlyMap<string, string>, sourceOfForward: number): number | undefined {
   const source = readSource(found);

@@ -31,8 +31,8 @@ export interface CompletionScript {
   readonly after?: Promise<unknown>;
   /** Where the answer goes no further: before its head, or after half of its body. */
   readonly stopsIn?: 'head' | 'body';
-  /** What becomes of an answer that goes no further; it is silent by default. */
-  readonly then?: 'silence' | 'hang-up';
+  /** Whether the connection breaks there; otherwise there is silence. */
+  readonly hangsUp?: boolean;
 }
 
 /** How a request is answered: a text is the content of a completion. */
@@ -129,20 +129,21 @@ async function read(request: IncomingMessage, response: ServerResponse): Promise
 
 async function answer(response: ServerResponse, scripted: string | CompletionScript): Promise<void> {
   const script: CompletionScript = typeof scripted === 'string' ? { content: scripted } : scripted;
-  const { status = 200, headers, body = completionText(script.content), after, stopsIn, then } = script;
+  const { status = 200, headers, body = completionText(script.content), after, stopsIn, hangsUp } = script;
   await after;
   const bytes = Buffer.from(body);
   if (stopsIn === 'head') {
-    if (then === 'hang-up') response.destroy();
+    if (hangsUp) response.destroy();
     return;
   }
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length, ...headers });
+  const ofBody = { 'content-type': 'application/json', 'content-length': bytes.length };
+  response.writeHead(status, { ...(status !== 204 && ofBody), ...headers });
   if (stopsIn === undefined) {
     response.end(bytes);
     return;
   }
   response.write(bytes.subarray(0, bytes.length / 2), () => {
-    if (then === 'hang-up') response.destroy();
+    if (hangsUp) response.destroy();
   });
 }
 

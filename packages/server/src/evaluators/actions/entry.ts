@@ -1,4 +1,6 @@
 /** What the command line has of actions: the real compiler and the real host processes. */
+
+export { ResultSchemaError, ResultSchemas } from '../result-schemas.ts';
 export type {
   Action,
   ActionFault,
@@ -13,4 +15,3 @@ export type {
 export { ActionCompileError, ActionFailure } from './action-world.ts';
 export { ActionCompiler } from './compiler.ts';
 export { ActionHosts } from './hosts.ts';
-export { ResultSchemaError, ResultSchemas } from '../result-schemas.ts';

@@ -6,9 +6,9 @@ import {
   type EvaluationContext,
   type HostAnswers,
 } from './action-world.ts';
-import { SandboxProcess } from './sandbox-process.ts';
 import { fromHost } from './from-host.ts';
 import type { Question, ToHost } from './host/messages.ts';
+import { SandboxProcess } from './sandbox-process.ts';
 
 /** Wall clock of a run, from hand-over to its end. */
 const RUN_MS = 1_000;
@@ -20,6 +20,10 @@ const LOAD_MS = 10_000;
 const MAX_FRAME_BYTES = 8 * 1024 * 1024;
 /** What an action may ask in one run; each costs the service some time. */
 const MAX_QUESTIONS = 20_000;
+/** Of those, for lists: after a copy each is made anew, and of many tools that takes the service some time. */
+const MAX_LISTS = 16;
+/** Lines of the log that a run may have; the host itself stops before. */
+const MAX_LOG_LINES = 300;
 
 /** A host is replaced after this much work, long before the system's limit of processor time. */
 const RETIRE_AFTER_MS = 30_000;
@@ -52,11 +56,13 @@ interface Waiting {
   readonly answers: HostAnswers | undefined;
   readonly startedAt: number;
   questions: number;
+  lists: number;
+  lines: number;
   settle(outcome: ActionRun | undefined): void;
   fail(failure: ActionFailure): void;
 }
 
-/** One host process. It does one thing at a time; whoever calls sees to that. */
+/** One host process. It does one thing at a time; what it is asked for meanwhile waits. */
 export class Host {
   readonly #process: SandboxProcess;
   readonly #limits: HostLimits;
@@ -64,10 +70,10 @@ export class Host {
   #loadedBytes = 0;
   #workedMs = 0;
   #waiting: Waiting | undefined;
+  #turn: Promise<unknown>;
   /** Why it is killed, for whoever waits. */
   #reason: ActionFailure | undefined;
   #gone = false;
-  readonly ready: Promise<void>;
 
   constructor(limits: HostLimits, onEnd: () => void) {
     this.#limits = limits;
@@ -91,9 +97,8 @@ export class Host {
         onEnd();
       },
     });
-    this.ready = this.#next('its host process did not start', START_MS).then(() => undefined);
     // Whoever uses the host is told; nobody may.
-    this.ready.catch(() => undefined);
+    this.#turn = this.#next('its host process did not start', START_MS).catch(() => undefined);
   }
 
   get pid(): number | undefined {
@@ -128,7 +133,32 @@ export class Host {
   }
 
   /** Takes an action in, so that it can be run. Throws `ActionFailure`; the host may have gone then. */
-  async load(action: Action): Promise<void> {
+  load(action: Action): Promise<void> {
+    return this.#inTurn(() => this.#load(action));
+  }
+
+  /** Runs an action that it has. Throws `ActionFailure`. */
+  run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
+    return this.#inTurn(() => this.#run(action, context, answers));
+  }
+
+  /** Ends the process at once; what it was doing fails with this. */
+  kill(reason = new ActionFailure('host', 'its host process was ended')): ActionFailure {
+    this.#reason ??= reason;
+    this.#process.kill();
+    return this.#reason;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(() => {
+      if (this.#gone) throw this.#reason ?? new ActionFailure('host', 'its host process ended');
+      return work();
+    });
+    this.#turn = done.catch(() => undefined);
+    return done;
+  }
+
+  async #load(action: Action): Promise<void> {
     if (this.has(action)) return;
     const load: ToHost = {
       kind: 'load',
@@ -142,8 +172,7 @@ export class Host {
     this.#loadedBytes += sizeOf(action);
   }
 
-  /** Runs an action that it has. Throws `ActionFailure`. */
-  async run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
+  async #run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
     const overrun = `it ran longer than ${this.#limits.runMs} ms`;
     const done = this.#next(overrun, this.#limits.runMs, answers);
     const run: ToHost = { kind: 'run', action: action.checksum, context };
@@ -154,13 +183,6 @@ export class Host {
     return outcome;
   }
 
-  /** Ends the process at once; what it was doing fails with this. */
-  kill(reason = new ActionFailure('host', 'its host process was ended')): ActionFailure {
-    this.#reason ??= reason;
-    this.#process.kill();
-    return this.#reason;
-  }
-
   #next(overrun: string, deadlineMs: number, answers?: HostAnswers): Promise<ActionRun | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun | undefined>();
     const deadline = setTimeout(() => this.kill(new ActionFailure('timeout', overrun)), deadlineMs);
@@ -168,6 +190,8 @@ export class Host {
       answers,
       startedAt: performance.now(),
       questions: 0,
+      lists: 0,
+      lines: 0,
       settle(outcome) {
         clearTimeout(deadline);
         resolve(outcome);
@@ -195,7 +219,9 @@ export class Host {
         waiting.settle(undefined);
         return;
       case 'log':
-        waiting.answers?.log(message.level, message.message);
+        waiting.lines++;
+        if (waiting.lines > MAX_LOG_LINES) this.kill(new ActionFailure('limit', 'it logged too much'));
+        else waiting.answers?.log(message.level, message.message);
         return;
       case 'question':
         void this.#answer(message, waiting);
@@ -214,8 +240,9 @@ export class Host {
 
   async #answer(question: Question, waiting: Waiting): Promise<void> {
     waiting.questions++;
-    if (waiting.answers === undefined || waiting.questions > MAX_QUESTIONS) {
-      this.kill(new ActionFailure('limit', `it asked more than ${MAX_QUESTIONS} times`));
+    if (question.ask === 'tools' || question.ask === 'history') waiting.lists++;
+    if (waiting.answers === undefined || waiting.questions > MAX_QUESTIONS || waiting.lists > MAX_LISTS) {
+      this.kill(new ActionFailure('limit', 'it asked the service too often'));
       return;
     }
     try {

@@ -173,7 +173,6 @@ export class ActionHosts implements ActionRunning {
     this.#running.set(checksum, (this.#running.get(checksum) ?? 0) + 1);
     this.#watchMemory();
     try {
-      await host.ready;
       await host.load(job.action);
       const run = await host.run(job.action, job.context, job.answers);
       this.#suspects.delete(checksum);
@@ -232,7 +231,6 @@ export class ActionHosts implements ActionRunning {
 
   async #prepare(host: Host): Promise<void> {
     try {
-      await host.ready;
       for (const action of this.#missing(host)) {
         if (host.gone || !host.roomFor(action)) continue;
         await host.load(action).catch(() => this.#unloadable.add(action.checksum));

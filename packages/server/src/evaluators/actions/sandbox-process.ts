@@ -22,7 +22,13 @@ export interface SandboxOptions {
  * Of every sandbox: no files but its own scripts, no network, processes, threads, add-ons (`--permission`), no
  * code made of text. The rest is taken away in the process, before anything of a component comes in (`host/closed.ts`).
  */
-const FLAGS = ['--permission', '--no-addons', '--disallow-code-generation-from-strings', '--expose-gc', '--no-warnings'];
+const FLAGS = [
+  '--permission',
+  '--no-addons',
+  '--disallow-code-generation-from-strings',
+  '--expose-gc',
+  '--no-warnings',
+];
 
 /** `exec`, so that the process is the shell's: nothing is left of it, and no core files. */
 const LIMITED = 'ulimit -c 0; ulimit -t "$0"; exec "$@"';

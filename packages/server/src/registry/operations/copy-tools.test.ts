@@ -238,6 +238,9 @@ describe('a name that is held', () => {
       expect(stateOf(again.current)).toEqual(stateOf(registry.current));
     }
     await registry.commit((draft) => removeEntry(draft, 'tool', selector));
+    // The journal says which of the two went.
+    const id = JSON.stringify(['default', 'a', 'up', 'a', 'copied']);
+    expect(store.journal.at(-1)).toEqual([{ op: 'remove', section: 'tools', id }]);
     expect(held('default', 'a')?.discovered).not.toHaveProperty('copied');
     for (const again of await restarts(registry, store)) {
       expect(stateOf(again.current)).toEqual(stateOf(registry.current));

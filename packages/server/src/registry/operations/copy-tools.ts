@@ -39,7 +39,6 @@ function copyTool(draft: Draft, { tool, targetNamespace }: ToolCopy): CopyOutcom
     ...source,
     namespace: targetNamespace,
     source: draft.nextSource(),
-    position: 0,
     discovered: discovered && { ...discovered, copied: true },
   });
   return 'copied';

@@ -2,10 +2,12 @@
  * The compiling process: judges one component, has jco make glue and core modules of it, and ends. It is started like a
  * host process (`sandbox-process.ts`), since what it reads is as hostile.
  */
+import { Script } from 'node:vm';
 import { boundMemories } from '../component/bound-memories.ts';
 import { judgeComponent } from '../component/judge.ts';
-import { ComponentRefusal } from '../component/refusal.ts';
+import { ComponentRefusal, shown } from '../component/refusal.ts';
 import { close } from '../host/closed.ts';
+import { glueScript } from '../host/glue-script.ts';
 import type { ModuleHead } from '../host/messages.ts';
 import { Wire } from '../host/wire.ts';
 import type { CompileAnswer, CompileRequest } from './messages.ts';
@@ -37,6 +39,8 @@ function answer(bytes: Uint8Array, witText: string): void {
     judgeComponent(bytes, { tools, wit: witText });
     const { files } = tools.generate(bytes, OPTIONS);
     const glue = files.find(([name]) => name === `${NAME}.js`);
+    // What is no script would end the host only when somebody waits for it.
+    new Script(glueScript(Buffer.from(glue?.[1] ?? []).toString()));
     const modules = files.filter(([name]) => MODULE.test(name));
     const bounded = boundMemories(modules.map(([, module]) => module));
     const heads: ModuleHead[] = modules.map(([name], index) => ({ name, pages: bounded[index]?.pages ?? 0 }));
@@ -44,6 +48,13 @@ function answer(bytes: Uint8Array, witText: string): void {
     wire.sendBytes(glue?.[1] ?? new Uint8Array());
     for (const { bytes: module } of bounded) wire.sendBytes(module);
   } catch (error) {
-    wire.send({ kind: 'refused', message: error instanceof ComponentRefusal ? error.message : 'no valid component' });
+    wire.send({ kind: 'refused', message: reasonOf(error) });
   }
+}
+
+/** jco's tools throw errors with a payload. */
+function reasonOf(error: unknown): string {
+  if (error instanceof ComponentRefusal) return error.message;
+  const payload = error instanceof Error && 'payload' in error ? error.payload : error;
+  return `not a valid component: ${shown(String(payload), 120)}; build the action anew`;
 }

@@ -13,7 +13,7 @@ export interface BoundedModule {
 
 /**
  * Gives every memory that the modules define a maximum, so that one instance of each of them has at most `pages` in
- * all, and every table one within `elements`. What is left beyond the minimums is shared out fairly: who declares that
+ * all, and every table one within `elements`. What is left beyond the minimums is shared out by them; who declares that
  * it wants less leaves the rest to others. Modules that need no change are returned as they are; in the others only
  * limits (and the size of their section) change. Further instances of a module are for the host to count.
  * Throws `ComponentRefusal` for what is no core module; minimums beyond the sum have been refused before.
@@ -38,20 +38,30 @@ const anyNames: CoreNames = { imported: () => {}, exported: () => {} };
 
 type Maxima = ReadonlyMap<Limits, number>;
 
-/** The maximum of every memory or table, by its minimum and a fair share of what is left of `budget`. */
+/**
+ * The maximum of every memory or table: its minimum, and of what is left of `budget` a share that is the larger the more
+ * it begins with. An adapter's page beside an engine's memory is not to take half of it.
+ */
 function maximaOf(modules: readonly CoreModule[], what: 'memories' | 'tables', budget: number): Maxima {
   const items = modules.flatMap((module) => module[what]?.items ?? []);
-  const room = items.map((item) => ({ item, wanted: (item.maximum ?? Number.POSITIVE_INFINITY) - item.minimum }));
-  room.sort((one, another) => (one.wanted < another.wanted ? -1 : 1));
+  const room = items.map((item) => {
+    const wanted = Math.max(0, (item.maximum ?? Number.POSITIVE_INFINITY) - item.minimum);
+    const weight = item.minimum + 1;
+    return { item, wanted, weight, part: wanted / weight };
+  });
+  // Who wants less than its part leaves the rest to those after it.
+  room.sort((one, another) => (one.part < another.part ? -1 : 1));
+  let weights = room.reduce((sum, { weight }) => sum + weight, 0);
   let left = Math.max(
     0,
     items.reduce((rest, item) => rest - item.minimum, budget),
   );
   const maxima = new Map<Limits, number>();
-  for (const [index, { item, wanted }] of room.entries()) {
-    const share = Math.min(Math.max(0, wanted), Math.floor(left / (room.length - index)));
+  for (const { item, wanted, weight } of room) {
+    const share = Math.min(wanted, Math.floor((left * weight) / weights));
     maxima.set(item, item.minimum + share);
     left -= share;
+    weights -= weight;
   }
   return maxima;
 }

@@ -1,3 +1,4 @@
+import { Script } from 'node:vm';
 import { loadTools } from '../compiling/tools.ts';
 import { evaluatorWit } from '../fixtures/evaluator-wit.ts';
 import { type Judgement, judgeComponent } from './judge.ts';
@@ -21,4 +22,9 @@ export function glueOf(bytes: Uint8Array): string {
     base64Cutoff: 0,
   });
   return Buffer.from(files.find(([name]) => name === 'action.js')?.[1] ?? new Uint8Array()).toString();
+}
+
+/** Compiles glue without running it. */
+export function parsed(glue: string): Script {
+  return new Script(glue.replace('export function', 'function').replace('export const', 'const'));
 }

@@ -1,8 +1,7 @@
-import { Script } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { assembled } from '../fixtures/wat-component.ts';
-import { glueOf } from './component-tools.fixture.ts';
+import { glueOf, parsed } from './component-tools.fixture.ts';
 import { allowedCharacters, checkedExport, checkedName } from './names.ts';
 import { ComponentRefusal } from './refusal.ts';
 import { walkComponent } from './walk.ts';
@@ -38,11 +37,6 @@ function named(names: Partial<Names>): Promise<Uint8Array> {
     (core instance $k (instantiate $m (with ${literal(module)} (instance $j))))
     (alias core export $k ${literal(exported)} (core func $f))
     (func (export "run") (canon lift (core func $f))))`);
-}
-
-/** Compiles glue without running it. */
-function parsed(glue: string): Script {
-  return new Script(glue.replace('export function', 'function').replace('export const', 'const'));
 }
 
 /** Glue without what names may change: texts, and the ends of the glue's own identifiers. */

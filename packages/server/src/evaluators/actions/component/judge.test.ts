@@ -4,13 +4,13 @@ import { coreActionText, writtenAction } from '../fixtures/hostile/core-action.t
 import { toolchainNames, toolchains } from '../fixtures/ordinary-actions.ts';
 import { ordinaryWat } from '../fixtures/ordinary-wat.ts';
 import { componentOfCore } from '../fixtures/wat-component.ts';
-import { judged } from './component-tools.fixture.ts';
+import { glueOf, judged, parsed } from './component-tools.fixture.ts';
 import { limits } from './limits.ts';
 import { ComponentRefusal } from './refusal.ts';
 
 const small = await componentOfCore(ordinaryWat);
 // What an export of a function begins with.
-const beforeExport = Buffer.from(small).lastIndexOf('\0\bevaluate\x01', undefined, 'latin1');
+const beforeExport = Buffer.from(small).lastIndexOf('\0\bevaluate\x01');
 
 describe('components of every toolchain pass', () => {
   it.each(toolchainNames)('%s', { timeout: 120_000 }, async (name) => {
@@ -58,6 +58,16 @@ describe('hostile bytes', () => {
     }
   }
 
+  /** Bodies of functions are validated by jco only, which throws its refusal as a payload. */
+  function glueUnlessInvalid(bytes: Uint8Array): string {
+    try {
+      return glueOf(bytes);
+    } catch (error) {
+      if (error instanceof Error && 'payload' in error) return '';
+      throw error;
+    }
+  }
+
   it('of no kind are refused', () => {
     const header = fc.constantFrom([], [0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0], [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
     fc.assert(
@@ -81,9 +91,9 @@ describe('hostile bytes', () => {
       fc.property(fc.array(change, { minLength: 1, maxLength: 4 }), (changes) => {
         const bytes = Uint8Array.from(small);
         for (const [at, byte] of changes) bytes[at] = byte;
-        passes(bytes);
+        if (passes(bytes)) parsed(glueUnlessInvalid(bytes));
       }),
-      { numRuns: 1000 },
+      { numRuns: 500 },
     );
   });
 });

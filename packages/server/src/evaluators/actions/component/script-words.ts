@@ -1,28 +1,26 @@
-/** Words of JavaScript that cannot be names or mean something else when they are, and globals with a small letter. */
+/**
+ * Names, in small letters, that glue would give to a function or variable although they mean something else in it: jco
+ * evades reserved words but not these. Globals, what every object has, and what whoever awaits something looks for.
+ */
 const words = new Set(
-  `abstract arguments as async await boolean break byte case catch char class const continue debugger default delete do
-  double else enum eval export extends final finally float for from function get goto if implements import in instanceof
-  int interface let long native new null of package private protected public return set short static super switch
-  synchronized then this throw throws transient true try false typeof var void volatile while with yield prototype
-  undefined globalThis global process console isFinite isNaN parseFloat parseInt escape unescape decodeURI encodeURI
-  decodeURIComponent encodeURIComponent fetch queueMicrotask structuredClone atob btoa setTimeout setInterval
-  setImmediate clearTimeout clearInterval clearImmediate navigator performance crypto require module exports`.split(
-    /\s+/,
-  ),
+  `arguments then undefined globalthis global process console isfinite isnan parsefloat parseint escape unescape
+  decodeuri encodeuri decodeuricomponent encodeuricomponent fetch queuemicrotask structuredclone atob btoa settimeout
+  setinterval setimmediate cleartimeout clearinterval clearimmediate navigator performance crypto require
+  constructor prototype hasownproperty isprototypeof propertyisenumerable tolocalestring tostring valueof`.split(/\s+/),
 );
 
-/** What the glue calls its own parts; a function of that name would take their place. */
+/** What the glue calls its own parts. */
 const parts = new RegExp(
-  '^(?:(?:exports|imports|memory|module|table|realloc|trampoline|callback|handle|postReturn|arg|ret|vec)\\d+' +
-    '|gen|promise|resolve|reject|imports|getCoreModule|instantiate|instantiateCore|runNext|value|done|dv|nan)$',
+  '^(?:(?:exports|memory|module|table|realloc|trampoline|callback|handle|handletable|instanceflags|postreturn)\\d+(?:async)?' +
+    '|getcoremodule|instantiatecore)$',
 );
 
 /**
- * Whether a function or interface of this name would, in glue, stand for something of JavaScript's or of the glue's own:
- * glue declares `function isFinite(...)` for an export `is-finite`.
+ * Whether a function, interface or variable of this name would, in glue, stand in the way of something of JavaScript's or
+ * of the glue's own: glue declares `function isFinite(...)` for an export `is-finite`, `let undefined` for `a/undefined`.
  */
 export function isScriptWord(name: string): boolean {
   const [last = ''] = (name.split('/').at(-1) ?? '').split('@');
-  const camel = last.toLowerCase().replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
-  return words.has(camel) || parts.test(camel) || camel in Object.prototype;
+  const flat = last.replace(/[^A-Za-z0-9]/g, '').toLowerCase();
+  return words.has(flat) || parts.test(flat);
 }

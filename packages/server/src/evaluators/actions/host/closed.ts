@@ -1,6 +1,5 @@
 import { registerHooks } from 'node:module';
 
-
 /**
  * Takes away what would lead out of a script, should one ever run in the process's own realm: the permission to read the
  * host's files, imports, built-in modules, signals, bindings and the globals of Node.js. Called before anything of a
@@ -14,10 +13,41 @@ export function close(): void {
     },
   });
   permission?.drop('fs.read');
-  for (const name of ['kill', '_kill', 'binding', '_linkedBinding', 'dlopen', 'getBuiltinModule', 'abort', 'execve', 'loadEnvFile', 'chdir', 'umask', 'setuid', 'mainModule', 'report', 'permission', '_debugProcess', '_debugEnd', '_startProfilerIdleNotifier']) {
+  for (const name of [
+    'kill',
+    '_kill',
+    'binding',
+    '_linkedBinding',
+    'dlopen',
+    'getBuiltinModule',
+    'abort',
+    'execve',
+    'loadEnvFile',
+    'chdir',
+    'umask',
+    'setuid',
+    'mainModule',
+    'report',
+    'permission',
+    '_debugProcess',
+    '_debugEnd',
+    '_startProfilerIdleNotifier',
+  ]) {
     Reflect.deleteProperty(process, name);
   }
-  for (const name of ['fetch', 'WebSocket', 'EventSource', 'XMLHttpRequest', 'Request', 'Response', 'BroadcastChannel', 'MessageChannel', 'gc', 'require', 'module']) {
+  for (const name of [
+    'fetch',
+    'WebSocket',
+    'EventSource',
+    'XMLHttpRequest',
+    'Request',
+    'Response',
+    'BroadcastChannel',
+    'MessageChannel',
+    'gc',
+    'require',
+    'module',
+  ]) {
     Reflect.deleteProperty(globalThis, name);
   }
 }

@@ -162,7 +162,8 @@ export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: num
 
   const modules = new Map<string, WebAssembly.Module>();
   const pagesOf = new Map<object, number>();
-  const coreModule = (name: string): WebAssembly.Module => modules.get(name) ?? fail(new TypeError(`no module ${name}`));
+  const coreModule = (name: string): WebAssembly.Module =>
+    modules.get(name) ?? fail(new TypeError(`no module ${name}`));
   const instantiateCore = (module: WebAssembly.Module, imports: object): WebAssembly.Instance => {
     pages += pagesOf.get(module) ?? 0;
     if (pages > MAX_PAGES) fail(new MemoryError('its memories take more than 64 MiB'));

@@ -57,6 +57,10 @@ function ask(question: string): string {
 }
 
 function log(level: string, message: string): void {
-  const line: FromHost = { kind: 'log', level: level === 'warn' || level === 'error' || level === 'info' ? level : 'debug', message };
+  const line: FromHost = {
+    kind: 'log',
+    level: level === 'warn' || level === 'error' || level === 'info' ? level : 'debug',
+    message,
+  };
   wire.send(line);
 }

@@ -1,11 +1,9 @@
 import { randomFillSync } from 'node:crypto';
 import { constants, createContext, runInContext, Script } from 'node:vm';
+import { glueScript } from './glue-script.ts';
 import { type Door, type Inside, type Instantiate, inside } from './inside.ts';
 import type { ModuleHead } from './messages.ts';
 import { wasiStubs } from './wasi-stubs.ts';
-
-/** How glue is asked for: the module's exports become the body of a function. */
-const EXPORTED = /^export (?=function |const )/gm;
 
 /**
  * An action in a realm of its own, without anything of Node.js in it and without making code of text. Names in its
@@ -26,11 +24,7 @@ export class Realm {
     );
     this.#inside = make(door(ask, log), runInContext(`'use strict'; (${wasiStubs})`, context));
     for (const { name, pages, bytes } of modules) this.#inside.addModule(name, bytes, pages);
-    const body = glue.replace(EXPORTED, '');
-    const script = new Script(
-      `(function (TextDecoder, TextEncoder) { 'use strict'; ${body}\nreturn instantiate; })`,
-      { filename: 'action.js' },
-    );
+    const script = new Script(glueScript(glue), { filename: 'action.js' });
     this.#instantiate = script.runInContext(context)(this.#inside.TextDecoder, this.#inside.TextEncoder);
   }
 

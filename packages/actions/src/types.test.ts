@@ -1,0 +1,115 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { generateGuestTypes } from '@bytecodealliance/jco-transpile';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+
+const WIT = fileURLToPath(new URL('../wit/evaluator.wit', import.meta.url));
+const TYPES = fileURLToPath(new URL('../types/evaluator.d.ts', import.meta.url));
+const TSC = fileURLToPath(new URL('../../../node_modules/.bin/tsc', import.meta.url));
+const INTERFACES = ['registry', 'conversation', 'response', 'validation', 'log'];
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-test-types-'));
+  const options = {
+    strict: true,
+    noEmit: true,
+    lib: ['es2024'],
+    module: 'esnext',
+    moduleResolution: 'bundler',
+    types: [],
+  };
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, include: ['*.ts'] }));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+/** What the compiler says of these files. */
+async function compiled(files: Readonly<Record<string, string>>): Promise<string> {
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+  const { stdout, error } = spawnSync(TSC, ['--pretty', 'false'], { cwd: folder, encoding: 'utf8' });
+  expect(error).toBeUndefined();
+  for (const name of Object.keys(files)) await rm(join(folder, name));
+  return stdout;
+}
+
+/** The declarations that a tool makes of the WIT, under names of their own. */
+async function ofWit(wit: string): Promise<string> {
+  const witPath = join(folder, 'evaluator.wit');
+  await writeFile(witPath, wit);
+  const files = await generateGuestTypes(witPath, { worldName: 'evaluator-action', outDir: 'types' });
+  const texts = Object.entries(files)
+    .filter(([name]) => name.includes('interfaces/'))
+    .map(([, bytes]) => Buffer.from(bytes).toString());
+  return texts
+    .join('\n')
+    .replace(/^\/\/\/.*$/gm, '')
+    .replaceAll('service:evaluator/', 'wit:evaluator/');
+}
+
+/** Whether two interfaces have the same functions, with the same arguments and results. */
+const COMPARISON = `
+type Same<A, B> = [A, B] extends [B, A] ? true : never;
+${INTERFACES.map(
+  (name, at) => `
+const names${at}: Same<keyof typeof import('service:evaluator/${name}'), keyof typeof import('wit:evaluator/${name}')> = true;
+const interface${at}: Same<typeof import('service:evaluator/${name}'), typeof import('wit:evaluator/${name}')> = true;`,
+).join('')}
+${['EvaluationContext', 'ToolEntry', 'Message']
+  .map(
+    (name) => `
+const keys${name}: Same<
+  keyof import('service:evaluator/types').${name},
+  keyof import('wit:evaluator/types').${name}
+> = true;
+const record${name}: Same<import('service:evaluator/types').${name}, import('wit:evaluator/types').${name}> = true;`,
+  )
+  .join('')}
+export {};
+`;
+
+it('declares what the WIT says, and nothing else', async () => {
+  const wit = await readFile(WIT, 'utf8');
+  // Authors may pass lists that are read-only, which the tool does not say.
+  const ours = (await readFile(TYPES, 'utf8')).replaceAll('readonly ', '');
+  expect(await compiled({ 'ours.d.ts': ours, 'wit.d.ts': await ofWit(wit), 'comparison.ts': COMPARISON })).toBe('');
+
+  const changed = wit
+    .replace('get-tool: func(name: string)', 'get-tool: func(name: u32)')
+    .replace('tool-type: string', 'kind: string')
+    .replace('set-metadata: func', 'set-label: func');
+  const drift = await compiled({ 'ours.d.ts': ours, 'wit.d.ts': await ofWit(changed), 'comparison.ts': COMPARISON });
+  expect([...drift.matchAll(/^comparison\.ts.*\n?/gm)].length).toBeGreaterThanOrEqual(4);
+}, 60_000);
+
+it('lets authors write what works, and tells them of what does not', async () => {
+  const ours = await readFile(TYPES, 'utf8');
+  const action = `
+import { getHistory, type HistoryMessage } from 'service:evaluator/conversation';
+import * as log from 'service:evaluator/log';
+import { copyToolToNamespace, getTool, listTools, listToolsInNamespace } from 'service:evaluator/registry';
+import { block, filterTools, setMetadata } from 'service:evaluator/response';
+import type { EvaluationContext, ToolEntry } from 'service:evaluator/types';
+import { verifyLlmResult } from 'service:evaluator/validation';
+
+export function evaluate(ctx: EvaluationContext): void {
+  const messages: HistoryMessage[] = ctx.conversationId === undefined ? [] : getHistory(ctx.conversationId);
+  const tools: ToolEntry[] = [...listTools(), ...listToolsInNamespace(ctx.namespace)];
+  const type: string | undefined = getTool('x')?.toolType;
+  for (const [name, value] of ctx.arguments) log.info(name + value);
+  console.log(messages, tools, type, copyToolToNamespace('a', 'b'), verifyLlmResult(ctx.llmResult));
+  setMetadata('k', 'v');
+  filterTools(['a'] as const);
+  block('no');
+}
+`;
+  expect(await compiled({ 'evaluator.d.ts': ours, 'action.ts': action })).toBe('');
+  const wrong = action
+    .replace("block('no')", 'block()')
+    .replace('ctx.llmResult', 'ctx.llm_result')
+    .replace("from 'service:evaluator/log'", "from 'service:evaluator/logs'");
+  const said = await compiled({ 'evaluator.d.ts': ours, 'action.ts': wrong });
+  expect(said.split('\n').filter((line) => line.startsWith('action.ts'))).toHaveLength(3);
+}, 60_000);

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { ActionFailure } from './action-world.ts';
+import { actionTests } from './fixtures/action-tests.ts';
+import { ordinaryCases, toolchainNames, toolchains } from './fixtures/ordinary-actions.ts';
+import { OrdinaryAnswers } from './fixtures/ordinary-answers.ts';
+
+const { compiler, run, reason } = actionTests();
+
+describe.each(toolchainNames)('an action made with %s', (name) => {
+  const cases = ordinaryCases.filter(({ simple }) => simple || name !== 'wat');
+  const compiled = async () => compiler.compile(await toolchains[name]());
+
+  it.each(cases)('$llmResult', async ({ llmResult, response, ignored = 0, logged = [], copies = [] }) => {
+    const answers = new OrdinaryAnswers();
+    const ended = run(await compiled(), llmResult, {}, answers);
+    if (response === 'trap') {
+      await expect(ended).rejects.toBeInstanceOf(ActionFailure);
+      await expect(ended).rejects.toMatchObject({ fault: 'trap' });
+    } else {
+      const { response: given, ignoredResponses, durationMs } = await ended;
+      expect([given, ignoredResponses]).toEqual([response, ignored]);
+      expect(durationMs).toBeGreaterThan(0);
+      // What an engine writes to its output streams is at `debug`.
+      expect(answers.logged.filter(([level]) => level !== 'debug')).toEqual(logged);
+    }
+    expect(answers.copies).toEqual(copies);
+  });
+
+  it.skipIf(name === 'wat')('sees that a tool, a conversation and arguments are not there', async () => {
+    const bare = { method: 'tools/list', namespace: 'default', arguments: [] };
+    const action = await compiled();
+    const context = { ...bare, toolName: undefined, conversationId: undefined };
+    expect(await reason(action, 'context', context)).toBe('tools/list/default/none//none');
+  });
+
+  it('takes texts as long as they come', async () => {
+    const long = 'ü😀'.repeat(50_000);
+    expect(await reason(await compiled(), 'argument', { arguments: [['long', long]] })).toBe(long);
+  });
+});

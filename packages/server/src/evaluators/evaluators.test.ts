@@ -1,0 +1,218 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { TargetLogger } from '../telemetry/log.ts';
+import { ActionFiles } from './action-files.ts';
+import { Evaluators } from './evaluators.ts';
+import { definition } from './fixtures/definition.ts';
+import { PrefixCompiler } from './fixtures/prefix-compiler.ts';
+import { ResultSchemas } from './result-schemas.ts';
+import { NO_REVISIONS, type Revisions } from './revisions.ts';
+import { type RevisionStore, revisionsInMemory } from './revisions-file.ts';
+
+const NOBODY = { expectedRevision: undefined, actor: undefined };
+
+let folder: string;
+let compiler: PrefixCompiler;
+let schemas: ResultSchemas;
+let lines: string[];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-evaluators-'));
+  await writeFile(join(folder, 'ok.wasm'), 'ok');
+  compiler = new PrefixCompiler();
+  schemas = new ResultSchemas();
+  lines = [];
+});
+afterEach(async () => {
+  await schemas.close();
+  await rm(folder, { recursive: true });
+});
+
+const log: Pick<TargetLogger, 'info' | 'warn'> = {
+  info: (line) => lines.push(line),
+  warn: (line) => lines.push(line),
+};
+
+function made(store: RevisionStore = revisionsInMemory()): Evaluators {
+  return new Evaluators({
+    connections: [{ name: 'model', model: 'm', url: 'http://h' }],
+    files: new ActionFiles({ baseFolder: folder, actionsPath: undefined }),
+    compiling: compiler,
+    schemas,
+    store,
+    log,
+    now: () => 0,
+  });
+}
+
+function inNamespace(name: string, method: string, namespace: string | null) {
+  return { ...definition(name), trigger: { method, namespace } };
+}
+
+function names({ current }: Evaluators): string[] {
+  return current.list.map((evaluator) => evaluator.definition.name);
+}
+
+describe('the current set', () => {
+  it('has what a run needs, and finds evaluators by their method', async () => {
+    const evaluators = made();
+    const schema = { type: 'object' };
+    const first = inNamespace('first', 'tools/call', null);
+    const withSchema = { ...first, name: 'schema', llm: { ...first.llm, result_schema: schema } };
+    await evaluators.replace([first, inNamespace('list', 'tools/list', 'a'), withSchema], NOBODY);
+    const { current } = evaluators;
+    expect(current.triggeredBy('tools/call')?.map((each) => each.definition)).toEqual([first, withSchema]);
+    expect(current.triggeredBy('tools/list')).toHaveLength(1);
+    for (const method of ['tools', 'constructor', '__proto__']) expect(current.triggeredBy(method)).toBeUndefined();
+    const [one, , three] = current.list;
+    expect(one).toMatchObject({
+      connection: { name: 'model', url: 'http://h' },
+      action: { glue: '' },
+      schema: undefined,
+    });
+    expect(await three?.schema?.validate('[]')).toMatch(/object/);
+    expect(await three?.schema?.validate('{}')).toBeUndefined();
+    expect(current.actions).toBe(1);
+  });
+
+  it('is never changed: a request keeps the one that it took', async () => {
+    const evaluators = made();
+    await evaluators.replace([definition('a')], NOBODY);
+    const taken = evaluators.current;
+    await evaluators.replace([definition('b')], NOBODY);
+    expect(taken.list.map((each) => each.definition.name)).toEqual(['a']);
+    expect([taken.revision, evaluators.current.revision]).toEqual([1, 2]);
+    expect(names(evaluators)).toEqual(['b']);
+  });
+
+  it('stays until the next one is compiled and written', async () => {
+    const writing = Promise.withResolvers<void>();
+    const written = Promise.withResolvers<void>();
+    const compiling = Promise.withResolvers<void>();
+    const evaluators = made({
+      load: async () => NO_REVISIONS,
+      save: () => {
+        writing.resolve();
+        return written.promise;
+      },
+    });
+    compiler.before = () => compiling.promise;
+    const updating = evaluators.replace([definition('a')], NOBODY);
+    compiling.resolve();
+    await writing.promise;
+    expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);
+    written.resolve();
+    await updating;
+    expect(names(evaluators)).toEqual(['a']);
+  });
+});
+
+describe('updates', () => {
+  it('come one after the other, however long one takes', async () => {
+    await writeFile(join(folder, 'slow.wasm'), 'ok slow');
+    const evaluators = made();
+    const slow = Promise.withResolvers<void>();
+    compiler.before = (text) => (text === 'ok slow' ? slow.promise : undefined);
+    const first = evaluators.replace([definition('first', 'slow.wasm')], NOBODY);
+    const second = evaluators.replace([definition('second')], { ...NOBODY, expectedRevision: 1 });
+    await expect.poll(() => compiler.compiled, { interval: 1 }).toEqual(['ok slow']);
+    slow.resolve();
+    expect((await first).set.revision).toBe(1);
+    expect((await second).set.revision).toBe(2);
+    expect(names(evaluators)).toEqual(['second']);
+  });
+
+  it('that fail do not keep others from coming through', async () => {
+    const evaluators = made();
+    compiler.before = () => {
+      throw new Error('there is no process to be had');
+    };
+    await expect(evaluators.replace([definition('a')], NOBODY)).rejects.toThrow('there is no process to be had');
+    expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);
+    compiler.before = () => {};
+    await evaluators.replace([definition('a')], NOBODY);
+    expect(names(evaluators)).toEqual(['a']);
+  });
+
+  it('compile a few files at one time', async () => {
+    const paths = Array.from({ length: 20 }, (_, index) => `${index}.wasm`);
+    for (const path of paths) await writeFile(join(folder, path), `ok ${path}`);
+    const evaluators = made();
+    let under = 0;
+    let most = 0;
+    compiler.before = async () => {
+      most = Math.max(most, ++under);
+      await new Promise(setImmediate);
+      under--;
+    };
+    await evaluators.replace(
+      paths.map((path) => definition(path, path)),
+      NOBODY,
+    );
+    expect(names(evaluators)).toEqual(paths);
+    expect(compiler.compiled).toHaveLength(20);
+    expect(most).toBeGreaterThan(1);
+    expect(most).toBeLessThanOrEqual(4);
+  });
+
+  it('change nothing any more once it was closed, be they under way or new', async () => {
+    const saved: Revisions[] = [];
+    const evaluators = made({
+      load: async () => NO_REVISIONS,
+      save: async (revisions) => {
+        saved.push(revisions);
+      },
+    });
+    const compiling = Promise.withResolvers<void>();
+    compiler.before = () => compiling.promise;
+    const under = evaluators.replace([definition('a')], NOBODY);
+    const settled = Promise.allSettled([under, evaluators.replace([], NOBODY)]);
+    await expect.poll(() => compiler.compiled).toHaveLength(1);
+    await evaluators.close();
+    compiling.resolve();
+    expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    await expect(evaluators.replace([], NOBODY)).rejects.toThrow('the service stops');
+    expect([saved, names(evaluators)]).toEqual([[], []]);
+  });
+
+  it('that are being written are waited for when it is closed', async () => {
+    const written = Promise.withResolvers<void>();
+    const writing = Promise.withResolvers<void>();
+    const evaluators = made({
+      load: async () => NO_REVISIONS,
+      save: () => {
+        writing.resolve();
+        return written.promise;
+      },
+    });
+    const updating = evaluators.replace([definition('a')], NOBODY);
+    await writing.promise;
+    let closed = false;
+    const closing = evaluators.close().then(() => {
+      closed = true;
+    });
+    await new Promise(setImmediate);
+    expect(closed).toBe(false);
+    written.resolve();
+    await closing;
+    expect((await updating).set.revision).toBe(1);
+  });
+});
+
+it('a start whose set cannot be written fails', async () => {
+  const evaluators = made({
+    load: async () => NO_REVISIONS,
+    save: () => Promise.reject(new Error('the disk is full')),
+  });
+  await expect(evaluators.start([definition('a')])).rejects.toThrow('the disk is full');
+});
+
+it('a start without anything to load loads nothing and writes nothing', async () => {
+  const evaluators = made({
+    load: async () => NO_REVISIONS,
+    save: () => Promise.reject(new Error('nothing is to be written')),
+  });
+  await evaluators.start(undefined);
+  expect([evaluators.current.revision, lines]).toEqual([0, []]);
+});

@@ -1,0 +1,156 @@
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type ChatCompletions, startChatCompletions } from '../testing/chat-completions.ts';
+import { LlmClient } from './llm-client.ts';
+import { LlmFailure } from './llm-failure.ts';
+import { askQuestion, type LlmObserver } from './llm-question.ts';
+import { ResultSchemas } from './result-schemas.ts';
+
+const SCHEMA = { type: 'object', properties: { ok: { type: 'boolean' } }, required: ['ok'] };
+const FITS = '{"ok":true}';
+
+const schemas = new ResultSchemas();
+const client = new LlmClient({ timeoutMs: 5_000 });
+let llm: ChatCompletions;
+let seen: Seen;
+beforeEach(async () => {
+  llm = await startChatCompletions();
+  seen = new Seen();
+});
+afterEach(() => llm.close());
+afterAll(async () => {
+  await client.close();
+  await schemas.close();
+});
+
+/** What an observer was told, in order. */
+class Seen implements LlmObserver {
+  readonly told: string[] = [];
+  readonly durations: number[] = [];
+  called(success: boolean, durationMs: number): void {
+    this.told.push(success ? 'call' : 'failed call');
+    this.durations.push(durationMs);
+  }
+  emptyResult(): void {
+    this.told.push('empty');
+  }
+  validated(pass: boolean): void {
+    this.told.push(pass ? 'fits' : 'does not fit');
+  }
+  retried(success: boolean): void {
+    this.told.push(success ? 'retry helped' : 'retry did not help');
+  }
+}
+
+async function ask({ schema = SCHEMA, signal }: { schema?: unknown; signal?: AbortSignal } = {}) {
+  const compiled = schema === null ? undefined : await schemas.compile(schema);
+  const connection = { name: 'judge', model: 'm', url: llm.url };
+  const question = { connection, systemPrompt: 'Judge.', userPrompt: '# Request\nmethod: x', schema: compiled, signal };
+  return askQuestion(client, question, seen);
+}
+
+describe('without a schema', () => {
+  test('whatever is answered counts', async () => {
+    llm.script('anything');
+    expect(await ask({ schema: null })).toMatchObject({ text: 'anything', problem: undefined });
+    expect(seen.told).toEqual(['call']);
+    expect(llm.asked[0]?.messages).toEqual([
+      { role: 'system', content: 'Judge.' },
+      { role: 'user', content: '# Request\nmethod: x' },
+    ]);
+  });
+
+  test('an empty text counts as an answer', async () => {
+    llm.script('');
+    expect(await ask({ schema: null })).toMatchObject({ text: '', problem: undefined });
+    expect(seen.told).toEqual(['call', 'empty']);
+  });
+
+  test('nothing is asked again after a failure', async () => {
+    llm.script({ status: 500 });
+    await expect(ask({ schema: null })).rejects.toThrow(LlmFailure);
+    expect([seen.told, llm.asked.length]).toEqual([['failed call'], 1]);
+  });
+
+  test('time is counted', async () => {
+    const { durationMs } = await ask({ schema: null });
+    expect(durationMs).toBeGreaterThanOrEqual(seen.durations[0] ?? Number.POSITIVE_INFINITY);
+    expect(seen.durations[0]).toBeGreaterThan(0);
+  });
+});
+
+describe('with a schema', () => {
+  test('what fits counts at once, as it came', async () => {
+    const fenced = `\`\`\`json\n${FITS}\n\`\`\``;
+    llm.script(fenced);
+    expect(await ask()).toMatchObject({ text: fenced, problem: undefined });
+    expect([seen.told, llm.asked.length]).toEqual([['call', 'fits'], 1]);
+  });
+
+  test('what does not fit is asked again, with what is wrong', async () => {
+    llm.script('{"ok":\n"yes"}', FITS);
+    expect(await ask()).toMatchObject({ text: FITS, problem: undefined });
+    expect(seen.told).toEqual(['call', 'does not fit', 'call', 'fits', 'retry helped']);
+    expect(llm.asked[1]?.messages).toEqual([
+      { role: 'system', content: 'Judge.' },
+      {
+        role: 'user',
+        content: [
+          '# Request',
+          'method: x',
+          '',
+          '# Correction',
+          'The previous answer does not conform to the JSON Schema.',
+          'error: /ok must be boolean',
+          `schema: ${JSON.stringify(SCHEMA)}`,
+          'previous answer: {"ok": "yes"}',
+          'Answer with JSON that conforms to the schema, and with nothing else.',
+        ].join('\n'),
+      },
+    ]);
+  });
+
+  test('the second answer counts even when it does not fit either, and nothing is asked a third time', async () => {
+    llm.script('first', 'second');
+    expect(await ask()).toMatchObject({ text: 'second', problem: 'the text is not JSON' });
+    expect(seen.told).toEqual(['call', 'does not fit', 'call', 'does not fit', 'retry did not help']);
+    expect(llm.asked).toHaveLength(2);
+  });
+
+  test('an empty text does not fit', async () => {
+    llm.script('', FITS);
+    expect(await ask()).toMatchObject({ text: FITS });
+    expect(seen.told).toEqual(['call', 'empty', 'does not fit', 'call', 'fits', 'retry helped']);
+  });
+
+  test.each([
+    { status: 503 },
+    { content: null },
+    { body: '{' },
+    { stopsIn: 'body', hangsUp: true, content: FITS },
+  ] as const)('the first answer counts when asking again fails: %j', async (second) => {
+    llm.script('first', second);
+    expect(await ask()).toMatchObject({ text: 'first', problem: 'the text is not JSON' });
+    expect(seen.told).toEqual(['call', 'does not fit', 'failed call', 'retry did not help']);
+  });
+
+  test('nothing counts when nobody waits any more', async () => {
+    const ending = new AbortController();
+    llm.script('first', { stopsIn: 'head' });
+    const result = expect(ask({ signal: ending.signal })).rejects.toMatchObject({ fault: 'aborted' });
+    await llm.next();
+    await llm.next();
+    ending.abort();
+    await result;
+    expect(seen.told).toEqual(['call', 'does not fit', 'failed call', 'retry did not help']);
+  });
+
+  test('of a previous answer nothing is taken for a part of the prompt', async () => {
+    llm.script(`# Request\n\nmethod: other\u202e${'x'.repeat(2_000)}`, FITS);
+    await ask();
+    const lines = llm.asked[1]?.messages[1]?.content.split('\n') ?? [];
+    expect(lines.filter((line) => line.startsWith('#'))).toEqual(['# Request', '# Correction']);
+    expect(lines.filter((line) => line.startsWith('method: '))).toEqual(['method: x']);
+    const [previous = ''] = lines.filter((line) => line.startsWith('previous answer: '));
+    expect(previous.replace('previous answer: ', '')).toBe(` Request method: other${'x'.repeat(978)}`);
+  });
+});

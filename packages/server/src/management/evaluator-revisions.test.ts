@@ -1,0 +1,288 @@
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { definition } from '../evaluators/fixtures/definition.ts';
+import { NO_REVISIONS } from '../evaluators/revisions.ts';
+import type { RevisionStore } from '../evaluators/revisions-file.ts';
+import { CONNECTIONS, namesIn, startEvaluatorApi, warningsIn } from './evaluators.fixture.ts';
+
+const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+
+/** Keeps revisions over restarts, as a file does, without the time that a disk takes. */
+function keptByTest(): RevisionStore {
+  let kept = NO_REVISIONS;
+  return {
+    load: async () => kept,
+    save: async (revisions) => {
+      kept = revisions;
+    },
+  };
+}
+
+describe('revisions', () => {
+  test('say of every submission what became of it, newest first, without what it consists of', async (context) => {
+    const { get, put } = await startEvaluatorApi(context);
+    expect((await get('/revisions')).data).toEqual([]);
+    await put([definition('a'), definition('b', 'broken.wasm')], {}, { 'x-forwarded-user': 'ann' });
+    await put([definition('')]);
+    await put([definition('c')]);
+    const metadata = {
+      created_at: ISO,
+      checksum: expect.stringMatching(/^[0-9a-f]{16}$/),
+      origin: 'api',
+    };
+    const { data } = await get('/revisions');
+    expect(data).toEqual([
+      { id: 3, ...metadata, activated_at: ISO, status: 'active' },
+      { id: 2, ...metadata, status: 'rejected', failure_reason: 'evaluators.0.name must not be empty' },
+      { id: 1, ...metadata, activated_at: ISO, status: 'superseded', actor: 'ann' },
+    ]);
+    const [newest, , oldest] = Object(data);
+    expect((await get('/revisions/1')).data).toEqual({
+      ...oldest,
+      evaluators: [definition('a'), definition('b', 'broken.wasm')],
+      skipped: ['b'],
+    });
+    const active = { ...newest, evaluators: [definition('c')], skipped: [] };
+    expect((await get('/revisions/3')).data).toEqual(active);
+    expect((await get('/revisions/active')).data).toEqual(active);
+  });
+
+  test.for([
+    [{ 'x-forwarded-user': 'ann', 'x-auth-request-user': 'bob' }, 'ann'],
+    [{ 'x-auth-request-user': 'bob' }, 'bob'],
+    [{ 'x-forwarded-user': '', 'x-auth-request-user': 'bob' }, 'bob'],
+    [{ 'x-forwarded-user': 'a'.repeat(300) }, 'a'.repeat(256)],
+    [{}, undefined],
+  ] as const)('name who it was, by %j', async ([headers, actor], context) => {
+    const { api, get, put } = await startEvaluatorApi(context);
+    await put([], {}, { ...headers });
+    await api.call('POST', '/api/v1/evaluators/revisions/1/activate', {}, { ...headers });
+    for (const id of [1, 2]) expect(Object((await get(`/revisions/${id}`)).data).actor).toBe(actor);
+  });
+
+  test('that are not there are 404, whatever stands for their number', async (context) => {
+    const { api, get, put } = await startEvaluatorApi(context);
+    expect((await get('/revisions/active')).error).toEqual({ code: 'NOT_FOUND', message: 'no revision is active' });
+    await put([]);
+    for (const id of ['0', '2', '01', '1.0', '+1', '1e0', '-1', 'x', '99999999999999999999']) {
+      const message = `revision not found: ${id}`;
+      expect((await get(`/revisions/${id}`)).error, id).toEqual({ code: 'NOT_FOUND', message });
+      const activation = await api.call('POST', `/api/v1/evaluators/revisions/${id}/activate`);
+      expect(activation.error, id).toEqual({ code: 'NOT_FOUND', message });
+    }
+    expect((await api.call('POST', '/api/v1/evaluators/revisions/active/activate')).status).toBe(404);
+    expect((await get('/revisions')).data).toHaveLength(1);
+  });
+
+  test('of which there are 50 at most keep the active one, over restarts too', async (context) => {
+    const { get, put, restart } = await startEvaluatorApi(context, { revisions: keptByTest() });
+    await put([definition('first')]);
+    await put([definition('active')]);
+    for (let count = 0; count < 60; count++) expect((await put([definition('')])).status).toBe(422);
+    for (let starts = 0; starts < 2; starts++) {
+      const { data } = await get('/revisions');
+      const ids = Object(data).map(({ id }: { id: number }) => id);
+      expect(ids).toEqual([...Array.from({ length: 49 }, (_, index) => 62 - index), 2]);
+      expect((await get('/revisions/1')).status).toBe(404);
+      expect(namesIn(await get())).toEqual(['active']);
+      await restart();
+    }
+  });
+});
+
+describe('activation', () => {
+  test('makes a new revision of an old one, and answers as a submission does', async (context) => {
+    const { api, compiler, folder, get, put } = await startEvaluatorApi(context);
+    await put([definition('a'), definition('b', 'broken.wasm')]);
+    await put([]);
+    const answer = await api.call('POST', '/api/v1/evaluators/revisions/1/activate', { expected_revision: 2 });
+    expect(answer.status).toBe(200);
+    expect(namesIn(answer)).toEqual(['a']);
+    expect(answer.headers.etag).toBe('"3"');
+    expect(warningsIn(answer)).toMatchObject([{ evaluator: 'b', code: 'WASM_COMPILE_FAILED' }]);
+    const [first, , third] = [1, 2, 3].map(async (id) => Object((await get(`/revisions/${id}`)).data));
+    expect(await third).toMatchObject({ status: 'active', origin: 'api', skipped: ['b'] });
+    expect(await first).toMatchObject({ status: 'superseded', checksum: (await third).checksum });
+
+    // What it names is compiled anew.
+    await writeFile(join(folder, 'broken.wasm'), 'ok again');
+    const whole = await api.call('POST', '/api/v1/evaluators/revisions/1/activate');
+    expect(namesIn(whole)).toEqual(['a', 'b']);
+    expect(JSON.parse(whole.text)).not.toHaveProperty('warnings');
+    expect(compiler.compiled).toContain('ok again');
+  });
+
+  test('is 409 when another revision is active than was expected', async (context) => {
+    const { api, get, put } = await startEvaluatorApi(context);
+    await put([definition('a')]);
+    await put([definition('b')]);
+    const answer = await api.call('POST', '/api/v1/evaluators/revisions/1/activate', { expected_revision: 1 });
+    expect(answer.status).toBe(409);
+    expect(answer.error).toMatchObject({ details: { expected_revision: 1, active_revision: 2 } });
+    expect(namesIn(await get())).toEqual(['b']);
+    expect((await get('/revisions')).data).toHaveLength(2);
+  });
+
+  test('is 422 when a connection is not there any more, and leaves a rejected revision', async (context) => {
+    const it = await startEvaluatorApi(context);
+    const { get, put, restart } = it;
+    const one = definition('a');
+    await put([{ ...one, llm: { ...one.llm, connection: 'another' } }]);
+    await put([definition('b')]);
+    await restart({ connections: CONNECTIONS.slice(0, 1) });
+    const answer = await it.api.call('POST', '/api/v1/evaluators/revisions/1/activate');
+    expect(answer.status).toBe(422);
+    const reason = 'evaluators.0.llm.connection is not one of llm_connections';
+    expect(answer.error).toMatchObject({ message: `revision 1 cannot be activated: ${reason}` });
+    expect(namesIn(await get())).toEqual(['b']);
+    expect((await get('/revisions/3')).data).toMatchObject({ status: 'rejected', failure_reason: reason });
+  });
+
+  test('is 422 when an action has come to lie outside of SERVICE_ACTIONS_PATH', async (context) => {
+    const it = await startEvaluatorApi(context);
+    const { folder, get, put, restart } = it;
+    await put([definition('a')]);
+    await put([]);
+    await mkdir(join(folder, 'inside'));
+    await restart({ actionsPath: join(folder, 'inside') });
+    const answer = await it.api.call('POST', '/api/v1/evaluators/revisions/1/activate');
+    expect(answer.status).toBe(422);
+    expect((await get('/revisions/active')).data).toMatchObject({ id: 2 });
+  });
+
+  test('needs no body, but one that there is has to be one', async (context) => {
+    const { api, put } = await startEvaluatorApi(context);
+    await put([]);
+    const path = '/api/v1/evaluators/revisions/1/activate';
+    for (const body of [undefined, '', ' ', '{}', '{"more":1}']) {
+      expect((await api.call('POST', path, body)).status, String(body)).toBe(200);
+    }
+    for (const body of ['{', '[]', '{"expected_revision":"1"}', '{"expected_revision":-1}']) {
+      expect((await api.call('POST', path, body)).status, body).toBe(400);
+    }
+  });
+});
+
+describe('after a restart', () => {
+  test('the active revision is active, and the others are there', async (context) => {
+    const { get, put, restart } = await startEvaluatorApi(context);
+    await put([definition('a')]);
+    await put([definition('b'), definition('c', 'broken.wasm')]);
+    await put([definition('')]);
+    const before = [await get(), await get('/revisions'), await get('/revisions/active')];
+    await restart();
+    const after = [await get(), await get('/revisions'), await get('/revisions/active')];
+    expect(after.map(({ text }) => text)).toEqual(before.map(({ text }) => text));
+    expect(after[0]?.headers.etag).toBe('"2"');
+    expect((await put([], { expected_revision: 2 })).headers.etag).toBe('"4"');
+  });
+
+  test('what cannot be loaded any more is left out, with a warning in the log', async (context) => {
+    const it = await startEvaluatorApi(context);
+    const one = definition('b');
+    await it.put([definition('a'), { ...one, llm: { ...one.llm, connection: 'another' } }, definition('c')]);
+    await writeFile(join(it.folder, 'ok.wasm'), 'not any more');
+    await it.restart({ connections: CONNECTIONS.slice(0, 1) });
+    expect((await it.get()).data).toEqual([]);
+    expect((await it.get()).headers.etag).toBe('"1"');
+    for (const line of [
+      'evaluator \\"a\\" is left out: is not a component',
+      'evaluator \\"b\\" is left out: llm.connection is not one of llm_connections',
+      'evaluator \\"c\\" is left out: is not a component',
+    ]) {
+      expect(it.api.log.join('')).toContain(line);
+    }
+  });
+});
+
+describe('a set of the configuration', () => {
+  test('becomes the active revision, without what cannot be loaded', async (context) => {
+    const bad = [definition('a', 'broken.wasm'), definition('b'), definition('b'), { ...definition('c') }];
+    const { api, get } = await startEvaluatorApi(context, { configured: bad });
+    expect(namesIn(await get())).toEqual(['b', 'c']);
+    expect((await get('/revisions/active')).data).toMatchObject({
+      id: 1,
+      status: 'active',
+      origin: 'startup',
+      evaluators: { length: 4 },
+      skipped: ['b', 'a'],
+    });
+    expect(Object((await get('/revisions/1')).data)).not.toHaveProperty('actor');
+    expect(api.log.join('')).toContain('evaluator \\"b\\" is left out: name is the name of an earlier evaluator too');
+    expect(api.log.join('')).toContain('evaluator \\"a\\" is left out: is not a component');
+  });
+
+  test('that is the same as at the last start leaves what has become active since', async (context) => {
+    const configured = [definition('configured')];
+    const { get, put, restart } = await startEvaluatorApi(context, { configured });
+    await put([definition('changed')]);
+    await restart();
+    expect(namesIn(await get())).toEqual(['changed']);
+    expect((await get('/revisions')).data).toHaveLength(2);
+    // The order of members means nothing.
+    const { name, ...rest } = definition('configured');
+    await restart({ configured: [{ ...rest, name }] });
+    expect(namesIn(await get())).toEqual(['changed']);
+  });
+
+  test('that is another one replaces what has become active since', async (context) => {
+    const { get, put, restart } = await startEvaluatorApi(context, { configured: [definition('configured')] });
+    await put([definition('changed')]);
+    await restart({ configured: [definition('new')] });
+    expect(namesIn(await get())).toEqual(['new']);
+    expect((await get('/revisions/3')).data).toMatchObject({ status: 'active', origin: 'startup' });
+    // Back to the first: it is another one than the newest of the configuration.
+    await restart({ configured: [definition('configured')] });
+    expect(namesIn(await get())).toEqual(['configured']);
+    expect((await get()).headers.etag).toBe('"4"');
+  });
+
+  test('that is left out of the configuration leaves what is active; one that is empty clears it', async (context) => {
+    const { get, restart } = await startEvaluatorApi(context, { configured: [definition('configured')] });
+    await restart({});
+    expect(namesIn(await get())).toEqual(['configured']);
+    await restart({ configured: [] });
+    expect((await get()).data).toEqual([]);
+    expect((await get()).headers.etag).toBe('"2"');
+  });
+
+  test('is known again after 50 other revisions', async (context) => {
+    const configured = [definition('configured')];
+    const { get, put, restart } = await startEvaluatorApi(context, { configured, revisions: keptByTest() });
+    for (let count = 0; count < 55; count++) await put([definition('changed')]);
+    await restart();
+    expect(namesIn(await get())).toEqual(['changed']);
+    expect((await get('/revisions')).data).toHaveLength(50);
+  });
+});
+
+describe('what cannot be written', () => {
+  // Root may write everywhere, so that a folder stands where the file is to come.
+  test.for([
+    ['a submission', (it: Awaited<ReturnType<typeof startEvaluatorApi>>) => it.put([definition('b')])],
+    ['a rejected one', (it: Awaited<ReturnType<typeof startEvaluatorApi>>) => it.put([definition('')])],
+    [
+      'an activation',
+      ({ api }: Awaited<ReturnType<typeof startEvaluatorApi>>) =>
+        api.call('POST', '/api/v1/evaluators/revisions/1/activate'),
+    ],
+  ] as const)('%s is 500 and changes nothing, now or after a restart', async ([_what, send], context) => {
+    const it = await startEvaluatorApi(context);
+    await it.put([definition('a')]);
+    const path = join(it.folder, 'evaluator-revisions.json.tmp');
+    const before = await readFile(join(it.folder, 'evaluator-revisions.json'), 'utf8');
+    await mkdir(path);
+    const answer = await send(it);
+    expect(answer.status).toBe(500);
+    expect(answer.text).not.toContain(it.folder);
+    expect(it.api.log.join('')).toContain('evaluator-revisions.json could not be written: EISDIR');
+    expect(await readFile(join(it.folder, 'evaluator-revisions.json'), 'utf8')).toBe(before);
+    expect(namesIn(await it.get())).toEqual(['a']);
+    expect((await it.get('/revisions')).data).toHaveLength(1);
+    await it.restart();
+    expect(namesIn(await it.get())).toEqual(['a']);
+    await rm(path, { recursive: true });
+    expect((await it.put([definition('b')])).headers.etag).toBe('"2"');
+  });
+});

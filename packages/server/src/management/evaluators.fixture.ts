@@ -1,0 +1,90 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Evaluator } from '@sluice/contract';
+import type { TestContext } from 'vitest';
+import type { LlmConnection } from '../config/llm-connections.ts';
+import { PrefixCompiler } from '../evaluators/fixtures/prefix-compiler.ts';
+import { revisionsInFolder } from '../evaluators/revisions-file.ts';
+import { diskFiles } from '../registry/store/files.ts';
+import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
+import { type Answered, type Api, type EvaluatorSettings, startSharedApi } from './api.fixture.ts';
+
+/** What nobody may ever see of a connection. */
+export const SECRETS = ['sk-S3CRET', 's3cret-model', 's3cret-host'] as const;
+
+const [apiKey, model, host] = SECRETS;
+
+/** Connections under the names `model` and `another`. */
+export const CONNECTIONS: readonly LlmConnection[] = ['model', 'another'].map((name) => ({
+  name,
+  model,
+  url: `http://${host}.invalid/v1`,
+  apiKey,
+}));
+
+/** A management API with evaluators that can be loaded, over restarts too. */
+export interface EvaluatorApi {
+  /** With `evaluator-revisions.json`, and the actions `ok.wasm` and `broken.wasm`. */
+  readonly folder: string;
+  readonly compiler: PrefixCompiler;
+  readonly api: Api;
+  /** `PUT /api/v1/evaluators`. */
+  put(evaluators: readonly unknown[], more?: object, headers?: Record<string, string>): Promise<Answered>;
+  /** `GET /api/v1/evaluators` and what follows. */
+  get(path?: string): Promise<Answered>;
+  /** Closes it and starts it anew on the same folder; `settings` replace those of before. */
+  restart(settings?: EvaluatorSettings): Promise<void>;
+}
+
+/** Starts one for a test and stops it after that. */
+export async function startEvaluatorApi(
+  context: Pick<TestContext, 'onTestFinished'>,
+  settings: EvaluatorSettings = {},
+): Promise<EvaluatorApi> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-evaluators-'));
+  await writeFile(join(folder, 'ok.wasm'), 'ok');
+  await writeFile(join(folder, 'broken.wasm'), 'broken');
+  const compiler = new PrefixCompiler();
+  const start = (more: EvaluatorSettings) => {
+    const revisions = revisionsInFolder({
+      folder,
+      recover: false,
+      files: diskFiles(),
+      log: new RecordedLog(),
+      now: Date.now,
+    });
+    const evaluators = { connections: CONNECTIONS, baseFolder: folder, compiling: compiler, revisions, ...more };
+    return startSharedApi({ evaluators });
+  };
+  let api = await start(settings);
+  context.onTestFinished(async () => {
+    await api.close();
+    await rm(folder, { recursive: true });
+  });
+  return {
+    folder,
+    compiler,
+    get api() {
+      return api;
+    },
+    put: (evaluators, more = {}, headers = {}) =>
+      api.call('PUT', '/api/v1/evaluators', { evaluators, ...more }, headers),
+    get: (path = '') => api.call('GET', `/api/v1/evaluators${path}`),
+    async restart(more = settings) {
+      await api.close();
+      api = await start(more);
+    },
+  };
+}
+
+/** The names of the evaluators in an answer. */
+export function namesIn({ data }: Answered): unknown[] {
+  return Array.isArray(data) ? data.map(({ name }: Evaluator) => name) : [];
+}
+
+/** The envelope's `warnings`; undefined when it has none. */
+export function warningsIn({ text }: Answered): unknown {
+  const envelope: unknown = JSON.parse(text);
+  return Object(envelope).warnings;
+}
