@@ -78,7 +78,11 @@ function processes({ successionMs, startMs }: EvaluatorFigures, missed: string[]
     ['host processes', 'ms', 'limit'],
     [
       ['from a kill until what waited has been run by the spare one', range(successionMs, tenths), ''],
-      ['from the start of a process until it takes actions', bold(range(startMs, whole), true), String(startLimitMs)],
+      [
+        'from the start of a process until it can run a small action',
+        bold(range(startMs, whole), true),
+        String(startLimitMs),
+      ],
     ],
   );
 }

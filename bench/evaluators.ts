@@ -19,7 +19,7 @@ export interface EvaluatorFigures {
   readonly toolchains: readonly ToolchainFigures[];
   /** Milliseconds from the deadline of a run that does not end until another run, which waited, is over. */
   readonly successionMs: Spread;
-  /** Milliseconds from starting a host process until it takes actions. */
+  /** Milliseconds from starting a host process until it has taken a small action in. */
   readonly startMs: Spread;
 }
 
@@ -100,10 +100,12 @@ export async function measureEvaluators(plan: Plan, say: (line: string) => void)
   await using owned = new AsyncDisposableStack();
   const compiler = new ActionCompiler();
   owned.defer(() => compiler.close());
+  const endless = await compiler.compile(await coreAction({ evaluate: '(loop $forever (br $forever))' }));
+  const small = await compiler.compile(await toolchains.wat());
   const lanes: Lane[] = [];
   for (const toolchain of toolchainNames) {
     say(`evaluators: ${toolchain} is built and taken in`);
-    const lane = await openLane(toolchain, compiler, plan.evaluatorStarts);
+    const lane = await openLane(toolchain, compiler, endless, plan.evaluatorStarts);
     owned.defer(() => lane.hosts.close());
     lanes.push(lane);
     for (let call = 0; call < WARM_UP_CALLS; call++) await evaluate(lane);
@@ -117,8 +119,8 @@ export async function measureEvaluators(plan: Plan, say: (line: string) => void)
     }
   }
   say('evaluators: hosts are killed and started');
-  const successionMs = spread(await measureSuccession(compiler, plan.evaluatorStarts));
-  const startMs = spread(await times(plan.evaluatorStarts, startHost));
+  const successionMs = spread(await measureSuccession(endless, small, plan.evaluatorStarts));
+  const startMs = spread(await times(plan.evaluatorStarts, async () => (await startHost(small, endless))[0]));
   return { toolchains: lanes.map(figures), successionMs, startMs };
 }
 
@@ -135,12 +137,17 @@ function figures({ action: _, hosts, p50Ms, p99Ms, perSecond, ownUs, hostUs, ...
 }
 
 /** Compiles the action and gives it a pool that keeps it. */
-async function openLane(toolchain: Toolchain, compiler: ActionCompiler, starts: number): Promise<Lane> {
+async function openLane(
+  toolchain: Toolchain,
+  compiler: ActionCompiler,
+  endless: Action,
+  starts: number,
+): Promise<Lane> {
   const component = await toolchains[toolchain]();
   const began = performance.now();
   const action = await compiler.compile(component);
   const compileMs = performance.now() - began;
-  const loadMs = spread(await times(starts, () => loadInNewHost(action)));
+  const loadMs = spread(await times(starts, async () => (await startHost(endless, action))[1]));
   const hosts = new ActionHosts({ size: hostCount });
   hosts.keep([action]);
   const built = { toolchain, componentBytes: component.length, compileMs, loadMs };
@@ -189,9 +196,7 @@ function usage({ hosts }: Lane): { readonly own: number; readonly hosts: Readonl
 }
 
 /** Has a pool of one host kill it again and again while another run waits, with a spare that has had time to start. */
-async function measureSuccession(compiler: ActionCompiler, kills: number): Promise<number[]> {
-  const endless = await compiler.compile(await coreAction({ evaluate: '(loop $forever (br $forever))' }));
-  const small = await compiler.compile(await toolchains.wat());
+async function measureSuccession(endless: Action, small: Action, kills: number): Promise<number[]> {
   const hosts = new ActionHosts({ size: 1, limits: { ...HOST_LIMITS, runMs: KILL_AFTER_MS } });
   try {
     hosts.keep([endless, small]);
@@ -210,25 +215,15 @@ async function measureSuccession(compiler: ActionCompiler, kills: number): Promi
   }
 }
 
-/** Starts a host process and ends it again; milliseconds until it was ready. */
-async function startHost(): Promise<number> {
+/** Milliseconds from starting a host process until it has a small action, and in which it takes another one in then. */
+async function startHost(small: Action, other: Action): Promise<readonly [startMs: number, loadMs: number]> {
   const began = performance.now();
   const host = new Host(HOST_LIMITS, () => undefined);
-  await host.ready;
-  const ms = performance.now() - began;
-  host.kill();
-  await host.ended;
-  return ms;
-}
-
-/** Milliseconds in which a new host takes an action in. */
-async function loadInNewHost(action: Action): Promise<number> {
-  const host = new Host(HOST_LIMITS, () => undefined);
   try {
-    await host.ready;
-    const began = performance.now();
-    await host.load(action);
-    return performance.now() - began;
+    await host.load(small);
+    const started = performance.now();
+    await host.load(other);
+    return [started - began, performance.now() - started];
   } finally {
     host.kill();
     await host.ended;

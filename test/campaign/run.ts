@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Campaign } from './campaign.ts';
+import { evaluatorsCampaign } from './evaluators.ts';
 import { fuzzCampaign } from './fuzz.ts';
 import { killCampaign } from './kill.ts';
 import { modelCampaign } from './model.ts';
@@ -20,6 +21,7 @@ const campaigns: readonly Campaign[] = [
   modelCampaign,
   fuzzCampaign,
   pipelineCampaign,
+  evaluatorsCampaign,
 ];
 
 const REPORT = new URL('../../docs/campaign.md', import.meta.url);

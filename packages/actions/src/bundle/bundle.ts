@@ -19,16 +19,22 @@ export async function bundle(entry: string): Promise<string> {
   });
   try {
     const { output } = await build.generate({ format: 'esm', codeSplitting: false, comments: false });
-    if (modules.problems.length > 0) throw new ActionBuildError(modules.problems);
+    if (modules.problems.length > 0) throw new ActionBuildError(sorted(modules.problems));
     return output[0].code;
   } catch (error) {
     if (!(error instanceof Error) || error instanceof ActionBuildError) throw error;
     const found = 'errors' in error && Array.isArray(error.errors) ? error.errors : [error];
     const problems = await Promise.all(found.map((one: RolldownError) => problem(one, entry)));
-    throw new ActionBuildError([...new Set([...modules.problems, ...problems])], { cause: error });
+    throw new ActionBuildError(sorted([...modules.problems, ...problems]), { cause: error });
   } finally {
     await build.close();
   }
+}
+
+/** Each once, by place. */
+function sorted(problems: readonly string[]): string[] {
+  const { compare } = new Intl.Collator('en', { numeric: true });
+  return [...new Set(problems)].sort(compare);
 }
 
 /** What the bundler says, in one line that names the place. */

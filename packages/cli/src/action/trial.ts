@@ -17,7 +17,10 @@ const contextOfFile = z.strictObject({
   namespace: z.string().default('default'),
   toolName: z.string().optional(),
   arguments: argumentPairs.default([]),
-  llmResult: z.unknown().transform((value) => (value === undefined ? '' : asText(value))),
+  llmResult: z
+    .unknown()
+    .optional()
+    .transform((value) => (value === undefined ? '' : asText(value))),
   conversationId: z.string().optional(),
 });
 

@@ -58,7 +58,7 @@ describe('without SERVICE_ACTIONS_PATH', () => {
   });
 
   it('neither a pipe nor a device keeps anybody waiting', async () => {
-    execFileSync('mkfifo', [join(folder, 'config/pipe')]);
+    execFileSync('/bin/sh', ['-c', 'mkfifo "$1"', 'sh', join(folder, 'config/pipe')]);
     await symlink('/dev/zero', join(folder, 'config/endless'));
     for (const path of ['pipe', 'endless', '/dev/zero', '/dev/tty', '/dev/null']) {
       expect(await refusal(files().read(path)), path).toMatch(/^is not a file$|^no such file$/);

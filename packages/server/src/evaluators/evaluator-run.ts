@@ -59,6 +59,7 @@ export class EvaluatorRun {
       return effect;
     } catch (error) {
       const kind = error instanceof LlmFailure ? 'llm_failure' : 'action_failure';
+      this.#counters.failed(kind);
       this.#tell(kind, error);
       return definition.on_error === 'block'
         ? { kind: 'refused', outcome: failed(definition.name, kind) }

@@ -24,8 +24,8 @@ function asking(...messages: readonly unknown[]): string {
   return JSON.stringify({ model: 'm', messages });
 }
 
-function said(store: InteractionStore, id = 'talk'): unknown {
-  return JSON.parse(historyJson(store, id));
+async function said(store: InteractionStore, id = 'talk'): Promise<unknown> {
+  return JSON.parse(await historyJson(store, id));
 }
 
 describe('messages', () => {
@@ -53,8 +53,8 @@ describe('messages', () => {
     ['a number', { role: 'user', content: 5 }, []],
     ['what is no message', 'hello', []],
     ['half of a surrogate', { role: '\ud800', content: 'x\udc00' }, [{ role: '\ufffd', content: 'x\ufffd' }]],
-  ])('%s', (_what, message, expected) => {
-    expect(said(talking(asking(message)))).toEqual(expected);
+  ])('%s', async (_what, message, expected) => {
+    expect(await said(talking(asking(message)))).toEqual(expected);
   });
 
   test.each<[string, string | undefined]>([
@@ -62,11 +62,13 @@ describe('messages', () => {
     ['it is no JSON', 'messages'],
     ['it is no object', '[{"role":"user","content":"x"}]'],
     ['its messages are no list', '{"messages":{"role":"user","content":"x"}}'],
-  ])('are none of a body when %s', (_why, body) => {
-    expect(said(talking(body, asking({ role: 'user', content: 'kept' })))).toEqual([{ role: 'user', content: 'kept' }]);
+  ])('are none of a body when %s', async (_why, body) => {
+    expect(await said(talking(body, asking({ role: 'user', content: 'kept' })))).toEqual([
+      { role: 'user', content: 'kept' },
+    ]);
   });
 
-  test('are none of a body that is no longer kept', () => {
+  test('are none of a body that is no longer kept', async () => {
     const store = new InteractionStore(100, 150);
     for (const content of ['old', 'x'.repeat(80)]) {
       store.add(
@@ -78,26 +80,32 @@ describe('messages', () => {
       );
     }
     expect(store.list().map(({ request }) => request.truncated)).toEqual([true, false]);
-    expect(said(store)).toEqual([{ role: 'user', content: 'x'.repeat(80) }]);
+    expect(await said(store)).toEqual([{ role: 'user', content: 'x'.repeat(80) }]);
   });
 
-  test('are read by what a member is called, not by how that is spelled', () => {
+  test('are read by what a member is called, not by how that is spelled', async () => {
     const body = '{"\\u006dessages":[{"r\\u006fle":"user","c\\u006fntent":"x"}]}';
-    expect(said(talking(body))).toEqual([{ role: 'user', content: 'x' }]);
+    expect(await said(talking(body))).toEqual([{ role: 'user', content: 'x' }]);
   });
 });
 
 describe('the history of actions', () => {
-  test('is all of a conversation, oldest first', () => {
+  test('is all of a conversation, oldest first', async () => {
     const store = talking(...Array.from({ length: 15 }, (_, at) => asking({ role: 'user', content: String(at) })));
-    expect(said(store)).toEqual(Array.from({ length: 15 }, (_, at) => ({ role: 'user', content: String(at) })));
+    expect(await said(store)).toEqual(Array.from({ length: 15 }, (_, at) => ({ role: 'user', content: String(at) })));
   });
 
-  test('is found by a completion too, and empty when nothing is known', () => {
+  test('is found by a completion too, and empty when nothing is known', async () => {
     const store = talking(asking({ role: 'user', content: 'x' }), asking({ role: 'user', content: 'y' }));
-    expect(said(store, 'c-0')).toEqual(said(store));
-    expect(said(store, 'other')).toEqual([]);
-    expect(said(store, '')).toEqual([]);
+    expect(await said(store, 'c-0')).toEqual(await said(store));
+    expect(await said(store, 'other')).toEqual([]);
+    expect(await said(store, '')).toEqual([]);
+  });
+
+  test('is refused when it could not fit into an action', async () => {
+    const large = asking({ role: 'user', content: 'x'.repeat(3_500_000) });
+    const store = talking(...Array.from({ length: 10 }, () => large));
+    await expect(historyJson(store, 'talk')).rejects.toMatchObject({ fault: 'memory' });
   });
 });
 

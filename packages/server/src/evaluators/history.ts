@@ -3,7 +3,7 @@ import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
 import { tryParseJson } from '@sluice/json/parse';
 import type { Interaction } from '../inference/interaction.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
-import type { HistoryMessage } from './actions/action-world.ts';
+import { ActionFailure, type HistoryMessage } from './actions/action-world.ts';
 
 /** Where conversations are looked up. */
 type Interactions = Pick<InteractionStore, 'history'>;
@@ -12,6 +12,8 @@ type Interactions = Pick<InteractionStore, 'history'>;
 const LATEST = 10;
 /** After as many bytes of bodies read in one go, others have their turn. */
 const BYTES_PER_TURN = 1024 * 1024;
+/** Characters of a whole conversation that an action is given. */
+const MAX_HISTORY = 32 * 1024 * 1024;
 
 /**
  * The messages of the latest ten interactions of a conversation, oldest first, for a prompt (decisions 4.9); an empty
@@ -36,12 +38,25 @@ export async function latestConversation(
 
 /**
  * All messages of a conversation, oldest first, as JSON text of `HistoryMessage[]`: what `get-history` answers
- * (decisions 2.11). Reads every body of it at once; `[]` when the conversation is not known.
+ * (decisions 2.11); `[]` when the conversation is not known. Large bodies are read one per turn of the event loop. Throws
+ * `ActionFailure` for more than 32 MiB, which would not fit into an action's memory.
  */
-export function historyJson(interactions: Interactions, conversationId: string): string {
+export async function historyJson(interactions: Interactions, conversationId: string): Promise<string> {
   const pieces: string[] = [];
+  let length = 0;
+  let bytes = 0;
   for (const interaction of interactions.history(conversationId, Number.POSITIVE_INFINITY)) {
-    for (const message of messagesOf(interaction)) pieces.push(JSON.stringify(message));
+    bytes += interaction.request.body?.bytes.length ?? 0;
+    if (bytes > BYTES_PER_TURN) {
+      bytes = 0;
+      await nextTurn();
+    }
+    for (const message of messagesOf(interaction)) {
+      const piece = JSON.stringify(message);
+      length += piece.length;
+      pieces.push(piece);
+    }
+    if (length > MAX_HISTORY) throw new ActionFailure('memory', 'the conversation is larger than its memory');
   }
   return `[${pieces.join(',')}]`;
 }

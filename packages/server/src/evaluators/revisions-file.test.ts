@@ -51,7 +51,7 @@ describe('revisions', () => {
     const llm = { ...one.llm, result_schema: { maximum: JSON.rawJSON('9007199254740993') } };
     const saving = store(files);
     await saving.save(withActive(NO_REVISIONS, { ...submission(''), evaluators: [{ ...one, llm }] }, []));
-    expect(files.dump()[NAME]).toContain('"maximum": 9007199254740993');
+    expect(files.dump()[NAME]).toContain('"maximum":9007199254740993');
     expect(JSON.stringify(await store(files).load())).toContain('"maximum":9007199254740993');
   });
 

@@ -93,10 +93,16 @@ class FileStore implements RevisionStore {
     log.error(`${FILE} was set aside as ${aside}; the service starts without it`, { folder });
   }
 
-  #write({ list, activeId, nextId }: Revisions): Promise<void> {
-    const content = { revisions: list, active_id: activeId ?? null, next_id: nextId };
-    return replaceFile(this.#options.files, this.#path, [`${JSON.stringify(content, null, 2)}\n`]);
+  #write(revisions: Revisions): Promise<void> {
+    return replaceFile(this.#options.files, this.#path, slices(revisions));
   }
+}
+
+/** A revision is one line: deep schemas would be mostly blanks if they were indented. */
+function* slices({ list, activeId, nextId }: Revisions): Generator<string> {
+  yield '{\n  "revisions": [';
+  for (const [index, revision] of list.entries()) yield `${index === 0 ? '' : ','}\n    ${JSON.stringify(revision)}`;
+  yield `\n  ],\n  "active_id": ${activeId ?? null},\n  "next_id": ${nextId}\n}\n`;
 }
 
 const id = z.number().int().positive();

@@ -42,6 +42,8 @@ describe('a cut', () => {
     ['a😀b', 5, 'a😀'],
     ['😀a', 3, ''],
     ['##abc', 2, 'ab'],
+    ['##\u0000 #abc', 2, ' a'],
+    ['\r\u0000\nab', 2, ' a'],
     ['\u0000\u0000abc', 2, 'ab'],
   ])('of %j to %i bytes', (text, most, expected) => {
     expect(sanitised(text, most)).toBe(expected);

@@ -265,7 +265,7 @@ test('what a connection consists of is in no answer, no revision and no line of 
   lines.push(...it.api.log);
   expect(lines.join('')).toContain('evaluators replaced');
   const kept = await readFile(join(folder, 'evaluator-revisions.json'), 'utf8');
-  expect(kept).toContain('"connection": "model"');
+  expect(kept).toContain('"connection":"model"');
   const told = [...answers.map(({ text }) => text), ...lines, kept].join('\n');
   for (const secret of SECRETS) expect(told).not.toContain(secret);
   expect(JSON.stringify(CONNECTIONS)).toContain(SECRETS[0]);

@@ -15,7 +15,7 @@ export interface ServiceStateParts {
   readonly registry: Pick<Registry, 'current'>;
   readonly forwards: Pick<Forwards, 'status'>;
   readonly serviceHealth: Pick<HealthOfServices, 'of'>;
-  readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
+  readonly metrics: Pick<ServiceMetrics, 'snapshot' | 'evaluators'>;
   readonly interactions: Pick<InteractionStore, 'length' | 'bodyBytes'>;
   readonly toolCalls: Pick<ToolCallEvents, 'counts'>;
   readonly calls: Pick<CallsUnderWay<CallUnderWay>, 'size'>;
@@ -32,6 +32,12 @@ export function serviceState(parts: ServiceStateParts): ServiceState {
     registry.current.namespaces.values().reduce((sum, { shelves }) => sum + shelves[kind].entries.length, 0);
   return {
     filters: () => metrics.snapshot().filters,
+    evaluators: () =>
+      Array.from(metrics.evaluators, ([name, counters]) => ({
+        name,
+        counts: counters.snapshot(),
+        failures: counters.failures,
+      })),
     entries: () => ({ tool: served('tool'), resource: served('resource'), prompt: served('prompt') }),
     namespaces: () => registry.current.namespaces.size,
     forwards: () =>

@@ -52,7 +52,7 @@ export interface HostAnswers {
   tool(name: string): ToolEntry | undefined;
   /** True when the tool was found; what is to be copied is kept until the run ended well. */
   copyTool(name: string, namespace: string): boolean;
-  history(conversationId: string): string;
+  history(conversationId: string): string | Promise<string>;
   /** What is wrong with a text by the evaluator's `result_schema`, joined with `; `; undefined when nothing is. */
   verify(raw: string): Promise<string | undefined>;
   log(level: ActionLogLevel, message: string): void;

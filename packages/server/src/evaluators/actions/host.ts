@@ -258,7 +258,7 @@ export class Host {
   }
 }
 
-/** JSON. Only `verify` waits. */
+/** JSON. */
 async function answerOf(question: Question, answers: HostAnswers): Promise<string> {
   switch (question.ask) {
     case 'tools':
@@ -268,7 +268,7 @@ async function answerOf(question: Question, answers: HostAnswers): Promise<strin
     case 'copy':
       return JSON.stringify(answers.copyTool(question.name, question.namespace));
     case 'history':
-      return answers.history(question.conversation);
+      return await answers.history(question.conversation);
     case 'verify':
       return JSON.stringify((await answers.verify(question.raw)) ?? null);
   }

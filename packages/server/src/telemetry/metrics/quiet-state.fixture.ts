@@ -4,6 +4,7 @@ import type { ServiceState } from './state-metrics.ts';
 export function quietState(state: Partial<ServiceState> = {}): ServiceState {
   return {
     filters: () => ({}),
+    evaluators: () => [],
     entries: () => ({ tool: 0, resource: 0, prompt: 0 }),
     namespaces: () => 0,
     forwards: () => [],

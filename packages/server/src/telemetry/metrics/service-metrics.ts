@@ -48,6 +48,11 @@ export class ServiceMetrics {
     return counters;
   }
 
+  /** Evaluators by name, with their counters, in the order in which they became known. */
+  get evaluators(): ReadonlyMap<string, EvaluatorCounters> {
+    return this.#evaluators;
+  }
+
   /** All counts so far; filters in the order in which they were made known, those that nothing has reached too. */
   snapshot(): Metrics {
     const filters = Array.from(this.#filters, ([name, counters]) => [name, counters.snapshot()] as const);

@@ -1,11 +1,14 @@
-import type { FilterMetrics, ServiceHealth } from '@sluice/contract';
+import type { EvaluatorMetrics, FilterMetrics, ServiceHealth } from '@sluice/contract';
 import type { ToolCallCount } from '../tool-calls/tool-call-counts.ts';
+import type { EvaluatorFailure } from './evaluator-counters.ts';
 import type { Metric, NumberMetric, Series } from './metric.ts';
 
 /** What can be asked of the service at any time. */
 export interface ServiceState {
   /** Counters of filters, by name. */
   filters(): Readonly<Record<string, FilterMetrics>>;
+  /** Counters of evaluators that requests have met since the start. */
+  evaluators(): readonly EvaluatorState[];
   /** What is served, shadowed entries not counted. */
   entries(): { readonly tool: number; readonly resource: number; readonly prompt: number };
   namespaces(): number;
@@ -23,6 +26,14 @@ export interface ServiceState {
   droppedLines(): number;
 }
 
+/** An evaluator and what it has done. */
+export interface EvaluatorState {
+  readonly name: string;
+  readonly counts: EvaluatorMetrics;
+  /** Runs without a decision. */
+  readonly failures: Readonly<Record<EvaluatorFailure, number>>;
+}
+
 /** A capability service and how it is. */
 export interface RegisteredService {
   readonly name: string;
@@ -37,6 +48,7 @@ export function stateMetrics(state: ServiceState): Metric[] {
   const { count, bytes } = state.interactions();
   return [
     ...filterMetrics(Object.entries(state.filters())),
+    ...evaluatorMetrics(state.evaluators()),
     {
       name: 'sluice.registry.entries',
       description: 'Tools, resources and prompts that are served',
@@ -127,6 +139,65 @@ function filterMetrics(filters: readonly (readonly [string, FilterMetrics])[]): 
         attributes: { 'sluice.filter': filter },
         value: duration.total_ms / 1000,
       })),
+    },
+  ];
+}
+
+function evaluatorMetrics(evaluators: readonly EvaluatorState[]): Metric[] {
+  const each = (of: (evaluator: EvaluatorState) => Readonly<Record<string, number>>, attribute: string) =>
+    evaluators.flatMap((evaluator) =>
+      Object.entries(of(evaluator)).map(([key, value]) => ({
+        attributes: { 'sluice.evaluator': evaluator.name, [attribute]: key },
+        value,
+      })),
+    );
+  const one = (of: (counts: EvaluatorMetrics) => number) =>
+    evaluators.map(({ name, counts }) => ({ attributes: { 'sluice.evaluator': name }, value: of(counts) }));
+  return [
+    {
+      name: 'sluice.evaluator.decisions',
+      description: 'Requests that evaluators have judged, by what they decided',
+      unit: '{request}',
+      kind: 'counter',
+      series: each(({ counts }) => counts.decisions, 'sluice.evaluator.decision'),
+    },
+    {
+      name: 'sluice.evaluator.failures',
+      description: 'Requests that evaluators could not judge, by what failed',
+      unit: '{request}',
+      kind: 'counter',
+      series: each(({ failures }) => failures, 'error.type'),
+    },
+    {
+      name: 'sluice.evaluator.llm.calls',
+      description: 'Calls to LLMs, by what came of them',
+      unit: '{call}',
+      kind: 'counter',
+      series: each(
+        ({ counts: { llm } }) => ({ success: llm.calls_success, failure: llm.calls_failure }),
+        'sluice.evaluator.llm.outcome',
+      ),
+    },
+    {
+      name: 'sluice.evaluator.llm.duration',
+      description: 'Time for which evaluators have waited for LLMs',
+      unit: 's',
+      kind: 'counter',
+      series: one(({ llm }) => llm.duration.total_ms / 1000),
+    },
+    {
+      name: 'sluice.evaluator.action.runs',
+      description: 'Runs of actions, whatever came of them',
+      unit: '{run}',
+      kind: 'counter',
+      series: one(({ wasm }) => wasm.executions),
+    },
+    {
+      name: 'sluice.evaluator.action.duration',
+      description: 'Time for which evaluators have waited for actions',
+      unit: 's',
+      kind: 'counter',
+      series: one(({ wasm }) => wasm.duration.total_ms / 1000),
     },
   ];
 }

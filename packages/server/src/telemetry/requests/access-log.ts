@@ -1,4 +1,5 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '../../mcp/protocol.ts';
+import type { RequestContext } from '../../pipeline/context.ts';
 import type { TargetLogger } from '../log.ts';
 import { correlationOf } from '../tool-calls/correlation.ts';
 import { rounded } from '../tool-calls/tool-call-record.ts';
@@ -14,17 +15,20 @@ const LONGEST_NAME = 256;
 
 /**
  * One line per request with what was decided (level `info` of the target `service::…::access`). Never in it: queries,
- * bodies, arguments, credentials; of headers the ids that join it with other lines, and the user that a proxy names.
+ * bodies, arguments, credentials; of headers the ids that join it with other lines, and the user that a proxy names. At
+ * `debug` it has what evaluators have set of the request too, as an operator's actions word it.
  */
 export class AccessLog {
   readonly #log: TargetLogger;
   readonly #on: boolean;
+  readonly #withMetadata: boolean;
   readonly #probes: ReadonlySet<string>;
 
   /** `probes` are paths that are asked for every few seconds: when that goes well, it is told at `debug`. */
   constructor(log: TargetLogger, probes: ReadonlySet<string> = new Set()) {
     this.#log = log;
     this.#on = log.enabled('info');
+    this.#withMetadata = log.enabled('debug');
     this.#probes = probes;
   }
 
@@ -58,8 +62,17 @@ export class AccessLog {
       x_request_id: correlation.requestId,
       conversation_id: correlation.conversationId,
       trace_id: observation.span?.context.traceId,
+      metadata: this.#withMetadata && context ? metadataOf(context) : undefined,
     });
   }
+}
+
+/** Metadata that the line tells anyway. */
+const TOLD_ANYWAY: ReadonlySet<string> = new Set(['mcp.method', 'service.namespace']);
+
+function metadataOf({ metadata }: RequestContext): Readonly<Record<string, string>> | undefined {
+  const told = [...metadata].filter(([key]) => !TOLD_ANYWAY.has(key));
+  return told.length > 0 ? Object.fromEntries(told) : undefined;
 }
 
 /** Methods whose parameters are told of by name alone when they are wrong. */

@@ -1,0 +1,284 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { run } from '../run.ts';
+import { scriptedTerminal } from '../testing/scripted-terminal.ts';
+
+/** Does what the LLM's result says, one deed behind the other, so that one component serves many tests. */
+const OBEDIENT = `
+import { getHistory } from 'service:evaluator/conversation';
+import { error, info } from 'service:evaluator/log';
+import { copyToolToNamespace, getTool, listTools, listToolsInNamespace } from 'service:evaluator/registry';
+import { block, filterTools, pass, rejectMalformed, setMetadata, warn } from 'service:evaluator/response';
+import { verifyLlmResult } from 'service:evaluator/validation';
+
+console.log('at the top level', { started: true });
+const show = (value) => info(JSON.stringify(value) ?? 'undefined');
+const failing = (what) => { try { return what(); } catch (thrown) { return thrown instanceof Error ? thrown.message : 'no error'; } };
+const deeds = {
+  nothing() {},
+  pass, 
+  block: () => block('no \\u001b[31mentry'),
+  malformed: () => rejectMalformed('unusable'),
+  warn: () => warn('careful'),
+  filter: () => filterTools(['a', 'b']),
+  twice: () => { block('first'); pass(); },
+  context: (ctx) => show({ ...ctx, keys: Object.keys(ctx).length }),
+  tools: () => show([listTools().map(({ name }) => name), listToolsInNamespace('other').map(({ name }) => name), getTool('both'), getTool('none')]),
+  copy: () => show([copyToolToNamespace('b', 'new'), copyToolToNamespace('b', 'New'), copyToolToNamespace('none', 'new'), copyToolToNamespace('both', 'other'), listToolsInNamespace('new').length]),
+  history: (ctx) => show([getHistory(ctx.conversationId), getHistory('another')]),
+  verify: () => show([failing(() => verifyLlmResult('{"a":1}')), failing(() => verifyLlmResult('{"a":"x"}'))]),
+  mistyped: () => show([failing(() => block(7)), failing(() => filterTools('a')), failing(() => setMetadata('k', null))]),
+  time: () => show([Date.now() > 1.7e12, new Date().getFullYear() > 2024]),
+  random: () => show(Math.random()),
+  console: () => { console.warn('w', 1n, null, [1], new TypeError('t')); console.error(undefined); console.debug({}); },
+  throw: () => { error('before'); throw new RangeError('out of range'); },
+  missing: () => new URL('https://example.com').host,
+  promise: () => Promise.resolve(),
+  loop: () => { for (;;); },
+};
+export function evaluate(ctx) { return ctx.llmResult.split(' ').map((deed) => deeds[deed](ctx)).at(-1); }
+`;
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-test-action-'));
+  await writeFile(join(folder, 'obedient.js'), OBEDIENT);
+  expect(await sluice('build', 'obedient.js')).toMatchObject({ code: 0, err: '' });
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+async function sluice(...argv: string[]) {
+  const terminal = scriptedTerminal({ cwd: folder });
+  const code = await run(['action', ...argv], terminal);
+  return { code, out: terminal.out(), err: terminal.err() };
+}
+
+async function file(name: string, content: unknown): Promise<string> {
+  await writeFile(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content));
+  return name;
+}
+
+/** A run of the obedient action; what it says as JSON. */
+async function trial(llmResult: string, context: object = {}, ...more: string[]) {
+  const name = await file('ctx.json', { llmResult, ...context });
+  const { code, out, err } = await sluice('test', 'obedient.wasm', '--context', name, '--output', 'json', ...more);
+  const { log, ...result } = JSON.parse(out);
+  const lines: string[] = log.map(({ level, message }: { level: string; message: string }) => `${level} ${message}`);
+  // What the action's top level says comes first in every run.
+  return { code, err, result, lines: lines.slice(1) };
+}
+
+/** The values that the deeds of {@link trial} have logged. */
+const shown = (lines: readonly string[]) => lines.map((line) => JSON.parse(line.replace(/^info /, '')));
+
+describe('sluice action test', () => {
+  it('says what the action decides, what it logs and how long it took', async () => {
+    const name = await file('ctx.json', { llmResult: 'block' });
+    expect(await sluice('test', 'obedient.wasm', '--context', name)).toEqual({
+      code: 0,
+      out: expect.stringMatching(
+        /^info: at the top level {"started":true}\ndecision: block: no .*entry\ntime: \d+\.\d ms \(\d+\.\d ms in a new host process\)\n$/,
+      ),
+      err: '',
+    });
+  });
+
+  it.each([
+    ['nothing', { kind: 'pass' }, { responded: false, ignored_responses: 0 }],
+    ['warn filter', { kind: 'filter_tools', tools: ['a', 'b'] }, { responded: true, ignored_responses: 1 }],
+    ['block pass', { kind: 'block', reason: expect.any(String) }, { responded: true, ignored_responses: 1 }],
+  ])('as JSON: %s', async (deeds, decision, counts) => {
+    const { code, result } = await trial(deeds);
+    const duration = expect.any(Number);
+    expect(code).toBe(0);
+    expect(result).toEqual({
+      decision,
+      ...counts,
+      duration_ms: duration,
+      first_duration_ms: duration,
+      copies: [],
+    });
+  });
+
+  it('gives the action the context of the file, arguments as a call has them', async () => {
+    const text = `{"llmResult":"context","toolName":"t","namespace":"n",
+      "arguments":{"path":"/x","big":9223372036854775807,"deep":{"a":[true]}}}`;
+    const { out } = await sluice(
+      ...['test', 'obedient.wasm', '--context', await file('ctx.json', text), '--output', 'json'],
+    );
+    expect(JSON.parse(JSON.parse(out).log[1].message)).toEqual({
+      method: 'tools/call',
+      namespace: 'n',
+      toolName: 't',
+      arguments: [
+        ['path', '/x'],
+        ['big', '9223372036854775807'],
+        ['deep', '{"a":[true]}'],
+      ],
+      llmResult: 'context',
+      keys: 6,
+    });
+  });
+
+  it('answers of tools, history and schema out of files', async () => {
+    const tools = await file('tools.json', [
+      { name: 'a', namespace: 'other', input_schema: {} },
+      { name: 'both', namespace: 'other', description: 'of other' },
+      { name: 'b', namespace: 'default' },
+      { name: 'both', namespace: 'n', description: 'of n' },
+    ]);
+    const history = await file('history.yaml', '- {role: user, content: hello}\n- {content: there}');
+    const schema = await file('schema.json', { properties: { a: { type: 'number' } } });
+    const { lines, result } = await trial(
+      'tools history verify copy',
+      { namespace: 'n', conversationId: 'c-1' },
+      ...['--tools', tools, '--history', history, '--schema', schema],
+    );
+    const [seen, said, verified, copied] = shown(lines);
+    expect(seen).toEqual([
+      ['a', 'both', 'b', 'both'],
+      ['a', 'both'],
+      { name: 'both', description: 'of n', uri: '', toolType: 'custom', namespace: 'n' },
+      null,
+    ]);
+    const messages = [
+      { role: 'user', content: 'hello' },
+      { role: 'unknown', content: 'there' },
+    ];
+    expect(said).toEqual([messages, []]);
+    expect(verified).toEqual(['{"a":1}', expect.stringMatching(/number/)]);
+    expect(copied).toEqual([true, false, false, true, 1]);
+    expect(result.copies).toEqual([{ tool: 'b', namespace: 'new' }]);
+  });
+
+  it('gives actions in QuickJS a clock, a console, lots that differ and errors that can be caught', async () => {
+    const { lines } = await trial('time mistyped verify random console');
+    const [times, mistyped, verified, lot] = shown(lines.slice(0, 4));
+    expect(times).toEqual([true, true]);
+    expect(mistyped).toEqual([
+      'block: the reason must be a string, not a number',
+      'filterTools: the list of names must be an array, not a string',
+      'setMetadata: the value must be a string, not null',
+    ]);
+    // Without a schema every text is right.
+    expect(verified).toEqual(['{"a":1}', '{"a":"x"}']);
+    expect(lines.slice(4)).toEqual(['warn w 1 null [1] TypeError: t', 'error undefined', 'info {}']);
+    const [again] = shown((await trial('random')).lines);
+    expect(again).not.toBe(lot);
+  });
+
+  it('has exit code 1 when the action fails, and says why', async () => {
+    const { code, err, result, lines } = await trial('throw');
+    expect({ code, err }).toEqual({ code: 1, err: '' });
+    expect(result).toMatchObject({ failure: { fault: 'trap' }, copies: [] });
+    expect(lines[0]).toBe('error before');
+    expect(lines[1]).toMatch(/^error uncaught RangeError: out of range\n\s+at /);
+
+    expect((await trial('missing')).lines[0]).toMatch(
+      /^error uncaught ReferenceError: URL is not defined \(QuickJS has not got it: build with --engine starlingmonkey\)/,
+    );
+    expect(await trial('loop')).toMatchObject({ code: 1, result: { failure: { fault: 'timeout' } } });
+
+    const name = await file('promise.json', { llmResult: 'promise' });
+    const promised = await sluice('test', 'obedient.wasm', '--context', name);
+    expect(promised).toMatchObject({ code: 1, out: expect.stringContaining('evaluate must not be async') });
+    expect(promised.err).toMatch(/^sluice: the action failed \(trap\): /);
+  });
+
+  it('says what is wrong with a file', async () => {
+    const ctx = await file('ctx.json', { llmResult: 'pass' });
+    expect(await sluice('test', 'gone.wasm', '--context', ctx)).toEqual({
+      code: 1,
+      out: '',
+      err: 'sluice: gone.wasm: no such file\n',
+    });
+    const text = await file('text.wasm', 'no component');
+    expect((await sluice('test', text, '--context', ctx)).err).toMatch(/^sluice: text\.wasm is no action: /);
+    const misspelt = await file('misspelt.json', { llm_result: 'x' });
+    const { err } = await sluice('test', 'obedient.wasm', '--context', misspelt);
+    expect(err).toMatch(/^sluice: invalid context \(misspelt\.json\)\n {2}llm_result: .*\n$/);
+    const schema = await file('no-schema.json', { type: 'nothing' });
+    expect((await sluice('test', 'obedient.wasm', '--context', ctx, '--schema', schema)).err).toMatch(
+      /^sluice: no-schema\.json: the schema /,
+    );
+  });
+});
+
+describe('sluice action build', () => {
+  it('says what it has made, as JSON too', async () => {
+    await mkdir(join(folder, 'sub'));
+    const { code, out } = await sluice('build', 'obedient.js', '-o', 'sub/o.wasm', '--output', 'json');
+    const [bytes, ms] = [(await readFile(join(folder, 'sub/o.wasm'))).length, expect.any(Number)];
+    expect(code).toBe(0);
+    expect(JSON.parse(out)).toEqual({ file: 'sub/o.wasm', bytes, engine: 'quickjs', duration_ms: ms });
+  });
+
+  it('names the place of a mistake, and lists several', async () => {
+    await file('wrong.ts', 'export function evaluate( {');
+    const one = await sluice('build', 'wrong.ts');
+    expect(one).toMatchObject({ code: 1, out: '' });
+    expect(one.err).toMatch(/^sluice: .*wrong\.ts:1:\d+: .*\n$/);
+    await file('wrong.ts', `import 'node:fs';\nimport 'node:net';\nexport function evaluate() {}`);
+    expect((await sluice('build', 'wrong.ts')).err).toMatch(
+      /^sluice: wrong\.ts: 2 things are wrong\n {2}.*wrong\.ts:1:8: "node:fs" .*\n {2}.*wrong\.ts:2:8: "node:net" .*\n$/,
+    );
+  });
+
+  it('says that a file cannot be written', async () => {
+    await file('empty.js', 'export function evaluate() {}');
+    expect(await sluice('build', 'empty.js', '-o', 'gone/x.wasm')).toEqual({
+      code: 1,
+      out: '',
+      err: 'sluice: gone/x.wasm: no such file\n',
+    });
+  });
+
+  it('builds with StarlingMonkey, which has what browsers have', async () => {
+    expect(await sluice('build', 'obedient.js', '-o', 'o.wasm', '--engine', 'starlingmonkey')).toMatchObject({
+      code: 0,
+    });
+    // What both engines are made to agree on.
+    const context = await file('ctx.json', { llmResult: 'context verify mistyped console time tools', namespace: 'n' });
+    const schema = await file('schema.json', { properties: { a: { type: 'number' } } });
+    const [one, other] = await Promise.all(
+      ['obedient.wasm', 'o.wasm'].map(async (component) => {
+        const options = ['--context', context, '--schema', schema, '--output', 'json'];
+        return JSON.parse((await sluice('test', component, ...options)).out).log;
+      }),
+    );
+    expect(one).toHaveLength(9);
+    expect(other).toEqual(one);
+    const url = await file('ctx.json', { llmResult: 'missing' });
+    expect(await sluice('test', 'o.wasm', '--context', url)).toMatchObject({ code: 0 });
+  }, 120_000);
+});
+
+describe('sluice action init', () => {
+  it('writes an action that builds and runs, and keeps what is there', async () => {
+    await mkdir(join(folder, 'first'));
+    await writeFile(join(folder, 'first/ctx.json'), '{"llmResult":"Safe"}');
+    const made = await sluice('init', 'first');
+    expect(made.code).toBe(0);
+    expect(made.out).toMatch(/^written my-action\.ts\nkept {4}ctx\.json\nwritten /);
+    expect(made.err).toContain('sluice action build my-action.ts');
+    expect((await readdir(join(folder, 'first'))).sort()).toEqual(
+      ['ctx.json', 'evaluator.d.ts', 'evaluator.yaml', 'my-action.ts', 'tsconfig.json'].sort(),
+    );
+    expect(await sluice('build', 'first/my-action.ts')).toMatchObject({ code: 0 });
+    const decision = async (context: string) => {
+      const { out } = await sluice('test', 'my-action.wasm', '--context', context, '--output', 'json');
+      return JSON.parse(out).decision.kind;
+    };
+    expect(await decision('first/ctx.json')).toBe('pass');
+    expect(await sluice('init', 'second', '--output', 'json')).toMatchObject({ code: 0 });
+    expect(await decision('second/ctx.json')).toBe('block');
+    expect(await decision(await file('prose.json', { llmResult: 'I would say it is safe.' }))).toBe('reject_malformed');
+  });
+
+  it('says why it cannot', async () => {
+    await file('plain', '');
+    expect((await sluice('init', 'plain')).err).toBe('sluice: plain: a file stands in its place\n');
+  });
+});

@@ -1,0 +1,202 @@
+import { writeFile } from 'node:fs/promises';
+import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
+import {
+  type EvaluatedService,
+  errorOf,
+  evaluator,
+  resultOf,
+  startEvaluatedService,
+} from './fixtures/evaluated/evaluated-service.ts';
+import { LEGACY, legacyClient, MODERN, modernClient, post, type RawClient } from './fixtures/raw-client.ts';
+import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+
+// Which requests evaluators judge, and when (decisions 4.9, "Matching").
+
+let evaluated: EvaluatedService;
+let upstream: RawUpstream;
+beforeAll(async () => {
+  [evaluated, upstream] = await Promise.all([
+    startEvaluatedService(),
+    startRawUpstream({
+      scripts: { 'tools/list': toolList(toolText('a'), toolText('b')), 'tools/call': textResultText('done') },
+    }),
+  ]);
+  await evaluated.service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'crm' });
+  return async () => {
+    await evaluated.close();
+    await upstream.close();
+  };
+}, 120_000);
+
+let asked: number;
+beforeEach(() => {
+  asked = evaluated.llm.asked.length;
+});
+/** How often the LLM was asked in this test. */
+const questions = () => evaluated.llm.asked.length - asked;
+
+const BLOCKED = { code: -32001, message: 'no', data: { evaluator: 'gate', kind: 'block' } };
+const gate = (method: string, namespace?: string) =>
+  evaluator('gate', { method, says: 'block:no', ...(namespace !== undefined && { namespace }) });
+
+const METHODS: readonly (readonly [method: string, params: string])[] = [
+  ['tools/call', '{"name":"a","arguments":{}}'],
+  ['tools/list', '{}'],
+  ['resources/read', '{"uri":"file:///notes"}'],
+  ['resources/list', '{}'],
+  ['resources/templates/list', '{}'],
+  ['prompts/get', '{"name":"greeting"}'],
+  ['prompts/list', '{}'],
+  ['completion/complete', '{"ref":{"type":"ref/prompt","name":"greeting"},"argument":{"name":"x","value":""}}'],
+  ['vendor/unknown', '{"any":1}'],
+  ['toString', '{}'],
+];
+
+describe.each(['legacy', 'modern'] as const)('requests of a %s client', (era) => {
+  let client: RawClient;
+  beforeAll(async () => {
+    const url = evaluated.service.url('crm');
+    client = era === 'legacy' ? await legacyClient(url) : modernClient(url);
+  });
+
+  const more =
+    era === 'modern' ? ([['server/discover', '{}']] as const) : ([['logging/setLevel', '{"level":"info"}']] as const);
+  it.each([...METHODS, ...more])('are judged where the method is that of the trigger: %s', async (method, params) => {
+    await evaluated.apply(gate(method));
+    const before = upstream.seen.length;
+    const answer = await client.call(method, params);
+    expect([answer.status, errorOf(answer)]).toEqual([200, BLOCKED]);
+    expect(questions()).toBe(1);
+    // Nothing was carried out.
+    expect(upstream.seen.slice(before).map((each) => each.method)).not.toContain(method);
+  });
+
+  it('are judged after a pass as if nobody had been asked', async () => {
+    await evaluated.apply(evaluator('gate'));
+    const { text } = await client.call('tools/call', '{"name":"a","arguments":{}}');
+    expect([questions(), text]).toEqual([1, expect.stringContaining('done')]);
+  });
+
+  it('pass without a question where the method or the namespace is another one', async () => {
+    const others = [gate('tools/list', 'crm'), gate('tools/call', 'default'), gate('tools/Call'), gate('tools/*')];
+    await evaluated.apply(...others.map((each, index) => ({ ...each, name: `gate-${index}` })));
+    const { text } = await client.call('tools/call', '{"name":"a","arguments":{}}');
+    expect([questions(), text]).toEqual([0, expect.stringContaining('done')]);
+  });
+
+  it('are judged where the namespace is that of the trigger', async () => {
+    await evaluated.apply(gate('tools/call', 'crm'));
+    expect(errorOf(await client.call('tools/call', '{"name":"a","arguments":{}}'))).toEqual(BLOCKED);
+  });
+
+  it('are judged before anybody looks whether what they ask for is there', async () => {
+    await evaluated.apply(gate('tools/call'));
+    expect(errorOf(await client.call('tools/call', '{"name":"nobody has this"}'))).toEqual(BLOCKED);
+    if (era === 'legacy') expect(errorOf(await client.call('tools/call', '{}'))).toEqual(BLOCKED);
+  });
+
+  it('are never judged where the method is ping', async () => {
+    await evaluated.apply(gate('ping'), { ...gate('initialize'), name: 'other' });
+    const answer = await client.call('ping');
+    expect(errorOf(answer)).not.toEqual(BLOCKED);
+    if (era === 'legacy') expect(resultOf(answer)).toEqual({});
+    expect(questions()).toBe(0);
+  });
+});
+
+test('opening a session, notifications and answers are never judged', async () => {
+  const methods = ['initialize', 'notifications/initialized', 'notifications/cancelled', 'ping', 'tools/call'];
+  await evaluated.apply(...methods.map((method, index) => ({ ...gate(method), name: `gate-${index}` })));
+  const url = evaluated.service.url('crm');
+  const client = await legacyClient(url);
+  const without = async (message: string) => (await post(url, message, client.headers)).status;
+  expect(await without('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}')).toBe(202);
+  // Without an id it is a notification, whatever its method is.
+  expect(await without('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"a"}}')).toBe(202);
+  await post(url, '{"jsonrpc":"2.0","id":77,"result":{}}', client.headers);
+  expect(questions()).toBe(0);
+});
+
+test('a namespace that there is not is refused before anybody is asked', async () => {
+  await evaluated.apply(gate('tools/list'), { ...gate('tools/list', 'nowhere'), name: 'of nowhere' });
+  for (const namespace of ['nowhere', 'Not_Valid']) {
+    const answer = await modernClient(evaluated.service.url(namespace)).call('tools/list');
+    expect([answer.status, errorOf(answer)]).toEqual([
+      404,
+      { code: -32600, message: `namespace not found: ${namespace}` },
+    ]);
+  }
+  expect(questions()).toBe(0);
+});
+
+test('what cannot be read, or contradicts its headers, is refused before anybody is asked', async () => {
+  await evaluated.apply(gate('tools/call'), { ...gate('tools/list'), name: 'lists' });
+  const url = evaluated.service.url('crm');
+  expect((await post(url, '{"jsonrpc":"2.0","id":1,"method":"tools/call"')).status).toBe(400);
+  const headers = { 'mcp-method': 'tools/list' };
+  expect((await modernClient(url).call('tools/call', '{"name":"a"}', headers)).status).toBe(400);
+  expect(questions()).toBe(0);
+});
+
+test('each message of a batch is judged by itself', async () => {
+  await evaluated.apply(evaluator('gate', { action: 'ordinary', says: 'argument' }));
+  const url = evaluated.service.url('crm');
+  const client = { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
+  const opened = await post(url, JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: client }));
+  const headers = { 'mcp-session-id': String(opened.headers['mcp-session-id']) };
+  await post(url, '{"jsonrpc":"2.0","method":"notifications/initialized"}', headers);
+  const call = (id: number, x: string) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name: 'a', arguments: { x } },
+  });
+  const batch = [call(1, 'one'), { jsonrpc: '2.0', id: 2, method: 'ping' }, call(3, 'three')];
+  const { text } = await post(url, JSON.stringify(batch), headers);
+  expect(questions()).toBe(2);
+  for (const message of ['one', 'three']) expect(text).toContain(`"message":"${message}"`);
+  expect(text).toMatch(/"id":2,"result":\{\}|"result":\{\},"id":2/);
+});
+
+test('no evaluator runs in a chain without their filter', async () => {
+  const yaml = `
+listeners: [{ name: mcp, address: '127.0.0.1:0', filter_chains: [c] }]
+filter_chains:
+  - name: c
+    filters:
+      - filter: mcp
+      - filter: service_namespace
+      - filter: service_mcp_init
+      - filter: service_tool_list
+`;
+  const file = `${evaluated.folder}/pipeline.yaml`;
+  await writeFile(file, yaml);
+  const unnamed = { SERVICE_INFERENCE_LISTEN: '', SERVICE_INFERENCE_UPSTREAM: '' };
+  const own = await startEvaluatedService(unnamed, ['--pipeline-config', file]);
+  try {
+    await own.apply(gate('tools/list'));
+    const answer = await modernClient(own.service.url()).call('tools/list');
+    expect(resultOf(answer)).toMatchObject({ tools: [] });
+    expect([own.llm.asked.length, (await own.metrics()).pipeline.trigger_matches]).toEqual([0, 0]);
+  } finally {
+    await own.close();
+  }
+});
+
+test.each([
+  ['legacy', LEGACY],
+  ['modern', MODERN],
+])('the id of a refused request is as the %s client spelled it', async (era, version) => {
+  await evaluated.apply(gate('vendor/unknown'));
+  const url = evaluated.service.url('crm');
+  const client = era === 'legacy' ? await legacyClient(url) : modernClient(url);
+  const meta =
+    era === 'legacy'
+      ? '{}'
+      : `{"_meta":{"io.modelcontextprotocol/protocolVersion":"${version}","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"r","version":"1"}}}`;
+  const body = `{"jsonrpc":"2.0","id":"\\u0061 1","method":"vendor/unknown","params":${meta}}`;
+  const { status, text } = await post(url, body, { ...client.headers, 'mcp-method': 'vendor/unknown' });
+  expect([status, text]).toEqual([200, expect.stringContaining('"id":"\\u0061 1"')]);
+  expect(text).toContain('-32001');
+});
