@@ -91,8 +91,8 @@ describe('an action is told', () => {
     [{ 'x-request-id': 'request' }, 'request'],
     [{ 'x-conversation-id': '', 'x-request-id': 'request' }, 'request'],
     [{ 'x-conversation-id': 'x'.repeat(257), 'x-request-id': 'request' }, 'request'],
-    [{ 'x-conversation-id': 'x'.repeat(256) }, 'x'.repeat(256)],
-    [{ 'x-conversation-id': 'x'.repeat(257) }, 'bound'],
+    [{ 'x-conversation-id': 'y'.repeat(256) }, 'y'.repeat(256)],
+    [{ 'x-conversation-id': 'z'.repeat(257) }, 'bound'],
     [{}, 'bound'],
   ])('the conversation of the headers, or else of the binding: %j', async (headers, expected) => {
     const { manage } = evaluated.service;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { check, evaluatorInput } from '@sluice/contract';
 import { ActionCompiler, ActionHosts, type EvaluationContext, ResultSchemas } from '@sluice/server/actions';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
@@ -11,6 +11,9 @@ import { readContext, readHistory, readTools } from './trial.ts';
 import { TrialAnswers } from './trial-answers.ts';
 
 const EXAMPLES = new URL('../../../actions/examples/', import.meta.url);
+
+// Building takes a second of a whole core, of which other tests want their share.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let folder: string;
 const compiler = new ActionCompiler();
@@ -46,7 +49,8 @@ async function example(name: string) {
   const history = await optional(`${name}.history.json`, readHistory);
   return async (changed: Partial<EvaluationContext> = {}) => {
     const context = { ...given, ...changed };
-    const { namespace, conversationId } = context;
+    const { namespace } = context;
+    const { conversationId } = given;
     const verify = async (raw: string) => schema?.validate(raw);
     const answers = new TrialAnswers({ tools, history, namespace, conversationId, verify });
     const { response, ignoredResponses } = await hosts.run(action, context, answers);
@@ -105,8 +109,12 @@ describe('catalogue-assembly', () => {
 });
 
 describe('argument-redaction', () => {
+  let redaction: Awaited<ReturnType<typeof example>>;
+  beforeAll(async () => {
+    redaction = await example('argument-redaction');
+  });
+
   it('names arguments and kinds, never a value', async () => {
-    const redaction = await example('argument-redaction');
     expect((await redaction()).response).toEqual({
       kind: 'warn',
       message: 'arguments look sensitive: to: email address; text: payment card; diagnosis: sensitive to the LLM',
@@ -139,7 +147,6 @@ describe('argument-redaction', () => {
   });
 
   it('lets pass what only looks alike', async () => {
-    const redaction = await example('argument-redaction');
     const values = [
       '4111 1111 1111 1112',
       'DE03 1203 0000 0000 2020 51',

@@ -11,6 +11,7 @@ import { type EvaluatedRequest, evaluatedRequest } from './evaluation-context.ts
 import { type EvaluationParts, EvaluatorRun } from './evaluator-run.ts';
 import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
 import type { LlmClient } from './llm-client.ts';
+import { PromptTools } from './prompt-tools.ts';
 import { ToolTexts } from './registry-view-texts.ts';
 
 /** What {@link EvaluatorEngine} works with. */
@@ -39,7 +40,7 @@ export class EvaluatorEngine {
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
-    this.#run = { ...parts, texts: new ToolTexts() };
+    this.#run = { ...parts, texts: new ToolTexts(), promptTools: new PromptTools() };
   }
 
   /**
@@ -81,8 +82,10 @@ export class EvaluatorEngine {
     for (const evaluator of evaluators) {
       const effect = await new EvaluatorRun(evaluator, request, context, this.#run).judge();
       if (effect.kind === 'refused') return effect.outcome;
-      if (effect.kind === 'last') return undefined;
+      if (effect.kind === 'last') break;
     }
+    // As it is now: actions may have copied tools into it.
+    context.namespace = this.#parts.registry.current.namespace(namespace) ?? context.namespace;
     return undefined;
   }
 }

@@ -11,12 +11,14 @@ import { historyJson, latestConversation } from './history.ts';
 import { LlmFailure } from './llm-failure.ts';
 import { askQuestion } from './llm-question.ts';
 import { userPrompt } from './prompt.ts';
+import type { PromptTools } from './prompt-tools.ts';
 import { RegistryView } from './registry-view.ts';
 import type { ToolTexts } from './registry-view-texts.ts';
 
 /** What a run works with. */
 export interface EvaluationParts extends EngineParts {
   readonly texts: ToolTexts;
+  readonly promptTools: PromptTools;
 }
 
 /** An action's log lines are cut here (decisions 2.11). */
@@ -70,12 +72,12 @@ export class EvaluatorRun {
   }
 
   async #ask(): Promise<string> {
-    const { interactions, registry, llm } = this.#parts;
+    const { interactions, registry, llm, promptTools } = this.#parts;
     const { definition, connection, schema } = this.#evaluator;
     const { method, namespace, conversationId } = this.#request;
     const conversation = conversationId === undefined ? [] : await latestConversation(interactions, conversationId);
     const shelf = method === 'tools/list' ? registry.current.namespace(namespace)?.shelves.tool : undefined;
-    const tools = shelf?.entries.map(({ name, members }) => ({ name, description: String(members.description ?? '') }));
+    const tools = shelf && promptTools.of(shelf);
     const user = userPrompt({ request: this.#request, conversation, tools });
     const startedAt = performance.now();
     try {

@@ -211,12 +211,17 @@ export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: num
       failure = undefined;
       known = new Map();
       try {
-        const wasi = makeWasi(door, countText);
+        let wasi: WasiStubs | undefined;
         const imports = new Proxy(service, {
-          get: (ours, name) => (typeof name === 'string' ? (ours[name] ?? wasi.instance(name)) : undefined),
+          get(ours, name) {
+            if (typeof name !== 'string') return undefined;
+            if (name in ours) return ours[name];
+            wasi ??= makeWasi(door, countText);
+            return wasi.instance(name);
+          },
         });
         instantiate(coreModule, imports, instantiateCore).evaluate(JSON.parse(context));
-        wasi.flush();
+        wasi?.flush();
       } catch (error) {
         failure ??= error instanceof Error ? error : new Error('it threw something that is no error');
       }

@@ -1,0 +1,289 @@
+import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
+import {
+  type EvaluatedService,
+  errorOf,
+  evaluator,
+  resultOf,
+  startEvaluatedService,
+} from './fixtures/evaluated/evaluated-service.ts';
+import { legacyClient, modernClient, type RawAnswer } from './fixtures/raw-client.ts';
+import { parseObject } from './fixtures/raw-upstream/message.ts';
+import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+
+// What the service answers actions, and what it does for them (decisions 2.11, "Host function").
+
+let evaluated: EvaluatedService;
+let upstream: RawUpstream;
+beforeAll(async () => {
+  [evaluated, upstream] = await Promise.all([
+    startEvaluatedService({ RUST_LOG: 'trace' }),
+    startRawUpstream({
+      scripts: { 'tools/list': toolList(toolText('search'), toolText('same')), 'tools/call': textResultText('done') },
+    }),
+  ]);
+  const { service } = evaluated;
+  const tool = (name: string, namespace?: string) =>
+    service.register('tools', {
+      name,
+      description: `${name} of ${namespace ?? 'default'}`,
+      uri: `made:${name}`,
+      toolType: 'made',
+      input_schema: { type: 'object' },
+      ...(namespace !== undefined && { namespace }),
+    });
+  await tool('same', 'ops');
+  await tool('far', 'ops');
+  await service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'crm' });
+  await tool('same');
+  // The forward has registered that name first: this one is shadowed, and seen by nobody.
+  await service.manage('POST', '/forwards', { name: 'late', address: `${upstream.url}?late`, namespace: 'crm' });
+  await tool('far', 'later');
+  return async () => {
+    await evaluated.close();
+    await upstream.close();
+  };
+}, 120_000);
+
+let before: number;
+beforeEach(() => {
+  before = evaluated.service.log.length;
+});
+const lines = () => evaluated.service.log.slice(before).map(parseObject);
+const decided = () => lines().filter(({ msg }) => msg === 'evaluator decided');
+
+/** Asks for something in a namespace, as an evaluator judges it whose action is told this. */
+async function judged(says: string, namespace = 'crm', headers = {}, schema?: unknown): Promise<RawAnswer> {
+  await evaluated.apply(evaluator('gate', { method: 'vendor/asked', says, ...(schema !== undefined && { schema }) }));
+  return modernClient(evaluated.service.url(namespace)).call('vendor/asked', '{}', headers);
+}
+/** What the action blocked with. */
+async function told(...args: Parameters<typeof judged>): Promise<unknown> {
+  const { code, message } = parseObject(errorOf(await judged(...args)));
+  expect(code).toBe(-32001);
+  return message;
+}
+const namesIn = (answer: RawAnswer) => {
+  const { tools } = parseObject(resultOf(answer));
+  return Array.isArray(tools) ? tools.map((tool) => parseObject(tool).name) : answer.text;
+};
+/** The names of the tools of a namespace, as any client sees them. */
+const listed = async (namespace: string) =>
+  namesIn(await modernClient(evaluated.service.url(namespace)).call('tools/list'));
+
+describe('tools', () => {
+  it('are listed of all namespaces, in order of registration, without shadowed ones', async () => {
+    expect(await told('tools')).toBe(
+      [
+        'same/same of ops/made:same/made/ops',
+        'far/far of ops/made:far/made/ops',
+        `search/d/${upstream.url}/mcp-forward/crm`,
+        `same/d/${upstream.url}/mcp-forward/crm`,
+        'same/same of default/made:same/made/default',
+        'far/far of later/made:far/made/later',
+      ].join(' '),
+    );
+  });
+
+  it('are listed of one namespace', async () => {
+    expect(await told('tools:ops')).toBe('same/same of ops/made:same/made/ops far/far of ops/made:far/made/ops');
+    expect(await told('tools:nowhere')).toBe('');
+  });
+
+  it.each([
+    ['crm', 'same', 'd', 'crm'],
+    ['ops', 'same', 'same of ops', 'ops'],
+    ['later', 'same', 'same of default', 'default'],
+    ['default', 'far', 'far of ops', 'ops'],
+    ['later', 'far', 'far of later', 'later'],
+    ['default', 'search', 'd', 'crm'],
+  ])(
+    'are looked up in the namespace of the request, in default, and elsewhere: in %s, %s',
+    async (at, name, ...expected) => {
+      const [found, description, , , namespace] = String(await told(`tool:${name}`, at))
+        .replace('http://', '')
+        .replace('/mcp/', '/')
+        .split('/');
+      expect([found, description, namespace]).toEqual([name, ...expected]);
+    },
+  );
+
+  it('that there are not are none', async () => {
+    expect(await told('tool:nobody has this')).toBe('none');
+    expect(await told('tool:')).toBe('none');
+  });
+});
+
+describe('a copy of a tool', () => {
+  it('is there for all clients afterwards, beside the one that it was made from', async () => {
+    await judged('copy:search>team-a');
+    expect([await listed('team-a'), await listed('crm')]).toEqual([['search'], ['search', 'same']]);
+    const { text } = await modernClient(evaluated.service.url('team-a')).call('tools/call', '{"name":"search"}');
+    expect(text).toContain('done');
+    expect((await evaluated.service.manage('GET', '/namespaces')).data).toContainEqual(
+      expect.objectContaining({ name: 'team-a' }),
+    );
+  });
+
+  it('is seen inside its own run at once', async () => {
+    expect(await told('copy:far>team-b+tools:team-b')).toBe('far/far of ops/made:far/made/team-b');
+    expect(await told('copy:search>team-c+tool:search', 'later')).toContain('search/d/');
+  });
+
+  it('is made before the request that was judged is carried out', async () => {
+    await evaluated.service.register('namespaces', { name: 'assembled' });
+    for (const client of [modernClient, legacyClient]) {
+      const { call } = await client(evaluated.service.url('assembled'));
+      const name = client === modernClient ? 'search' : 'same';
+      await evaluated.apply(evaluator('gate', { says: `copy:${name}>assembled` }));
+      const calls = upstream.count('tools/call');
+      const { text } = await call('tools/call', `{"name":"${name}"}`);
+      expect(text).toContain(name === 'search' ? 'done' : 'There is no host registered');
+      expect(upstream.count('tools/call') - calls).toBe(name === 'search' ? 1 : 0);
+    }
+  });
+
+  it('is in the list that the client gets who asked for it', async () => {
+    for (const [namespace, client] of [
+      ['listed-a', modernClient],
+      ['listed-b', legacyClient],
+    ] as const) {
+      await evaluated.service.register('namespaces', { name: namespace });
+      const { call } = await client(evaluated.service.url(namespace));
+      await evaluated.apply(
+        evaluator('copying', { method: 'tools/list', says: `copy:search>${namespace}+copy:far>${namespace}` }),
+      );
+      expect(namesIn(await call('tools/list'))).toEqual(['search', 'far']);
+      await evaluated.apply(
+        evaluator('choosing', { method: 'tools/list', says: `copy:same>${namespace}+filter:same,far` }),
+      );
+      expect(namesIn(await call('tools/list'))).toEqual(['far', 'same']);
+    }
+  });
+
+  it('is seen by the evaluators that follow', async () => {
+    await evaluated.apply(
+      evaluator('copying', { method: 'vendor/asked', says: 'copy:far>team-d' }),
+      evaluator('reading', { method: 'vendor/asked', says: 'tools:team-d' }),
+    );
+    const answer = await modernClient(evaluated.service.url()).call('vendor/asked');
+    expect(errorOf(answer)).toMatchObject({ message: 'far/far of ops/made:far/made/team-d' });
+  });
+
+  it('is not made where the run did not end well', async () => {
+    await judged('copy:search>team-e+trap');
+    expect(lines()).toContainEqual(expect.objectContaining({ msg: 'evaluator failed' }));
+    expect((await modernClient(evaluated.service.url('team-e')).call('tools/list')).status).toBe(404);
+  });
+
+  it('is made where the action then refuses: the run has ended well', async () => {
+    await judged('copy:search>team-f+block:no');
+    expect(await listed('team-f')).toEqual(['search']);
+  });
+
+  it.each([
+    ['search>Not_Valid', 'false'],
+    ['search>', 'false'],
+    ['nobody has this>team-g', 'false'],
+    ['search>team-g', 'true'],
+    ['search>crm', 'true'],
+  ])('says whether there was something to be copied, and where to: %s', async (what, expected) => {
+    await judged(`copy:${what}`);
+    const request = () => lines().find(({ target }) => target === 'service::mcp::access');
+    await expect.poll(request).toMatchObject({ metadata: { copied: expected } });
+  });
+
+  it('leaves a tool alone that has the name already, and that is told', async () => {
+    await judged('copy:same>ops');
+    expect(await told('tools:ops')).toContain('same/same of ops/made:same/made/ops');
+    const told_ = lines().filter(({ msg }) => String(msg).startsWith('tools were not copied'));
+    expect(told_).toMatchObject([{ level: 'info', evaluator: 'gate', namespace: 'ops', tools: ['same'] }]);
+  });
+
+  it('goes when its forward goes', async () => {
+    const own = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('passing')) } });
+    await evaluated.service.register('forwards', { name: 'passing', address: own.url, namespace: 'crm' });
+    await judged('copy:passing>team-h');
+    expect(await listed('team-h')).toEqual(['passing']);
+    expect((await evaluated.service.manage('DELETE', '/forwards/passing')).status).toBe(200);
+    expect(await listed('team-h')).toEqual([]);
+    await own.close();
+  });
+});
+
+describe('the history', () => {
+  it('has all messages of a conversation, oldest first', async () => {
+    const headers = { 'x-conversation-id': 'talk' };
+    const turns = Array.from({ length: 12 }, (_, at) => [
+      {
+        role: 'user',
+        content: [{ type: 'text', text: `${at}\n` }, { type: 'image_url' }, { type: 'text', text: 'é' }],
+      },
+      { role: 'assistant', content: '' },
+      { content: `${at}!` },
+    ]);
+    for (const messages of turns) await evaluated.record(messages, headers);
+    const id = await evaluated.record([{ role: 'user', content: 'last' }], headers);
+    const expected = [...turns.map((_, at) => `user=${at}\né unknown=${at}!`), 'user=last'].join(' ');
+    expect(await told('history:talk')).toBe(expected);
+    expect(await told(`history:${id}`)).toBe(expected);
+    expect(await told('history:never heard of')).toBe('');
+    expect(await told('history:')).toBe('');
+  });
+});
+
+describe('the validation', () => {
+  it('of a text is by the schema of the evaluator', async () => {
+    // What the LLM says has to be a command: it fits no schema, and is passed on all the same.
+    const schema = { type: 'object', required: ['a', 'b'] };
+    expect(await told('verify:{"a":1,"b":2}', 'crm', {}, schema)).toBe('ok {"a":1,"b":2}');
+    expect(await told('verify:```\n{"a":1,"b":2}\n```', 'crm', {}, schema)).toBe('ok ```\n{"a":1,"b":2}\n```');
+    expect(await told('verify:{}', 'crm', {}, schema)).toMatch(/^err .*'a'; .*'b'$/);
+    expect(await told('verify:no JSON', 'crm', {}, schema)).toMatch(/^err ./);
+  });
+
+  it('without a schema approves of everything', async () => {
+    expect(await told('verify:no JSON')).toBe('ok no JSON');
+  });
+});
+
+describe('lines of the log', () => {
+  it('carry the name of the evaluator, and their level', async () => {
+    await judged('log:grüß "dich"\n');
+    const logged = lines().filter(({ from }) => from === 'action');
+    expect(logged.map(({ level, target, msg, evaluator: name }) => [level, target, msg, name])).toEqual(
+      ['info', 'warn', 'error'].map((level) => [level, 'service::evaluator', 'grüß "dich"\n', 'gate']),
+    );
+  });
+
+  it.each([
+    ['x'.repeat(4096), 4096],
+    ['x'.repeat(4097), 4096],
+    [`x${'😀'.repeat(2000)}`, 1 + 4 * 1023],
+  ])('are cut at 4096 bytes, between two characters', async (text, bytes) => {
+    await judged(`log:${text}`);
+    const [logged, ...others] = lines().filter(({ from }) => from === 'action');
+    expect(others).toHaveLength(2);
+    const message = String(logged?.msg);
+    expect([Buffer.byteLength(message), text.startsWith(message)]).toEqual([bytes, true]);
+  });
+
+  it('come before the line of the decision, and stay when the action traps', async () => {
+    await judged('log:a');
+    expect(
+      lines()
+        .filter(({ target }) => target === 'service::evaluator')
+        .map(({ msg }) => msg),
+    ).toEqual(['a', 'a', 'a', 'evaluator decided']);
+    expect(decided()).toHaveLength(1);
+    await judged('log:b+trap');
+    expect(lines().filter(({ msg }) => msg === 'b')).toHaveLength(3);
+  });
+});
+
+test('an action sees the registry of one moment, and the next one that of another', async () => {
+  expect(await told('tools:moment')).toBe('');
+  const tool = { name: 'new', description: 'd', uri: 'made:new', toolType: 'made', input_schema: { type: 'object' } };
+  await evaluated.service.register('tools', { ...tool, namespace: 'moment' });
+  expect(await told('tools:moment')).toBe('new/d/made:new/made/moment');
+});

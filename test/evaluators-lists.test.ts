@@ -1,0 +1,148 @@
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  type EvaluatedService,
+  errorOf,
+  evaluator,
+  resultOf,
+  startEvaluatedService,
+} from './fixtures/evaluated/evaluated-service.ts';
+import { legacyClient, modernClient, type RawClient, reply } from './fixtures/raw-client.ts';
+import { parseObject } from './fixtures/raw-upstream/message.ts';
+import { LIST_END } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+
+// Lists of tools that an action has chosen (decisions 4.9, "FilterTools").
+
+/** Spelled as nobody else would, so that it can be seen that nobody spells them anew. */
+const TOOLS = [
+  '{"inputSchema" : {"type":"object", "properties":{"n":{"minimum":1.50}}},"name":"b","description":"\\u00e9"}',
+  '{"name":"a","inputSchema":{"type":"object"},"vendor":{"z":1,"a":123456789012345678901}}',
+  '{"name":"größe","inputSchema":{"type":"object"},"title":"\\ud83d\\ude00"}',
+  '{"name":"d","inputSchema":{"type":"object"}}',
+];
+
+let evaluated: EvaluatedService;
+let upstream: RawUpstream;
+beforeAll(async () => {
+  [evaluated, upstream] = await Promise.all([
+    startEvaluatedService(),
+    startRawUpstream({ scripts: { 'tools/list': `{"tools":[${TOOLS.join(',')}],${LIST_END}` } }),
+  ]);
+  await evaluated.service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'crm' });
+  const elsewhere = {
+    name: 'elsewhere',
+    description: 'd',
+    uri: 'x:1',
+    toolType: 'x',
+    input_schema: { type: 'object' },
+  };
+  await evaluated.service.register('tools', elsewhere);
+  return async () => {
+    await evaluated.close();
+    await upstream.close();
+  };
+}, 120_000);
+
+describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => {
+  let client: RawClient;
+  let whole: string;
+  beforeAll(async () => {
+    const url = evaluated.service.url('crm');
+    client = era === 'legacy' ? await legacyClient(url) : modernClient(url);
+    await evaluated.apply();
+    whole = reply(await client.call('tools/list'));
+  });
+
+  let asked: number;
+  beforeEach(() => {
+    asked = evaluated.llm.asked.length;
+  });
+  /** The list by evaluators that are told this, one each. */
+  async function listed(...says: string[]): Promise<string> {
+    await evaluated.apply(...says.map((each, at) => evaluator(`gate-${at}`, { method: 'tools/list', says: each })));
+    const answer = await client.call('tools/list');
+    expect(answer.status).toBe(200);
+    return reply(answer);
+  }
+  /** What stands between the brackets of `tools`; the texts of tools have none. */
+  const itemsOf = (list: string) => /"tools":\[(.*?)\]/.exec(list)?.[1];
+  const idless = (text: string) => text.replace(/"id":\d+/, '');
+  const namesOf = (list: string) => {
+    const { tools } = parseObject(parseObject(list).result);
+    return Array.isArray(tools) ? tools.map((tool) => parseObject(tool).name) : undefined;
+  };
+
+  it('has all tools where the action does not choose', async () => {
+    expect(namesOf(whole)).toEqual(['b', 'a', 'größe', 'd']);
+    for (const says of ['pass', 'none', 'warn:x', 'metadata:a=b'])
+      expect(idless(await listed(says))).toBe(idless(whole));
+  });
+
+  it.each([
+    ['as they are, in the order of registration', 'd,größe,b', ['b', 'größe', 'd']],
+    ['once, however often they are named', 'a,a,d,a', ['a', 'd']],
+    ['without those that there are not', 'a,nobody has this,A', ['a']],
+    ['without those of other namespaces', 'elsewhere,a', ['a']],
+    ['and none, where none is named', '', []],
+    ['and none, where none of the named is there', 'nobody has this', []],
+    ['all of them', 'größe,d,a,b', ['b', 'a', 'größe', 'd']],
+  ])('has the chosen tools %s', async (_which, names, expected) => {
+    const list = await listed(`filter:${names}`);
+    expect(namesOf(list)).toEqual(expected);
+    const texts = itemsOf(whole)?.match(/\{.*?\}(?=,\{|$)/g) ?? [];
+    const kept = texts.filter((text) => expected.includes(String(parseObject(text).name)));
+    expect(kept).toHaveLength(expected.length);
+    expect(itemsOf(list)).toBe(kept.join(','));
+  });
+
+  it('has the members that its era asks for', async () => {
+    const result = resultOf({ status: 200, headers: {}, text: await listed('filter:a') });
+    const own = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+    if (era === 'modern') {
+      expect(result).toMatchObject(own);
+    } else {
+      expect(Object.keys(parseObject(result))).toEqual(['tools']);
+    }
+  });
+
+  it('asks no evaluator after the one that chose, and no upstream', async () => {
+    const seen = upstream.count('tools/list');
+    const list = await listed('pass', 'filter:a', 'block:too late', 'filter:b');
+    expect([namesOf(list), evaluated.llm.asked.length - asked]).toEqual([['a'], 2]);
+    expect(upstream.count('tools/list')).toBe(seen);
+  });
+
+  it('is refused where an earlier one refuses, and is whole where the one that chose has trapped', async () => {
+    expect(errorOf({ status: 200, headers: {}, text: await listed('block:no', 'filter:a') })).toMatchObject({
+      message: 'no',
+    });
+    expect(idless(await listed('filter:a+trap'))).toBe(idless(whole));
+  });
+
+  it('is filtered for the request that was judged, and for no other', async () => {
+    await listed('filter:a');
+    await evaluated.apply();
+    expect(idless(reply(await client.call('tools/list')))).toBe(idless(whole));
+  });
+
+  it.each([
+    ['resources/list', '{}'],
+    ['prompts/list', '{}'],
+    ['tools/call', '{"name":"a"}'],
+  ])('is what tools alone have: a choice of tools for %s is no choice', async (method, params) => {
+    const tail = (text: string) => idless(text);
+    await evaluated.apply();
+    const usual = tail(reply(await client.call(method, params)));
+    await evaluated.apply(evaluator('gate', { method, says: 'filter:a' }), evaluator('next', { method, says: 'pass' }));
+    const before = evaluated.lines().length;
+    expect(tail(reply(await client.call(method, params)))).toBe(usual);
+    // It counts as a pass, so the next one is asked too.
+    expect(evaluated.llm.asked.length - asked).toBe(2);
+    const lines = evaluated.lines().slice(before);
+    expect(lines).toMatchObject([
+      { level: 'warn', evaluator: 'gate', msg: expect.stringContaining('filters tools') },
+      { msg: 'evaluator decided', evaluator: 'gate', decision: 'pass' },
+      { msg: 'evaluator decided', evaluator: 'next', decision: 'pass' },
+    ]);
+  });
+});

@@ -1,0 +1,256 @@
+import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
+import type { CompletionScript, ScriptedCompletion } from '../packages/server/src/testing/chat-completions.ts';
+import {
+  API_KEY,
+  type EvaluatedService,
+  echoOf,
+  errorOf,
+  evaluator,
+  MODEL,
+  startEvaluatedService,
+} from './fixtures/evaluated/evaluated-service.ts';
+import { modernClient, type RawClient } from './fixtures/raw-client.ts';
+
+// What evaluators ask of LLMs, and what becomes of the answers (decisions 4.9, "LLM call", "Failure", "result_schema").
+
+let evaluated: EvaluatedService;
+let client: RawClient;
+beforeAll(async () => {
+  evaluated = await startEvaluatedService();
+  client = modernClient(evaluated.service.url());
+  return () => evaluated.close();
+}, 120_000);
+
+const echo = (parts: object = {}) => evaluator('gate', { method: 'vendor/asked', action: 'echo', ...parts });
+const ask = () => client.call('vendor/asked', '{"q":"x"}');
+/** What nobody answers, after an evaluator that let it pass. */
+const PASSED = { code: -32601, message: expect.stringContaining('vendor/asked') };
+const FAILED = {
+  code: -32603,
+  message: 'evaluator llm operation failed',
+  data: { evaluator: 'gate', kind: 'llm_failure' },
+};
+
+describe('a question', () => {
+  test.each(['classify', 'filter', 'augment'] as const)('is one and the same call to %s', async (operation) => {
+    await evaluated.apply(echo({ says: 'Judge!', operation }));
+    await ask();
+    const { method, path, headers, text } = evaluated.llm.asked.at(-1) ?? {};
+    expect([method, path]).toEqual(['POST', '/v1/chat/completions']);
+    expect(headers).toMatchObject({ authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' });
+    const messages = [
+      { role: 'system', content: 'Judge!' },
+      { role: 'user', content: '# Request\nmethod: vendor/asked\nnamespace: default\narguments:\n  q: x' },
+    ];
+    expect(JSON.parse(text ?? '')).toEqual({ model: MODEL, messages, temperature: 0 });
+  });
+
+  test('carries no bearer token where the connection’s key is empty', async () => {
+    await evaluated.apply(echo({ connection: 'keyless' }));
+    await ask();
+    expect(evaluated.llm.asked.at(-1)?.headers).not.toHaveProperty('authorization');
+    expect(evaluated.llm.asked.at(-1)?.path).toBe('/v1/chat/completions');
+  });
+
+  test('carries nothing of the client’s own headers', async () => {
+    await evaluated.apply(echo());
+    await client.call('vendor/asked', '{}', { authorization: 'Bearer of-the-client', cookie: 'a=b' });
+    const { headers } = evaluated.llm.asked.at(-1) ?? {};
+    expect(JSON.stringify(headers)).not.toMatch(/of-the-client|a=b/);
+  });
+});
+
+describe('an answer', () => {
+  test.each(['allow', '{"a": 1}', '```json\n{"a":1}\n```', ' \n ', 'Zoë 😀\u0000', ''])(
+    'goes to the action as it is: %j',
+    async (content) => {
+      await evaluated.apply(echo());
+      evaluated.llm.script({ content });
+      expect(echoOf(await ask()).llmResult).toBe(content);
+    },
+  );
+
+  test('that is empty is valid, and counted', async () => {
+    await evaluated.apply(echo({ on_error: 'block' }));
+    const before = (await evaluated.metrics()).evaluators.gate?.llm;
+    evaluated.llm.script({ content: '' });
+    await ask();
+    const after = (await evaluated.metrics()).evaluators.gate?.llm;
+    expect(after?.empty_results).toBe((before?.empty_results ?? 0) + 1);
+    expect(after?.calls_success).toBe((before?.calls_success ?? 0) + 1);
+    expect(after?.calls_failure).toBe(before?.calls_failure);
+  });
+});
+
+const FAILURES: Readonly<Record<string, CompletionScript>> = {
+  'an HTTP status of 500': { status: 500, content: 'pass' },
+  'an HTTP status of 401': { status: 401, content: 'pass' },
+  'an HTTP status of 429': { status: 429, content: 'pass' },
+  'no content at all': { status: 204, body: '' },
+  'a redirect to itself': { status: 307, headers: { location: '/v1/chat/completions' } },
+  'a broken JSON text': { body: '{"choices":[{"message":{"content":"pass"}}' },
+  'an empty body': { body: '' },
+  'no choices': { body: '{"choices":[]}' },
+  'no message': { body: '{"choices":[{}]}' },
+  'no text': { content: null },
+  'parts for a text': { content: [{ type: 'text', text: 'pass' }] },
+  'a list': { body: '["pass"]' },
+  'bytes that are no text': { body: Buffer.from([0x22, 0xff, 0x22]) },
+  'a connection that breaks before the head': { stopsIn: 'head', hangsUp: true },
+  'a connection that breaks in the body': { stopsIn: 'body', hangsUp: true },
+};
+
+describe.each(['continue', 'block', undefined] as const)('when the LLM fails, and on_error is %s', (on_error) => {
+  const expected = on_error === 'block' ? FAILED : PASSED;
+  beforeEach(() => evaluated.apply(echo(on_error && { on_error })));
+
+  it.each(Object.keys(FAILURES))('%s', async (name) => {
+    const before = evaluated.llm.asked.length;
+    evaluated.llm.script(FAILURES[name] ?? '');
+    const answer = await ask();
+    // What nobody answers after it has HTTP 404; refusals of evaluators have 200.
+    expect([answer.status, errorOf(answer)]).toEqual([on_error === 'block' ? 200 : 404, expected]);
+    expect(evaluated.llm.asked.length - before).toBe(1);
+    const line = evaluated.lines().at(-1);
+    expect(line).toMatchObject({ level: 'warn', msg: 'evaluator failed', decision: 'llm_failure' });
+    expect(line).toMatchObject({ evaluator: 'gate', on_error: on_error ?? 'continue' });
+  });
+
+  it('nobody listens at its address', async () => {
+    await evaluated.apply(echo({ connection: 'nobody', ...(on_error && { on_error }) }));
+    expect(errorOf(await ask())).toEqual(expected);
+  });
+});
+
+test('an LLM that stays silent for ten seconds has failed', async () => {
+  const next = (method: string) => evaluator('next', { method, action: 'echo', says: 'next' });
+  const waiting = evaluator('waiting', { method: 'vendor/waiting', says: 'silent', on_error: 'continue' });
+  await evaluated.apply(echo({ on_error: 'block' }), waiting, next('vendor/waiting'));
+  evaluated.llm.otherwise = ({ messages: [system] }) =>
+    system?.content === 'next' ? 'next' : { stopsIn: system?.content === 'silent' ? 'head' : 'body' };
+  const startedAt = performance.now();
+  const [blocked, continued] = await Promise.all([ask(), client.call('vendor/waiting')]);
+  // Not much earlier; how late is up to the deadline of the test.
+  expect(performance.now() - startedAt).toBeGreaterThan(9_000);
+  expect(errorOf(blocked)).toEqual(FAILED);
+  expect(echoOf(continued)).toMatchObject({ llmResult: 'next' });
+  evaluated.llm.otherwise = ({ messages: [system] }) => system?.content ?? '';
+});
+
+test('a failure lets the next evaluator judge where on_error is continue', async () => {
+  await evaluated.apply(
+    evaluator('broken', { method: 'vendor/asked', connection: 'nobody', on_error: 'continue' }),
+    echo({ says: 'x' }),
+  );
+  expect(echoOf(await ask())).toMatchObject({ llmResult: 'x' });
+});
+
+test('a failure ends the run where on_error is block', async () => {
+  await evaluated.apply(echo({ connection: 'nobody', on_error: 'block' }), {
+    ...echo({ says: 'x' }),
+    name: 'next',
+  });
+  const before = evaluated.llm.asked.length;
+  expect(errorOf(await ask())).toEqual(FAILED);
+  expect(evaluated.llm.asked.length).toBe(before);
+});
+
+describe('with a result_schema', () => {
+  const schema = { type: 'object', required: ['verdict'], properties: { verdict: { enum: ['yes', 'no'] } } };
+  const FITS = '{"verdict":"yes"}';
+
+  /** Answers one question with these, which all have to be fetched; what the action was given, and the prompts. */
+  async function judged(...answers: ScriptedCompletion[]) {
+    const before = evaluated.llm.asked.length;
+    const counted = (await evaluated.metrics()).evaluators.gate?.schema;
+    evaluated.llm.script(...answers);
+    const answer = await ask();
+    const asked = evaluated.llm.asked.slice(before);
+    expect(asked).toHaveLength(answers.length);
+    const now = (await evaluated.metrics()).evaluators.gate?.schema;
+    const gained = Object.entries(now ?? {}).map(([name, count]) => [
+      name,
+      count - (Object.entries(counted ?? {}).find(([other]) => other === name)?.[1] ?? 0),
+    ]);
+    return { answer, prompts: asked.map(({ messages }) => messages), counts: Object.fromEntries(gained) };
+  }
+  const counts = (pass: number, fail: number, success: number, failure: number) => ({
+    validations_pass: pass,
+    validations_fail: fail,
+    retries_success: success,
+    retries_failure: failure,
+  });
+
+  beforeEach(() => evaluated.apply(echo({ says: 'Judge!', schema, on_error: 'block' })));
+
+  it.each([FITS, ` ${FITS}\n`, `\`\`\`json\n${FITS}\n\`\`\``, `\`\`\`\n{"verdict":"no","more":1}\n\`\`\``])(
+    'what fits is asked for once and goes on raw: %j',
+    async (text) => {
+      const { answer, counts: gained } = await judged(text);
+      expect(echoOf(answer).llmResult).toBe(text);
+      expect(gained).toEqual(counts(1, 0, 0, 0));
+    },
+  );
+
+  it('what does not fit is sent back once with all that helps to correct it', async () => {
+    const { answer, prompts, counts: gained } = await judged('{"verdict":"perhaps"}', `\`\`\`\n${FITS}\n\`\`\``);
+    expect(echoOf(answer).llmResult).toBe(`\`\`\`\n${FITS}\n\`\`\``);
+    expect(gained).toEqual(counts(1, 1, 1, 0));
+    const systems = prompts.map(([system]) => system);
+    expect(systems).toEqual(Array.from({ length: 2 }, () => ({ role: 'system', content: 'Judge!' })));
+    const [first = '', second = ''] = prompts.map(([, user]) => user?.content);
+    expect(second.startsWith(`${first}\n\n`)).toBe(true);
+    const section = second.slice(first.length);
+    expect(section).toContain(JSON.stringify(schema));
+    expect(section).toContain('{"verdict":"perhaps"}');
+    expect(section).toMatch(/verdict.*must be equal to one of the allowed values/);
+    expect(section).toMatch(/Answer with JSON/);
+  });
+
+  it.each([
+    ['no JSON', 'I would say yes'],
+    ['prose around it', `Well: ${FITS}`],
+    ['two fences', `\`\`\`\n\`\`\`json\n${FITS}\n\`\`\`\n\`\`\``],
+    ['nothing', ''],
+  ])('%s does not fit', async (_which, text) => {
+    const { answer, counts: gained } = await judged({ content: text }, FITS);
+    expect(echoOf(answer).llmResult).toBe(FITS);
+    expect(gained).toEqual(counts(1, 1, 1, 0));
+  });
+
+  it('of two that do not fit the newer one goes to the action', async () => {
+    const { answer, counts: gained } = await judged('first', '```\nsecond\n```');
+    expect(echoOf(answer).llmResult).toBe('```\nsecond\n```');
+    expect(gained).toEqual(counts(0, 2, 0, 1));
+  });
+
+  it.each(['an HTTP status of 500', 'no text', 'a connection that breaks before the head'])(
+    'the first one goes to the action when the second question fails: %s',
+    async (name) => {
+      const { answer, counts: gained } = await judged('first', FAILURES[name] ?? '');
+      expect(echoOf(answer).llmResult).toBe('first');
+      expect(gained).toEqual(counts(0, 1, 0, 1));
+    },
+  );
+
+  it('all that is wrong is told, joined with "; "', async () => {
+    const two = { type: 'object', required: ['a', 'b'] };
+    await evaluated.apply(echo({ says: 'Judge!', schema: two }));
+    const { prompts } = await judged('{}', '{"a":1,"b":2}');
+    expect(prompts[1]?.[1]?.content).toMatch(/must have required property 'a'; .*must have required property 'b'/);
+  });
+
+  it('drafts that a schema names are obeyed', async () => {
+    const draft = { $schema: 'http://json-schema.org/draft-07/schema#', items: [{ type: 'string' }] };
+    await evaluated.apply(echo({ says: 'Judge!', schema: draft }));
+    const { answer } = await judged('[1]', '["a", 1]');
+    expect(echoOf(answer).llmResult).toBe('["a", 1]');
+  });
+
+  it('a schema that lets nothing through keeps no answer from the action', async () => {
+    await evaluated.apply(echo({ says: 'Judge!', schema: { not: {} } }));
+    const { answer, counts: gained } = await judged('{}', '[]');
+    expect(echoOf(answer).llmResult).toBe('[]');
+    expect(gained).toEqual(counts(0, 2, 0, 1));
+  });
+});

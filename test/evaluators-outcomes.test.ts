@@ -1,0 +1,199 @@
+import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
+import {
+  type EvaluatedService,
+  echoOf,
+  errorOf,
+  evaluator,
+  startEvaluatedService,
+} from './fixtures/evaluated/evaluated-service.ts';
+import { legacyClient, modernClient, type RawClient, reply } from './fixtures/raw-client.ts';
+import { parseObject } from './fixtures/raw-upstream/message.ts';
+import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+
+// What becomes of a request by what actions decide (decisions 4.9, "Outcome").
+
+let evaluated: EvaluatedService;
+let upstream: RawUpstream;
+beforeAll(async () => {
+  [evaluated, upstream] = await Promise.all([
+    startEvaluatedService({ RUST_LOG: 'debug' }),
+    startRawUpstream({ scripts: { 'tools/list': toolList(toolText('a')), 'tools/call': textResultText('done') } }),
+  ]);
+  await evaluated.service.register('forwards', { name: 'crm', address: upstream.url });
+  return async () => {
+    await evaluated.close();
+    await upstream.close();
+  };
+}, 120_000);
+
+/** The lines of the log since the beginning of the test. */
+let before: number;
+beforeEach(() => {
+  before = evaluated.service.log.length;
+});
+const lines = () => evaluated.service.log.slice(before).map(parseObject);
+const linesOf = (msg: string) => lines().filter((line) => line.msg === msg);
+/** Metadata of the request, as the request log has it. */
+const metadata = async () => {
+  await expect.poll(() => linesOf('request').filter(({ target }) => target === 'service::mcp::access')).toHaveLength(1);
+  return linesOf('request').find(({ target }) => target === 'service::mcp::access')?.metadata;
+};
+
+describe.each(['legacy', 'modern'] as const)('of a %s client', (era) => {
+  let client: RawClient;
+  beforeAll(async () => {
+    client = era === 'legacy' ? await legacyClient(evaluated.service.url()) : modernClient(evaluated.service.url());
+  });
+  const call = () => client.call('tools/call', '{"name":"a","arguments":{"x":"y"}}');
+  /** Calls the tool with evaluators whose actions are told this, one each. */
+  async function judged(...says: string[]) {
+    await evaluated.apply(...says.map((each, at) => evaluator(`gate-${at}`, { says: each, on_error: 'block' })));
+    const calls = upstream.count('tools/call');
+    const answer = await call();
+    return { ...answer, error: errorOf(answer), carriedOut: upstream.count('tools/call') - calls };
+  }
+
+  it.each([
+    ['pass', 'pass'],
+    ['no response', 'none'],
+    ['a warning', 'warn:mind'],
+    ['metadata', 'metadata:a=b'],
+    ['a choice of tools, which this is no list of', 'filter:a'],
+    ['an answer that the action does nothing about', 'log:x'],
+  ])('a request is carried out after %s', async (_which, says) => {
+    const { text, carriedOut } = await judged(says);
+    expect([text, carriedOut]).toEqual([expect.stringContaining('done'), 1]);
+  });
+
+  it.each([
+    ['block', -32001, 'block'],
+    ['reject', -32002, 'reject_malformed'],
+  ])('%s refuses it with the reason as it is', async (command, code, kind) => {
+    for (const reason of ['', 'Nö: "not" {like} this\n\t\u0000😀', 'r'.repeat(20_000)]) {
+      const { status, error, carriedOut } = await judged(`${command}:${reason}`, 'pass');
+      expect(error).toEqual({ code, message: reason, data: { evaluator: 'gate-0', kind } });
+      expect([status, carriedOut]).toEqual([200, 0]);
+    }
+    const { length } = evaluated.llm.asked;
+    await judged(`${command}:no`, 'pass');
+    expect(evaluated.llm.asked.length - length).toBe(1);
+  });
+
+  it.each([
+    ['block:first+pass', { code: -32001, message: 'first' }],
+    ['block:first+reject:second+warn:third', { code: -32001, message: 'first' }],
+    ['reject:first+block:second', { code: -32002, message: 'first' }],
+    ['pass+block:second', { code: -32001, message: 'second' }],
+    ['warn:first+metadata:k=v+reject:third', { code: -32002, message: 'third' }],
+  ])('block and reject-malformed are final, and before them the last response counts: %s', async (says, expected) => {
+    const { error, carriedOut } = await judged(says);
+    expect([error, carriedOut]).toEqual([expect.objectContaining(expected), 0]);
+    const ignored = says.split('+').length - 1;
+    expect(linesOf('an action responded more than once')).toMatchObject([{ evaluator: 'gate-0', ignored }]);
+  });
+
+  it('of several responses that refuse nothing the last one counts', async () => {
+    const { carriedOut } = await judged('metadata:first=1+warn:second', 'warn:first+metadata:second=2', 'warn:x+pass');
+    expect(carriedOut).toBe(1);
+    expect(await metadata()).toEqual({ 'service.evaluator.gate-0.warning': 'second', second: '2' });
+    expect(linesOf('an action responded more than once')).toHaveLength(3);
+  });
+
+  it('a warning is logged and set as metadata', async () => {
+    await judged('warn:mind the\ngap', 'warn:and the step');
+    const warned = linesOf('an action warns');
+    expect(warned).toMatchObject([
+      { level: 'warn', target: 'service::evaluator', evaluator: 'gate-0', message: 'mind the\ngap' },
+      { level: 'warn', evaluator: 'gate-1', message: 'and the step' },
+    ]);
+    expect(await metadata()).toEqual({
+      'service.evaluator.gate-0.warning': 'mind the\ngap',
+      'service.evaluator.gate-1.warning': 'and the step',
+    });
+  });
+
+  it('metadata accumulates, and of a key the later value counts', async () => {
+    await judged('metadata:tier=gold', 'metadata:note=a=b', 'metadata:tier=', 'metadata:größe=😀');
+    expect(await metadata()).toEqual({ tier: '', note: 'a=b', größe: '😀' });
+    expect(linesOf('metadata of an action is not set')).toEqual([]);
+    expect(JSON.stringify(upstream.seen.at(-1))).not.toMatch(/gold|größe/);
+  });
+
+  it('metadata that is the service’s own, or too long, is not set, and told without its value', async () => {
+    const long = { key: 'k'.repeat(64), value: 'v'.repeat(256) };
+    await judged(
+      `metadata:${long.key}=${long.value}`,
+      'metadata:mcp.method=of-the-action',
+      'metadata:service.namespace=of-the-action',
+      'metadata:service.evaluator.gate-0.warning=of-the-action',
+      `metadata:${long.key}k=of-the-action`,
+      `metadata:${'é'.repeat(33)}=of-the-action`,
+      `metadata:too-long=of-the-action${'v'.repeat(256)}`,
+      `metadata:too-wide=of-the-action${'😀'.repeat(61)}`,
+      'metadata:mcpx=fine',
+    );
+    expect(await metadata()).toEqual({ [long.key]: long.value, mcpx: 'fine' });
+    const told = linesOf('metadata of an action is not set');
+    expect(told.map(({ level, evaluator }) => [level, evaluator])).toEqual(
+      Array.from({ length: 7 }, (_, at) => ['warn', `gate-${at + 1}`]),
+    );
+    expect(JSON.stringify(told)).not.toContain('of-the-action');
+  });
+
+  it('evaluators run in the order of the list, until one of them refuses', async () => {
+    const { length } = evaluated.llm.asked;
+    const { error } = await judged('pass', 'warn:x', 'none', 'block:enough', 'block:too late');
+    expect(error).toMatchObject({ message: 'enough', data: { evaluator: 'gate-3' } });
+    const asked = evaluated.llm.asked.slice(length).map(({ messages: [system] }) => system?.content);
+    expect(asked).toEqual(['pass', 'warn:x', 'none', 'block:enough']);
+  });
+});
+
+describe.each(['continue', 'block', undefined] as const)('an action that fails, where on_error is %s', (on_error) => {
+  const parts = { method: 'vendor/asked', ...(on_error && { on_error }) };
+  const ask = () => modernClient(evaluated.service.url()).call('vendor/asked');
+  const FAILED = {
+    code: -32603,
+    message: 'evaluator processor execution failed',
+    data: { evaluator: 'gate', kind: 'action_failure' },
+  };
+
+  it.each([
+    ['traps', 'ordinary', 'trap', 'trap'],
+    ['traps after it has blocked', 'ordinary', 'block:first+trap', 'trap'],
+    ['traps after it has rejected', 'ordinary', 'reject:first+trap', 'trap'],
+    ['does not know what to do', 'ordinary', 'no such command', 'trap'],
+    ['takes more than 1000 ms', 'echo', 'never ends', 'timeout'],
+    ['takes more than 64 MiB', 'echo', 'takes all memory', expect.stringMatching(/^(memory|trap|timeout)$/)],
+  ] as const)('because it %s', async (_which, action, says, fault) => {
+    await evaluated.apply(
+      evaluator('gate', { ...parts, action, says }),
+      evaluator('next', { method: 'vendor/asked', action: 'echo', says: 'x' }),
+    );
+    const answer = await ask();
+    if (on_error === 'block') expect([answer.status, errorOf(answer)]).toEqual([200, FAILED]);
+    else expect(echoOf(answer)).toMatchObject({ llmResult: 'x' });
+    const failed = linesOf('evaluator failed');
+    expect(failed).toMatchObject([{ level: 'warn', evaluator: 'gate', decision: 'action_failure', fault }]);
+    expect(failed[0]).toMatchObject({ on_error: on_error ?? 'continue', llm_ms: expect.any(Number) });
+    expect(failed[0]).toMatchObject({ action_ms: expect.any(Number) });
+  });
+
+  it('sets no metadata, and warns of nothing', async () => {
+    await evaluated.apply(
+      evaluator('gate', { ...parts, says: 'metadata:a=b+trap' }),
+      evaluator('other', { ...parts, says: 'warn:x+trap' }),
+    );
+    await ask();
+    expect(await metadata()).toBeUndefined();
+    expect(linesOf('an action warns')).toEqual([]);
+  });
+});
+
+test('the id of the answer is that of the request, and nothing of the error but code, message and data', async () => {
+  await evaluated.apply(evaluator('gate', { says: 'block:no' }));
+  const answer = await modernClient(evaluated.service.url()).call('tools/call', '{"name":"a"}');
+  const error = '{"code":-32001,"message":"no","data":{"evaluator":"gate","kind":"block"}}';
+  expect(JSON.parse(reply(answer))).toEqual({ jsonrpc: '2.0', id: 1, error: JSON.parse(error) });
+});
