@@ -42,7 +42,7 @@ export class RequestContext {
   batch: Batch | undefined = undefined;
   /** Filled by `mcp`. */
   era: Era = 'legacy';
-  /** The namespace as it stood when the request came in. Filled by `service_namespace`. */
+  /** As it stood when the request came in, or had been judged. Filled by `service_namespace`, `service_evaluator`. */
   namespace: NamespaceState | undefined = undefined;
   /** Of a legacy client that has one. Filled by `service_namespace`. */
   session: ClientSession | undefined = undefined;

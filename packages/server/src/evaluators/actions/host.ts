@@ -58,6 +58,8 @@ interface Waiting {
   questions: number;
   lists: number;
   lines: number;
+  /** A question has not been answered yet: until then there is nothing else to be said. */
+  asking: boolean;
   settle(outcome: ActionRun | undefined): void;
   fail(failure: ActionFailure): void;
 }
@@ -175,8 +177,8 @@ export class Host {
   async #run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
     const overrun = `it ran longer than ${this.#limits.runMs} ms`;
     const done = this.#next(overrun, this.#limits.runMs, answers);
-    const run: ToHost = { kind: 'run', action: action.checksum, context };
-    this.#process.send(run);
+    const run: ToHost = { kind: 'run', action: action.checksum };
+    this.#process.send(run, Buffer.from(JSON.stringify(context)));
     const outcome = await done;
     if (outcome === undefined) throw this.kill(new ActionFailure('host', 'its host process spoke out of turn'));
     this.#workedMs += outcome.durationMs;
@@ -192,6 +194,7 @@ export class Host {
       questions: 0,
       lists: 0,
       lines: 0,
+      asking: false,
       settle(outcome) {
         clearTimeout(deadline);
         resolve(outcome);
@@ -208,7 +211,7 @@ export class Host {
   #take(bytes: Buffer): void {
     const waiting = this.#waiting;
     const message = fromHost(bytes);
-    if (message === undefined || waiting === undefined) {
+    if (message === undefined || waiting === undefined || waiting.asking) {
       this.kill(new ActionFailure('host', 'its host process said what it may not'));
       return;
     }
@@ -240,6 +243,7 @@ export class Host {
 
   async #answer(question: Question, waiting: Waiting): Promise<void> {
     waiting.questions++;
+    waiting.asking = true;
     if (question.ask === 'tools' || question.ask === 'history') waiting.lists++;
     if (waiting.answers === undefined || waiting.questions > MAX_QUESTIONS || waiting.lists > MAX_LISTS) {
       this.kill(new ActionFailure('limit', 'it asked the service too often'));
@@ -247,6 +251,7 @@ export class Host {
     }
     try {
       const text = await answerOf(question, waiting.answers);
+      waiting.asking = false;
       if (this.#waiting === waiting) this.#process.send({ kind: 'answer' } satisfies ToHost, Buffer.from(text));
     } catch (error) {
       this.kill(

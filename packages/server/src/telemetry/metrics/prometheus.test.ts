@@ -137,6 +137,48 @@ describe('the text for Prometheus', () => {
     expect(value('sluice_log_dropped_total')).toBe(9);
   });
 
+  it('tells what evaluators have done', async () => {
+    const took = (total_ms: number) => ({ count: 3, total_ms, avg_ms: total_ms / 3 });
+    const text = await scraped(new RequestMetrics(), {
+      evaluators: () => [
+        {
+          name: 'say "hi"',
+          counts: {
+            decisions: { pass: 6, block: 5, reject_malformed: 4, warn: 3, filter_tools: 2, set_metadata: 1 },
+            llm: { calls_success: 8, calls_failure: 7, empty_results: 0, duration: took(1_500) },
+            schema: { validations_pass: 0, validations_fail: 0, retries_success: 0, retries_failure: 0 },
+            wasm: { executions: 9, not_found: 0, duration: took(250) },
+            pipeline_duration: took(1_800),
+          },
+          failures: { llm_failure: 11, action_failure: 12 },
+        },
+      ],
+    });
+    const samples = samplesOf(text).filter(({ labels }) => labels.sluice_evaluator === 'say "hi"');
+    const values = (name: string, label: string) =>
+      samples.filter((sample) => sample.name === name).map(({ labels, value }) => [labels[label], value]);
+    expect(values('sluice_evaluator_decisions_total', 'sluice_evaluator_decision')).toEqual([
+      ['pass', 6],
+      ['block', 5],
+      ['reject_malformed', 4],
+      ['warn', 3],
+      ['filter_tools', 2],
+      ['set_metadata', 1],
+    ]);
+    expect(values('sluice_evaluator_failures_total', 'error_type')).toEqual([
+      ['llm_failure', 11],
+      ['action_failure', 12],
+    ]);
+    expect(values('sluice_evaluator_llm_calls_total', 'sluice_evaluator_llm_outcome')).toEqual([
+      ['success', 8],
+      ['failure', 7],
+    ]);
+    const value = (name: string) => sampleOf(samples, name, { sluice_evaluator: 'say "hi"' });
+    expect(value('sluice_evaluator_action_runs_total')).toBe(9);
+    expect(value('sluice_evaluator_llm_duration_seconds_total')).toBe(1.5);
+    expect(value('sluice_evaluator_action_duration_seconds_total')).toBe(0.25);
+  });
+
   it('tells of the process itself', async () => {
     const samples = samplesOf(await scraped(new RequestMetrics()));
     expect(sampleOf(samples, 'process_memory_usage_bytes')).toBeGreaterThan(10_000_000);

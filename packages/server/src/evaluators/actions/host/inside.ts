@@ -1,48 +1,42 @@
+import type { Door } from './door.ts';
 import type { WasiStubs } from './wasi-stubs.ts';
-
-/**
- * What leads out of the realm that an action's glue runs in. Only text, numbers and views of memory pass, and nothing
- * here throws.
- */
-export interface Door {
-  /** The text of UTF-8; undefined where it is none. */
-  decode(bytes: Uint8Array): string | undefined;
-  /** Writes UTF-8 and returns how many bytes it took. */
-  encodeInto(text: string, into: Uint8Array): number;
-  utf8Length(text: string): number;
-  /** A `Question` as JSON to the text of its answer. */
-  ask(question: string): string;
-  log(level: string, message: string): void;
-  randomFill(bytes: Uint8Array): void;
-  monotonicNanoseconds(): bigint;
-  wallMilliseconds(): number;
-}
 
 /** What an action's glue gives: made anew for each run. */
 export type Instantiate = (
-  coreModule: (name: string) => WebAssembly.Module,
+  coreModule: (name: string) => object,
   imports: object,
-  instantiateCore: (module: WebAssembly.Module, imports: object) => WebAssembly.Instance,
+  instantiateCore: (module: object, imports: object) => WebAssembly.Instance,
 ) => { evaluate(context: unknown): unknown };
+
+/** A core module as the host holds it. */
+export interface HeldModule {
+  readonly name: string;
+  /** What an instance may take of the memory of a run, in pages of 64 KiB. */
+  readonly pages: number;
+  readonly module: WebAssembly.Module;
+}
 
 /** The inner side of a realm. */
 export interface Inside {
-  /** Before the glue comes in. */
-  addModule(name: string, bytes: Uint8Array, pages: number): void;
   readonly TextDecoder: object;
   readonly TextEncoder: object;
   /** `context` is JSON, and so is what comes back: a `FromHost` of the kind `done` or `failed`. */
   run(instantiate: Instantiate, context: string): string;
-  /** Pages of 64 KiB that the memories of the last run had at its end: garbage now. */
+  /** Pages of 64 KiB that the memories of the run have at its end. */
   pagesLeft(): number;
 }
 
 /**
- * Runs in the realm of one action, where there is nothing of Node.js: its text is evaluated there (`realm.ts`), so it
- * may name nothing but its parameters and ECMAScript's own. An instance's memory, what it said and what it was answered
- * are those of one run.
+ * Runs in the realm of one run of an action, where there is nothing of Node.js: its text is evaluated there (`loaded-action.ts`),
+ * so it may name nothing but its parameters and ECMAScript's own. Should a script have got into the glue, it must find
+ * nothing here that leads out: the door and the modules are the only things of another realm, and nothing that the script
+ * could have changed is ever given them.
  */
-export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: number) => void) => WasiStubs): Inside {
+export function inside(
+  outer: Door,
+  held: readonly HeldModule[],
+  makeWasi: (door: Door, countText: (bytes: number) => void) => WasiStubs,
+): Inside {
   /** What an action hands out in one run, each text counted with a little more than its bytes. */
   const MAX_TEXT_BYTES = 8 * 1024 * 1024;
   const TEXT_OVERHEAD = 16;
@@ -54,17 +48,100 @@ export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: num
   const MAX_LOG_LINES = 200;
   const MAX_LOG_BYTES = 4096;
 
+  // Taken before any glue runs, which could put others in their place.
+  const { parse, stringify } = JSON;
+  const { Instance, Memory } = WebAssembly;
+  const RealmError = Error;
+  Object.defineProperty(Error, 'stackTraceLimit', { value: 0 });
+
   class LimitError extends Error {}
   class MemoryError extends Error {}
 
+  /** What the outer realm throws for want of stack is of that realm, and must not be seen here. */
+  const denied = (): Error => new RealmError('the service cannot be asked');
+  const door: Door = {
+    decode(bytes) {
+      try {
+        return outer.decode(bytes);
+      } catch {
+        throw denied();
+      }
+    },
+    encodeInto(value, into) {
+      try {
+        return outer.encodeInto(value, into);
+      } catch {
+        throw denied();
+      }
+    },
+    utf8Length(value) {
+      try {
+        return outer.utf8Length(value);
+      } catch {
+        throw denied();
+      }
+    },
+    ask(kind, first, second) {
+      try {
+        return outer.ask(kind, first, second);
+      } catch {
+        throw denied();
+      }
+    },
+    log(level, message) {
+      try {
+        outer.log(level, message);
+      } catch {
+        throw denied();
+      }
+    },
+    randomFill(bytes) {
+      try {
+        outer.randomFill(bytes);
+      } catch {
+        throw denied();
+      }
+    },
+    monotonicNanoseconds() {
+      try {
+        return outer.monotonicNanoseconds();
+      } catch {
+        throw denied();
+      }
+    },
+    wallMilliseconds() {
+      try {
+        return outer.wallMilliseconds();
+      } catch {
+        throw denied();
+      }
+    },
+  };
+
+  /** What glue has of a module: nothing that it could use but by giving it back. */
+  class ModuleToken {
+    readonly #held: HeldModule;
+    constructor(module: HeldModule) {
+      this.#held = module;
+    }
+    static heldBy(token: object): HeldModule {
+      if (!(#held in token)) throw new TypeError('not a module');
+      return token.#held;
+    }
+  }
+  const { heldBy } = ModuleToken;
+  const tokens: Record<string, ModuleToken> = Object.create(null);
+  for (const module of held) tokens[module.name] = new ModuleToken(module);
+
   let text = 0;
   let pages = 0;
-  let memories: WebAssembly.Memory[] = [];
+  const memories: WebAssembly.Memory[] = [];
   let logLines = 0;
   let ignored = 0;
   let response: { kind: string; [member: string]: unknown } | undefined;
   let failure: Error | undefined;
-  let known = new Map<string, string>();
+  /** What was answered before, by question: each question is put once. */
+  let known: Record<string, string> = Object.create(null);
 
   /** Errors of ours end the run even where the action's glue catches them. */
   const fail = (error: Error): never => {
@@ -95,15 +172,15 @@ export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: num
     }
   }
 
-  const ask = (question: object): string => door.ask(JSON.stringify(question));
-  const askOnce = (question: object): unknown => {
-    const key = JSON.stringify(question);
-    let answer = known.get(key);
-    if (answer === undefined) {
-      answer = door.ask(key);
-      known.set(key, answer);
-    }
-    return JSON.parse(answer);
+  const ask = (kind: string, first?: string, second?: string): string => {
+    const answer = door.ask(kind, first, second);
+    if (answer === undefined) throw new TypeError('no question');
+    return answer;
+  };
+  const askOnce = (kind: string, first?: string): unknown => {
+    const key = first === undefined ? kind : `${kind} ${first}`;
+    known[key] ??= ask(kind, first);
+    return parse(known[key]);
   };
 
   const respond = (kind: string, member?: string, value?: string | string[], more?: object): void => {
@@ -113,7 +190,7 @@ export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: num
     }
     if (response !== undefined) ignored++;
     const said = member === undefined ? { kind } : { kind, [member]: value, ...more };
-    if (door.utf8Length(JSON.stringify(said)) > MAX_RESPONSE_BYTES) {
+    if (door.utf8Length(stringify(said)) > MAX_RESPONSE_BYTES) {
       fail(new LimitError('its response has more than 1 MiB'));
     }
     response = said;
@@ -129,16 +206,16 @@ export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: num
 
   const service: Record<string, object> = {
     'service:evaluator/registry': {
-      listTools: () => askOnce({ ask: 'tools' }),
-      listToolsInNamespace: (namespace: string) => askOnce({ ask: 'tools', namespace }),
-      getTool: (name: string) => askOnce({ ask: 'tool', name }) ?? undefined,
+      listTools: () => askOnce('tools'),
+      listToolsInNamespace: (namespace: string) => askOnce('tools', namespace),
+      getTool: (name: string) => askOnce('tool', name) ?? undefined,
       copyToolToNamespace(name: string, namespace: string): boolean {
-        known = new Map();
-        return JSON.parse(ask({ ask: 'copy', name, namespace })) === true;
+        known = Object.create(null);
+        return parse(ask('copy', name, namespace)) === true;
       },
     },
     'service:evaluator/conversation': {
-      getHistory: (conversation: string) => askOnce({ ask: 'history', conversation }),
+      getHistory: (conversation: string) => askOnce('history', conversation),
     },
     'service:evaluator/response': {
       pass: () => respond('pass'),
@@ -150,7 +227,7 @@ export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: num
     },
     'service:evaluator/validation': {
       verifyLlmResult(raw: string): string {
-        const wrong = askOnce({ ask: 'verify', raw });
+        const wrong = askOnce('verify', raw);
         // How the glue is told of an `err`.
         if (wrong !== null) throw { payload: String(wrong) };
         return raw;
@@ -160,16 +237,14 @@ export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: num
     'service:evaluator/types': {},
   };
 
-  const modules = new Map<string, WebAssembly.Module>();
-  const pagesOf = new Map<object, number>();
-  const coreModule = (name: string): WebAssembly.Module =>
-    modules.get(name) ?? fail(new TypeError(`no module ${name}`));
-  const instantiateCore = (module: WebAssembly.Module, imports: object): WebAssembly.Instance => {
-    pages += pagesOf.get(module) ?? 0;
+  const coreModule = (name: string): object => tokens[name] ?? fail(new TypeError(`no module ${name}`));
+  const instantiateCore = (token: object, imports: object): WebAssembly.Instance => {
+    const { module, pages: more } = heldBy(token);
+    pages += more;
     if (pages > MAX_PAGES) fail(new MemoryError('its memories take more than 64 MiB'));
-    const instance = new WebAssembly.Instance(module, imports);
+    const instance = new Instance(module, imports);
     for (const exported of Object.values(instance.exports)) {
-      if (exported instanceof WebAssembly.Memory && !memories.includes(exported)) memories.push(exported);
+      if (exported instanceof Memory && !memories.includes(exported)) memories.push(exported);
     }
     return instance;
   };
@@ -188,28 +263,13 @@ export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: num
     TextDecoder: SafeTextDecoder,
     TextEncoder: SafeTextEncoder,
 
-    addModule(name, bytes, ofPages) {
-      const module = new WebAssembly.Module(bytes);
-      modules.set(name, module);
-      pagesOf.set(module, ofPages);
-    },
-
     pagesLeft() {
       let left = 0;
       for (const memory of memories) left += memory.buffer.byteLength / PAGE_BYTES;
-      memories = [];
       return left;
     },
 
     run(instantiate, context) {
-      text = 0;
-      pages = 0;
-      memories = [];
-      logLines = 0;
-      ignored = 0;
-      response = undefined;
-      failure = undefined;
-      known = new Map();
       try {
         let wasi: WasiStubs | undefined;
         const imports = new Proxy(service, {
@@ -220,15 +280,13 @@ export function inside(door: Door, makeWasi: (door: Door, countText: (bytes: num
             return wasi.instance(name);
           },
         });
-        instantiate(coreModule, imports, instantiateCore).evaluate(JSON.parse(context));
+        instantiate(coreModule, imports, instantiateCore).evaluate(parse(context));
         wasi?.flush();
       } catch (error) {
         failure ??= error instanceof Error ? error : new Error('it threw something that is no error');
       }
-      // The answers of one run are not kept for the next.
-      known = new Map();
-      if (failure) return JSON.stringify({ kind: 'failed', fault: faultOf(failure), message: messageOf(failure) });
-      return JSON.stringify({ kind: 'done', response, ignored });
+      if (failure) return stringify({ kind: 'failed', fault: faultOf(failure), message: messageOf(failure) });
+      return stringify({ kind: 'done', response, ignored });
     },
   };
 }

@@ -3,8 +3,10 @@
  * network, processes, threads and environment (`sandbox-process.ts`); the service keeps its deadlines and kills it.
  */
 import { close } from './closed.ts';
-import type { FromHost, ToHost } from './messages.ts';
-import { Realm } from './realm.ts';
+import { makeDoor } from './door.ts';
+import { takeCollector } from './garbage.ts';
+import { LoadedAction } from './loaded-action.ts';
+import type { FromHost, Question, ToHost } from './messages.ts';
 import { Wire } from './wire.ts';
 
 /** Pages of instances that ended, after which young objects are collected: most of those pages go with them. */
@@ -13,54 +15,68 @@ const COLLECT_PAGES = 128;
 const COLLECT_ALL_BYTES = 144 * 1024 * 1024;
 
 const wire = new Wire<ToHost, FromHost>();
-const realms = new Map<string, Realm>();
-const collect = globalThis.gc;
+const actions = new Map<string, LoadedAction>();
+const collect = takeCollector();
 const residentBytes = process.memoryUsage.rss;
+const { exit } = process;
+const door = makeDoor({ ask, log: (level, message) => wire.send({ kind: 'log', level, message }) });
 let uncollected = 0;
 close();
 
 wire.send({ kind: 'ready' });
 for (let message = wire.message(); message !== undefined; message = wire.message()) {
   if (message.kind === 'load') load(message);
-  else if (message.kind === 'run') run(message);
+  else if (message.kind === 'run') run(message.action);
 }
 
 function load({ action, modules }: ToHost & { kind: 'load' }): void {
-  const glue = wire.bytes();
-  const loaded = modules.map((head) => ({ ...head, bytes: wire.bytes() ?? Buffer.alloc(0) }));
+  const glue = wire.bytes()?.toString() ?? '';
+  const bytes = modules.map(() => wire.bytes() ?? Buffer.alloc(0));
   try {
-    realms.set(action, new Realm(ask, log, glue?.toString() ?? '', loaded));
+    const held = modules.map((head, index) => ({
+      ...head,
+      module: new WebAssembly.Module(bytes[index] ?? Buffer.alloc(0)),
+    }));
+    const loaded = new LoadedAction(door, glue, held);
+    loaded.prepare();
+    actions.set(action, loaded);
     wire.send({ kind: 'loaded' });
-  } catch (error) {
-    wire.send({ kind: 'failed', fault: 'trap', message: String(error).slice(0, 300) });
+  } catch {
+    wire.send({ kind: 'failed', fault: 'trap', message: 'it cannot be loaded' });
   }
 }
 
-function run({ action, context }: ToHost & { kind: 'run' }): void {
-  const realm = realms.get(action);
-  wire.sendBytes(Buffer.from(String(realm?.run(JSON.stringify(context)))));
-  // After the answer, so that nobody waits for it.
-  uncollected += realm?.pagesLeft() ?? 0;
+/** What a script in the glue might throw is not looked at: that would let it see who looks. */
+function run(action: string): void {
+  const context = wire.bytes();
+  const loaded = actions.get(action);
+  if (!context || !loaded) return exit(1);
+  try {
+    const { said, pagesLeft } = loaded.run(context.toString());
+    if (typeof said !== 'string') return exit(1);
+    wire.sendBytes(Buffer.from(said));
+    // After the answer, so that nobody waits for it.
+    const left = pagesLeft();
+    loaded.prepare();
+    collectAfter(typeof left === 'number' ? left : 0);
+  } catch {
+    exit(1);
+  }
+}
+
+function collectAfter(pages: number): void {
+  uncollected += pages;
   if (uncollected < COLLECT_PAGES) return;
   uncollected = 0;
-  collect?.({ type: 'minor', execution: 'sync' });
-  if (residentBytes() > COLLECT_ALL_BYTES) collect?.();
+  collect({ type: 'minor', execution: 'sync' });
+  if (residentBytes() > COLLECT_ALL_BYTES) collect();
 }
 
-function ask(question: string): string {
-  wire.sendBytes(Buffer.from(`{"kind":"question",${question.slice(1)}`));
+function ask(question: Question): string {
+  wire.send({ kind: 'question', ...question });
   const answer = wire.message();
-  const text = answer && wire.bytes();
-  // The service has gone.
-  if (text === undefined) process.exit(0);
-  return text.toString();
-}
-
-function log(level: string, message: string): void {
-  const line: FromHost = {
-    kind: 'log',
-    level: level === 'warn' || level === 'error' || level === 'info' ? level : 'debug',
-    message,
-  };
-  wire.send(line);
+  const text = answer?.kind === 'answer' ? wire.bytes() : undefined;
+  // The service has gone, or means something else.
+  if (text === undefined) exit(0);
+  return String(text);
 }

@@ -1,4 +1,4 @@
-import type { ActionFault, ActionLogLevel, ActionResponse, EvaluationContext } from '../action-world.ts';
+import type { ActionFault, ActionLogLevel, ActionResponse } from '../action-world.ts';
 
 /** A core module of an action, with what its instances may take of the memory of a run. */
 export interface ModuleHead {
@@ -8,12 +8,12 @@ export interface ModuleHead {
 }
 
 /**
- * What the service tells a host process. `load` is followed by a frame with the glue and one for each module; `answer`,
- * which answers the last `ask`, by a frame with its text.
+ * What the service tells a host process. `load` is followed by a frame with the glue and one for each module, `run` by one
+ * with the evaluation context as JSON, `answer`, which answers the last question, by one with its text.
  */
 export type ToHost =
   | { readonly kind: 'load'; readonly action: string; readonly modules: readonly ModuleHead[] }
-  | { readonly kind: 'run'; readonly action: string; readonly context: EvaluationContext }
+  | { readonly kind: 'run'; readonly action: string }
   | { readonly kind: 'answer' };
 
 /** What an action asks of the service through its host; each is answered before the action goes on. */

@@ -1,4 +1,4 @@
-import type { Door } from './inside.ts';
+import type { Door } from './door.ts';
 
 /** WASI 0.2 as actions get it (decisions 4.9). */
 export interface WasiStubs {

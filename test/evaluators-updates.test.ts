@@ -1,0 +1,216 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
+import { quickjsComponent } from '../packages/server/src/evaluators/actions/fixtures/quickjs-component.ts';
+import {
+  type EvaluatedService,
+  echoOf,
+  errorOf,
+  evaluator,
+  startEvaluatedService,
+} from './fixtures/evaluated/evaluated-service.ts';
+import { modernClient, type RawAnswer, type RawClient } from './fixtures/raw-client.ts';
+import { parseObject } from './fixtures/raw-upstream/message.ts';
+
+// What becomes of requests while evaluators are replaced (spec, "Evaluator management endpoints"; decisions 4.5).
+
+let evaluated: EvaluatedService;
+let client: RawClient;
+beforeAll(async () => {
+  evaluated = await startEvaluatedService();
+  client = modernClient(evaluated.service.url());
+  return () => evaluated.close();
+}, 120_000);
+
+const METHOD = 'vendor/asked';
+const gate = (name: string, says: string) => evaluator(name, { method: METHOD, says });
+const ask = (id = 0) => client.call(METHOD, `{"id":${id}}`);
+const messageOf = (answer: RawAnswer) => parseObject(errorOf(answer)).message;
+/** The whole answer to a PUT. */
+async function put(body: unknown) {
+  const answer = await fetch(`${evaluated.service.management}/api/v1/evaluators`, {
+    method: 'PUT',
+    headers: { connection: 'close' },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  return { status: answer.status, etag: answer.headers.get('etag'), envelope: parseObject(await answer.text()) };
+}
+/** An answer of the LLM that waits until it is let go. */
+function held(content: string) {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { script: { content, after: promise }, release: () => resolve() };
+}
+
+/** Takes all that nobody has taken yet. */
+async function asked(count: number) {
+  await expect.poll(() => evaluated.llm.asked.length - before, { timeout: 20_000 }).toBe(count);
+}
+let before: number;
+beforeEach(() => {
+  before = evaluated.llm.asked.length;
+});
+
+test('a broken file among ten leaves out its evaluator alone, and a warning says so', async () => {
+  await writeFile(join(evaluated.folder, 'broken.wasm'), Buffer.from('0061736d0d000100ffff', 'hex'));
+  const ten = Array.from({ length: 10 }, (_, at) => gate(`gate-${at}`, at === 9 ? 'block:last' : 'pass'));
+  ten[4] = { ...gate('gate-4', 'block:of the broken one'), processor: { path: 'broken.wasm' } };
+  const { status, envelope } = await put({ evaluators: ten });
+  const names = [0, 1, 2, 3, 5, 6, 7, 8, 9].map((at) => expect.objectContaining({ name: `gate-${at}` }));
+  expect([status, envelope.data, envelope.error]).toEqual([200, names, null]);
+  const code = 'WASM_COMPILE_FAILED';
+  expect(envelope.warnings).toEqual([{ evaluator: 'gate-4', path: 'broken.wasm', code, message: expect.any(String) }]);
+  expect(messageOf(await ask())).toBe('last');
+  await asked(9);
+  expect((await evaluated.metrics()).gauges).toMatchObject({ evaluators_loaded: 9, wasm_compiled: 1 });
+});
+
+const core = Buffer.from('0061736d01000000', 'hex');
+test.each([
+  ['a core module', 'core.wasm', core],
+  ['no WebAssembly', 'text.wasm', Buffer.from('export function evaluate() {}')],
+  ['a file of no bytes', 'empty.wasm', Buffer.alloc(0)],
+  ['no file', 'missing.wasm', undefined],
+])('%s is left out, and the requests that it was for pass', async (_which, path, bytes) => {
+  if (bytes) await writeFile(join(evaluated.folder, path), bytes);
+  const { status, envelope } = await put({ evaluators: [{ ...gate('gate', 'block:no'), processor: { path } }] });
+  expect([status, envelope.data, envelope.warnings]).toEqual([
+    200,
+    [],
+    [expect.objectContaining({ evaluator: 'gate', path })],
+  ]);
+  expect(errorOf(await ask())).toMatchObject({ code: -32601 });
+  await asked(0);
+});
+
+const llm = { operation: 'classify', prompt: 'p', connection: 'judge' };
+test.each([
+  [
+    'an unknown connection',
+    422,
+    { evaluators: [gate('a', 'pass'), { ...gate('b', 'pass'), llm: { ...llm, connection: 'x' } }] },
+  ],
+  ['two of one name', 422, { evaluators: [gate('a', 'pass'), gate('a', 'pass')] }],
+  [
+    'a schema that is none',
+    422,
+    { evaluators: [{ ...gate('a', 'pass'), llm: { ...llm, result_schema: { type: 'x' } } }] },
+  ],
+  ['an empty trigger', 422, { evaluators: [{ ...gate('a', 'pass'), trigger: { method: '' } }] }],
+  ['a model inline', 400, { evaluators: [{ ...gate('a', 'pass'), llm: { ...llm, model: 'm' } }] }],
+  ['an address inline', 400, { evaluators: [{ ...gate('a', 'pass'), llm: { ...llm, url: 'http://x' } }] }],
+  ['a key inline', 400, { evaluators: [{ ...gate('a', 'pass'), llm: { ...llm, api_key: 'sk-inline' } }] }],
+  ['a stale revision', 409, { evaluators: [], expected_revision: 1_000 }],
+  ['no JSON', 400, '{"evaluators":['],
+] as const)('what is refused changes nothing: %s', async (_which, status, body) => {
+  await evaluated.apply(gate('gate', 'block:as before'));
+  const refused = await put(body);
+  expect([refused.status, refused.envelope.data]).toEqual([status, null]);
+  expect(JSON.stringify(refused.envelope)).not.toContain('sk-inline');
+  expect(messageOf(await ask())).toBe('as before');
+});
+
+test('an empty list clears all of them', async () => {
+  await evaluated.apply(gate('gate', 'block:no'));
+  expect(await put({ evaluators: [] })).toMatchObject({ status: 200, envelope: { data: [], error: null } });
+  expect(errorOf(await ask())).toMatchObject({ code: -32601 });
+  await asked(0);
+});
+
+test('a changed file counts from the next PUT on', async () => {
+  const file = join(evaluated.folder, 'changing.wasm');
+  const blocking = (reason: string) =>
+    quickjsComponent(
+      `import { block } from 'service:evaluator/response'; export const evaluate = () => block('${reason}');`,
+      'small',
+    );
+  const changing = { ...gate('gate', 'x'), processor: { path: 'changing.wasm' } };
+  await writeFile(file, await blocking('old'));
+  await evaluated.apply(changing);
+  await writeFile(file, await blocking('new'));
+  expect(messageOf(await ask())).toBe('old');
+  await evaluated.apply(changing);
+  expect(messageOf(await ask())).toBe('new');
+}, 120_000);
+
+describe('a request under way', () => {
+  it('finishes with the evaluators that it began with', async () => {
+    await evaluated.apply(gate('first', 'pass'), gate('second', 'block:of the old set'));
+    const first = held('pass');
+    evaluated.llm.script(first.script);
+    const answer = ask();
+    await asked(1);
+    await evaluated.apply(gate('first', 'block:of the new set'));
+    expect(messageOf(await ask())).toBe('of the new set');
+    await evaluated.apply();
+    first.release();
+    expect(messageOf(await answer)).toBe('of the old set');
+  });
+
+  it('runs the action that it began with, even when that is used no more', async () => {
+    await evaluated.apply(evaluator('gate', { method: METHOD, action: 'echo' }));
+    const answered = held('said');
+    evaluated.llm.script(answered.script);
+    const answer = ask(7);
+    await asked(1);
+    await evaluated.apply(gate('gate', 'pass'));
+    await evaluated.apply();
+    answered.release();
+    expect(echoOf(await answer)).toMatchObject({ llmResult: 'said', arguments: [['id', '7']] });
+  });
+
+  it('is not judged anew by what comes meanwhile', async () => {
+    await evaluated.apply(gate('gate', 'pass'));
+    const answered = held('pass');
+    evaluated.llm.script(answered.script);
+    const answer = ask();
+    await asked(1);
+    await evaluated.apply(gate('gate', 'block:no'), gate('other', 'block:no'));
+    answered.release();
+    expect(errorOf(await answer)).toMatchObject({ code: -32601 });
+    await asked(1);
+  });
+});
+
+test('under load and many updates no request meets evaluators of two sets', async () => {
+  const set = (number: number) => [
+    gate('a', `warn:${number}`),
+    gate('b', `none+log:${number}`),
+    gate('c', `block:${number}`),
+  ];
+  await evaluated.apply(...set(0));
+  let updating = true;
+  let id = 1_000;
+  const answers = new Map<number, unknown>();
+  const clients = Array.from({ length: 4 }, async () => {
+    while (updating) {
+      const own = id++;
+      answers.set(own, messageOf(await ask(own)));
+    }
+  });
+  for (let number = 1; number <= 40; number++) await evaluated.apply(...set(number));
+  updating = false;
+  await Promise.all(clients);
+  const sets = new Map<number, unknown[]>();
+  for (const { messages } of evaluated.llm.asked.slice(before)) {
+    const own = Number(/ id: (\d+)$/.exec(messages[1]?.content ?? '')?.[1]);
+    const number = /\d+$/.exec(messages[0]?.content ?? '')?.[0];
+    sets.set(own, [...(sets.get(own) ?? []), number]);
+  }
+  expect(answers.size).toBeGreaterThan(4);
+  expect(sets.size).toBe(answers.size);
+  for (const [own, numbers] of sets) expect(numbers).toEqual(Array.from({ length: 3 }, () => answers.get(own)));
+  expect(new Set(answers.values()).size).toBeGreaterThan(1);
+}, 120_000);
+
+test('evaluators of the service-config file judge from the start', async () => {
+  const broken = { ...gate('broken', 'block:no'), processor: { path: 'missing.wasm' } };
+  const own = await startEvaluatedService({}, [], [broken, gate('gate', 'block:from the start')]);
+  try {
+    expect(messageOf(await modernClient(own.service.url()).call(METHOD))).toBe('from the start');
+    expect(own.lines().filter(({ level }) => level === 'warn')).toMatchObject([
+      { msg: expect.stringContaining('"broken"') },
+    ]);
+  } finally {
+    await own.close();
+  }
+}, 60_000);
