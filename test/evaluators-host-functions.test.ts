@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
 import {
   type EvaluatedService,
@@ -141,6 +144,28 @@ describe('a copy of a tool', () => {
       expect(upstream.count('tools/call') - calls).toBe(name === 'search' ? 1 : 0);
     }
   });
+
+  it('is made before that where it has to be written to disk first, and lasts', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-copies-'));
+    const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder };
+    const own = await startEvaluatedService(env);
+    try {
+      await own.service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'crm' });
+      await own.service.register('namespaces', { name: 'assembled' });
+      await own.apply(evaluator('gate', { says: 'copy:search>assembled' }));
+      const { text } = await modernClient(own.service.url('assembled')).call('tools/call', '{"name":"search"}');
+      expect(text).toContain('done');
+    } finally {
+      await own.close();
+    }
+    const again = await startEvaluatedService(env);
+    try {
+      expect(namesIn(await modernClient(again.service.url('assembled')).call('tools/list'))).toEqual(['search']);
+    } finally {
+      await again.close();
+      await rm(folder, { recursive: true });
+    }
+  }, 60_000);
 
   it('is in the list that the client gets who asked for it', async () => {
     for (const [namespace, client] of [

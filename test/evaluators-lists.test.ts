@@ -130,12 +130,11 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     ['prompts/list', '{}'],
     ['tools/call', '{"name":"a"}'],
   ])('is what tools alone have: a choice of tools for %s is no choice', async (method, params) => {
-    const tail = (text: string) => idless(text);
     await evaluated.apply();
-    const usual = tail(reply(await client.call(method, params)));
+    const usual = idless(reply(await client.call(method, params)));
     await evaluated.apply(evaluator('gate', { method, says: 'filter:a' }), evaluator('next', { method, says: 'pass' }));
     const before = evaluated.lines().length;
-    expect(tail(reply(await client.call(method, params)))).toBe(usual);
+    expect(idless(reply(await client.call(method, params)))).toBe(usual);
     // It counts as a pass, so the next one is asked too.
     expect(evaluated.llm.asked.length - asked).toBe(2);
     const lines = evaluated.lines().slice(before);

@@ -7,7 +7,7 @@ import type { JudgingGateway } from './evaluators-start.ts';
 export interface UpdatesResult {
   readonly updates: number;
   readonly requests: number;
-  /** Requests that were answered by an older set than there was when their answer came. */
+  /** Requests whose set had been replaced, and the update been answered, when they ended. */
   readonly outlived: number;
   /** Milliseconds that updates took. */
   readonly times: readonly number[];
@@ -66,14 +66,14 @@ export async function updatesUnderLoad(
     const oldest = answered;
     const params = JSON.stringify({ name: 'transfer', arguments: { request: String(number) } });
     const { text } = await modernClient(gateway.url()).call('tools/call', params);
-    const newest = sent;
+    const [newest, replacedBy] = [sent, answered];
     judges.delete(number);
     const [, set] =
       /"code":-32001,"message":"set (\d+)","data":\{"evaluator":"second","kind":"block"\}/.exec(text) ?? [];
     const told = `request ${number}, sets ${oldest} to ${newest}, judged by ${seen.join(', ')}: ${text.slice(0, 300)}`;
     const one = seen.join() === `first of ${set},second of ${set}`;
     if (set === undefined || !one || Number(set) < oldest || Number(set) > newest) reject(told);
-    else if (Number(set) < newest) outlived++;
+    else if (Number(set) < replacedBy) outlived++;
   };
 
   await replace();

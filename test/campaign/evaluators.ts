@@ -163,7 +163,7 @@ function report(run: EvaluatorsRun, wrong: readonly string[]): string {
     ],
     ['updates under load; p50 and p99', `${updates.updates}; ${updateTimes}`],
     [
-      'requests meanwhile; of these judged by a set that was replaced before they ended',
+      'requests meanwhile; of these judged by a set that had been replaced when they ended',
       `${updates.requests}; ${updates.outlived}`,
     ],
     ['`tools/list` all through; p50, p99, longest', `${probed.times.length}; ${probeTimes}`],

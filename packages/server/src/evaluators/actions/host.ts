@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url';
 import {
   type Action,
   ActionFailure,
@@ -8,6 +7,7 @@ import {
 } from './action-world.ts';
 import { fromHost } from './from-host.ts';
 import type { Question, ToHost } from './host/messages.ts';
+import type { HostScripts } from './host-scripts.ts';
 import { SandboxProcess } from './sandbox-process.ts';
 
 /** Wall clock of a run, from hand-over to its end. */
@@ -34,7 +34,9 @@ const MAX_LOADED = 32;
 
 const FLAGS = [
   '--max-old-space-size=64',
-  '--max-semi-space-size=2',
+  // What a run makes dies with it, if there is room for that to happen.
+  '--max-semi-space-size=8',
+  '--min-semi-space-size=8',
   '--wasm-max-mem-pages=1024',
   '--wasm-max-table-size=400000',
 ];
@@ -45,11 +47,6 @@ export interface HostLimits {
 }
 
 export const HOST_LIMITS: HostLimits = { runMs: RUN_MS };
-
-const HOST_FOLDER = fileURLToPath(new URL('./host', import.meta.url));
-const HOST_SCRIPT = fileURLToPath(new URL('./host/main.ts', import.meta.url));
-/** Says that the scripts are modules. */
-const PACKAGE_FILE = fileURLToPath(new URL('../../../package.json', import.meta.url));
 
 /** What waits for the host's next word. */
 interface Waiting {
@@ -77,11 +74,11 @@ export class Host {
   #reason: ActionFailure | undefined;
   #gone = false;
 
-  constructor(limits: HostLimits, onEnd: () => void) {
+  constructor(scripts: HostScripts, limits: HostLimits, onEnd: () => void) {
     this.#limits = limits;
     this.#process = new SandboxProcess({
-      script: HOST_SCRIPT,
-      readable: [HOST_FOLDER, PACKAGE_FILE],
+      script: ['--eval', scripts.loader],
+      readable: [],
       flags: FLAGS,
       cpuSeconds: CPU_SECONDS,
       maxFrameBytes: MAX_FRAME_BYTES,
@@ -99,6 +96,7 @@ export class Host {
         onEnd();
       },
     });
+    this.#process.send(scripts.sources);
     // Whoever uses the host is told; nobody may.
     this.#turn = this.#next('its host process did not start', START_MS).catch(() => undefined);
   }

@@ -9,6 +9,7 @@ import {
   type HostAnswers,
 } from './action-world.ts';
 import { HOST_LIMITS, Host, type HostLimits } from './host.ts';
+import { readHostScripts } from './host-scripts.ts';
 
 /** Beyond it a run fails at once: whoever waits that long has given up. */
 const MAX_WAITING = 1_000;
@@ -20,6 +21,8 @@ const WORN_RESIDENT_BYTES = 168 * 1024 * 1024;
 /** How often the memory of hosts at work is looked at: a memory fills at some 5 MB/ms at most, 64 of them at once. */
 const WATCH_MS = 10;
 
+/** After the spare host took a place, before the next one is started. */
+const WARM_SOON_MS = 50;
 /** After a host ended by itself while nobody needed it, before the next one is started in advance. */
 const WARM_AGAIN_MS = 1_000;
 
@@ -45,6 +48,7 @@ interface Job {
  */
 export class ActionHosts implements ActionRunning {
   readonly #size: number;
+  readonly #scripts = readHostScripts();
   readonly #limits: HostLimits;
   readonly #queues = new ActionQueues<Job>();
   /** All that run actions; `#idle` are those of them that do nothing. */
@@ -139,12 +143,12 @@ export class ActionHosts implements ActionRunning {
     this.#spare = undefined;
     this.#hosts.add(host);
     // Not now: what this host is for comes first.
-    setImmediate(() => this.#warm());
+    if (this.#spare === undefined) this.#warmIn(WARM_SOON_MS);
     return host;
   }
 
   #start(): Host {
-    const host: Host = new Host(this.#limits, () => this.#ended(host));
+    const host: Host = new Host(this.#scripts, this.#limits, () => this.#ended(host));
     const { ended } = host;
     this.#ending.add(ended);
     void ended.then(() => this.#ending.delete(ended));
@@ -156,7 +160,7 @@ export class ActionHosts implements ActionRunning {
     this.#idle.delete(host);
     if (this.#spare === host) {
       this.#spare = undefined;
-      this.#warmLater();
+      this.#warmIn(WARM_AGAIN_MS);
     }
     this.#pump();
   }
@@ -215,12 +219,12 @@ export class ActionHosts implements ActionRunning {
     void this.#prepare(this.#spare);
   }
 
-  #warmLater(): void {
-    if (this.#closed) return;
+  #warmIn(ms: number): void {
+    if (this.#closed || this.#warming !== undefined) return;
     this.#warming = setTimeout(() => {
       this.#warming = undefined;
       this.#warm();
-    }, WARM_AGAIN_MS).unref();
+    }, ms).unref();
   }
 
   #missing(host: Host): readonly Action[] {

@@ -4,8 +4,9 @@ import { FrameReader, frame } from './frames.ts';
 
 /** What a child process for untrusted components is started with. */
 export interface SandboxOptions {
-  /** The script, and the folders and files that it may read until it has started. */
-  readonly script: string;
+  /** A file to run, or text with `--eval`. */
+  readonly script: readonly string[];
+  /** Folders and files that it may read until it has started. */
   readonly readable: readonly string[];
   /** Flags of Node.js besides those of every sandbox. */
   readonly flags: readonly string[];
@@ -44,8 +45,8 @@ export class SandboxProcess {
   readonly #ended: Promise<void>;
 
   constructor({ script, readable, flags, cpuSeconds, maxFrameBytes, onFrame, onEnd }: SandboxOptions) {
-    const reads = [script, ...readable].map((path) => `--allow-fs-read=${path}`);
-    const command = [process.execPath, ...FLAGS, ...reads, ...flags, script];
+    const reads = readable.map((path) => `--allow-fs-read=${path}`);
+    const command = [process.execPath, ...FLAGS, ...reads, ...flags, ...script];
     this.#child = spawn('/bin/sh', ['-c', LIMITED, String(cpuSeconds), ...command], {
       env: {},
       cwd: '/',

@@ -10,6 +10,9 @@ export type TriggerCounts = Metrics['pipeline'];
 
 const NOTHING_LOADED: LoadedGauges = { evaluators_loaded: 0, wasm_compiled: 0, namespace_bindings: 0 };
 
+/** Names that are counted under: evaluators can be replaced by others without end. */
+const MAX_EVALUATORS = 2_000;
+
 /** What the service counts from its start on, in memory alone (decisions 4.4, "Metrics"). */
 export class ServiceMetrics {
   readonly #filters = new Map<string, FilterCounters>();
@@ -43,6 +46,8 @@ export class ServiceMetrics {
   evaluator(name: string): EvaluatorCounters {
     const known = this.#evaluators.get(name);
     if (known) return known;
+    const [oldest] = this.#evaluators.keys();
+    if (this.#evaluators.size >= MAX_EVALUATORS && oldest !== undefined) this.#evaluators.delete(oldest);
     const counters = new EvaluatorCounters();
     this.#evaluators.set(name, counters);
     return counters;

@@ -3,9 +3,12 @@ import { evaluatorWit } from '../fixtures/evaluator-wit.ts';
 import { writtenAction } from '../fixtures/hostile/core-action.ts';
 import { judged, tools } from './component-tools.fixture.ts';
 
+/** Our world without comments, on one line. */
+const world = evaluatorWit.replace(/\/\/.*/g, '').replace(/\s+/g, ' ');
+
 /** A component of which only the interface counts: it uses all of a world that is ours with a difference. */
 function ofWorld(edit: (wit: string) => string): Uint8Array {
-  const module = tools.componentEmbed({ witSource: edit(evaluatorWit), world: 'evaluator-action', dummy: true });
+  const module = tools.componentEmbed({ witSource: edit(world), world: 'evaluator-action', dummy: true });
   return tools.componentNew(module, undefined);
 }
 

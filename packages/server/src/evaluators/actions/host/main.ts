@@ -10,7 +10,7 @@ import type { FromHost, Question, ToHost } from './messages.ts';
 import { Wire } from './wire.ts';
 
 /** Pages of instances that ended, after which young objects are collected: most of those pages go with them. */
-const COLLECT_PAGES = 128;
+const COLLECT_PAGES = 512;
 /** Resident bytes, beyond which all objects are: that takes some ten times as long. */
 const COLLECT_ALL_BYTES = 144 * 1024 * 1024;
 
