@@ -8,7 +8,6 @@ import {
 } from './fixtures/evaluated/evaluated-service.ts';
 import { legacyClient, modernClient, type RawClient, reply } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
-import { LIST_END } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
 // Lists of tools that an action has chosen (decisions 4.9, "FilterTools").
@@ -21,12 +20,24 @@ const TOOLS = [
   '{"name":"d","inputSchema":{"type":"object"}}',
 ];
 
+/** What the upstream says of how long its lists may be kept, and by whom; and what is said of judged ones (mcp 2). */
+const KEPT = '"ttlMs":60000,"cacheScope":"public"';
+const NOT_KEPT = '"ttlMs":0,"cacheScope":"private"';
+const LIST_END = `"resultType":"complete",${KEPT}}`;
+
 let evaluated: EvaluatedService;
 let upstream: RawUpstream;
 beforeAll(async () => {
   [evaluated, upstream] = await Promise.all([
     startEvaluatedService(),
-    startRawUpstream({ scripts: { 'tools/list': `{"tools":[${TOOLS.join(',')}],${LIST_END}` } }),
+    startRawUpstream({
+      scripts: {
+        'tools/list': `{"tools":[${TOOLS.join(',')}],${LIST_END}`,
+        'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,
+        'resources/list': `{"resources":[{"name":"r","uri":"file:///r"}],${LIST_END}`,
+        'resources/templates/list': `{"resourceTemplates":[{"name":"t","uriTemplate":"file:///{t}"}],${LIST_END}`,
+      },
+    }),
   ]);
   await evaluated.service.register('forwards', { name: 'crm', address: upstream.url, namespace: 'crm' });
   const elsewhere = {
@@ -67,6 +78,8 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
   /** What stands between the brackets of `tools`; the texts of tools have none. */
   const itemsOf = (list: string) => /"tools":\[(.*?)\]/.exec(list)?.[1];
   const idless = (text: string) => text.replace(/"id":\d+/, '');
+  /** A list as it is where it was judged and nobody chose. */
+  const judged = (list: string) => idless(list).replace(KEPT, NOT_KEPT);
   const namesOf = (list: string) => {
     const { tools } = parseObject(parseObject(list).result);
     return Array.isArray(tools) ? tools.map((tool) => parseObject(tool).name) : undefined;
@@ -75,8 +88,29 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
   it('has all tools where the action does not choose', async () => {
     expect(namesOf(whole)).toEqual(['b', 'a', 'größe', 'd']);
     for (const says of ['pass', 'none', 'warn:x', 'metadata:a=b'])
-      expect(idless(await listed(says))).toBe(idless(whole));
+      expect(idless(await listed(says))).toBe(judged(whole));
   });
+
+  it.each(['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])(
+    'is not to be kept where an evaluator watches %s, or the next one would be nobody’s to judge',
+    async (method) => {
+      const ask = async () => idless(reply(await client.call(method)));
+      await evaluated.apply();
+      const usual = await ask();
+      if (era === 'modern') expect(usual).toContain(KEPT);
+      // Neither elsewhere, nor for another method.
+      await evaluated.apply(evaluator('gate', { method, namespace: 'default' }), evaluator('other'));
+      expect(await ask()).toBe(usual);
+      await evaluated.apply(evaluator('gate', { method, namespace: 'crm' }));
+      expect(await ask()).toBe(judged(usual));
+      if (era === 'modern') expect(judged(usual)).toContain(NOT_KEPT);
+      // Nor where it could not judge and lets pass.
+      await evaluated.apply(evaluator('gate', { method, connection: 'nobody' }));
+      expect(await ask()).toBe(judged(usual));
+      await evaluated.apply();
+      expect(await ask()).toBe(usual);
+    },
+  );
 
   it.each([
     ['as they are, in the order of registration', 'd,größe,b', ['b', 'größe', 'd']],
@@ -116,7 +150,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     expect(errorOf({ status: 200, headers: {}, text: await listed('block:no', 'filter:a') })).toMatchObject({
       message: 'no',
     });
-    expect(idless(await listed('filter:a+trap'))).toBe(idless(whole));
+    expect(idless(await listed('filter:a+trap'))).toBe(judged(whole));
   });
 
   it('is filtered for the request that was judged, and for no other', async () => {
@@ -134,7 +168,7 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
     const usual = idless(reply(await client.call(method, params)));
     await evaluated.apply(evaluator('gate', { method, says: 'filter:a' }), evaluator('next', { method, says: 'pass' }));
     const before = evaluated.lines().length;
-    expect(idless(reply(await client.call(method, params)))).toBe(usual);
+    expect(idless(reply(await client.call(method, params)))).toBe(judged(usual));
     // It counts as a pass, so the next one is asked too.
     expect(evaluated.llm.asked.length - asked).toBe(2);
     const lines = evaluated.lines().slice(before);

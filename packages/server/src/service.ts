@@ -209,11 +209,6 @@ export async function startService(
   });
   const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));
   const requestMetrics = new RequestMetrics(secure);
-  metrics.loaded = () => ({
-    evaluators_loaded: evaluators.current.list.length,
-    wasm_compiled: evaluators.current.actions,
-    namespace_bindings: bindings.size,
-  });
   const llm = new LlmClient();
   open.defer(() => llm.close());
   const engine = new EvaluatorEngine({
@@ -223,6 +218,7 @@ export async function startService(
     actions,
     registry,
     interactions,
+    calls,
     metrics,
     log: logger.target('service::evaluator'),
   });

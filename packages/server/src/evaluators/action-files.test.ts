@@ -65,13 +65,13 @@ describe('without SERVICE_ACTIONS_PATH', () => {
     }
   });
 
-  it('a file has 64 MiB at most', async () => {
+  it('a file has 30 MiB at most', async () => {
     const path = join(folder, 'config/large.wasm');
     await writeFile(path, 'ok');
-    await truncate(path, 64 * MIB);
-    expect((await files().read('large.wasm')).length).toBe(64 * MIB);
-    await truncate(path, 64 * MIB + 1);
-    expect(await refusal(files().read('large.wasm'))).toBe('has more than 67108864 bytes');
+    await truncate(path, 30 * MIB);
+    expect((await files().read('large.wasm')).length).toBe(30 * MIB);
+    await truncate(path, 30 * MIB + 1);
+    expect(await refusal(files().read('large.wasm'))).toBe('has more than 31457280 bytes');
   });
 
   it('what a file says to hold and does not is not waited for', async () => {

@@ -1,9 +1,7 @@
 import { constants, open, realpath, stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { errorCode } from '../registry/store/files.ts';
-
-/** Bytes of an action's file at most. */
-const LARGEST = 64 * 1024 * 1024;
+import { limits } from './actions/component/limits.ts';
 
 /** Why a file cannot be an action; the message is fit to be answered and names no path but what was submitted. */
 export class ActionFileError extends Error {
@@ -84,7 +82,7 @@ async function readRegular(path: string): Promise<Buffer> {
   try {
     const found = await handle.stat();
     if (!found.isFile()) throw new ActionFileError('is not a file');
-    if (found.size > LARGEST) throw new ActionFileError(`has more than ${LARGEST} bytes`);
+    if (found.size > limits.fileBytes) throw new ActionFileError(`has more than ${limits.fileBytes} bytes`);
     const bytes = Buffer.alloc(found.size);
     let length = 0;
     while (length < bytes.length) {

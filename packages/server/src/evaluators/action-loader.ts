@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import { ActionFileError, type ActionFiles } from './action-files.ts';
 import { type Action, ActionCompileError, type ActionCompiling } from './actions/action-world.ts';
+import { componentChecksum } from './actions/component-checksum.ts';
 
-/** Files that are read and compiled at one time: each may have 64 MiB. */
+/** Files that are read and compiled at one time: each may have 30 MiB. */
 const AT_ONCE = 4;
 
 /** What a path led to: an action, or what is wrong there. */
@@ -37,8 +37,8 @@ export class ActionLoader {
   async #loadOne(path: string, compiled: Map<string, Promise<Action>>): Promise<LoadedAction> {
     try {
       const bytes = await this.#files.read(path);
-      const checksum = createHash('sha256').update(bytes).digest('hex');
-      const compiling = compiled.get(checksum) ?? this.#compiling.compile(bytes);
+      const checksum = await componentChecksum(bytes);
+      const compiling = compiled.get(checksum) ?? this.#compiling.compile(bytes, checksum);
       compiled.set(checksum, compiling);
       return { action: await compiling };
     } catch (error) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createNamespace, removeNamespace } from '../registry/operations/namespaces.ts';
+import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations/namespaces.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import { NamespaceBindings } from './bindings.ts';
@@ -42,4 +42,18 @@ test('a namespace that is made only after it was bound is bound, and loses it wh
   expect(bindings.get('later')).toBe('c');
   await registry.commit((draft) => removeNamespace(draft, 'later', false));
   expect(bindings.get('later')).toBeUndefined();
+});
+
+test('a namespace that is deleted and made again at once has lost its binding', async () => {
+  const { registry, bindings } = await loaded();
+  await registry.commit((draft) => createNamespace(draft, 'again', {}));
+  bindings.set('again', 'of the first');
+  await registry.commit((draft) => {
+    removeNamespace(draft, 'again', false);
+    createNamespace(draft, 'again', {});
+  });
+  expect(bindings.list()).toEqual({});
+  bindings.set('again', 'of the second');
+  await registry.commit((draft) => labelNamespace(draft, 'again', { a: 'b' }));
+  expect(bindings.list()).toEqual({ again: 'of the second' });
 });

@@ -2,8 +2,8 @@ import type { Registry } from '../registry/registry.ts';
 
 interface Binding {
   readonly conversationId: string;
-  /** Whether its namespace existed when the registry was last looked at. */
-  existed: boolean;
+  /** Of its namespace when the registry was last looked at; undefined where there was none. */
+  identity: object | undefined;
 }
 
 /**
@@ -32,7 +32,7 @@ export class NamespaceBindings {
   }
 
   set(namespace: string, conversationId: string): void {
-    this.#bindings.set(namespace, { conversationId, existed: this.#exists(namespace) });
+    this.#bindings.set(namespace, { conversationId, identity: this.#identity(namespace) });
   }
 
   delete(namespace: string): void {
@@ -50,15 +50,15 @@ export class NamespaceBindings {
     this.#unwatch();
   }
 
-  #exists(namespace: string): boolean {
-    return this.#registry.current.namespace(namespace) !== undefined;
+  #identity(namespace: string): object | undefined {
+    return this.#registry.current.namespace(namespace)?.identity;
   }
 
   #dropDeleted(): void {
     for (const [namespace, binding] of this.#bindings) {
-      const exists = this.#exists(namespace);
-      if (binding.existed && !exists) this.#bindings.delete(namespace);
-      else binding.existed = exists;
+      const identity = this.#identity(namespace);
+      if (binding.identity && binding.identity !== identity) this.#bindings.delete(namespace);
+      else binding.identity = identity;
     }
   }
 }

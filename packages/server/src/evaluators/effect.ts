@@ -4,13 +4,14 @@ import type { RequestContext } from '../pipeline/context.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { EvaluatorDecision } from '../telemetry/metrics/evaluator-counters.ts';
 import type { ActionResponse } from './actions/action-world.ts';
+import { cutBytes } from './cut-bytes.ts';
 import { setMetadata } from './metadata.ts';
 
 /** JSON-RPC codes that are the evaluators' alone (decisions 4.7). */
 const BLOCKED = -32001;
 const MALFORMED = -32002;
 
-/** Longer ones are cut in the log and in metadata. */
+/** In bytes; longer ones are cut in the log and in metadata. */
 const MAX_WARNING = 4096;
 
 /** Where a request is, after an evaluator: it goes on to the next one, is let pass by all others, or is refused. */
@@ -36,7 +37,7 @@ export function effectOf(
     case 'reject_malformed':
       return refused(MALFORMED, response.reason, evaluator, 'reject_malformed');
     case 'warn': {
-      const message = response.message.slice(0, MAX_WARNING);
+      const message = cutBytes(response.message, MAX_WARNING);
       log.warn('an action warns', { evaluator, message });
       metadata.set(`service.evaluator.${evaluator}.warning`, message);
       return { kind: 'next', decision: 'warn' };

@@ -1,15 +1,20 @@
-import type { ErrorOutcome } from '../answer/outcome.ts';
+import { type Outcome, rpcError } from '../answer/outcome.ts';
+import type { CallUnderWay } from '../forwards/call-under-way.ts';
+import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { RequestMessage } from '../mcp/message.ts';
+import { INVALID_PARAMS } from '../mcp/protocol.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { ActionRunning } from './actions/action-world.ts';
 import type { NamespaceBindings } from './bindings.ts';
-import { type EvaluatedRequest, evaluatedRequest } from './evaluation-context.ts';
+import { evaluatedRequest, TooManyArguments } from './evaluation-context.ts';
 import { type EvaluationParts, EvaluatorRun } from './evaluator-run.ts';
 import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
+import { Conversations } from './history.ts';
+import { JudgedRequest } from './judged-request.ts';
 import type { LlmClient } from './llm-client.ts';
 import { PromptTools } from './prompt-tools.ts';
 import { ToolTexts } from './registry-view-texts.ts';
@@ -22,6 +27,8 @@ export interface EngineParts {
   readonly actions: ActionRunning;
   readonly registry: Registry;
   readonly interactions: InteractionStore;
+  /** Finds requests that are cancelled. */
+  readonly calls: CallsUnderWay<CallUnderWay>;
   readonly metrics: ServiceMetrics;
   /** `service::evaluator`. */
   readonly log: TargetLogger;
@@ -40,14 +47,20 @@ export class EvaluatorEngine {
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
-    this.#run = { ...parts, texts: new ToolTexts(), promptTools: new PromptTools() };
+    this.#run = {
+      ...parts,
+      texts: new ToolTexts(),
+      promptTools: new PromptTools(),
+      conversations: new Conversations(parts.interactions),
+    };
   }
 
   /**
-   * The error that a request is refused with; undefined when it passes, at once where no evaluator matches. What actions
-   * set of a request is in its context afterwards: metadata, and the tools that a list is to show.
+   * The error that a request is refused with, or the end of one that its client has taken back; undefined when it passes,
+   * at once where no evaluator matches. What actions set of a request is in its context afterwards: metadata, and the tools
+   * that a list is to show.
    */
-  judge(context: RequestContext): ErrorOutcome | undefined | Promise<ErrorOutcome | undefined> {
+  judge(context: RequestContext): Outcome | undefined | Promise<Outcome | undefined> {
     const { message, namespace } = context;
     const { triggers } = this.#parts.metrics;
     if (message?.kind !== 'request' || !namespace) {
@@ -67,7 +80,9 @@ export class EvaluatorEngine {
       triggers.skipped_no_match++;
       return undefined;
     }
-    return this.#judge(matching, context, message, namespace.name);
+    context.judged = true;
+    const judged = new JudgedRequest(context, this.#parts.calls);
+    return judged.outcome(this.#judge(matching, context, message, namespace.name, judged.signal));
   }
 
   /** One after the other, each on the same request (decisions 4.9). */
@@ -76,17 +91,31 @@ export class EvaluatorEngine {
     context: RequestContext,
     message: RequestMessage,
     namespace: string,
-  ): Promise<ErrorOutcome | undefined> {
+    signal: AbortSignal,
+  ): Promise<Outcome | undefined> {
     const conversationId = context.correlation.conversationId ?? this.#parts.bindings.get(namespace);
-    const request: EvaluatedRequest = evaluatedRequest(message, namespace, conversationId);
+    const request = judgeable(message, namespace, conversationId);
+    if ('kind' in request) return request;
     for (const evaluator of evaluators) {
-      const effect = await new EvaluatorRun(evaluator, request, context, this.#run).judge();
+      const effect = await new EvaluatorRun(evaluator, request, context, this.#run, signal).judge();
       if (effect.kind === 'refused') return effect.outcome;
       if (effect.kind === 'last') break;
+      // It has its answer already.
+      if (effect.kind === 'cancelled') return undefined;
     }
     // As it is now: actions may have copied tools into it.
     context.namespace = this.#parts.registry.current.namespace(namespace) ?? context.namespace;
     return undefined;
+  }
+}
+
+/** What is judged; the refusal of a request that has too much of it, whatever its evaluators do about failures. */
+function judgeable(message: RequestMessage, namespace: string, conversationId: string | undefined) {
+  try {
+    return evaluatedRequest(message, namespace, conversationId);
+  } catch (error) {
+    if (error instanceof TooManyArguments) return rpcError(INVALID_PARAMS, error.message);
+    throw error;
   }
 }
 

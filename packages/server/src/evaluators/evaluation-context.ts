@@ -7,6 +7,16 @@ import { compactJson } from './compact-json.ts';
 /** What is known of a request before the LLM is asked. */
 export type EvaluatedRequest = Omit<EvaluationContext, 'llmResult'>;
 
+/** What is judged of one request, so that an LLM and an action can take all of it in (docs/evaluators.md). */
+const MAX_ARGUMENTS = 1000;
+
+/** A request that has more arguments than can be judged. Nobody may get by an evaluator by being too large for it. */
+export class TooManyArguments extends Error {
+  constructor() {
+    super(`too many arguments: a request that evaluators judge has at most ${MAX_ARGUMENTS}`);
+  }
+}
+
 /**
  * What prompts and actions are told of a request (spec "Evaluation context", decisions 2.11): its arguments, or the
  * members of its params but for `_meta`, as pairs in the order of the text. Strings are as they are; other values are
@@ -14,6 +24,8 @@ export type EvaluatedRequest = Omit<EvaluationContext, 'llmResult'>;
  * nobody knows which of them an upstream obeys.
  *
  * Surrogates without their other half become U+FFFD, as on their way to an action.
+ *
+ * Throws {@link TooManyArguments} for more than 1000 of them.
  */
 export function evaluatedRequest(
   { text, method, params, paramsRange }: RequestMessage,
@@ -40,7 +52,9 @@ export function evaluatedRequest(
 function pairsOf(text: string, start: number, besides?: string): [name: string, value: string][] {
   const pairs: [string, string][] = [];
   for (const { key, start: from, end } of members(text, start)) {
-    if (key !== besides) pairs.push([key.toWellFormed(), asText(text.slice(from, end))]);
+    if (key === besides) continue;
+    if (pairs.length === MAX_ARGUMENTS) throw new TooManyArguments();
+    pairs.push([key.toWellFormed(), asText(text.slice(from, end))]);
   }
   return pairs;
 }

@@ -3,11 +3,12 @@ import type { RequestContext } from '../pipeline/context.ts';
 import type { EvaluatorCounters } from '../telemetry/metrics/evaluator-counters.ts';
 import { rounded } from '../telemetry/tool-calls/tool-call-record.ts';
 import { ActionFailure, type ActionRun, type HostAnswers } from './actions/action-world.ts';
+import { cutBytes } from './cut-bytes.ts';
 import { type Effect, effectOf, failed } from './effect.ts';
 import type { EngineParts } from './engine.ts';
 import type { EvaluatedRequest } from './evaluation-context.ts';
 import type { LoadedEvaluator } from './evaluator-set.ts';
-import { historyJson, latestConversation } from './history.ts';
+import { type Conversations, historyJson } from './history.ts';
 import { LlmFailure } from './llm-failure.ts';
 import { askQuestion } from './llm-question.ts';
 import { userPrompt } from './prompt.ts';
@@ -19,10 +20,13 @@ import type { ToolTexts } from './registry-view-texts.ts';
 export interface EvaluationParts extends EngineParts {
   readonly texts: ToolTexts;
   readonly promptTools: PromptTools;
+  readonly conversations: Conversations;
 }
 
 /** An action's log lines are cut here (decisions 2.11). */
 const MAX_LOG_BYTES = 4096;
+/** A tool's name is anything that a client calls one. */
+const MAX_TOOL_BYTES = 256;
 
 /** One evaluator judging one request: the question to the LLM, the action, and what it decided. */
 export class EvaluatorRun {
@@ -30,28 +34,43 @@ export class EvaluatorRun {
   readonly #request: EvaluatedRequest;
   readonly #context: RequestContext;
   readonly #parts: EvaluationParts;
+  readonly #signal: AbortSignal;
   readonly #counters: EvaluatorCounters;
   #llmMs: number | undefined;
   #actionMs: number | undefined;
 
-  constructor(evaluator: LoadedEvaluator, request: EvaluatedRequest, context: RequestContext, parts: EvaluationParts) {
+  /** `signal`: nobody waits for what it comes to. The question is ended then, and its action has no effect. */
+  constructor(
+    evaluator: LoadedEvaluator,
+    request: EvaluatedRequest,
+    context: RequestContext,
+    parts: EvaluationParts,
+    signal: AbortSignal,
+  ) {
     this.#evaluator = evaluator;
     this.#request = request;
     this.#context = context;
     this.#parts = parts;
+    this.#signal = signal;
     this.#counters = parts.metrics.evaluator(evaluator.definition.name);
   }
 
   /** Never rejects: what fails is settled by the evaluator's `on_error`. */
   async judge(): Promise<
-    Effect | { readonly kind: 'refused'; readonly outcome: ErrorOutcome } | { readonly kind: 'next' }
+    | Effect
+    | { readonly kind: 'refused'; readonly outcome: ErrorOutcome }
+    | { readonly kind: 'next' }
+    | { readonly kind: 'cancelled' }
   > {
     const { definition } = this.#evaluator;
     const { log } = this.#parts;
+    const signal = this.#signal;
     const startedAt = performance.now();
     try {
       const llmResult = await this.#ask();
+      signal.throwIfAborted();
       const run = await this.#act(llmResult);
+      signal.throwIfAborted();
       const effect = effectOf(run.response, definition.name, this.#context, log);
       this.#counters.decided(effect.decision);
       if (run.ignoredResponses > 0) {
@@ -60,6 +79,11 @@ export class EvaluatorRun {
       this.#tell(effect.decision);
       return effect;
     } catch (error) {
+      // What was ended fails of that.
+      if (signal.aborted) {
+        this.#tell('cancelled');
+        return { kind: 'cancelled' };
+      }
       const kind = error instanceof LlmFailure ? 'llm_failure' : 'action_failure';
       this.#counters.failed(kind);
       this.#tell(kind, error);
@@ -72,17 +96,18 @@ export class EvaluatorRun {
   }
 
   async #ask(): Promise<string> {
-    const { interactions, registry, llm, promptTools } = this.#parts;
+    const { conversations, registry, llm, promptTools } = this.#parts;
     const { definition, connection, schema } = this.#evaluator;
     const { method, namespace, conversationId } = this.#request;
-    const conversation = conversationId === undefined ? [] : await latestConversation(interactions, conversationId);
+    const conversation = conversationId === undefined ? [] : await conversations.latest(conversationId);
     const shelf = method === 'tools/list' ? registry.current.namespace(namespace)?.shelves.tool : undefined;
     const tools = shelf && promptTools.of(shelf);
     const user = userPrompt({ request: this.#request, conversation, tools });
     const startedAt = performance.now();
     try {
-      const question = { connection, systemPrompt: definition.llm.prompt, userPrompt: user, schema };
-      return (await askQuestion(llm, question, this.#counters)).text;
+      const systemPrompt = definition.llm.prompt;
+      const question = { connection, systemPrompt, userPrompt: user, schema, signal: this.#signal };
+      return await askQuestion(llm, question, this.#counters);
     } finally {
       this.#llmMs = performance.now() - startedAt;
     }
@@ -97,7 +122,7 @@ export class EvaluatorRun {
     const startedAt = performance.now();
     try {
       const run = await actions.run(action, { ...this.#request, llmResult }, this.#answers(view));
-      await view.commit();
+      if (!this.#signal.aborted) await view.commit();
       return run;
     } finally {
       this.#actionMs = performance.now() - startedAt;
@@ -114,11 +139,12 @@ export class EvaluatorRun {
       copyTool: (name, namespace) => view.copyTool(name, namespace),
       history: (conversationId) => historyJson(interactions, conversationId),
       verify: async (raw) => schema?.validate(raw),
-      log: (level, message) => log[level](cut(message), { evaluator: definition.name, from: 'action' }),
+      log: (level, message) =>
+        log[level](cutBytes(message, MAX_LOG_BYTES), { evaluator: definition.name, from: 'action' }),
     };
   }
 
-  /** A line per decision. */
+  /** A line per decision, or why there is none. */
   #tell(decision: string, error?: unknown): void {
     const { log } = this.#parts;
     const { definition } = this.#evaluator;
@@ -129,22 +155,17 @@ export class EvaluatorRun {
       on_error: error === undefined ? undefined : definition.on_error,
       fault: error instanceof ActionFailure || error instanceof LlmFailure ? error.fault : undefined,
       error,
+      reason: this.#signal.aborted ? this.#signal.reason : undefined,
       llm_ms: this.#llmMs === undefined ? undefined : rounded(this.#llmMs),
       action_ms: this.#actionMs === undefined ? undefined : rounded(this.#actionMs),
       namespace,
       mcp_method: method,
-      tool: toolName?.slice(0, 256),
+      tool: toolName && cutBytes(toolName, MAX_TOOL_BYTES),
       conversation_id: conversationId,
       x_request_id: this.#context.correlation.requestId,
     };
-    if (error === undefined) log.info('evaluator decided', fields);
-    else log.warn('evaluator failed', fields);
+    if (error !== undefined) log.warn('evaluator failed', fields);
+    else if (decision === 'cancelled') log.info('evaluator not waited for', fields);
+    else log.info('evaluator decided', fields);
   }
-}
-
-/** On a character boundary. */
-function cut(message: string): string {
-  const bytes = Buffer.from(message);
-  if (bytes.length <= MAX_LOG_BYTES) return message;
-  return bytes.toString('utf8', 0, MAX_LOG_BYTES).replace(/\uFFFD$/, '');
 }

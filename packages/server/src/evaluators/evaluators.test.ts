@@ -34,10 +34,13 @@ const log: Pick<TargetLogger, 'info' | 'warn'> = {
   warn: (line) => lines.push(line),
 };
 
-function made(store: RevisionStore = revisionsInMemory()): Evaluators {
+function made(
+  store: RevisionStore = revisionsInMemory(),
+  files = new ActionFiles({ baseFolder: folder, actionsPath: undefined }),
+): Evaluators {
   return new Evaluators({
     connections: [{ name: 'model', model: 'm', url: 'http://h' }],
-    files: new ActionFiles({ baseFolder: folder, actionsPath: undefined }),
+    files,
     compiling: compiler,
     schemas,
     store,
@@ -121,6 +124,22 @@ describe('updates', () => {
     expect((await first).set.revision).toBe(1);
     expect((await second).set.revision).toBe(2);
     expect(names(evaluators)).toEqual(['second']);
+  });
+
+  it('ask once whether their actions may be read: a link that is changed later leaves out its evaluator', async () => {
+    const asked: string[] = [];
+    class Changing extends ActionFiles {
+      override async mayRead(path: string): Promise<boolean> {
+        asked.push(path);
+        return asked.length === 1;
+      }
+    }
+    const evaluators = made(revisionsInMemory(), new Changing({ baseFolder: folder, actionsPath: join(folder, 'no') }));
+    expect((await evaluators.replace([definition('a')], NOBODY)).warnings).toMatchObject([{ evaluator: 'a' }]);
+    expect(asked).toHaveLength(1);
+    await expect(evaluators.activate(1, NOBODY)).rejects.toMatchObject({ code: 'UNPROCESSABLE' });
+    await expect(evaluators.replace([definition('a')], NOBODY)).rejects.toMatchObject({ code: 'BAD_REQUEST' });
+    expect(asked).toHaveLength(3);
   });
 
   it('that fail do not keep others from coming through', async () => {

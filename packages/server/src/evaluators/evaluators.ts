@@ -113,7 +113,7 @@ export class Evaluators {
       ...warnings.map(({ evaluator: name, message }) => ({ name, message })),
     ];
     for (const { name, message } of skipped) {
-      this.#parts.log.warn(`evaluator ${JSON.stringify(name)} is left out: ${message}`);
+      this.#parts.log.warn(`evaluator ${JSON.stringify(name)} is left out: ${message}`, { evaluator: name });
     }
     if (isNew) {
       const names = skipped.map(({ name }) => name);
@@ -133,7 +133,7 @@ export class Evaluators {
       const outside = await this.#outside(evaluators);
       if (outside.length > 0) throw refused('BAD_REQUEST', 'invalid evaluators', outside);
       this.#expect(options.expectedRevision);
-      return this.#submit(evaluators, options.actor, 'invalid evaluators');
+      return this.#submit(evaluators, [], options.actor, 'invalid evaluators');
     });
   }
 
@@ -146,7 +146,9 @@ export class Evaluators {
       const revision = this.revision(id);
       if (!revision) throw new EvaluatorsError('NOT_FOUND', `revision not found: ${id}`);
       this.#expect(options.expectedRevision);
-      return this.#submit(revision.evaluators, options.actor, `revision ${id} cannot be activated`);
+      const { evaluators } = revision;
+      const outside = await this.#outside(evaluators);
+      return this.#submit(evaluators, outside, options.actor, `revision ${id} cannot be activated`);
     });
   }
 
@@ -177,11 +179,15 @@ export class Evaluators {
     });
   }
 
-  async #submit(evaluators: readonly Evaluator[], actor: string | undefined, what: string): Promise<Update> {
+  async #submit(
+    evaluators: readonly Evaluator[],
+    outside: readonly Refusal[],
+    actor: string | undefined,
+    what: string,
+  ): Promise<Update> {
     const submission = { evaluators, origin: 'api', actor, at: this.#time() } as const;
     const examined = await this.#examine(evaluators);
-    // Only an activation comes here with any.
-    const refusals = [...(await this.#outside(evaluators)), ...examined.flatMap(placedRefusals)];
+    const refusals = [...outside, ...examined.flatMap(placedRefusals)];
     if (refusals.length > 0) {
       await this.#keep(withRejected(this.#revisions, submission, reasonOf(refusals)));
       throw refused('UNPROCESSABLE', what, refusals);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { recordedInteraction } from '../inference/interaction.fixture.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
-import { historyJson, latestConversation } from './history.ts';
+import { Conversations, historyJson } from './history.ts';
 
 /** A store whose conversation `talk` has these request bodies, oldest first. */
 function talking(...requests: readonly (string | undefined)[]): InteractionStore {
@@ -114,7 +114,7 @@ describe('the conversation of a prompt', () => {
     const requests = Array.from({ length: 12 }, (_, at) =>
       asking({ role: 'system', content: 's' }, { role: 'user', content: String(at) }),
     );
-    const conversation = await latestConversation(talking(...requests, undefined), 'talk');
+    const conversation = await new Conversations(talking(...requests, undefined)).latest('talk');
     expect(conversation).toHaveLength(10);
     expect(conversation.map((messages) => messages.at(-1)?.content)).toEqual([
       ...Array.from({ length: 9 }, (_, at) => String(at + 3)),
@@ -124,14 +124,21 @@ describe('the conversation of a prompt', () => {
   });
 
   test('is empty when nothing is known', async () => {
-    expect(await latestConversation(talking(), 'talk')).toEqual([]);
+    expect(await new Conversations(talking()).latest('talk')).toEqual([]);
+  });
+
+  test('has the newest 200 messages of an interaction, and the beginning of each', async () => {
+    const messages = Array.from({ length: 250 }, (_, at) => ({ role: 'user', content: `${at}${'x'.repeat(5000)}` }));
+    const [latest] = await new Conversations(talking(asking(...messages))).latest('talk');
+    expect(latest).toHaveLength(200);
+    expect(latest?.[0]?.content).toBe(`50${'x'.repeat(1998)}`);
   });
 
   test('of large bodies lets others have their turn', async () => {
     const large = asking({ role: 'user', content: 'x'.repeat(700_000) });
     const order: string[] = [];
     setImmediate(() => order.push('other'));
-    await latestConversation(talking(large, large, large), 'talk').then(() => order.push('read'));
+    await new Conversations(talking(large, large, large)).latest('talk').then(() => order.push('read'));
     expect(order).toEqual(['other', 'read']);
   });
 });

@@ -15,25 +15,56 @@ const BYTES_PER_TURN = 1024 * 1024;
 /** Characters of a whole conversation that an action is given. */
 const MAX_HISTORY = 32 * 1024 * 1024;
 
-/**
- * The messages of the latest ten interactions of a conversation, oldest first, for a prompt (decisions 4.9); an empty
- * list for each interaction that has none to show. Large bodies are read one per turn of the event loop.
- */
-export async function latestConversation(
-  interactions: Interactions,
-  conversationId: string,
-): Promise<readonly (readonly HistoryMessage[])[]> {
-  const conversation: (readonly HistoryMessage[])[] = [];
-  let bytes = 0;
-  for (const interaction of interactions.history(conversationId, LATEST)) {
-    bytes += interaction.request.body?.bytes.length ?? 0;
-    if (conversation.length > 0 && bytes > BYTES_PER_TURN) {
-      bytes = 0;
-      await nextTurn();
-    }
-    conversation.push(messagesOf(interaction));
+/** Of each interaction, a prompt has the newest messages alone, and of each of them no more than this. */
+const MAX_MESSAGES = 200;
+const MAX_CHARACTERS = 2000;
+/** Interactions whose messages are kept, since the next request of a conversation mostly asks for the same ones. */
+const MAX_KEPT = 32;
+
+/** What was said in conversations, as prompts have it. Reading a large body takes long, and is done once. */
+export class Conversations {
+  readonly #interactions: Interactions;
+  /** Oldest use first. */
+  readonly #kept = new Map<Interaction, readonly HistoryMessage[]>();
+
+  constructor(interactions: Interactions) {
+    this.#interactions = interactions;
   }
-  return conversation;
+
+  /**
+   * The messages of the latest ten interactions of a conversation, oldest first, for a prompt (decisions 4.9); an empty
+   * list for each interaction that has none to show. Of an interaction with more than 200 messages the newest are there,
+   * each with its first 2000 characters. Large bodies are read one per turn of the event loop.
+   */
+  async latest(conversationId: string): Promise<readonly (readonly HistoryMessage[])[]> {
+    const conversation: (readonly HistoryMessage[])[] = [];
+    let bytes = 0;
+    for (const interaction of this.#interactions.history(conversationId, LATEST)) {
+      bytes += this.#kept.has(interaction) ? 0 : (interaction.request.body?.bytes.length ?? 0);
+      if (conversation.length > 0 && bytes > BYTES_PER_TURN) {
+        bytes = 0;
+        await nextTurn();
+      }
+      conversation.push(this.#messagesOf(interaction));
+    }
+    return conversation;
+  }
+
+  #messagesOf(interaction: Interaction): readonly HistoryMessage[] {
+    const messages = this.#kept.get(interaction) ?? newest(messagesOf(interaction));
+    this.#kept.delete(interaction);
+    this.#kept.set(interaction, messages);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > MAX_KEPT && oldest) this.#kept.delete(oldest);
+    return messages;
+  }
+}
+
+function newest(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
+  return messages.slice(-MAX_MESSAGES).map(({ role, content }) => ({
+    role: role.slice(0, MAX_CHARACTERS),
+    content: content.slice(0, MAX_CHARACTERS),
+  }));
 }
 
 /**

@@ -51,7 +51,7 @@ async function ask({ schema = SCHEMA, signal }: { schema?: unknown; signal?: Abo
 describe('without a schema', () => {
   test('whatever is answered counts', async () => {
     llm.script('anything');
-    expect(await ask({ schema: null })).toMatchObject({ text: 'anything', problem: undefined });
+    expect(await ask({ schema: null })).toBe('anything');
     expect(seen.told).toEqual(['call']);
     expect(llm.asked[0]?.messages).toEqual([
       { role: 'system', content: 'Judge.' },
@@ -61,7 +61,7 @@ describe('without a schema', () => {
 
   test('an empty text counts as an answer', async () => {
     llm.script('');
-    expect(await ask({ schema: null })).toMatchObject({ text: '', problem: undefined });
+    expect(await ask({ schema: null })).toBe('');
     expect(seen.told).toEqual(['call', 'empty']);
   });
 
@@ -72,8 +72,8 @@ describe('without a schema', () => {
   });
 
   test('time is counted', async () => {
-    const { durationMs } = await ask({ schema: null });
-    expect(durationMs).toBeGreaterThanOrEqual(seen.durations[0] ?? Number.POSITIVE_INFINITY);
+    await ask({ schema: null });
+    expect(seen.durations).toEqual([expect.any(Number)]);
     expect(seen.durations[0]).toBeGreaterThan(0);
   });
 });
@@ -82,13 +82,13 @@ describe('with a schema', () => {
   test('what fits counts at once, as it came', async () => {
     const fenced = `\`\`\`json\n${FITS}\n\`\`\``;
     llm.script(fenced);
-    expect(await ask()).toMatchObject({ text: fenced, problem: undefined });
+    expect(await ask()).toBe(fenced);
     expect([seen.told, llm.asked.length]).toEqual([['call', 'fits'], 1]);
   });
 
   test('what does not fit is asked again, with what is wrong', async () => {
     llm.script('{"ok":\n"yes"}', FITS);
-    expect(await ask()).toMatchObject({ text: FITS, problem: undefined });
+    expect(await ask()).toBe(FITS);
     expect(seen.told).toEqual(['call', 'does not fit', 'call', 'fits', 'retry helped']);
     expect(llm.asked[1]?.messages).toEqual([
       { role: 'system', content: 'Judge.' },
@@ -111,14 +111,14 @@ describe('with a schema', () => {
 
   test('the second answer counts even when it does not fit either, and nothing is asked a third time', async () => {
     llm.script('first', 'second');
-    expect(await ask()).toMatchObject({ text: 'second', problem: 'the text is not JSON' });
+    expect(await ask()).toBe('second');
     expect(seen.told).toEqual(['call', 'does not fit', 'call', 'does not fit', 'retry did not help']);
     expect(llm.asked).toHaveLength(2);
   });
 
   test('an empty text does not fit', async () => {
     llm.script('', FITS);
-    expect(await ask()).toMatchObject({ text: FITS });
+    expect(await ask()).toBe(FITS);
     expect(seen.told).toEqual(['call', 'empty', 'does not fit', 'call', 'fits', 'retry helped']);
   });
 
@@ -129,11 +129,11 @@ describe('with a schema', () => {
     { stopsIn: 'body', hangsUp: true, content: FITS },
   ] as const)('the first answer counts when asking again fails: %j', async (second) => {
     llm.script('first', second);
-    expect(await ask()).toMatchObject({ text: 'first', problem: 'the text is not JSON' });
+    expect(await ask()).toBe('first');
     expect(seen.told).toEqual(['call', 'does not fit', 'failed call', 'retry did not help']);
   });
 
-  test('nothing counts when nobody waits any more', async () => {
+  test('nothing counts when nobody waits any more, nor is a failure told', async () => {
     const ending = new AbortController();
     llm.script('first', { stopsIn: 'head' });
     const result = expect(ask({ signal: ending.signal })).rejects.toMatchObject({ fault: 'aborted' });
@@ -141,7 +141,7 @@ describe('with a schema', () => {
     await llm.next();
     ending.abort();
     await result;
-    expect(seen.told).toEqual(['call', 'does not fit', 'failed call', 'retry did not help']);
+    expect(seen.told).toEqual(['call', 'does not fit']);
   });
 
   test('of a previous answer nothing is taken for a part of the prompt', async () => {

@@ -16,7 +16,10 @@ export interface LlmQuestion {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Told of each step of a question when it is over (decisions 4.4: `llm` and `schema`). Must not throw. */
+/**
+ * Told of each step of a question when it is over (decisions 4.4: `llm` and `schema`), but of none that was ended because
+ * nobody waits for it. Must not throw.
+ */
 export interface LlmObserver {
   /** One call, which took so many milliseconds. */
   called(success: boolean, durationMs: number): void;
@@ -27,47 +30,33 @@ export interface LlmObserver {
   retried(success: boolean): void;
 }
 
-/** What came of a question. */
-export interface LlmResult {
-  /** The newest answer, as it came. */
-  readonly text: string;
-  /** From the question to its answer, the second call included. */
-  readonly durationMs: number;
-  /** What is wrong with the text by the schema; undefined when it fits or there is none. */
-  readonly problem: string | undefined;
-}
-
 /** Bytes of the previous answer that are shown again, as of any message (decisions 4.9). */
 const ANSWER = 1000;
 /** Ten errors of 300 characters, some of which have several bytes. */
 const PROBLEM = 4096;
 
 /**
- * Asks an LLM, and once more when the answer does not fit the schema (decisions 4.9, "result_schema"). Throws
- * `LlmFailure` when the first call fails; when only the second does, the first answer counts.
+ * Asks an LLM, and once more when the answer does not fit the schema (decisions 4.9, "result_schema"); the newest answer,
+ * as it came. Throws `LlmFailure` when the first call fails; when only the second does, the first answer counts.
  */
-export async function askQuestion(client: LlmClient, question: LlmQuestion, observer: LlmObserver): Promise<LlmResult> {
-  const startedAt = performance.now();
-  const { schema, userPrompt } = question;
-  const done = (text: string, problem: string | undefined): LlmResult => {
-    return { text, problem, durationMs: performance.now() - startedAt };
-  };
+export async function askQuestion(client: LlmClient, question: LlmQuestion, observer: LlmObserver): Promise<string> {
+  const { schema, userPrompt, signal } = question;
   const first = await ask(client, question, userPrompt, observer);
-  if (schema === undefined) return done(first, undefined);
+  if (schema === undefined) return first;
   const problem = await validate(schema, first, observer);
-  if (problem === undefined) return done(first, undefined);
+  if (problem === undefined) return first;
   const correction = `${userPrompt}\n\n${correctionSection(problem, schema, first)}`;
   let second: string;
   try {
     second = await ask(client, question, correction, observer);
   } catch (error) {
-    observer.retried(false);
-    if (error instanceof LlmFailure && error.fault !== 'aborted') return done(first, problem);
+    if (!signal?.aborted) observer.retried(false);
+    if (error instanceof LlmFailure && error.fault !== 'aborted') return first;
     throw error;
   }
   const remaining = await validate(schema, second, observer);
   observer.retried(remaining === undefined);
-  return done(second, remaining);
+  return second;
 }
 
 async function ask(
@@ -87,7 +76,7 @@ async function ask(
     if (text === '') observer.emptyResult();
     return text;
   } catch (error) {
-    observer.called(false, performance.now() - startedAt);
+    if (!signal?.aborted) observer.called(false, performance.now() - startedAt);
     throw error;
   }
 }

@@ -1,4 +1,5 @@
 import type { TargetLogger } from '../telemetry/log.ts';
+import { cutBytes } from './cut-bytes.ts';
 
 const MAX_KEY_BYTES = 64;
 const MAX_VALUE_BYTES = 256;
@@ -17,7 +18,7 @@ export function setMetadata(
 ): void {
   const problem = problemOf(key, value);
   if (problem === undefined) metadata.set(key, value);
-  else log.warn('metadata of an action is not set', { evaluator, key: key.slice(0, MAX_KEY_BYTES), problem });
+  else log.warn('metadata of an action is not set', { evaluator, key: cutBytes(key, MAX_KEY_BYTES), problem });
 }
 
 function problemOf(key: string, value: string): string | undefined {

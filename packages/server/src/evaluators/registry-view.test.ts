@@ -257,6 +257,15 @@ describe('a copy', () => {
     expect(JSON.parse(lines[0] ?? '{}')).toMatchObject({ tools: expect.objectContaining({ length: 20 }), more: 10 });
   });
 
+  it('can have a hundred namespaces made in a run, and no more', async () => {
+    const { view } = await setUp();
+    const run = view();
+    for (let at = 0; at < 100; at++) expect(run.copyTool('a', `new-${at}`)).toBe(true);
+    // One that is to be made, or is there, costs nothing more.
+    expect([run.copyTool('b', 'new-99'), run.copyTool('b', 'crm')]).toEqual([true, true]);
+    expect(thrownBy(() => run.copyTool('a', 'new-100'))).toMatchObject({ fault: 'limit' });
+  });
+
   it('is told to clients of the namespace, and so is that it goes', async () => {
     const { registry, add, view } = await setUp();
     await add('own', 'new');

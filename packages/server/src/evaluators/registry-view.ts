@@ -9,8 +9,11 @@ import { type ToolTexts, toolEntry, toolText, withTools } from './registry-view-
 
 /** Different tools and targets that a run can name to be copied. */
 const MAX_COPIES = 10_000;
-/** So many names of tools go into a line of the log. */
+/** Namespaces that a run can have made for its copies. */
+const MAX_NEW_NAMESPACES = 100;
+/** So many names of tools go into a line of the log, and so many namespaces have one of their own. */
 const LOGGED_NAMES = 20;
+const LOGGED_NAMESPACES = 20;
 
 /** What one run is of. */
 export interface RegistryViewOptions {
@@ -44,6 +47,7 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
   readonly #copies: ToolCopy[] = [];
   /** Copies that are not to be made: the target namespace had a tool of that name before. */
   readonly #held: ToolCopy[] = [];
+  #newNamespaces = 0;
 
   constructor(options: RegistryViewOptions) {
     this.#options = options;
@@ -70,7 +74,7 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
   /**
    * Copies the tool that {@link tool} finds into a namespace, which may have to be created. False when there is no such
    * tool, or no namespace can have that name. A tool of the same name that is there already stays, and that is well too.
-   * ActionFailure `limit` after 10,000 different copies.
+   * ActionFailure `limit` after 10,000 different copies, or 100 namespaces that are not there yet.
    */
   copyTool(name: string, namespace: string): boolean {
     const targetNamespace = parseNamespace(namespace);
@@ -81,6 +85,7 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
     if (this.#copies.length + this.#held.length === MAX_COPIES) {
       throw new ActionFailure('limit', `more than ${MAX_COPIES} copies of tools were asked for in one run`);
     }
+    if (!this.#wanted.has(targetNamespace) && !this.#snapshot.namespace(targetNamespace)) this.#countNew();
     const copy = { tool: found.tool, targetNamespace };
     this.#wanted.set(targetNamespace, wanted.set(name, copy));
     if (this.#holder(targetNamespace, name)) this.#held.push(copy);
@@ -103,9 +108,17 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
     this.#tell('warn', 'tools were not copied: they have just been removed', gone);
   }
 
+  #countNew(): void {
+    this.#newNamespaces++;
+    if (this.#newNamespaces <= MAX_NEW_NAMESPACES) return;
+    throw new ActionFailure('limit', `more than ${MAX_NEW_NAMESPACES} namespaces were to be made in one run`);
+  }
+
   #tell(level: 'info' | 'warn', message: string, copies: readonly ToolCopy[]): void {
     const { log, evaluator } = this.#options;
-    for (const [namespace, group] of Map.groupBy(copies, ({ targetNamespace }) => targetNamespace)) {
+    const groups = [...Map.groupBy(copies, ({ targetNamespace }) => targetNamespace)];
+    if (groups.length > LOGGED_NAMESPACES) log[level](message, { evaluator, namespaces: groups.length });
+    for (const [namespace, group] of groups.slice(0, LOGGED_NAMESPACES)) {
       const tools = group.slice(0, LOGGED_NAMES).map(({ tool }) => tool.key);
       const more = group.length > LOGGED_NAMES ? group.length - LOGGED_NAMES : undefined;
       log[level](message, { evaluator, namespace, tools, more });

@@ -258,3 +258,14 @@ function nested(levels: number): unknown {
   for (let level = 0; level < levels; level++) schema = { not: schema };
   return schema;
 }
+
+test('a verdict is remembered, so that who asks again does not wait for the thread', async () => {
+  const schemas = new ResultSchemas();
+  const { validate } = await schemas.compile(VERDICT);
+  expect(await validate('{}')).toBeDefined();
+  const first = await validate('{}');
+  await schemas.close();
+  // Nothing can be judged any more.
+  expect(await validate('{}')).toBe(first);
+  expect(await validate('{"a":1}')).toContain('stops');
+});

@@ -6,6 +6,10 @@ import { SchemaThread, ThreadLost } from './schema-thread.ts';
 /** Milliseconds that compiling a schema, or judging one text, may take. */
 const DEADLINE_MS = 1_000;
 
+/** Verdicts that each schema remembers, of texts of so many characters at most. */
+const REMEMBERED = 64;
+const MAX_REMEMBERED = 32 * 1024;
+
 /** A result schema that cannot be used; the message says why (decisions 4.5). */
 export class ResultSchemaError extends Error {
   override readonly name = 'ResultSchemaError';
@@ -58,7 +62,7 @@ export class ResultSchemas {
       throw new ResultSchemaError(`the schema cannot be used: compiling it ${reply.message}`);
     }
     if (reply.kind === 'refused') throw new ResultSchemaError(`the schema ${reply.problem}`);
-    return { text, validate: (result) => this.#validate(key, text, result) };
+    return { text, validate: remembering((result) => this.#validate(key, text, result)) };
   }
 
   /** Ends the thread. From then on no schema can be compiled, and no text fits. */
@@ -109,6 +113,25 @@ export class ResultSchemas {
       return error instanceof ThreadLost ? error : new ThreadLost('failed: there is no thread to be had for it');
     }
   }
+}
+
+type Validate = CompiledSchema['validate'];
+
+/**
+ * With the latest verdicts, because an action mostly asks for that of the answer which was judged before it ran: it is
+ * not to wait for its turn while its own time runs.
+ */
+function remembering(validate: Validate): Validate {
+  const verdicts = new Map<string, string | undefined>();
+  return async (text) => {
+    if (verdicts.has(text)) return verdicts.get(text);
+    const verdict = await validate(text);
+    if (text.length > MAX_REMEMBERED) return verdict;
+    const [oldest] = verdicts.keys();
+    if (verdicts.size >= REMEMBERED && oldest !== undefined) verdicts.delete(oldest);
+    verdicts.set(text, verdict);
+    return verdict;
+  };
 }
 
 function stopped(): ThreadLost {

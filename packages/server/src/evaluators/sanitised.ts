@@ -1,3 +1,5 @@
+import { cutBytes } from './cut-bytes.ts';
+
 /** What most texts are, and then there is nothing to be done to them. */
 const PLAIN = /^(?:[!"$-~][ -~]*)?$/;
 /** What Unicode calls a line break (5.8, "Newline Guidelines"), and the tab. */
@@ -35,16 +37,5 @@ export function sanitised(text: string, mostBytes: number): string {
     made = made.replace(BEGINNING, (beginning) => beginning.replaceAll('#', ''));
     atBeginning = made.trim() === '';
   }
-  return cut(made, mostBytes);
-}
-
-/** The first characters of a text that have no more bytes together. */
-function cut(text: string, mostBytes: number): string {
-  // A pair of surrogates that is cut in two here has no room anyway.
-  const head = text.slice(0, mostBytes).toWellFormed();
-  if (Buffer.byteLength(head) <= mostBytes) return head;
-  const bytes = Buffer.from(head);
-  let end = mostBytes;
-  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
-  return bytes.toString('utf8', 0, end);
+  return cutBytes(made, mostBytes);
 }

@@ -65,8 +65,10 @@ it('what the service-config file names is compiled before the service listens, a
   });
   await running.manage('PUT', '/evaluators/namespaces/default', { conversation_id: 'c' });
   expect((await running.manage('GET', '/metrics')).data).toMatchObject({ gauges: { namespace_bindings: 1 } });
-  const log = running.log.join('');
-  for (const name of ['core', 'gone', 'unknown']) expect(log).toContain(`evaluator \\"${name}\\" is left out: `);
+  for (const name of ['core', 'gone', 'unknown']) {
+    const line = running.log.find((text) => text.includes(`evaluator \\"${name}\\" is left out: `));
+    expect(JSON.parse(line ?? '{}')).toMatchObject({ target: 'service::evaluator', evaluator: name });
+  }
 });
 
 it('what was submitted is active after a restart, unless the service-config file names something new', async () => {

@@ -15,6 +15,7 @@ import type { TargetLogger } from '../telemetry/log.ts';
 import type { RequestObservation } from '../telemetry/requests/request-observation.ts';
 import type { ObserveRequest } from '../telemetry/requests/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
+import { DepartedClient } from './departed-client.ts';
 import { editHead } from './header-edits.ts';
 import type { Guard } from './origin.ts';
 import type { Refusal } from './server.ts';
@@ -130,6 +131,7 @@ function handle(
 
 /** `received` is undefined for a message of a batch, which has no request of its own. */
 function serve(options: ServingOptions, context: RequestContext, response: AnswerTarget, received?: Received): void {
+  context.client = response;
   const done = (outcome: Outcome | undefined): void => answer(options, context, response, outcome, received);
   const fail = (error: unknown): void => {
     options.log.error('request failed', { error, method: context.metadata.get('mcp.method') });
@@ -159,7 +161,7 @@ function answer(
   outcome: Outcome = unanswered(options, context),
   received?: Received,
 ): void {
-  if (response.destroyed) return;
+  if (response.destroyed) return carryOn(context, outcome);
   context.observation?.decided(outcome);
   if (context.headerEdits.length > 0 && !context.inBatch) editHead(response, context.headerEdits);
   if (outcome.kind === 'exchange') {
@@ -184,6 +186,15 @@ function answer(
     case 'batch':
       return serveBatch(context, outcome, response, (part, target) => serve(options, part, target));
   }
+}
+
+/**
+ * What becomes of a request whose client left before it was decided on. A legacy client has not cancelled by that (mcp 1):
+ * its call is carried out, although it cannot come back for the answer, since it was told of no stream.
+ */
+function carryOn({ era, message, idText }: RequestContext, outcome: Outcome): void {
+  if (era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'stream') return;
+  outcome.start(new ClientAnswer(new DepartedClient(), [], idText));
 }
 
 /** The outcome of a request that came to the end of the chain. */

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { JsonObject } from '@sluice/json/lossless';
+import type { AnswerTarget } from '../answer/answer-target.ts';
 import type { Batch } from '../mcp/batch.ts';
 import type { Message } from '../mcp/message.ts';
 import type { Era } from '../mcp/protocol.ts';
@@ -34,6 +35,8 @@ export class RequestContext {
 
   /** How the client speaks to the listener. Filled by the listener. */
   scheme: 'http' | 'https' = 'http';
+  /** Closes when the client leaves, or has its answer. Filled by the listener. */
+  client: Pick<AnswerTarget, 'on'> | undefined = undefined;
   /** Header names and values that every answer to this request carries. Filled by `cors`. */
   responseHeaders: readonly string[] = [];
   /** The parsed body of a POST. Filled by `mcp`. */
@@ -46,6 +49,8 @@ export class RequestContext {
   namespace: NamespaceState | undefined = undefined;
   /** Of a legacy client that has one. Filled by `service_namespace`. */
   session: ClientSession | undefined = undefined;
+  /** True where evaluators decide what the answer is: it is good for this time alone. Filled by `service_evaluator`. */
+  judged = false;
   /** Names of the tools that `tools/list` is to show; undefined shows all. Filled by `service_evaluator`. */
   onlyTools: ReadonlySet<string> | undefined = undefined;
   /** What the client says it can do; a legacy client says it once per session. Filled by `service_mcp_init`. */

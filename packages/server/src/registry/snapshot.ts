@@ -7,6 +7,8 @@ import type { Section } from './store/store.ts';
 /** A namespace with what it offers. */
 export interface NamespaceState {
   readonly name: Namespace;
+  /** Stays the same whatever changes in it; one of the same name that is made anew has another. */
+  readonly identity: object;
   readonly labels: Labels;
   readonly shelves: Readonly<Record<Kind, Shelf>>;
   readonly unknown?: UnknownMembers | undefined;
@@ -103,5 +105,5 @@ export class Snapshot {
 
 /** A namespace without entries. */
 export function emptyNamespace(name: Namespace, labels: Labels = {}): NamespaceState {
-  return { name, labels, shelves: { tool: new Shelf(), resource: new Shelf(), prompt: new Shelf() } };
+  return { name, identity: {}, labels, shelves: { tool: new Shelf(), resource: new Shelf(), prompt: new Shelf() } };
 }

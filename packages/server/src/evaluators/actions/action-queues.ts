@@ -10,6 +10,11 @@ export class ActionQueues<Job extends { readonly action: Action }> {
     return this.#size;
   }
 
+  /** How many wait of one action. */
+  sizeOf(checksum: string): number {
+    return this.#queues.get(checksum)?.length ?? 0;
+  }
+
   add(job: Job): void {
     const { checksum } = job.action;
     const queue = this.#queues.get(checksum);

@@ -81,6 +81,13 @@ export class ActionFailure extends Error {
   }
 }
 
+/** The host process ended by itself before it had said anything of the run, which can be tried in another one. */
+export class HostLost extends ActionFailure {
+  constructor() {
+    super('host', 'its host process ended');
+  }
+}
+
 /** A component that compiled: what a host process makes instances of. Nothing of it is ever run in this process. */
 export interface Action {
   /** SHA-256 of the component, in hex. */
@@ -96,8 +103,8 @@ export class ActionCompileError extends Error {}
 
 /** Compiles components in child processes. */
 export interface ActionCompiling {
-  /** Throws `ActionCompileError`. */
-  compile(component: Uint8Array): Promise<Action>;
+  /** `checksum`: where it is known. Throws `ActionCompileError`. */
+  compile(component: Uint8Array, checksum?: string): Promise<Action>;
   close(): Promise<void>;
 }
 

@@ -1,19 +1,18 @@
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, realpathSync } from 'node:fs';
+import { findPackageJSON } from 'node:module';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { type Action, ActionCompileError, type ActionCompiling } from './action-world.ts';
 import type { CompileRequest } from './compiling/messages.ts';
+import { componentChecksum } from './component-checksum.ts';
 import { SandboxProcess } from './sandbox-process.ts';
 
 const COMPILE_MS = 10_000;
 const CPU_SECONDS = 30;
 const MAX_RESIDENT_BYTES = 512 * 1024 * 1024;
 const WATCH_MS = 20;
-const MAX_FRAME_BYTES = 80 * 1024 * 1024;
-/** Compiled actions that are kept, so that the same file need not be compiled again. */
-const KEPT_BYTES = 128 * 1024 * 1024;
+const MAX_FRAME_BYTES = 40 * 1024 * 1024;
 /** Each takes half a core and some hundred MiB for a moment. */
 const MAX_AT_ONCE = 2;
 
@@ -25,8 +24,7 @@ const SCRIPT = fileURLToPath(new URL('./compiling/main.ts', import.meta.url));
 const READABLE = [
   ...['compiling', 'component', 'host'].map((folder) => `${FOLDER}${folder}`),
   fileURLToPath(new URL('../../../package.json', import.meta.url)),
-  // Its scripts, and those that they import.
-  dirname(dirname(dirname(fileURLToPath(import.meta.resolve('@bytecodealliance/jco-transpile'))))),
+  ...jcoFolders(),
 ];
 
 /** The WIT of the world `evaluator-action`: the authoritative reference of what actions import and export. */
@@ -42,16 +40,10 @@ const answer = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('refused'), message: z.string().max(1000) }),
 ]);
 
-/**
- * Compiles components to actions, each in a process of its own with 10 s and 512 MiB (decisions 4.9). What compiled is
- * kept for as long as there is room, by the component's checksum.
- */
+/** Compiles components to actions, each in a process of its own with 10 s and 512 MiB (decisions 4.9). */
 export class ActionCompiler implements ActionCompiling {
   readonly #wit = readFileSync(WIT_FILE);
   readonly #compileMs: number;
-  /** Oldest use first. */
-  readonly #kept = new Map<string, Action>();
-  #keptBytes = 0;
   readonly #waiting: (() => void)[] = [];
   readonly #processes = new Set<SandboxProcess>();
   #working = 0;
@@ -62,43 +54,27 @@ export class ActionCompiler implements ActionCompiling {
     this.#compileMs = compileMs;
   }
 
-  async compile(component: Uint8Array): Promise<Action> {
-    const checksum = createHash('sha256').update(component).digest('hex');
-    const kept = this.#kept.get(checksum);
-    if (kept) {
-      this.#kept.delete(checksum);
-      this.#kept.set(checksum, kept);
-      return kept;
-    }
-    if (this.#working >= MAX_AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    this.#working++;
+  async compile(component: Uint8Array, checksum?: string): Promise<Action> {
+    const known = checksum ?? (await componentChecksum(component));
+    if (this.#working < MAX_AT_ONCE) this.#working++;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
       if (this.#closed) throw new ActionCompileError('the service is stopping');
-      const action = { checksum, ...(await this.#compileIn(component)) };
-      this.#keep(action);
-      return action;
+      return { checksum: known, ...(await this.#compileIn(component)) };
     } finally {
-      this.#working--;
-      this.#waiting.shift()?.();
+      const next = this.#waiting.shift();
+      // Its turn goes on to who waits longest.
+      if (next) next();
+      else this.#working--;
     }
   }
 
-  /** Ends compilations under way. */
+  /** Ends compilations, those under way and those that wait. */
   async close(): Promise<void> {
     this.#closed = true;
     const processes = [...this.#processes];
     for (const process of processes) process.kill();
     await Promise.all(processes.map(({ ended }) => ended));
-  }
-
-  #keep(action: Action): void {
-    this.#kept.set(action.checksum, action);
-    this.#keptBytes += sizeOf(action);
-    for (const [checksum, oldest] of this.#kept) {
-      if (this.#keptBytes <= KEPT_BYTES) return;
-      this.#kept.delete(checksum);
-      this.#keptBytes -= sizeOf(oldest);
-    }
   }
 
   #compileIn(component: Uint8Array): Promise<Omit<Action, 'checksum'>> {
@@ -140,6 +116,16 @@ export class ActionCompiler implements ActionCompiling {
   }
 }
 
+/** Where jco's scripts, and those that they import, are found and lie. Where `node_modules` is a link, these are two. */
+function jcoFolders(): string[] {
+  const found = findPackageJSON('@bytecodealliance/jco-transpile', import.meta.url);
+  if (found === undefined) throw new Error('@bytecodealliance/jco-transpile is not installed: run npm install');
+  const folder = dirname(dirname(found));
+  const real = dirname(dirname(realpathSync(found)));
+  // The link itself is read, too.
+  return folder === real ? [real] : [dirname(folder), real];
+}
+
 /** How many frames an answer has, by its first one. */
 function framesOf(head: Buffer): number {
   const parsed = headOf(head);
@@ -166,8 +152,4 @@ function headOf(bytes: Buffer): z.infer<typeof answer> | undefined {
   } catch {
     return undefined;
   }
-}
-
-function sizeOf(action: Action): number {
-  return action.modules.reduce((sum, { bytes }) => sum + bytes.length, action.glue.length);
 }

@@ -9,7 +9,7 @@ const EXTENSION = extname(import.meta.url);
 
 /** What a host process is started with: its scripts come as the first frame, so that it needs no file at all. */
 export interface HostScripts {
-  /** Text for `--eval`. */
+  /** A module, as text for `--eval`. */
   readonly loader: string;
   /** The first frame: JavaScript by file name, as JSON. */
   readonly sources: Buffer;
@@ -21,8 +21,9 @@ export interface HostScripts {
  */
 export function readHostScripts(): HostScripts {
   const names = readdirSync(FOLDER).filter((name) => name.endsWith(EXTENSION) && !/\.(?:test|d)\.ts$/.test(name));
-  const sources = Object.fromEntries(names.map((name) => [name, javaScript(readFileSync(`${FOLDER}${name}`, 'utf8'))]));
-  return { loader: `(${load})('main${EXTENSION}')`, sources: Buffer.from(JSON.stringify(sources)) };
+  const scripts = new Map(names.map((name) => [name, javaScript(readFileSync(`${FOLDER}${name}`, 'utf8'))]));
+  const loader = scripts.get(`loader${EXTENSION}`) ?? '';
+  return { loader, sources: Buffer.from(JSON.stringify(Object.fromEntries(scripts))) };
 }
 
 function javaScript(source: string): string {
@@ -35,31 +36,4 @@ function javaScript(source: string): string {
   } finally {
     process.emitWarning = emitWarning;
   }
-}
-
-/** Runs in the host process, as text: takes the first frame and imports the scripts from it. Names nothing around it. */
-function load(main: string): void {
-  const { readSync } = process.getBuiltinModule('node:fs');
-  const { registerHooks } = process.getBuiltinModule('node:module');
-  const read = (length: number): Buffer => {
-    const bytes = Buffer.alloc(length);
-    for (let at = 0; at < length; ) {
-      const count = readSync(0, bytes, at, length - at, null);
-      if (count === 0) process.exit(0);
-      at += count;
-    }
-    return bytes;
-  };
-  const sources: Record<string, string> = JSON.parse(read(read(4).readUInt32LE()).toString());
-  registerHooks({
-    resolve(specifier, context, next) {
-      const name = specifier.replace(/^(?:host:|\.\/)/, '');
-      return name in sources ? { url: `host:${name}`, format: 'module', shortCircuit: true } : next(specifier, context);
-    },
-    load(url, context, next) {
-      const source = sources[url.slice('host:'.length)];
-      return source === undefined ? next(url, context) : { format: 'module', source, shortCircuit: true };
-    },
-  });
-  void import(`host:${main}`);
 }

@@ -4,6 +4,7 @@ import {
   type ActionRun,
   type EvaluationContext,
   type HostAnswers,
+  HostLost,
 } from './action-world.ts';
 import { fromHost } from './from-host.ts';
 import type { Question, ToHost } from './host/messages.ts';
@@ -20,14 +21,14 @@ const LOAD_MS = 10_000;
 const MAX_FRAME_BYTES = 8 * 1024 * 1024;
 /** What an action may ask in one run; each costs the service some time. */
 const MAX_QUESTIONS = 20_000;
-/** Of those, for lists: after a copy each is made anew, and of many tools that takes the service some time. */
-const MAX_LISTS = 16;
+/** What it is answered in all. Lists of many tools are made anew after each copy, and that takes the service some time. */
+const MAX_ANSWER_BYTES = 128 * 1024 * 1024;
 /** Lines of the log that a run may have; the host itself stops before. */
 const MAX_LOG_LINES = 300;
 
 /** A host is replaced after this much work, long before the system's limit of processor time. */
-const RETIRE_AFTER_MS = 30_000;
-const CPU_SECONDS = 120;
+const RETIRE_AFTER_MS = 20_000;
+const CPU_SECONDS = 60;
 /** Module bytes that one host holds; what needs more gets a host of its own. */
 const MAX_LOADED_BYTES = 32 * 1024 * 1024;
 const MAX_LOADED = 32;
@@ -39,6 +40,7 @@ const FLAGS = [
   '--min-semi-space-size=8',
   '--wasm-max-mem-pages=1024',
   '--wasm-max-table-size=400000',
+  '--no-flush-bytecode',
 ];
 
 /** What may be configured of hosts, for tests. */
@@ -52,8 +54,10 @@ export const HOST_LIMITS: HostLimits = { runMs: RUN_MS };
 interface Waiting {
   readonly answers: HostAnswers | undefined;
   readonly startedAt: number;
+  /** The host has said something. */
+  heard: boolean;
   questions: number;
-  lists: number;
+  answerBytes: number;
   lines: number;
   /** A question has not been answered yet: until then there is nothing else to be said. */
   asking: boolean;
@@ -72,27 +76,21 @@ export class Host {
   #turn: Promise<unknown>;
   /** Why it is killed, for whoever waits. */
   #reason: ActionFailure | undefined;
-  #gone = false;
 
   constructor(scripts: HostScripts, limits: HostLimits, onEnd: () => void) {
     this.#limits = limits;
     this.#process = new SandboxProcess({
-      script: ['--eval', scripts.loader],
+      script: ['--input-type=module', '--eval', scripts.loader],
       readable: [],
       flags: FLAGS,
       cpuSeconds: CPU_SECONDS,
       maxFrameBytes: MAX_FRAME_BYTES,
       onFrame: (bytes) => this.#take(bytes),
       onEnd: ({ memory }) => {
-        this.#gone = true;
-        const waiting = this.#waiting;
-        this.#waiting = undefined;
-        waiting?.fail(
-          this.#reason ??
-            (memory
-              ? new ActionFailure('memory', 'it used up its memory')
-              : new ActionFailure('host', 'its host process ended')),
-        );
+        if (memory) this.#reason ??= new ActionFailure('memory', 'it used up its memory');
+        if (this.#waiting?.heard) this.#reason ??= new ActionFailure('host', 'its host process ended');
+        this.#reason ??= new HostLost();
+        this.#waiting?.fail(this.#reason);
         onEnd();
       },
     });
@@ -105,8 +103,14 @@ export class Host {
     return this.#process.pid;
   }
 
+  /** It works on something. */
+  get busy(): boolean {
+    return this.#waiting !== undefined;
+  }
+
+  /** It has ended, or is to end. */
   get gone(): boolean {
-    return this.#gone;
+    return this.#reason !== undefined;
   }
 
   get ended(): Promise<void> {
@@ -151,7 +155,7 @@ export class Host {
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#turn.then(() => {
-      if (this.#gone) throw this.#reason ?? new ActionFailure('host', 'its host process ended');
+      if (this.#reason) throw this.#reason;
       return work();
     });
     this.#turn = done.catch(() => undefined);
@@ -179,29 +183,38 @@ export class Host {
     this.#process.send(run, Buffer.from(JSON.stringify(context)));
     const outcome = await done;
     if (outcome === undefined) throw this.kill(new ActionFailure('host', 'its host process spoke out of turn'));
-    this.#workedMs += outcome.durationMs;
     return outcome;
   }
 
   #next(overrun: string, deadlineMs: number, answers?: HostAnswers): Promise<ActionRun | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun | undefined>();
-    const deadline = setTimeout(() => this.kill(new ActionFailure('timeout', overrun)), deadlineMs);
-    this.#waiting = {
+    const startedAt = performance.now();
+    // When this process was busy itself, what the host said may lie in the pipe: it is read first.
+    const overdue = () => this.#waiting === waiting && this.kill(new ActionFailure('timeout', overrun));
+    const deadline = setTimeout(() => setImmediate(overdue), deadlineMs);
+    const over = () => {
+      clearTimeout(deadline);
+      this.#waiting = undefined;
+      this.#workedMs += performance.now() - startedAt;
+    };
+    const waiting: Waiting = {
       answers,
-      startedAt: performance.now(),
+      startedAt,
+      heard: false,
       questions: 0,
-      lists: 0,
+      answerBytes: 0,
       lines: 0,
       asking: false,
       settle(outcome) {
-        clearTimeout(deadline);
+        over();
         resolve(outcome);
       },
       fail(failure) {
-        clearTimeout(deadline);
+        over();
         reject(failure);
       },
     };
+    this.#waiting = waiting;
     return promise;
   }
 
@@ -213,10 +226,10 @@ export class Host {
       this.kill(new ActionFailure('host', 'its host process said what it may not'));
       return;
     }
+    waiting.heard = true;
     switch (message.kind) {
       case 'ready':
       case 'loaded':
-        this.#waiting = undefined;
         waiting.settle(undefined);
         return;
       case 'log':
@@ -228,11 +241,9 @@ export class Host {
         void this.#answer(message, waiting);
         return;
       case 'failed':
-        this.#waiting = undefined;
         waiting.fail(new ActionFailure(message.fault, message.message));
         return;
       case 'done': {
-        this.#waiting = undefined;
         const durationMs = performance.now() - waiting.startedAt;
         waiting.settle({ response: message.response, ignoredResponses: message.ignored, durationMs });
       }
@@ -242,15 +253,13 @@ export class Host {
   async #answer(question: Question, waiting: Waiting): Promise<void> {
     waiting.questions++;
     waiting.asking = true;
-    if (question.ask === 'tools' || question.ask === 'history') waiting.lists++;
-    if (waiting.answers === undefined || waiting.questions > MAX_QUESTIONS || waiting.lists > MAX_LISTS) {
-      this.kill(new ActionFailure('limit', 'it asked the service too often'));
-      return;
-    }
     try {
-      const text = await answerOf(question, waiting.answers);
+      if (waiting.answers === undefined || waiting.questions > MAX_QUESTIONS) throw tooMuchAsked();
+      const text = Buffer.from(await answerOf(question, waiting.answers));
+      waiting.answerBytes += text.length;
+      if (waiting.answerBytes > MAX_ANSWER_BYTES) throw tooMuchAsked();
       waiting.asking = false;
-      if (this.#waiting === waiting) this.#process.send({ kind: 'answer' } satisfies ToHost, Buffer.from(text));
+      if (this.#waiting === waiting) this.#process.send({ kind: 'answer' } satisfies ToHost, text);
     } catch (error) {
       this.kill(
         error instanceof ActionFailure
@@ -259,6 +268,10 @@ export class Host {
       );
     }
   }
+}
+
+function tooMuchAsked(): ActionFailure {
+  return new ActionFailure('limit', 'it asked the service for too much');
 }
 
 /** JSON. */

@@ -7,18 +7,24 @@ import {
   type ActionRunning,
   type EvaluationContext,
   type HostAnswers,
+  HostLost,
 } from './action-world.ts';
 import { HOST_LIMITS, Host, type HostLimits } from './host.ts';
 import { readHostScripts } from './host-scripts.ts';
 
-/** Beyond it a run fails at once: whoever waits that long has given up. */
+/** Beyond these a run fails at once: whoever waits that long has given up. Each action has room of its own. */
 const MAX_WAITING = 1_000;
+const MAX_WAITING_OF_SUSPECT = 50;
+const MAX_WAITING_IN_ALL = 10_000;
 
-/** A host that takes more is ended: no host process ever exceeds 256 MiB. */
+/**
+ * A host that takes more is ended. What an action has is bounded by its limits of memory and heap; this is for what no
+ * limit foresaw, and no host process is to come to 256 MiB.
+ */
 const MAX_RESIDENT_BYTES = 232 * 1024 * 1024;
-/** One that has as much left after a run is replaced. */
-const WORN_RESIDENT_BYTES = 168 * 1024 * 1024;
-/** How often the memory of hosts at work is looked at: a memory fills at some 5 MB/ms at most, 64 of them at once. */
+/** One that has as much while it idles is replaced. */
+const WORN_RESIDENT_BYTES = 176 * 1024 * 1024;
+/** How often the memory of hosts is looked at while one of them works. */
 const WATCH_MS = 10;
 
 /** After the spare host took a place, before the next one is started. */
@@ -37,6 +43,8 @@ interface Job {
   readonly action: Action;
   readonly context: EvaluationContext;
   readonly answers: HostAnswers;
+  /** It was handed to a host before, which ended by itself. */
+  again: boolean;
   resolve(run: ActionRun): void;
   reject(failure: unknown): void;
 }
@@ -57,12 +65,14 @@ export class ActionHosts implements ActionRunning {
   readonly #ending = new Set<Promise<void>>();
   /** Runs under way, by action. */
   readonly #running = new Map<string, number>();
-  /** Actions whose last run had to be killed: they get one host at a time, so that others are not kept waiting. */
+  /** Actions whose last run cost a host: they get one host at a time, so that others are not kept waiting. */
   readonly #suspects = new Set<string>();
   /** Actions that hosts could not take in. */
   readonly #unloadable = new Set<string>();
   /** Undefined until there is a say in it: hosts stay for as long as this does. */
   #kept: readonly Action[] | undefined;
+  /** What a host was last prepared for. */
+  readonly #preparedFor = new WeakMap<Host, readonly Action[]>();
   #spare: Host | undefined;
   #watch: NodeJS.Timeout | undefined;
   #warming: NodeJS.Timeout | undefined;
@@ -82,6 +92,8 @@ export class ActionHosts implements ActionRunning {
   /** The actions that there are now: hosts take them in before they are asked for. With none, hosts that idle end. */
   keep(actions: readonly Action[]): void {
     this.#kept = actions;
+    const checksums = new Set(actions.map(({ checksum }) => checksum));
+    for (const suspect of this.#suspects) if (!checksums.has(suspect)) this.#suspects.delete(suspect);
     this.#unloadable.clear();
     if (actions.length > 0) this.#warm();
     else for (const host of [...this.#idle, ...(this.#spare ? [this.#spare] : [])]) this.#retire(host);
@@ -89,11 +101,13 @@ export class ActionHosts implements ActionRunning {
 
   run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
     if (this.#closed) return Promise.reject(new ActionFailure('host', 'the service is stopping'));
-    if (this.#queues.size >= MAX_WAITING) {
-      return Promise.reject(new ActionFailure('host', `${MAX_WAITING} other runs wait for a host process already`));
+    const { checksum } = action;
+    const most = this.#suspects.has(checksum) ? MAX_WAITING_OF_SUSPECT : MAX_WAITING;
+    if (this.#queues.sizeOf(checksum) >= most || this.#queues.size >= MAX_WAITING_IN_ALL) {
+      return Promise.reject(new ActionFailure('host', 'too many runs wait for a host process already'));
     }
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun>();
-    this.#queues.add({ action, context, answers, resolve, reject });
+    this.#queues.add({ action, context, answers, again: false, resolve, reject });
     this.#pump();
     return promise;
   }
@@ -129,7 +143,7 @@ export class ActionHosts implements ActionRunning {
     if (room) return this.#taken(room);
     const [full] = this.#idle;
     if (full && this.#hosts.size >= this.#size) this.#retire(full);
-    return this.#another();
+    return this.#another(action);
   }
 
   #taken(host: Host): Host {
@@ -137,10 +151,11 @@ export class ActionHosts implements ActionRunning {
     return host;
   }
 
-  /** The spare one, or a new one. */
-  #another(): Host {
-    const host = this.#spare ?? this.#start();
-    this.#spare = undefined;
+  /** The spare one, where it has the action or room for it, or a new one. */
+  #another(action: Action): Host {
+    const fits = this.#spare && (this.#spare.has(action) || this.#spare.roomFor(action));
+    const host = fits && this.#spare ? this.#spare : this.#start();
+    if (host === this.#spare) this.#spare = undefined;
     this.#hosts.add(host);
     // Not now: what this host is for comes first.
     if (this.#spare === undefined) this.#warmIn(WARM_SOON_MS);
@@ -176,31 +191,35 @@ export class ActionHosts implements ActionRunning {
     const { checksum } = job.action;
     this.#running.set(checksum, (this.#running.get(checksum) ?? 0) + 1);
     this.#watchMemory();
+    let lost = false;
     try {
       await host.load(job.action);
       const run = await host.run(job.action, job.context, job.answers);
       this.#suspects.delete(checksum);
       job.resolve(run);
     } catch (error) {
-      if (host.gone || !(error instanceof ActionFailure) || error.fault !== 'trap') this.#suspects.add(checksum);
-      job.reject(error);
+      lost = error instanceof HostLost && !job.again && !this.#closed;
+      if (host.gone && !lost) this.#suspects.add(checksum);
+      else this.#suspects.delete(checksum);
+      if (!lost) job.reject(error);
     }
     const running = (this.#running.get(checksum) ?? 1) - 1;
     if (running > 0) this.#running.set(checksum, running);
     else this.#running.delete(checksum);
+    if (lost) this.#queues.add(Object.assign(job, { again: true }));
     this.#release(host);
   }
 
-  /** A host whose run is over. */
+  /** A host that has nothing to do any more. */
   #release(host: Host): void {
     if (host.gone || !this.#hosts.has(host)) this.#hosts.delete(host);
     else if (host.worn || this.#kept?.length === 0) this.#retire(host);
     else this.#idle.add(host);
     this.#pump();
-    if (this.#spare === undefined) this.#warm();
+    this.#warm();
   }
 
-  /** Starts a spare host, where one may be needed, and has it and those that idle take in what is kept. */
+  /** Starts hosts and a spare one, where there are actions to run, and has those that idle take in what is kept. */
   #warm(): void {
     if (this.#closed || !this.#kept?.length || this.#warming !== undefined) return;
     while (this.#hosts.size < this.#size) {
@@ -210,13 +229,12 @@ export class ActionHosts implements ActionRunning {
       void this.#prepare(host).then(() => this.#release(host));
     }
     for (const host of this.#idle) {
-      if (this.#missing(host).length === 0) continue;
+      if (this.#preparedFor.get(host) === this.#kept) continue;
       this.#taken(host);
       void this.#prepare(host).then(() => this.#release(host));
     }
-    if (this.#spare !== undefined) return;
-    this.#spare = this.#start();
-    void this.#prepare(this.#spare);
+    this.#spare ??= this.#start();
+    if (this.#preparedFor.get(this.#spare) !== this.#kept) void this.#prepare(this.#spare);
   }
 
   #warmIn(ms: number): void {
@@ -227,38 +245,38 @@ export class ActionHosts implements ActionRunning {
     }, ms).unref();
   }
 
-  #missing(host: Host): readonly Action[] {
-    return (this.#kept ?? []).filter(
-      (action) => !host.has(action) && host.roomFor(action) && !this.#unloadable.has(action.checksum),
-    );
-  }
-
+  /** Never rejects: who needs a host that could not be prepared is told what is wrong. */
   async #prepare(host: Host): Promise<void> {
-    try {
-      for (const action of this.#missing(host)) {
-        if (host.gone || !host.roomFor(action)) continue;
-        await host.load(action).catch(() => this.#unloadable.add(action.checksum));
+    const kept = this.#kept ?? [];
+    this.#preparedFor.set(host, kept);
+    this.#watchMemory();
+    for (const action of kept) {
+      if (host.gone || this.#kept !== kept) return;
+      if (host.has(action) || !host.roomFor(action) || this.#unloadable.has(action.checksum)) continue;
+      try {
+        await host.load(action);
+      } catch (error) {
+        if (!(error instanceof HostLost)) this.#unloadable.add(action.checksum);
       }
-    } catch {
-      // It has gone; who needs one starts another and is told what is wrong.
     }
   }
 
-  /** While actions run: memory is a host's own, so that only the one that takes too much is ended. */
+  /** While hosts work: memory is a host's own, so that only the one that takes too much is ended. */
   #watchMemory(): void {
     this.#watch ??= setInterval(() => {
-      if (this.#hosts.size === this.#idle.size) {
+      const all = this.#spare ? [...this.#hosts, this.#spare] : [...this.#hosts];
+      if (this.#hosts.size === this.#idle.size && !this.#spare?.busy) {
         clearInterval(this.#watch);
         this.#watch = undefined;
       }
-      for (const host of this.#hosts) this.#look(host);
+      for (const host of all) this.#look(host);
     }, WATCH_MS).unref();
   }
 
   #look(host: Host): void {
     const bytes = host.residentBytes();
     if (bytes === undefined) return;
-    if (bytes > MAX_RESIDENT_BYTES) host.kill(new ActionFailure('memory', 'it used up its memory'));
-    else if (bytes > WORN_RESIDENT_BYTES && this.#idle.has(host)) this.#retire(host);
+    if (this.#idle.has(host) && bytes > WORN_RESIDENT_BYTES) this.#retire(host);
+    else if (bytes > MAX_RESIDENT_BYTES) host.kill(new ActionFailure('memory', 'it used up its memory'));
   }
 }

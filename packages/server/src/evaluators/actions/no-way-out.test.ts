@@ -4,7 +4,7 @@ import { injected } from './fixtures/injected.ts';
 import { toolchains } from './fixtures/ordinary-actions.ts';
 import { OrdinaryAnswers } from './fixtures/ordinary-answers.ts';
 
-const { compiler, run, end, reason } = actionTests();
+const { compiler, run, end, reason } = actionTests({ runMs: 4_000 });
 
 /** What the script says when it is run as glue. */
 const said = (script: string, more = {}) => reason(injected(script), '', more);
@@ -60,8 +60,7 @@ describe('a script that got into glue', () => {
 
   it('imports nothing', async () => {
     const action = injected(`
-      globalThis.got ??= [];
-      const got = globalThis.got;
+      const got = [];
       for (const name of ['node:fs', 'fs', './main.ts', 'data:text/javascript,export default 1']) {
         const asked = import(name);
         if (foreign(asked)) got.push('a promise ' + foreign(asked));

@@ -1,5 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import type { Readable, Writable } from 'node:stream';
 import { FrameReader, frame } from './frames.ts';
 
 /** What a child process for untrusted components is started with. */
@@ -41,40 +42,50 @@ const OUT_OF_MEMORY: ReadonlySet<string> = new Set(['SIGABRT', 'SIGTRAP', 'SIGIL
 
 /** A child process that nothing comes out of but frames, without environment. */
 export class SandboxProcess {
-  readonly #child: ChildProcess;
-  readonly #ended: Promise<void>;
+  /** Undefined where the system gave none. */
+  readonly #child: ChildProcessByStdio<Writable, Readable, null> | undefined;
+  #killed = false;
+  /** When it has gone. */
+  readonly ended: Promise<void>;
 
+  /** Never throws: a process that could not be started has ended, which is told as of any other. */
   constructor({ script, readable, flags, cpuSeconds, maxFrameBytes, onFrame, onEnd }: SandboxOptions) {
     const reads = readable.map((path) => `--allow-fs-read=${path}`);
-    const command = [process.execPath, ...FLAGS, ...reads, ...flags, ...script];
-    this.#child = spawn('/bin/sh', ['-c', LIMITED, String(cpuSeconds), ...command], {
-      env: {},
-      cwd: '/',
-      stdio: ['pipe', 'pipe', 'ignore'],
-    });
+    const child = started([process.execPath, ...FLAGS, ...reads, ...flags, ...script], cpuSeconds);
+    this.#child = child;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.ended = promise;
+    const end = (memory: boolean): void => {
+      this.#killed = true;
+      onEnd({ memory });
+      resolve();
+    };
+    if (!child) {
+      process.nextTick(end, false);
+      return;
+    }
     const reader = new FrameReader(maxFrameBytes);
-    this.#child.stdout?.on('data', (piece: Buffer) => {
+    child.stdout.on('data', (piece: Buffer) => {
       const frames = reader.take(piece);
       if (frames === undefined) return this.kill();
-      for (const bytes of frames) onFrame(bytes);
+      for (const bytes of frames) {
+        // By what the frame before it said.
+        if (this.#killed) return;
+        onFrame(bytes);
+      }
     });
     // It has gone, which `close` tells of.
-    this.#child.stdin?.on('error', () => undefined);
-    this.#child.on('error', () => undefined);
-    this.#ended = new Promise((resolve) => {
-      this.#child.once('close', (_, signal) => {
-        onEnd({ memory: signal !== null && OUT_OF_MEMORY.has(signal) });
-        resolve();
-      });
-    });
+    child.stdin.on('error', () => undefined);
+    child.on('error', () => undefined);
+    child.once('close', (_, signal) => end(signal !== null && OUT_OF_MEMORY.has(signal)));
   }
 
   get pid(): number | undefined {
-    return this.#child.pid;
+    return this.#child?.pid;
   }
 
   send(...parts: readonly (object | Uint8Array)[]): void {
-    const { stdin } = this.#child;
+    const { stdin } = this.#child ?? {};
     if (stdin?.writable !== true) return;
     for (const part of parts) {
       stdin.write(frame(part instanceof Uint8Array ? part : Buffer.from(JSON.stringify(part))));
@@ -83,23 +94,35 @@ export class SandboxProcess {
 
   /** Resident bytes; undefined where the system does not say. */
   residentBytes(): number | undefined {
+    if (this.pid === undefined) return undefined;
     try {
-      const [, resident] = readFileSync(`/proc/${this.#child.pid}/statm`, 'latin1').split(' ');
+      const [, resident] = readFileSync(`/proc/${this.pid}/statm`, 'latin1').split(' ');
       return Number(resident) * STAT_PAGE_BYTES;
     } catch {
       return undefined;
     }
   }
 
-  /** It cannot refuse. */
+  /** It cannot refuse, and is not listened to any more. */
   kill(): void {
-    this.#child.stdout?.removeAllListeners('data');
-    this.#child.stdout?.destroy();
-    this.#child.kill('SIGKILL');
+    this.#killed = true;
+    this.#child?.stdout?.destroy();
+    this.#child?.kill('SIGKILL');
   }
+}
 
-  /** When it has gone. */
-  get ended(): Promise<void> {
-    return this.#ended;
+/** `spawn` throws for some of what may be wrong, such as too little memory, and tells of the rest later. */
+function started(
+  command: readonly string[],
+  cpuSeconds: number,
+): ChildProcessByStdio<Writable, Readable, null> | undefined {
+  try {
+    return spawn('/bin/sh', ['-c', LIMITED, String(cpuSeconds), ...command], {
+      env: {},
+      cwd: '/',
+      stdio: ['pipe', 'pipe', 'ignore'],
+    });
+  } catch {
+    return undefined;
   }
 }

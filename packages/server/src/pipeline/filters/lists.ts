@@ -1,7 +1,8 @@
 import type { Outcome } from '../../answer/outcome.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import type { ClientProfiles } from '../../mcp/client-profile.ts';
-import type { Kind } from '../../registry/entries.ts';
+import type { CacheHint, Kind } from '../../registry/entries.ts';
+import type { CatalogueView } from '../../registry/shelf.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Filter } from '../chain.ts';
 
@@ -11,6 +12,8 @@ export interface ListParts {
   readonly profiles: ClientProfiles;
 }
 
+const NOT_TO_BE_KEPT: CacheHint = { ttlMs: 0, cacheScope: 'private' };
+
 /**
  * Answers list methods from memory: no upstream is asked (specification, "MCP request handling"). A client whose
  * capabilities nobody has declared before waits, within limits, until the forwards were asked with them.
@@ -18,19 +21,33 @@ export interface ListParts {
 export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profiles }: ListParts): Filter {
   // Not looked up in the record itself: methods come from outside, and every object has a `toString`.
   const kinds = new Map(Object.entries(methods));
-  return ({ message, namespace, session, era, capabilities, onlyTools }) => {
+  return ({ message, namespace, session, era, capabilities, onlyTools, judged }) => {
     if (message?.kind !== 'request' || !namespace) return undefined;
     const kind = kinds.get(message.method);
     if (kind === undefined) return undefined;
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
+    const view = judged ? unkept(profile.view) : profile.view;
     const answer = ({ [kind]: shelf }: NamespaceState['shelves']): Outcome => {
       // An evaluator's choice: `tools/list` alone has one.
-      const list = onlyTools ? shelf.someOf(onlyTools, profile.view, method) : shelf.list(profile.view, method);
+      const list = onlyTools ? shelf.someOf(onlyTools, view, method) : shelf.list(view, method);
       return { kind: 'result', ...list };
     };
     const admitted = forwards.admit(profile);
     if (!admitted) return answer(namespace.shelves);
     return admitted.then((current) => answer(current.namespace(namespace.name)?.shelves ?? namespace.shelves));
+  };
+}
+
+/**
+ * The view with the hints that go with a judged answer: a client that kept it would not be judged the next time, and
+ * another one not at all (mcp 2).
+ */
+function unkept(view: CatalogueView): CatalogueView {
+  return {
+    key: `${view.key} judged`,
+    choose: (forward) => view.choose(forward),
+    item: (method, json) => view.item(method, json),
+    wrap: (method, items) => view.wrap(method, items, NOT_TO_BE_KEPT),
   };
 }

@@ -49,7 +49,7 @@ describe('maxima', () => {
       'memory 1 7',
       'memory 3 17',
     ]);
-    expect(module).toMatchObject({ pages: 24, elements: 100 });
+    expect(module?.pages).toBe(24);
   });
 
   it('are never less than the minimum', async () => {
@@ -93,9 +93,11 @@ describe('modules', () => {
           ${shape.memories.map((memory) => `(memory ${bound('memory', text(memory))})`).join('\n')}
           (@custom "after" "more")`;
         const modules = await bounded(shapes.map((shape) => around(shape, (_, plain) => plain)));
+        let elements = 0;
         for (const [index, { bytes }] of modules.entries()) {
           expect(WebAssembly.validate(bytes)).toBe(true);
           const found = await defined(bytes);
+          for (const item of found) elements += Number(/^table \d+ (\d+)/.exec(item)?.[1] ?? 0);
           const next = (kind: string) => {
             const at = found.findIndex((item) => item.startsWith(kind));
             return /\d+ \d+/.exec(found.splice(at, 1)[0] ?? '')?.[0] ?? 'unbounded';
@@ -105,7 +107,7 @@ describe('modules', () => {
           expect(Buffer.from(bytes)).toEqual(Buffer.from(await assembled(`(module ${around(shape, next)})`)));
         }
         expect(modules.reduce((sum, { pages }) => sum + pages, 0)).toBeLessThanOrEqual(1024);
-        expect(modules.reduce((sum, { elements }) => sum + elements, 0)).toBeLessThanOrEqual(400_000);
+        expect(elements).toBeLessThanOrEqual(400_000);
       }),
       { numRuns: 50 },
     );

@@ -7,8 +7,6 @@ export interface BoundedModule {
   readonly bytes: Uint8Array;
   /** How many pages of 64 KiB the memories of one instance of it may come to. */
   readonly pages: number;
-  /** How many elements the tables of one instance of it may come to. */
-  readonly elements: number;
 }
 
 /**
@@ -29,7 +27,6 @@ export function boundMemories(
   return walked.map((module) => ({
     bytes: rewritten(module.bytes, module, memories, tables),
     pages: sumOf(module.memories, memories),
-    elements: sumOf(module.tables, tables),
   }));
 }
 

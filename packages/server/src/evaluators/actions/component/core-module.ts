@@ -25,8 +25,6 @@ export interface LimitsSection {
 export interface CoreModule {
   readonly memories: LimitsSection | undefined;
   readonly tables: LimitsSection | undefined;
-  /** How many imports it has. */
-  readonly imports: number;
 }
 
 const magic = [0x00, 0x61, 0x73, 0x6d];
@@ -57,7 +55,6 @@ export function walkCoreModule(reader: ByteReader, names: CoreNames): CoreModule
   if (!isCoreModule(reader.part(8).rest())) throw reader.malformed('has a core module of an unknown version');
   let memories: LimitsSection | undefined;
   let tables: LimitsSection | undefined;
-  let imports = 0;
   while (!reader.done) {
     const start = reader.at;
     const id = reader.byte();
@@ -65,10 +62,7 @@ export function walkCoreModule(reader: ByteReader, names: CoreNames): CoreModule
     const contents = section.at;
     switch (id) {
       case 2:
-        section.vector(() => {
-          imports += 1;
-          coreImport(section, names);
-        });
+        section.vector(() => coreImport(section, names));
         section.finish();
         break;
       case 4:
@@ -92,7 +86,7 @@ export function walkCoreModule(reader: ByteReader, names: CoreNames): CoreModule
         if (id > 13) throw reader.malformed(`has a section of the unknown kind ${id} in a core module`);
     }
   }
-  return { memories, tables, imports };
+  return { memories, tables };
 }
 
 function startsWith(bytes: Uint8Array, start: readonly number[]): boolean {

@@ -7,6 +7,7 @@ import { componentOfCore } from '../fixtures/wat-component.ts';
 import { glueOf, judged, parsed } from './component-tools.fixture.ts';
 import { limits } from './limits.ts';
 import { ComponentRefusal } from './refusal.ts';
+import { walkComponent } from './walk.ts';
 
 const small = await componentOfCore(ordinaryWat);
 // What an export of a function begins with.
@@ -15,13 +16,10 @@ const beforeExport = Buffer.from(small).lastIndexOf('\0\bevaluate\x01');
 describe('components of every toolchain pass', () => {
   it.each(toolchainNames)('%s', { timeout: 120_000 }, async (name) => {
     const bytes = await toolchains[name]();
-    const { modules, tally } = judged(bytes);
-    expect(modules).toHaveLength(tally.coreModules);
-    expect(tally.coreModules).toBeGreaterThan(0);
-    expect(tally.memories).toBeGreaterThan(0);
-    for (const { start, end } of modules) {
-      expect(WebAssembly.validate(Uint8Array.from(bytes.subarray(start, end)))).toBe(true);
-    }
+    judged(bytes);
+    const { coreModules, memoryPages } = walkComponent(bytes);
+    expect(coreModules).toBeGreaterThan(0);
+    expect(memoryPages).toBeGreaterThan(0);
   });
 });
 
@@ -34,7 +32,7 @@ describe('what is no component', () => {
   });
 
   it('is not looked at when it is too large', () => {
-    expect(() => judged(new Uint8Array(limits.fileBytes + 1))).toThrow(/has 67108865 bytes, actions may have 67108864/);
+    expect(() => judged(new Uint8Array(limits.fileBytes + 1))).toThrow(/has 31457281 bytes, actions may have 31457280/);
   });
 
   it('is refused with what the tools say of it', async () => {

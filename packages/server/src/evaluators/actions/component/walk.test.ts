@@ -16,7 +16,7 @@ async function walked(text: string) {
 
 describe('what is counted', () => {
   it('is in components of components too', async () => {
-    const { tally } = await walked(`
+    const tally = await walked(`
       (component $inner
         (core module $m (import "a" "b" (func)) (memory 3) (memory 4 9) (table 5 funcref) (func))
         (component))
@@ -28,16 +28,14 @@ describe('what is counted', () => {
       coreModules: 2,
       coreInstances: 0,
       components: 2,
-      memories: 2,
       memoryPages: 7,
       tables: 2,
       tableElements: 12,
-      imports: 6,
     });
   });
 
   it('are core instances, each time that a component becomes an instance', async () => {
-    const { tally } = await walked(`
+    const tally = await walked(`
       (component $a (core module $m) (core instance (instantiate $m)) (core instance))
       (component $b
         (alias outer 1 $a (component $also))
@@ -129,8 +127,8 @@ describe('malformed bytes', () => {
 
   it('are refused in core modules too', async () => {
     const bytes = Buffer.from(await writtenAction(empty));
-    const { modules } = walkComponent(bytes);
-    const start = modules[0]?.start ?? 0;
+    expect(() => walkComponent(bytes)).not.toThrow();
+    const start = bytes.indexOf('\0asm\x01\0\0\0');
     for (const [at, byte] of [
       [8, 14],
       [9, 0xff],

@@ -4,31 +4,20 @@ import { Tally } from './limits.ts';
 import { checkedExport, checkedName } from './names.ts';
 import { ComponentRefusal, quoted } from './refusal.ts';
 
-/** What a walk found of a component and of all that is nested in it. */
-export interface Anatomy {
-  /** Where its core modules are, in order of appearance. */
-  readonly modules: readonly { readonly start: number; readonly end: number }[];
-  readonly tally: Readonly<Tally>;
-}
-
 /**
  * Walks a whole component without knowing what it means: every name that can reach generated glue is checked against
  * the allow-list, and everything of which there may be too much is counted. Throws `ComponentRefusal` for a core module,
  * for what is malformed, refused or too much, and for every construct it does not know: what it cannot read, glue must
- * not be made of. Inside of type sections it does not look; labels there are kebab-case by validation.
+ * not be made of. Inside of type sections it does not look; labels there are kebab-case by validation. Returns what was
+ * counted.
  */
-export function walkComponent(bytes: Uint8Array): Anatomy {
+export function walkComponent(bytes: Uint8Array): Readonly<Tally> {
   if (isCoreModule(bytes)) {
     throw new ComponentRefusal('a core module, not a component: componentize it for the world evaluator-action');
   }
-  const walk: Walk = { modules: [], tally: new Tally() };
-  walk.tally.allCoreInstances(walkSections(new ByteReader(bytes), walk, undefined));
-  return walk;
-}
-
-interface Walk {
-  readonly modules: { start: number; end: number }[];
-  readonly tally: Tally;
+  const tally = new Tally();
+  tally.allCoreInstances(walkSections(new ByteReader(bytes), tally, undefined));
+  return tally;
 }
 
 /** The components that are numbered inside of one: how many core instances each of them makes. */
@@ -38,7 +27,7 @@ interface Scope {
 }
 
 /** Returns how many core instances the component makes, with those of the components that it instantiates. */
-function walkSections(reader: ByteReader, walk: Walk, outer: Scope | undefined): number {
+function walkSections(reader: ByteReader, tally: Tally, outer: Scope | undefined): number {
   const scope: Scope = { costs: [], outer };
   let cost = 0;
   if (!isComponent(reader.part(8).rest())) {
@@ -54,7 +43,7 @@ function walkSections(reader: ByteReader, walk: Walk, outer: Scope | undefined):
       case 8:
         continue;
       case 1:
-        walkModule(section, walk);
+        walkModule(section, tally);
         break;
       case 2:
         section.vector(() => {
@@ -63,8 +52,8 @@ function walkSections(reader: ByteReader, walk: Walk, outer: Scope | undefined):
         });
         break;
       case 4:
-        walk.tally.component();
-        scope.costs.push(walkSections(section, walk, scope));
+        tally.component();
+        scope.costs.push(walkSections(section, tally, scope));
         break;
       case 5:
         section.vector(() => {
@@ -76,7 +65,6 @@ function walkSections(reader: ByteReader, walk: Walk, outer: Scope | undefined):
         break;
       case 10:
         section.vector(() => {
-          walk.tally.imports += 1;
           const name = externName(section);
           const { sort: kind } = externType(section);
           if (kind !== 'core' && kind !== 'component') return;
@@ -102,13 +90,11 @@ function walkSections(reader: ByteReader, walk: Walk, outer: Scope | undefined):
   return cost;
 }
 
-function walkModule(section: ByteReader, walk: Walk): void {
-  walk.tally.coreModule();
-  walk.modules.push({ start: section.at, end: section.end });
-  const { memories, tables, imports } = walkCoreModule(section, checkedNames);
-  for (const memory of memories?.items ?? []) walk.tally.memory(memory.minimum);
-  for (const table of tables?.items ?? []) walk.tally.table(table.minimum);
-  walk.tally.imports += imports;
+function walkModule(section: ByteReader, tally: Tally): void {
+  tally.coreModule();
+  const { memories, tables } = walkCoreModule(section, checkedNames);
+  for (const memory of memories?.items ?? []) tally.memory(memory.minimum);
+  for (const table of tables?.items ?? []) tally.table(table.minimum);
 }
 
 const checkedNames: CoreNames = { imported: checkedName, exported: checkedExport };

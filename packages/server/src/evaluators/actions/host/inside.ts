@@ -36,6 +36,7 @@ export function inside(
   outer: Door,
   held: readonly HeldModule[],
   makeWasi: (door: Door, countText: (bytes: number) => void) => WasiStubs,
+  harden: (...given: readonly object[]) => void,
 ): Inside {
   /** What an action hands out in one run, each text counted with a little more than its bytes. */
   const MAX_TEXT_BYTES = 8 * 1024 * 1024;
@@ -135,7 +136,7 @@ export function inside(
 
   let text = 0;
   let pages = 0;
-  const memories: WebAssembly.Memory[] = [];
+  let memories: WebAssembly.Memory[] = [];
   let logLines = 0;
   let ignored = 0;
   let response: { kind: string; [member: string]: unknown } | undefined;
@@ -259,6 +260,8 @@ export function inside(
     return message.slice(0, 300);
   };
 
+  harden(SafeTextDecoder, SafeTextEncoder, service, tokens, coreModule, instantiateCore);
+
   return {
     TextDecoder: SafeTextDecoder,
     TextEncoder: SafeTextEncoder,
@@ -270,6 +273,14 @@ export function inside(
     },
 
     run(instantiate, context) {
+      text = 0;
+      pages = 0;
+      memories = [];
+      logLines = 0;
+      ignored = 0;
+      response = undefined;
+      failure = undefined;
+      known = Object.create(null);
       try {
         let wasi: WasiStubs | undefined;
         const imports = new Proxy(service, {
@@ -285,6 +296,7 @@ export function inside(
       } catch (error) {
         failure ??= error instanceof Error ? error : new Error('it threw something that is no error');
       }
+      known = Object.create(null);
       if (failure) return stringify({ kind: 'failed', fault: faultOf(failure), message: messageOf(failure) });
       return stringify({ kind: 'done', response, ignored });
     },

@@ -52,11 +52,11 @@ function run(action: string): void {
   const loaded = actions.get(action);
   if (!context || !loaded) return exit(1);
   try {
-    const { said, pagesLeft } = loaded.run(context.toString());
+    const said = loaded.run(context.toString());
     if (typeof said !== 'string') return exit(1);
     wire.sendBytes(Buffer.from(said));
     // After the answer, so that nobody waits for it.
-    const left = pagesLeft();
+    const left = loaded.pagesLeft();
     loaded.prepare();
     collectAfter(typeof left === 'number' ? left : 0);
   } catch {

@@ -1,0 +1,155 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { ActionCompileError } from './action-world.ts';
+import { ActionCompiler } from './compiler.ts';
+import { limits } from './component/limits.ts';
+import { children } from './fixtures/child-processes.ts';
+import { coreAction, coreActionText, writtenAction } from './fixtures/hostile/core-action.ts';
+import { ordinaryWat } from './fixtures/ordinary-wat.ts';
+import { componentOfCore } from './fixtures/wat-component.ts';
+
+/** A busy machine is to have time. */
+const PATIENCE_MS = 60_000;
+const SERVER = fileURLToPath(new URL('../../..', import.meta.url));
+
+let component: Uint8Array;
+beforeAll(async () => {
+  component = await componentOfCore(ordinaryWat);
+});
+
+let compiler: ActionCompiler;
+afterEach(async () => {
+  await compiler.close();
+  expect(children()).toEqual([]);
+});
+
+function started(compileMs = PATIENCE_MS): ActionCompiler {
+  compiler = new ActionCompiler({ compileMs });
+  return compiler;
+}
+
+async function reasonOf(compiling: Promise<unknown>): Promise<string> {
+  const error = await compiling.then(
+    () => new Error('it compiled'),
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof ActionCompileError)) throw error;
+  return error.message;
+}
+
+describe('a component', () => {
+  it('becomes an action with its checksum, be that given or not', { timeout: PATIENCE_MS }, async () => {
+    const [found, given] = await Promise.all([started().compile(component), compiler.compile(component, 'given')]);
+    expect(found.checksum).toBe(createHash('sha256').update(component).digest('hex'));
+    expect(given).toEqual({ ...found, checksum: 'given' });
+    expect(found.modules.map(({ name }) => name)).toContain('action.core.wasm');
+    for (const { bytes } of found.modules) expect(WebAssembly.validate(Uint8Array.from(bytes))).toBe(true);
+    expect(found.glue).toContain('evaluate');
+  });
+
+  it('may have 30 MiB', { timeout: PATIENCE_MS }, async () => {
+    const filled = limits.fileBytes - 2048;
+    const large = await coreAction({
+      memory: String(limits.memoryPages),
+      more: `(data (i32.const 8192) "${'x'.repeat(filled)}")`,
+      evaluate: '',
+    });
+    expect(large.length).toBeGreaterThan(filled);
+    expect(large.length).toBeLessThanOrEqual(limits.fileBytes);
+    const { modules } = await started().compile(large);
+    expect(modules.map(({ bytes }) => bytes.length)).toContainEqual(expect.toSatisfy((length) => length > filled));
+  });
+
+  it.each([
+    [
+      'no WebAssembly',
+      () => Buffer.from('export function evaluate() {}'),
+      /^not a component: it does not begin as one does/,
+    ],
+    ['a core module', () => Buffer.from('\0asm\x01\0\0\0'), /^a core module, not a component/],
+    ['nothing', () => new Uint8Array(), /^not a valid component: at byte 0 it ends too early/],
+    ['cut off', () => component.subarray(0, 200), /^not a valid component: .*; build the action anew$/],
+    [
+      'invalid in a body',
+      () => writtenAction(coreActionText({ evaluate: '(i32.const 1)' })),
+      /^not a valid component: type mismatch/,
+    ],
+    ['too large', () => new Uint8Array(limits.fileBytes + 1), /^it has 31457281 bytes, actions may have 31457280/],
+  ])('that is %s is refused', { timeout: PATIENCE_MS }, async (_, bytes, message) => {
+    expect(await reasonOf(started().compile(await bytes()))).toMatch(message);
+    expect(children()).toEqual([]);
+  });
+
+  it('that takes longer than the deadline is refused', async () => {
+    expect(await reasonOf(started(1).compile(component))).toBe('compiling it took longer than 0.001 s');
+    expect(children()).toEqual([]);
+  });
+});
+
+describe('processes', () => {
+  it('are two at once: what comes later waits for its turn', { timeout: PATIENCE_MS }, async () => {
+    started();
+    expect(children()).toEqual([]);
+    // With a checksum, those whose turn it is have their process at once.
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    let most = 0;
+    const compiled = names.map(async (name) => {
+      const { checksum } = await compiler.compile(component, name);
+      most = Math.max(most, children().length);
+      return checksum;
+    });
+    expect(children()).toHaveLength(2);
+    expect(await Promise.all(compiled)).toEqual(names);
+    expect(most).toBe(2);
+    expect(children()).toEqual([]);
+  });
+
+  it('of what was refused make room, too', { timeout: PATIENCE_MS }, async () => {
+    started();
+    const refused = [1, 2, 3].map((index) => reasonOf(compiler.compile(Buffer.from('text'), `refused ${index}`)));
+    const last = compiler.compile(component, 'last');
+    expect(children()).toHaveLength(2);
+    expect(new Set(await Promise.all(refused)).size).toBe(1);
+    expect((await last).checksum).toBe('last');
+  });
+
+  it('are ended when it is closed, and what waits is refused', { timeout: PATIENCE_MS }, async () => {
+    started();
+    const reasons = ['a', 'b', 'c', 'd'].map((name) => reasonOf(compiler.compile(component, name)));
+    // Its checksum is still to be found.
+    reasons.push(reasonOf(compiler.compile(component)));
+    expect(children()).toHaveLength(2);
+    await compiler.close();
+    expect(children()).toEqual([]);
+    const [ended, stopping] = ['the compiling process ended', 'the service is stopping'];
+    expect(await Promise.all(reasons)).toEqual([ended, ended, stopping, stopping, stopping]);
+    expect(await reasonOf(compiler.compile(component))).toBe(stopping);
+    expect(children()).toEqual([]);
+  });
+
+  it('find the tools where node_modules is a link', { timeout: PATIENCE_MS }, async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-compiler-'));
+    try {
+      await cp(join(SERVER, 'src'), join(folder, 'packages/server/src'), { recursive: true });
+      await cp(join(SERVER, 'package.json'), join(folder, 'packages/server/package.json'));
+      await symlink(join(SERVER, '../../node_modules'), join(folder, 'node_modules'));
+      await writeFile(join(folder, 'action.wasm'), component);
+      const script = `
+        import { readFileSync, writeFileSync } from 'node:fs';
+        import { ActionCompiler } from './packages/server/src/evaluators/actions/compiler.ts';
+        const compiler = new ActionCompiler({ compileMs: ${PATIENCE_MS} });
+        const { glue } = await compiler.compile(readFileSync('action.wasm'));
+        writeFileSync('glue.js', glue);
+        await compiler.close();`;
+      execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd: folder, env: {} });
+      expect(await readFile(join(folder, 'glue.js'), 'utf8')).toBe((await started().compile(component)).glue);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+});

@@ -1,0 +1,45 @@
+/**
+ * Freezes everything of a realm that a script in it can reach: its global object, ECMAScript's own objects and those given.
+ * Then nothing that one run leaves there can be found by the next. Like `inside`, it is evaluated in the realm and names
+ * nothing but its parameters and ECMAScript's own.
+ */
+export function harden(...given: readonly object[]): void {
+  // What remembers the text that was looked at last.
+  for (const name of ['input', 'lastMatch', 'lastParen', 'leftContext', 'rightContext', '$_', '$&', '$+', '$`', "$'"]) {
+    Reflect.deleteProperty(RegExp, name);
+  }
+  for (let group = 1; group <= 9; group++) Reflect.deleteProperty(RegExp, `$${group}`);
+
+  // Objects of the language that no name leads to.
+  const hidden = [
+    function* () {},
+    async () => {},
+    async function* () {},
+    (function* () {})(),
+    (async function* () {})(),
+    [][Symbol.iterator](),
+    ''[Symbol.iterator](),
+    new Map()[Symbol.iterator](),
+    new Set()[Symbol.iterator](),
+    ''.matchAll(/./g),
+    Iterator.from({ next: () => ({ done: true, value: undefined }) }),
+    [].values().map(String),
+    // Its `stack` has functions that no name leads to.
+    new Error('hidden'),
+  ];
+  const seen = new Set<object>();
+  const found: object[] = [globalThis, ...hidden, ...given];
+  for (let value = found.pop(); value !== undefined; value = found.pop()) {
+    if (seen.has(value)) continue;
+    seen.add(value);
+    const prototype: object | null = Object.getPrototypeOf(value);
+    if (prototype) found.push(prototype);
+    for (const key of Reflect.ownKeys(value)) {
+      const { value: member, get, set } = Object.getOwnPropertyDescriptor(value, key) ?? {};
+      for (const part of [member, get, set]) {
+        if ((typeof part === 'object' && part !== null) || typeof part === 'function') found.push(part);
+      }
+    }
+    Object.freeze(value);
+  }
+}

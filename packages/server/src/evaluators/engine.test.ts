@@ -1,0 +1,200 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ClientAnswer } from '../answer/client-answer.ts';
+import type { Outcome } from '../answer/outcome.ts';
+import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
+import type { CallUnderWay } from '../forwards/call-under-way.ts';
+import { CallsUnderWay } from '../forwards/calls-under-way.ts';
+import { InteractionStore } from '../inference/interaction-store.ts';
+import { DepartedClient } from '../listeners/departed-client.ts';
+import { parseMessage } from '../mcp/message.ts';
+import { RequestContext } from '../pipeline/context.ts';
+import { createEntry } from '../registry/operations/entries.ts';
+import { Registry } from '../registry/registry.ts';
+import { memoryStore } from '../registry/store/memory.ts';
+import { createLogger } from '../telemetry/log.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { type ChatCompletions, startChatCompletions } from '../testing/chat-completions.ts';
+import type { ActionResponse, ActionRun, HostAnswers } from './actions/action-world.ts';
+import { EvaluatorEngine } from './engine.ts';
+import { EvaluatorSet } from './evaluator-set.ts';
+import { LlmClient } from './llm-client.ts';
+import type { CompiledSchema } from './result-schemas.ts';
+
+const TOOL = { name: 'mine', description: 'd', uri: 'http://own.test/', toolType: 'own', input_schema: {} };
+const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mine"}}';
+
+/** A step of a judgement that takes until the test says so. */
+class Held<T> {
+  readonly #reached = Promise.withResolvers<void>();
+  readonly #over = Promise.withResolvers<T>();
+
+  /** Resolves when the judgement has got there. */
+  get reached(): Promise<void> {
+    return this.#reached.promise;
+  }
+
+  wait(): Promise<T> {
+    this.#reached.resolve();
+    return this.#over.promise;
+  }
+
+  end(value: T): void {
+    this.#over.resolve(value);
+  }
+}
+
+let llm: ChatCompletions;
+let client: LlmClient;
+let calls: CallsUnderWay<CallUnderWay>;
+beforeEach(async () => {
+  llm = await startChatCompletions();
+  client = new LlmClient();
+  calls = new CallsUnderWay<CallUnderWay>({ silenceMs: 40, totalMs: 80 });
+});
+afterEach(async () => {
+  calls.close();
+  await client.close();
+  await llm.close();
+});
+
+/** An engine whose action is run by the test, and a request of a client of the modern era that it is to judge. */
+async function judging(schema?: CompiledSchema) {
+  const registry = new Registry(memoryStore());
+  await registry.load();
+  await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
+  const lines: string[] = [];
+  const metrics = new ServiceMetrics();
+  const run = new Held<ActionResponse>();
+  const runs: HostAnswers[] = [];
+  const evaluator = {
+    definition: {
+      name: 'gate',
+      trigger: { method: 'tools/call', namespace: null },
+      llm: { operation: 'classify' as const, prompt: 'Judge.', connection: 'judge', result_schema: null },
+      processor: { path: 'gate.wasm' },
+      on_error: 'block' as const,
+    },
+    connection: { name: 'judge', model: 'm', url: llm.url },
+    action: { checksum: '', glue: '', modules: [] },
+    schema,
+  };
+  const engine = new EvaluatorEngine({
+    evaluators: { current: new EvaluatorSet(1, [evaluator]) },
+    bindings: { get: () => undefined },
+    llm: client,
+    actions: {
+      async run(_action, _context, answers): Promise<ActionRun> {
+        runs.push(answers);
+        return { response: await run.wait(), ignoredResponses: 0, durationMs: 1 };
+      },
+      close: async () => {},
+    },
+    registry,
+    interactions: new InteractionStore(1),
+    calls,
+    metrics,
+    log: createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator'),
+  });
+  const context = new RequestContext('POST', '/default/mcp', {}, Buffer.from(REQUEST));
+  const message = parseMessage(context.body);
+  if (message.kind !== 'request') throw new Error('the request is none');
+  context.message = message;
+  context.era = 'modern';
+  context.namespace = registry.current.namespace('default');
+  const leaving: (() => void)[] = [];
+  context.client = { on: (_event, listener) => leaving.push(listener) };
+  return {
+    engine,
+    context,
+    registry,
+    run,
+    runs,
+    leave: () => {
+      for (const listener of leaving) listener();
+    },
+    lines: () => lines.map((line): Record<string, unknown> => JSON.parse(line)),
+    decisions: () => metrics.snapshot().evaluators.gate?.decisions,
+    failures: () => metrics.evaluators.get('gate')?.failures,
+  };
+}
+
+/** Whether the outcome ends the answer to the request, as that of a request nobody waits for. */
+function ends(outcome: Outcome | undefined): boolean {
+  if (outcome?.kind !== 'stream') return false;
+  const target = new DepartedClient();
+  outcome.start(new ClientAnswer(target, [], '1'));
+  return target.writableEnded;
+}
+
+const NOTHING = { pass: 0, block: 0, reject_malformed: 0, warn: 0, filter_tools: 0, set_metadata: 0 };
+const CANCELLED = { level: 'info', msg: 'evaluator not waited for', decision: 'cancelled' };
+
+describe('a request whose client leaves', () => {
+  it('while its action runs is over at once, and what the action says then has no effect', async () => {
+    const { engine, context, registry, run, runs, leave, lines, decisions, failures } = await judging();
+    const outcome = engine.judge(context);
+    await run.reached;
+    runs[0]?.copyTool('mine', 'copies');
+    leave();
+    expect(ends(await outcome)).toBe(true);
+    expect(calls.size).toBe(0);
+    run.end({ kind: 'set_metadata', key: 'a', value: 'b' });
+    await expect.poll(lines).toMatchObject([CANCELLED]);
+    expect(context.metadata.get('a')).toBeUndefined();
+    expect(registry.current.namespace('copies')).toBeUndefined();
+    expect([decisions(), failures()]).toEqual([NOTHING, { llm_failure: 0, action_failure: 0 }]);
+  });
+
+  it('while the answer of the LLM is looked at has its action not run', async () => {
+    const validation = new Held<string | undefined>();
+    const { engine, context, runs, leave, lines } = await judging({ text: '{}', validate: () => validation.wait() });
+    const outcome = engine.judge(context);
+    await validation.reached;
+    leave();
+    expect(ends(await outcome)).toBe(true);
+    validation.end(undefined);
+    await expect.poll(lines).toMatchObject([CANCELLED]);
+    expect(runs).toEqual([]);
+  });
+
+  it('when it has been judged is judged no other way', async () => {
+    const { engine, context, run, leave, lines, decisions } = await judging();
+    const outcome = engine.judge(context);
+    run.end({ kind: 'warn', message: 'careful' });
+    expect(await outcome).toBeUndefined();
+    leave();
+    expect(lines().at(-1)).toMatchObject({ msg: 'evaluator decided', decision: 'warn' });
+    expect(decisions()).toEqual({ ...NOTHING, warn: 1 });
+  });
+});
+
+it('a request that is judged for longer than a call upstream may last can be taken back still', async () => {
+  const { engine, context, run, leave } = await judging();
+  const outcome = engine.judge(context);
+  await run.reached;
+  const judged = calls.find(() => true);
+  // Both limits are passed, and it is looked at some more times.
+  await expect.poll(() => calls.now() - (judged?.startedAt ?? Number.POSITIVE_INFINITY)).toBeGreaterThan(150);
+  expect(calls.find(() => true)).toBe(judged);
+  leave();
+  expect(ends(await outcome)).toBe(true);
+});
+
+it('what an action says is cut between two characters, in the log and in metadata', async () => {
+  const { engine, context, run, runs, lines } = await judging();
+  const outcome = engine.judge(context);
+  await run.reached;
+  const long = `${'x'.repeat(4095)}😀`;
+  runs[0]?.log('info', long);
+  runs[0]?.log('info', `${'x'.repeat(4093)}\ufffd.`);
+  run.end({ kind: 'warn', message: long });
+  await outcome;
+  const cut = 'x'.repeat(4095);
+  expect(lines().map(({ msg, message }) => message ?? msg)).toEqual([
+    cut,
+    `${'x'.repeat(4093)}\ufffd`,
+    cut,
+    'evaluator decided',
+  ]);
+  expect(context.metadata.get('service.evaluator.gate.warning')).toBe(cut);
+});

@@ -1,0 +1,17 @@
+/** What the command line has of actions: the real compiler and the real host processes. */
+
+export type {
+  Action,
+  ActionFault,
+  ActionLogLevel,
+  ActionResponse,
+  ActionRun,
+  EvaluationContext,
+  HistoryMessage,
+  HostAnswers,
+  ToolEntry,
+} from './actions/action-world.ts';
+export { ActionCompileError, ActionFailure } from './actions/action-world.ts';
+export { ActionCompiler } from './actions/compiler.ts';
+export { ActionHosts } from './actions/hosts.ts';
+export { ResultSchemaError, ResultSchemas } from './result-schemas.ts';

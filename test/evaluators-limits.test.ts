@@ -1,0 +1,35 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import {
+  type EvaluatedService,
+  errorOf,
+  evaluator,
+  startEvaluatedService,
+} from './fixtures/evaluated/evaluated-service.ts';
+import { legacyClient } from './fixtures/raw-client.ts';
+
+// Nobody gets by an evaluator by being too large for it (docs/evaluators.md).
+
+let evaluated: EvaluatedService;
+beforeAll(async () => {
+  evaluated = await startEvaluatedService();
+  return () => evaluated.close();
+}, 120_000);
+
+describe('a request with more arguments than can be judged', () => {
+  it.each(['continue', 'block'] as const)('is refused before the LLM is asked, with on_error %s', async (onError) => {
+    await evaluated.apply(evaluator('gate', { says: 'pass', on_error: onError }));
+    const client = await legacyClient(evaluated.service.url());
+    const asked = evaluated.llm.asked.length;
+    const many = Array.from({ length: 1001 }, (_, at) => `"n${at}":1`).join(',');
+    for (const [method, params] of [
+      ['tools/call', `{"name":"none","arguments":{${many}}}`],
+      ['tools/call', `{"name":"none","arguments":{${many.replaceAll(/n\d+/g, '')}}}`],
+    ] as const) {
+      expect(errorOf(await client.call(method, params))).toEqual({
+        code: -32602,
+        message: 'too many arguments: a request that evaluators judge has at most 1000',
+      });
+    }
+    expect(evaluated.llm.asked).toHaveLength(asked);
+  });
+});
