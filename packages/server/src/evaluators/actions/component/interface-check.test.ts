@@ -47,6 +47,18 @@ describe('what may differ from the world', () => {
     );
   });
 
+  it('is that it writes out the record of the context', () => {
+    const members = /record evaluation-context (\{[^}]*\})/.exec(world)?.[1] ?? '';
+    const own = (record: string) =>
+      changed('use types.{evaluation-context}; export', `record evaluation-context ${record} export`);
+    expect(() => judged(own(members))).not.toThrow();
+    expect(() => judged(own(members.replace('method: string,', 'method: list<u8>,')))).toThrow('exports "evaluate" as');
+    expect(() => judged(own(members.replace('method: string,', '')))).toThrow('exports "evaluate" as');
+    expect(() => judged(own(members.replace(/(method: string,)(.*)(namespace: string,)/, '$3$2$1')))).toThrow(
+      'exports "evaluate" as',
+    );
+  });
+
   it('is what it exports besides', () => {
     judged(more('export init: func(a: string) -> result<_, string>; export handy: interface { f: func(); }'));
     judged(more('export wasi:cli/run@0.2.3;', 'package wasi:cli@0.2.3 { interface run { run: func() -> result; } }'));

@@ -35,7 +35,7 @@ export function checkInterface(component: Uint8Array, tools: ComponentTools, wit
   const interfaces = new Map(wanted.imports.map(({ name, type }) => [name, type]));
   for (const item of given.imports) checkImport(item, interfaces);
   checkPrinted(given);
-  checkEvaluate(given.world, wanted.world);
+  checkEvaluate(given.world, wanted.world, wit);
   checkExports(given.world);
 }
 
@@ -96,14 +96,17 @@ function checkPrinted({ imports, world }: Surface): void {
   if (different !== undefined) throw foreign(different);
 }
 
-function checkEvaluate(given: PrintedWorld, wanted: PrintedWorld): void {
+/** Records are what their members are: some toolchains use that of `types`, others write it out in the world. */
+function checkEvaluate(given: PrintedWorld, wanted: PrintedWorld, wit: string): void {
   const type = given.exports.get('evaluate');
   if (type === undefined) {
     throw new ComponentRefusal('exports no function "evaluate"; export it, outside of any interface');
   }
   const context = /^func\(ctx: %?([a-z0-9-]+)\)$/.exec(type)?.[1];
   const from = context === undefined ? undefined : given.uses.get(context);
-  if (from === undefined || from !== wanted.uses.get('evaluation-context')) {
+  const written = context === undefined ? undefined : given.records.get(context)?.join();
+  const same = from === undefined ? written === contextMembers(wit) : from === wanted.uses.get('evaluation-context');
+  if (!same) {
     const signature = shown(type, 60);
     throw new ComponentRefusal(
       `exports "evaluate" as ${signature}; actions need func(ctx: evaluation-context) of service:evaluator/types`,
@@ -116,4 +119,14 @@ function checkExports({ exports }: PrintedWorld): void {
   for (const name of exports.keys()) {
     if (isScriptWord(name)) throw new ComponentRefusal(`exports ${quoted(name)}, a word of JavaScript; rename it`);
   }
+}
+
+/** The members of the record `evaluation-context` as they are printed. */
+function contextMembers(wit: string): string {
+  const [, members = ''] = /record evaluation-context \{([^}]*)\}/.exec(wit.replace(/\/\/.*/g, '')) ?? [];
+  return members
+    .split(/,(?![^<]*>)/)
+    .map((member) => member.trim())
+    .filter((member) => member !== '')
+    .join();
 }

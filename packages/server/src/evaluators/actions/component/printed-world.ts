@@ -6,6 +6,8 @@ export interface PrintedWorld {
   readonly exports: ReadonlyMap<string, string>;
   /** Where its types come from: its name for each to `interface.{name there}`. */
   readonly uses: ReadonlyMap<string, string>;
+  /** The world's own records, by name: each member as `name: type`, in order. */
+  readonly records: ReadonlyMap<string, readonly string[]>;
 }
 
 /**
@@ -16,10 +18,19 @@ export function readPrintedWorld(text: string): PrintedWorld {
   const imports: string[] = [];
   const exports = new Map<string, string>();
   const uses = new Map<string, string>();
+  const records = new Map<string, string[]>();
   let inside = false;
+  let record: string[] | undefined;
   for (const line of text.split('\n')) {
     if (line.startsWith('world root {')) inside = true;
     else if (line.startsWith('}')) inside = false;
+    const begun = inside ? /^ {2}record (\S+) \{/.exec(line)?.[1] : undefined;
+    if (begun !== undefined) {
+      record = [];
+      records.set(bare(begun), record);
+    } else if (line.startsWith('  }')) record = undefined;
+    const member = /^ {4}([^/\s].*),$/.exec(line)?.[1];
+    if (record && member !== undefined) record.push(bare(member));
     const statement = inside ? /^ {2}(import|export|use) (.*)$/.exec(line) : null;
     if (!statement) continue;
     const [, verb, rest = ''] = statement;
@@ -29,7 +40,7 @@ export function readPrintedWorld(text: string): PrintedWorld {
       exports.set(bare(name), what.replace(/;$/, ''));
     } else imports.push(bare(rest));
   }
-  return { imports, exports, uses };
+  return { imports, exports, uses, records };
 }
 
 function readUse(rest: string, uses: Map<string, string>): void {
