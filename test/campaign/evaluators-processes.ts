@@ -13,7 +13,7 @@ export interface ActionProcesses {
 }
 
 const LOOK_MS = 5;
-const SCRIPTS = { host: '/actions/host/main.ts', compiler: '/actions/compiling/main.ts' };
+const SCRIPTS = { host: '--wasm-max-table-size', compiler: '/actions/compiling/main.ts' };
 type Kind = keyof typeof SCRIPTS;
 
 /** Watches a gateway's children in a thread of its own, many times a second: some live for a moment only. */

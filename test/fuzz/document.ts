@@ -28,8 +28,8 @@ export interface Operation {
   /** The path up to its first parameter: what an item is in. */
   readonly collection: string;
   readonly parameters: readonly Parameter[];
-  /** The schema of the body that it needs, and where that stands. */
-  readonly body: { readonly pointer: string; readonly schema: JsonObject } | undefined;
+  /** The schema of its body, where that stands, and whether there has to be one. */
+  readonly body: { readonly pointer: string; readonly schema: JsonObject; readonly required: boolean } | undefined;
   readonly answers: ReadonlyMap<number, DocumentedAnswer>;
 }
 
@@ -101,7 +101,14 @@ export class ApiDocument {
         const parameter = object(each, pointer);
         return { name: String(parameter.name), in: String(parameter.in), schema: object(parameter.schema, pointer) };
       }),
-      body: requestBody === undefined ? undefined : { pointer: bodyPointer, schema: this.at(bodyPointer) },
+      body:
+        requestBody === undefined
+          ? undefined
+          : {
+              pointer: bodyPointer,
+              schema: this.at(bodyPointer),
+              required: object(requestBody, pointer).required === true,
+            },
       answers: new Map(answers),
     };
   }

@@ -90,6 +90,7 @@ export class Judge {
     if (body === undefined || !read) return { kind: 'none', because: '' };
     if (body.length > BODY_LIMIT) return { kind: 'large', because: '' };
     if (!operation?.body) return { kind: 'none', because: '' };
+    if (body.length === 0 && !operation.body.required) return { kind: 'none', because: '' };
     return verdictOnBody(body, ambiguous, this.#validator(operation.body.pointer));
   }
 
