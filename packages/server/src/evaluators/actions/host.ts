@@ -132,6 +132,14 @@ export class Host {
     return this.#loaded.size < MAX_LOADED && this.#loadedBytes + sizeOf(action) <= MAX_LOADED_BYTES;
   }
 
+  /** True when actions that are not kept take room that those kept need; these are different ones. */
+  crowded(kept: readonly Action[]): boolean {
+    const missing = kept.filter((action) => !this.has(action));
+    const bytes = missing.reduce((sum, action) => sum + sizeOf(action), this.#loadedBytes);
+    if (this.#loaded.size + missing.length <= MAX_LOADED && bytes <= MAX_LOADED_BYTES) return false;
+    return this.#loaded.size > kept.length - missing.length;
+  }
+
   residentBytes(): number | undefined {
     return this.#process.residentBytes();
   }
@@ -171,7 +179,7 @@ export class Host {
     };
     const taken = this.#next('it took too long to load', LOAD_MS);
     this.#process.send(load, Buffer.from(action.glue), ...action.modules.map(({ bytes }) => bytes));
-    await taken;
+    if ((await taken) !== undefined) throw this.kill(outOfTurn());
     this.#loaded.add(action.checksum);
     this.#loadedBytes += sizeOf(action);
   }
@@ -182,7 +190,7 @@ export class Host {
     const run: ToHost = { kind: 'run', action: action.checksum };
     this.#process.send(run, Buffer.from(JSON.stringify(context)));
     const outcome = await done;
-    if (outcome === undefined) throw this.kill(new ActionFailure('host', 'its host process spoke out of turn'));
+    if (outcome === undefined) throw this.kill(outOfTurn());
     return outcome;
   }
 
@@ -268,6 +276,10 @@ export class Host {
       );
     }
   }
+}
+
+function outOfTurn(): ActionFailure {
+  return new ActionFailure('host', 'its host process spoke out of turn');
 }
 
 function tooMuchAsked(): ActionFailure {

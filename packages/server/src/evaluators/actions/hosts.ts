@@ -62,6 +62,8 @@ export class ActionHosts implements ActionRunning {
   /** All that run actions; `#idle` are those of them that do nothing. */
   readonly #hosts = new Set<Host>();
   readonly #idle = new Set<Host>();
+  /** Those that a run waits for. */
+  readonly #serving = new Set<Host>();
   readonly #ending = new Set<Promise<void>>();
   /** Runs under way, by action. */
   readonly #running = new Map<string, number>();
@@ -96,7 +98,7 @@ export class ActionHosts implements ActionRunning {
     for (const suspect of this.#suspects) if (!checksums.has(suspect)) this.#suspects.delete(suspect);
     this.#unloadable.clear();
     if (actions.length > 0) this.#warm();
-    else for (const host of [...this.#idle, ...(this.#spare ? [this.#spare] : [])]) this.#retire(host);
+    else this.#rest();
   }
 
   run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
@@ -129,21 +131,31 @@ export class ActionHosts implements ActionRunning {
     while (!this.#closed && this.#queues.size > 0 && (this.#idle.size > 0 || this.#hosts.size < this.#size)) {
       const job = this.#queues.take((checksum) => !this.#suspects.has(checksum) || !this.#running.has(checksum));
       if (!job) return;
-      void this.#serve(job, this.#hostFor(job.action));
+      void this.#serve(job, this.#hostFor(job));
     }
   }
 
   /** Where the action can be run: where it is known, else where there is room, else in a new process. */
-  #hostFor(action: Action): Host {
+  #hostFor({ action, again }: Job): Host {
+    // What ended one host may have ended all of them, which is not known of yet: only a new one is there for certain.
+    if (again) return this.#inPlaceOfIdle(() => this.#start());
     let room: Host | undefined;
     for (const host of this.#idle) {
       if (host.has(action)) return this.#taken(host);
       if (host.roomFor(action)) room ??= host;
     }
     if (room) return this.#taken(room);
-    const [full] = this.#idle;
-    if (full && this.#hosts.size >= this.#size) this.#retire(full);
-    return this.#another(action);
+    return this.#inPlaceOfIdle(() => this.#another(action));
+  }
+
+  #inPlaceOfIdle(make: () => Host): Host {
+    const [idle] = this.#idle;
+    if (idle && this.#hosts.size >= this.#size) this.#retire(idle);
+    const host = make();
+    this.#hosts.add(host);
+    // Not now: what this host is for comes first.
+    if (this.#spare === undefined) this.#warmIn(WARM_SOON_MS);
+    return host;
   }
 
   #taken(host: Host): Host {
@@ -156,9 +168,6 @@ export class ActionHosts implements ActionRunning {
     const fits = this.#spare && (this.#spare.has(action) || this.#spare.roomFor(action));
     const host = fits && this.#spare ? this.#spare : this.#start();
     if (host === this.#spare) this.#spare = undefined;
-    this.#hosts.add(host);
-    // Not now: what this host is for comes first.
-    if (this.#spare === undefined) this.#warmIn(WARM_SOON_MS);
     return host;
   }
 
@@ -171,12 +180,11 @@ export class ActionHosts implements ActionRunning {
   }
 
   #ended(host: Host): void {
-    this.#hosts.delete(host);
+    const ours = this.#hosts.delete(host) || this.#spare === host;
     this.#idle.delete(host);
-    if (this.#spare === host) {
-      this.#spare = undefined;
-      this.#warmIn(WARM_AGAIN_MS);
-    }
+    if (this.#spare === host) this.#spare = undefined;
+    // One that served is replaced by who needs it. Where none can be started, trying without a pause would never end.
+    if (ours && !this.#serving.has(host)) this.#warmIn(WARM_AGAIN_MS);
     this.#pump();
   }
 
@@ -190,6 +198,7 @@ export class ActionHosts implements ActionRunning {
   async #serve(job: Job, host: Host): Promise<void> {
     const { checksum } = job.action;
     this.#running.set(checksum, (this.#running.get(checksum) ?? 0) + 1);
+    this.#serving.add(host);
     this.#watchMemory();
     let lost = false;
     try {
@@ -200,9 +209,10 @@ export class ActionHosts implements ActionRunning {
     } catch (error) {
       lost = error instanceof HostLost && !job.again && !this.#closed;
       if (host.gone && !lost) this.#suspects.add(checksum);
-      else this.#suspects.delete(checksum);
+      else if (!lost) this.#suspects.delete(checksum);
       if (!lost) job.reject(error);
     }
+    this.#serving.delete(host);
     const running = (this.#running.get(checksum) ?? 1) - 1;
     if (running > 0) this.#running.set(checksum, running);
     else this.#running.delete(checksum);
@@ -213,15 +223,26 @@ export class ActionHosts implements ActionRunning {
   /** A host that has nothing to do any more. */
   #release(host: Host): void {
     if (host.gone || !this.#hosts.has(host)) this.#hosts.delete(host);
-    else if (host.worn || this.#kept?.length === 0) this.#retire(host);
+    else if (host.worn) this.#retire(host);
     else this.#idle.add(host);
     this.#pump();
     this.#warm();
+    this.#rest();
+  }
+
+  /** Ends hosts that idle, where no actions are kept and none waits to be run. */
+  #rest(): void {
+    if (this.#kept?.length !== 0 || this.#queues.size > 0) return;
+    for (const host of [...this.#idle, ...(this.#spare ? [this.#spare] : [])]) this.#retire(host);
   }
 
   /** Starts hosts and a spare one, where there are actions to run, and has those that idle take in what is kept. */
   #warm(): void {
-    if (this.#closed || !this.#kept?.length || this.#warming !== undefined) return;
+    const kept = this.#kept;
+    if (this.#closed || !kept?.length || this.#warming !== undefined) return;
+    for (const host of [...this.#idle, ...(this.#spare ? [this.#spare] : [])]) {
+      if (this.#preparedFor.get(host) !== kept && host.crowded(kept)) this.#retire(host);
+    }
     while (this.#hosts.size < this.#size) {
       const host = this.#spare ?? this.#start();
       this.#spare = undefined;

@@ -76,7 +76,6 @@ export class SandboxProcess {
     });
     // It has gone, which `close` tells of.
     child.stdin.on('error', () => undefined);
-    child.on('error', () => undefined);
     child.once('close', (_, signal) => end(signal !== null && OUT_OF_MEMORY.has(signal)));
   }
 
@@ -111,17 +110,23 @@ export class SandboxProcess {
   }
 }
 
-/** `spawn` throws for some of what may be wrong, such as too little memory, and tells of the rest later. */
+/**
+ * `spawn` throws for some of what may be wrong, such as too little memory, and tells of the rest later: then there is no
+ * process id, and without file descriptors to be had no pipes either.
+ */
 function started(
   command: readonly string[],
   cpuSeconds: number,
 ): ChildProcessByStdio<Writable, Readable, null> | undefined {
   try {
-    return spawn('/bin/sh', ['-c', LIMITED, String(cpuSeconds), ...command], {
+    const child = spawn('/bin/sh', ['-c', LIMITED, String(cpuSeconds), ...command], {
       env: {},
       cwd: '/',
       stdio: ['pipe', 'pipe', 'ignore'],
     });
+    // What goes wrong with one that runs, `close` tells of.
+    child.on('error', () => undefined);
+    return child.pid === undefined ? undefined : child;
   } catch {
     return undefined;
   }
