@@ -65,7 +65,10 @@ describe('a sandbox process', () => {
 
   it('is not listened to after a frame that is too long', async () => {
     const script = `${SAY} say('one'); say('x'.repeat(1025)); say('two'); setInterval(() => {}, 1000);`;
-    expect(await ran(['--eval', script])).toMatchObject({ frames: ['one'], ends: [false] });
+    const { frames, ends } = await ran(['--eval', script]);
+    expect(ends).toEqual([false]);
+    // Nor to what came in one piece with it.
+    expect(['', 'one']).toContain(frames.join());
   });
 
   it('is not listened to after it was killed, not even to what was read already', async () => {
