@@ -5,7 +5,7 @@ import { curious } from './fixtures/hostile/state.ts';
 import { quickjsComponent } from './fixtures/quickjs-component.ts';
 import { starlingmonkeyComponent } from './fixtures/starlingmonkey-component.ts';
 
-const { compiler, end, reason } = actionTests({ runMs: 3_000 });
+const { compiler, end, reason } = actionTests({ runMs: 1_000 });
 
 /** Keeps what it is told in all that outlives a call of a module, and says what it was told before. */
 const forgetful = `

@@ -6,7 +6,7 @@ import { hostileActions } from './fixtures/hostile-actions.ts';
 import { toolchains } from './fixtures/ordinary-actions.ts';
 
 // What is left of memory and of processes, it looks at when all is done.
-const { compiler, end } = actionTests({ runMs: 1_000, compileMs: 10_000 });
+const { compiler, end } = actionTests({ runMs: 600, compileMs: 10_000 });
 
 describe.each(Object.entries(hostileActions))('%s', (_kind, actions) => {
   let ordinary: Action;
