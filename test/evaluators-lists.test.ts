@@ -9,6 +9,7 @@ import {
 import { legacyClient, modernClient, type RawClient, reply } from './fixtures/raw-client.ts';
 import { parseObject } from './fixtures/raw-upstream/message.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+import { connect } from './fixtures/sdk-client.ts';
 
 // Lists of tools that an action has chosen (decisions 4.9, "FilterTools").
 
@@ -177,5 +178,31 @@ describe.each(['legacy', 'modern'] as const)('a list for a %s client', (era) => 
       { msg: 'evaluator decided', evaluator: 'gate', decision: 'pass' },
       { msg: 'evaluator decided', evaluator: 'next', decision: 'pass' },
     ]);
+  });
+});
+
+describe.each(['legacy', 'modern'] as const)('the official client in the %s era', (era) => {
+  it('hears of each list that is judged otherwise than before, and reads it anew', async () => {
+    await evaluated.apply();
+    const seen: string[] = [];
+    const changed = (kind: string) => ({
+      debounceMs: 0,
+      onChanged: (error: unknown, items: readonly { readonly name: string }[] | null) =>
+        void seen.push(`${kind}: ${error ?? items?.map(({ name }) => name)}`),
+    });
+    const { client, close } = await connect(evaluated.service.url('crm'), era, {
+      listChanged: { tools: changed('tools'), prompts: changed('prompts') },
+    });
+    expect((await client.listTools()).tools).toHaveLength(4);
+    await evaluated.apply(
+      evaluator('gate', { method: 'tools/list', namespace: 'crm', says: 'filter:a' }),
+      evaluator('calls', { method: 'tools/call' }),
+    );
+    await expect.poll(() => seen).toEqual(['tools: a']);
+    await evaluated.apply(evaluator('gate', { method: 'tools/list', namespace: 'crm', says: 'filter:b,d' }));
+    await expect.poll(() => seen).toEqual(['tools: a', 'tools: b,d']);
+    await evaluated.apply(evaluator('prompts', { method: 'prompts/list', says: 'pass' }));
+    await expect.poll(() => seen.slice(2).toSorted()).toEqual(['prompts: p', 'tools: b,a,größe,d']);
+    await close();
   });
 });

@@ -106,6 +106,9 @@ export async function startService(
   open.defer(() => forwards.close(0));
   await bootstrap(config, registry);
 
+  const notices = new Notices(registry);
+  open.defer(() => notices.close());
+
   const schemas = new ResultSchemas();
   open.defer(() => schemas.close());
   const compiling = new ActionCompiler();
@@ -115,7 +118,10 @@ export async function startService(
   const evaluators = await openEvaluators(config, logger, {
     compiling,
     schemas,
-    onUse: ({ list }) => actions.keep(list.map(({ action }) => action)),
+    onUse(set) {
+      actions.keep(set.list.map(({ action }) => action));
+      notices.judgedBy(set);
+    },
   });
   open.defer(() => evaluators.close());
   const bindings = new NamespaceBindings(registry);
@@ -130,8 +136,6 @@ export async function startService(
   const events = new EventStore(sealer, replica);
   open.defer(() => events.close());
   const lives = new LiveSessions(events, replica);
-  const notices = new Notices(registry);
-  open.defer(() => notices.close());
   const longStreams = new LongStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);

@@ -72,11 +72,10 @@ export class EvaluatorEngine {
       triggers.skipped_no_state++;
       return undefined;
     }
-    const triggered = FREE.has(message.method) ? undefined : set.triggeredBy(message.method);
-    const matching = triggered?.filter(({ definition: { trigger } }) => matches(trigger.namespace, namespace.name));
+    const matching = FREE.has(message.method) ? undefined : set.judging(message.method, namespace.name);
     triggers.trigger_matches += matching?.length ?? 0;
     triggers.trigger_misses += set.list.length - (matching?.length ?? 0);
-    if (!matching?.length) {
+    if (!matching) {
       triggers.skipped_no_match++;
       return undefined;
     }
@@ -117,8 +116,4 @@ function judgeable(message: RequestMessage, namespace: string, conversationId: s
     if (error instanceof TooManyArguments) return rpcError(INVALID_PARAMS, error.message);
     throw error;
   }
-}
-
-function matches(wanted: string | null, namespace: string): boolean {
-  return wanted === null || wanted === namespace;
 }

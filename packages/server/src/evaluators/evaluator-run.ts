@@ -121,7 +121,8 @@ export class EvaluatorRun {
     const view = new RegistryView({ registry, texts, log, evaluator: definition.name, namespace });
     const startedAt = performance.now();
     try {
-      const run = await actions.run(action, { ...this.#request, llmResult }, this.#answers(view));
+      const context = { ...this.#request, llmResult };
+      const run = await actions.run(action, context, this.#answers(view), this.#signal);
       if (!this.#signal.aborted) await view.commit();
       return run;
     } finally {

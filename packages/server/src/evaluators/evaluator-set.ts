@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Evaluator } from '@sluice/contract';
 import type { LlmConnection } from '../config/llm-connections.ts';
 import type { Action } from './actions/action-world.ts';
@@ -27,13 +28,27 @@ export class EvaluatorSet {
     this.#byMethod = Map.groupBy(list, ({ definition }) => definition.trigger.method);
   }
 
-  /** Those that a method triggers, whatever the namespace; undefined when there are none, at the cost of one look-up. */
-  triggeredBy(method: string): readonly LoadedEvaluator[] | undefined {
-    return this.#byMethod.get(method);
+  /** Those that judge requests of this method to this namespace; undefined when none does. */
+  judging(method: string, namespace: string): readonly LoadedEvaluator[] | undefined {
+    const matching = this.#byMethod
+      .get(method)
+      ?.filter(({ definition: { trigger } }) => trigger.namespace === null || trigger.namespace === namespace);
+    return matching?.length ? matching : undefined;
+  }
+
+  /** True when requests of this method to this namespace are judged by another set just as by this one. */
+  judgesLike(other: EvaluatorSet, method: string, namespace: string): boolean {
+    const ours = this.judging(method, namespace) ?? [];
+    const theirs = other.judging(method, namespace) ?? [];
+    return ours.length === theirs.length && ours.every((evaluator, at) => isSame(evaluator, theirs[at]));
   }
 
   /** How many different actions they have. */
   get actions(): number {
     return new Set(this.list.map(({ action }) => action.checksum)).size;
   }
+}
+
+function isSame(a: LoadedEvaluator, b: LoadedEvaluator | undefined): boolean {
+  return b !== undefined && a.action.checksum === b.action.checksum && isDeepStrictEqual(a.definition, b.definition);
 }

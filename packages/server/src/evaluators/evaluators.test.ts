@@ -58,16 +58,19 @@ function names({ current }: Evaluators): string[] {
 }
 
 describe('the current set', () => {
-  it('has what a run needs, and finds evaluators by their method', async () => {
+  it('has what a run needs, and finds evaluators by method and namespace', async () => {
     const evaluators = made();
     const schema = { type: 'object' };
     const first = inNamespace('first', 'tools/call', null);
     const withSchema = { ...first, name: 'schema', llm: { ...first.llm, result_schema: schema } };
     await evaluators.replace([first, inNamespace('list', 'tools/list', 'a'), withSchema], NOBODY);
     const { current } = evaluators;
-    expect(current.triggeredBy('tools/call')?.map((each) => each.definition)).toEqual([first, withSchema]);
-    expect(current.triggeredBy('tools/list')).toHaveLength(1);
-    for (const method of ['tools', 'constructor', '__proto__']) expect(current.triggeredBy(method)).toBeUndefined();
+    const judging = (method: string, namespace: string) =>
+      current.judging(method, namespace)?.map((each) => each.definition.name);
+    expect(judging('tools/call', 'b')).toEqual(['first', 'schema']);
+    expect(judging('tools/list', 'a')).toEqual(['list']);
+    expect(judging('tools/list', 'b')).toBeUndefined();
+    for (const method of ['tools', 'constructor', '__proto__']) expect(judging(method, 'a')).toBeUndefined();
     const [one, , three] = current.list;
     expect(one).toMatchObject({
       connection: { name: 'model', url: 'http://h' },

@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { EvaluatorSet } from '../evaluators/evaluator-set.ts';
+import { definition } from '../evaluators/fixtures/definition.ts';
 import { applyCatalogues, type FoundCatalogue } from '../registry/catalogues.ts';
 import { addForward, catalogue, items } from '../registry/fixtures/upstreams.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../registry/names.ts';
@@ -121,6 +123,60 @@ describe('notices', () => {
     await discovered(catalogue({ templates: items('uriTemplate', ['r://{x}']) }));
     vi.advanceTimersByTime(1);
     expect(told).toEqual(['touched resource', 'changed resource']);
+  });
+
+  describe('of evaluators', () => {
+    /** A set of evaluators: method, namespace and what else is different of each. */
+    function set(...judging: readonly (readonly [method: string, namespace: string | null, checksum?: string])[]) {
+      return new EvaluatorSet(
+        1,
+        judging.map(([method, namespace, checksum = 'one']) => ({
+          definition: { ...definition('gate'), trigger: { method, namespace } },
+          connection: { name: 'model', model: 'm', url: 'http://h' },
+          action: { checksum, glue: '', modules: [] },
+          schema: undefined,
+        })),
+      );
+    }
+
+    it.each([
+      ['tools/list', 'tool'],
+      ['resources/list', 'resource'],
+      ['resources/templates/list', 'resource'],
+      ['prompts/list', 'prompt'],
+    ])('tell that others judge %s than before', (method, kind) => {
+      notices.judgedBy(set([method, 'default']));
+      const { told } = listen();
+      const sets = [
+        set([method, 'ops'], [method, 'default']),
+        set([method, null]),
+        set([method, null, 'another']),
+        set([method, null, 'another'], [method, 'ops']),
+        set([method, 'ops'], [method, null, 'another']),
+        set(),
+      ];
+      for (const [at, each] of sets.entries()) {
+        notices.judgedBy(each);
+        vi.advanceTimersByTime(100);
+        expect(told).toEqual(Array(at + 1).fill(`changed ${kind}`));
+      }
+    });
+
+    it('say nothing of those that judge no list of the namespace, or as before', () => {
+      notices.judgedBy(set(['tools/list', null], ['prompts/get', null]));
+      const { told } = listen();
+      notices.judgedBy(set(['tools/call', null], ['tools/list', null], ['prompts/list', 'default']));
+      vi.advanceTimersByTime(1_000);
+      expect(told).toEqual([]);
+    });
+
+    it('tell of them together with what changes in the registry', async () => {
+      const { told } = listen();
+      await add('a');
+      notices.judgedBy(set(['prompts/list', 'ops']));
+      vi.advanceTimersByTime(1_000);
+      expect(told).toEqual(['touched tool', 'changed tool,prompt']);
+    });
   });
 
   it('say that a namespace is gone, once, also to who comes too late', async () => {

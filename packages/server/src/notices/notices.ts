@@ -1,3 +1,4 @@
+import { EvaluatorSet } from '../evaluators/evaluator-set.ts';
 import { KINDS, type Kind } from '../registry/entries.ts';
 import type { Namespace } from '../registry/names.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -17,16 +18,30 @@ export interface NoticeListener {
 /** The first change is told at once, those that follow on it together after this long. */
 const SPACING_MS = 100;
 
+/** Requests that are answered with a list of a kind. */
+const LISTING: Readonly<Record<Kind, readonly string[]>> = {
+  tool: ['tools/list'],
+  resource: ['resources/list', 'resources/templates/list'],
+  prompt: ['prompts/list'],
+};
+
+/** What lists depend on. */
+interface State {
+  readonly snapshot: Snapshot;
+  readonly evaluators: EvaluatorSet;
+}
+
 /**
- * Tells who listens which lists of a namespace have changed (mcp 4: in under one second). Changes that come together
- * are told together, and what clients cannot see, such as a label, or a refresh that found nothing new, is not told.
- * While nobody listens, nothing is done.
+ * Tells who listens which lists of a namespace have changed (mcp 4: in under one second): because the registry has, or
+ * because others judge now what a list shows. Changes that come together are told together, and what clients cannot see,
+ * such as a label, or a refresh that found nothing new, is not told. While nobody listens, nothing is done.
  */
 export class Notices {
   readonly #registry: Registry;
   readonly #listeners = new Map<Namespace, Set<NoticeListener>>();
   /** The state that was told last; undefined while nobody listens. */
-  #told: Snapshot | undefined = undefined;
+  #told: State | undefined = undefined;
+  #evaluators = new EvaluatorSet(0, []);
   #stop: (() => void) | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   #lastAt = Number.NEGATIVE_INFINITY;
@@ -40,13 +55,19 @@ export class Notices {
     // What others are still to be told came before this listener's time.
     if (this.#timer) this.#tell();
     if (!this.#told) {
-      this.#told = this.#registry.current;
+      this.#told = this.#state();
       this.#stop = this.#registry.onChange(() => this.#schedule());
     }
     const listeners = this.#listeners.get(namespace) ?? new Set();
     this.#listeners.set(namespace, listeners.add(listener));
-    if (!this.#told.namespaces.has(namespace)) this.#schedule();
+    if (!this.#told.snapshot.namespaces.has(namespace)) this.#schedule();
     return () => this.#leave(namespace, listener);
+  }
+
+  /** From now on requests are judged by these. */
+  judgedBy(evaluators: EvaluatorSet): void {
+    this.#evaluators = evaluators;
+    if (this.#told) this.#schedule();
   }
 
   /** Ends all telling, without a word. */
@@ -82,13 +103,17 @@ export class Notices {
     this.#timer = undefined;
     this.#lastAt = performance.now();
     const before = this.#told;
-    const after = this.#registry.current;
+    const after = this.#state();
     if (!before) return;
     this.#told = after;
     for (const [namespace, listeners] of [...this.#listeners]) {
-      if (after.namespaces.has(namespace)) tellChanges(before, after, namespace, listeners);
+      if (after.snapshot.namespaces.has(namespace)) tellChanges(before, after, namespace, listeners);
       else this.#tellGone(namespace, listeners);
     }
+  }
+
+  #state(): State {
+    return { snapshot: this.#registry.current, evaluators: this.#evaluators };
   }
 
   #tellGone(namespace: Namespace, listeners: ReadonlySet<NoticeListener>): void {
@@ -98,19 +123,24 @@ export class Notices {
   }
 }
 
-function tellChanges(
-  before: Snapshot,
-  after: Snapshot,
-  namespace: Namespace,
-  listeners: ReadonlySet<NoticeListener>,
-): void {
-  const shelves = after.namespaces.get(namespace)?.shelves;
-  const former = before.namespaces.get(namespace)?.shelves;
+function tellChanges(before: State, after: State, namespace: Namespace, listeners: ReadonlySet<NoticeListener>): void {
+  const shelves = after.snapshot.namespaces.get(namespace)?.shelves;
+  const former = before.snapshot.namespaces.get(namespace)?.shelves;
   const touched = new Set(KINDS.filter((kind) => shelves?.[kind] !== former?.[kind]));
-  if (touched.size === 0) return;
-  const changed = new Set([...touched].filter((kind) => mayLookDifferent(before, after, namespace, kind)));
+  const changed = new Set(
+    KINDS.filter(
+      (kind) =>
+        (touched.has(kind) && mayLookDifferent(before.snapshot, after.snapshot, namespace, kind)) ||
+        isJudgedDifferently(before, after, namespace, kind),
+    ),
+  );
   for (const listener of [...listeners]) {
-    listener.onTouched?.(touched);
+    if (touched.size > 0) listener.onTouched?.(touched);
     if (changed.size > 0) listener.onChanged(changed);
   }
+}
+
+function isJudgedDifferently(before: State, after: State, namespace: Namespace, kind: Kind): boolean {
+  if (before.evaluators === after.evaluators) return false;
+  return LISTING[kind].some((method) => !before.evaluators.judgesLike(after.evaluators, method, namespace));
 }

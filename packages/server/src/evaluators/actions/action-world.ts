@@ -98,6 +98,11 @@ export interface Action {
   readonly modules: readonly { readonly name: string; readonly bytes: Uint8Array; readonly pages: number }[];
 }
 
+/** The memory that an action takes, in bytes. */
+export function actionBytes({ glue, modules }: Action): number {
+  return modules.reduce((sum, { bytes }) => sum + bytes.length, glue.length);
+}
+
 /** Why a file is no action; the message says what is wrong with it. */
 export class ActionCompileError extends Error {}
 
@@ -110,7 +115,10 @@ export interface ActionCompiling {
 
 /** Runs actions in child processes. */
 export interface ActionRunning {
-  /** Throws `ActionFailure`. */
-  run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun>;
+  /**
+   * Throws `ActionFailure`. `signal`: nobody waits for it any more. A run that has not begun fails then; one that has goes
+   * on, because its host process would end with it.
+   */
+  run(action: Action, context: EvaluationContext, answers: HostAnswers, signal?: AbortSignal): Promise<ActionRun>;
   close(): Promise<void>;
 }

@@ -2,6 +2,7 @@ import {
   type Action,
   ActionFailure,
   type ActionRun,
+  actionBytes,
   type EvaluationContext,
   type HostAnswers,
   HostLost,
@@ -129,13 +130,13 @@ export class Host {
   /** True when there is room for an action beside those that it has. */
   roomFor(action: Action): boolean {
     if (this.#loaded.size === 0) return true;
-    return this.#loaded.size < MAX_LOADED && this.#loadedBytes + sizeOf(action) <= MAX_LOADED_BYTES;
+    return this.#loaded.size < MAX_LOADED && this.#loadedBytes + actionBytes(action) <= MAX_LOADED_BYTES;
   }
 
   /** True when actions that are not kept take room that those kept need; these are different ones. */
   crowded(kept: readonly Action[]): boolean {
     const missing = kept.filter((action) => !this.has(action));
-    const bytes = missing.reduce((sum, action) => sum + sizeOf(action), this.#loadedBytes);
+    const bytes = missing.reduce((sum, action) => sum + actionBytes(action), this.#loadedBytes);
     if (this.#loaded.size + missing.length <= MAX_LOADED && bytes <= MAX_LOADED_BYTES) return false;
     return this.#loaded.size > kept.length - missing.length;
   }
@@ -181,7 +182,7 @@ export class Host {
     this.#process.send(load, Buffer.from(action.glue), ...action.modules.map(({ bytes }) => bytes));
     if ((await taken) !== undefined) throw this.kill(outOfTurn());
     this.#loaded.add(action.checksum);
-    this.#loadedBytes += sizeOf(action);
+    this.#loadedBytes += actionBytes(action);
   }
 
   async #run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
@@ -300,8 +301,4 @@ async function answerOf(question: Question, answers: HostAnswers): Promise<strin
     case 'verify':
       return JSON.stringify((await answers.verify(question.raw)) ?? null);
   }
-}
-
-function sizeOf(action: Action): number {
-  return action.modules.reduce((sum, { bytes }) => sum + bytes.length, action.glue.length);
 }

@@ -149,6 +149,26 @@ describe('hosts', () => {
     expect(await faults(waiting)).toEqual(Array.from({ length: 10_000 }, () => expect.objectContaining(stopping)));
   });
 
+  it('let go of runs that nobody waits for, of those that have begun when they end', async () => {
+    const hosts = hostsOf(1);
+    const leaving = new AbortController();
+    const answers = new PatientAnswers();
+    const leave = (action: Action) =>
+      hosts.run(action, { ...ordinaryContext, llmResult: 'left' }, answers, leaving.signal).then(said);
+    const begun = leave(patient);
+    await answers.underWay;
+    const left = many(1_000, () => leave(echo));
+    await expect(run(hosts, echo)).rejects.toMatchObject(refused);
+    leaving.abort();
+    const forNobody = { fault: 'host', message: 'nobody waits for it any more' };
+    expect(await faults(left)).toEqual(Array.from({ length: 1_000 }, () => expect.objectContaining(forNobody)));
+    await expect(leave(echo)).rejects.toMatchObject(forNobody);
+    const others = many(1_000, (index) => run(hosts, echo, `${index}`));
+    answers.release();
+    expect([await begun, await others.at(-1)]).toEqual(['left', '999']);
+    expect(answers.logged).toHaveLength(1);
+  });
+
   it('give an action that cost a host one at a time, and let 50 of its runs wait', async () => {
     const hosts = hostsOf(2);
     await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject({ fault: 'limit' });

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { ActionQueues } from './action-queues.ts';
+import { FairQueue } from '../fair-queue.ts';
 import {
   type Action,
   ActionFailure,
@@ -43,6 +43,7 @@ interface Job {
   readonly action: Action;
   readonly context: EvaluationContext;
   readonly answers: HostAnswers;
+  readonly signal: AbortSignal | undefined;
   /** It was handed to a host before, which ended by itself. */
   again: boolean;
   resolve(run: ActionRun): void;
@@ -58,7 +59,8 @@ export class ActionHosts implements ActionRunning {
   readonly #size: number;
   readonly #scripts = readHostScripts();
   readonly #limits: HostLimits;
-  readonly #queues = new ActionQueues<Job>();
+  /** What waits, by action: one with many runs does not keep others waiting. */
+  readonly #waiting = new FairQueue<Job>();
   /** All that run actions; `#idle` are those of them that do nothing. */
   readonly #hosts = new Set<Host>();
   readonly #idle = new Set<Host>();
@@ -101,15 +103,18 @@ export class ActionHosts implements ActionRunning {
     else this.#rest();
   }
 
-  run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
+  run(action: Action, context: EvaluationContext, answers: HostAnswers, signal?: AbortSignal): Promise<ActionRun> {
     if (this.#closed) return Promise.reject(new ActionFailure('host', 'the service is stopping'));
+    if (signal?.aborted) return Promise.reject(forNobody());
     const { checksum } = action;
     const most = this.#suspects.has(checksum) ? MAX_WAITING_OF_SUSPECT : MAX_WAITING;
-    if (this.#queues.sizeOf(checksum) >= most || this.#queues.size >= MAX_WAITING_IN_ALL) {
+    if (this.#waiting.sizeOf(checksum) >= most || this.#waiting.size >= MAX_WAITING_IN_ALL) {
       return Promise.reject(new ActionFailure('host', 'too many runs wait for a host process already'));
     }
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun>();
-    this.#queues.add({ action, context, answers, again: false, resolve, reject });
+    const job: Job = { action, context, answers, signal, again: false, resolve, reject };
+    signal?.addEventListener('abort', () => this.#waiting.remove(checksum, job) && reject(forNobody()), { once: true });
+    this.#waiting.add(checksum, job);
     this.#pump();
     return promise;
   }
@@ -120,7 +125,7 @@ export class ActionHosts implements ActionRunning {
     clearTimeout(this.#warming);
     clearInterval(this.#watch);
     const stopping = new ActionFailure('host', 'the service is stopping');
-    for (const job of this.#queues.drain()) job.reject(stopping);
+    for (let job = this.#waiting.take(); job; job = this.#waiting.take()) job.reject(stopping);
     for (const host of this.#hosts) host.kill(stopping);
     this.#spare?.kill(stopping);
     await Promise.all(this.#ending);
@@ -128,8 +133,8 @@ export class ActionHosts implements ActionRunning {
 
   /** Hands out jobs for as long as there are jobs and hosts. */
   #pump(): void {
-    while (!this.#closed && this.#queues.size > 0 && (this.#idle.size > 0 || this.#hosts.size < this.#size)) {
-      const job = this.#queues.take((checksum) => !this.#suspects.has(checksum) || !this.#running.has(checksum));
+    while (!this.#closed && this.#waiting.size > 0 && (this.#idle.size > 0 || this.#hosts.size < this.#size)) {
+      const job = this.#waiting.take((checksum) => !this.#suspects.has(checksum) || !this.#running.has(checksum));
       if (!job) return;
       void this.#serve(job, this.#hostFor(job));
     }
@@ -207,7 +212,7 @@ export class ActionHosts implements ActionRunning {
       this.#suspects.delete(checksum);
       job.resolve(run);
     } catch (error) {
-      lost = error instanceof HostLost && !job.again && !this.#closed;
+      lost = error instanceof HostLost && !job.again && !job.signal?.aborted && !this.#closed;
       if (host.gone && !lost) this.#suspects.add(checksum);
       else if (!lost) this.#suspects.delete(checksum);
       if (!lost) job.reject(error);
@@ -216,7 +221,7 @@ export class ActionHosts implements ActionRunning {
     const running = (this.#running.get(checksum) ?? 1) - 1;
     if (running > 0) this.#running.set(checksum, running);
     else this.#running.delete(checksum);
-    if (lost) this.#queues.add(Object.assign(job, { again: true }));
+    if (lost) this.#waiting.add(checksum, Object.assign(job, { again: true }));
     this.#release(host);
   }
 
@@ -232,7 +237,7 @@ export class ActionHosts implements ActionRunning {
 
   /** Ends hosts that idle, where no actions are kept and none waits to be run. */
   #rest(): void {
-    if (this.#kept?.length !== 0 || this.#queues.size > 0) return;
+    if (this.#kept?.length !== 0 || this.#waiting.size > 0) return;
     for (const host of [...this.#idle, ...(this.#spare ? [this.#spare] : [])]) this.#retire(host);
   }
 
@@ -300,4 +305,8 @@ export class ActionHosts implements ActionRunning {
     if (this.#idle.has(host) && bytes > WORN_RESIDENT_BYTES) this.#retire(host);
     else if (bytes > MAX_RESIDENT_BYTES) host.kill(new ActionFailure('memory', 'it used up its memory'));
   }
+}
+
+function forNobody(): ActionFailure {
+  return new ActionFailure('host', 'nobody waits for it any more');
 }
