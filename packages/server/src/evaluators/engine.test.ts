@@ -17,8 +17,8 @@ import { type ChatCompletions, startChatCompletions } from '../testing/chat-comp
 import type { ActionResponse, ActionRun, HostAnswers } from './actions/action-world.ts';
 import { EvaluatorEngine } from './engine.ts';
 import { EvaluatorSet } from './evaluator-set.ts';
-import { LlmClient } from './llm-client.ts';
-import type { CompiledSchema } from './result-schemas.ts';
+import { LlmClient } from './question/llm-client.ts';
+import type { CompiledSchema } from './result-schemas/result-schemas.ts';
 
 const TOOL = { name: 'mine', description: 'd', uri: 'http://own.test/', toolType: 'own', input_schema: {} };
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mine"}}';

@@ -13,11 +13,11 @@ import type { NamespaceBindings } from './bindings.ts';
 import { evaluatedRequest, TooManyArguments } from './evaluation-context.ts';
 import { type EvaluationParts, EvaluatorRun } from './evaluator-run.ts';
 import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
-import { Conversations } from './history.ts';
 import { JudgedRequest } from './judged-request.ts';
-import type { LlmClient } from './llm-client.ts';
-import { PromptTools } from './prompt-tools.ts';
-import { ToolTexts } from './registry-view-texts.ts';
+import { Conversations } from './question/history.ts';
+import type { LlmClient } from './question/llm-client.ts';
+import { PromptTools } from './question/prompt-tools.ts';
+import { ToolTexts } from './registry-view/registry-view-texts.ts';
 
 /** What {@link EvaluatorEngine} works with. */
 export interface EngineParts {

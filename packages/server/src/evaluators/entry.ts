@@ -14,4 +14,4 @@ export type {
 export { ActionCompileError, ActionFailure } from './actions/action-world.ts';
 export { ActionCompiler } from './actions/compiler.ts';
 export { ActionHosts } from './actions/hosts.ts';
-export { ResultSchemaError, ResultSchemas } from './result-schemas.ts';
+export { ResultSchemaError, ResultSchemas } from './result-schemas/result-schemas.ts';

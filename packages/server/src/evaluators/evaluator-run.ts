@@ -8,13 +8,13 @@ import { type Effect, effectOf, failed } from './effect.ts';
 import type { EngineParts } from './engine.ts';
 import type { EvaluatedRequest } from './evaluation-context.ts';
 import type { LoadedEvaluator } from './evaluator-set.ts';
-import { type Conversations, historyJson } from './history.ts';
-import { LlmFailure } from './llm-failure.ts';
-import { askQuestion } from './llm-question.ts';
-import { userPrompt } from './prompt.ts';
-import type { PromptTools } from './prompt-tools.ts';
-import { RegistryView } from './registry-view.ts';
-import type { ToolTexts } from './registry-view-texts.ts';
+import { type Conversations, historyJson } from './question/history.ts';
+import { LlmFailure } from './question/llm-failure.ts';
+import { askQuestion } from './question/llm-question.ts';
+import { userPrompt } from './question/prompt.ts';
+import type { PromptTools } from './question/prompt-tools.ts';
+import { RegistryView } from './registry-view/registry-view.ts';
+import type { ToolTexts } from './registry-view/registry-view-texts.ts';
 
 /** What a run works with. */
 export interface EvaluationParts extends EngineParts {

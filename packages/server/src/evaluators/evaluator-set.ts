@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Evaluator } from '@sluice/contract';
 import type { LlmConnection } from '../config/llm-connections.ts';
 import type { Action } from './actions/action-world.ts';
-import type { CompiledSchema } from './result-schemas.ts';
+import type { CompiledSchema } from './result-schemas/result-schemas.ts';
 
 /** An evaluator with all that a run of it needs. */
 export interface LoadedEvaluator {

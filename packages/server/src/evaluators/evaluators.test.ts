@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { ActionFiles } from './action-files.ts';
 import { Evaluators } from './evaluators.ts';
 import { definition } from './fixtures/definition.ts';
 import { PrefixCompiler } from './fixtures/prefix-compiler.ts';
-import { ResultSchemas } from './result-schemas.ts';
-import { NO_REVISIONS, type Revisions } from './revisions.ts';
-import { type RevisionStore, revisionsInMemory } from './revisions-file.ts';
+import { ActionFiles } from './loading/action-files.ts';
+import { ResultSchemas } from './result-schemas/result-schemas.ts';
+import { NO_REVISIONS, type Revisions } from './revisions/revisions.ts';
+import { type RevisionStore, revisionsInMemory } from './revisions/revisions-file.ts';
 
 const NOBODY = { expectedRevision: undefined, actor: undefined };
 

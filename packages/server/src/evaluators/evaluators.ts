@@ -1,13 +1,14 @@
 import type { CompileWarning, Evaluator, Refusal } from '@sluice/contract';
 import type { LlmConnection } from '../config/llm-connections.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { ActionFiles } from './action-files.ts';
-import { ActionLoader } from './action-loader.ts';
 import type { ActionCompiling } from './actions/action-world.ts';
-import { checksumOf } from './canonical-json.ts';
 import { EvaluatorSet, type LoadedEvaluator } from './evaluator-set.ts';
 import { EvaluatorsError, type EvaluatorsErrorCode } from './evaluators-error.ts';
-import type { ResultSchemas } from './result-schemas.ts';
+import type { ActionFiles } from './loading/action-files.ts';
+import { ActionLoader } from './loading/action-loader.ts';
+import { type Examined, examine, type SoundEvaluator } from './loading/rules.ts';
+import type { ResultSchemas } from './result-schemas/result-schemas.ts';
+import { checksumOf } from './revisions/canonical-json.ts';
 import {
   activeRevision,
   NO_REVISIONS,
@@ -16,9 +17,8 @@ import {
   type Revisions,
   withActive,
   withRejected,
-} from './revisions.ts';
-import type { RevisionStore } from './revisions-file.ts';
-import { type Examined, examine, type SoundEvaluator } from './rules.ts';
+} from './revisions/revisions.ts';
+import type { RevisionStore } from './revisions/revisions-file.ts';
 
 /** What {@link Evaluators} work with. */
 export interface EvaluatorsParts {

@@ -5,7 +5,7 @@ import type { Evaluator } from '@sluice/contract';
 import type { TestContext } from 'vitest';
 import type { LlmConnection } from '../config/llm-connections.ts';
 import { PrefixCompiler } from '../evaluators/fixtures/prefix-compiler.ts';
-import { revisionsInFolder } from '../evaluators/revisions-file.ts';
+import { revisionsInFolder } from '../evaluators/revisions/revisions-file.ts';
 import { diskFiles } from '../registry/store/files.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
 import { type Answered, type Api, type EvaluatorSettings, startSharedApi } from './api.fixture.ts';

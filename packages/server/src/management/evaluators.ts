@@ -1,7 +1,7 @@
 import { operations } from '@sluice/contract';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Update, UpdateOptions } from '../evaluators/evaluators.ts';
-import type { Revision } from '../evaluators/revisions.ts';
+import type { Revision } from '../evaluators/revisions/revisions.ts';
 import { RequestError, sendData, sendList, sendWarned } from './answer.ts';
 import type { ManagementContext } from './context.ts';
 import { route, routeWithBody } from './route.ts';

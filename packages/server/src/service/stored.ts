@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
-import { ActionFiles } from '../evaluators/action-files.ts';
 import { Evaluators, type EvaluatorsParts } from '../evaluators/evaluators.ts';
-import { revisionsInFolder, revisionsInMemory } from '../evaluators/revisions-file.ts';
+import { ActionFiles } from '../evaluators/loading/action-files.ts';
+import { revisionsInFolder, revisionsInMemory } from '../evaluators/revisions/revisions-file.ts';
 import { bootstrapForward } from '../registry/operations/forwards.ts';
 import { picture, Registry } from '../registry/registry.ts';
 import { fileStore } from '../registry/store/file.ts';

@@ -1,5 +1,5 @@
-import type { LlmConnection } from '../config/llm-connections.ts';
-import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
+import type { LlmConnection } from '../../config/llm-connections.ts';
+import { createTransport, type UpstreamTransport } from '../../transport/transport.ts';
 import { CompletionCall } from './completion-call.ts';
 import { LlmFailure, unusable } from './llm-failure.ts';
 

@@ -1,7 +1,7 @@
-import type { LlmConnection } from '../config/llm-connections.ts';
+import type { LlmConnection } from '../../config/llm-connections.ts';
+import type { CompiledSchema } from '../result-schemas/result-schemas.ts';
 import type { LlmClient, LlmMessage } from './llm-client.ts';
 import { LlmFailure } from './llm-failure.ts';
-import type { CompiledSchema } from './result-schemas.ts';
 import { sanitised } from './sanitised.ts';
 
 /** What an LLM is asked. */

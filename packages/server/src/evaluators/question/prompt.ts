@@ -1,4 +1,4 @@
-import type { EvaluationContext, HistoryMessage, ToolEntry } from './actions/action-world.ts';
+import type { EvaluationContext, HistoryMessage, ToolEntry } from '../actions/action-world.ts';
 import { sanitised } from './sanitised.ts';
 
 /** Bytes that are left of a text of each kind (decisions 4.9). */

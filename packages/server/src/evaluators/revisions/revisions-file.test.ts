@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
-import { CRASHES, type Fault, VolatileFiles } from '../registry/store/fixtures/volatile-files.ts';
-import { StoreError } from '../registry/store/store.ts';
-import { folderWith } from '../sessions/kept/fixtures/folder-with.ts';
-import { definition } from './fixtures/definition.ts';
+import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
+import { CRASHES, type Fault, VolatileFiles } from '../../registry/store/fixtures/volatile-files.ts';
+import { StoreError } from '../../registry/store/store.ts';
+import { folderWith } from '../../sessions/kept/fixtures/folder-with.ts';
+import { definition } from '../fixtures/definition.ts';
 import { NO_REVISIONS, type Revisions, type Submission, withActive, withRejected } from './revisions.ts';
 import { type RevisionStore, revisionsInFolder } from './revisions-file.ts';
 

@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type ChatCompletions, startChatCompletions } from '../testing/chat-completions.ts';
+import { type ChatCompletions, startChatCompletions } from '../../testing/chat-completions.ts';
+import { ResultSchemas } from '../result-schemas/result-schemas.ts';
 import { LlmClient } from './llm-client.ts';
 import { LlmFailure } from './llm-failure.ts';
 import { askQuestion, type LlmObserver } from './llm-question.ts';
-import { ResultSchemas } from './result-schemas.ts';
 
 const SCHEMA = { type: 'object', properties: { ok: { type: 'boolean' } }, required: ['ok'] };
 const FITS = '{"ok":true}';

@@ -1,7 +1,7 @@
 import { constants, open, realpath, stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
-import { errorCode } from '../registry/store/files.ts';
-import { limits } from './actions/component/limits.ts';
+import { errorCode } from '../../registry/store/files.ts';
+import { limits } from '../actions/component/limits.ts';
 
 /** Why a file cannot be an action; the message is fit to be answered and names no path but what was submitted. */
 export class ActionFileError extends Error {

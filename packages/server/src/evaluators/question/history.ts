@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
 import { tryParseJson } from '@sluice/json/parse';
-import type { Interaction } from '../inference/interaction.ts';
-import type { InteractionStore } from '../inference/interaction-store.ts';
-import { ActionFailure, type HistoryMessage } from './actions/action-world.ts';
+import type { Interaction } from '../../inference/interaction.ts';
+import type { InteractionStore } from '../../inference/interaction-store.ts';
+import { ActionFailure, type HistoryMessage } from '../actions/action-world.ts';
 
 /** Where conversations are looked up. */
 type Interactions = Pick<InteractionStore, 'history'>;

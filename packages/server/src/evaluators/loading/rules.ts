@@ -1,6 +1,6 @@
 import { type Evaluator, namespaceName, type Refusal } from '@sluice/contract';
-import type { LlmConnection } from '../config/llm-connections.ts';
-import { type CompiledSchema, ResultSchemaError, type ResultSchemas } from './result-schemas.ts';
+import type { LlmConnection } from '../../config/llm-connections.ts';
+import { type CompiledSchema, ResultSchemaError, type ResultSchemas } from '../result-schemas/result-schemas.ts';
 
 /** What evaluators are held against. */
 export interface Surroundings {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { FairQueue } from './fair-queue.ts';
+import { FairQueue } from '../fair-queue.ts';
 import type { SchemaJob, SchemaReply } from './result-schema-job.ts';
 import { SchemaThread, ThreadLost } from './schema-thread.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { definition } from './fixtures/definition.ts';
+import { definition } from '../fixtures/definition.ts';
 import {
   activeRevision,
   NO_REVISIONS,

@@ -2,9 +2,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
+import { type Action, ActionCompileError } from '../actions/action-world.ts';
 import { ActionFiles } from './action-files.ts';
 import { ActionLoader, type LoadedAction } from './action-loader.ts';
-import { type Action, ActionCompileError } from './actions/action-world.ts';
 
 const MIB = 1024 * 1024;
 

@@ -1,4 +1,4 @@
-import { cutBytes } from './cut-bytes.ts';
+import { cutBytes } from '../cut-bytes.ts';
 
 /** What most texts are, and then there is nothing to be done to them. */
 const PLAIN = /^(?:[!"$-~][ -~]*)?$/;

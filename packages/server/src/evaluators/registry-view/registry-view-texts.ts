@@ -1,8 +1,8 @@
 import { memberText } from '@sluice/json/scan';
-import { byOrder, type Entry } from '../registry/entries.ts';
-import type { Shelf } from '../registry/shelf.ts';
-import type { Snapshot } from '../registry/snapshot.ts';
-import type { ToolEntry } from './actions/action-world.ts';
+import { byOrder, type Entry } from '../../registry/entries.ts';
+import type { Shelf } from '../../registry/shelf.ts';
+import type { Snapshot } from '../../registry/snapshot.ts';
+import type { ToolEntry } from '../actions/action-world.ts';
 
 /** Tools that follow on each other in a namespace's list and come from one forward, or one tool of another origin. */
 interface Run {

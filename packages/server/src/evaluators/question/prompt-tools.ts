@@ -1,6 +1,6 @@
-import type { Shelf } from '../registry/shelf.ts';
-import type { ToolEntry } from './actions/action-world.ts';
-import { toolEntry } from './registry-view-texts.ts';
+import type { Shelf } from '../../registry/shelf.ts';
+import type { ToolEntry } from '../actions/action-world.ts';
+import { toolEntry } from '../registry-view/registry-view-texts.ts';
 
 /** A tool as prompts name it. */
 type PromptTool = Pick<ToolEntry, 'name' | 'description'>;

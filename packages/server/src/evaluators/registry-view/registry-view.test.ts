@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
-import { Notices } from '../notices/notices.ts';
-import { applyCatalogues } from '../registry/catalogues.ts';
-import { HeldStore } from '../registry/fixtures/held-store.ts';
-import { addForward, catalogue, items } from '../registry/fixtures/upstreams.ts';
-import { DEFAULT_NAMESPACE, parseNamespace } from '../registry/names.ts';
-import { createEntry, removeEntry, updateEntry } from '../registry/operations/entries.ts';
-import { removeForward } from '../registry/operations/forwards.ts';
-import { Registry } from '../registry/registry.ts';
-import { createLogger } from '../telemetry/log.ts';
-import { ActionFailure } from './actions/action-world.ts';
+import { DEFAULT_LOG_FILTER } from '../../config/log-directives.ts';
+import { Notices } from '../../notices/notices.ts';
+import { applyCatalogues } from '../../registry/catalogues.ts';
+import { HeldStore } from '../../registry/fixtures/held-store.ts';
+import { addForward, catalogue, items } from '../../registry/fixtures/upstreams.ts';
+import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/names.ts';
+import { createEntry, removeEntry, updateEntry } from '../../registry/operations/entries.ts';
+import { removeForward } from '../../registry/operations/forwards.ts';
+import { Registry } from '../../registry/registry.ts';
+import { createLogger } from '../../telemetry/log.ts';
+import { ActionFailure } from '../actions/action-world.ts';
 import { RegistryView } from './registry-view.ts';
 import { ToolTexts } from './registry-view-texts.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { recordedInteraction } from '../inference/interaction.fixture.ts';
-import { InteractionStore } from '../inference/interaction-store.ts';
+import { recordedInteraction } from '../../inference/interaction.fixture.ts';
+import { InteractionStore } from '../../inference/interaction-store.ts';
 import { Conversations, historyJson } from './history.ts';
 
 /** A store whose conversation `talk` has these request bodies, oldest first. */

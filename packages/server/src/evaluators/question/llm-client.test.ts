@@ -2,10 +2,10 @@ import { createServer } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import type { LlmConnection } from '../config/llm-connections.ts';
-import { type ChatCompletions, type CompletionScript, startChatCompletions } from '../testing/chat-completions.ts';
-import { localhostCertificate } from '../transport/http1/certificate.fixture.ts';
-import { listen } from '../transport/listening.fixture.ts';
+import type { LlmConnection } from '../../config/llm-connections.ts';
+import { type ChatCompletions, type CompletionScript, startChatCompletions } from '../../testing/chat-completions.ts';
+import { localhostCertificate } from '../../transport/http1/certificate.fixture.ts';
+import { listen } from '../../transport/listening.fixture.ts';
 import { LlmClient, type LlmLimits, type LlmMessage } from './llm-client.ts';
 import { LlmFailure } from './llm-failure.ts';
 

@@ -1,10 +1,10 @@
-import { byOrder, type Entry } from '../registry/entries.ts';
-import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../registry/names.ts';
-import { type CopyOutcome, copyTools, type ToolCopy } from '../registry/operations/copy-tools.ts';
-import type { Registry } from '../registry/registry.ts';
-import type { Snapshot } from '../registry/snapshot.ts';
-import type { TargetLogger } from '../telemetry/log.ts';
-import { ActionFailure, type HostAnswers, type ToolEntry } from './actions/action-world.ts';
+import { byOrder, type Entry } from '../../registry/entries.ts';
+import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../../registry/names.ts';
+import { type CopyOutcome, copyTools, type ToolCopy } from '../../registry/operations/copy-tools.ts';
+import type { Registry } from '../../registry/registry.ts';
+import type { Snapshot } from '../../registry/snapshot.ts';
+import type { TargetLogger } from '../../telemetry/log.ts';
+import { ActionFailure, type HostAnswers, type ToolEntry } from '../actions/action-world.ts';
 import { type ToolTexts, toolEntry, toolText, withTools } from './registry-view-texts.ts';
 
 /** Different tools and targets that a run can name to be copied. */

@@ -1,15 +1,15 @@
 import { isUtf8 } from 'node:buffer';
 import { isJsonObject } from '@sluice/json/lossless';
 import { tryParseJson } from '@sluice/json/parse';
-import { ByteCollector } from '../bytes/collector.ts';
+import { ByteCollector } from '../../bytes/collector.ts';
 import type {
   ResponseHandler,
   ResponseHeaders,
   UpstreamCall,
   UpstreamRequest,
   UpstreamTransport,
-} from '../transport/transport.ts';
-import type { UpstreamError } from '../transport/upstream-error.ts';
+} from '../../transport/transport.ts';
+import type { UpstreamError } from '../../transport/upstream-error.ts';
 import { LlmFailure, type LlmFault, unusable } from './llm-failure.ts';
 
 /** What bounds a call. */

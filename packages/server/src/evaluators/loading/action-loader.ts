@@ -1,6 +1,6 @@
+import { type Action, ActionCompileError, type ActionCompiling, actionBytes } from '../actions/action-world.ts';
+import { componentChecksum } from '../actions/component-checksum.ts';
 import { ActionFileError, type ActionFiles } from './action-files.ts';
-import { type Action, ActionCompileError, type ActionCompiling, actionBytes } from './actions/action-world.ts';
-import { componentChecksum } from './actions/component-checksum.ts';
 
 /** Files that are read and compiled at one time: each may have 30 MiB. */
 const AT_ONCE = 4;

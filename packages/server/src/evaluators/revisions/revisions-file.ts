@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { check, evaluatorRevisionContent } from '@sluice/contract';
 import { parseLossless } from '@sluice/json/lossless';
 import { z } from 'zod';
-import { Damage } from '../registry/store/damage.ts';
-import { type Files, readIfThere, reason } from '../registry/store/files.ts';
-import { replaceFile } from '../registry/store/replace.ts';
-import { StoreError, type StoreLog } from '../registry/store/store.ts';
+import { Damage } from '../../registry/store/damage.ts';
+import { type Files, readIfThere, reason } from '../../registry/store/files.ts';
+import { replaceFile } from '../../registry/store/replace.ts';
+import { StoreError, type StoreLog } from '../../registry/store/store.ts';
 import { NO_REVISIONS, type Revisions } from './revisions.ts';
 
 /** Beside `registry.json` (decisions 4.5). */
