@@ -66,6 +66,7 @@ async function judging(schema?: CompiledSchema) {
   const metrics = new ServiceMetrics();
   const run = new Held<ActionResponse>();
   const runs: HostAnswers[] = [];
+  const signals: (AbortSignal | undefined)[] = [];
   const evaluator = {
     definition: {
       name: 'gate',
@@ -83,8 +84,9 @@ async function judging(schema?: CompiledSchema) {
     bindings: { get: () => undefined },
     llm: client,
     actions: {
-      async run(_action, _context, answers): Promise<ActionRun> {
+      async run(_action, _context, answers, signal): Promise<ActionRun> {
         runs.push(answers);
+        signals.push(signal);
         return { response: await run.wait(), ignoredResponses: 0, durationMs: 1 };
       },
       close: async () => {},
@@ -109,6 +111,7 @@ async function judging(schema?: CompiledSchema) {
     registry,
     run,
     runs,
+    signals,
     leave: () => {
       for (const listener of leaving) listener();
     },
@@ -131,13 +134,15 @@ const CANCELLED = { level: 'info', msg: 'evaluator not waited for', decision: 'c
 
 describe('a request whose client leaves', () => {
   it('while its action runs is over at once, and what the action says then has no effect', async () => {
-    const { engine, context, registry, run, runs, leave, lines, decisions, failures } = await judging();
+    const { engine, context, registry, run, runs, signals, leave, lines, decisions, failures } = await judging();
     const outcome = engine.judge(context);
     await run.reached;
     runs[0]?.copyTool('mine', 'copies');
     leave();
     expect(ends(await outcome)).toBe(true);
     expect(calls.size).toBe(0);
+    // Had it not begun, it would not begin any more.
+    expect(signals.map((signal) => signal?.aborted)).toEqual([true]);
     run.end({ kind: 'set_metadata', key: 'a', value: 'b' });
     await expect.poll(lines).toMatchObject([CANCELLED]);
     expect(context.metadata.get('a')).toBeUndefined();
