@@ -92,7 +92,7 @@ const WARM_UP_CALLS = 300;
 
 /**
  * Measures evaluations from handing an action over to the hosts until its response is there, by tool chain, in turn in
- * every round. Each tool chain has a pool of its own, as large as the service's.
+ * every round. Each tool chain has a pool of its own.
  *
  * @param say told after every stretch
  * @throws Error when an evaluation does not respond as it should

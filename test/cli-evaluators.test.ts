@@ -102,13 +102,21 @@ test('one that does not compile is left out with a warning, and the exit code sa
   const name = await file('three.json', JSON.stringify([GATE, BROKEN, NOTES]));
   const { code, out, err } = await evaluators('apply', '-f', name);
   expect(cells(out)).toEqual([HEAD, GATE_ROW, NOTES_ROW]);
-  expect(err).toMatch(/^revision \d+ is active\nwarning: evaluator broken was left out: broken\.wasm: .+\n$/);
+  expect(err).toMatch(
+    /^revision \d+ is active\nwarning: evaluator broken was left out and judges nothing: broken\.wasm: .+\n$/,
+  );
   expect(code).toBe(1);
 
   const asJson = await evaluators('apply', '-f', name, '--output', 'json');
   expect(JSON.parse(asJson.out)).toMatchObject([{ name: 'gate' }, { name: 'notes' }]);
-  expect(asJson.err).toMatch(/^warning: evaluator broken was left out: .+\n$/);
+  expect(asJson.err).toMatch(/^warning: evaluator broken was left out and judges nothing: .+\n$/);
   expect(asJson.code).toBe(1);
+
+  const got = await evaluators('get');
+  expect(got).toMatchObject({
+    code: 0,
+    err: 'warning: evaluator broken was left out and judges nothing: apply says why\n',
+  });
 });
 
 test('what the service refuses is told in its words, and what was active stays so', async () => {

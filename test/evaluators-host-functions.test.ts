@@ -221,7 +221,9 @@ describe('a copy of a tool', () => {
     await judged('copy:same>ops');
     expect(await told('tools:ops')).toContain('same/same of ops/made:same/made/ops');
     const kept = lines().filter(({ msg }) => String(msg).startsWith('tools were not copied'));
-    expect(kept).toMatchObject([{ level: 'info', evaluator: 'gate', namespace: 'ops', tools: ['same'] }]);
+    expect(kept).toMatchObject([
+      { level: 'info', evaluator: 'gate', namespace: 'crm', target_namespace: 'ops', tools: ['same'] },
+    ]);
   });
 
   it('goes when its forward goes', async () => {

@@ -7,8 +7,8 @@ import type { LogLine } from '../fixtures/gateway.ts';
 import { modernClient } from '../fixtures/raw-client.ts';
 import type { JudgingGateway } from './evaluators-start.ts';
 
-/** Requests under way at a time: more than there are hosts. */
-const AT_ONCE = 4;
+/** Requests under way at a time: more than there are hosts, of which there are eight at most. */
+const AT_ONCE = 9;
 /** In which the log says what was decided. */
 const LOG_MS = 10_000;
 

@@ -51,8 +51,11 @@ describe('what is wrong is told with its place', () => {
     ]);
   });
 
-  it('an entry that is not there, and one without evaluate', async () => {
+  it('an entry that is not there, a folder, and one without evaluate', async () => {
     expect(await problems({})).toEqual(['a.ts: no such file']);
+    await expect(buildAction({ entry: folder })).rejects.toThrow(
+      `${folder}: it is a folder; name the file that exports evaluate`,
+    );
     expect(await problems({ 'a.ts': 'export function Evaluate() {}' })).toEqual([
       'a.ts: there is no export "evaluate"; write: export function evaluate(ctx: EvaluationContext)',
     ]);
@@ -84,7 +87,12 @@ export function evaluate() { pass(fs, gone, left, events); }`;
   });
 
   it.each([
-    ['an asynchronous evaluate', 'export async function evaluate() {}', /evaluate must not be async: nothing runs/],
+    [
+      'an asynchronous evaluate',
+      'export async function evaluate() {}',
+      /^evaluate must not be async: nothing runs any more once it has returned$/,
+    ],
+    ['an evaluate that is none', 'export const evaluate = 7;', /^the export "evaluate" must be a function$/],
     ['a top level that throws', `throw new Error('no settings'); ${PASSES}`, /^the top level .* failed: no settings/],
     [
       'a verdict at the top level',
@@ -140,6 +148,9 @@ it('leaves no temporary files, whether StarlingMonkey succeeds or fails', async 
   expect(await readdir(path('tmp'))).toEqual([]);
   const failed = await problems({ 'a.ts': `throw new Error('no settings'); ${PASSES}` }, 'starlingmonkey');
   expect(failed).toEqual([expect.stringContaining('no settings')]);
+  expect(await problems({ 'a.ts': 'export async function evaluate() {}' }, 'starlingmonkey')).toEqual([
+    'evaluate must not be async: nothing runs any more once it has returned',
+  ]);
   expect(await readdir(path('tmp'))).toEqual([]);
 });
 

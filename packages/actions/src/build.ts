@@ -17,7 +17,7 @@ export interface ActionBuild {
   /** Where the component is written; without it, nowhere. */
   readonly output?: string | undefined;
   /**
-   * `quickjs` by default: 1.1 MB, and 2 ms per request. `starlingmonkey` has more of what browsers have (`URL`,
+   * `quickjs` by default: 1.0 MB, and 2 ms per request. `starlingmonkey` has more of what browsers have (`URL`,
    * `TextEncoder`, `structuredClone`) for 12 MB and 10 ms; it needs `@bytecodealliance/componentize-js`.
    */
   readonly engine?: ActionEngine | undefined;

@@ -1,6 +1,5 @@
-import { constants, copyFile, mkdir } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 
 /** What a folder begins with, beside what declares the service's interfaces to the compiler. */
 const FILES = [
@@ -11,6 +10,9 @@ const FILES = [
   '../types/evaluator.d.ts',
 ];
 
+/** What stands for the component in the files. */
+const COMPONENT = './my-action.wasm';
+
 /** A file of a new folder. */
 export interface StarterFile {
   readonly name: string;
@@ -18,23 +20,33 @@ export interface StarterFile {
   readonly written: boolean;
 }
 
-/** Makes a folder with a small action in it, and what it takes to build and test it. Rejects with the system's error. */
+/**
+ * Makes a folder with a small action in it, and what it takes to build and test it; `folder` is an absolute path. Rejects
+ * with the system's error.
+ */
 export async function initAction(folder: string): Promise<StarterFile[]> {
   await mkdir(folder, { recursive: true });
   const written: StarterFile[] = [];
   for (const file of FILES) {
     const name = basename(file);
-    written.push({ name, written: await copied(new URL(file, import.meta.url), join(folder, name)) });
+    written.push({ name, written: await copied(new URL(file, import.meta.url), join(folder, name), folder) });
   }
   return written;
 }
 
-async function copied(from: URL, to: string): Promise<boolean> {
+async function copied(from: URL, to: string, folder: string): Promise<boolean> {
   try {
-    await copyFile(fileURLToPath(from), to, constants.COPYFILE_EXCL);
+    await writeFile(to, filledIn(await readFile(from, 'utf8'), folder), { flag: 'wx' });
     return true;
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
     throw error;
   }
+}
+
+/** A relative path would begin at the folder of the service, so that the evaluator names the component by all of it. */
+function filledIn(text: string, folder: string): string {
+  const component = join(folder, 'my-action.wasm');
+  const plain = /^\/[\w./+-]+$/.test(component);
+  return text.replace(COMPONENT, () => (plain ? component : JSON.stringify(component)));
 }

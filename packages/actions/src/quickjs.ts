@@ -1,5 +1,6 @@
 import { componentize } from 'componentize-qjs';
 import { ActionBuildError } from './action-build-error.ts';
+import { unusableEvaluate } from './unusable-evaluate.ts';
 
 /** A component of one module with QuickJS in it. Throws {@link ActionBuildError}. */
 export async function quickjs(source: string, wit: string): Promise<Uint8Array> {
@@ -25,6 +26,8 @@ function reason(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   const called = /unknown import: `(service:evaluator\/[\w-]+)#/.exec(message);
   if (called !== null) return `${called[1]} is called at the top level of a module; call it in evaluate`;
+  const unusable = unusableEvaluate(message);
+  if (unusable !== undefined) return unusable;
   const thrown = /module evaluation: (?:Error: )?([\s\S]+)$/.exec(message)?.[1] ?? message;
   return `the top level of a module failed: ${thrown.trim()}`;
 }

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ActionBuildError } from './action-build-error.ts';
+import { unusableEvaluate } from './unusable-evaluate.ts';
 
 const PACKAGE = '@bytecodealliance/componentize-js';
 
@@ -22,7 +23,7 @@ export async function starlingmonkey(source: string, wit: string): Promise<Uint8
     return component;
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    throw new ActionBuildError([message], { cause: error });
+    throw new ActionBuildError([unusableEvaluate(message) ?? message], { cause: error });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

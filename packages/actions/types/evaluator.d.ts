@@ -73,9 +73,9 @@ declare module 'service:evaluator/response' {
    */
   export function filterTools(toolNames: readonly string[]): void;
   /**
-   * The request goes on, and later filters find this in its metadata; of several values of a key the latest. At most 64
-   * bytes of key and 256 of value; a key must not begin with `mcp.` or `service.`. What does not fit is dropped with a
-   * warning in the log.
+   * The request goes on, and later filters find this in its metadata. One key in a run: a second call replaces the first,
+   * as any response does, so put several things into one value. At most 64 bytes of key and 256 of value; a key must not
+   * begin with `mcp.` or `service.`. What does not fit is dropped with a warning in the log.
    */
   export function setMetadata(key: string, value: string): void;
 }

@@ -76,6 +76,37 @@ export const evaluatorInput = z
   })
   .meta({ id: 'EvaluatorInput' });
 
+/** A member that nobody knows. */
+export interface UnknownMember {
+  /** Such as `['trigger', 'namespce']`. */
+  readonly path: readonly string[];
+  /** What may stand in its place. */
+  readonly known: readonly string[];
+}
+
+/**
+ * Members of a submitted evaluator that mean nothing. A request may have them (decisions 4.1), but whoever writes a file
+ * has most likely mistyped one, and a policy is not what it was meant to be. Those of `llm` are refused anyway.
+ */
+export function unknownMembers(submitted: unknown): UnknownMember[] {
+  const { trigger, processor } = evaluatorInput.shape;
+  return [
+    ...strangers(submitted, evaluatorInput, []),
+    ...strangers(memberOf(submitted, 'trigger'), trigger, ['trigger']),
+    ...strangers(memberOf(submitted, 'processor'), processor, ['processor']),
+  ];
+}
+
+function strangers(submitted: unknown, schema: z.ZodObject, path: readonly string[]): UnknownMember[] {
+  const known = Object.keys(schema.shape);
+  const members = typeof submitted === 'object' && submitted !== null ? Object.keys(submitted) : [];
+  return members.filter((member) => !known.includes(member)).map((member) => ({ path: [...path, member], known }));
+}
+
+function memberOf(submitted: unknown, name: 'trigger' | 'processor'): unknown {
+  return typeof submitted === 'object' && submitted !== null ? Reflect.get(submitted, name) : undefined;
+}
+
 /** The number of a revision as a request names it, by its value. */
 const expectedRevision = byValue(z.number().int().nonnegative())
   .optional()

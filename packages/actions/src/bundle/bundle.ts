@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { type RolldownError, rolldown } from 'rolldown';
 import { ActionBuildError } from '../action-build-error.ts';
@@ -7,6 +8,10 @@ import { shown } from './place.ts';
 
 /** One module of an action and all that it imports, around what every action needs. Throws {@link ActionBuildError}. */
 export async function bundle(entry: string): Promise<string> {
+  // The bundler would look for an index in it.
+  if ((await stat(entry).catch(() => undefined))?.isDirectory()) {
+    throw new ActionBuildError([`${shown(entry)}: it is a folder; name the file that exports evaluate`]);
+  }
   const modules = new ActionModules(entry);
   const build = await rolldown({
     input: ENTRY,

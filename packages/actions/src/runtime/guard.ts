@@ -2,11 +2,10 @@ import * as log from 'service:evaluator/log';
 import type { EvaluationContext } from 'service:evaluator/types';
 import { LogConsole } from './log-console.ts';
 import { randomOf } from './random.ts';
+import { ASYNC, NO_FUNCTION } from './unusable.ts';
 
 const lines = new LogConsole();
 Reflect.set(globalThis, 'console', lines);
-
-const ASYNC = 'evaluate must not be async: nothing runs any more once it has returned';
 
 /** Names that browsers and Node.js have, and QuickJS has not. */
 const MISSING = /\b(URL|URLSearchParams|TextEncoder|TextDecoder|structuredClone|crypto)\b/;
@@ -16,7 +15,7 @@ const MISSING = /\b(URL|URLSearchParams|TextEncoder|TextDecoder|structuredClone|
  * first request.
  */
 export function checked(evaluate: unknown): unknown {
-  if (typeof evaluate !== 'function') throw new TypeError('the export "evaluate" must be a function');
+  if (typeof evaluate !== 'function') throw new TypeError(NO_FUNCTION);
   if (evaluate.constructor.name === 'AsyncFunction') throw new TypeError(ASYNC);
   return evaluate;
 }
@@ -29,7 +28,7 @@ export function run(evaluate: unknown, context: EvaluationContext): void {
   lines.begin();
   Math.random = randomOf(`${Date.now()} ${performance.now()} ${JSON.stringify(context)}`);
   try {
-    if (typeof evaluate !== 'function') throw new TypeError('the export "evaluate" must be a function');
+    if (typeof evaluate !== 'function') throw new TypeError(NO_FUNCTION);
     const { toolName, conversationId, ...given } = context;
     // One engine says null of what is not there, the other undefined.
     const result: unknown = evaluate({

@@ -25,6 +25,9 @@ const deeds = {
   malformed: () => rejectMalformed('unusable'),
   warn: () => warn('careful'),
   filter: () => filterTools(['a', 'b']),
+  note: () => setMetadata('team.note', 'v'),
+  reserved: () => setMetadata('mcp.method', 'v'),
+  long: () => setMetadata('k', '\u00e4'.repeat(129)),
   twice: () => { block('first'); pass(); },
   context: (ctx) => show({ ...ctx, keys: Object.keys(ctx).length }),
   tools: () => show([listTools().map(({ name }) => name), listToolsInNamespace('other').map(({ name }) => name), getTool('both'), getTool('none')]),
@@ -66,9 +69,13 @@ async function file(name: string, content: unknown): Promise<string> {
   return name;
 }
 
+/** A context of what every request has. */
+const context = (name: string, members: object) =>
+  file(name, { method: 'tools/call', namespace: 'default', ...members });
+
 /** A run of the obedient action; what it says as JSON. */
-async function trial(llmResult: string, context: object = {}, ...more: string[]) {
-  const name = await file('ctx.json', { llmResult, ...context });
+async function trial(llmResult: string, members: object = {}, ...more: string[]) {
+  const name = await context('ctx.json', { llmResult, ...members });
   const { code, out, err } = await sluice('test', 'obedient.wasm', '--context', name, '--output', 'json', ...more);
   const { log, ...result } = JSON.parse(out);
   const lines: string[] = log.map(({ level, message }: { level: string; message: string }) => `${level} ${message}`);
@@ -81,7 +88,7 @@ const shown = (lines: readonly string[]) => lines.map((line) => JSON.parse(line.
 
 describe('sluice action test', () => {
   it('says what the action decides, what it logs and how long it took', async () => {
-    const name = await file('ctx.json', { llmResult: 'block' });
+    const name = await context('ctx.json', { llmResult: 'block' });
     expect(await sluice('test', 'obedient.wasm', '--context', name)).toEqual({
       code: 0,
       out: expect.stringMatching(
@@ -93,7 +100,8 @@ describe('sluice action test', () => {
 
   it.each([
     ['nothing', { kind: 'pass' }, { responded: false, ignored_responses: 0 }],
-    ['warn filter', { kind: 'filter_tools', tools: ['a', 'b'] }, { responded: true, ignored_responses: 1 }],
+    ['filter warn', { kind: 'warn', message: 'careful' }, { responded: true, ignored_responses: 1 }],
+    ['note', { kind: 'set_metadata', key: 'team.note', value: 'v' }, { responded: true, ignored_responses: 0 }],
   ])('as JSON: %s', async (deeds, decision, counts) => {
     const { code, result } = await trial(deeds);
     const duration = expect.any(Number);
@@ -107,8 +115,28 @@ describe('sluice action test', () => {
     });
   });
 
+  it('says that the service does nothing of a decision, and why', async () => {
+    const why = 'keys beginning with mcp. or service. are those of the service';
+    const reserved = await trial('reserved');
+    expect(reserved).toMatchObject({ code: 0, result: { decision: { key: 'mcp.method' }, without_effect: why } });
+    const long = await trial('long');
+    expect(long.result).toMatchObject({ without_effect: 'the value is longer than 256 bytes' });
+
+    const calls = await context('ctx.json', { llmResult: 'pass warn filter' });
+    expect((await sluice('test', 'obedient.wasm', '--context', calls)).out).toContain(`
+decision: filter tools: a, b
+without effect: the request lists no tools
+without effect: 2 other calls of a response
+time: `);
+    const list = await context('list.json', { llmResult: 'warn filter', method: 'tools/list' });
+    expect((await sluice('test', 'obedient.wasm', '--context', list)).out).toContain(`
+decision: filter tools: a, b
+without effect: 1 other call of a response
+time: `);
+  });
+
   it('gives the action the context of the file, arguments as a call has them', async () => {
-    const text = `{"llmResult":"context","toolName":"t","namespace":"n",
+    const text = `{"method":"tools/call","llmResult":"context","toolName":"t","namespace":"n",
       "arguments":{"path":"/x","big":9223372036854775807,"deep":{"a":[true]}}}`;
     const { out } = await sluice(
       ...['test', 'obedient.wasm', '--context', await file('ctx.json', text), '--output', 'json'],
@@ -186,14 +214,14 @@ describe('sluice action test', () => {
     );
     expect(await trial('loop')).toMatchObject({ code: 1, result: { failure: { fault: 'timeout' } } });
 
-    const name = await file('promise.json', { llmResult: 'promise' });
+    const name = await context('promise.json', { llmResult: 'promise' });
     const promised = await sluice('test', 'obedient.wasm', '--context', name);
     expect(promised).toMatchObject({ code: 1, out: expect.stringContaining('evaluate must not be async') });
     expect(promised.err).toMatch(/^sluice: the action failed \(trap\): /);
   });
 
   it('says what is wrong with a file', async () => {
-    const ctx = await file('ctx.json', { llmResult: 'pass' });
+    const ctx = await context('ctx.json', { llmResult: 'pass' });
     expect(await sluice('test', 'gone.wasm', '--context', ctx)).toEqual({
       code: 1,
       out: '',
@@ -201,7 +229,11 @@ describe('sluice action test', () => {
     });
     const text = await file('text.wasm', 'no component');
     expect((await sluice('test', text, '--context', ctx)).err).toMatch(/^sluice: text\.wasm is no action: /);
-    const misspelt = await file('misspelt.json', { llm_result: 'x' });
+    const empty = await file('empty.json', {});
+    expect((await sluice('test', 'obedient.wasm', '--context', empty)).err).toBe(
+      'sluice: invalid context (empty.json)\n  method: is required\n  namespace: is required\n',
+    );
+    const misspelt = await context('misspelt.json', { llm_result: 'x' });
     const { err } = await sluice('test', 'obedient.wasm', '--context', misspelt);
     expect(err).toMatch(/^sluice: invalid context \(misspelt\.json\)\n {2}llm_result: .*\n$/);
     const schema = await file('no-schema.json', { type: 'nothing' });
@@ -235,7 +267,24 @@ describe('sluice action build', () => {
     expect(await sluice('build', 'empty.js', '-o', 'gone/x.wasm')).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: gone/x.wasm: no such file\n',
+      err: 'sluice: gone/x.wasm: no such folder: gone\n',
+    });
+  });
+
+  it('says that the entry is a folder, also where an index is in it', async () => {
+    await mkdir(join(folder, 'indexed'));
+    await file('indexed/index.js', 'export function evaluate() {}');
+    const { code, err } = await sluice('build', 'indexed');
+    expect(code).toBe(1);
+    expect(err).toMatch(/^sluice: .*indexed: it is a folder; name the file that exports evaluate\n$/);
+  });
+
+  it('says in a line that evaluate is async', async () => {
+    await file('async.js', 'export async function evaluate() {}');
+    expect(await sluice('build', 'async.js')).toEqual({
+      code: 1,
+      out: '',
+      err: 'sluice: evaluate must not be async: nothing runs any more once it has returned\n',
     });
   });
 
@@ -244,17 +293,18 @@ describe('sluice action build', () => {
       code: 0,
     });
     // What both engines are made to agree on.
-    const context = await file('ctx.json', { llmResult: 'context verify mistyped console time tools', namespace: 'n' });
+    const llmResult = 'context verify mistyped console time tools';
+    const given = await context('ctx.json', { llmResult, namespace: 'n' });
     const schema = await file('schema.json', { properties: { a: { type: 'number' } } });
     const [one, other] = await Promise.all(
       ['obedient.wasm', 'o.wasm'].map(async (component) => {
-        const options = ['--context', context, '--schema', schema, '--output', 'json'];
+        const options = ['--context', given, '--schema', schema, '--output', 'json'];
         return JSON.parse((await sluice('test', component, ...options)).out).log;
       }),
     );
     expect(one).toHaveLength(9);
     expect(other).toEqual(one);
-    const url = await file('ctx.json', { llmResult: 'missing' });
+    const url = await context('ctx.json', { llmResult: 'missing' });
     expect(await sluice('test', 'o.wasm', '--context', url)).toMatchObject({ code: 0 });
   });
 });
@@ -262,23 +312,25 @@ describe('sluice action build', () => {
 describe('sluice action init', () => {
   it('writes an action that builds and runs, and keeps what is there', async () => {
     await mkdir(join(folder, 'first'));
-    await writeFile(join(folder, 'first/ctx.json'), '{"llmResult":"Safe"}');
+    await writeFile(join(folder, 'first/ctx.json'), '{"method":"tools/call","namespace":"default","llmResult":"Safe"}');
     const made = await sluice('init', 'first');
     expect(made.code).toBe(0);
     expect(made.out).toMatch(/^written my-action\.ts\nkept {4}ctx\.json\nwritten /);
-    expect(made.err).toContain('sluice action build my-action.ts');
+    expect(made.err).toMatch(/^\nnext: cd first\n {6}sluice action build my-action\.ts\n {6}sluice action test .*\n$/);
     expect((await readdir(join(folder, 'first'))).sort()).toEqual(
       ['ctx.json', 'evaluator.d.ts', 'evaluator.yaml', 'my-action.ts', 'tsconfig.json'].sort(),
     );
     expect(await sluice('build', 'first/my-action.ts')).toMatchObject({ code: 0 });
-    const decision = async (context: string) => {
-      const { out } = await sluice('test', 'my-action.wasm', '--context', context, '--output', 'json');
+    const decision = async (given: string) => {
+      const { out } = await sluice('test', 'my-action.wasm', '--context', given, '--output', 'json');
       return JSON.parse(out).decision.kind;
     };
     expect(await decision('first/ctx.json')).toBe('pass');
     expect(await sluice('init', 'second', '--output', 'json')).toMatchObject({ code: 0 });
     expect(await decision('second/ctx.json')).toBe('block');
-    expect(await decision(await file('prose.json', { llmResult: 'I would say it is safe.' }))).toBe('reject_malformed');
+    expect(await decision(await context('prose.json', { llmResult: 'I would say it is safe.' }))).toBe(
+      'reject_malformed',
+    );
   });
 
   it('writes an evaluator for it that the service takes', async () => {
@@ -286,6 +338,18 @@ describe('sluice action init', () => {
     const { evaluators } = parse(await readFile(join(folder, 'third/evaluator.yaml'), 'utf8'));
     for (const evaluator of evaluators) expect(check(evaluatorInput, evaluator)).toHaveProperty('value');
     expect(evaluators).toHaveLength(1);
+  });
+
+  it.each(['plain-name', 'of: "two" #words', "$& it's"])('names the component by its whole path: %s', async (name) => {
+    await sluice('init', name);
+    const { evaluators } = parse(await readFile(join(folder, name, 'evaluator.yaml'), 'utf8'));
+    expect(evaluators[0].processor).toEqual({ path: join(folder, name, 'my-action.wasm') });
+  });
+
+  it('does not tell to go to the folder that one is in', async () => {
+    const terminal = scriptedTerminal({ cwd: join(folder, 'here') });
+    expect(await run(['action', 'init', '.'], terminal)).toBe(0);
+    expect(terminal.err()).toMatch(/^\nnext: sluice action build my-action\.ts\n {6}sluice action test /);
   });
 
   it('says why it cannot', async () => {

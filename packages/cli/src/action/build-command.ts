@@ -1,8 +1,8 @@
-import { basename, extname, resolve } from 'node:path';
+import { basename, dirname, extname, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { reasonOf } from '../files/system-error.ts';
+import { codeOf, reasonOf } from '../files/system-error.ts';
 
 interface Options {
   readonly out?: string;
@@ -38,7 +38,8 @@ Example:
             ? new Failure(error.message, { cause: error })
             : new Failure(`${entry}: ${problems.length} things are wrong`, { notes: problems, cause: error });
         }
-        throw new Failure(`${out}: ${reasonOf(error) ?? String(error)}`, { cause: error });
+        const reason = codeOf(error) === 'ENOENT' ? `no such folder: ${dirname(out)}` : reasonOf(error);
+        throw new Failure(`${out}: ${reason ?? String(error)}`, { cause: error });
       });
       const ms = Math.round(performance.now() - started);
       output().done(

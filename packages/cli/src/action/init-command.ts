@@ -11,7 +11,8 @@ export function initCommand({ terminal, output }: Context): Command {
     .argument('<folder>', 'made when it is not there; files that are there stay as they are')
     .action(async (folder: string) => {
       const { initAction } = await import('@sluice/actions/init');
-      const files = await initAction(resolve(terminal.cwd, folder)).catch((error: unknown) => {
+      const path = resolve(terminal.cwd, folder);
+      const files = await initAction(path).catch((error: unknown) => {
         const code = codeOf(error);
         if (code === undefined) throw error;
         const reason = code === 'EEXIST' ? 'a file stands in its place' : reasonOf(error);
@@ -23,10 +24,11 @@ export function initCommand({ terminal, output }: Context): Command {
         out.done({}, `${written ? 'written' : 'kept   '} ${name}`);
       }
       const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`;
-      terminal.stderr.write(`
-next: cd ${quoted}
-      sluice action build my-action.ts
-      sluice action test my-action.wasm --context ctx.json
-`);
+      const steps = [
+        ...(path === resolve(terminal.cwd) ? [] : [`cd ${quoted}`]),
+        'sluice action build my-action.ts',
+        'sluice action test my-action.wasm --context ctx.json',
+      ];
+      terminal.stderr.write(`\nnext: ${steps.join('\n      ')}\n`);
     });
 }

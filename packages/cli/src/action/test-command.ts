@@ -25,7 +25,7 @@ export function testCommand(context: Context): Command {
     .argument('<component>', 'the .wasm file')
     .requiredOption(
       '--context <file>',
-      'what evaluate is given: method, namespace, toolName, arguments, llmResult, ...',
+      'what evaluate is given: method, namespace, and toolName, arguments, llmResult, conversationId',
     )
     .option('--tools <file>', 'the tools that are registered, such as "sluice tools list --output json" prints')
     .option('--history <file>', 'the messages of the conversation: [{role, content}]')
@@ -54,7 +54,9 @@ Example:
       const answers = new TrialAnswers(world);
 
       // The host takes a moment to load.
-      const { ActionCompileError, ActionCompiler, ActionFailure, ActionHosts } = await import('@sluice/server/actions');
+      const { ActionCompileError, ActionCompiler, ActionFailure, ActionHosts, withoutEffect } = await import(
+        '@sluice/server/actions'
+      );
       const compiler = new ActionCompiler();
       const hosts = new ActionHosts({ size: 1 });
       try {
@@ -62,7 +64,8 @@ Example:
         const run = await hosts.run(action, given, answers);
         // What a request costs: a host process knows its actions, and in the first run it does not yet.
         const again = await hosts.run(action, given, new TrialAnswers(world)).catch(() => run);
-        tell(context, answers, { run, usualMs: again.durationMs });
+        const ignored = withoutEffect(run.response, given.method);
+        tell(context, answers, { run, ignored, usualMs: again.durationMs });
       } catch (error) {
         if (error instanceof ActionCompileError) {
           throw new Failure(`${file} is no action: ${error.message}`, { cause: error });
@@ -77,18 +80,26 @@ Example:
 }
 
 type Ended =
-  | { readonly run: ActionRun; readonly usualMs: number; readonly failure?: never }
-  | { readonly run?: never; readonly usualMs?: never; readonly failure: Pick<ActionFailure, 'fault' | 'message'> };
+  | {
+      readonly run: ActionRun;
+      /** Why the service would do nothing of what was decided. */
+      readonly ignored: string | undefined;
+      readonly usualMs: number;
+      readonly failure?: never;
+    }
+  | { readonly run?: never; readonly failure: Pick<ActionFailure, 'fault' | 'message'> };
 
-function tell({ terminal, output }: Context, { lines, copies }: TrialAnswers, { run, usualMs, failure }: Ended): void {
+function tell({ terminal, output }: Context, { lines, copies }: TrialAnswers, ended: Ended): void {
   const out = output();
+  const { run, failure } = ended;
   if (out.format === 'json') {
     const how = run
       ? {
           decision: run.response ?? { kind: 'pass' },
           responded: run.response !== undefined,
+          without_effect: ended.ignored,
           ignored_responses: run.ignoredResponses,
-          duration_ms: usualMs,
+          duration_ms: ended.usualMs,
           first_duration_ms: run.durationMs,
         }
       : { failure: { fault: failure.fault, message: failure.message } };
@@ -105,8 +116,10 @@ function tell({ terminal, output }: Context, { lines, copies }: TrialAnswers, { 
   }
   for (const { tool, namespace } of copies) out.done({}, `copied: ${tool} to ${namespace}`);
   out.done({}, `decision: ${inWords(run.response)}`);
-  if (run.ignoredResponses > 0) out.done({}, `without effect: ${run.ignoredResponses} other calls of a response`);
-  out.done({}, `time: ${usualMs.toFixed(1)} ms (${run.durationMs.toFixed(1)} ms in a new host process)`);
+  if (ended.ignored !== undefined) out.done({}, `without effect: ${ended.ignored}`);
+  const others = run.ignoredResponses;
+  if (others > 0) out.done({}, `without effect: ${others} other ${others === 1 ? 'call' : 'calls'} of a response`);
+  out.done({}, `time: ${ended.usualMs.toFixed(1)} ms (${run.durationMs.toFixed(1)} ms in a new host process)`);
 }
 
 function inWords(response: ActionResponse | undefined): string {

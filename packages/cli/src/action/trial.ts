@@ -12,9 +12,10 @@ const argumentPairs = z.union([
     .transform((members) => Object.entries(members).map(([name, value]): [string, string] => [name, asText(value)])),
 ]);
 
+/** What every request has is needed: who forgets it tests another request than they think. */
 const contextOfFile = z.strictObject({
-  method: z.string().default('tools/call'),
-  namespace: z.string().default('default'),
+  method: z.string(),
+  namespace: z.string(),
   toolName: z.string().optional(),
   arguments: argumentPairs.default([]),
   llmResult: z

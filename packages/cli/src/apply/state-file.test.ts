@@ -80,6 +80,12 @@ namespaces: [{ name: n, labels: *labels }]
 
 test.each([
   ['- a', ['s.yaml:1:1: must be a map with any of namespaces, forwards, services, tools']],
+  [
+    'evaluators: []',
+    [
+      's.yaml:1:1: unknown section "evaluators"; there are namespaces, forwards, services, tools; "sluice evaluators apply" takes these',
+    ],
+  ],
   ['a: 1', ['s.yaml:1:1: unknown section "a"; there are namespaces, forwards, services, tools']],
   ['tools:\n', ['s.yaml:1:1: tools must be a list; [] is an empty one']],
   ['tools: [a]', ['s.yaml:1:9: must be a map with the members of one of the tools']],

@@ -83,7 +83,8 @@ class StateReader {
     for (const [key, list] of Object.entries(content)) {
       const section = SECTIONS.find((known) => known === key);
       if (section === undefined) {
-        this.#problems.push(`${where([key])}: unknown section ${quoted(key)}; there are ${SECTIONS.join(', ')}`);
+        const hint = key === 'evaluators' ? '; "sluice evaluators apply" takes these' : '';
+        this.#problems.push(`${where([key])}: unknown section ${quoted(key)}; there are ${SECTIONS.join(', ')}${hint}`);
       } else if (!Array.isArray(list)) {
         this.#problems.push(`${where([key])}: ${key} must be a list; [] is an empty one`);
       } else {

@@ -1,6 +1,7 @@
 import { payload } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
+import { harmlessLine } from '../terminal/harmless.ts';
 import { applyCommand } from './apply-command.ts';
 import { bindCommand, bindingsCommand, unbindCommand } from './binding-commands.ts';
 import { EVALUATOR_COLUMNS } from './loaded.ts';
@@ -25,6 +26,11 @@ function get(context: Context): Command {
     .action(async () => {
       const client = await context.connect();
       context.output().list(await payload(client.GET('/api/v1/evaluators')), EVALUATOR_COLUMNS, 'no evaluators');
+      const { data } = await client.GET('/api/v1/evaluators/revisions/active');
+      for (const name of data?.data.skipped ?? []) {
+        const warning = `warning: evaluator ${name} was left out and judges nothing: apply says why`;
+        context.terminal.stderr.write(`${harmlessLine(warning)}\n`);
+      }
     });
 }
 

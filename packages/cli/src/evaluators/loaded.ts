@@ -36,7 +36,7 @@ export function showLoaded({ output, terminal }: Context, { active, warnings = [
   const [, revision] = /^(?:W\/)?"(\d+)"$/.exec(response.headers.get('etag') ?? '') ?? [];
   if (format === 'table' && revision !== undefined) tell(`revision ${revision} is active`);
   for (const { evaluator, path, message } of warnings) {
-    tell(`warning: evaluator ${evaluator} was left out: ${path}: ${message}`);
+    tell(`warning: evaluator ${evaluator} was left out and judges nothing: ${path}: ${message}`);
   }
   if (warnings.length > 0) throw new Exit(1);
 }

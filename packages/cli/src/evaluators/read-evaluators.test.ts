@@ -62,3 +62,17 @@ it('lists what is wrong, and does not repeat a key that stands where it must not
   const many = await read(Array.from({ length: 30 }, () => '- {}').join('\n')).catch((error: unknown) => error);
   expect(many).toMatchObject({ notes: { length: 21, 20: 'and more' } });
 });
+
+it('refuses members that the service would ignore: what was meant would not be', async () => {
+  const misspelt = `${LIST}\n  on_eror: block`
+    .replace('{ method:', '{ namespce: finance, method:')
+    .replace('path:', 'pth: 1, path:');
+  await expect(read(misspelt)).rejects.toMatchObject({
+    message: 'e.yaml: nothing was sent, because these are wrong',
+    notes: [
+      'evaluators.0.on_eror: is not known; known are name, trigger, llm, processor, on_error',
+      'evaluators.0.trigger.namespce: is not known; known are method, namespace',
+      'evaluators.0.processor.pth: is not known; known are path',
+    ],
+  });
+});

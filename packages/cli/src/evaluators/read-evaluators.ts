@@ -1,4 +1,4 @@
-import { evaluatorsInput } from '@sluice/contract';
+import { evaluatorsInput, unknownMembers } from '@sluice/contract';
 import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
@@ -9,8 +9,8 @@ const LISTED = 20;
 
 /**
  * The evaluators of a document: a list, or an object with `evaluators`. Their form is checked as the service would, so
- * that the key of a model that somebody wrote beside a prompt is not even sent. Throws {@link Failure} that lists what is
- * wrong.
+ * that the key of a model that somebody wrote beside a prompt is not even sent; and what the service would ignore is not
+ * let through, because `on_eror: block` is no `on_error: block`. Throws {@link Failure} that lists what is wrong.
  */
 export function readEvaluators(document: JsonValue, source: string): z.output<typeof evaluatorsInput> {
   const submitted = Array.isArray(document) ? { evaluators: document } : document;
@@ -18,10 +18,17 @@ export function readEvaluators(document: JsonValue, source: string): z.output<ty
     throw new Failure(`${source}: must be a list of evaluators, or an object with "evaluators"`);
   }
   const result = checkedOrFindings(evaluatorsInput, submitted);
-  if ('value' in result) return result.value;
-  const { findings } = result;
+  const unknown = submitted.evaluators.flatMap(unknownOf);
+  if ('value' in result && unknown.length === 0) return result.value;
+  const findings = [...('findings' in result ? result.findings : []), ...unknown];
   const more = findings.length > LISTED ? ['and more'] : [];
   throw new Failure(`${source}: nothing was sent, because ${findings.length === 1 ? 'this is' : 'these are'} wrong`, {
     notes: [...findings.slice(0, LISTED), ...more],
   });
+}
+
+function unknownOf(evaluator: unknown, index: number): string[] {
+  return unknownMembers(evaluator).map(
+    ({ path, known }) => `evaluators.${index}.${path.join('.')}: is not known; known are ${known.join(', ')}`,
+  );
 }

@@ -1,8 +1,9 @@
-import { check, type Evaluator, evaluatorInput } from '@sluice/contract';
+import { check, type Evaluator, evaluatorInput, unknownMembers } from '@sluice/contract';
 import { parseLossless } from '@sluice/json/lossless';
 import { z } from 'zod';
 import { ConfigError } from './config-error.ts';
 import { type Warn, warnOfStrangers } from './file-entry.ts';
+import { quote } from './setting.ts';
 import type { KeyPath, YamlFile } from './yaml-file.ts';
 
 const KEY = 'evaluators';
@@ -22,7 +23,13 @@ export function parseEvaluators(file: YamlFile, warn: Warn): readonly Evaluator[
   if (!Array.isArray(list)) throw new ConfigError(`${file.where(path)}: ${KEY}: is not a list of evaluators`);
   return list.flatMap((item: unknown, index) => {
     const result = parseEvaluator(item);
-    if ('evaluator' in result) return [result.evaluator];
+    if ('evaluator' in result) {
+      for (const { path: at, known } of unknownMembers(item)) {
+        const ignored = `unknown member ${quote(at.join('.'))} is ignored; known members: ${known.join(', ')}`;
+        warn([...path, index, ...at], ignored);
+      }
+      return [result.evaluator];
+    }
     const { at, problem } = result;
     warn([...path, index, ...at], `${KEY}[${index}] is left out: ${problem}`);
     return [];

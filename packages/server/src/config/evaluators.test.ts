@@ -26,6 +26,28 @@ async function complaint(yaml: string): Promise<string> {
   return error.message;
 }
 
+const MEMBERS =
+  'name: a, trigger: {method: m}, llm: {operation: filter, prompt: p, connection: c}, processor: {path: a.wasm}';
+
+describe('evaluators', () => {
+  it('name members that nobody knows: a policy may not be what it was meant to be', async () => {
+    const misspelt = MEMBERS.replace('{method: m}', '{method: m, namespce: finance}').replace(
+      '{path:',
+      '{sha: 1, path:',
+    );
+    const { evaluators, warnings } = await read(`evaluators:\n  - {on_eror: block, ${misspelt}}`);
+    expect(evaluators).toMatchObject([{ name: 'a', on_error: 'continue', trigger: { namespace: null } }]);
+    expect(warnings).toEqual([
+      expect.stringMatching(/b\.yaml:2:\d+: unknown member "on_eror" is ignored; known members: name, .*, on_error/),
+      expect.stringMatching(
+        /b\.yaml:2:\d+: unknown member "trigger.namespce" is ignored; known members: method, namesp/,
+      ),
+      expect.stringMatching(/b\.yaml:2:\d+: unknown member "processor.sha" is ignored; known members: path/),
+    ]);
+    expect((await read(`evaluators: [{${MEMBERS}}]`)).warnings).toEqual([]);
+  });
+});
+
 describe('llm_connections', () => {
   it('are taken with what they are made of', async () => {
     const { llmConnections, warnings } = await read(`

@@ -6,6 +6,7 @@ import type { EvaluatorDecision } from '../telemetry/metrics/evaluator-counters.
 import type { ActionResponse } from './actions/action-world.ts';
 import { cutBytes } from './cut-bytes.ts';
 import { setMetadata } from './metadata.ts';
+import { withoutEffect } from './without-effect.ts';
 
 /** JSON-RPC codes that are the evaluators' alone (decisions 4.7). */
 const BLOCKED = -32001;
@@ -20,7 +21,9 @@ export type Effect =
   | { readonly kind: 'last'; readonly decision: EvaluatorDecision }
   | { readonly kind: 'refused'; readonly decision: EvaluatorDecision; readonly outcome: ErrorOutcome };
 
-/** Carries out what an action decided (decisions 4.9, "Outcome"). Without a response the request passes. */
+/**
+ * Carries out what an action decided (decisions 4.9, "Outcome"). Without a response the request passes. `log`: of the run.
+ */
 export function effectOf(
   response: ActionResponse | undefined,
   evaluator: string,
@@ -38,19 +41,19 @@ export function effectOf(
       return refused(MALFORMED, response.reason, evaluator, 'reject_malformed');
     case 'warn': {
       const message = cutBytes(response.message, MAX_WARNING);
-      log.warn('an action warns', { evaluator, message });
+      log.warn('an action warns', { message });
       metadata.set(`service.evaluator.${evaluator}.warning`, message);
       return { kind: 'next', decision: 'warn' };
     }
     case 'filter_tools':
-      if (metadata.get('mcp.method') !== 'tools/list') {
-        log.warn('an action filters tools of a request that lists none: it passes', { evaluator });
+      if (withoutEffect(response, metadata.get('mcp.method')) !== undefined) {
+        log.warn('an action filters tools of a request that lists none: it passes');
         return { kind: 'next', decision: 'pass' };
       }
       context.onlyTools = new Set(response.tools);
       return { kind: 'last', decision: 'filter_tools' };
     case 'set_metadata':
-      setMetadata(metadata, response, evaluator, log);
+      setMetadata(metadata, response, log);
       return { kind: 'next', decision: 'set_metadata' };
   }
 }

@@ -9,12 +9,13 @@ import { DepartedClient } from '../listeners/departed-client.ts';
 import { parseMessage } from '../mcp/message.ts';
 import { RequestContext } from '../pipeline/context.ts';
 import { createEntry } from '../registry/operations/entries.ts';
+import { createNamespace, removeNamespace } from '../registry/operations/namespaces.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { type ChatCompletions, startChatCompletions } from '../testing/chat-completions.ts';
-import type { ActionResponse, ActionRun, HostAnswers } from './actions/action-world.ts';
+import { type ActionResponse, type ActionRun, type HostAnswers, NotRun } from './actions/action-world.ts';
 import { EvaluatorEngine } from './engine.ts';
 import { EvaluatorSet } from './evaluator-set.ts';
 import { LlmClient } from './question/llm-client.ts';
@@ -40,6 +41,11 @@ class Held<T> {
 
   end(value: T): void {
     this.#over.resolve(value);
+  }
+
+  fail(error: Error): void {
+    this.#over.promise.catch(() => undefined);
+    this.#over.reject(error);
   }
 }
 
@@ -117,6 +123,7 @@ async function judging(schema?: CompiledSchema) {
     },
     lines: () => lines.map((line): Record<string, unknown> => JSON.parse(line)),
     decisions: () => metrics.snapshot().evaluators.gate?.decisions,
+    executions: () => metrics.snapshot().evaluators.gate?.wasm.executions,
     failures: () => metrics.evaluators.get('gate')?.failures,
   };
 }
@@ -173,6 +180,28 @@ describe('a request whose client leaves', () => {
   });
 });
 
+it.each(['is removed', 'is removed and made anew'])(
+  'a request whose namespace %s while it is judged is refused',
+  async (how) => {
+    const { engine, context, registry, run } = await judging();
+    await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    context.namespace = registry.current.namespace('ops');
+    const outcome = engine.judge(context);
+    await run.reached;
+    await registry.commit((draft) => removeNamespace(draft, 'ops', true));
+    if (how.endsWith('anew')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    run.end({ kind: 'pass' });
+    expect(await outcome).toMatchObject({ kind: 'error', status: 404, error: { message: 'namespace not found: ops' } });
+  },
+);
+
+it('a run that did not begin is none: it has taken no time of an action', async () => {
+  const { engine, context, run, decisions, failures, executions } = await judging();
+  run.fail(new NotRun('too many runs wait'));
+  expect(await engine.judge(context)).toMatchObject({ kind: 'error' });
+  expect([executions(), failures(), decisions()]).toEqual([0, { llm_failure: 0, action_failure: 1 }, NOTHING]);
+});
+
 it('a request that is judged for longer than a call upstream may last can be taken back still', async () => {
   const { engine, context, run, leave } = await judging();
   const outcome = engine.judge(context);
@@ -183,6 +212,30 @@ it('a request that is judged for longer than a call upstream may last can be tak
   expect(calls.find(() => true)).toBe(judged);
   leave();
   expect(ends(await outcome)).toBe(true);
+});
+
+it('a text that an action has judged is judged for as long as the action waits for it', async () => {
+  const signals: (AbortSignal | undefined)[] = [];
+  const schema: CompiledSchema = {
+    text: '{}',
+    async validate(text, signal) {
+      signals.push(signal);
+      return text === '{}' ? undefined : 'wrong';
+    },
+  };
+  const { engine, context, run, runs, leave } = await judging(schema);
+  llm.script('{}');
+  const outcome = engine.judge(context);
+  await run.reached;
+  const { signal } = new AbortController();
+  expect(await runs[0]?.verify('text', signal)).toBe('wrong');
+  expect(signals).toHaveLength(2);
+  expect(signals[1]).toBe(signal);
+  // The answer of the LLM, for as long as the request is waited for.
+  expect(signals[0]?.aborted).toBe(false);
+  leave();
+  await outcome;
+  expect(signals[0]?.aborted).toBe(true);
 });
 
 it('what an action says is cut between two characters, in the log and in metadata', async () => {

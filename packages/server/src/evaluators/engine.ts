@@ -1,37 +1,24 @@
 import { type Outcome, rpcError } from '../answer/outcome.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
-import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { RequestMessage } from '../mcp/message.ts';
-import { INVALID_PARAMS } from '../mcp/protocol.ts';
+import { INVALID_PARAMS, INVALID_REQUEST } from '../mcp/protocol.ts';
 import type { RequestContext } from '../pipeline/context.ts';
-import type { Registry } from '../registry/registry.ts';
-import type { TargetLogger } from '../telemetry/log.ts';
-import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import type { ActionRunning } from './actions/action-world.ts';
 import type { NamespaceBindings } from './bindings.ts';
 import { evaluatedRequest, TooManyArguments } from './evaluation-context.ts';
 import { type EvaluationParts, EvaluatorRun } from './evaluator-run.ts';
 import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
+import { Conversations } from './history/conversations.ts';
 import { JudgedRequest } from './judged-request.ts';
-import { Conversations } from './question/history.ts';
-import type { LlmClient } from './question/llm-client.ts';
 import { PromptTools } from './question/prompt-tools.ts';
 import { ToolTexts } from './registry-view/registry-view-texts.ts';
 
 /** What {@link EvaluatorEngine} works with. */
-export interface EngineParts {
+export interface EngineParts extends Omit<EvaluationParts, 'texts' | 'promptTools' | 'conversations'> {
   readonly evaluators: { readonly current: EvaluatorSet };
   readonly bindings: Pick<NamespaceBindings, 'get'>;
-  readonly llm: LlmClient;
-  readonly actions: ActionRunning;
-  readonly registry: Registry;
-  readonly interactions: InteractionStore;
   /** Finds requests that are cancelled. */
   readonly calls: CallsUnderWay<CallUnderWay>;
-  readonly metrics: ServiceMetrics;
-  /** `service::evaluator`. */
-  readonly log: TargetLogger;
 }
 
 /** Requests that nothing judges: without them no client could speak to us (decisions 4.9, "Matching"). */
@@ -102,8 +89,12 @@ export class EvaluatorEngine {
       // It has its answer already.
       if (effect.kind === 'cancelled') return undefined;
     }
-    // As it is now: actions may have copied tools into it.
-    context.namespace = this.#parts.registry.current.namespace(namespace) ?? context.namespace;
+    // As it is now: actions may have copied tools into it, and it may have been removed, or made anew.
+    const now = this.#parts.registry.current.namespace(namespace);
+    if (now?.identity !== context.namespace?.identity) {
+      return rpcError(INVALID_REQUEST, `namespace not found: ${namespace}`, 404);
+    }
+    context.namespace = now;
     return undefined;
   }
 }

@@ -1,4 +1,4 @@
-/** What the command line has of actions: the real compiler and the real host processes. */
+/** What the command line has of actions: the real compiler, host processes and result schemas, and the rules of effects. */
 
 export type {
   Action,
@@ -15,3 +15,4 @@ export { ActionCompileError, ActionFailure } from './actions/action-world.ts';
 export { ActionCompiler } from './actions/compiler.ts';
 export { ActionHosts } from './actions/hosts.ts';
 export { ResultSchemaError, ResultSchemas } from './result-schemas/result-schemas.ts';
+export { withoutEffect } from './without-effect.ts';

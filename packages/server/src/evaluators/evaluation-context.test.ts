@@ -98,7 +98,8 @@ describe('arguments', () => {
     ['halves of surrogates', '{"\\ud800":"\\udc00x"}', [['\ufffd', '\ufffdx']]],
     ['a member called _meta', '{"_meta":1}', [['_meta', '1']]],
     ['none', '{}', []],
-    ['what is no object', '["a"]', []],
+    ['a list', '["a", 1.50]', [['arguments', '["a",1.50]']]],
+    ['a text', '"{\\"a\\":1}"', [['arguments', '{"a":1}']]],
     ['null', 'null', []],
   ])('%s', (_what, text, pairs) => {
     expect(argumentsOf('tools/call', `{"name":"t","arguments": ${text} }`)).toEqual(pairs);

@@ -21,7 +21,7 @@ export class TooManyArguments extends Error {
  * What prompts and actions are told of a request (spec "Evaluation context", decisions 2.11): its arguments, or the
  * members of its params but for `_meta`, as pairs in the order of the text. Strings are as they are; other values are
  * JSON in which numbers are spelled as the client spelled them. A name that the client gives twice is there twice, since
- * nobody knows which of them an upstream obeys.
+ * nobody knows which of them an upstream obeys. Arguments that are no object are one pair, of the name `arguments`.
  *
  * Surrogates without their other half become U+FFFD, as on their way to an action.
  *
@@ -41,10 +41,13 @@ export function evaluatedRequest(
   };
   if (paramsRange === undefined) return { ...request, arguments: [] };
   if (!isCall) return { ...request, arguments: pairsOf(text, paramsRange.start, '_meta') };
-  if (!isJsonObject(params.arguments)) return { ...request, arguments: [] };
   // Of params no member is there twice: such requests are refused.
-  for (const { key, start } of members(text, paramsRange.start)) {
-    if (key === 'arguments') return { ...request, arguments: pairsOf(text, start) };
+  for (const { key, start, end } of members(text, paramsRange.start)) {
+    if (key !== 'arguments') continue;
+    if (isJsonObject(params.arguments)) return { ...request, arguments: pairsOf(text, start) };
+    // None that a tool can have; but an upstream may see something in it.
+    if (params.arguments === null) break;
+    return { ...request, arguments: [[key, asText(text.slice(start, end))]] };
   }
   return { ...request, arguments: [] };
 }

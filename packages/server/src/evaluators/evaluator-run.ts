@@ -1,14 +1,19 @@
 import type { ErrorOutcome } from '../answer/outcome.ts';
+import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { RequestContext } from '../pipeline/context.ts';
+import type { Registry } from '../registry/registry.ts';
+import { logAbout, type TargetLogger } from '../telemetry/log.ts';
 import type { EvaluatorCounters } from '../telemetry/metrics/evaluator-counters.ts';
+import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { rounded } from '../telemetry/tool-calls/tool-call-record.ts';
-import { ActionFailure, type ActionRun, type HostAnswers } from './actions/action-world.ts';
+import { ActionFailure, type ActionRun, type ActionRunning, type HostAnswers, NotRun } from './actions/action-world.ts';
 import { cutBytes } from './cut-bytes.ts';
 import { type Effect, effectOf, failed } from './effect.ts';
-import type { EngineParts } from './engine.ts';
 import type { EvaluatedRequest } from './evaluation-context.ts';
 import type { LoadedEvaluator } from './evaluator-set.ts';
-import { type Conversations, historyJson } from './question/history.ts';
+import type { Conversations } from './history/conversations.ts';
+import { historyJson } from './history/history-json.ts';
+import type { LlmClient } from './question/llm-client.ts';
 import { LlmFailure } from './question/llm-failure.ts';
 import { askQuestion } from './question/llm-question.ts';
 import { userPrompt } from './question/prompt.ts';
@@ -17,7 +22,14 @@ import { RegistryView } from './registry-view/registry-view.ts';
 import type { ToolTexts } from './registry-view/registry-view-texts.ts';
 
 /** What a run works with. */
-export interface EvaluationParts extends EngineParts {
+export interface EvaluationParts {
+  readonly llm: LlmClient;
+  readonly actions: ActionRunning;
+  readonly registry: Registry;
+  readonly interactions: InteractionStore;
+  readonly metrics: ServiceMetrics;
+  /** `service::evaluator`. */
+  readonly log: TargetLogger;
   readonly texts: ToolTexts;
   readonly promptTools: PromptTools;
   readonly conversations: Conversations;
@@ -36,6 +48,8 @@ export class EvaluatorRun {
   readonly #parts: EvaluationParts;
   readonly #signal: AbortSignal;
   readonly #counters: EvaluatorCounters;
+  /** Its lines say whose run it is, and of which request. */
+  readonly #log: TargetLogger;
   #llmMs: number | undefined;
   #actionMs: number | undefined;
 
@@ -52,7 +66,17 @@ export class EvaluatorRun {
     this.#context = context;
     this.#parts = parts;
     this.#signal = signal;
-    this.#counters = parts.metrics.evaluator(evaluator.definition.name);
+    const { name } = evaluator.definition;
+    this.#counters = parts.metrics.evaluator(name);
+    const { method, namespace, toolName, conversationId } = request;
+    this.#log = logAbout(parts.log, {
+      evaluator: name,
+      namespace,
+      mcp_method: method,
+      tool: toolName && cutBytes(toolName, MAX_TOOL_BYTES),
+      conversation_id: conversationId,
+      x_request_id: context.correlation.requestId,
+    });
   }
 
   /** Never rejects: what fails is settled by the evaluator's `on_error`. */
@@ -63,7 +87,6 @@ export class EvaluatorRun {
     | { readonly kind: 'cancelled' }
   > {
     const { definition } = this.#evaluator;
-    const { log } = this.#parts;
     const signal = this.#signal;
     const startedAt = performance.now();
     try {
@@ -71,10 +94,10 @@ export class EvaluatorRun {
       signal.throwIfAborted();
       const run = await this.#act(llmResult);
       signal.throwIfAborted();
-      const effect = effectOf(run.response, definition.name, this.#context, log);
+      const effect = effectOf(run.response, definition.name, this.#context, this.#log);
       this.#counters.decided(effect.decision);
       if (run.ignoredResponses > 0) {
-        log.warn('an action responded more than once', { evaluator: definition.name, ignored: run.ignoredResponses });
+        this.#log.warn('an action responded more than once', { ignored: run.ignoredResponses });
       }
       this.#tell(effect.decision);
       return effect;
@@ -115,43 +138,45 @@ export class EvaluatorRun {
 
   /** Copies that the action made are committed before the request goes on. */
   async #act(llmResult: string): Promise<ActionRun> {
-    const { actions, registry, texts, log } = this.#parts;
-    const { definition, action } = this.#evaluator;
+    const { actions, registry, texts } = this.#parts;
+    const { action } = this.#evaluator;
     const { namespace } = this.#request;
-    const view = new RegistryView({ registry, texts, log, evaluator: definition.name, namespace });
+    const view = new RegistryView({ registry, texts, log: this.#log, namespace });
     const startedAt = performance.now();
     try {
       const context = { ...this.#request, llmResult };
       const run = await actions.run(action, context, this.#answers(view), this.#signal);
+      this.#ran(run.durationMs);
       if (!this.#signal.aborted) await view.commit();
       return run;
-    } finally {
-      this.#actionMs = performance.now() - startedAt;
-      this.#counters.executed(this.#actionMs);
+    } catch (error) {
+      if (this.#actionMs === undefined && !(error instanceof NotRun)) this.#ran(performance.now() - startedAt);
+      throw error;
     }
   }
 
+  #ran(ms: number): void {
+    this.#actionMs = ms;
+    this.#counters.executed(ms);
+  }
+
   #answers(view: RegistryView): HostAnswers {
-    const { interactions, log } = this.#parts;
-    const { definition, schema } = this.#evaluator;
+    const { interactions } = this.#parts;
+    const { schema } = this.#evaluator;
     return {
       tools: (namespace) => view.tools(namespace),
       tool: (name) => view.tool(name),
       copyTool: (name, namespace) => view.copyTool(name, namespace),
-      history: (conversationId) => historyJson(interactions, conversationId),
-      verify: async (raw) => schema?.validate(raw),
-      log: (level, message) =>
-        log[level](cutBytes(message, MAX_LOG_BYTES), { evaluator: definition.name, from: 'action' }),
+      history: historyJson(interactions),
+      verify: async (raw, signal) => schema?.validate(raw, signal),
+      log: (level, message) => this.#log[level](cutBytes(message, MAX_LOG_BYTES), { from: 'action' }),
     };
   }
 
   /** A line per decision, or why there is none. */
   #tell(decision: string, error?: unknown): void {
-    const { log } = this.#parts;
     const { definition } = this.#evaluator;
-    const { method, namespace, toolName, conversationId } = this.#request;
     const fields = {
-      evaluator: definition.name,
       decision,
       on_error: error === undefined ? undefined : definition.on_error,
       fault: error instanceof ActionFailure || error instanceof LlmFailure ? error.fault : undefined,
@@ -159,14 +184,9 @@ export class EvaluatorRun {
       reason: this.#signal.aborted ? this.#signal.reason : undefined,
       llm_ms: this.#llmMs === undefined ? undefined : rounded(this.#llmMs),
       action_ms: this.#actionMs === undefined ? undefined : rounded(this.#actionMs),
-      namespace,
-      mcp_method: method,
-      tool: toolName && cutBytes(toolName, MAX_TOOL_BYTES),
-      conversation_id: conversationId,
-      x_request_id: this.#context.correlation.requestId,
     };
-    if (error !== undefined) log.warn('evaluator failed', fields);
-    else if (decision === 'cancelled') log.info('evaluator not waited for', fields);
-    else log.info('evaluator decided', fields);
+    if (error !== undefined) this.#log.warn('evaluator failed', fields);
+    else if (decision === 'cancelled') this.#log.info('evaluator not waited for', fields);
+    else this.#log.info('evaluator decided', fields);
   }
 }

@@ -1,4 +1,4 @@
-import { isDeepStrictEqual } from 'node:util';
+import { createHash } from 'node:crypto';
 import type { Evaluator } from '@sluice/contract';
 import type { LlmConnection } from '../config/llm-connections.ts';
 import type { Action } from './actions/action-world.ts';
@@ -21,11 +21,14 @@ export class EvaluatorSet {
   /** In the order in which they run. */
   readonly list: readonly LoadedEvaluator[];
   readonly #byMethod: ReadonlyMap<string, readonly LoadedEvaluator[]>;
+  /** Equal for evaluators that judge alike: definitions may be large, and are compared once per namespace. */
+  readonly #fingerprints: ReadonlyMap<LoadedEvaluator, string>;
 
   constructor(revision: number, list: readonly LoadedEvaluator[]) {
     this.revision = revision;
     this.list = list;
     this.#byMethod = Map.groupBy(list, ({ definition }) => definition.trigger.method);
+    this.#fingerprints = new Map(list.map((evaluator) => [evaluator, fingerprintOf(evaluator)]));
   }
 
   /** Those that judge requests of this method to this namespace; undefined when none does. */
@@ -40,7 +43,8 @@ export class EvaluatorSet {
   judgesLike(other: EvaluatorSet, method: string, namespace: string): boolean {
     const ours = this.judging(method, namespace) ?? [];
     const theirs = other.judging(method, namespace) ?? [];
-    return ours.length === theirs.length && ours.every((evaluator, at) => isSame(evaluator, theirs[at]));
+    const told = (set: EvaluatorSet, list: readonly LoadedEvaluator[]) => list.map((one) => set.#fingerprints.get(one));
+    return told(this, ours).join() === told(other, theirs).join();
   }
 
   /** How many different actions they have. */
@@ -49,6 +53,6 @@ export class EvaluatorSet {
   }
 }
 
-function isSame(a: LoadedEvaluator, b: LoadedEvaluator | undefined): boolean {
-  return b !== undefined && a.action.checksum === b.action.checksum && isDeepStrictEqual(a.definition, b.definition);
+function fingerprintOf({ definition, action }: LoadedEvaluator): string {
+  return createHash('sha256').update(JSON.stringify(definition)).update(action.checksum).digest('base64');
 }

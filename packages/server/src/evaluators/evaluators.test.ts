@@ -105,6 +105,8 @@ describe('the current set', () => {
     });
     compiler.before = () => compiling.promise;
     const updating = evaluators.replace([definition('a')], NOBODY);
+    await expect.poll(() => compiler.compiled).toHaveLength(1);
+    expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);
     compiling.resolve();
     await writing.promise;
     expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);

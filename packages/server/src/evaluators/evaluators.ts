@@ -8,12 +8,11 @@ import type { ActionFiles } from './loading/action-files.ts';
 import { ActionLoader } from './loading/action-loader.ts';
 import { type Examined, examine, type SoundEvaluator } from './loading/rules.ts';
 import type { ResultSchemas } from './result-schemas/result-schemas.ts';
-import { checksumOf } from './revisions/canonical-json.ts';
+import { type Content, contentOf, evaluatorsOf, type Revision } from './revisions/revision.ts';
 import {
   activeRevision,
   NO_REVISIONS,
   newestOfStartUp,
-  type Revision,
   type Revisions,
   withActive,
   withRejected,
@@ -66,6 +65,8 @@ export class Evaluators {
   readonly #now: () => number;
   #revisions: Revisions = NO_REVISIONS;
   #queue: Promise<unknown> = Promise.resolve();
+  /** Updates under way and waiting. */
+  #unfinished = 0;
   #saving: Promise<void> = Promise.resolve();
   #closed = false;
 
@@ -102,8 +103,10 @@ export class Evaluators {
   async start(configured: readonly Evaluator[] | undefined): Promise<void> {
     this.#revisions = await this.#parts.store.load();
     const known = newestOfStartUp(this.#revisions)?.checksum;
-    const isNew = configured !== undefined && checksumOf(configured) !== known;
-    const evaluators = isNew ? configured : this.activeRevision?.evaluators;
+    const content = configured && contentOf(configured);
+    const isNew = content !== undefined && content.checksum !== known;
+    const active = this.activeRevision;
+    const evaluators = isNew ? configured : active && evaluatorsOf(active);
     if (!evaluators) return;
 
     const examined = await this.#examine(evaluators);
@@ -112,15 +115,16 @@ export class Evaluators {
       ...examined.flatMap(problemOf),
       ...warnings.map(({ evaluator: name, message }) => ({ name, message })),
     ];
-    for (const { name, message } of skipped) {
-      this.#parts.log.warn(`evaluator ${JSON.stringify(name)} is left out: ${message}`, { evaluator: name });
-    }
+    this.#tellSkipped(skipped);
     if (isNew) {
       const names = skipped.map(({ name }) => name);
-      const submission = { evaluators, origin: 'startup', actor: undefined, at: this.#time() } as const;
+      const submission = { content, origin: 'startup', actor: undefined, at: this.#time() } as const;
       await this.#keep(withActive(this.#revisions, submission, names));
     }
     this.#use(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded));
+    const { revision } = this.current;
+    const from = isNew ? 'the service-config file' : 'the active revision';
+    this.#parts.log.info('evaluators loaded', { revision, evaluators: loaded.length, from });
   }
 
   /**
@@ -129,11 +133,15 @@ export class Evaluators {
    * rule, which is kept as a rejected revision; in this order (decisions 4.5).
    */
   replace(evaluators: readonly Evaluator[], options: UpdateOptions): Promise<Update> {
+    const content = contentOf(evaluators);
+    // Those that have to wait do so as text, which takes a twentieth of the memory.
+    const atOnce = this.#unfinished === 0 ? evaluators : undefined;
     return this.#afterOthers(async () => {
-      const outside = await this.#outside(evaluators);
+      const submitted = atOnce ?? evaluatorsOf(content);
+      const outside = await this.#outside(submitted);
       if (outside.length > 0) throw refused('BAD_REQUEST', 'invalid evaluators', outside);
       this.#expect(options.expectedRevision);
-      return this.#submit(evaluators, [], options.actor, 'invalid evaluators');
+      return this.#submit(submitted, content, [], options.actor, 'invalid evaluators');
     });
   }
 
@@ -146,9 +154,9 @@ export class Evaluators {
       const revision = this.revision(id);
       if (!revision) throw new EvaluatorsError('NOT_FOUND', `revision not found: ${id}`);
       this.#expect(options.expectedRevision);
-      const { evaluators } = revision;
+      const evaluators = evaluatorsOf(revision);
       const outside = await this.#outside(evaluators);
-      return this.#submit(evaluators, outside, options.actor, `revision ${id} cannot be activated`);
+      return this.#submit(evaluators, revision, outside, options.actor, `revision ${id} cannot be activated`);
     });
   }
 
@@ -164,7 +172,8 @@ export class Evaluators {
   }
 
   #afterOthers(update: () => Promise<Update>): Promise<Update> {
-    const done = this.#queue.then(update);
+    this.#unfinished++;
+    const done = this.#queue.then(update).finally(() => this.#unfinished--);
     this.#queue = done.catch(() => {});
     return done;
   }
@@ -181,11 +190,12 @@ export class Evaluators {
 
   async #submit(
     evaluators: readonly Evaluator[],
+    content: Content,
     outside: readonly Refusal[],
     actor: string | undefined,
     what: string,
   ): Promise<Update> {
-    const submission = { evaluators, origin: 'api', actor, at: this.#time() } as const;
+    const submission = { content, origin: 'api', actor, at: this.#time() } as const;
     const examined = await this.#examine(evaluators);
     const refusals = [...outside, ...examined.flatMap(placedRefusals)];
     if (refusals.length > 0) {
@@ -196,9 +206,17 @@ export class Evaluators {
     const skipped = warnings.map(({ evaluator }) => evaluator);
     await this.#keep(withActive(this.#revisions, submission, skipped));
     this.#use(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded));
+    this.#tellSkipped(warnings.map(({ evaluator: name, message }) => ({ name, message })));
     const { revision } = this.current;
     this.#parts.log.info('evaluators replaced', { revision, evaluators: loaded.length, skipped, actor });
     return { set: this.current, warnings };
+  }
+
+  /** Nobody is judged by them, whatever their `on_error`. */
+  #tellSkipped(skipped: readonly { readonly name: string; readonly message: string }[]): void {
+    for (const { name, message } of skipped) {
+      this.#parts.log.warn(`evaluator ${JSON.stringify(name)} is left out: ${message}`, { evaluator: name });
+    }
   }
 
   #examine(evaluators: readonly Evaluator[]): Promise<Examined[]> {

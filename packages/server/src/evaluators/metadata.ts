@@ -13,15 +13,15 @@ const RESERVED = /^(?:mcp|service)\./;
 export function setMetadata(
   metadata: Map<string, string>,
   { key, value }: { readonly key: string; readonly value: string },
-  evaluator: string,
   log: Pick<TargetLogger, 'warn'>,
 ): void {
-  const problem = problemOf(key, value);
+  const problem = metadataProblem(key, value);
   if (problem === undefined) metadata.set(key, value);
-  else log.warn('metadata of an action is not set', { evaluator, key: cutBytes(key, MAX_KEY_BYTES), problem });
+  else log.warn('metadata of an action is not set', { key: cutBytes(key, MAX_KEY_BYTES), problem });
 }
 
-function problemOf(key: string, value: string): string | undefined {
+/** Why metadata of an action is not set; undefined when it is. */
+export function metadataProblem(key: string, value: string): string | undefined {
   if (RESERVED.test(key)) return 'keys beginning with mcp. or service. are those of the service';
   if (Buffer.byteLength(key) > MAX_KEY_BYTES) return `the key is longer than ${MAX_KEY_BYTES} bytes`;
   if (Buffer.byteLength(value) > MAX_VALUE_BYTES) return `the value is longer than ${MAX_VALUE_BYTES} bytes`;

@@ -48,6 +48,31 @@ describe('revisions', () => {
     expect((await get('/revisions/active')).data).toEqual(active);
   });
 
+  test('are told to the letter as they were submitted, before and after a restart', async (context) => {
+    const { api, get, restart } = await startEvaluatorApi(context);
+    const schema = '{"b":1.0,"a":[9007199254740993,-0,1E2,{}],"\\"\\u001fé😀":{"__proto__":null}}';
+    const told =
+      `[{"name":"a","trigger":{"method":"m","namespace":null},"llm":{"operation":"classify","prompt":"\\\\ \\n€",` +
+      `"connection":"model","result_schema":${schema}},"processor":{"path":"broken.wasm"},"on_error":"continue"}]`;
+    const body = `{ "evaluators": ${told.replace('€', '\\u20ac').replace(',"on_error":"continue"', ', "more": 1')} }`;
+    await api.call('PUT', '/api/v1/evaluators', body, { 'x-forwarded-user': 'ann' });
+    await api.call('PUT', '/api/v1/evaluators', body.replace('"model"', '"none"'));
+    await api.call('POST', '/api/v1/evaluators/revisions/1/activate');
+    const { data } = await get('/revisions');
+    for (const starts of [1, 2]) {
+      for (const [id, content, skipped] of [
+        [1, told, '["a"]'],
+        [2, told.replace('"model"', '"none"'), '[]'],
+        [3, told, '["a"]'],
+      ] as const) {
+        const metadata = JSON.stringify(Object(data)[3 - id]).slice(0, -1);
+        const text = `{"data":${metadata},"evaluators":${content},"skipped":${skipped}},"error":null}`;
+        expect((await get(`/revisions/${id}`)).text, `${id}, start ${starts}`).toBe(text);
+      }
+      await restart();
+    }
+  });
+
   test.for([
     [{ 'x-forwarded-user': 'ann', 'x-auth-request-user': 'bob' }, 'ann'],
     [{ 'x-auth-request-user': 'bob' }, 'bob'],
@@ -133,7 +158,7 @@ describe('activation', () => {
     await restart({ connections: CONNECTIONS.slice(0, 1) });
     const answer = await it.api.call('POST', '/api/v1/evaluators/revisions/1/activate');
     expect(answer.status).toBe(422);
-    const reason = 'evaluators.0.llm.connection is not one of llm_connections';
+    const reason = 'evaluators.0.llm.connection is "another", which is not one of llm_connections: there are model';
     expect(answer.error).toMatchObject({ message: `revision 1 cannot be activated: ${reason}` });
     expect(namesIn(await get())).toEqual(['b']);
     expect((await get('/revisions/3')).data).toMatchObject({ status: 'rejected', failure_reason: reason });
@@ -188,7 +213,7 @@ describe('after a restart', () => {
     expect((await it.get()).headers.etag).toBe('"1"');
     for (const line of [
       'evaluator \\"a\\" is left out: is not a component',
-      'evaluator \\"b\\" is left out: llm.connection is not one of llm_connections',
+      'evaluator \\"b\\" is left out: llm.connection is \\"another\\", which is not one of llm_connections: there are model',
       'evaluator \\"c\\" is left out: is not a component',
     ]) {
       expect(it.api.log.join('')).toContain(line);

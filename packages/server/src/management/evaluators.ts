@@ -1,7 +1,7 @@
 import { operations } from '@sluice/contract';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Update, UpdateOptions } from '../evaluators/evaluators.ts';
-import type { Revision } from '../evaluators/revisions/revisions.ts';
+import { metadataJson, type Revision, revisionJson } from '../evaluators/revisions/revision.ts';
 import { RequestError, sendData, sendList, sendWarned } from './answer.ts';
 import type { ManagementContext } from './context.ts';
 import { route, routeWithBody } from './route.ts';
@@ -15,17 +15,14 @@ export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: Ma
     return sendList(withETag(reply, id), loaded, ({ definition }) => JSON.stringify(definition));
   });
 
-  routeWithBody(app, replace, async ({ body: { evaluators, expected_revision } }, reply) =>
-    sendUpdate(reply, await active.replace(evaluators, optionsOf(reply, expected_revision))),
+  // Without `await`, which would keep what was submitted in memory for as long as it waits for others.
+  routeWithBody(app, replace, ({ body: { evaluators, expected_revision } }, reply) =>
+    active.replace(evaluators, optionsOf(reply, expected_revision)).then((update) => sendUpdate(reply, update)),
   );
 
   route(app, connections, (_request, reply) => sendData(reply, JSON.stringify(active.connections)));
 
-  route(app, revisions, (_request, reply) =>
-    sendList(reply, active.revisions, ({ evaluators: _evaluators, skipped: _skipped, ...metadata }) =>
-      JSON.stringify(metadata),
-    ),
-  );
+  route(app, revisions, (_request, reply) => sendList(reply, active.revisions, metadataJson));
 
   // Before the one by its number, which would take the word for one.
   route(app, activeRevision, (_request, reply) => sendRevision(reply, active.activeRevision, 'no revision is active'));
@@ -47,7 +44,7 @@ function sendUpdate(reply: FastifyReply, { set, warnings }: Update): FastifyRepl
 
 function sendRevision(reply: FastifyReply, revision: Revision | undefined, otherwise: string): FastifyReply {
   if (!revision) throw new RequestError('NOT_FOUND', otherwise);
-  return sendData(reply, JSON.stringify(revision));
+  return sendData(reply, revisionJson(revision));
 }
 
 function withETag(reply: FastifyReply, revision: number): FastifyReply {

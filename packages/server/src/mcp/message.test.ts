@@ -47,6 +47,38 @@ describe('a request', () => {
     expect(parse(`{"jsonrpc":"2.0","id":1,"method":"x","params":{${more}"name":1}}`).kind).toBe('request');
   });
 
+  it.each([
+    ['"Method":"tools/list"', 'member "Method" is to be spelled "method"'],
+    ['"PARAMS":{}', 'member "PARAMS" is to be spelled "params"'],
+    ['"ID":2', 'member "ID" is to be spelled "id"'],
+    ['"param\u017f":{}', 'member "param\u017f" is to be spelled "params"'],
+    ['"par\\u0041ms":{}', 'member "parAms" is to be spelled "params"'],
+  ])('with a lookalike beside what it asks for, %s, is refused', (member, problem) => {
+    for (const text of [
+      `{${member},"jsonrpc":"2.0","id":1,"method":"x"}`,
+      `{"jsonrpc":"2.0","id":1,"method":"x",${member}}`,
+    ]) {
+      expect(parse(text)).toMatchObject({ kind: 'malformed', code: -32600, message: `invalid request: ${problem}` });
+    }
+    // Nor may it stand in the place of what is looked at.
+    expect(parse(`{"jsonrpc":"2.0","method":"notifications/x",${member}}`).kind).toBe('malformed');
+  });
+
+  it('with a lookalike in params is refused, where upstreams read params by the protocol', () => {
+    const of = (method: string, params: string) =>
+      parse(`{"jsonrpc":"2.0","id":1,"method":"${method}","params":{${params}}}`);
+    for (const params of ['"name":"a","Name":"b"', '"name":"a","Argument\u017f":{}', '"Uri":"x:y"', '"_Meta":{}']) {
+      for (const method of ['tools/call', 'prompts/get', 'resources/read', 'completion/complete']) {
+        expect(of(method, params), params).toMatchObject({
+          kind: 'malformed',
+          message: expect.stringMatching(/^invalid request: member ".*" is to be spelled ".*" in "params"$/),
+        });
+      }
+      expect(of('vendor/does', params).kind).toBe('request');
+    }
+    expect(of('tools/call', '"name":"a","arguments":{"Name":"b"},"Cursor":1,"x":2').kind).toBe('request');
+  });
+
   it('with a member called __proto__ is a request like others', () => {
     const text = '{"jsonrpc":"2.0","id":1,"method":"x","params":{"__proto__":{"name":"a"}},"__proto__":{"method":"y"}}';
     const message = valid(text);

@@ -72,6 +72,7 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
   let idRange: Range | undefined;
   let paramsRange: Range | undefined;
   let methods = 0;
+  let lookalike: string | undefined;
   for (const { key, start, end } of members(text)) {
     if (key === 'id') {
       // Of two members of one name we would judge one and the upstream might obey the other.
@@ -82,11 +83,12 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
       paramsRange = { start, end };
     } else if (key === 'method' && ++methods > 1) {
       return malformed(INVALID_REQUEST, 'invalid request: duplicate member "method"');
-    }
+    } else if (key !== 'method' && !PLAIN.test(key)) lookalike ??= lookalikeOf(key, ENVELOPE);
   }
   const { jsonrpc, id, method, params = NO_PARAMS } = value;
   const idText = idRange && isId(id) ? text.slice(idRange.start, idRange.end) : 'null';
   const bad = (reason: string): Malformed => malformed(INVALID_REQUEST, `invalid request: ${reason}`, idText);
+  if (lookalike !== undefined) return bad(lookalike);
   if (jsonrpc !== '2.0') return bad('member "jsonrpc" must be "2.0"');
   if (idRange && !isId(id)) return bad('member "id" must be a string or an integer');
   if (method === undefined) {
@@ -96,8 +98,8 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
   if (typeof method !== 'string') return bad('member "method" must be a string');
   if (!isJsonObject(params)) return bad('member "params" must be an object');
   if (!idRange) return { kind: 'notification', text, method, params };
-  const duplicate = paramsRange && duplicateMember(text, paramsRange.start);
-  if (duplicate !== undefined) return bad(`duplicate member ${JSON.stringify(duplicate)} in "params"`);
+  const problem = paramsRange && problemOfParams(text, paramsRange.start, CORE.test(method));
+  if (problem !== undefined) return bad(`${problem} in "params"`);
   return { kind: 'request', text, idText, idRange, method, params, paramsRange };
 }
 
@@ -108,12 +110,31 @@ function isId(id: unknown): boolean {
 /** Params have a handful of members: so few are searched faster than they are hashed. */
 const FEW = 16;
 
-/** The first key that an object carries twice. */
-function duplicateMember(text: string, start: number): string | undefined {
+/**
+ * Members that decide what a message asks for. Some readers take names for equal whose letters differ in case alone: what
+ * we judge by `name` must not be carried out by `Name`.
+ */
+const ENVELOPE: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
+const PARAMS: ReadonlySet<string> = new Set(['name', 'arguments', 'uri', '_meta']);
+/** Names that are no lookalikes of these. */
+const PLAIN = /^[a-z_]*$/;
+/** Methods whose params these are; those of others are their vendors' matter. */
+const CORE = /^(?:tools|prompts|resources|completion)\//;
+
+function lookalikeOf(key: string, known: ReadonlySet<string>): string | undefined {
+  // Both ways, because some letters have no small form of their own, such as the long s.
+  const folded = key.toUpperCase().toLowerCase();
+  return known.has(folded) ? `member ${JSON.stringify(key)} is to be spelled ${JSON.stringify(folded)}` : undefined;
+}
+
+/** A key that params carry twice, or one that an upstream may take for another. */
+function problemOfParams(text: string, start: number, core: boolean): string | undefined {
   const few: string[] = [];
   let many: Set<string> | undefined;
   for (const { key } of members(text, start)) {
-    if (many ? many.has(key) : few.includes(key)) return key;
+    if (many ? many.has(key) : few.includes(key)) return `duplicate member ${JSON.stringify(key)}`;
+    const lookalike = core && !PLAIN.test(key) ? lookalikeOf(key, PARAMS) : undefined;
+    if (lookalike !== undefined) return lookalike;
     if (many) many.add(key);
     else if (few.push(key) === FEW) many = new Set(few);
   }

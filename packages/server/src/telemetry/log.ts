@@ -57,6 +57,22 @@ export function createLogger(filter: LogFilter, write: (line: string) => void, n
   return { target: (target) => loggers[target] };
 }
 
+/** A log whose lines have these fields besides their own, which count where both have one. */
+export function logAbout(log: TargetLogger, about: LogFields): TargetLogger {
+  const at =
+    (level: LogLevel): LogMethod =>
+    (msg, fields) =>
+      log[level](msg, { ...about, ...fields });
+  return {
+    error: at('error'),
+    warn: at('warn'),
+    info: at('info'),
+    debug: at('debug'),
+    trace: at('trace'),
+    enabled: log.enabled,
+  };
+}
+
 /** One line of the log with its line break. A field that carries a name of the line's own gets `_` in front. */
 export function logLine(
   ms: number,

@@ -52,9 +52,10 @@ export interface HostAnswers {
   tool(name: string): ToolEntry | undefined;
   /** True when the tool was found; what is to be copied is kept until the run ended well. */
   copyTool(name: string, namespace: string): boolean;
-  history(conversationId: string): string | Promise<string>;
+  /** `signal`: nobody waits for the answer any more. */
+  history(conversationId: string, signal: AbortSignal): string | Promise<string>;
   /** What is wrong with a text by the evaluator's `result_schema`, joined with `; `; undefined when nothing is. */
-  verify(raw: string): Promise<string | undefined>;
+  verify(raw: string, signal: AbortSignal): Promise<string | undefined>;
   log(level: ActionLogLevel, message: string): void;
 }
 
@@ -78,6 +79,13 @@ export class ActionFailure extends Error {
   constructor(fault: ActionFault, message: string, options?: ErrorOptions) {
     super(message, options);
     this.fault = fault;
+  }
+}
+
+/** A run that was refused, or that nobody waited for any more, before it began. */
+export class NotRun extends ActionFailure {
+  constructor(message: string) {
+    super('host', message);
   }
 }
 

@@ -22,7 +22,7 @@ beforeAll(async () => {
   component = await componentOfCore(ordinaryWat);
 });
 
-let compiler: ActionCompiler;
+let compiler = new ActionCompiler();
 afterEach(async () => {
   await compiler.close();
   expect(children()).toEqual([]);
@@ -133,11 +133,8 @@ describe('processes', () => {
   });
 
   it('find the tools where node_modules is a link', { timeout: PATIENCE_MS }, async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'sluice-compiler-'));
+    const folder = await copied();
     try {
-      await cp(join(SERVER, 'src'), join(folder, 'packages/server/src'), { recursive: true });
-      await cp(join(SERVER, 'package.json'), join(folder, 'packages/server/package.json'));
-      await symlink(join(SERVER, '../../node_modules'), join(folder, 'node_modules'));
       await writeFile(join(folder, 'action.wasm'), component);
       const script = `
         import { readFileSync, writeFileSync } from 'node:fs';
@@ -153,3 +150,103 @@ describe('processes', () => {
     }
   });
 });
+
+/** What compiling processes that were taken over say, in 48 MiB (`all`) or more. */
+const SAYING = [
+  ['a first word of 64 KiB', `padded(64 * KIB)`, 'as it said'],
+  ['a first word of more, before it has come', `announce(64 * KIB + 1)`, 'too much'],
+  [
+    'a refusal of 1000 characters',
+    `wire.send({ kind: 'refused', message: '\\u0001'.repeat(1000) })`,
+    '\u0001'.repeat(1000),
+  ],
+  [
+    '256 modules',
+    `modules(256); for (let each = 0; each < 257; each++) wire.sendBytes(some(KIB))`,
+    '256 of 262144 bytes',
+  ],
+  [
+    '48 MiB in all',
+    `const head = modules(1); wire.sendBytes(some(0)); wire.sendBytes(some(48 * MIB - head - 8))`,
+    /^1 of 50331\d\d\d bytes$/,
+  ],
+  ['a byte more', `const head = modules(1); wire.sendBytes(some(0)); announce(48 * MIB - head - 7)`, 'too much'],
+  ['more in many pieces', `modules(256); for (let each = 0; each < 257; each++) wire.sendBytes(some(MIB))`, 'too much'],
+  ['glue of more', `modules(0); announce(48 * MIB)`, 'too much'],
+] as const;
+
+/** Stands for `compiling/main.ts`; its component is the name of what it is to say. */
+const FORGED = `
+import { writeSync } from 'node:fs';
+import { Wire } from '../host/wire.ts';
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const wire = new Wire();
+const some = (bytes) => new Uint8Array(bytes);
+/** The head of a frame that does not come. */
+const announce = (length) => writeSync(1, new Uint32Array([length]));
+const padded = (length) => {
+  const message = { kind: 'refused', message: 'as it said', padding: '' };
+  wire.send({ ...message, padding: 'x'.repeat(length - JSON.stringify(message).length) });
+};
+/** The bytes of the frame. */
+const modules = (count) => {
+  const modules = Array.from({ length: count }, (_, at) => ({ name: \`action.core\${at}.wasm\`, pages: 1024 }));
+  const message = { kind: 'compiled', modules };
+  wire.send(message);
+  return 4 + JSON.stringify(message).length;
+};
+const saying = {
+  ${SAYING.map(([what, script]) => `${JSON.stringify(what)}() { ${script} },`).join('\n')}
+};
+wire.message();
+const component = wire.bytes();
+wire.bytes();
+saying[component]();
+// It stays until it is ended.
+wire.bytes();
+`;
+
+describe('a compiling process that was taken over', () => {
+  let reasons: Record<string, string>;
+  beforeAll(async () => {
+    const folder = await copied();
+    try {
+      await writeFile(join(folder, 'packages/server/src/evaluators/actions/compiling/main.ts'), FORGED);
+      const script = `
+        import { ActionCompiler } from './packages/server/src/evaluators/actions/compiler.ts';
+        const compiler = new ActionCompiler();
+        const reasons = {};
+        for (const what of ${JSON.stringify(SAYING.map(([what]) => what))}) {
+          reasons[what] = await compiler.compile(Buffer.from(what)).then(
+            ({ modules }) => {
+              const bytes = modules.reduce((sum, module) => sum + module.bytes.length, 0);
+              return \`\${modules.length} of \${bytes} bytes\`;
+            },
+            (error) => error.message,
+          );
+        }
+        console.log(JSON.stringify(reasons));
+        await compiler.close();`;
+      const options = { cwd: folder, env: {}, encoding: 'utf8' } as const;
+      reasons = JSON.parse(execFileSync(process.execPath, ['--input-type=module', '--eval', script], options));
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  }, PATIENCE_MS);
+
+  it.each(SAYING)('may say so much, and is ended when it says more: %s', (what, _script, expected) => {
+    const tooMuch = 'the compiling process said more than it may: 64 KiB at first, and 48 MiB in all';
+    if (expected === 'too much') expect(reasons[what]).toBe(tooMuch);
+    else expect(reasons[what]).toMatch(expected);
+  });
+});
+
+/** A folder with the sources of the server, and with its modules as a link. */
+async function copied(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-compiler-'));
+  await cp(join(SERVER, 'src'), join(folder, 'packages/server/src'), { recursive: true });
+  await cp(join(SERVER, 'package.json'), join(folder, 'packages/server/package.json'));
+  await symlink(join(SERVER, '../../node_modules'), join(folder, 'node_modules'));
+  return folder;
+}

@@ -12,7 +12,13 @@ const COMPILE_MS = 10_000;
 const CPU_SECONDS = 30;
 const MAX_RESIDENT_BYTES = 512 * 1024 * 1024;
 const WATCH_MS = 20;
-const MAX_FRAME_BYTES = 40 * 1024 * 1024;
+/**
+ * What the process may say, in all and at first. A component of 30 MiB has modules of as much in all, and glue; the
+ * names of 256 modules take some 12 KiB.
+ */
+const MAX_BYTES = 48 * 1024 * 1024;
+const MAX_HEAD_BYTES = 64 * 1024;
+const SAID_TOO_MUCH = 'the compiling process said more than it may: 64 KiB at first, and 48 MiB in all';
 /** Each takes half a core and some hundred MiB for a moment. */
 const MAX_AT_ONCE = 2;
 
@@ -87,17 +93,19 @@ export class ActionCompiler implements ActionCompiling {
       readable: READABLE,
       flags: FLAGS,
       cpuSeconds: CPU_SECONDS,
-      maxFrameBytes: MAX_FRAME_BYTES,
+      maxFrameBytes: MAX_BYTES,
+      frameLimits: { first: MAX_HEAD_BYTES, all: MAX_BYTES },
       onFrame(bytes) {
         frames.push(bytes);
         if (frames.length === 1) expected = framesOf(bytes);
         if (frames.length >= expected) process.kill();
       },
-      onEnd: ({ memory }) => {
+      onEnd: ({ memory, tooLong }) => {
         clearTimeout(deadline);
         clearInterval(watch);
         this.#processes.delete(process);
         const compiled = frames.length >= expected ? actionOf(frames) : undefined;
+        if (tooLong) ended = SAID_TOO_MUCH;
         if (typeof compiled === 'object') resolve(compiled);
         else reject(new ActionCompileError(compiled ?? (memory ? 'compiling it takes too much memory' : ended)));
       },

@@ -1,39 +1,164 @@
-import { z } from 'zod';
+import type { ActionFault, ActionLogLevel, ActionResponse } from './action-world.ts';
 import type { FromHost } from './host/messages.ts';
 
-const text = z.string();
+/**
+ * The longest frame that a host may send, in bytes: the JSON of a response or of a question has 1 MiB at most, which the
+ * host itself sees to (`host/inside.ts`), and stands in a message.
+ */
+export const MAX_WORD_BYTES = 1024 * 1024 + 1024;
 
-const response = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('pass') }),
-  z.object({ kind: z.literal('block'), reason: text }),
-  z.object({ kind: z.literal('reject_malformed'), reason: text }),
-  z.object({ kind: z.literal('warn'), message: text }),
-  z.object({ kind: z.literal('filter_tools'), tools: z.array(text) }),
-  z.object({ kind: z.literal('set_metadata'), key: text, value: text }),
-]);
+/** UTF-16 units of a line of the log, and of what is told of a failure; each has six bytes at most as JSON. */
+const MAX_LINE = 4096;
+const MAX_MESSAGE = 300;
+/** What is neither response nor question. Many lines of the log may come in one run. */
+const MAX_SHORT_BYTES = 32 * 1024;
 
-const question = z.discriminatedUnion('ask', [
-  z.object({ kind: z.literal('question'), ask: z.literal('tools'), namespace: text.optional() }),
-  z.object({ kind: z.literal('question'), ask: z.literal('tool'), name: text }),
-  z.object({ kind: z.literal('question'), ask: z.literal('copy'), name: text, namespace: text }),
-  z.object({ kind: z.literal('question'), ask: z.literal('history'), conversation: text }),
-  z.object({ kind: z.literal('question'), ask: z.literal('verify'), raw: text }),
-]);
+/** A message has a response, and that has a list. */
+const MAX_OPENED = 3;
+/** Three members of a message, and three of a response. */
+const MAX_COLONS = 6;
 
-const word = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('ready') }),
-  z.object({ kind: z.literal('loaded') }),
-  z.object({ kind: z.literal('log'), level: z.enum(['debug', 'info', 'warn', 'error']), message: text }),
-  z.object({ kind: z.literal('done'), response: response.optional(), ignored: z.int().nonnegative() }),
-  z.object({ kind: z.literal('failed'), fault: z.enum(['trap', 'memory', 'limit']), message: text }),
-  question,
-]);
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+const LEFT_BRACKET = 0x5b;
+const LEFT_BRACE = 0x7b;
 
-/** What a host process says, if it is anything that one may say. */
+/**
+ * What a host process says, if it is anything that one may say. A host may have been taken over: what it costs to refuse
+ * what it says must not depend on it, so this stops at the first thing that is wrong, and what has another structure than
+ * any message is not parsed at all.
+ */
 export function fromHost(bytes: Buffer): FromHost | undefined {
+  if (bytes.length > MAX_WORD_BYTES || !hasStructure(bytes)) return undefined;
   try {
-    return word.safeParse(JSON.parse(bytes.toString())).data;
+    const word = members(JSON.parse(bytes.toString()));
+    const isLong = bytes.length > MAX_SHORT_BYTES && word.kind !== 'done' && word.kind !== 'question';
+    return isLong ? undefined : wordOf(word);
   } catch {
     return undefined;
   }
+}
+
+/** Whether JSON opens no more objects and lists, and has no more members, than a message. */
+function hasStructure(bytes: Buffer): boolean {
+  let opened = 0;
+  let colons = 0;
+  let quoted = false;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (quoted) {
+      if (byte === BACKSLASH) at++;
+      else if (byte === QUOTE) quoted = false;
+    } else if (byte === QUOTE) {
+      quoted = true;
+    } else if (byte === LEFT_BRACE || byte === LEFT_BRACKET) {
+      if (++opened > MAX_OPENED) return false;
+    } else if (byte === COLON && ++colons > MAX_COLONS) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/** It is no word of a host. Its message is seen by nobody. */
+class NoWord extends Error {}
+
+function wordOf(word: Members): FromHost {
+  switch (word.kind) {
+    case 'ready':
+    case 'loaded':
+      return { kind: word.kind };
+    case 'log':
+      return { kind: 'log', level: levelOf(word.level), message: text(word.message, MAX_LINE) };
+    case 'done':
+      return {
+        kind: 'done',
+        ...(word.response === undefined ? undefined : { response: responseOf(members(word.response)) }),
+        ignored: count(word.ignored),
+      };
+    case 'failed':
+      return { kind: 'failed', fault: faultOf(word.fault), message: text(word.message, MAX_MESSAGE) };
+    case 'question':
+      return questionOf(word);
+    default:
+      throw new NoWord();
+  }
+}
+
+function responseOf(response: Members): ActionResponse {
+  const { kind } = response;
+  switch (kind) {
+    case 'pass':
+      return { kind };
+    case 'block':
+    case 'reject_malformed':
+      return { kind, reason: text(response.reason) };
+    case 'warn':
+      return { kind, message: text(response.message) };
+    case 'filter_tools':
+      return { kind, tools: texts(response.tools) };
+    case 'set_metadata':
+      return { kind, key: text(response.key), value: text(response.value) };
+    default:
+      throw new NoWord();
+  }
+}
+
+function questionOf(question: Members): FromHost {
+  const kind = 'question';
+  const { ask } = question;
+  switch (ask) {
+    case 'tools':
+      return question.namespace === undefined ? { kind, ask } : { kind, ask, namespace: text(question.namespace) };
+    case 'tool':
+      return { kind, ask, name: text(question.name) };
+    case 'copy':
+      return { kind, ask, name: text(question.name), namespace: text(question.namespace) };
+    case 'history':
+      return { kind, ask, conversation: text(question.conversation) };
+    case 'verify':
+      return { kind, ask, raw: text(question.raw) };
+    default:
+      throw new NoWord();
+  }
+}
+
+function levelOf(level: unknown): ActionLogLevel {
+  if (level === 'debug' || level === 'info' || level === 'warn' || level === 'error') return level;
+  throw new NoWord();
+}
+
+/** Of the others only this process knows. */
+function faultOf(fault: unknown): ActionFault {
+  if (fault === 'trap' || fault === 'memory' || fault === 'limit') return fault;
+  throw new NoWord();
+}
+
+function count(value: unknown): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+  throw new NoWord();
+}
+
+function text(value: unknown, longest = MAX_WORD_BYTES): string {
+  if (typeof value === 'string' && value.length <= longest) return value;
+  throw new NoWord();
+}
+
+function texts(value: unknown): string[] {
+  if (!Array.isArray(value)) throw new NoWord();
+  const list: readonly unknown[] = value;
+  return list.map((item) => text(item));
+}
+
+/** What JSON has as an object. */
+type Members = Readonly<Record<string, unknown>>;
+
+function members(value: unknown): Members {
+  if (isMembers(value)) return value;
+  throw new NoWord();
+}
+
+function isMembers(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

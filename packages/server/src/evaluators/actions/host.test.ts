@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ActionFailure, type ActionRun } from './action-world.ts';
+import { ActionCompiler } from './compiler.ts';
 import { children } from './fixtures/child-processes.ts';
 import { injected } from './fixtures/injected.ts';
 import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
+import { printingAction } from './fixtures/printing-action.ts';
 import { HOST_LIMITS, Host } from './host.ts';
 import { readHostScripts } from './host-scripts.ts';
 
@@ -63,13 +66,15 @@ async function ran(host: Host, answers = new OrdinaryAnswers()): Promise<ActionR
 
 const failure = (fault: string, message: RegExp) => ({ fault, message: expect.stringMatching(message) });
 
+async function endHosts(): Promise<void> {
+  for (const host of hosts) host.kill();
+  await Promise.all([...hosts].map(({ ended }) => ended));
+  hosts.clear();
+  expect(children()).toEqual([]);
+}
+
 describe('a host', () => {
-  afterEach(async () => {
-    for (const host of hosts) host.kill();
-    await Promise.all([...hosts].map(({ ended }) => ended));
-    hosts.clear();
-    expect(children()).toEqual([]);
-  });
+  afterEach(endHosts);
 
   it('runs what it has taken in, one thing at a time', async () => {
     const host = hostOf();
@@ -196,17 +201,11 @@ describe('a host', () => {
     expect(error?.constructor === ActionFailure ? 'Error' : error?.constructor.name).toBe(name);
   });
 
-  it('is ended when a run logs too much by ways that the host does not count', async () => {
-    const host = hostOf();
-    const lines = (count: number) =>
-      injected(`imports['wasi:cli/stdout'].getStdout().write(new TextEncoder().encode('x\\n'.repeat(${count})));`);
+  it('is ended when it logs more than a run may', async () => {
+    const host = hostOf({ script: `run(); for (;;) say({ kind: 'log', level: 'debug', message: 'x' });` });
     const answers = new OrdinaryAnswers();
-    await host.load(lines(300));
-    await host.run(lines(300), ordinaryContext, answers);
+    await expect(ran(host, answers)).rejects.toMatchObject(failure('limit', /logged/));
     expect(answers.logged).toHaveLength(300);
-    await host.load(lines(301));
-    await expect(host.run(lines(301), ordinaryContext, answers)).rejects.toMatchObject(failure('limit', /logged/));
-    expect(answers.logged).toHaveLength(600);
     expect(host.gone).toBe(true);
   });
 
@@ -242,6 +241,46 @@ describe('a host', () => {
     expect(count).toBe(129);
   });
 
+  describe('tells who still answers a question of its', () => {
+    /** A forged host that asks; what it asks for is never there, and `asked` has the signal. */
+    function asking(then: string, limits = PATIENCE, question = `ask: 'history', conversation: 'talk'`) {
+      const host = hostOf({ script: `run(); say({ kind: 'question', ${question} }); ${then}`, limits });
+      const { promise: asked, resolve } = Promise.withResolvers<AbortSignal>();
+      class SlowAnswers extends OrdinaryAnswers {
+        override async history(_conversationId: string, signal: AbortSignal): Promise<string> {
+          resolve(signal);
+          await once(signal, 'abort');
+          throw signal.reason;
+        }
+        override verify(raw: string, signal: AbortSignal): Promise<string> {
+          return this.history(raw, signal);
+        }
+      }
+      return { host, asked, run: ran(host, new SlowAnswers()) };
+    }
+
+    it.each([
+      ['took too long', 'stay();', { runMs: 1_000 }, failure('timeout', /longer than/)],
+      ['ended by itself', 'process.exit(1);', PATIENCE, failure('host', /ended/)],
+    ])('that it %s', async (_what, then, limits, reason) => {
+      const { asked, run } = asking(then, limits);
+      await expect(run).rejects.toMatchObject(reason);
+      expect(await asked).toMatchObject({ aborted: true, reason });
+    });
+
+    it.each([
+      ['a conversation', `ask: 'history', conversation: 'talk'`],
+      ['a verdict', `ask: 'verify', raw: '{}'`],
+    ])('that it was killed, at once: %s', async (_what, question) => {
+      const { host, asked, run } = asking('stay();', PATIENCE, question);
+      const signal = await asked;
+      expect(signal.aborted).toBe(false);
+      const reason = host.kill();
+      expect(signal).toMatchObject({ aborted: true, reason });
+      await expect(run).rejects.toBe(reason);
+    });
+  });
+
   it('is ended when what it asks cannot be answered', async () => {
     const host = hostOf();
     const asks = injected(`imports['service:evaluator/conversation'].getHistory('talk')`);
@@ -255,5 +294,78 @@ describe('a host', () => {
       ...failure('host', /could not be answered/),
       cause: new Error('out of order'),
     });
+  });
+});
+
+/** The functions `log`, `print`, which takes a text, and `out` and `err`, which take bytes. */
+const WAYS = `
+  const log = imports['service:evaluator/log'].info;
+  const [stdout, stderr] = [imports['wasi:cli/stdout'].getStdout(), imports['wasi:cli/stderr'].getStderr()];
+  const out = (...bytes) => stdout.write(Uint8Array.from(bytes));
+  const err = (...bytes) => stderr.write(Uint8Array.from(bytes));
+  const print = (text) => stdout.write(new TextEncoder().encode(text));
+`;
+
+describe('the log of a run', () => {
+  afterEach(endHosts);
+
+  const lines = (count: number, line: string) => Array.from({ length: count }, () => ['debug', line]);
+  const cut = ['warn', 'it logs too much: the rest of this run is dropped'];
+
+  async function logged(script: string): Promise<unknown> {
+    const logs = injected(WAYS + script);
+    const host = hostOf();
+    const answers = new OrdinaryAnswers();
+    await host.load(logs);
+    await host.run(logs, ordinaryContext, answers);
+    return answers.logged;
+  }
+
+  it('has 200 lines of what an action prints, and those of another run do not count', async () => {
+    const compiler = new ActionCompiler({ compileMs: PATIENCE.runMs });
+    const prints = await compiler.compile(await printingAction()).finally(() => compiler.close());
+    const host = hostOf();
+    await host.load(prints);
+    for (const line of ['grüß 😀', 'again', '']) {
+      const answers = new OrdinaryAnswers();
+      await host.run(prints, { ...ordinaryContext, llmResult: `${line}\n` }, answers);
+      expect(answers.logged).toEqual([...lines(200, line), cut]);
+    }
+    expect(host.gone).toBe(false);
+  });
+
+  it('counts lines of all ways together', async () => {
+    expect(
+      await logged(`
+        for (let time = 0; time < 70; time++) { log('logged'); print('out\\n'); err(0x65, 0x0a); }
+        print('the last one');`),
+    ).toEqual([
+      ...Array.from({ length: 66 }, () => [['info', 'logged'], ...lines(1, 'out'), ...lines(1, 'e')]).flat(),
+      ['info', 'logged'],
+      ['debug', 'out'],
+      cut,
+    ]);
+    expect(await logged(`for (let time = 0; time < 199; time++) log('x'); print('the last one');`)).toContainEqual([
+      'debug',
+      'the last one',
+    ]);
+  });
+
+  it.each([
+    ['a character in two writes', 'out(0xc3); out(0xbc, 0x0a);', ['ü']],
+    ['a character in four writes', 'out(0x78, 0xf0); out(0x9f); out(0x98); out(0x80, 0x0a);', ['x😀']],
+    ['characters on two streams', 'out(0xc3); err(0xc3, 0xa4, 0x0a); out(0xbc, 0x0a);', ['ä', 'ü']],
+    ['a line of two writes on two streams', 'out(0x61); err(0x62, 0x0a); out(0x63, 0x0a);', ['b', 'ac']],
+    ['bytes that are no UTF-8', 'out(0x61, 0xff, 0x62, 0xe4, 0x63, 0x80, 0x0a);', ['a\ufffdb\ufffdc\ufffd']],
+    ['UTF-8 beside them', `print('aü€😀'); out(0xff); print('aü€😀\\n');`, ['aü€😀\ufffdaü€😀']],
+    ['UTF-8 with them', 'out(0xff, 0xc3, 0xbc, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80, 0x0a);', ['\ufffdü€😀']],
+    ['UTF-8 that is too long', 'out(0xc0, 0xaf, 0x61, 0xe0, 0x80, 0xaf, 0x0a);', ['\ufffda\ufffd']],
+    ['a surrogate', 'out(0xed, 0xa0, 0x80, 0x0a);', ['\ufffd']],
+    ['beyond Unicode', 'out(0xf4, 0x90, 0x80, 0x80, 0x61, 0xf8, 0x0a);', ['\ufffda\ufffd']],
+    ['a character that does not go on', 'out(0xe2, 0x82); out(0x61, 0x0a);', ['\ufffda']],
+    ['a character that the end cuts', 'out(0x61, 0x0a, 0xe2, 0x82);', ['a', '\ufffd']],
+    ['a long write', `print(('ü'.repeat(499) + '\\n').repeat(100));`, Array(100).fill('ü'.repeat(499))],
+  ])('has what is printed: %s', async (_what, script, expected) => {
+    expect(await logged(script)).toEqual(expected.map((line) => ['debug', line]));
   });
 });

@@ -7,7 +7,7 @@ import {
   type HostAnswers,
   HostLost,
 } from './action-world.ts';
-import { fromHost } from './from-host.ts';
+import { fromHost, MAX_WORD_BYTES } from './from-host.ts';
 import type { Question, ToHost } from './host/messages.ts';
 import type { HostScripts } from './host-scripts.ts';
 import { SandboxProcess } from './sandbox-process.ts';
@@ -18,8 +18,6 @@ const RUN_MS = 1_000;
 const START_MS = 10_000;
 const LOAD_MS = 10_000;
 
-/** Nothing that a host says is longer: a response has 1 MiB at most, written as JSON a few times that. */
-const MAX_FRAME_BYTES = 8 * 1024 * 1024;
 /** What an action may ask in one run; each costs the service some time. */
 const MAX_QUESTIONS = 20_000;
 /** What it is answered in all. Lists of many tools are made anew after each copy, and that takes the service some time. */
@@ -60,8 +58,8 @@ interface Waiting {
   questions: number;
   answerBytes: number;
   lines: number;
-  /** A question has not been answered yet: until then there is nothing else to be said. */
-  asking: boolean;
+  /** A question has not been answered yet: until then there is nothing else to be said. Aborted when the run is over. */
+  asking: AbortController | undefined;
   settle(outcome: ActionRun | undefined): void;
   fail(failure: ActionFailure): void;
 }
@@ -85,9 +83,10 @@ export class Host {
       readable: [],
       flags: FLAGS,
       cpuSeconds: CPU_SECONDS,
-      maxFrameBytes: MAX_FRAME_BYTES,
+      maxFrameBytes: MAX_WORD_BYTES,
       onFrame: (bytes) => this.#take(bytes),
-      onEnd: ({ memory }) => {
+      onEnd: ({ memory, tooLong }) => {
+        if (tooLong) this.#reason ??= new ActionFailure('host', 'its host process was ended: it said too much at once');
         if (memory) this.#reason ??= new ActionFailure('memory', 'it used up its memory');
         if (this.#waiting?.heard) this.#reason ??= new ActionFailure('host', 'its host process ended');
         this.#reason ??= new HostLost();
@@ -158,6 +157,7 @@ export class Host {
   /** Ends the process at once; what it was doing fails with this. */
   kill(reason = new ActionFailure('host', 'its host process was ended')): ActionFailure {
     this.#reason ??= reason;
+    this.#waiting?.asking?.abort(this.#reason);
     this.#process.kill();
     return this.#reason;
   }
@@ -213,12 +213,13 @@ export class Host {
       questions: 0,
       answerBytes: 0,
       lines: 0,
-      asking: false,
+      asking: undefined,
       settle(outcome) {
         over();
         resolve(outcome);
       },
       fail(failure) {
+        waiting.asking?.abort(failure);
         over();
         reject(failure);
       },
@@ -261,13 +262,14 @@ export class Host {
 
   async #answer(question: Question, waiting: Waiting): Promise<void> {
     waiting.questions++;
-    waiting.asking = true;
+    const asking = new AbortController();
+    waiting.asking = asking;
     try {
       if (waiting.answers === undefined || waiting.questions > MAX_QUESTIONS) throw tooMuchAsked();
-      const text = Buffer.from(await answerOf(question, waiting.answers));
+      const text = Buffer.from(await answerOf(question, waiting.answers, asking.signal));
       waiting.answerBytes += text.length;
       if (waiting.answerBytes > MAX_ANSWER_BYTES) throw tooMuchAsked();
-      waiting.asking = false;
+      waiting.asking = undefined;
       if (this.#waiting === waiting) this.#process.send({ kind: 'answer' } satisfies ToHost, text);
     } catch (error) {
       this.kill(
@@ -288,7 +290,7 @@ function tooMuchAsked(): ActionFailure {
 }
 
 /** JSON. */
-async function answerOf(question: Question, answers: HostAnswers): Promise<string> {
+async function answerOf(question: Question, answers: HostAnswers, signal: AbortSignal): Promise<string> {
   switch (question.ask) {
     case 'tools':
       return answers.tools(question.namespace);
@@ -297,8 +299,8 @@ async function answerOf(question: Question, answers: HostAnswers): Promise<strin
     case 'copy':
       return JSON.stringify(answers.copyTool(question.name, question.namespace));
     case 'history':
-      return await answers.history(question.conversation);
+      return await answers.history(question.conversation, signal);
     case 'verify':
-      return JSON.stringify((await answers.verify(question.raw)) ?? null);
+      return JSON.stringify((await answers.verify(question.raw, signal)) ?? null);
   }
 }

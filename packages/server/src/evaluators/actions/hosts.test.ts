@@ -20,9 +20,7 @@ const patient = injected(`
 /** Costs its host, or never ends. */
 const wicked = injected(`
   if (ctx.llmResult === 'endless') for (;;);
-  if (ctx.llmResult === 'costly') {
-    imports['wasi:cli/stdout'].getStdout().write(new TextEncoder().encode('x\\n'.repeat(400)));
-  }
+  if (ctx.llmResult === 'costly') for (const kept of [[]]) for (;;) kept.push(new Uint8Array(1 << 22).fill(1));
   say(ctx.llmResult);`);
 
 /** Says when it was taken in by the host that runs it first. */
@@ -50,6 +48,7 @@ class PatientAnswers extends OrdinaryAnswers {
 }
 
 const said = ({ response }: ActionRun): string => (response?.kind === 'block' ? response.reason : 'nothing');
+const cost = { fault: 'memory' };
 const stopping = { fault: 'host', message: 'the service is stopping' };
 const refused = { fault: 'host', message: expect.stringContaining('too many runs wait') };
 
@@ -171,7 +170,7 @@ describe('hosts', () => {
 
   it('give an action that cost a host one at a time, and let 50 of its runs wait', async () => {
     const hosts = hostsOf(2);
-    await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject({ fault: 'limit' });
+    await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject(cost);
     const endless = many(60, () => run(hosts, wicked, 'endless'));
     let ended = 0;
     for (const each of endless.slice(0, 51)) each.catch(() => ended++);
@@ -187,7 +186,7 @@ describe('hosts', () => {
 
   it('trust an action again that ended well', async () => {
     const hosts = hostsOf(1);
-    await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject({ fault: 'limit' });
+    await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject(cost);
     expect(await run(hosts, wicked, 'fine')).toBe('fine');
     const first = await held(hosts);
     const waiting = many(60, () => run(hosts, wicked, 'fine'));
@@ -249,12 +248,15 @@ describe('hosts for the actions that there are', () => {
     const action = born('spare');
     hosts.keep([echo, action]);
     // As often as it takes until the spare one has had the time.
+    let times = 200;
     await expect
       .poll(async () => {
         await expect.poll(() => hosts.pids, poll).toHaveLength(2);
         const [working, spare] = hosts.pids;
+        for (let time = 0; time < times; time++) await run(hosts, echo);
+        times *= 2;
         const before = Date.now();
-        await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject({ fault: 'limit' });
+        await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject(cost);
         const bornAt = Number(await run(hosts, action));
         expect(hosts.pids).not.toContain(working);
         return hosts.pids[0] === spare && bornAt < before;
@@ -297,6 +299,46 @@ describe('hosts for the actions that there are', () => {
     hosts.keep([echo]);
     await expect.poll(() => hosts.pids.length === 2 && !hosts.pids.includes(pids[0] ?? 0), poll).toBe(true);
     expect(await run(hosts, echo, 'fine')).toBe('fine');
+  });
+
+  it('run what they have while they take in what is new', async () => {
+    const hosts = hostsOf(2);
+    hosts.keep([echo]);
+    await Promise.all(many(2, () => run(hosts, echo)));
+    const slow = Array.from({ length: 10 }, (_, number) => {
+      const { glue, ...action } = born(`slow ${number}`);
+      return { ...action, glue: `for (const begun = Date.now(); Date.now() - begun < 100; );\n${glue}` };
+    });
+    hosts.keep([echo, ...slow]);
+    expect(await run(hosts, echo, 'meanwhile')).toBe('meanwhile');
+    const then = Date.now();
+    const times = await Promise.all(slow.map((action) => run(hosts, action)));
+    expect(times.filter((time) => Number(time) > then).length).toBeGreaterThan(5);
+  });
+
+  it('take in again what was taken away while they took it in', async () => {
+    const hosts = hostsOf(1);
+    const action = born('again');
+    for (const actions of [[action], [], [action]]) hosts.keep(actions);
+    let times = 200;
+    const replaced = async () => {
+      await expect.poll(() => hosts.pids, poll).toHaveLength(2);
+      const [first] = hosts.pids;
+      // Meanwhile the spare one has the time to take it in, at the latest when it has had twice as much often enough.
+      for (let time = 0; time < times; time++) await run(hosts, action);
+      times *= 2;
+      kill(first);
+      await expect.poll(() => hosts.pids.includes(first ?? 0), poll).toBe(false);
+    };
+    await replaced();
+    await replaced();
+    await expect
+      .poll(async () => {
+        await replaced();
+        const before = Date.now();
+        return Number(await run(hosts, action)) < before;
+      }, poll)
+      .toBe(true);
   });
 
   it('end when there are none any more', async () => {

@@ -8,6 +8,7 @@ import {
   type EvaluationContext,
   type HostAnswers,
   HostLost,
+  NotRun,
 } from './action-world.ts';
 import { HOST_LIMITS, Host, type HostLimits } from './host.ts';
 import { readHostScripts } from './host-scripts.ts';
@@ -52,8 +53,7 @@ interface Job {
 
 /**
  * Host processes for actions: some that run them and a warm one that takes the place of one that is killed
- * (architecture.md "Evaluators and the sandbox"). Nothing here waits on the event loop, and nothing derived from a
- * component is evaluated in this process.
+ * (docs/architecture.md "The sandbox"). Nothing derived from a component is evaluated in this process.
  */
 export class ActionHosts implements ActionRunning {
   readonly #size: number;
@@ -77,6 +77,8 @@ export class ActionHosts implements ActionRunning {
   #kept: readonly Action[] | undefined;
   /** What a host was last prepared for. */
   readonly #preparedFor = new WeakMap<Host, readonly Action[]>();
+  /** One of those that idled, while it takes in what is kept. */
+  #preparing: Host | undefined;
   #spare: Host | undefined;
   #watch: NodeJS.Timeout | undefined;
   #warming: NodeJS.Timeout | undefined;
@@ -104,12 +106,12 @@ export class ActionHosts implements ActionRunning {
   }
 
   run(action: Action, context: EvaluationContext, answers: HostAnswers, signal?: AbortSignal): Promise<ActionRun> {
-    if (this.#closed) return Promise.reject(new ActionFailure('host', 'the service is stopping'));
+    if (this.#closed) return Promise.reject(new NotRun('the service is stopping'));
     if (signal?.aborted) return Promise.reject(forNobody());
     const { checksum } = action;
     const most = this.#suspects.has(checksum) ? MAX_WAITING_OF_SUSPECT : MAX_WAITING;
     if (this.#waiting.sizeOf(checksum) >= most || this.#waiting.size >= MAX_WAITING_IN_ALL) {
-      return Promise.reject(new ActionFailure('host', 'too many runs wait for a host process already'));
+      return Promise.reject(new NotRun('too many runs wait for a host process already'));
     }
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun>();
     const job: Job = { action, context, answers, signal, again: false, resolve, reject };
@@ -124,7 +126,7 @@ export class ActionHosts implements ActionRunning {
     this.#closed = true;
     clearTimeout(this.#warming);
     clearInterval(this.#watch);
-    const stopping = new ActionFailure('host', 'the service is stopping');
+    const stopping = new NotRun('the service is stopping');
     for (let job = this.#waiting.take(); job; job = this.#waiting.take()) job.reject(stopping);
     for (const host of this.#hosts) host.kill(stopping);
     this.#spare?.kill(stopping);
@@ -197,7 +199,8 @@ export class ActionHosts implements ActionRunning {
     this.#hosts.delete(host);
     this.#idle.delete(host);
     if (this.#spare === host) this.#spare = undefined;
-    host.kill();
+    // Not the fault of what it is taking in.
+    host.kill(new HostLost());
   }
 
   async #serve(job: Job, host: Host): Promise<void> {
@@ -254,13 +257,20 @@ export class ActionHosts implements ActionRunning {
       this.#hosts.add(host);
       void this.#prepare(host).then(() => this.#release(host));
     }
-    for (const host of this.#idle) {
-      if (this.#preparedFor.get(host) === this.#kept) continue;
-      this.#taken(host);
-      void this.#prepare(host).then(() => this.#release(host));
+    // One at a time: the others run what they have already.
+    if (this.#preparing?.gone === false) return;
+    const [next] = [...this.#idle].filter((host) => this.#preparedFor.get(host) !== kept);
+    this.#preparing = next;
+    if (next) {
+      this.#taken(next);
+      void this.#prepare(next).then(() => {
+        if (this.#preparing === next) this.#preparing = undefined;
+        this.#release(next);
+      });
+      return;
     }
     this.#spare ??= this.#start();
-    if (this.#preparedFor.get(this.#spare) !== this.#kept) void this.#prepare(this.#spare);
+    if (this.#preparedFor.get(this.#spare) !== kept) void this.#prepare(this.#spare);
   }
 
   #warmIn(ms: number): void {
@@ -283,6 +293,11 @@ export class ActionHosts implements ActionRunning {
         await host.load(action);
       } catch (error) {
         if (!(error instanceof HostLost)) this.#unloadable.add(action.checksum);
+      }
+      // Runs that wait come first; it goes on when it idles again.
+      if (this.#waiting.size > 0 && host !== this.#spare) {
+        this.#preparedFor.delete(host);
+        return;
       }
     }
   }
@@ -307,6 +322,6 @@ export class ActionHosts implements ActionRunning {
   }
 }
 
-function forNobody(): ActionFailure {
-  return new ActionFailure('host', 'nobody waits for it any more');
+function forNobody(): NotRun {
+  return new NotRun('nobody waits for it any more');
 }

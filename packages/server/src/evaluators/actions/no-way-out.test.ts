@@ -16,8 +16,88 @@ const ofNode = [
   ...['setTimeout', 'setInterval', 'setImmediate', 'queueMicrotask', 'structuredClone', 'MessageChannel', 'Worker'],
   ...['BroadcastChannel', 'AbortController', 'EventTarget', 'Event', 'URL', 'TextDecoderStream', 'ReadableStream'],
   ...['CompressionStream', 'performance', 'crypto', 'navigator', 'localStorage', 'sessionStorage', 'caches', 'gc'],
-  ...['SharedArrayBuffer', 'Atomics', 'importScripts', 'postMessage', 'Deno', 'Bun', 'window', 'self', 'v8debug'],
+  ...[
+    'SharedArrayBuffer',
+    'Atomics',
+    'Intl',
+    'importScripts',
+    'postMessage',
+    'Deno',
+    'Bun',
+    'window',
+    'self',
+    'v8debug',
+  ],
 ];
+
+/** WebAssembly of a function that traps. */
+const trapping = '0,97,115,109,1,0,0,0, 1,4,1,96,0,0, 3,2,1,0, 7,5,1,1,102,0,0, 10,5,1,3,0,0,11';
+
+/** What leads to ECMAScript's own objects, in particular to those that have no name. */
+const leads: readonly string[] = [
+  ...['globalThis', 'imports', 'getCoreModule', 'instantiateCore', 'instantiate', 'foreign', 'ctx'],
+  ...['types', 'log', 'response', 'registry', 'conversation', 'validation'].map(
+    (api) => `imports['service:evaluator/${api}']`,
+  ),
+  ...['new TextDecoder()', 'new TextEncoder()', '/x/', `'x'.match(/(?<name>x)/d)`, `'x'.matchAll(/x/g)`],
+  ...['[][Symbol.iterator]()', `''[Symbol.iterator]()`, 'new Map().entries()', 'new Set().keys()', '[].entries()'],
+  ...['new Uint8Array(1).values()', '[].values().map(String)', '[].values().filter(String)', '[].values().take(1)'],
+  ...['[].values().drop(1)', '[].values().flatMap(String)', 'Iterator.from({ next() {} })', 'Iterator.concat([])'],
+  ...['(function* () {})', '(async function* () {})'],
+  // A generator function has an object of its own between them.
+  ...['(function* () {})', '(async function* () {})'].map((made) => `Object.getPrototypeOf(${made}())`),
+  ...['(async () => {})', '(async () => {})()', '(() => {})', '(() => {}).bind()', '(class {})', 'import("x")'],
+  ...['(function () { return arguments; })()', '((parts) => parts)`x`', 'Promise.withResolvers()'],
+  ...['Proxy.revocable({}, {})', 'Object.groupBy([1], String)', 'JSON.rawJSON(1)', 'Symbol.prototype'],
+  ...['new DisposableStack()', 'new AsyncDisposableStack()', 'new WeakRef({})', 'new FinalizationRegistry(String)'],
+  ...['new WeakMap()', 'new WeakSet()', 'new Date()', 'new DataView(new ArrayBuffer(1))', 'Object(1n)', `Object('x')`],
+  ...['new ArrayBuffer(1, { maxByteLength: 2 })', 'new Float16Array(1)', 'Object(Symbol.iterator)'],
+  ...[
+    'new Error("x")',
+    'new AggregateError([])',
+    'new SuppressedError()',
+    `(() => { const traced = {};
+      Error.captureStackTrace(traced); return traced; })()`,
+  ],
+  ...['null.x', 'missing', 'new Array(-1)', '(1n).x.x', 'BigInt("x")', 'decodeURI("%")', 'Symbol() + ""'].map(thrown),
+  ...['(function deeper() { deeper(); })()', `new RegExp('[')`, 'Object.freeze({}).x = 1', 'eval("1")'].map(thrown),
+  ...['imports["wasi:cli/exit"].exit()', 'getCoreModule', 'new (imports["wasi:a/b"].C)()'].map(thrown),
+  ...['Module', 'Instance', 'Memory', 'Table', 'Global', 'Tag', 'Exception'].map((name) => `WebAssembly.${name}`),
+  'new WebAssembly.Memory({ initial: 1, maximum: 1 })',
+  'new WebAssembly.Memory({ initial: 1, maximum: 1 }).buffer',
+  'new WebAssembly.Memory({ initial: 1, maximum: 2 }).toResizableBuffer()',
+  'new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer',
+  'new WebAssembly.Memory({ initial: 1, maximum: 2, shared: true }).toResizableBuffer()',
+  `new WebAssembly.Table({ initial: 1, element: 'externref' })`,
+  `new WebAssembly.Global({ value: 'i32' })`,
+  'new WebAssembly.Tag({ parameters: [] })',
+  'new WebAssembly.Exception(new WebAssembly.Tag({ parameters: [] }), [])',
+  'WebAssembly.JSTag',
+  `new WebAssembly.Module(new Uint8Array([${trapping}]))`,
+  `WebAssembly.Module.exports(new WebAssembly.Module(new Uint8Array([${trapping}])))`,
+  `new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array([${trapping}])))`,
+  `new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array([${trapping}]))).exports.f`,
+  `WebAssembly.compile(new Uint8Array([${trapping}]))`,
+  ...[
+    `new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array([${trapping}]))).exports.f()`,
+    'new WebAssembly.Module(new Uint8Array(1))',
+  ].map(thrown),
+  ...['Temporal.Now.instant()', 'Temporal.Now.zonedDateTimeISO()', 'new Temporal.Duration()'].map(
+    (made) => `typeof Temporal === 'undefined' ? {} : ${made}`,
+  ),
+  // Not there now, but what it makes has objects without names.
+  ...[`new Intl.Segmenter().segment('')`, `new Intl.Segmenter().segment('')[Symbol.iterator]()`].map(
+    (made) => `typeof Intl === 'undefined' ? {} : ${made}`,
+  ),
+  ...['random/random', 'io/streams', 'cli/stdin', 'io/poll', 'clocks/wall-clock'].map(
+    (api) => `imports['wasi:${api}']`,
+  ),
+];
+
+/** An expression for what another one throws. */
+function thrown(expression: string): string {
+  return `(() => { try { ${expression}; } catch (error) { return error; } return {}; })()`;
+}
 
 describe('a script that got into glue', () => {
   it('finds the functions that it is given, or nothing below would say anything', async () => {
@@ -273,24 +353,147 @@ describe('a script that got into glue', () => {
       };
       if (RegExp.lastMatch === ${JSON.stringify(secret)}) found.push('RegExp.lastMatch');
       /.*/.exec(ctx.arguments[0][1]);
-      visit(globalThis, 'globalThis');
-      visit(imports, 'imports');
-      for (const api of ['log', 'response', 'registry', 'types']) visit(imports['service:evaluator/' + api], api);
-      for (const api of ['random/random', 'io/streams', 'cli/stdin']) visit(imports['wasi:' + api], api);
-      visit(getCoreModule, 'getCoreModule');
-      visit(instantiateCore, 'instantiateCore');
-      visit(instantiate, 'instantiate');
-      visit(foreign, 'glue');
-      visit(new TextDecoder(), 'decoder');
-      visit(new TextEncoder(), 'encoder');
-      visit(new Error('x'), 'error');
-      visit((function* () {})(), 'generator');
-      visit((async () => {})(), 'promise');
-      visit([][Symbol.iterator](), 'iterator');
-      visit(/x/, 'expression');
+      ${leads.map((lead) => `visit(${lead}, ${JSON.stringify(lead)});`).join('\n')}
       say(found.join('\\n'));`);
     expect(await reason(keeper, '', { arguments: [['name', secret]] })).toBe('');
     expect(await reason(keeper, '', { arguments: [['name', 'another']] })).toBe('');
+  });
+
+  it('changes nothing that it has not made', async () => {
+    const open = await said(`
+      const open = [];
+      const seen = new Set();
+      const visit = (value, path) => {
+        if ((typeof value !== 'object' && typeof value !== 'function') || value === null || seen.has(value)) return;
+        seen.add(value);
+        if (!Object.isFrozen(value)) open.push(path);
+        for (const name of Reflect.ownKeys(value)) {
+          const { value: next, get, set } = Object.getOwnPropertyDescriptor(value, name);
+          for (const part of [next, get, set]) visit(part, path + '.' + String(name));
+        }
+        visit(Object.getPrototypeOf(value), path + '.__proto__');
+      };
+      // What the glue is made of is new in each run.
+      for (const own of [rootOf, foreign, caught, instantiate, instantiate.prototype, say, ctx]) seen.add(own);
+      const enter = (value, path) => visit(Object.getPrototypeOf(value), path + '.__proto__');
+      ${leads.map((lead) => `enter(${lead}, ${JSON.stringify(lead)});`).join('\n')}
+      visit(globalThis, 'globalThis');
+      visit(new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer.constructor, 'shared');
+      say(open.join('\\n'));`);
+    expect(open).toBe('');
+  });
+
+  it('finds nothing on the errors of a limit either, which end its run', async () => {
+    const keeper = injected(`
+      const { info } = imports['service:evaluator/log'];
+      try {
+        for (;;) new TextDecoder().decode(new Uint8Array(1 << 20));
+      } catch (error) {
+        for (const kept of [error.constructor, Object.getPrototypeOf(error)]) {
+          info('found: ' + kept.kept);
+          Reflect.defineProperty(kept, 'kept', { configurable: true, value: ctx.arguments[0][1] });
+        }
+      }`);
+    const answers = new OrdinaryAnswers();
+    for (const value of ['a secret', 'another']) {
+      await expect(run(keeper, '', { arguments: [['name', value]] }, answers)).rejects.toMatchObject({
+        fault: 'limit',
+      });
+    }
+    expect(answers.logged.map(([, message]) => message)).toEqual(Array(4).fill('found: undefined'));
+  });
+
+  it('has random numbers that no run before it has any part in', async () => {
+    // Those of a realm are a row that can be computed from some of them, and moved on to where it says something.
+    expect(await said(`say(/native code/.test(Math.random.toString()))`)).toBe('false');
+    expect(
+      await said(`const numbers = Array.from({ length: 100 }, () => Math.random());
+        say([new Set(numbers).size, numbers.every((number) => number >= 0 && number < 1)].join())`),
+    ).toBe('100,true');
+  });
+
+  const respond = `const { block, warn, filterTools, setMetadata } = imports['service:evaluator/response'];
+    let count = 0;
+    const later = (value) => ({ toJSON: () => (count++ === 0 ? '' : value), toString: () => (count++ === 0 ? 'a' : value) });`;
+  it.each([
+    ['a reason', `block(later('x'.repeat(2 << 20)))`, { kind: 'block', reason: 'a' }],
+    ['a message', `warn(later('x'.repeat(2 << 20)))`, { kind: 'warn', message: 'a' }],
+    ['a name', `filterTools([later('x'.repeat(2 << 20))])`, { kind: 'filter_tools', tools: ['a'] }],
+    ['a value', `setMetadata('key', later([]))`, { kind: 'set_metadata', key: 'key', value: 'a' }],
+    ['a number for a name', `filterTools([1, 2])`, { kind: 'filter_tools', tools: ['1', '2'] }],
+    [
+      'names that are another list each time',
+      `filterTools({ toJSON: () => Array(9).fill(1), *[Symbol.iterator]() { if (count++ === 0) yield 'a'; else yield 1; } })`,
+      { kind: 'filter_tools', tools: ['a'] },
+    ],
+  ])('responds with what it said when it said it: %s', async (_what, script, response) => {
+    expect(await end(injected(`${respond} ${script}`), '')).toEqual({ response });
+  });
+
+  it('cannot have what is no list for names', async () => {
+    const script = `let count = 0; const numbers = Array(3_900_000).fill(1);
+      imports['service:evaluator/response'].filterTools({ toJSON: () => (count++ === 0 ? [] : numbers) });`;
+    expect(await end(injected(script), '')).toEqual({ fault: 'trap' });
+  });
+
+  it.each([
+    [
+      `const error = new Error(); Object.defineProperty(error, 'message', { get() { throw globalThis; } }); throw error`,
+    ],
+    [`throw Object.assign(Object.create(Error.prototype), { text: 'x' })`],
+    [`throw new Proxy(new Error('x'), { getPrototypeOf() { throw 1; }, get() { throw 2; } })`],
+    [
+      `const error = new Error(); Object.defineProperty(error, 'message', { value: { slice: () => 'x'.repeat(7e6) } }); throw error`,
+    ],
+  ])('fails as its own, whatever it throws: %s', async (script) => {
+    const ordinary = await compiler.compile(await toolchains.wat());
+    expect(await end(injected(script), '')).toEqual({ fault: 'trap' });
+    expect(await end(ordinary, 'block:mine')).toEqual({ response: { kind: 'block', reason: 'mine' } });
+  });
+
+  const views = `
+    class Lying extends Uint8Array {
+      get length() { return -1e12; }
+      get byteLength() { return -1e12; }
+      get [Symbol.toStringTag]() { return undefined; }
+      subarray() { return new Uint8Array(0); }
+    }
+    class LyingView extends DataView { get byteLength() { return -1e12; } }
+    const bytes = new ArrayBuffer(1 << 20);
+    const full = () => { for (let count = 0; count < 9; count++) new TextDecoder().decode(new Uint8Array(bytes)); };`;
+  it.each([
+    ['decoded', `new TextDecoder().decode(new Lying(1)); full();`],
+    ['decoded as a view', `new TextDecoder().decode(new LyingView(bytes)); full();`],
+    ['decoded again and again', `for (let count = 0; count < 9; count++) new TextDecoder().decode(new Lying(bytes));`],
+    ['printed', `imports['wasi:cli/stdout'].getStdout().write(new Lying(1)); full();`],
+  ])('hands out no more text than it may, whatever its bytes say of their length: %s', async (_how, script) => {
+    expect(await end(injected(`${views} ${script}`), '')).toEqual({ fault: 'limit' });
+  });
+
+  it('is told the text of bytes, whatever they say of themselves', async () => {
+    expect(
+      await said(`${views} const lying = new Lying(3); lying.set([97, 98, 99]);
+        say(new TextDecoder().decode(lying.fill(98, 1, 2)) + new TextDecoder().decode(new LyingView(lying.buffer, 1, 1)));`),
+    ).toBe('abcb');
+  });
+
+  it('responds and asks with 1 MiB at most, as JSON', async () => {
+    const longest = 1024 * 1024 - '{"kind":"block","reason":""}'.length;
+    expect(await said(`say('x'.repeat(${longest}))`)).toHaveLength(longest);
+    expect(await end(injected(`say('x'.repeat(${longest} + 1))`), '')).toEqual({ fault: 'limit' });
+    const escaped = Math.floor(longest / 6);
+    expect(await said(`say('\\0'.repeat(${escaped}))`)).toHaveLength(escaped);
+    expect(await end(injected(`say('\\0'.repeat(${escaped} + 1))`), '')).toEqual({ fault: 'limit' });
+
+    const asks = (length: number) => `imports['service:evaluator/registry'].getTool('x'.repeat(${length}))`;
+    expect(await said(`say(${asks(1024 * 1024 - 4)})`)).toBe('undefined');
+    expect(await end(injected(asks(1024 * 1024)), '')).toEqual({ fault: 'limit' });
+    const verifies = (length: number) => `try {
+        imports['service:evaluator/validation'].verifyLlmResult('x'.repeat(${length}));
+        say('valid');
+      } catch (error) { say(error.payload); }`;
+    expect(await said(verifies(1024 * 1024 - 4))).toBe('valid');
+    expect(await said(verifies(1024 * 1024))).toBe('the text is longer than 1 MiB');
   });
 
   it('does nothing after its run', async () => {

@@ -119,6 +119,6 @@ describe('a sandbox process', () => {
     const limited = 'ulimit -n 64; exec "$0" --no-warnings --input-type=module --eval "$1"';
     const child = spawn('/bin/sh', ['-c', limited, process.execPath, script]);
     const [said, wrong] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-    expect([said, wrong]).toEqual(['{"memory":false}\nundefined undefined\n', '']);
+    expect([said, wrong]).toEqual(['{"memory":false,"tooLong":false}\nundefined undefined\n', '']);
   });
 });

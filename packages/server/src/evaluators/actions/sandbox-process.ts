@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
-import { FrameReader, frame } from './frames.ts';
+import { type FrameLimits, FrameReader, frame } from './frames.ts';
 
 /** What a child process for untrusted components is started with. */
 export interface SandboxOptions {
@@ -15,9 +15,14 @@ export interface SandboxOptions {
   readonly cpuSeconds: number;
   /** The longest frame that is taken from it, in bytes. */
   readonly maxFrameBytes: number;
+  /** Of the first frame, and of all together. */
+  readonly frameLimits?: FrameLimits;
   onFrame(bytes: Buffer): void;
-  /** Told once, when it has gone for whatever reason; `memory`: it reached the limit of its heap. */
-  onEnd(how: { readonly memory: boolean }): void;
+  /**
+   * Told once, when it has gone for whatever reason; `memory`: it reached the limit of its heap; `tooLong`: it said
+   * more than is taken.
+   */
+  onEnd(how: { readonly memory: boolean; readonly tooLong: boolean }): void;
 }
 
 /**
@@ -49,25 +54,29 @@ export class SandboxProcess {
   readonly ended: Promise<void>;
 
   /** Never throws: a process that could not be started has ended, which is told as of any other. */
-  constructor({ script, readable, flags, cpuSeconds, maxFrameBytes, onFrame, onEnd }: SandboxOptions) {
+  constructor({ script, readable, flags, cpuSeconds, maxFrameBytes, frameLimits, onFrame, onEnd }: SandboxOptions) {
     const reads = readable.map((path) => `--allow-fs-read=${path}`);
     const child = started([process.execPath, ...FLAGS, ...reads, ...flags, ...script], cpuSeconds);
     this.#child = child;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.ended = promise;
+    let tooLong = false;
     const end = (memory: boolean): void => {
       this.#killed = true;
-      onEnd({ memory });
+      onEnd({ memory, tooLong });
       resolve();
     };
     if (!child) {
       process.nextTick(end, false);
       return;
     }
-    const reader = new FrameReader(maxFrameBytes);
+    const reader = new FrameReader(maxFrameBytes, frameLimits);
     child.stdout.on('data', (piece: Buffer) => {
       const frames = reader.take(piece);
-      if (frames === undefined) return this.kill();
+      if (frames === undefined) {
+        tooLong = true;
+        return this.kill();
+      }
       for (const bytes of frames) {
         // By what the frame before it said.
         if (this.#killed) return;

@@ -4,6 +4,7 @@ declare namespace WebAssembly {
     constructor(bytes: Uint8Array);
   }
   class Memory {
+    constructor(size: { readonly initial: number; readonly maximum: number; readonly shared: boolean });
     readonly buffer: { readonly byteLength: number };
   }
   class Instance {

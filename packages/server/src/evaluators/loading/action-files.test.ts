@@ -8,6 +8,8 @@ import { ActionFileError, ActionFiles } from './action-files.ts';
 const MIB = 1024 * 1024;
 
 /** With `config`, where paths start, and `actions`, where files may be. */
+const MISSING = 'no such file (a relative path begins at the folder of the service-config file)';
+
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-actions-'));
@@ -47,8 +49,9 @@ describe('without SERVICE_ACTIONS_PATH', () => {
   });
 
   it.each([
-    ['none.wasm', 'no such file'],
-    ['a.wasm/b.wasm', 'no such file'],
+    ['none.wasm', MISSING],
+    ['/none.wasm', 'no such file'],
+    ['a.wasm/b.wasm', MISSING],
     ['', 'is not a file'],
     ['../actions', 'is not a file'],
     ['a\0b', 'the file cannot be read'],
@@ -61,7 +64,7 @@ describe('without SERVICE_ACTIONS_PATH', () => {
     execFileSync('/bin/sh', ['-c', 'mkfifo "$1"', 'sh', join(folder, 'config/pipe')]);
     await symlink('/dev/zero', join(folder, 'config/endless'));
     for (const path of ['pipe', 'endless', '/dev/zero', '/dev/tty', '/dev/null']) {
-      expect(await refusal(files().read(path)), path).toMatch(/^is not a file$|^no such file$/);
+      expect(await refusal(files().read(path)), path).toMatch(/^is not a file$|^no such file/);
     }
   });
 
@@ -117,7 +120,7 @@ describe('with SERVICE_ACTIONS_PATH', () => {
       expect(await files('actions').mayRead(path), path).toBe(expected);
     }
     expect((await files('actions').read('../actions/in.wasm')).toString()).toBe('ok of actions/deep');
-    expect(await refusal(files('actions').read('../actions/nothing.wasm'))).toBe('no such file');
+    expect(await refusal(files('actions').read('../actions/nothing.wasm'))).toBe(MISSING);
   });
 
   it('that is a link itself, its target counts', async () => {

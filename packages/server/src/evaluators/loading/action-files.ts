@@ -1,5 +1,5 @@
 import { constants, open, realpath, stat } from 'node:fs/promises';
-import { dirname, join, relative, resolve, sep } from 'node:path';
+import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { errorCode } from '../../registry/store/files.ts';
 import { limits } from '../actions/component/limits.ts';
 
@@ -49,7 +49,8 @@ export class ActionFiles {
     } catch (error) {
       if (error instanceof ActionFileError) throw error;
       const missing = ['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '');
-      throw new ActionFileError(missing ? 'no such file' : 'the file cannot be read', { cause: error });
+      const from = isAbsolute(path) ? '' : ' (a relative path begins at the folder of the service-config file)';
+      throw new ActionFileError(missing ? `no such file${from}` : 'the file cannot be read', { cause: error });
     }
   }
 

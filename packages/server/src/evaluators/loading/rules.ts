@@ -37,7 +37,7 @@ export async function examine(evaluators: readonly Evaluator[], surroundings: Su
     const namespace = trigger.namespace === null ? undefined : namespaceName.safeParse(trigger.namespace).error;
     if (namespace) refuse('trigger.namespace', namespace.issues[0]?.message ?? 'is not a name of a namespace');
     const connection = surroundings.connections.get(llm.connection);
-    if (!connection) refuse('llm.connection', 'is not one of llm_connections');
+    if (!connection) refuse('llm.connection', unknownConnection(llm.connection, [...surroundings.connections.keys()]));
     const schema = await compiled(definition, surroundings.schemas);
     if ('problem' in schema) refuse('llm.result_schema', schema.problem);
     else if (connection && refusals.length === 0) {
@@ -47,6 +47,11 @@ export async function examine(evaluators: readonly Evaluator[], surroundings: Su
     examined.push({ definition, refusals });
   }
   return examined;
+}
+
+function unknownConnection(name: string, known: readonly string[]): string {
+  const there = known.length === 0 ? 'there are none' : `there are ${known.toSorted().join(', ')}`;
+  return `is ${JSON.stringify(name)}, which is not one of llm_connections: ${there}`;
 }
 
 type Compiled = { readonly compiled: CompiledSchema | undefined } | { readonly problem: string };

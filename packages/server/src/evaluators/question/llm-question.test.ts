@@ -144,6 +144,23 @@ describe('with a schema', () => {
     expect(seen.told).toEqual(['call', 'does not fit']);
   });
 
+  test.each([
+    ['the first', [], ['call']],
+    ['the second', ['first'], ['call', 'does not fit', 'call']],
+  ])('nothing counts when nobody waits any more while %s answer is judged', async (_which, before, told) => {
+    const ending = new AbortController();
+    const reason = new Error('nobody waits');
+    // It takes longer to judge than anybody waits.
+    llm.script(...before, JSON.stringify(`${'a'.repeat(60)}!`));
+    seen.called = (success) => {
+      seen.told.push('call');
+      if (success && llm.asked.length > before.length) setImmediate(() => ending.abort(reason));
+    };
+    const schema = { type: 'string', pattern: '^(a+)+$' };
+    await expect(ask({ schema, signal: ending.signal })).rejects.toBe(reason);
+    expect(seen.told).toEqual(told);
+  });
+
   test('of a previous answer nothing is taken for a part of the prompt', async () => {
     llm.script(`# Request\n\nmethod: other\u202e${'x'.repeat(2_000)}`, FITS);
     await ask();

@@ -12,7 +12,7 @@ export interface LlmQuestion {
   readonly userPrompt: string;
   /** What the answer should fit. */
   readonly schema: CompiledSchema | undefined;
-  /** Ends the call under way. */
+  /** Ends the call under way, and the wait for a verdict on its answer. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -37,13 +37,14 @@ const PROBLEM = 4096;
 
 /**
  * Asks an LLM, and once more when the answer does not fit the schema (decisions 4.9, "result_schema"); the newest answer,
- * as it came. Throws `LlmFailure` when the first call fails; when only the second does, the first answer counts.
+ * as it came. Throws `LlmFailure` when the first call fails; when only the second does, the first answer counts. Throws
+ * the reason of the signal when that aborts while an answer is judged.
  */
 export async function askQuestion(client: LlmClient, question: LlmQuestion, observer: LlmObserver): Promise<string> {
   const { schema, userPrompt, signal } = question;
   const first = await ask(client, question, userPrompt, observer);
   if (schema === undefined) return first;
-  const problem = await validate(schema, first, observer);
+  const problem = await validate(schema, first, observer, signal);
   if (problem === undefined) return first;
   const correction = `${userPrompt}\n\n${correctionSection(problem, schema, first)}`;
   let second: string;
@@ -54,7 +55,7 @@ export async function askQuestion(client: LlmClient, question: LlmQuestion, obse
     if (error instanceof LlmFailure && error.fault !== 'aborted') return first;
     throw error;
   }
-  const remaining = await validate(schema, second, observer);
+  const remaining = await validate(schema, second, observer, signal);
   observer.retried(remaining === undefined);
   return second;
 }
@@ -81,8 +82,13 @@ async function ask(
   }
 }
 
-async function validate(schema: CompiledSchema, text: string, observer: LlmObserver): Promise<string | undefined> {
-  const problem = await schema.validate(text);
+async function validate(
+  schema: CompiledSchema,
+  text: string,
+  observer: LlmObserver,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  const problem = await schema.validate(text, signal);
   observer.validated(problem === undefined);
   return problem;
 }

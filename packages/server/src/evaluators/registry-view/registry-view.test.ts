@@ -33,7 +33,7 @@ async function setUp() {
   const lines: string[] = [];
   const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator');
   const texts = new ToolTexts();
-  const view = (namespace = 'default') => new RegistryView({ registry, texts, log, evaluator: 'curator', namespace });
+  const view = (namespace = 'default') => new RegistryView({ registry, texts, log, namespace });
   store.journal.length = 0;
   return { store, registry, add, view, lines };
 }
@@ -211,8 +211,8 @@ describe('a copy', () => {
     await other;
     const told = { msg: 'tools were not copied: the namespace has tools of these names', level: 'info' };
     expect(lines.map((line) => JSON.parse(line))).toEqual([
-      expect.objectContaining({ ...told, evaluator: 'curator', namespace: 'default', tools: ['a'] }),
-      expect.objectContaining({ ...told, namespace: 'crm', tools: ['b'] }),
+      expect.objectContaining({ ...told, target_namespace: 'default', tools: ['a'] }),
+      expect.objectContaining({ ...told, target_namespace: 'crm', tools: ['b'] }),
     ]);
   });
 

@@ -20,10 +20,8 @@ export interface RegistryViewOptions {
   readonly registry: Registry;
   /** Shared by all runs of a registry. */
   readonly texts: ToolTexts;
-  /** `service::evaluator`. */
+  /** Of the run. */
   readonly log: TargetLogger;
-  /** The name of the evaluator, for the log. */
-  readonly evaluator: string;
   /** That of the request. */
   readonly namespace: string;
 }
@@ -115,13 +113,13 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
   }
 
   #tell(level: 'info' | 'warn', message: string, copies: readonly ToolCopy[]): void {
-    const { log, evaluator } = this.#options;
+    const { log } = this.#options;
     const groups = [...Map.groupBy(copies, ({ targetNamespace }) => targetNamespace)];
-    if (groups.length > LOGGED_NAMESPACES) log[level](message, { evaluator, namespaces: groups.length });
+    if (groups.length > LOGGED_NAMESPACES) log[level](message, { target_namespaces: groups.length });
     for (const [namespace, group] of groups.slice(0, LOGGED_NAMESPACES)) {
       const tools = group.slice(0, LOGGED_NAMES).map(({ tool }) => tool.key);
       const more = group.length > LOGGED_NAMES ? group.length - LOGGED_NAMES : undefined;
-      log[level](message, { evaluator, namespace, tools, more });
+      log[level](message, { target_namespace: namespace, tools, more });
     }
   }
 

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { afterAll, describe, expect, test } from 'vitest';
 import { ResultSchemaError, ResultSchemas } from './result-schemas.ts';
 
@@ -24,6 +25,8 @@ const VERDICT = {
 /** Takes longer than anybody waits for many `a` and something else. */
 const ENDLESS = { type: 'string', pattern: '^(a+)+$' };
 const BAD_FOR_IT = JSON.stringify(`${'a'.repeat(60)}!`);
+/** What is said of a text before which too many wait. */
+const FULL = 'validation failed: too many texts wait to be judged by this schema';
 
 describe('a text', () => {
   test.each([
@@ -234,6 +237,97 @@ describe('memory', () => {
     const problem = await validate(`[${'1,'.repeat(100_000)}1]`);
     expect(problem).toBe('validation took too much memory');
     expect(await validate('["a"]')).toBeUndefined();
+  });
+});
+
+describe('a text that nobody waits for any more', () => {
+  const reason = new Error('nobody waits');
+  const refusal = { status: 'rejected', reason };
+
+  test('leaves the queue at once', async () => {
+    const schemas = new ResultSchemas(600_000);
+    const { validate } = await schemas.compile(ENDLESS);
+    const endless = validate(BAD_FOR_IT);
+    const leaving = new AbortController();
+    const left = Promise.allSettled(Array.from({ length: 1_000 }, (_, at) => validate(`${at}`, leaving.signal)));
+    expect(await validate('"a"')).toBe(FULL);
+    leaving.abort(reason);
+    expect(await left).toEqual(Array.from({ length: 1_000 }, () => refusal));
+    // There is room again.
+    const waits = validate('"a"');
+    await schemas.close();
+    const stopped = 'validation was ended: the service stops';
+    expect(await Promise.all([endless, waits])).toEqual([stopped, stopped]);
+  });
+
+  test('is not waited for while it is judged, nor is it when it comes too late', async () => {
+    const schemas = new ResultSchemas(600_000);
+    const { validate } = await schemas.compile(ENDLESS);
+    const leaving = new AbortController();
+    const left = validate(BAD_FOR_IT, leaving.signal);
+    leaving.abort(reason);
+    await expect(left).rejects.toBe(reason);
+    await expect(validate('"b"', leaving.signal)).rejects.toBe(reason);
+    await schemas.close();
+  });
+
+  test('has no verdict that is remembered', async () => {
+    const { validate } = await shared.compile(VERDICT);
+    const leaving = new AbortController();
+    const left = validate('{"never":1}', leaving.signal);
+    leaving.abort(reason);
+    await expect(left).rejects.toBe(reason);
+    expect(await validate('{"never":1}')).toContain('additional properties');
+  });
+
+  test('leaves nothing behind in the signal, nor does one that was judged', async () => {
+    const { validate } = await shared.compile(true);
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    await validate('1', signal);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+    const left = validate('2', signal);
+    leaving.abort(reason);
+    await expect(left).rejects.toBe(reason);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+  });
+});
+
+describe('too much', () => {
+  test('is a text of more than 1 MiB, which does not wait for the thread', async () => {
+    const schemas = new ResultSchemas(600_000);
+    const [endless, any] = await Promise.all([schemas.compile(ENDLESS), schemas.compile(true)]);
+    const longest = JSON.stringify('x'.repeat(1024 * 1024 - 2));
+    expect(await any.validate(longest)).toBeUndefined();
+    const endlessly = endless.validate(BAD_FOR_IT);
+    expect(await any.validate(`${longest} `)).toBe('the text is longer than 1048576 characters');
+    await schemas.close();
+    await endlessly;
+  });
+
+  test('are 1000 texts that wait for one schema; others have room, and what was refused may come again', async () => {
+    const schemas = resultSchemas();
+    const [one, other] = await Promise.all([schemas.compile({ type: 'number' }), schemas.compile({ type: 'string' })]);
+    const judged = Array.from({ length: 1_001 }, (_, at) => one.validate(`${at}`));
+    expect(await one.validate('"x"')).toBe(FULL);
+    expect(await other.validate('"x"')).toBeUndefined();
+    expect(new Set(await Promise.all(judged))).toEqual(new Set([undefined]));
+    expect(await one.validate('"x"')).toBe('/ must be number');
+  });
+
+  test('are 50 of them after one that took too long, until one is judged in time', async () => {
+    const { validate } = await resultSchemas().compile(ENDLESS);
+    const leaving = new AbortController();
+    const left = validate(BAD_FOR_IT, leaving.signal);
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    // Behind the one that nobody waits for, which is under way still.
+    expect(await validate(`${BAD_FOR_IT} `)).toBe('validation took longer than 1 s');
+    const texts = (count: number) => Array.from({ length: count }, (_, at) => validate(`"${'a'.repeat(at + 1)}"`));
+    const few = texts(51);
+    expect(await validate('"c"')).toBe(FULL);
+    expect(new Set(await Promise.all(few))).toEqual(new Set([undefined]));
+    expect(new Set(await Promise.all(texts(200)))).toEqual(new Set([undefined]));
   });
 });
 

@@ -6,9 +6,21 @@ import { SchemaThread, ThreadLost } from './schema-thread.ts';
 /** Milliseconds that compiling a schema, or judging one text, may take. */
 const DEADLINE_MS = 1_000;
 
+/** Characters of a text that is judged: an LLM's answer has no more (1 MiB, decisions 4.9). */
+const MAX_TEXT = 1024 * 1024;
+/**
+ * Texts that wait to be judged by a schema, beyond which one fails at once: whoever waits that long has given up. Fewer
+ * may wait when the text before them took too long, because they might each take as long.
+ */
+const MAX_WAITING = 1_000;
+const MAX_WAITING_OF_SUSPECT = 50;
+
 /** Verdicts that each schema remembers, of texts of so many characters at most. */
 const REMEMBERED = 64;
 const MAX_REMEMBERED = 32 * 1024;
+
+/** How long one is remembered that the thread was lost over: it may have been the machine that was too slow. */
+const DOUBT_MS = 5_000;
 
 /** A result schema that cannot be used; the message says why (decisions 4.5). */
 export class ResultSchemaError extends Error {
@@ -23,9 +35,25 @@ export interface CompiledSchema {
    * What is wrong with a text by the schema, joined with `; `: of ten errors at most, none with a value of the text.
    * Undefined when nothing is. One Markdown code fence around all of the text is not part of it (decisions 4.9).
    *
-   * A text that cannot be judged, because that takes longer than 1 s or too much memory, does not fit.
+   * A text that cannot be judged does not fit: one of more than 1 MiB, one that takes longer than 1 s or too much
+   * memory, and one before which too many wait. `signal`: nobody waits for the verdict any more; its reason is thrown
+   * then.
    */
-  validate(text: string): Promise<string | undefined>;
+  validate(text: string, signal?: AbortSignal): Promise<string | undefined>;
+}
+
+/** A schema that compiled. */
+interface Known {
+  readonly key: string;
+  readonly text: string;
+  /** The thread was lost over the text that it judged last. */
+  suspect: boolean;
+}
+
+/** What is wrong with a text, if anything, and for how many milliseconds that is so. */
+interface Verdict {
+  readonly problem: string | undefined;
+  readonly lastsMs: number;
 }
 
 /** Something to do in the thread, and who waits for it. */
@@ -39,7 +67,7 @@ interface Task {
  * started when there is something to do: a schema's regular expressions and what an LLM answers may keep it busy for
  * ever, and neither must hold up the service. A thread that takes longer than 1 s is given up for another one.
  *
- * One job is done at a time, and every schema has its turn.
+ * One job is done at a time, and every schema has its turn. What nobody waits for any more leaves the queue.
  */
 export class ResultSchemas {
   readonly #deadlineMs: number;
@@ -62,7 +90,8 @@ export class ResultSchemas {
       throw new ResultSchemaError(`the schema cannot be used: compiling it ${reply.message}`);
     }
     if (reply.kind === 'refused') throw new ResultSchemaError(`the schema ${reply.problem}`);
-    return { text, validate: remembering((result) => this.#validate(key, text, result)) };
+    const known = { key, text, suspect: false };
+    return { text, validate: remembering((result, signal) => this.#validate(known, result, signal)) };
   }
 
   /** Ends the thread. From then on no schema can be compiled, and no text fits. */
@@ -72,27 +101,56 @@ export class ResultSchemas {
     await this.#thread?.end();
   }
 
-  async #validate(key: string, schema: string, text: string): Promise<string | undefined> {
-    const job: SchemaJob = { kind: 'validate', key, text };
-    const reply = await this.#inTurn(key, async (thread) => {
-      const first = await thread.run(job, this.#deadlineMs);
-      if (first.kind !== 'unknown') return first;
-      // The thread is a new one, or has had many others since.
-      const compiled = await this.#compileIn(thread, key, schema);
-      return compiled.kind === 'fine' ? thread.run(job, this.#deadlineMs) : compiled;
-    });
-    if (reply instanceof ThreadLost) return `validation ${reply.message}`;
-    return reply.kind === 'refused' ? reply.problem : undefined;
+  async #validate(known: Known, text: string, signal: AbortSignal | undefined): Promise<Verdict> {
+    if (text.length > MAX_TEXT) {
+      return { problem: `the text is longer than ${MAX_TEXT} characters`, lastsMs: Number.POSITIVE_INFINITY };
+    }
+    if (this.#queue.sizeOf(known.key) >= (known.suspect ? MAX_WAITING_OF_SUSPECT : MAX_WAITING)) {
+      return { problem: 'validation failed: too many texts wait to be judged by this schema', lastsMs: 0 };
+    }
+    const reply = await this.#inTurn(known.key, (thread) => this.#judgeIn(thread, known, text), signal);
+    if (reply instanceof ThreadLost) return { problem: `validation ${reply.message}`, lastsMs: DOUBT_MS };
+    return { problem: reply.kind === 'refused' ? reply.problem : undefined, lastsMs: Number.POSITIVE_INFINITY };
+  }
+
+  async #judgeIn(thread: SchemaThread, known: Known, text: string): Promise<SchemaReply> {
+    const job: SchemaJob = { kind: 'validate', key: known.key, text };
+    try {
+      let reply = await thread.run(job, this.#deadlineMs);
+      if (reply.kind === 'unknown') {
+        // The thread is a new one, or has had many others since.
+        reply = await this.#compileIn(thread, known.key, known.text);
+        if (reply.kind === 'fine') reply = await thread.run(job, this.#deadlineMs);
+      }
+      known.suspect = false;
+      return reply;
+    } catch (error) {
+      known.suspect = true;
+      throw error;
+    }
   }
 
   #compileIn(thread: SchemaThread, key: string, schema: string): Promise<SchemaReply> {
     return thread.run({ kind: 'compile', key, schema }, this.#deadlineMs);
   }
 
-  #inTurn(key: string, work: Task['work']): Promise<SchemaReply | ThreadLost> {
+  #inTurn(key: string, work: Task['work'], signal?: AbortSignal): Promise<SchemaReply | ThreadLost> {
     if (this.#closed) return Promise.resolve(stopped());
-    const { promise, resolve } = Promise.withResolvers<SchemaReply | ThreadLost>();
-    this.#queue.add(key, { work, done: resolve });
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    const { promise, resolve, reject } = Promise.withResolvers<SchemaReply | ThreadLost>();
+    const leave = () => {
+      this.#queue.remove(key, task);
+      reject(signal?.reason);
+    };
+    const task: Task = {
+      work,
+      done(reply) {
+        signal?.removeEventListener('abort', leave);
+        resolve(reply);
+      },
+    };
+    signal?.addEventListener('abort', leave, { once: true });
+    this.#queue.add(key, task);
     if (!this.#busy) void this.#workOff();
     return promise;
   }
@@ -115,22 +173,21 @@ export class ResultSchemas {
   }
 }
 
-type Validate = CompiledSchema['validate'];
-
 /**
  * With the latest verdicts, because an action mostly asks for that of the answer which was judged before it ran: it is
  * not to wait for its turn while its own time runs.
  */
-function remembering(validate: Validate): Validate {
-  const verdicts = new Map<string, string | undefined>();
-  return async (text) => {
-    if (verdicts.has(text)) return verdicts.get(text);
-    const verdict = await validate(text);
-    if (text.length > MAX_REMEMBERED) return verdict;
+function remembering(validate: (text: string, signal?: AbortSignal) => Promise<Verdict>): CompiledSchema['validate'] {
+  const verdicts = new Map<string, { readonly problem: string | undefined; readonly until: number }>();
+  return async (text, signal) => {
+    const known = verdicts.get(text);
+    if (known && performance.now() < known.until) return known.problem;
+    const { problem, lastsMs } = await validate(text, signal);
+    if (text.length > MAX_REMEMBERED || lastsMs === 0) return problem;
     const [oldest] = verdicts.keys();
     if (verdicts.size >= REMEMBERED && oldest !== undefined) verdicts.delete(oldest);
-    verdicts.set(text, verdict);
-    return verdict;
+    verdicts.set(text, { problem, until: performance.now() + lastsMs });
+    return problem;
   };
 }
 

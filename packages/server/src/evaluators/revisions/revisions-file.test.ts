@@ -1,9 +1,16 @@
-import { describe, expect, it } from 'vitest';
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from '../../registry/store/fixtures/volatile-files.ts';
 import { StoreError } from '../../registry/store/store.ts';
 import { folderWith } from '../../sessions/kept/fixtures/folder-with.ts';
 import { definition } from '../fixtures/definition.ts';
+import { readRevisions } from './read-revisions.ts';
+import { contentOf, type Revision, revisionJson } from './revision.ts';
 import { NO_REVISIONS, type Revisions, type Submission, withActive, withRejected } from './revisions.ts';
 import { type RevisionStore, revisionsInFolder } from './revisions-file.ts';
 
@@ -16,11 +23,16 @@ function store(files: VolatileFiles, log = new RecordedLog(), recover = false): 
 
 function submission(name: string): Submission {
   const at = '2026-01-02T03:04:05.678Z';
-  return { evaluators: [definition(name)], origin: 'api', actor: 'ann', at };
+  return { content: contentOf([definition(name)]), origin: 'api', actor: 'ann', at };
 }
 
 const FIRST = withActive(NO_REVISIONS, submission('a'), []);
 const SECOND = withRejected(withActive(FIRST, submission('b'), ['b']), submission('c'), 'because');
+
+/** As the file has them. */
+function written({ list }: Revisions): Record<string, unknown>[] {
+  return list.map((revision) => JSON.parse(revisionJson(revision)));
+}
 
 async function failureOf(promise: Promise<unknown>): Promise<StoreError> {
   const error = await promise.then(String, (reason: unknown) => reason);
@@ -42,7 +54,7 @@ describe('revisions', () => {
     await first.save(SECOND);
     expect(await store(files).load()).toEqual(SECOND);
     const dump: unknown = JSON.parse(files.dump()[NAME] ?? '');
-    expect(dump).toEqual({ revisions: SECOND.list, active_id: 2, next_id: 4 });
+    expect(dump).toEqual({ revisions: written(SECOND), active_id: 2, next_id: 4 });
   });
 
   it('keep the spelling of numbers in a schema', async () => {
@@ -50,9 +62,9 @@ describe('revisions', () => {
     const one = definition('a');
     const llm = { ...one.llm, result_schema: { maximum: JSON.rawJSON('9007199254740993') } };
     const saving = store(files);
-    await saving.save(withActive(NO_REVISIONS, { ...submission(''), evaluators: [{ ...one, llm }] }, []));
+    await saving.save(withActive(NO_REVISIONS, { ...submission(''), content: contentOf([{ ...one, llm }]) }, []));
     expect(files.dump()[NAME]).toContain('"maximum":9007199254740993');
-    expect(JSON.stringify(await store(files).load())).toContain('"maximum":9007199254740993');
+    expect((await store(files).load()).list[0]?.evaluatorsJson).toContain('"maximum":9007199254740993');
   });
 
   it('that were saved are there after every kind of crash, and half of a saving never is', async () => {
@@ -98,7 +110,7 @@ describe('revisions', () => {
 
 /** What the file holds, changed. */
 function spoilt(change: Partial<Record<'revisions' | 'active_id' | 'next_id', unknown>>): string {
-  return JSON.stringify({ revisions: SECOND.list, active_id: 2, next_id: 4, ...change });
+  return JSON.stringify({ revisions: written(SECOND), active_id: 2, next_id: 4, ...change });
 }
 
 const SECRET = 'sk-S3CRET';
@@ -111,8 +123,15 @@ describe.each<[string, string | Buffer]>([
   ['another value', '[]'],
   ['bytes that are no text', Buffer.from([0x7b, 0xff, 0x7d])],
   ['no list', spoilt({ revisions: {} })],
-  ['an evaluator that is none', spoilt({ revisions: [{ ...SECOND.list[0], evaluators: [inline] }] })],
-  ['two of one id', spoilt({ revisions: [SECOND.list[0], SECOND.list[0], SECOND.list[1]] })],
+  [
+    'an evaluator that is none',
+    spoilt({ revisions: [{ ...written(SECOND)[0], evaluators: [inline] }, ...written(SECOND).slice(1)] }),
+  ],
+  ['evaluators that are no list', spoilt({ revisions: written(SECOND).map((one) => ({ ...one, evaluators: {} })) })],
+  ['a revision without evaluators', spoilt({ revisions: written(SECOND).map(({ evaluators: _, ...one }) => one) })],
+  ['evaluators that are no JSON', spoilt({}).replace('"evaluators":[', `"evaluators":[${SECRET},`)],
+  ['more behind its evaluators', spoilt({}).replace('],"skipped"', '].5,"skipped"')],
+  ['two of one id', spoilt({ revisions: [0, 0, 1].map((index) => written(SECOND)[index]) })],
   ['an active one that is not there', spoilt({ active_id: 9 })],
   ['one that says it is active and is not', spoilt({ active_id: null })],
   ['an active one that says it is not', spoilt({ active_id: 1 })],
@@ -147,4 +166,58 @@ it('a file that cannot be read stops the start even so', async () => {
 it('a file without revisions is one', async () => {
   const files = await folderWith({ [NAME]: '{"revisions":[],"active_id":null,"next_id":7,"more":1}' });
   expect(await store(files).load()).toEqual({ list: [], activeId: undefined, nextId: 7 } satisfies Revisions);
+});
+
+it('a file that was indented, with members that nobody knows and with escapes, is read as any other', async () => {
+  const more = written(SECOND).map((one) => ({ more: [{ evaluators: 1 }], ...one }));
+  const file = JSON.stringify({ active_id: 2, next_id: 4, more: {}, revisions: more }, undefined, 2);
+  const escaped = file.replaceAll('"evaluators"', '"evaluat\\u006frs"').replace('"revisions"', '"\\u0072evisions"');
+  const content = escaped.replace('{', '{ "revisions": [{"evaluators": []}],');
+  expect(content).toContain('"evaluat\\u006frs"');
+  expect(await store(await folderWith({ [NAME]: content })).load()).toEqual(SECOND);
+});
+
+describe('a file of a version that did not limit the bytes', () => {
+  const MANY = 330_000;
+  const one = definition('a');
+  // A MiB of text each; as objects twenty.
+  const objects = contentOf([
+    { ...one, llm: { ...one.llm, result_schema: { examples: Array.from({ length: MANY }, () => ({})) } } },
+  ]);
+  const prompt = contentOf([{ ...one, llm: { ...one.llm, prompt: '{},'.repeat(MANY) } }]);
+  const first: Revision = {
+    id: 1,
+    created_at: submission('a').at,
+    activated_at: submission('a').at,
+    status: 'active',
+    checksum: prompt.checksum,
+    origin: 'api',
+    evaluatorsJson: prompt.evaluatorsJson,
+    skipped: [],
+  };
+  const revisions = Array.from({ length: 50 }, (_, index) => {
+    const id = index + 1;
+    const status = id === 1 ? 'active' : 'rejected';
+    return revisionJson({ ...first, ...(id > 30 || id === 1 ? prompt : objects), id, status });
+  });
+  const content = `{"revisions":[${revisions.join(',')}],"active_id":1,"next_id":51}`;
+
+  it('is read: the active revision is there, and as many of the newest as fit', () => {
+    const loaded = readRevisions(NAME, Buffer.from(content));
+    expect(loaded.list.map(({ id }) => id)).toEqual([1, ...Array.from({ length: 15 }, (_, index) => index + 36)]);
+    expect(loaded.list[0]).toEqual(first);
+    expect([loaded.activeId, loaded.nextId]).toEqual([1, 51]);
+  });
+
+  it('is read where there is no memory for all of its evaluators as objects', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-revisions-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    await writeFile(join(folder, NAME), content);
+    const script = `
+      import { readFileSync } from 'node:fs';
+      import { readRevisions } from ${JSON.stringify(import.meta.resolve('./read-revisions.ts'))};
+      console.log(readRevisions('f', readFileSync(${JSON.stringify(join(folder, NAME))})).list.length);`;
+    const flags = ['--max-old-space-size=200', '--input-type=module', '--eval', script];
+    expect((await promisify(execFile)(process.execPath, flags)).stdout).toBe('16\n');
+  });
 });

@@ -1,12 +1,10 @@
-import { isUtf8 } from 'node:buffer';
 import { join } from 'node:path';
-import { check, evaluatorRevisionContent } from '@sluice/contract';
-import { parseLossless } from '@sluice/json/lossless';
-import { z } from 'zod';
 import { Damage } from '../../registry/store/damage.ts';
 import { type Files, readIfThere, reason } from '../../registry/store/files.ts';
 import { replaceFile } from '../../registry/store/replace.ts';
 import { StoreError, type StoreLog } from '../../registry/store/store.ts';
+import { readRevisions } from './read-revisions.ts';
+import { revisionJson } from './revision.ts';
 import { NO_REVISIONS, type Revisions } from './revisions.ts';
 
 /** Beside `registry.json` (decisions 4.5). */
@@ -55,7 +53,7 @@ class FileStore implements RevisionStore {
   async load(): Promise<Revisions> {
     try {
       const bytes = await readIfThere(this.#options.files, this.#path);
-      if (bytes) this.#saved = parse(bytes);
+      if (bytes) this.#saved = readRevisions(FILE, bytes);
     } catch (error) {
       if (!(error instanceof Damage))
         throw new StoreError(`${this.#path} cannot be read: ${reason(error)}`, { cause: error });
@@ -101,42 +99,6 @@ class FileStore implements RevisionStore {
 /** A revision is one line: deep schemas would be mostly blanks if they were indented. */
 function* slices({ list, activeId, nextId }: Revisions): Generator<string> {
   yield '{\n  "revisions": [';
-  for (const [index, revision] of list.entries()) yield `${index === 0 ? '' : ','}\n    ${JSON.stringify(revision)}`;
+  for (const [index, revision] of list.entries()) yield `${index === 0 ? '' : ','}\n    ${revisionJson(revision)}`;
   yield `\n  ],\n  "active_id": ${activeId ?? null},\n  "next_id": ${nextId}\n}\n`;
-}
-
-const id = z.number().int().positive();
-
-const content = z
-  .object({ revisions: z.array(evaluatorRevisionContent), active_id: id.nullable(), next_id: id })
-  .superRefine(({ revisions, active_id, next_id }, context) => {
-    const refuse = (member: string, message: string) => context.addIssue({ code: 'custom', path: [member], message });
-    revisions.forEach((revision, index) => {
-      if (revision.id <= (revisions[index - 1]?.id ?? 0)) refuse('revisions', 'must have ids that rise');
-      if ((revision.status === 'active') !== (revision.id === active_id)) {
-        refuse('revisions', 'must have active_id as the one that is active');
-      }
-    });
-    if (active_id !== null && !revisions.some((revision) => revision.id === active_id)) {
-      refuse('active_id', 'must be the id of a revision');
-    }
-    if (next_id <= (revisions.at(-1)?.id ?? 0)) refuse('next_id', 'must be above the id of every revision');
-  });
-
-function parse(bytes: Buffer): Revisions {
-  if (!isUtf8(bytes)) throw new Damage(FILE, 'is not valid UTF-8');
-  let value: unknown;
-  try {
-    value = parseLossless(bytes.toString());
-  } catch (error) {
-    // The parser repeats text of the file.
-    throw new Damage(FILE, 'is not valid JSON', { cause: error });
-  }
-  const result = check(content, value);
-  if ('refusals' in result) {
-    const [first] = result.refusals;
-    throw new Damage(FILE, `is damaged: ${first?.path} ${first?.message}`);
-  }
-  const { revisions, active_id, next_id } = result.value;
-  return { list: revisions, activeId: active_id ?? undefined, nextId: next_id };
 }

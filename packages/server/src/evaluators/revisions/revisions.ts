@@ -1,11 +1,10 @@
-import type { Evaluator, EvaluatorRevisionContent } from '@sluice/contract';
-import { checksumOf } from './canonical-json.ts';
+import { bytesOf, type Content, type Revision } from './revision.ts';
 
 /** So many revisions are kept (decisions 8). */
 const MOST_REVISIONS = 50;
 
-/** A set of evaluators that was submitted (decisions 2.10). */
-export type Revision = Readonly<EvaluatorRevisionContent>;
+/** So many bytes of JSON are kept: one may be as large as the body of a request, which would make 50 times that. */
+const MOST_BYTES = 16 * 1024 * 1024;
 
 /** All revisions that are kept, and which of them is active. Nothing changes it: a change makes another one. */
 export interface Revisions {
@@ -21,7 +20,7 @@ export const NO_REVISIONS: Revisions = { list: [], activeId: undefined, nextId: 
 
 /** What is submitted, by whom. */
 export interface Submission {
-  readonly evaluators: readonly Evaluator[];
+  readonly content: Content;
   readonly origin: Revision['origin'];
   readonly actor: string | undefined;
   /** ISO-8601. */
@@ -34,7 +33,7 @@ export function activeRevision({ list, activeId }: Revisions): Revision | undefi
 }
 
 /** The newest revision that came from the configuration of the service. */
-export function newestOfStartUp({ list }: Revisions): Revision | undefined {
+export function newestOfStartUp({ list }: Pick<Revisions, 'list'>): Revision | undefined {
   return list.findLast(({ origin }) => origin === 'startup');
 }
 
@@ -54,17 +53,17 @@ type Fate =
   | { readonly status: 'active'; readonly skipped: readonly string[] }
   | { readonly status: 'rejected'; readonly reason: string };
 
-function revisionOf({ nextId }: Revisions, { evaluators, origin, actor, at }: Submission, fate: Fate): Revision {
+function revisionOf({ nextId }: Revisions, { content, origin, actor, at }: Submission, fate: Fate): Revision {
   return {
     id: nextId,
     created_at: at,
     ...(fate.status === 'active' && { activated_at: at }),
     status: fate.status,
-    checksum: checksumOf(evaluators),
+    checksum: content.checksum,
     origin,
     ...(actor !== undefined && { actor }),
     ...(fate.status === 'rejected' && { failure_reason: fate.reason }),
-    evaluators: [...evaluators],
+    evaluatorsJson: content.evaluatorsJson,
     skipped: fate.status === 'active' ? [...fate.skipped] : [],
   };
 }
@@ -73,14 +72,23 @@ function superseded(revision: Revision): Revision {
   return { ...revision, status: 'superseded' };
 }
 
+function added({ list, activeId }: Revisions, revision: Revision): Revisions {
+  return withinLimits({ list: [...list, revision], activeId, nextId: revision.id + 1 });
+}
+
 /**
- * With one more, and without the oldest where there are too many then. Besides the active one the newest of the
+ * Without the oldest where they are too many, or too large together. Besides the active one the newest of the
  * configuration stays: without it, the next start would take an old configuration for a new one.
  */
-function added(revisions: Revisions, revision: Revision): Revisions {
-  const list = [...revisions.list, revision];
-  const kept = new Set([revisions.activeId, newestOfStartUp({ ...revisions, list })?.id]);
-  const tooMany = Math.max(list.length - MOST_REVISIONS, 0);
-  const gone = new Set(list.filter(({ id }) => !kept.has(id)).slice(0, tooMany));
-  return { ...revisions, list: list.filter((each) => !gone.has(each)), nextId: revision.id + 1 };
+export function withinLimits(revisions: Revisions): Revisions {
+  const stays = new Set([revisions.activeId, newestOfStartUp(revisions)?.id]);
+  let count = revisions.list.length;
+  let bytes = revisions.list.reduce((sum, revision) => sum + bytesOf(revision), 0);
+  const list = revisions.list.filter((revision) => {
+    if ((count <= MOST_REVISIONS && bytes <= MOST_BYTES) || stays.has(revision.id)) return true;
+    count--;
+    bytes -= bytesOf(revision);
+    return false;
+  });
+  return { ...revisions, list };
 }

@@ -19,6 +19,12 @@ export interface ClientMessageParts {
   readonly relay: Pick<CallRelay, 'upstreamHeaders'>;
 }
 
+/**
+ * What all of them are called that are passed on. A request without an id would get by everything that judges requests,
+ * and an upstream that does not miss the id would carry it out.
+ */
+const NOTIFICATIONS = 'notifications/';
+
 const ACCEPTED: Outcome = { kind: 'plain', status: 202 };
 
 /** Notifications that only servers send: an upstream would hear from a client what it alone can know. */
@@ -70,7 +76,7 @@ export function notified(
       break;
     }
     default: {
-      if (SERVERS_ONLY.has(message.method)) break;
+      if (SERVERS_ONLY.has(message.method) || !message.method.startsWith(NOTIFICATIONS)) break;
       const own = relay.upstreamHeaders(headers);
       if (own) sessionLinks.notify(session, own, message.text);
     }

@@ -90,7 +90,9 @@ describe.each(eras)('a method that only an upstream knows, from a %s client', (e
     const caller = await client(era, await register(upstream.url));
     const otherEra =
       era === 'modern' ? ['initialize', 'ping', 'resources/subscribe', 'logging/setLevel'] : ['server/discover'];
-    const methods = [...otherEra, 'sampling/createMessage', 'roots/list', 'notifications/cancelled'];
+    // Blanks around it are no part of the header that modern clients repeat it in.
+    const spelled = ['Tools/Call', 'TOOLS/LIST', ...(era === 'legacy' ? [' tools/call', 'tools/call '] : [])];
+    const methods = [...otherEra, ...spelled, 'sampling/createMessage', 'roots/list', 'notifications/cancelled'];
     const arrived = () => methods.map(upstream.count);
     const before = arrived();
     for (const method of methods) {

@@ -12,14 +12,14 @@ export interface RelayParts {
 }
 
 /**
- * Methods of the protocol's core, in any era and direction. Other filters answer them where they are to be answered;
+ * Methods of the protocol's core, in lower case, in any era and direction. Other filters answer them where they are to be answered;
  * one that arrives here is not of the client's era, or not a client's to send, and an upstream is not asked either.
  */
 const RESERVED: ReadonlySet<string> = new Set([
   'initialize',
   'ping',
   'server/discover',
-  'logging/setLevel',
+  'logging/setlevel',
   'tools/list',
   'tools/call',
   'resources/list',
@@ -31,7 +31,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'prompts/get',
   'completion/complete',
   'subscriptions/listen',
-  'sampling/createMessage',
+  'sampling/createmessage',
   'elicitation/create',
   'roots/list',
 ]);
@@ -45,7 +45,7 @@ export function serviceRelay({ registry, profiles, relay }: RelayParts): Filter 
     const { message, namespace, session, era, capabilities } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;
     const { method } = message;
-    if (RESERVED.has(method) || method.startsWith('notifications/')) return undefined;
+    if (RESERVED.has(method.trim().toLowerCase()) || method.startsWith('notifications/')) return undefined;
     const profile = session?.profile ?? profiles.of(era, capabilities);
     // A method of one era is none of the other, whatever it is called.
     const declarations = declarationsTo(profile, registry.current, namespace).filter((one) => one.era === era);

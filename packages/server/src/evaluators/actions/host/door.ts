@@ -5,7 +5,8 @@ import type { Question } from './messages.ts';
 
 /**
  * What leads out of the realm that an action's glue runs in. Text, numbers and views of memory pass, and are looked at
- * before anything is done with them; nothing here throws, and nothing has a prototype that would lead on.
+ * before anything is done with them; nothing here throws, but for want of stack, and nothing has a prototype that would
+ * lead on.
  */
 export interface Door {
   /** The text of UTF-8; undefined where it is none. */
@@ -58,7 +59,9 @@ export function makeDoor({ ask, log }: Outside): Door {
 function quietly<T>(work: () => T, otherwise: T): T {
   try {
     return work();
-  } catch {
+  } catch (error) {
+    // For want of stack, which says nothing of what was given.
+    if (error instanceof RangeError) throw error;
     return otherwise;
   }
 }

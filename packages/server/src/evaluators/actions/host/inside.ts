@@ -27,33 +27,50 @@ export interface Inside {
 }
 
 /**
- * Runs in the realm of one run of an action, where there is nothing of Node.js: its text is evaluated there (`loaded-action.ts`),
- * so it may name nothing but its parameters and ECMAScript's own. Should a script have got into the glue, it must find
+ * Runs in the realm of an action, where there is nothing of Node.js: its text is evaluated there (`loaded-action.ts`), so
+ * it may name nothing but its parameters and ECMAScript's own. The realm is the action's for as long as the host has it;
+ * each `run` begins without what the one before has left here. Should a script have got into the glue, it must find
  * nothing here that leads out: the door and the modules are the only things of another realm, and nothing that the script
  * could have changed is ever given them.
  */
 export function inside(
   outer: Door,
   held: readonly HeldModule[],
-  makeWasi: (door: Door, countText: (bytes: number) => void) => WasiStubs,
+  makeWasi: (door: Door, counted: (view: unknown) => Uint8Array, log: (line: string) => void) => WasiStubs,
   harden: (...given: readonly object[]) => void,
 ): Inside {
   /** What an action hands out in one run, each text counted with a little more than its bytes. */
   const MAX_TEXT_BYTES = 8 * 1024 * 1024;
   const TEXT_OVERHEAD = 16;
-  /** What its response may have. */
-  const MAX_RESPONSE_BYTES = 1024 * 1024;
+  /** What its response, or a question, may have as JSON. */
+  const MAX_SAID_BYTES = 1024 * 1024;
   /** 64 MiB for all memories of a run. */
   const MAX_PAGES = 1024;
   const PAGE_BYTES = 65_536;
   const MAX_LOG_LINES = 200;
   const MAX_LOG_BYTES = 4096;
+  /** Characters of what is told of a failure. */
+  const MAX_MESSAGE = 300;
+  const NO_ERROR = 'it threw something that is no error';
 
   // Taken before any glue runs, which could put others in their place.
   const { parse, stringify } = JSON;
   const { Instance, Memory } = WebAssembly;
+  const { apply } = Reflect;
+  const { isError } = Error;
   const RealmError = Error;
   Object.defineProperty(Error, 'stackTraceLimit', { value: 0 });
+  const getterOf = <T>(prototype: object, name: PropertyKey, none: T): (() => T) =>
+    Object.getOwnPropertyDescriptor(prototype, name)?.get ?? (() => none);
+  const boundsOf = (prototype: object) => ({
+    buffer: getterOf(prototype, 'buffer', new ArrayBuffer(0)),
+    byteOffset: getterOf(prototype, 'byteOffset', 0),
+    byteLength: getterOf(prototype, 'byteLength', 0),
+  });
+  const typedArrays = Object.getPrototypeOf(Uint8Array.prototype);
+  const nameOfTypedArray = getterOf<unknown>(typedArrays, Symbol.toStringTag, undefined);
+  const boundsOfTypedArray = boundsOf(typedArrays);
+  const boundsOfDataView = boundsOf(DataView.prototype);
 
   class LimitError extends Error {}
   class MemoryError extends Error {}
@@ -119,6 +136,13 @@ export function inside(
     },
   };
 
+  // That of the realm goes on from run to run: where it stands could tell one of another.
+  Math.random = () => {
+    const bytes = new Uint8Array(8);
+    door.randomFill(bytes);
+    return Number(new DataView(bytes.buffer).getBigUint64(0) >> 11n) / 2 ** 53;
+  };
+
   /** What glue has of a module: nothing that it could use but by giving it back. */
   class ModuleToken {
     readonly #held: HeldModule;
@@ -139,7 +163,10 @@ export function inside(
   let memories: WebAssembly.Memory[] = [];
   let logLines = 0;
   let ignored = 0;
-  let response: { kind: string; [member: string]: unknown } | undefined;
+  /** JSON. */
+  let response: string | undefined;
+  /** No other response counts any more. */
+  let final = false;
   let failure: Error | undefined;
   /** What was answered before, by question: each question is put once. */
   let known: Record<string, string> = Object.create(null);
@@ -149,17 +176,27 @@ export function inside(
     failure ??= error;
     throw error;
   };
-  const countText = (bytes: number): void => {
-    text += bytes + TEXT_OVERHEAD;
+  /** The bytes of a view, counted as text. Its members, which a script may have made, are not asked. */
+  const counted = (view: unknown): Uint8Array => {
+    const isTypedArray = apply(nameOfTypedArray, view, []) !== undefined;
+    const { buffer, byteOffset, byteLength } = isTypedArray ? boundsOfTypedArray : boundsOfDataView;
+    const bytes = new Uint8Array(apply(buffer, view, []), apply(byteOffset, view, []), apply(byteLength, view, []));
+    text += bytes.length + TEXT_OVERHEAD;
     if (text > MAX_TEXT_BYTES) fail(new LimitError('it handed out more than 8 MiB of text'));
+    return bytes;
+  };
+  /** Text, once and for all: something that a script made might be something else the next time. */
+  const textOf = (value: unknown): string => `${value}`;
+  const textsOf = (values: readonly unknown[]): string[] => {
+    const texts: string[] = [];
+    for (const value of values) texts.push(textOf(value));
+    return texts;
   };
 
   class SafeTextDecoder {
     decode(view?: Uint8Array | DataView): string {
       if (view === undefined) return '';
-      countText(view.byteLength);
-      const decoded = door.decode(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
-      return decoded ?? fail(new TypeError('a string is not valid UTF-8'));
+      return door.decode(counted(view)) ?? fail(new TypeError('a string is not valid UTF-8'));
     }
   }
   class SafeTextEncoder {
@@ -173,8 +210,10 @@ export function inside(
     }
   }
 
-  const ask = (kind: string, first?: string, second?: string): string => {
-    const answer = door.ask(kind, first, second);
+  const isShort = (said: object): boolean => door.utf8Length(stringify(said)) <= MAX_SAID_BYTES;
+  const ask = (kind: string, ...texts: (string | undefined)[]): string => {
+    if (!isShort(texts)) fail(new LimitError('it asked with more than 1 MiB of text'));
+    const answer = door.ask(kind, texts[0], texts[1]);
     if (answer === undefined) throw new TypeError('no question');
     return answer;
   };
@@ -184,24 +223,22 @@ export function inside(
     return parse(known[key]);
   };
 
-  const respond = (kind: string, member?: string, value?: string | string[], more?: object): void => {
-    if (response?.kind === 'block' || response?.kind === 'reject_malformed') {
-      ignored++;
-      return;
-    }
+  /** All its members are text of ours by now. */
+  const respond = (said: { kind: string; [member: string]: string | string[] }): void => {
     if (response !== undefined) ignored++;
-    const said = member === undefined ? { kind } : { kind, [member]: value, ...more };
-    if (door.utf8Length(stringify(said)) > MAX_RESPONSE_BYTES) {
-      fail(new LimitError('its response has more than 1 MiB'));
-    }
-    response = said;
+    if (final) return;
+    const json = stringify(said);
+    if (door.utf8Length(json) > MAX_SAID_BYTES) fail(new LimitError('its response has more than 1 MiB'));
+    response = json;
+    final = said.kind === 'block' || said.kind === 'reject_malformed';
   };
 
+  /** One count for all lines of a run, whichever way they come. */
   const log =
     (level: string) =>
     (message: string): void => {
       logLines++;
-      if (logLines <= MAX_LOG_LINES) door.log(level, message.slice(0, MAX_LOG_BYTES));
+      if (logLines <= MAX_LOG_LINES) door.log(level, textOf(message).slice(0, MAX_LOG_BYTES));
       else if (logLines === MAX_LOG_LINES + 1) door.log('warn', 'it logs too much: the rest of this run is dropped');
     };
 
@@ -219,16 +256,18 @@ export function inside(
       getHistory: (conversation: string) => askOnce('history', conversation),
     },
     'service:evaluator/response': {
-      pass: () => respond('pass'),
-      block: (reason: string) => respond('block', 'reason', reason),
-      rejectMalformed: (reason: string) => respond('reject_malformed', 'reason', reason),
-      warn: (message: string) => respond('warn', 'message', message),
-      filterTools: (tools: string[]) => respond('filter_tools', 'tools', tools),
-      setMetadata: (key: string, value: string) => respond('set_metadata', 'key', key, { value }),
+      pass: () => respond({ kind: 'pass' }),
+      block: (reason: string) => respond({ kind: 'block', reason: textOf(reason) }),
+      rejectMalformed: (reason: string) => respond({ kind: 'reject_malformed', reason: textOf(reason) }),
+      warn: (message: string) => respond({ kind: 'warn', message: textOf(message) }),
+      filterTools: (tools: string[]) => respond({ kind: 'filter_tools', tools: textsOf(tools) }),
+      setMetadata: (key: string, value: string) =>
+        respond({ kind: 'set_metadata', key: textOf(key), value: textOf(value) }),
     },
     'service:evaluator/validation': {
       verifyLlmResult(raw: string): string {
-        const wrong = askOnce('verify', raw);
+        // An LLM's answer has no more.
+        const wrong = isShort([raw]) ? askOnce('verify', raw) : 'the text is longer than 1 MiB';
         // How the glue is told of an `err`.
         if (wrong !== null) throw { payload: String(wrong) };
         return raw;
@@ -255,12 +294,20 @@ export function inside(
     if (error instanceof MemoryError) return 'memory';
     return error instanceof RangeError && /memory|allocat/i.test(error.message) ? 'memory' : 'trap';
   };
-  const messageOf = (error: unknown): string => {
-    const message = error instanceof Error ? error.message : 'it threw something that is no error';
-    return message.slice(0, 300);
+  /** JSON of it. */
+  const failed = (error: Error): string => {
+    let fault = 'trap';
+    let message = NO_ERROR;
+    try {
+      fault = faultOf(error);
+      message = textOf(error.message).slice(0, MAX_MESSAGE);
+    } catch {
+      // Its members are a script's.
+    }
+    return stringify({ kind: 'failed', fault, message });
   };
 
-  harden(SafeTextDecoder, SafeTextEncoder, service, tokens, coreModule, instantiateCore);
+  harden(LimitError, MemoryError, SafeTextDecoder, SafeTextEncoder, service, tokens, coreModule, instantiateCore);
 
   return {
     TextDecoder: SafeTextDecoder,
@@ -279,6 +326,7 @@ export function inside(
       logLines = 0;
       ignored = 0;
       response = undefined;
+      final = false;
       failure = undefined;
       known = Object.create(null);
       try {
@@ -287,18 +335,19 @@ export function inside(
           get(ours, name) {
             if (typeof name !== 'string') return undefined;
             if (name in ours) return ours[name];
-            wasi ??= makeWasi(door, countText);
+            wasi ??= makeWasi(door, counted, log('debug'));
             return wasi.instance(name);
           },
         });
         instantiate(coreModule, imports, instantiateCore).evaluate(parse(context));
         wasi?.flush();
       } catch (error) {
-        failure ??= error instanceof Error ? error : new Error('it threw something that is no error');
+        failure ??= isError(error) ? error : new Error(NO_ERROR);
       }
       known = Object.create(null);
-      if (failure) return stringify({ kind: 'failed', fault: faultOf(failure), message: messageOf(failure) });
-      return stringify({ kind: 'done', response, ignored });
+      if (failure) return failed(failure);
+      const said = response === undefined ? '' : `"response":${response},`;
+      return `{"kind":"done",${said}"ignored":${ignored}}`;
     },
   };
 }

@@ -5,10 +5,13 @@ import { harden } from './hardened.ts';
 import { type HeldModule, type Inside, type Instantiate, inside } from './inside.ts';
 import { wasiStubs } from './wasi-stubs.ts';
 
-/** What a realm has besides ECMAScript's own; of that it loses what could wait or share. */
+/**
+ * What a realm has besides ECMAScript's own; of that it loses what could wait or share, and `Intl`: glue has no use for it,
+ * its objects have prototypes that no name leads to, and making some of them, to freeze those, takes 20 ms.
+ */
 const PARTS = new Script(
   `'use strict';
-  for (const name of ['console', 'SharedArrayBuffer', 'Atomics']) delete globalThis[name];
+  for (const name of ['console', 'SharedArrayBuffer', 'Atomics', 'Intl']) delete globalThis[name];
   (outer, held) => (${inside})(outer, held, ${wasiStubs}, ${harden})`,
   { filename: 'host.js' },
 );

@@ -55,7 +55,7 @@ function run(action: string): void {
     const said = loaded.run(context.toString());
     if (typeof said !== 'string') return exit(1);
     wire.sendBytes(Buffer.from(said));
-    // After the answer, so that nobody waits for it.
+    // After the answer, so that this run's caller need not wait for it; under load, the next job does.
     const left = loaded.pagesLeft();
     loaded.prepare();
     collectAfter(typeof left === 'number' ? left : 0);

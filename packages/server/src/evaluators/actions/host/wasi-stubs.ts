@@ -4,7 +4,7 @@ import type { Door } from './door.ts';
 export interface WasiStubs {
   /** The stub of an interface, by its name without version. */
   instance(name: string): object;
-  /** Logs what stands on the output streams without the end of its line. */
+  /** Logs what stands on the output streams without the end of its line. Called once, when the run has ended well. */
   flush(): void;
 }
 
@@ -12,11 +12,12 @@ export interface WasiStubs {
  * WASI for one run: no environment, no arguments, empty input, no folder; output goes to the log, clocks and random work,
  * an exit traps, and whatever else is used is denied by a trap. Like `inside`, it is evaluated in the action's realm and
  * names nothing but its parameters and ECMAScript's own. Resources are classes, because glue makes objects of their
- * prototypes.
+ * prototypes. `counted` gives the bytes of a view, which count as text; `log` takes a line, and keeps the limits of the
+ * log.
  */
-export function wasiStubs(door: Door, countText: (bytes: number) => void): WasiStubs {
+export function wasiStubs(door: Door, counted: (view: unknown) => Uint8Array, log: (line: string) => void): WasiStubs {
   const MAX_RANDOM_BYTES = 65_536;
-  const WRITE_BYTES = 65_536n;
+  const WRITE_BYTES = 65_536;
 
   const deny = (what: string): never => {
     throw new Error(`${what} is denied to actions`);
@@ -43,17 +44,78 @@ export function wasiStubs(door: Door, countText: (bytes: number) => void): WasiS
     });
   };
 
-  let line = '';
+  /**
+   * The text of bytes, with U+FFFD where they are no UTF-8. `used` is less than all of them where the last ones begin a
+   * character whose other bytes are not there.
+   */
+  const decoded = (bytes: Uint8Array): { text: string; used: number } => {
+    const whole = door.decode(bytes);
+    if (whole !== undefined) return { text: whole, used: bytes.length };
+    // What characters of so many bytes are at least, or there would be a shorter spelling.
+    const least = [0, 0, 0x80, 0x800, 0x10000];
+    let text = '';
+    let at = 0;
+    while (at < bytes.length) {
+      const first = bytes[at] ?? 0;
+      // 0 for ASCII, 1 within a character, else the bytes that a character has.
+      const ones = Math.clz32(~(first << 24));
+      const begins = ones !== 1 && ones <= 4;
+      const end = at + (begins ? Math.max(ones, 1) : 1);
+      let point = first & (0x7f >> ones);
+      let next = at + 1;
+      for (; next < end; next++) {
+        const byte = bytes[next] ?? 0;
+        if (byte >> 6 !== 0b10) break;
+        point = (point << 6) | (byte & 0x3f);
+      }
+      if (begins && next < end && next === bytes.length) break;
+      const surrogate = point >= 0xd800 && point <= 0xdfff;
+      const valid = begins && next === end && point >= (least[ones] ?? 0) && point <= 0x10ffff && !surrogate;
+      text += valid ? String.fromCodePoint(point) : '\ufffd';
+      at = next;
+    }
+    return { text, used: at };
+  };
+
+  /** What an action prints on one of its streams: bytes, as they come, to lines. */
+  class Printed {
+    #line = '';
+    /** Of a character that goes on in the next write. */
+    #begun = new Uint8Array(0);
+
+    take(view: unknown): void {
+      const bytes = counted(view);
+      for (let at = 0; at < bytes.length; at += WRITE_BYTES) this.#takePart(bytes.subarray(at, at + WRITE_BYTES));
+    }
+    #takePart(part: Uint8Array): void {
+      const bytes = new Uint8Array(this.#begun.length + part.length);
+      bytes.set(this.#begun);
+      bytes.set(part, this.#begun.length);
+      const { text, used } = decoded(bytes);
+      this.#begun = bytes.slice(used);
+      const lines = text.split('\n');
+      lines[0] = this.#line + (lines[0] ?? '');
+      this.#line = lines.pop() ?? '';
+      for (const whole of lines) log(whole);
+    }
+    end(): void {
+      if (this.#begun.length > 0) this.#line += '\ufffd';
+      if (this.#line !== '') log(this.#line);
+    }
+  }
+  const stdout = new Printed();
+  const stderr = new Printed();
+
   class OutputStream {
+    readonly #printed: Printed;
+    constructor(printed: Printed) {
+      this.#printed = printed;
+    }
     checkWrite(): bigint {
-      return WRITE_BYTES;
+      return BigInt(WRITE_BYTES);
     }
     write(bytes: Uint8Array): void {
-      countText(bytes.length);
-      line += door.decode(bytes) ?? '';
-      const lines = line.split('\n');
-      line = lines.pop() ?? '';
-      for (const whole of lines) door.log('debug', whole);
+      this.#printed.take(bytes);
     }
     blockingWriteAndFlush(bytes: Uint8Array): void {
       this.write(bytes);
@@ -118,8 +180,8 @@ export function wasiStubs(door: Door, countText: (bytes: number) => void): WasiS
     'wasi:cli/environment': { getEnvironment: () => [], getArguments: () => [], initialCwd: () => undefined },
     'wasi:cli/exit': { exit: () => deny('exit'), exitWithCode: () => deny('exit') },
     'wasi:cli/stdin': { getStdin: () => new InputStream() },
-    'wasi:cli/stdout': { getStdout: () => new OutputStream() },
-    'wasi:cli/stderr': { getStderr: () => new OutputStream() },
+    'wasi:cli/stdout': { getStdout: () => new OutputStream(stdout) },
+    'wasi:cli/stderr': { getStderr: () => new OutputStream(stderr) },
     'wasi:cli/terminal-stdin': { getTerminalStdin: () => undefined },
     'wasi:cli/terminal-stdout': { getTerminalStdout: () => undefined },
     'wasi:cli/terminal-stderr': { getTerminalStderr: () => undefined },
@@ -157,8 +219,8 @@ export function wasiStubs(door: Door, countText: (bytes: number) => void): WasiS
       });
     },
     flush() {
-      if (line !== '') door.log('debug', line);
-      line = '';
+      stdout.end();
+      stderr.end();
     },
   };
 }
