@@ -57,8 +57,7 @@ const MOST_REASONS = 10;
  * only when that is on disk does it take the place of what was active.
  */
 export class Evaluators {
-  /** What a request takes once, and keeps to its end. */
-  current = new EvaluatorSet(0, []);
+  #current = new EvaluatorSet(0, []);
   readonly #connections: ReadonlyMap<string, LlmConnection>;
   readonly #parts: EvaluatorsParts;
   readonly #loader: ActionLoader;
@@ -75,6 +74,11 @@ export class Evaluators {
     this.#connections = new Map(parts.connections.map((connection) => [connection.name, connection]));
     this.#loader = new ActionLoader(parts.files, parts.compiling);
     this.#now = parts.now ?? Date.now;
+  }
+
+  /** What a request takes once, and keeps to its end. */
+  get current(): EvaluatorSet {
+    return this.#current;
   }
 
   /** Names of the connections that evaluators may ask, sorted. */
@@ -167,7 +171,7 @@ export class Evaluators {
   }
 
   #use(set: EvaluatorSet): void {
-    this.current = set;
+    this.#current = set;
     this.#parts.onUse?.(set);
   }
 

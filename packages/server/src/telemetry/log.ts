@@ -32,14 +32,7 @@ export function createLogger(filter: LogFilter, write: (line: string) => void, n
     const withStacks = enabled('debug');
     const at = (level: LogLevel): LogMethod =>
       enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks)) : nothing;
-    return {
-      error: at('error'),
-      warn: at('warn'),
-      info: at('info'),
-      debug: at('debug'),
-      trace: at('trace'),
-      enabled,
-    };
+    return targetLogger(at, enabled);
   };
   const loggers: Readonly<Record<LogTarget, TargetLogger>> = {
     service: make('service'),
@@ -59,17 +52,17 @@ export function createLogger(filter: LogFilter, write: (line: string) => void, n
 
 /** A log whose lines have these fields besides their own, which count where both have one. */
 export function logAbout(log: TargetLogger, about: LogFields): TargetLogger {
-  const at =
-    (level: LogLevel): LogMethod =>
-    (msg, fields) =>
-      log[level](msg, { ...about, ...fields });
+  return targetLogger((level) => (msg, fields) => log[level](msg, { ...about, ...fields }), log.enabled);
+}
+
+function targetLogger(at: (level: LogLevel) => LogMethod, enabled: TargetLogger['enabled']): TargetLogger {
   return {
     error: at('error'),
     warn: at('warn'),
     info: at('info'),
     debug: at('debug'),
     trace: at('trace'),
-    enabled: log.enabled,
+    enabled,
   };
 }
 

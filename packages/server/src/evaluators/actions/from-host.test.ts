@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { HostLost } from './action-world.ts';
 import { children } from './fixtures/child-processes.ts';
+import { FORGER } from './fixtures/forged-host.ts';
 import { injected } from './fixtures/injected.ts';
 import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
 import { fromHost, MAX_WORD_BYTES } from './from-host.ts';
@@ -169,32 +170,8 @@ describe('what a host says', () => {
 describe('a host that says what no host may', () => {
   const hosts: Host[] = [];
 
-  /** A host process that was taken over: asked to run something, it says this. */
-  const forger = `
-    import { readSync, writeSync } from 'node:fs';
-    const read = (length) => {
-      const bytes = Buffer.alloc(length);
-      for (let at = 0; at < length; ) {
-        const count = readSync(0, bytes, at, length - at, null);
-        if (count === 0) process.exit(0);
-        at += count;
-      }
-      return bytes;
-    };
-    const heard = () => read(read(4).readUInt32LE());
-    const say = (text) => {
-      const head = Buffer.alloc(4);
-      head.writeUInt32LE(text.length);
-      const frame = Buffer.concat([head, text]);
-      for (let sent = 0; sent < frame.length; ) sent += writeSync(1, frame, sent);
-    };
-    const wicked = heard();
-    say(Buffer.from('{"kind":"ready"}'));
-    heard(); heard();
-    say(Buffer.from('{"kind":"loaded"}'));
-    heard(); heard();
-    say(wicked);
-    for (;;) heard();`;
+  /** Asked to run something, it says what it was given in the place of the scripts. */
+  const loader = `${FORGER} run(); sayTexts(scripts); stay();`;
 
   afterEach(async () => {
     for (const host of hosts) host.kill();
@@ -207,7 +184,7 @@ describe('a host that says what no host may', () => {
     ...all.map(([what, make]): [string, string, RegExp] => [what, make(MEBIBYTE), /may not/]),
   ])('is ended, and its run has failed: %s', async (_what, word, message) => {
     const action = injected('');
-    const host = new Host({ loader: forger, sources: Buffer.from(word) }, { runMs: 30_000 }, () => undefined);
+    const host = new Host({ loader, sources: Buffer.from(word) }, { runMs: 30_000 }, () => undefined);
     hosts.push(host);
     await host.load(action);
     await expect(host.run(action, ordinaryContext, new OrdinaryAnswers())).rejects.toMatchObject({

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { ActionFailure, type ActionRun } from './action-world.ts';
 import { ActionCompiler } from './compiler.ts';
 import { children } from './fixtures/child-processes.ts';
+import { FORGER } from './fixtures/forged-host.ts';
 import { injected } from './fixtures/injected.ts';
 import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
 import { printingAction } from './fixtures/printing-action.ts';
@@ -26,38 +27,6 @@ function hostOf({ script, limits = PATIENCE }: { script?: string; limits?: typeo
   hosts.add(host);
   return host;
 }
-
-/** What a forged host has: `heard` takes the next frame, and `say` and `sayBytes` say something. */
-const FORGER = `
-import { readSync, writeSync } from 'node:fs';
-const read = (length) => {
-  const bytes = Buffer.alloc(length);
-  for (let at = 0; at < length; ) {
-    const count = readSync(0, bytes, at, length - at, null);
-    if (count === 0) process.exit(0);
-    at += count;
-  }
-  return bytes;
-};
-const heard = () => read(read(4).readUInt32LE()).toString();
-const framed = (text) => {
-  const frame = Buffer.alloc(4 + Buffer.byteLength(text));
-  frame.writeUInt32LE(frame.length - 4);
-  frame.write(text, 4);
-  return frame;
-};
-const sayBytes = (bytes) => writeSync(1, bytes);
-const sayTexts = (...texts) => sayBytes(Buffer.concat(texts.map(framed)));
-const say = (...messages) => sayTexts(...messages.map((message) => JSON.stringify(message)));
-const READY = { kind: 'ready' };
-const LOADED = { kind: 'loaded' };
-const DONE = { kind: 'done', ignored: 0 };
-/** The scripts; then what is to be loaded and its glue. */
-heard();
-const load = () => { say(READY); heard(); heard(); };
-const run = () => { load(); say(LOADED); heard(); heard(); };
-const stay = () => { for (;;) heard(); };
-`;
 
 async function ran(host: Host, answers = new OrdinaryAnswers()): Promise<ActionRun> {
   await host.load(action);

@@ -92,8 +92,16 @@ export class ActionHosts implements ActionRunning {
 
   /** Process ids of all hosts. */
   get pids(): readonly number[] {
-    const all = this.#spare ? [...this.#hosts, this.#spare] : [...this.#hosts];
-    return all.map(({ pid }) => pid).filter((pid) => pid !== undefined);
+    return this.#all.map(({ pid }) => pid).filter((pid) => pid !== undefined);
+  }
+
+  /** A copy, as the next one: who goes over them may end some. */
+  get #all(): readonly Host[] {
+    return this.#spare ? [...this.#hosts, this.#spare] : [...this.#hosts];
+  }
+
+  get #unused(): readonly Host[] {
+    return this.#spare ? [...this.#idle, this.#spare] : [...this.#idle];
   }
 
   /** The actions that there are now: hosts take them in before they are asked for. With none, hosts that idle end. */
@@ -243,14 +251,14 @@ export class ActionHosts implements ActionRunning {
   /** Ends hosts that idle, where no actions are kept and none waits to be run. */
   #rest(): void {
     if (this.#kept?.length !== 0 || this.#waiting.size > 0) return;
-    for (const host of [...this.#idle, ...(this.#spare ? [this.#spare] : [])]) this.#retire(host);
+    for (const host of this.#unused) this.#retire(host);
   }
 
   /** Starts hosts and a spare one, where there are actions to run, and has those that idle take in what is kept. */
   #warm(): void {
     const kept = this.#kept;
     if (this.#closed || !kept?.length || this.#warming !== undefined) return;
-    for (const host of [...this.#idle, ...(this.#spare ? [this.#spare] : [])]) {
+    for (const host of this.#unused) {
       if (this.#preparedFor.get(host) !== kept && host.crowded(kept)) this.#retire(host);
     }
     while (this.#hosts.size < this.#size) {
@@ -261,7 +269,7 @@ export class ActionHosts implements ActionRunning {
     }
     // One at a time: the others run what they have already.
     if (this.#preparing?.gone === false) return;
-    const [next] = [...this.#idle].filter((host) => this.#preparedFor.get(host) !== kept);
+    const next = this.#idle.values().find((host) => this.#preparedFor.get(host) !== kept);
     this.#preparing = next;
     if (next) {
       this.#taken(next);
@@ -307,12 +315,11 @@ export class ActionHosts implements ActionRunning {
   /** While hosts work: memory is a host's own, so that only the one that takes too much is ended. */
   #watchMemory(): void {
     this.#watch ??= setInterval(() => {
-      const all = this.#spare ? [...this.#hosts, this.#spare] : [...this.#hosts];
       if (this.#hosts.size === this.#idle.size && !this.#spare?.busy) {
         clearInterval(this.#watch);
         this.#watch = undefined;
       }
-      for (const host of all) this.#look(host);
+      for (const host of this.#all) this.#look(host);
     }, WATCH_MS).unref();
   }
 
