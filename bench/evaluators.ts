@@ -8,8 +8,8 @@ import {
   toolchains,
 } from '../packages/server/src/evaluators/actions/fixtures/ordinary-actions.ts';
 import { HOST_LIMITS, Host } from '../packages/server/src/evaluators/actions/host.ts';
-import { readHostScripts } from '../packages/server/src/evaluators/actions/host-scripts.ts';
 import { ActionHosts } from '../packages/server/src/evaluators/actions/hosts.ts';
+import { readSandboxScripts } from '../packages/server/src/evaluators/actions/sandbox-scripts.ts';
 import { rotated } from './measure.ts';
 import type { Plan } from './options.ts';
 import { percentile, type Spread, spread } from './statistics.ts';
@@ -219,7 +219,7 @@ async function measureSuccession(endless: Action, small: Action, kills: number):
 /** Milliseconds from starting a host process until it has a small action, and in which it takes another one in then. */
 async function startHost(small: Action, other: Action): Promise<readonly [startMs: number, loadMs: number]> {
   const began = performance.now();
-  const host = new Host(readHostScripts(), HOST_LIMITS, () => undefined);
+  const host = new Host(readSandboxScripts(['host']), HOST_LIMITS, () => undefined);
   try {
     await host.load(small);
     const started = performance.now();

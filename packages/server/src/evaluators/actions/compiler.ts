@@ -7,6 +7,7 @@ import { type Action, ActionCompileError, type ActionCompiling } from './action-
 import type { CompileRequest } from './compiling/messages.ts';
 import { componentChecksum } from './component-checksum.ts';
 import { SandboxProcess } from './sandbox-process.ts';
+import { readSandboxScripts, type SandboxScripts } from './sandbox-scripts.ts';
 
 const COMPILE_MS = 10_000;
 const CPU_SECONDS = 30;
@@ -25,13 +26,8 @@ const MAX_AT_ONCE = 2;
 /** jco's tools are compiled once and run for a moment: the compiler that makes fast code would take twice as long as they do. */
 const FLAGS = ['--max-old-space-size=320', '--wasm-max-mem-pages=8192', '--liftoff-only'];
 
-const FOLDER = fileURLToPath(new URL('.', import.meta.url));
-const SCRIPT = fileURLToPath(new URL('./compiling/main.ts', import.meta.url));
-const READABLE = [
-  ...['compiling', 'component', 'host'].map((folder) => `${FOLDER}${folder}`),
-  fileURLToPath(new URL('../../../package.json', import.meta.url)),
-  ...jcoFolders(),
-];
+/** jco, and what tells where packages are. */
+const READABLE = [fileURLToPath(new URL('../../../package.json', import.meta.url)), ...jcoFolders()];
 
 /** The WIT of the world `evaluator-action`: the authoritative reference of what actions import and export. */
 const WIT_FILE = fileURLToPath(import.meta.resolve('@sluice/actions/wit'));
@@ -52,6 +48,7 @@ export class ActionCompiler implements ActionCompiling {
   readonly #compileMs: number;
   readonly #waiting: (() => void)[] = [];
   readonly #processes = new Set<SandboxProcess>();
+  #scripts: SandboxScripts | undefined;
   #working = 0;
   #closed = false;
 
@@ -88,8 +85,10 @@ export class ActionCompiler implements ActionCompiling {
     const frames: Buffer[] = [];
     let expected = 1;
     let ended = 'the compiling process ended';
+    this.#scripts ??= readSandboxScripts(['compiling', 'component', 'host'], { packages: true });
+    const { loader, sources } = this.#scripts;
     const process = new SandboxProcess({
-      script: [SCRIPT],
+      script: ['--input-type=module', '--eval', loader],
       readable: READABLE,
       flags: FLAGS,
       cpuSeconds: CPU_SECONDS,
@@ -119,7 +118,7 @@ export class ActionCompiler implements ActionCompiling {
       if ((process.residentBytes() ?? 0) > MAX_RESIDENT_BYTES) give('compiling it takes more than 512 MiB');
     }, WATCH_MS);
     this.#processes.add(process);
-    process.send({ kind: 'compile' } satisfies CompileRequest, component, this.#wit);
+    process.send(sources, { kind: 'compile' } satisfies CompileRequest, component, this.#wit);
     return promise;
   }
 }

@@ -8,7 +8,7 @@ import { injected } from './fixtures/injected.ts';
 import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
 import { printingAction } from './fixtures/printing-action.ts';
 import { HOST_LIMITS, Host } from './host.ts';
-import { readHostScripts } from './host-scripts.ts';
+import { readSandboxScripts } from './sandbox-scripts.ts';
 
 /** Where a deadline is not what is tested, a busy machine is to have time. */
 const PATIENCE = { runMs: 30_000 };
@@ -18,7 +18,7 @@ const action = injected('');
 
 /** A host process with the real scripts, or one whose script does what no real one should be able to. */
 function hostOf({ script, limits = PATIENCE }: { script?: string; limits?: typeof HOST_LIMITS } = {}): Host {
-  const scripts = readHostScripts();
+  const scripts = readSandboxScripts(['host']);
   const host = new Host(
     script === undefined ? scripts : { ...scripts, loader: FORGER + script },
     limits,

@@ -9,8 +9,8 @@ import {
 } from './action-world.ts';
 import { fromHost, MAX_WORD_BYTES } from './from-host.ts';
 import type { Question, ToHost } from './host/messages.ts';
-import type { HostScripts } from './host-scripts.ts';
 import { SandboxProcess } from './sandbox-process.ts';
+import type { SandboxScripts } from './sandbox-scripts.ts';
 
 /** Wall clock of a run, from hand-over to its end. */
 const RUN_MS = 1_000;
@@ -76,10 +76,10 @@ export class Host {
   /** Why it is killed, for whoever waits. */
   #reason: ActionFailure | undefined;
 
-  constructor(scripts: HostScripts, limits: HostLimits, onEnd: () => void) {
+  constructor({ loader, sources }: SandboxScripts, limits: HostLimits, onEnd: () => void) {
     this.#limits = limits;
     this.#process = new SandboxProcess({
-      script: ['--input-type=module', '--eval', scripts.loader],
+      script: ['--input-type=module', '--eval', loader],
       readable: [],
       flags: FLAGS,
       cpuSeconds: CPU_SECONDS,
@@ -94,7 +94,7 @@ export class Host {
         onEnd();
       },
     });
-    this.#process.send(scripts.sources);
+    this.#process.send(sources);
     // Whoever uses the host is told; nobody may.
     this.#turn = this.#next('its host process did not start', START_MS).catch(() => undefined);
   }

@@ -11,7 +11,7 @@ import {
   NotRun,
 } from './action-world.ts';
 import { HOST_LIMITS, Host, type HostLimits } from './host.ts';
-import { type HostScripts, readHostScripts } from './host-scripts.ts';
+import { readSandboxScripts, type SandboxScripts } from './sandbox-scripts.ts';
 
 /** Beyond these a run fails at once: whoever waits that long has given up. Each action has room of its own. */
 const MAX_WAITING = 1_000;
@@ -58,7 +58,7 @@ interface Job {
 export class ActionHosts implements ActionRunning {
   readonly #size: number;
   /** Read when the first host is started: a service without evaluators has none. */
-  #scripts: HostScripts | undefined;
+  #scripts: SandboxScripts | undefined;
   readonly #limits: HostLimits;
   /** What waits, by action: one with many runs does not keep others waiting. */
   readonly #waiting = new FairQueue<Job>();
@@ -188,7 +188,7 @@ export class ActionHosts implements ActionRunning {
   }
 
   #start(): Host {
-    this.#scripts ??= readHostScripts();
+    this.#scripts ??= readSandboxScripts(['host']);
     const host: Host = new Host(this.#scripts, this.#limits, () => this.#ended(host));
     const { ended } = host;
     this.#ending.add(ended);

@@ -1,23 +1,34 @@
 /**
- * What a host process begins with, given as text: takes the first frame, which has the host's scripts by file name, and
- * imports `main` from it.
+ * What a sandbox begins with, given as text: takes the first frame, which has its scripts, and imports `main` from it.
  */
 import { readSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 
-const sources: Record<string, string> = JSON.parse(read(read(4).readUInt32LE()).toString());
+/** What a sandbox runs. */
+export interface Scripts {
+  /** The URL of the one that imports the others. */
+  readonly main: string;
+  /** JavaScript by URL, `sandbox:///{folder}/{file}`. */
+  readonly sources: Readonly<Record<string, string>>;
+  /** Where packages are looked for from: a file's URL. */
+  readonly packages?: string;
+}
+
+const { main, sources, packages }: Scripts = JSON.parse(read(read(4).readUInt32LE()).toString());
 
 registerHooks({
   resolve(specifier, context, next) {
-    const name = specifier.replace(/^(?:host:|\.\/)/, '');
-    return name in sources ? { url: `host:${name}`, format: 'module', shortCircuit: true } : next(specifier, context);
+    const url = URL.parse(specifier, context.parentURL)?.href ?? specifier;
+    if (url in sources) return { url, format: 'module', shortCircuit: true };
+    const inside = context.parentURL !== undefined && context.parentURL in sources;
+    return next(specifier, inside ? { ...context, parentURL: packages } : context);
   },
   load(url, context, next) {
-    const source = sources[url.slice('host:'.length)];
+    const source = sources[url];
     return source === undefined ? next(url, context) : { format: 'module', source, shortCircuit: true };
   },
 });
-await import('main.ts' in sources ? 'host:main.ts' : 'host:main.js');
+await import(main);
 
 function read(length: number): Buffer {
   const bytes = Buffer.alloc(length);
