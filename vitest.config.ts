@@ -1,14 +1,25 @@
 import { defineConfig } from 'vitest/config';
 
+/** Tests that measure the process they run in, or that nothing else can stand beside, and have one of their own. */
+const ALONE = 'packages/*/src/**/*.process.test.ts';
+
 export default defineConfig({
   test: {
-    include: ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'],
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // Many times what they take, for machines that are busy with something else.
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
     // Whole services on a busy machine; who polls waits as long as it takes and no longer.
     expect: { poll: { timeout: 20_000, interval: 10 } },
     // Tests start real servers and processes; two workers fit the smallest machine that is supported.
     maxWorkers: 2,
     pool: 'forks',
+    // Files share two processes, one after the other: a process and all its imports for each would take as long again as
+    // the tests do. They run in this order, longer ones first.
+    isolate: false,
+    projects: [
+      { extends: true, test: { name: 'across packages', include: ['test/**/*.test.ts', 'scripts/**/*.test.ts'] } },
+      { extends: true, test: { name: 'alone', include: [ALONE], isolate: true } },
+      { extends: true, test: { name: 'beside the code', include: ['packages/*/src/**/*.test.ts'], exclude: [ALONE] } },
+    ],
   },
 });

@@ -4,9 +4,12 @@ import { createServer, type Server } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 
 const DEMO = fileURLToPath(new URL('./demo.ts', import.meta.url));
+
+// Each test starts four processes, one after the other.
+vi.setConfig({ testTimeout: 90_000 });
 
 const running: ChildProcess[] = [];
 const servers: Server[] = [];

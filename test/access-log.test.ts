@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
 import { sessionClient } from '../packages/server/src/testing/session-client.ts';
@@ -181,8 +182,12 @@ describe('of a request that gets no further', () => {
   ])('%s', async (_, status, head) => {
     const { 'x-request-id': id } = marked();
     const rest = `X-Request-Id: ${id}\r\nConnection: close\r\n`;
-    const answer = await sendBytes(port(), `POST /default/mcp?key=of-query HTTP/1.1\r\n${head}${rest}\r\n`);
-    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    const client = connect(port(), '127.0.0.1');
+    client.write(`POST /default/mcp?key=of-query HTTP/1.1\r\n${head}${rest}\r\n`);
+    const [answer] = await once(client, 'data');
+    // A body that is never sent would be waited for.
+    client.destroy();
+    expect(String(answer)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
     const told = await line();
     expect(told).toMatchObject({ ...refused, status, error_code: -32600 });
     expect(told).not.toHaveProperty('filter');

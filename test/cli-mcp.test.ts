@@ -195,7 +195,7 @@ it('sessions of legacy servers are ended', async () => {
   try {
     expect(await sluice(['mcp', 'tool', '--uri', server.url, '-n', 'session_counter'])).toMatchObject({ out: '1\n' });
     expect(await sluice(['mcp', 'tool', '--uri', server.url, '-n', 'nope'])).toMatchObject({ code: 1 });
-    expect(server.sessions()).toBe(0);
+    await expect.poll(server.sessions).toBe(0);
   } finally {
     await server.close();
   }
@@ -382,8 +382,8 @@ describe('a server that is spelled by the test', () => {
     expect(await run(['mcp', 'tool', '--uri', server.url, '-n', 't'], terminal)).toBe(130);
     expect(terminal.out() + terminal.err()).toBe('');
     if (era === 'legacy') {
-      expect(server.count('notifications/cancelled')).toBe(1);
-      expect(server.sessions()).toBe(0);
+      await expect.poll(() => server.count('notifications/cancelled')).toBe(1);
+      await expect.poll(server.sessions).toBe(0);
     } else {
       const call = server.seen.find(({ method }) => method === 'tools/call');
       await expect.poll(() => call?.left).toBe(true);

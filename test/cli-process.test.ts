@@ -85,7 +85,7 @@ describe('a command', () => {
     const description = 'x'.repeat(20_000);
     for (let at = 0; at < 200; at += 1)
       await gateway.api('POST', '/api/v1/tools', { ...TOOL, name: `tool-${at}`, description });
-    const child = start([...context(), 'tools', 'list']);
+    const child = start([...context(), 'tools', 'list', '--output', 'json']);
     child.stdout.once('data', () => child.stdout.destroy());
     const [err, code] = await Promise.all([text(child.stderr), exitCode(child)]);
     expect({ code, err }).toEqual({ code: 0, err: '' });

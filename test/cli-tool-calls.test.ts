@@ -113,7 +113,8 @@ describe('--follow, as people run it', () => {
   let home: string;
   beforeAll(async () => {
     home = await mkdtemp(join(tmpdir(), 'sluice-tool-calls-'));
-    gateway = await startGateway();
+    const [management, mcp] = await Promise.all([freePort(), freePort()]);
+    gateway = await startGateway({ management: `127.0.0.1:${management}`, mcp: `127.0.0.1:${mcp}` });
     await offer(`http://${gateway.management()}`);
   });
   afterAll(async () => {
@@ -152,9 +153,9 @@ describe('--follow, as people run it', () => {
   });
 
   it('ends quietly when nobody reads any more', async () => {
-    const { child, said } = await follow();
+    const { child, said, line } = await follow();
     await call(gateway.url(), 'sun');
-    await once(child.stdout, 'data');
+    await line();
     child.stdout.destroy();
     await call(gateway.url(), 'sun');
     expect(await exitCode(child)).toBe(0);
@@ -170,7 +171,7 @@ describe('--follow, as people run it', () => {
       expect.stringContaining('COMPLETED'),
     ]);
     await gateway.kill();
-    await expect.poll(() => said.length, { timeout: 10_000 }).toBe(3);
+    await expect.poll(() => said.length).toBe(3);
     await gateway.restart();
     await call(gateway.url(), 'storm');
     expect([await line(), await line()]).toEqual([
@@ -178,12 +179,14 @@ describe('--follow, as people run it', () => {
       expect.stringMatching(/FAILED +storm/),
     ]);
     const host = `http://${gateway.management()}`;
-    expect(said.slice(1)).toEqual([
-      `sluice: the connection to ${host} broke off (trying again)`,
-      `sluice: connection refused: is the service running at ${host}? (trying again)`,
-      'sluice: connected again; events may have been missed, if the service was started anew',
-    ]);
+    await expect
+      .poll(() => said.slice(1))
+      .toEqual([
+        `sluice: the connection to ${host} broke off (trying again)`,
+        `sluice: connection refused: is the service running at ${host}? (trying again)`,
+        'sluice: connected again; events may have been missed, if the service was started anew',
+      ]);
     child.kill('SIGINT');
     expect(await exitCode(child)).toBe(130);
-  });
+  }, 60_000);
 });

@@ -11,6 +11,7 @@ import { run } from '../packages/cli/src/run.ts';
 import { type Script, scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
 import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
 import { startDualEra } from './fixtures/dual-era.ts';
+import { freePort } from './fixtures/free-port.ts';
 import { toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
@@ -42,7 +43,7 @@ async function start(context: Finishing): Promise<Started> {
 }
 
 async function upstream(context: Finishing, ...tools: string[]): Promise<RawUpstream> {
-  const started = await startRawUpstream({ scripts: { 'tools/list': toolList(...tools) } });
+  const started = await startRawUpstream({ port: await freePort(), scripts: { 'tools/list': toolList(...tools) } });
   context.onTestFinished(started.close);
   return started;
 }
@@ -498,4 +499,4 @@ test('from any state of a real service apply leads to any other', async (context
     }),
     { numRuns: 60 },
   );
-});
+}, 120_000);

@@ -187,7 +187,9 @@ test('under load and many updates no request meets evaluators of two sets', asyn
       answers.set(own, messageOf(await ask(own)));
     }
   });
-  for (let number = 1; number <= 40; number++) await evaluated.apply(...set(number));
+  const met = () => new Set(answers.values()).size;
+  for (let number = 1; number <= 40 || answers.size <= 4 || met() === 1; number++)
+    await evaluated.apply(...set(number));
   updating = false;
   await Promise.all(clients);
   const sets = new Map<number, unknown[]>();
@@ -196,10 +198,8 @@ test('under load and many updates no request meets evaluators of two sets', asyn
     const number = /\d+$/.exec(messages[0]?.content ?? '')?.[0];
     sets.set(own, [...(sets.get(own) ?? []), number]);
   }
-  expect(answers.size).toBeGreaterThan(4);
   expect(sets.size).toBe(answers.size);
   for (const [own, numbers] of sets) expect(numbers).toEqual(Array.from({ length: 3 }, () => answers.get(own)));
-  expect(new Set(answers.values()).size).toBeGreaterThan(1);
 }, 120_000);
 
 test('evaluators of the service-config file judge from the start', async () => {

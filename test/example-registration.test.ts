@@ -11,7 +11,8 @@ import { connect } from './fixtures/sdk-client.ts';
 let gateway: Gateway;
 let running: ExampleService[];
 beforeAll(async () => {
-  gateway = await startGateway();
+  const [management, mcp] = await Promise.all([freePort(), freePort()]);
+  gateway = await startGateway({ management: `127.0.0.1:${management}`, mcp: `127.0.0.1:${mcp}` });
 });
 beforeEach(() => {
   running = [];
@@ -91,7 +92,7 @@ it('breaks off code that goes on when it stops', async () => {
     const pid = Number(await told.promise);
     expect(await example.stop()).toBe(0);
     expect(await called).toMatchObject({ isError: true });
-    await vi.waitFor(() => expect(() => process.kill(pid, 0)).toThrow('ESRCH'), { timeout: 5_000 });
+    await vi.waitFor(() => expect(() => process.kill(pid, 0)).toThrow('ESRCH'), { timeout: 20_000 });
   } finally {
     await agent.close();
   }

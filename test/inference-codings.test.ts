@@ -34,6 +34,8 @@ test.for(CODINGS)('encoded bodies pass as they are and are recorded decoded: %s,
 
   const whole = await client.chat.completions.create(ASKED);
   expectUntouched(wire.exchanges[0], inference.upstream.requests.at(-1));
+  // Bodies are decoded beside the exchange, and may be a little behind it.
+  await expect.poll(async () => (await inference.interactions()).length).toBe(1);
   const stream = client.chat.completions.stream({ ...ASKED, stream: true });
   const assembled = await stream.finalChatCompletion();
   expectUntouched(wire.exchanges[1], inference.upstream.requests.at(-1));
@@ -44,7 +46,6 @@ test.for(CODINGS)('encoded bodies pass as they are and are recorded decoded: %s,
     answer !== undefined,
   ]);
 
-  // Bodies are decoded beside the exchange, and may be a little behind it.
   await expect.poll(async () => (await inference.interactions()).length).toBe(2);
   const [first, second] = await inference.interactions();
   expect(first?.request_body).toEqual(ASKED);

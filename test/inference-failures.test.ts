@@ -4,6 +4,7 @@ import OpenAI from 'openai';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type ChatRequest, completionId, completionOf } from './fixtures/chat/completion.ts';
 import { type Inference, startInference } from './fixtures/chat/inference.ts';
+import { freePort } from './fixtures/free-port.ts';
 import { listen, readBody } from './fixtures/http-server.ts';
 import { send } from './fixtures/raw-client.ts';
 
@@ -146,9 +147,8 @@ describe('an upstream that cannot be reached', () => {
   const BODY = '{"error":{"message":"inference upstream unreachable","type":"bad_gateway"}}';
   let alone: Inference;
   beforeAll(async () => {
-    alone = await startInference();
-    await alone.upstream.close();
-    return () => alone.service.stop(0);
+    alone = await startInference({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${await freePort()}` });
+    return () => alone.close();
   });
 
   test('is told as 502', async () => {

@@ -98,7 +98,7 @@ async function settled(count: () => number): Promise<number> {
   return before;
 }
 
-describe('bodies of 100 MB', () => {
+describe('bodies of 100 MB', { timeout: 120_000 }, () => {
   test('pass in both directions at once, and little of them is ever in memory', async () => {
     handle = (incoming, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });

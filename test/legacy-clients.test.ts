@@ -5,7 +5,7 @@ import {
   ElicitRequestSchema,
   ListRootsRequestSchema,
   LoggingMessageNotificationSchema,
-  type Progress,
+  ProgressNotificationSchema,
   ResourceUpdatedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
@@ -184,10 +184,11 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
   });
 
   it('hears of progress', async () => {
-    const heard: Progress[] = [];
-    const options = { onprogress: (progress: Progress) => void heard.push(progress) };
-    await client.callTool({ name: 'test_tool_with_progress' }, undefined, options);
-    expect(heard.map(({ progress }) => progress)).toEqual([0, 50, 100]);
+    // Not by `onprogress`: over stdio the client takes it away before it tells of what came in one piece with the answer.
+    const heard: number[] = [];
+    client.setNotificationHandler(ProgressNotificationSchema, ({ params }) => void heard.push(params.progress));
+    await client.callTool({ name: 'test_tool_with_progress' }, undefined, { onprogress: () => undefined });
+    expect(heard).toEqual([0, 50, 100]);
   });
 
   it('gets log messages from the level on that it has set', async () => {
@@ -212,7 +213,7 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     const before = upstream.cancelled();
     stop.abort('enough');
     await failed;
-    await expect.poll(() => upstream.cancelled(), { timeout: 5_000 }).toBe(before + 1);
+    await expect.poll(() => upstream.cancelled()).toBe(before + 1);
   });
 
   it('is told of changes: of lists, and of resources that it is subscribed to', async () => {
@@ -221,12 +222,12 @@ describe.each(WAYS)('a legacy client %s in front of a server of the modern era',
     await client.subscribeResource({ uri });
     expect(updated).toEqual([]);
     upstream.updateResource(uri);
-    await expect.poll(() => updated, { timeout: 5_000 }).toEqual([uri]);
+    await expect.poll(() => updated).toEqual([uri]);
     await client.unsubscribeResource({ uri });
 
     const before = listChanges;
     upstream.addTool('new_one');
-    await expect.poll(() => listChanges, { timeout: 5_000 }).toBeGreaterThan(before);
+    await expect.poll(() => listChanges).toBeGreaterThan(before);
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain('new_one');
   });
 });

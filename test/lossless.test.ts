@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from './fixtures/free-port.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { legacyClient, messages, modernClient, type RawClient, reply } from './fixtures/raw-client.ts';
 import type { Era } from './fixtures/raw-upstream/message.ts';
@@ -43,9 +44,10 @@ const upstreams = new Map<string, RawUpstream>();
 let gateway: Gateway;
 
 beforeAll(async () => {
-  gateway = await startGateway();
+  const [management, mcp] = await Promise.all([freePort(), freePort()]);
+  gateway = await startGateway({ management: `127.0.0.1:${management}`, mcp: `127.0.0.1:${mcp}` });
   for (const form of forms) {
-    const upstream = await startRawUpstream({ ...form, scripts: results });
+    const upstream = await startRawUpstream({ ...form, port: await freePort(), scripts: results });
     upstreams.set(form.namespace, upstream);
     await gateway.forward(form.namespace, upstream.url, form.namespace);
   }

@@ -85,7 +85,7 @@ describe('/metrics of a service that had traffic', () => {
       samples = samplesOf(whole);
       for (const sluice_listener of ['mcp', 'inference']) expect(value(ACTIVE, { sluice_listener })).toBe(0);
       expect(sum(COUNT, { sluice_listener: 'management', http_request_method: 'GET' })).toBeGreaterThan(1);
-    }, 10_000);
+    }, 20_000);
   });
   const value = (name: string, labels?: Readonly<Record<string, string>>) => sampleOf(samples, name, labels);
   const sum = (name: string, labels: Readonly<Record<string, string>>) =>

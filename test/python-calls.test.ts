@@ -9,8 +9,8 @@ import { connect, type SdkClient } from './fixtures/sdk-client.ts';
 // Tools and resources that a capability service in Python carries out. It tells by field numbers what it received.
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-/** As long as it takes to see that it is this one. */
-const TIMEOUT_MS = 600;
+/** Long enough for a call to reach the service. */
+const TIMEOUT_MS = 2_000;
 const SCHEMA = {
   type: 'object',
   properties: {

@@ -34,7 +34,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     register('services', { name, id, serviceType: 'tool-invoker', address: `127.0.0.1:${port}` });
   const healthBecomes = (name: string, health: string) =>
     expect
-      .poll(async () => (await gateway.api('GET', '/api/v1/services')).body, { timeout: 10_000 })
+      .poll(async () => (await gateway.api('GET', '/api/v1/services')).body)
       .toMatchObject({ data: expect.arrayContaining([expect.objectContaining({ name, health })]) });
 
   it.each([

@@ -38,7 +38,7 @@ beforeAll(async () => {
   surroundings = await startSurroundings(marks);
   const { gateway } = surroundings;
   followed = await followEvents(gateway);
-  await vi.waitFor(async () => expect(await unprobed()).toEqual([]), { timeout: 10_000 });
+  await vi.waitFor(async () => expect(await unprobed()).toEqual([]), { timeout: 20_000 });
   const answered = Promise.all([
     ...ERAS.map((era) => callEverything(gateway.url(), era, marks)),
     operateEverything(gateway, marks),
@@ -52,13 +52,13 @@ beforeAll(async () => {
   session = await useSession(gateway.url());
   read = await readEverything(gateway);
   lists = await readLists(gateway.url());
-  await vi.waitFor(async () => expect(streamed()).toHaveLength(await eventsKept()), { timeout: 10_000 });
+  await vi.waitFor(async () => expect(streamed()).toHaveLength(await eventsKept()), { timeout: 20_000 });
   files = await readFiles(gateway.folder);
   followed.close();
   expect(await gateway.stop()).toBe(0);
-  await vi.waitFor(() => expect(gateway.logs.at(-1)).toMatchObject({ msg: 'stopped' }));
+  await vi.waitFor(() => expect(gateway.logs.at(-1)).toMatchObject({ msg: 'stopped' }), { timeout: 20_000 });
   files = [...files, ...(await readFiles(gateway.folder))];
-}, 60_000);
+}, 120_000);
 afterAll(async () => {
   followed.close();
   await surroundings.close();

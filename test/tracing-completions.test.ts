@@ -78,9 +78,9 @@ describe('a completion', () => {
     for (const kind of ['server', 'client']) {
       expect(await span(kind)).toMatchObject({ status: 'error', attributes: { 'error.type': 'dropped' } });
     }
-    const line = traced.gateway.logs.find(({ trace_id }) => trace_id === agent.traceId);
-    expect(line).toMatchObject({ status: 200, error_type: 'dropped', decision: 'forwarded' });
-    expect(line).not.toHaveProperty('client_left');
+    const line = () => traced.gateway.logs.find(({ trace_id }) => trace_id === agent.traceId);
+    await expect.poll(line).toMatchObject({ status: 200, error_type: 'dropped', decision: 'forwarded' });
+    expect(line()).not.toHaveProperty('client_left');
   });
 
   it('is asked for as its client has asked: nothing of ours is added', async () => {

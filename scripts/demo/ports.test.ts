@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
+import { freePort } from '../../test/fixtures/free-port.ts';
 import { onPorts } from './ports.ts';
 
 const HOST = '127.0.0.1';
@@ -21,21 +22,13 @@ async function listen(port: number): Promise<number> {
   return address.port;
 }
 
-/** A port that nothing listens on. */
-async function free(): Promise<number> {
-  const port = await listen(0);
-  const closed = servers.pop()?.close();
-  if (closed) await once(closed, 'close');
-  return port;
-}
-
 test('what is free is given, what is taken is left to the system', async () => {
-  const wanted = [await free(), await listen(0)];
+  const wanted = [await freePort(), await listen(0)];
   expect(await onPorts(wanted, HOST, async (ports) => ports)).toEqual([wanted[0], 0]);
 });
 
 test('a port that another takes in between is left to the system, too', async () => {
-  const wanted = await free();
+  const wanted = await freePort();
   const tried: (number | undefined)[] = [];
   const bound = await onPorts([wanted], HOST, async ([port = 0]) => {
     tried.push(port);
@@ -52,6 +45,6 @@ test('what fails for another reason is not started again', async () => {
     starts++;
     throw new Error('no such file');
   };
-  await expect(onPorts([await free()], HOST, start)).rejects.toThrow('no such file');
+  await expect(onPorts([await freePort()], HOST, start)).rejects.toThrow('no such file');
   expect(starts).toBe(1);
 });

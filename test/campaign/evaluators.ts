@@ -63,7 +63,7 @@ export async function runEvaluators(plan: EvaluatorsPlan, print: (line: string) 
   const wrong: string[] = [];
   const look = async () => {
     await judging.replace([]);
-    wrong.push(...(await left(pid)));
+    wrong.push(...(await left(() => actionProcesses(pid))));
     const { heap, rss } = await looking.holdings([]);
     memory.push({ heap, rss });
   };
@@ -85,7 +85,7 @@ export async function runEvaluators(plan: EvaluatorsPlan, print: (line: string) 
   const code = await gateway.stop();
   if (code !== 0) wrong.push(`the gateway ended with code ${code}`);
   const seen = new Set([...processes.hosts, ...processes.compilers]);
-  for (const still of actionProcesses().filter((other) => seen.has(other))) wrong.push(`process ${still} is left`);
+  wrong.push(...(await left(() => actionProcesses().filter((other) => seen.has(other)))));
   const errors = gateway.logs.filter(({ level }) => level === 'error').slice(0, 10);
   wrong.push(...errors.map((line) => `in the log: ${JSON.stringify(line).slice(0, 500)}`));
   wrong.push(
@@ -104,13 +104,13 @@ async function register({ gateway }: JudgingGateway): Promise<void> {
   if (status !== 201) throw new Error(`POST /api/v1/tools: ${status}`);
 }
 
-/** Waits until no process for actions is there any more; a line for those that still are. */
-async function left(gateway: number): Promise<string[]> {
+/** Waits until no such process for actions is there any more; a line for those that still are. */
+async function left(find: () => readonly number[]): Promise<string[]> {
   const over = performance.now() + END_MS;
   for (;;) {
-    const pids = actionProcesses(gateway);
+    const pids = find();
     if (pids.length === 0) return [];
-    if (performance.now() > over) return [`processes ${pids.join()} are left without an evaluator`];
+    if (performance.now() > over) return [`processes ${pids.join()} are left`];
     await delay(50);
   }
 }

@@ -1,6 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '../fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import type { Campaign } from './campaign.ts';
 import { Writers } from './writers.ts';
@@ -38,7 +39,8 @@ export async function killRounds(
   ballast: number,
   done: (round: KillRound) => void = () => {},
 ): Promise<KillRound[]> {
-  const gateway = await startGateway();
+  const [management, mcp] = await Promise.all([freePort(), freePort()]);
+  const gateway = await startGateway({ management: `127.0.0.1:${management}`, mcp: `127.0.0.1:${mcp}` });
   const writers = new Writers(gateway.management(), WRITERS);
   const results: KillRound[] = [];
   try {

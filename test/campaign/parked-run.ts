@@ -1,5 +1,6 @@
 import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '../fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import {
   type QuestioningStats,
@@ -59,7 +60,12 @@ export class ParkedRun {
 
   static async start({ timeoutMs, nodeArgs = [] }: ParkedRunOptions): Promise<ParkedRun> {
     const env = { SERVICE_PARKED_CALL_TIMEOUT_MS: String(timeoutMs) };
-    const [gateway, upstream] = await Promise.all([startGateway({ env, nodeArgs }), startQuestioningUpstream()]);
+    const [management, mcp] = await Promise.all([freePort(), freePort()]);
+    const addresses = { management: `127.0.0.1:${management}`, mcp: `127.0.0.1:${mcp}` };
+    const [gateway, upstream] = await Promise.all([
+      startGateway({ ...addresses, env, nodeArgs }),
+      startQuestioningUpstream(),
+    ]);
     for (const namespace of NAMESPACES) await gateway.forward(`asking in ${namespace}`, upstream.url, namespace);
     return new ParkedRun(gateway, upstream, timeoutMs);
   }

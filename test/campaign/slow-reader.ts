@@ -15,6 +15,8 @@ export interface SlowReaderOptions {
   /** Clients that make calls all the while, and milliseconds that they do so before and during the flood. */
   readonly bystanders: number;
   readonly ms: number;
+  /** No call of theirs may take longer (default 2000 ms). */
+  readonly longestMs?: number;
 }
 
 /** What was seen of it. Sizes in bytes, times in milliseconds. */
@@ -37,8 +39,7 @@ interface CallTimes {
 }
 
 const MESSAGE_BYTES = 4_096;
-/** No bystander's call may take longer, and the gateway may not grow by more. */
-const LONGEST_MS = 2_000;
+/** The gateway may not grow by more. */
 const GROWTH = 96 * 1024 * 1024;
 /** How long readers may take to read all of it afterwards. */
 const READ_MS = 60_000;
@@ -59,7 +60,7 @@ export async function slowReaders(soak: Soak, options: SlowReaderOptions): Promi
 }
 
 async function flood(soak: Soak, upstream: FloodingUpstream, options: SlowReaderOptions): Promise<SlowReaderResult> {
-  const { readers, messages, bystanders, ms } = options;
+  const { readers, messages, bystanders, ms, longestMs = 2_000 } = options;
   const others = await Promise.all(Array.from({ length: bystanders }, () => opened(soak.client(new Witness()))));
   // Sessions with the upstreams are opened at the first call, which is none of those that are measured.
   await Promise.all(others.map((client) => client.interview('interview', 'patient')));
@@ -75,9 +76,12 @@ async function flood(soak: Soak, upstream: FloodingUpstream, options: SlowReader
     Array.from({ length: readers }, (_, index) => SlowReader.start(soak, index % 2 === 0, messages)),
   );
   const during = await callsOf(others, ms, wrong);
-  const taken = await upstream.taken();
-  await delay(500);
-  const later = await upstream.taken();
+  // Until all buffers on the way are full.
+  let taken = 0;
+  for (let before = -1; taken !== before; taken = await upstream.taken()) {
+    before = taken;
+    await delay(500);
+  }
   clearInterval(watching);
 
   const read = await Promise.all(slow.map((reader) => reader.readOn()));
@@ -85,11 +89,9 @@ async function flood(soak: Soak, upstream: FloodingUpstream, options: SlowReader
   await Promise.all([...others, ...slow.map(({ client }) => client)].map((client) => client.end()));
 
   const offered = readers * messages * MESSAGE_BYTES;
-  if (later > taken)
-    wrong.push(`the upstream goes on sending to clients that do not read: ${later - taken} bytes more`);
   if (taken > offered / 2) wrong.push(`${taken} of ${offered} bytes were taken from the upstream and read by nobody`);
   if (peak - rssBefore > GROWTH) wrong.push(`the gateway grew by ${peak - rssBefore} bytes`);
-  if (during.longest > LONGEST_MS) wrong.push(`a call of another client took ${Math.round(during.longest)} ms`);
+  if (during.longest > longestMs) wrong.push(`a call of another client took ${Math.round(during.longest)} ms`);
   return { offered, taken, rss: { before: rssBefore, peak }, calls: { before, during }, wrong };
 }
 
@@ -128,7 +130,6 @@ class SlowReader {
     reader.#reading = listening;
     // The first call opens the session upstream, whose notification stream is then opened beside the next.
     await (await client.post(body('flood', 0))).text;
-    await delay(200);
     await (await client.post(body('flood_aside', messages))).text;
     return reader;
   }

@@ -9,9 +9,11 @@ export interface PropertyOptions {
   /** Runs at most, and steps of each at most. */
   readonly runs: number;
   readonly steps: number;
-  /** Milliseconds after which no further run begins, unless there were fewer than `atLeast` (default 1). */
+  /** Milliseconds after which no further run begins, unless there were fewer than `atLeast` (default 1), or not enough. */
   readonly ms: number;
   readonly atLeast?: number;
+  /** Whether all has come about that is to be seen; by default it always has. */
+  readonly enough?: (tally: Tally) => boolean;
   /** Makes the same runs again. */
   readonly seed?: number | undefined;
   /** Milliseconds for finding a shorter run that fails too (default 120000). */
@@ -31,7 +33,7 @@ export interface PropertyResult {
  * run again and made shorter.
  */
 export async function checkModel(options: PropertyOptions): Promise<PropertyResult> {
-  const { steps, ms, atLeast = 1, shrinkMs = 120_000, progress } = options;
+  const { steps, ms, atLeast = 1, enough = () => true, shrinkMs = 120_000, progress } = options;
   const seed = options.seed ?? Math.trunc(Math.random() * 2 ** 31);
   const tally = new Tally();
   const world = await World.start();
@@ -39,7 +41,7 @@ export async function checkModel(options: PropertyOptions): Promise<PropertyResu
     const deadline = performance.now() + ms;
     const property = fc.asyncProperty(runs(steps), async (sequence) => {
       // fast-check's own limit would leave a run under way to itself.
-      if (performance.now() > deadline && tally.runs >= atLeast) return;
+      if (performance.now() > deadline && tally.runs >= atLeast && enough(tally)) return;
       await run(world, sequence, tally);
       progress?.(tally);
     });

@@ -1,4 +1,5 @@
 import type { JsonObject } from '@sluice/json/lossless';
+import { freePort } from '../fixtures/free-port.ts';
 import type { Era, Script } from '../fixtures/raw-upstream/message.ts';
 import { LIST_END } from '../fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../fixtures/raw-upstream.ts';
@@ -22,7 +23,8 @@ export class Upstreams {
   #states: UpstreamState[];
 
   static async start(): Promise<Upstreams> {
-    return new Upstreams(await Promise.all(ERAS.map((eras) => startRawUpstream({ eras }))));
+    const started = ERAS.map(async (eras) => startRawUpstream({ eras, port: await freePort() }));
+    return new Upstreams(await Promise.all(started));
   }
 
   private constructor(servers: readonly RawUpstream[]) {

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { Agent, request as httpRequest } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { freePort } from '../fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { modernClient, reply } from '../fixtures/raw-client.ts';
 import { type Answer, type ApiRequest, pathOf } from './request.ts';
@@ -19,7 +20,12 @@ export class World {
   #agent = new Agent({ keepAlive: true });
 
   static async start(): Promise<World> {
-    const gateway = await startGateway({ env: { SERVICE_FORWARD_HEALTHCHECK_INTERVAL: '0' } });
+    const [management, mcp] = await Promise.all([freePort(), freePort()]);
+    const gateway = await startGateway({
+      management: `127.0.0.1:${management}`,
+      mcp: `127.0.0.1:${mcp}`,
+      env: { SERVICE_FORWARD_HEALTHCHECK_INTERVAL: '0' },
+    });
     return new World(gateway, await Upstreams.start());
   }
 

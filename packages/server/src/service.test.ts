@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { freePort } from '../../../test/fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../../../test/fixtures/gateway.ts';
 import { legacyClient, modernClient, post, reply, send } from '../../../test/fixtures/raw-client.ts';
 import { textResultText, toolList, toolText } from '../../../test/fixtures/raw-upstream/texts.ts';
@@ -59,12 +60,12 @@ async function run(env: Record<string, string> = {}, args: readonly string[] = [
 
 /** Takes a port, for somebody else to want it. */
 async function occupied(): Promise<{ server: Server; address: string }> {
+  const port = await freePort();
   const server = createServer();
-  server.listen(0, '127.0.0.1');
+  server.listen(port, '127.0.0.1');
   await once(server, 'listening');
   closers.push(() => server.close());
-  const bound = server.address();
-  return { server, address: `127.0.0.1:${typeof bound === 'object' ? bound?.port : 0}` };
+  return { server, address: `127.0.0.1:${port}` };
 }
 
 describe('a start that fails', () => {

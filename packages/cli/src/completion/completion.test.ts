@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Context } from '../context.ts';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
@@ -9,7 +9,14 @@ import { namesOf } from './names.ts';
 // Names come from a service, and were given by whoever makes tools there.
 
 const servers: { close: () => void }[] = [];
+/** Who presses the key loses patience when the test says so. */
+let patience: AbortController;
+beforeEach(() => {
+  patience = new AbortController();
+  vi.spyOn(AbortSignal, 'timeout').mockReturnValue(patience.signal);
+});
 afterEach(() => {
+  vi.restoreAllMocks();
   for (const server of servers.splice(0)) server.close();
 });
 
@@ -56,6 +63,10 @@ it('waits for nothing long', async () => {
       throw new Error('not needed');
     },
   };
-  const silent = complete(() => undefined, 'tools', 'show', '');
-  expect(await Promise.all([silent, namesOf('tool', context)])).toEqual(['', []]);
+  const asked = Promise.withResolvers<void>();
+  const both = [complete(() => asked.resolve(), 'tools', 'show', ''), namesOf('tool', context)];
+  await asked.promise;
+  expect(vi.mocked(AbortSignal.timeout).mock.calls).toEqual([[1_500], [1_500]]);
+  patience.abort();
+  expect(await Promise.all(both)).toEqual(['', []]);
 });

@@ -21,7 +21,7 @@ export interface Session {
   readonly meta: Record<string, unknown>;
 }
 
-/** The client's own limit for a request; ours stops while a person is asked, which it cannot. */
+/** The client's own limit for a request; ours begins anew whenever the server is heard of, and stops while a person is asked. */
 const NO_LIMIT_MS = 2_147_483_647;
 /** A server that does not answer to the end of its session is left alone. */
 const FAREWELL_MS = 1000;
@@ -72,7 +72,7 @@ export async function withSession<T>(
   );
   answerQuestions(client, terminal, url, patience);
   try {
-    await Promise.race([client.connect(transport, { signal, timeout: timeoutMs }), aborted(signal)]);
+    await Promise.race([client.connect(transport, { signal, timeout: NO_LIMIT_MS }), aborted(signal)]);
     const meta = await tellLogs(client, terminal, options.logLevel, signal, patience.heard);
     const request: RequestOptions = {
       signal,

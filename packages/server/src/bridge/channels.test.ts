@@ -98,7 +98,7 @@ it('a channel that no call uses rests: a service that is gone is not dialled wit
   await expect(call(0)).rejects.toMatchObject({ code: status.UNAVAILABLE });
   const state = () => client.getChannel().getConnectivityState(false);
   expect(state()).not.toBe(connectivityState.IDLE);
-  await expect.poll(state, { timeout: 4_000 }).toBe(connectivityState.IDLE);
+  await expect.poll(state).toBe(connectivityState.IDLE);
   // Back at its address, it is found within the retries of a call.
   const service = await startWorkingService();
   context.onTestFinished(() => service.close());

@@ -1,10 +1,14 @@
 import { Client, credentials, status } from '@grpc/grpc-js';
-import { expect, onTestFinished, test } from 'vitest';
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { startCodeService } from '../testing/code-service.ts';
 import { callStream } from './code-stream.ts';
 import { loadProtocols } from './protocols.ts';
 
 const SETTINGS = { deadlineMs: 10_000, maxRetries: 3, retryDelayMs: 1 };
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 async function setUp(refusals = 0) {
   const engine = await startCodeService(refusals);
@@ -19,11 +23,13 @@ async function setUp(refusals = 0) {
 
 test('a stream that takes too long ends as DEADLINE_EXCEEDED, at the service as well, and is not repeated', async () => {
   const { engine, replies } = await setUp();
-  const stream = replies({ ...SETTINGS, deadlineMs: 600 });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const stream = replies();
   const first = stream.next();
   const execution = await engine.next();
   execution.reply({ content: ['begun'] });
   expect(await first).toMatchObject({ value: { content: ['begun'] } });
+  vi.advanceTimersByTime(SETTINGS.deadlineMs);
   await expect(stream.next()).rejects.toMatchObject({ code: status.DEADLINE_EXCEEDED });
   await execution.cancelled;
   expect(engine.executions).toHaveLength(1);

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { logFailure } from './failure-log.ts';
-import { deadPort, workTests } from './fixtures/work-tests.ts';
+import { DEAD_PORT, workTests } from './fixtures/work-tests.ts';
 import { entryAt } from './service-entry.fixture.ts';
 import { ServiceError } from './service-error.ts';
 
@@ -58,10 +58,9 @@ it('what the call is answered and told with is not said again', () => {
 
 it('a service that is not there is found out about in the log, and answered without an empty note', async () => {
   const on = await serviceWith({ RUST_LOG: 'service::bridge=debug', SERVICE_BRIDGE_GRPC_MAX_RETRIES: '0' });
-  const port = await deadPort();
-  await address('worker', port, {}, on);
+  await address('worker', DEAD_PORT, {}, on);
   const [isError, text] = await work(on);
-  expect([isError, text]).toEqual([true, expect.stringMatching(`ECONNREFUSED 127.0.0.1:${port}$`)]);
+  expect([isError, text]).toEqual([true, expect.stringMatching(`ECONNREFUSED 127.0.0.1:${DEAD_PORT}$`)]);
   const lines = on.log.map((line) => JSON.parse(line));
   const failed = lines.find(({ msg }) => msg === 'call failed');
   expect(failed).toMatchObject({ status: 'UNAVAILABLE', code: 'ECONNREFUSED', service: 'worker' });

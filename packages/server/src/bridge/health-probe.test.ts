@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { Client, credentials, type Metadata, type Server, status } from '@grpc/grpc-js';
 import { expect, type TestContext, test } from 'vitest';
 import { answering, Refusal, startCapabilityService } from '../testing/capability-service.ts';
+import { DEAD_PORT } from './fixtures/work-tests.ts';
 import type { HealthProbeReply } from './generated/health/HealthProbeReply.ts';
 import type { HealthProbeRequest__Output } from './generated/health/HealthProbeRequest.ts';
 import { type Finding, probeHealth } from './health-probe.ts';
@@ -78,9 +79,7 @@ test('one that fails to say how it is has answered, and is not well', async (con
 });
 
 test('one where nobody listens is down', async (context) => {
-  const service = await startCapabilityService(() => {});
-  service.close();
-  expect(await probed(context, service.port)).toEqual({
+  expect(await probed(context, DEAD_PORT)).toEqual({
     health: 'down',
     reason: expect.stringMatching(/^UNAVAILABLE: .*ECONNREFUSED 127\.0\.0\.1:\d+$/),
   });

@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { removeServices } from '../registry/operations/services.ts';
 import { heldProbes, soon, watching } from './fixtures/watched-health.ts';
-import { deadPort } from './fixtures/work-tests.ts';
+import { DEAD_PORT } from './fixtures/work-tests.ts';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -22,7 +22,7 @@ test.for([
         return { health: 'healthy' };
       },
     });
-    await register(await deadPort(), 'weather');
+    await register(DEAD_PORT, 'weather');
     const seen = [probes];
     for (const step of [29_999, 1, 30_000]) {
       await vi.advanceTimersByTimeAsync(step);
@@ -38,7 +38,7 @@ test.for([
 test('only so many probes are under way at a time, and the others follow in their order', async (context) => {
   const { held, probe } = heldProbes();
   const { registry, register, of } = await watching(context, { probe, probesAtOnce: 2 });
-  await register(await deadPort(), 'a', 'b', 'c', 'd', 'e');
+  await register(DEAD_PORT, 'a', 'b', 'c', 'd', 'e');
   const asked = () => held.map(({ name }) => name);
   expect(asked()).toEqual(['a', 'b']);
   // One that waits and is removed is never asked.
@@ -56,7 +56,7 @@ test('a round finds those that the last one has not come to, and asks nobody twi
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   const { held, probe } = heldProbes();
   const { register } = await watching(context, { probe, probesAtOnce: 1, intervalMs: 1_000 });
-  await register(await deadPort(), 'a', 'b');
+  await register(DEAD_PORT, 'a', 'b');
   await vi.advanceTimersByTimeAsync(5_000);
   expect(held.map(({ name }) => name)).toEqual(['a']);
   held[0]?.end('healthy');

@@ -3,6 +3,7 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, it, vi } from 'vitest';
 import { framed, HEAD, sends, startRawService } from './fixtures/raw-service.ts';
 import { begunAndFailed, workTests } from './fixtures/work-tests.ts';
+import type { WorkingServiceOptions } from './fixtures/working-service.ts';
 import { loadProtocols } from './protocols.ts';
 
 const tests = workTests();
@@ -72,9 +73,18 @@ it.each<[string, (stream: ServerHttp2Stream) => void]>([
   ],
   ['two replies where there is one', sends(Buffer.concat([framed(DONE), framed(DONE)]), OK)],
 ])('%s is given up at the deadline', async (_what, first) => {
-  const on = await serviceWith({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '500' });
-  await answering(first, on);
-  expect(await work(on)).toEqual([true, expect.stringContaining(' did not answer in time: ')]);
+  const on = await serviceWith({});
+  const arrived = Promise.withResolvers<void>();
+  await answering((stream) => {
+    first(stream);
+    arrived.resolve();
+  }, on);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onEnd(async () => vi.useRealTimers());
+  const given = work(on);
+  await arrived.promise;
+  vi.advanceTimersByTime(5_000);
+  expect(await given).toEqual([true, expect.stringContaining(' did not answer in time: ')]);
   expect(await work(on)).toEqual([false, 'done']);
 });
 
@@ -99,19 +109,24 @@ it('NUL, controls and line separators come as they are', async () => {
   expect(await work()).toEqual([false, odd]);
 });
 
+/** Whoever runs this may be slow. */
+const PATIENT = { SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000' };
+
 it('a reply that an answer cannot hold fails the call, and the read', async () => {
+  const on = await serviceWith(PATIENT);
   const many = Array.from({ length: 1_100_000 }, () => '');
-  const service = await registered('worker', {
+  const options: WorkingServiceOptions = {
     tool: (call) => call.reply(service.tools.length === 1 ? many : ['small']),
     resource: (call) => call.reply(many.slice(0, 1_040_000)),
-  });
+  };
+  const service = await registered('worker', options, on);
   const message = expect.stringMatching(
     /^service worker at 127\.0\.0\.1:\d+ sent a reply that makes more than 67108864 bytes of JSON/,
   );
-  expect(await work()).toEqual([true, message]);
-  expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
-  expect(await read()).toEqual({ code: -32603, message });
-  expect(await work()).toEqual([false, 'small']);
+  expect(await work(on)).toEqual([true, message]);
+  expect(await told(on)).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+  expect(await read(on)).toEqual({ code: -32603, message });
+  expect(await work(on)).toEqual([false, 'small']);
 });
 
 it('what stands beside each text of a resource counts too: its uri, and its type', async () => {
@@ -126,8 +141,9 @@ it('what stands beside each text of a resource counts too: its uri, and its type
 });
 
 it('a reply of 400,000 texts without a character is answered', async () => {
-  await registered('worker', { tool: (call) => call.reply(Array.from({ length: 400_000 }, () => '')) });
-  const [isError, text] = await work();
+  const on = await serviceWith(PATIENT);
+  await registered('worker', { tool: (call) => call.reply(Array.from({ length: 400_000 }, () => '')) }, on);
+  const [isError, text] = await work(on);
   expect([isError, text.length]).toEqual([false, 399_999]);
-  expect(await told()).toMatchObject([{}, { eventType: 'COMPLETED', contentTruncated: true }]);
+  expect(await told(on)).toMatchObject([{}, { eventType: 'COMPLETED', contentTruncated: true }]);
 });

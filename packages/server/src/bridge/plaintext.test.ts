@@ -1,5 +1,5 @@
 import { Client, status } from '@grpc/grpc-js';
-import { expect, onTestFinished, test } from 'vitest';
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { type Behind, leadingTo, NOBODY, openDoor } from '../testing/door.ts';
 import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
 import { plaintext } from './plaintext.ts';
@@ -7,6 +7,10 @@ import { loadProtocols } from './protocols.ts';
 import { callUnary } from './unary.ts';
 
 const { InvokeTool } = loadProtocols().toolInvoker;
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 /** A service behind a door, and calls of it over a channel whose connections get so long for their first frame. */
 async function connected(firstFrameMs: number, behind?: Behind, options?: WorkingServiceOptions) {
@@ -45,15 +49,22 @@ test('a call that waited for such a connection goes over the next one', async ()
     NOBODY(near);
     door.lead(leadingTo(service.port));
   });
-  expect((await call()).content).toEqual(['done']);
+  // As many attempts as a machine may need on which the next one, too, gets no word out in time.
+  expect((await call(20_000, 8)).content).toEqual(['done']);
   expect(door.accepted).toBeGreaterThan(1);
 });
 
 test('a connection that was spoken on is kept, also where a call on it takes long', async () => {
+  const arrived = Promise.withResolvers<() => void>();
   const { service, door, call } = await connected(1_000, undefined, {
-    tool: (arrived) => void setTimeout(() => arrived.reply(), service.tools.length === 1 ? 1_200 : 0),
+    tool: (work) => (service.tools.length === 1 ? arrived.resolve(() => work.reply()) : work.reply()),
   });
-  expect((await call()).content).toEqual(['done']);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const long = call();
+  const reply = await arrived.promise;
+  vi.advanceTimersByTime(10_000);
+  reply();
+  expect((await long).content).toEqual(['done']);
   expect((await call()).content).toEqual(['done']);
   expect(door.accepted).toBe(1);
 });

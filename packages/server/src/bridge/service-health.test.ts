@@ -5,6 +5,7 @@ import { answering, startCapabilityService } from '../testing/capability-service
 import { startTestService } from '../testing/service.ts';
 import { clientOf } from '../testing/session-client.ts';
 import { heldProbes, register, soon, startMoody, watching } from './fixtures/watched-health.ts';
+import { DEAD_PORT } from './fixtures/work-tests.ts';
 import type { HealthProbeReply } from './generated/health/HealthProbeReply.ts';
 
 test('an entry is pending until the probe at its registration has ended', async (context) => {
@@ -99,20 +100,18 @@ test('the management API shows it, and the first registered is called all the sa
     });
   });
   context.onTestFinished(() => second.close());
-  const first = await startCapabilityService(() => {});
-  first.close();
   const service = await startTestService();
   context.onTestFinished(() => service.stop());
-  for (const [serviceType, { address }] of [
-    ['multi-capability', first],
-    ['tool-invoker', second],
+  for (const [serviceType, address] of [
+    ['multi-capability', `127.0.0.1:${DEAD_PORT}`],
+    ['tool-invoker', second.address],
   ] as const) {
     const made = await service.manage('POST', '/services', { name: 'weather', serviceType, address });
     expect(made).toMatchObject({ status: 201, data: { health: 'pending' } });
   }
   const shown = async (path: string) => (await service.manage('GET', path)).data;
   await expect
-    .poll(() => shown('/services'), { interval: 5, timeout: 5_000 })
+    .poll(() => shown('/services'), { interval: 5 })
     .toMatchObject([{ health: 'down' }, { health: 'healthy' }]);
   expect(await shown('/services/weather')).toMatchObject({ health: 'down', entries: [{}, { health: 'healthy' }] });
   expect(await shown('/services/weather?serviceType=tool-invoker')).toMatchObject({ health: 'healthy' });

@@ -1,6 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { BEGUN_AND_COMPLETED, begunAndFailed, deadPort, workTests } from './fixtures/work-tests.ts';
+import { BEGUN_AND_COMPLETED, begunAndFailed, DEAD_PORT, workTests } from './fixtures/work-tests.ts';
 import { startWorkingService, type Work } from './fixtures/working-service.ts';
 
 const tests = workTests();
@@ -8,34 +9,37 @@ const { registered, address, onEnd, serviceWith, work, read, told } = tests;
 
 describe('a service that refuses the connection', () => {
   it('is named with its address, after the retries', async () => {
-    const port = await deadPort();
-    await address('worker', port);
+    await address('worker', DEAD_PORT);
     const started = performance.now();
     const [[isError, text], error] = await Promise.all([work(), read()]);
     expect(performance.now() - started).toBeGreaterThan(690);
     expect(isError).toBe(true);
-    expect(text).toMatch(`service worker at 127.0.0.1:${port} is not available: `);
+    expect(text).toMatch(`service worker at 127.0.0.1:${DEAD_PORT} is not available: `);
     expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
     expect(error).toEqual({
       code: -32603,
-      message: expect.stringMatching(`^service worker at 127.0.0.1:${port} `),
+      message: expect.stringMatching(`^service worker at 127.0.0.1:${DEAD_PORT} `),
     });
     // A read has no events: the log tells of it.
     const warned = tests.service.log.filter((line) => line.includes('resource read failed'));
-    expect(warned).toEqual([expect.stringMatching(`"warn".*"service":"worker","service_address":"127.0.0.1:${port}"`)]);
+    const named = `"warn".*"service":"worker","service_address":"127.0.0.1:${DEAD_PORT}"`;
+    expect(warned).toEqual([expect.stringMatching(named)]);
   });
 
   it('carries calls out again once it is there, also a call that waits for its next attempt', async () => {
-    const port = await deadPort();
-    await address('worker', port);
+    // It waits for its attempts for 6 s in all: more than a slow machine takes to start the service.
+    const on = await serviceWith({ SERVICE_BRIDGE_GRPC_MAX_RETRIES: '6' });
+    const { port, close } = await startWorkingService();
+    close();
+    await address('worker', port, {}, on);
+    const waiting = work(on);
     // So many failures that the library waits for as long as it does.
-    for (let failure = 0; failure < 3; failure++) expect((await work())[0]).toBe(true);
-    const waiting = work();
-    const { close } = await startWorkingService({ port });
-    onEnd(async () => close());
+    await delay(1_000);
+    const service = await startWorkingService({ port });
+    onEnd(async () => service.close());
     expect(await waiting).toEqual([false, 'done']);
-    expect(await told()).toMatchObject(BEGUN_AND_COMPLETED);
-    expect(await work()).toEqual([false, 'done']);
+    expect(await told(on)).toMatchObject(BEGUN_AND_COMPLETED);
+    expect(await work(on)).toEqual([false, 'done']);
   });
 });
 

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { post } from '../../../../test/fixtures/raw-client.ts';
 import { textResultText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { AskableClient } from '../testing/askable-client.ts';
@@ -131,10 +131,15 @@ describe('a forwarded tool call that nobody answers', () => {
   });
 
   test('fails as unavailable when the upstream is silent for too long', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    onTestFinished(() => void vi.useRealTimers());
     const service = await startTestService({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: '200' });
     onEnd(() => service.stop(0));
-    const { url } = await live({}, service);
-    await (await sessionClient(url)).call('1').over;
+    const { upstream, url } = await live({}, service);
+    const reading = (await sessionClient(url)).call('1');
+    await upstream.calls.next();
+    vi.advanceTimersByTime(300);
+    await reading.over;
     expect((await eventsAt(service, url))[1]).toMatchObject({
       eventType: 'FAILED',
       errorCategory: 'SERVICE_UNAVAILABLE',

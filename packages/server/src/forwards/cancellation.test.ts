@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
 import { post } from '../../../../test/fixtures/raw-client.ts';
 import { connect } from '../../../../test/fixtures/sdk-client.ts';
@@ -107,7 +107,7 @@ describe('a call that its legacy client cancels', () => {
     for (const call of [...calls, third]) if (!call.left) call.json('y');
     await Promise.all([theirs.over, text.over]);
     for (const reading of [theirs, text]) expect(reading.text).toContain('"text":"y"');
-    expect(upstream.of('notifications/cancelled')).toHaveLength(1);
+    await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
   });
 
   it('is not one that is unknown, over, or another session’s', async () => {
@@ -199,12 +199,15 @@ describe('a call that nobody waits for any more', () => {
   });
 
   it('is cancelled at a legacy upstream when its time is over', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    onTestFinished(() => void vi.useRealTimers());
     const hasty = await startTestService({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: '200' });
     onEnd(() => hasty.stop(0));
     const { upstream, url } = await live({}, hasty);
     const client = await sessionClient(url);
     const reading = client.call('1');
     const call = await upstream.calls.next();
+    vi.advanceTimersByTime(300);
     await reading.over;
     expect(reading.text).toContain('sent nothing for 0.2 s');
     await expect.poll(() => call.left).toBe(true);

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { createTransport } from '../transport/transport.ts';
 import { openLegacy } from './legacy-client.ts';
 import { openModern } from './modern-client.ts';
@@ -119,7 +119,7 @@ describe('openLegacy', () => {
       'notifications/initialized': (response) => response.writeHead(500).end(),
     });
     await expect(openLegacy(options)).rejects.toMatchObject({ kind: 'http', status: 500 });
-    await vi.waitFor(() => expect(seen.at(-1)?.http).toBe('DELETE'));
+    await expect.poll(() => seen.at(-1)?.http).toBe('DELETE');
   });
 
   it.each([

@@ -13,6 +13,7 @@ import type { ClientOptions } from './upstream-client.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
+  vi.useRealTimers();
   for (const close of closers.splice(0).reverse()) await close();
 });
 
@@ -87,7 +88,7 @@ describe('discover with real servers', () => {
     const { legacy } = await probeEras(options);
     expect(dual.sessions()).toBe(before + 1);
     expect((await discover(options, 'legacy', legacy)).tools.length).toBeGreaterThan(0);
-    await vi.waitFor(() => expect(dual.sessions()).toBe(before));
+    await expect.poll(dual.sessions).toBe(before);
   });
 });
 
@@ -243,14 +244,22 @@ describe('discover', () => {
       { kind: 'invalid' },
     ],
     ['a broken stream', { 'tools/list': { kind: 'broken stream', bytes: 'data: {"json' } }, { kind: 'dropped' }],
-    ['silence', { 'tools/list': { kind: 'silence' } }, { kind: 'timeout' }],
-  ])('fails as a whole on %s', async (what, scripts, expected) => {
-    const timeoutMs = what === 'silence' ? 500 : 5_000;
+  ])('fails as a whole on %s', async (_what, scripts, expected) => {
     for (const era of eras) {
       const upstream = await raw({ scripts: { ...scripts } });
-      await expect(discover(optionsFor(upstream.url, { timeoutMs }), era)).rejects.toMatchObject(expected);
-      await vi.waitFor(() => expect(upstream.sessions()).toBe(0));
+      await expect(discover(optionsFor(upstream.url), era)).rejects.toMatchObject(expected);
+      await expect.poll(upstream.sessions).toBe(0);
     }
+  });
+
+  it.each(eras)('fails as a whole on silence, on the %s era', async (era) => {
+    const upstream = await raw({ scripts: { 'tools/list': { kind: 'silence' } } });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const failed = expect(discover(optionsFor(upstream.url), era)).rejects.toMatchObject({ kind: 'timeout' });
+    await expect.poll(() => upstream.count('tools/list')).toBe(1);
+    vi.advanceTimersByTime(5_000);
+    await failed;
+    await expect.poll(upstream.sessions).toBe(0);
   });
 
   it('begins again once with a new session when the upstream has forgotten it', async () => {

@@ -1,12 +1,13 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createTransport } from '../transport/transport.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
 import { type ExchangeRequest, exchange } from './exchange.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
+  vi.useRealTimers();
   for (const close of closers.splice(0).reverse()) await close();
 });
 
@@ -89,6 +90,7 @@ describe('exchange', () => {
   });
 
   it('does not wait for a stream to end after the answer, and ends it', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const left = Promise.withResolvers<void>();
     const answer = await ask((response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -96,6 +98,7 @@ describe('exchange', () => {
       response.write('data: {"jsonrpc":"2.0","id":7,"result":{}}\n\n');
     });
     expect(answer.outcome?.kind).toBe('result');
+    vi.advanceTimersByTime(1_000);
     await left.promise;
   });
 
@@ -161,10 +164,22 @@ describe('exchange', () => {
   });
 
   it('ends the upstream request when the time is up', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const arrived = Promise.withResolvers<void>();
     const left = Promise.withResolvers<void>();
-    await expect(
-      ask((response) => response.on('close', () => left.resolve()), { timeoutMs: 400 }),
-    ).rejects.toMatchObject({ kind: 'timeout', message: expect.stringContaining('did not answer within 0.4 s') });
+    const asked = ask(
+      (response) => {
+        response.on('close', () => left.resolve());
+        arrived.resolve();
+      },
+      { timeoutMs: 400 },
+    );
+    await arrived.promise;
+    vi.advanceTimersByTime(400);
+    await expect(asked).rejects.toMatchObject({
+      kind: 'timeout',
+      message: expect.stringContaining('did not answer within 0.4 s'),
+    });
     await left.promise;
   });
 

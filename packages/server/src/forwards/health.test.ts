@@ -5,6 +5,7 @@ import { checkHealth } from './health.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
+  vi.useRealTimers();
   for (const close of closers.splice(0).reverse()) await close();
 });
 
@@ -27,7 +28,7 @@ describe('checkHealth', () => {
     await checkHealth(options, 'legacy');
     expect(upstream.count('ping')).toBe(1);
     expect(upstream.count('tools/list')).toBe(0);
-    await vi.waitFor(() => expect(upstream.sessions()).toBe(0));
+    await expect.poll(upstream.sessions).toBe(0);
   });
 
   it('takes an error that answers ping as a sign of life', async () => {
@@ -47,7 +48,12 @@ describe('checkHealth', () => {
     const { upstream, options } = await start({ eras: ['legacy'] });
     await expect(checkHealth(options, 'modern')).rejects.toMatchObject({ kind: 'rpc' });
     upstream.scripts.ping = { kind: 'silence' };
-    await expect(checkHealth({ ...options, timeoutMs: 500 }, 'legacy')).rejects.toMatchObject({ kind: 'timeout' });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const failed = expect(checkHealth(options, 'legacy')).rejects.toMatchObject({ kind: 'timeout' });
+    await expect.poll(() => upstream.count('ping')).toBe(1);
+    vi.advanceTimersByTime(5_000);
+    await failed;
+    vi.useRealTimers();
     await upstream.down();
     await expect(checkHealth(options, 'legacy')).rejects.toMatchObject({
       kind: expect.stringMatching(/refused|dropped/),

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { event } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
@@ -22,6 +22,7 @@ beforeEach(async () => {
   heard = [];
 });
 afterEach(async () => {
+  vi.useRealTimers();
   listening?.close();
   await transport.destroy();
   await upstream.close();
@@ -127,12 +128,14 @@ it('an error on the stream itself is a refusal', async () => {
 });
 
 it('an upstream that does not acknowledge in time is not asked again, unless it did before', async () => {
+  // The time passes while it is looked.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   upstream.scripts[METHOD] = { kind: 'silence' };
   listen({ acknowledgeMs: 20 });
   await hears('refused: timeout');
   delete upstream.scripts[METHOD];
   heard = [];
-  listen({ acknowledgeMs: 1_000 });
+  listen({ acknowledgeMs: 500 });
   await hears(GRANTED);
   upstream.scripts[METHOD] = { kind: 'silence' };
   upstream.endStreams();
@@ -181,8 +184,8 @@ it('nothing more is sent to a slow reader, and nothing lost', async () => {
   await expect.poll(() => heard.length, WAIT).toBe(2);
   expect(upstream.unread()).toBeGreaterThan(large.length);
   const resuming = setInterval(() => slow.resume(), 1);
+  onTestFinished(() => clearInterval(resuming));
   await expect.poll(() => heard.length, WAIT).toBe(65);
-  clearInterval(resuming);
 });
 
 it('a stream that ends under a slow reader is opened anew only when the reader goes on', async () => {

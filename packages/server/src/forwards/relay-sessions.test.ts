@@ -8,6 +8,11 @@ import { startTestService } from '../testing/service.ts';
 const relay = relayTests();
 const { onEnd, register, streamer, upstreamWith } = relay;
 
+/** Resolves when a legacy upstream is listened to for changes: for that, no further session is opened. */
+async function watched(upstream: RawUpstream): Promise<void> {
+  await expect.poll(upstream.streams).toBe(1);
+}
+
 describe('upstream sessions', () => {
   const call = '{"name":"a"}';
   /** Sessions that calls came in with, in order. */
@@ -20,6 +25,7 @@ describe('upstream sessions', () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const url = await register(upstream.url);
     // Those that discovery opened are ended in its own time; the one that changes are watched in stays.
+    await watched(upstream);
     await expect.poll(() => upstream.sessions()).toBe(1);
     const one = await legacyClient(url, '{"sampling":{},"x":1.0}');
     const two = await legacyClient(url);
@@ -43,6 +49,7 @@ describe('upstream sessions', () => {
   it('are opened only for what needs them', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const url = await register(upstream.url);
+    await watched(upstream);
     const before = upstream.count('initialize');
     const caller = await legacyClient(url);
     await caller.call('tools/list');
@@ -74,6 +81,7 @@ describe('upstream sessions', () => {
   it('are opened once when many calls come at once', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const url = await register(upstream.url);
+    await watched(upstream);
     const before = upstream.count('initialize');
     await Promise.all(Array.from({ length: 20 }, () => stateless(url)));
     expect(upstream.count('initialize')).toBe(before + 1);
@@ -83,6 +91,7 @@ describe('upstream sessions', () => {
   it('do not exist for modern clients', async () => {
     const upstream = await upstreamWith();
     const url = await register(upstream.url);
+    await watched(upstream);
     const before = upstream.count('initialize');
     await modernClient(url).call('tools/call', call);
     expect(upstream.count('initialize')).toBe(before);
@@ -102,6 +111,7 @@ describe('upstream sessions', () => {
     );
     const caller = await legacyClient(await register(upstream.url));
     await caller.call('tools/call', '{"name":"a","arguments":{"n":0}}');
+    await watched(upstream);
     const before = upstream.count('initialize');
     upstream.forgetSessions();
     const answers = await Promise.all(
@@ -122,6 +132,7 @@ describe('upstream sessions', () => {
     const caller = await legacyClient(await register(upstream.url));
     upstream.scripts['tools/call'] =
       text === undefined ? { kind: 'http', status, type: 'text/plain', body: 'gone' } : { kind: 'error', status, text };
+    await watched(upstream);
     const before = upstream.count('initialize');
     const answer = await caller.call('tools/call', call);
     expect([answer.status, errorOf(answer)]).toEqual([
@@ -136,6 +147,7 @@ describe('upstream sessions', () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const caller = await legacyClient(await register(upstream.url));
     await caller.call('tools/call', call);
+    await watched(upstream);
     const [before, calls] = [upstream.count('initialize'), upstream.count('tools/call')];
     const answers = [
       { kind: 'error', status: 400, text: '{"code":-32602,"message":"m"}' },

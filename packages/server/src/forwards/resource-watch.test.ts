@@ -12,6 +12,7 @@ import { Upstream } from './upstream.ts';
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
+  vi.useRealTimers();
   for (const close of closers.splice(0).reverse()) await close();
 });
 
@@ -52,18 +53,19 @@ describe('watching resources', () => {
     const silent = await upstream('s://1');
     const talking = await upstream('t://1');
     const parts = await registered({ silent, talking });
-    const granted = await new Promise<readonly string[]>((resolve) => {
-      const sink = { ...NOTHING, onReady: resolve };
-      const watch = new ResourceWatch({ ...parts, readyMs: 200 }, WATCHER, ['s://1', 't://1', 'u://1'], sink);
-      closers.push(async () => watch.close());
-      watch.start();
-      const answering = setInterval(() => {
-        if (!talking.streams[0]) return;
-        clearInterval(answering);
-        talking.streams[0].acknowledge('t://1');
-      }, 5);
-    });
-    expect(granted).toEqual(['t://1']);
+    // The time passes while it is looked.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    let granted: readonly string[] | undefined;
+    const onReady = (uris: readonly string[]) => {
+      granted = uris;
+    };
+    const sink = { ...NOTHING, onReady };
+    const watch = new ResourceWatch({ ...parts, readyMs: 300 }, WATCHER, ['s://1', 't://1', 'u://1'], sink);
+    closers.push(async () => watch.close());
+    watch.start();
+    await expect.poll(() => [silent, talking].map(({ streams }) => streams.length)).toEqual([1, 1]);
+    talking.streams[0]?.acknowledge('t://1');
+    await expect.poll(() => granted).toEqual(['t://1']);
     await expect.poll(() => silent.streams[0]?.left).toBe(true);
     expect(talking.streams[0]?.left).toBe(false);
   });

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { readAll } from '../../../../test/fixtures/raw-exchange.ts';
 import { pipelineTests } from '../pipeline/pipeline.fixture.ts';
 import { startTestService, type TestService } from '../testing/service.ts';
@@ -14,6 +14,9 @@ beforeAll(async () => {
     SERVICE_CLASSIC_URL: 'http://127.0.0.1:9',
     SERVICE_INFERENCE_UPSTREAM: '127.0.0.1:9',
   });
+});
+afterEach(() => {
+  vi.useRealTimers();
 });
 afterAll(() => service.stop(0));
 
@@ -87,11 +90,15 @@ test.for([
 ] as const)(
   'on the %s listener, who never comes to the end of a body that was refused is let go',
   async ([listener, line]) => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const length = 'Content-Length: 99999999';
     const socket = await sent(listener, `${line} HTTP/1.1\r\nHost: localhost\r\n${length}\r\n\r\n`, [
       Buffer.from('begun'),
     ]);
-    expect(await readAll(socket)).toMatch(/^HTTP\/1\.1 413 /);
+    const answer = readAll(socket);
+    await once(socket, 'data');
+    vi.advanceTimersByTime(2_000);
+    expect(await answer).toMatch(/^HTTP\/1\.1 413 /);
   },
 );
 

@@ -30,7 +30,7 @@ async function asked(listener: string, line: string, headers: string) {
     const found = lines.find(({ target }) => String(target).endsWith('::access'));
     if (!found) throw new Error(`no line of ${line} in ${service.log.slice(before)}`);
     return found;
-  });
+  }, 20_000);
   return { status: Number(statusLine.split(' ')[1]), body: body.toString(), access };
 }
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
 import { connect } from '../../../../test/fixtures/sdk-client.ts';
 import { answerTo, liveTests, movedTo, notification } from '../testing/live.ts';
@@ -417,7 +417,7 @@ describe('an upstream that ends its stream before the answer', () => {
     const attempts: Socket[] = [];
     const nobody = createServer((socket) => attempts.push(socket.on('error', () => undefined).resetAndDestroy()));
     await once(nobody.listen(Number(new URL(upstream.url).port), '127.0.0.1'), 'listening');
-    await expect.poll(() => attempts.length).toBe(2);
+    await expect.poll(() => attempts.length).toBeGreaterThan(1);
     nobody.close();
     await once(nobody, 'close');
     await upstream.up();
@@ -444,8 +444,10 @@ describe('an upstream that ends its stream before the answer', () => {
   });
 
   it('and stays silent is given up after the time that silence may last', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     const hasty = await startTestService({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: '600' });
     onEnd(() => hasty.stop(0));
+    onEnd(async () => void vi.useRealTimers());
     const { upstream, url } = await live({}, hasty);
     const client = await sessionClient(url, { version: '2025-06-18' });
     const reading = client.call('"c"', TOKEN);
@@ -459,6 +461,7 @@ describe('an upstream that ends its stream before the answer', () => {
         const resumed = await upstream.resumptions.next();
         resumed.begin();
         resumed.response.end(': nothing\n\n');
+        vi.advanceTimersByTime(300);
       }
     };
     void again();

@@ -50,7 +50,9 @@ test('every operation answers each status of its own, in the form that the docum
     if (answer.location !== '') {
       const read = await api.call('GET', answer.location);
       expect(read.status, answer.location).toBe(200);
-      if (!request.includes('/services')) expect(read.data).toEqual(answer.data);
+      // What is down is tried again and again, and each time it is told anew when that will be next.
+      const told = Object.hasOwn(Object(answer.data), 'statusMessage') && { statusMessage: expect.any(String) };
+      if (!request.includes('/services')) expect(read.data).toEqual({ ...Object(answer.data), ...told });
     }
     seen.add(`${operation.id} ${status}`);
   };

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
+import { declaring } from '../testing/declaring.ts';
 import { startApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
 
@@ -18,7 +19,9 @@ test.for(named(STORING))(
   async ([_name, operation], context) => {
     const store = new HeldStore();
     const api = await startApi(context, { store });
-    const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('found')) } });
+    // It announces no changes: nothing is read and stored but what the operations have.
+    const scripts = { ...declaring('{"tools":{}}'), 'tools/list': toolList(toolText('found')) };
+    const upstream = await startRawUpstream({ scripts });
     context.onTestFinished(upstream.close);
     await makeOneOfEach(api, upstream.url);
     // A refresh has to find something new, or there is nothing to store.

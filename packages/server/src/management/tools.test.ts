@@ -3,6 +3,7 @@ import type { TestContext } from 'vitest';
 import { describe, expect, test } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { declaring } from '../testing/declaring.ts';
 import { type Api, startApi } from './api.fixture.ts';
 
 const PATH = '/api/v1/tools';
@@ -257,7 +258,9 @@ const OTHER = toolText('other');
 describe('discovered tools', () => {
   async function start(context: Pick<TestContext, 'onTestFinished'>, prefix?: string) {
     const api = await startApi(context);
-    const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(RAW, OTHER) } });
+    // It announces no changes, so that it is read when the test says so and at no other time.
+    const scripts = { ...declaring('{"tools":{}}'), 'tools/list': toolList(RAW, OTHER) };
+    const upstream = await startRawUpstream({ scripts });
     context.onTestFinished(upstream.close);
     await api.call('POST', '/api/v1/forwards', { name: 'up', address: upstream.url, prefix });
     const put = (name: string, change: object, query = '') =>

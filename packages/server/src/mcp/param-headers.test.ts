@@ -60,7 +60,7 @@ describe('readParamHeaders', () => {
     const schema: unknown = JSON.parse(`${'{"properties":{"a":'.repeat(depth)}{}${'}}'.repeat(depth)}`);
     const started = performance.now();
     expect(readParamHeaders(schema).valid).toBe(true);
-    expect(performance.now() - started).toBeLessThan(2000);
+    expect(performance.now() - started).toBeLessThan(5_000);
   });
 });
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { ClientStream } from './client-stream.ts';
 import { EventStore } from './event-store.ts';
 import { streamTarget } from './fixtures/stream-target.ts';
@@ -211,6 +211,8 @@ describe('an event id', () => {
 
 describe('the store', () => {
   it('forgets a stream that was read to its end soon, and one that nobody came back to later', () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    onTestFinished(() => void vi.useRealTimers());
     const read = opened('s', '1');
     read.attach(streamTarget());
     read.end('answer');

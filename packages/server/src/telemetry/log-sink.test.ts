@@ -1,13 +1,13 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, createReadStream } from 'node:fs';
-import { open, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setImmediate as turn } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { createLogSink } from './log-sink.ts';
 
 /** A process whose standard error is the sink. Its script has `sink` and reports on standard output. */
@@ -16,6 +16,13 @@ function processWithSink(script: string, stderr: 'pipe' | number = 'pipe') {
   const source = `import { createLogSink } from ${module}; const sink = createLogSink(process.stderr);
     process.once('exit', sink.flush); ${script}`;
   return spawn(process.execPath, ['--input-type=module', '-e', source], { stdio: ['ignore', 'pipe', stderr] });
+}
+
+/** A path in a folder of its own, which goes when the test is over. */
+async function ownPath(name: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-log-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  return join(folder, name);
 }
 
 describe('the log sink', () => {
@@ -64,7 +71,7 @@ describe('the log sink', () => {
   });
 
   it('goes on when a named pipe gets a new reader', async () => {
-    const fifo = join(tmpdir(), `sluice-log-${process.pid}.fifo`);
+    const fifo = await ownPath('log.fifo');
     execFileSync('/bin/sh', ['-c', 'mkfifo "$1"', 'sh', fifo]);
     // A pipe opens for writing only while it has a reader.
     const first = await open(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -83,16 +90,16 @@ describe('the log sink', () => {
     } finally {
       child.kill();
       await end.close();
-      await rm(fifo);
     }
   });
 
   it('does not mind that the reader of a pipe has gone', async () => {
     const child = processWithSink(`
-      let n = 0;
+      let [n, gone] = [0, false];
+      process.stderr.once('error', () => { gone = true; });
       const timer = setInterval(() => {
         sink.write('x'.repeat(1000) + '\\n');
-        if (++n === 200) { clearInterval(timer); process.stdout.write('pending ' + process.stderr.writableLength); }
+        if (gone && ++n === 200) { clearInterval(timer); process.stdout.write('pending ' + process.stderr.writableLength); }
       }, 1);`);
     child.stderr?.destroy();
     const said = child.stdout === null ? '' : await text(child.stdout);
@@ -119,7 +126,7 @@ describe('the log sink', () => {
     const piped = processWithSink(script);
     expect(piped.stderr === null ? '' : await text(piped.stderr)).toBe(expected);
 
-    const path = join(tmpdir(), `sluice-log-${process.pid}.txt`);
+    const path = await ownPath('log.txt');
     const file = await open(path, 'w');
     try {
       const filed = processWithSink(script, file.fd);
@@ -128,7 +135,6 @@ describe('the log sink', () => {
       expect(await readFile(path, 'utf8')).toBe(expected);
     } finally {
       await file.close();
-      await rm(path);
     }
   });
 });

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { afterEach, describe, expect, it } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ActionFailure, type ActionRun } from './action-world.ts';
 import { ActionCompiler } from './compiler.ts';
 import { children } from './fixtures/child-processes.ts';
@@ -35,7 +36,13 @@ async function ran(host: Host, answers = new OrdinaryAnswers()): Promise<ActionR
 
 const failure = (fault: string, message: RegExp) => ({ fault, message: expect.stringMatching(message) });
 
+/** From now on deadlines are passed when the test says so. */
+function heldClock(): void {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+}
+
 async function endHosts(): Promise<void> {
+  vi.useRealTimers();
   for (const host of hosts) host.kill();
   await Promise.all([...hosts].map(({ ended }) => ended));
   hosts.clear();
@@ -101,21 +108,23 @@ describe('a host', () => {
   });
 
   it('is heard first when the service itself was busy beyond the deadline', async () => {
-    const host = hostOf({ limits: HOST_LIMITS });
+    const soon = setTimeout;
+    heldClock();
     // What it says last comes after the service has become busy, with what it says first.
-    const slow = injected(`
-      imports['service:evaluator/log'].info('now');
+    const script = `run();
+      say({ kind: 'log', level: 'info', message: 'now' });
       for (const until = Date.now() + 50; Date.now() < until; );
-      say('done');`);
-    await host.load(slow);
+      say({ ...DONE, response: { kind: 'block', reason: 'done' } });
+      process.exit();`;
+    const host = hostOf({ script, limits: HOST_LIMITS });
     class BusyAnswers extends OrdinaryAnswers {
       override log(): void {
-        for (const until = performance.now() + 1.5 * HOST_LIMITS.runMs; performance.now() < until; );
+        soon(() => vi.advanceTimersByTime(HOST_LIMITS.runMs), 0);
+        // Until it has said all, and is not waited for yet.
+        while (!readFileSync(`/proc/${host.pid}/stat`, 'latin1').includes(') Z '));
       }
     }
-    expect(await host.run(slow, ordinaryContext, new BusyAnswers())).toMatchObject({
-      response: { kind: 'block', reason: 'done' },
-    });
+    expect(await ran(host, new BusyAnswers())).toMatchObject({ response: { kind: 'block', reason: 'done' } });
   });
 
   it.each([
@@ -212,8 +221,8 @@ describe('a host', () => {
 
   describe('tells who still answers a question of its', () => {
     /** A forged host that asks; what it asks for is never there, and `asked` has the signal. */
-    function asking(then: string, limits = PATIENCE, question = `ask: 'history', conversation: 'talk'`) {
-      const host = hostOf({ script: `run(); say({ kind: 'question', ${question} }); ${then}`, limits });
+    function asking(then: string, question = `ask: 'history', conversation: 'talk'`) {
+      const host = hostOf({ script: `run(); say({ kind: 'question', ${question} }); ${then}` });
       const { promise: asked, resolve } = Promise.withResolvers<AbortSignal>();
       class SlowAnswers extends OrdinaryAnswers {
         override async history(_conversationId: string, signal: AbortSignal): Promise<string> {
@@ -228,11 +237,19 @@ describe('a host', () => {
       return { host, asked, run: ran(host, new SlowAnswers()) };
     }
 
-    it.each([
-      ['took too long', 'stay();', { runMs: 1_000 }, failure('timeout', /longer than/)],
-      ['ended by itself', 'process.exit(1);', PATIENCE, failure('host', /ended/)],
-    ])('that it %s', async (_what, then, limits, reason) => {
-      const { asked, run } = asking(then, limits);
+    it('that it took too long', async () => {
+      heldClock();
+      const { asked, run } = asking('stay();');
+      const signal = await asked;
+      vi.advanceTimersByTime(PATIENCE.runMs);
+      const reason = failure('timeout', /longer than/);
+      await expect(run).rejects.toMatchObject(reason);
+      expect(signal).toMatchObject({ aborted: true, reason });
+    });
+
+    it('that it ended by itself', async () => {
+      const { asked, run } = asking('process.exit(1);');
+      const reason = failure('host', /ended/);
       await expect(run).rejects.toMatchObject(reason);
       expect(await asked).toMatchObject({ aborted: true, reason });
     });
@@ -241,7 +258,7 @@ describe('a host', () => {
       ['a conversation', `ask: 'history', conversation: 'talk'`],
       ['a verdict', `ask: 'verify', raw: '{}'`],
     ])('that it was killed, at once: %s', async (_what, question) => {
-      const { host, asked, run } = asking('stay();', PATIENCE, question);
+      const { host, asked, run } = asking('stay();', question);
       const signal = await asked;
       expect(signal.aborted).toBe(false);
       const reason = host.kill();

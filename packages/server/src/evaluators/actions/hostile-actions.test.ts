@@ -6,7 +6,7 @@ import { hostileActions } from './fixtures/hostile-actions.ts';
 import { toolchains } from './fixtures/ordinary-actions.ts';
 
 // What is left of memory and of processes, it looks at when all is done.
-const { compiler, end } = actionTests({ runMs: 600, compileMs: 10_000 });
+const { compiler, end, within } = actionTests({ compileMs: 10_000 });
 
 describe.each(Object.entries(hostileActions))('%s', (_kind, actions) => {
   let ordinary: Action;
@@ -22,7 +22,7 @@ describe.each(Object.entries(hostileActions))('%s', (_kind, actions) => {
   });
 });
 
-async function outcome({ file }: HostileAction): Promise<HostileOutcome> {
+async function outcome({ file, outcomes }: HostileAction): Promise<HostileOutcome> {
   let action: Action;
   try {
     action = await compiler.compile(await file());
@@ -30,5 +30,12 @@ async function outcome({ file }: HostileAction): Promise<HostileOutcome> {
     if (error instanceof ActionCompileError) return { stage: 'compile' };
     throw error;
   }
-  return { stage: 'run', ...(await end(action, 'a text of the LLM')) };
+  return { stage: 'run', ...(await within(runMs(outcomes), () => end(action, 'a text of the LLM'))) };
+}
+
+/** What never ends of itself is ended soon; all else has the time that it takes. */
+function runMs(outcomes: readonly HostileOutcome[]): number {
+  const overruns = outcomes.filter((each) => 'fault' in each && each.fault === 'timeout');
+  if (overruns.length === 0) return 30_000;
+  return overruns.length === outcomes.length ? 300 : 600;
 }

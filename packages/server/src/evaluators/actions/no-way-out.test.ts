@@ -4,7 +4,7 @@ import { injected } from './fixtures/injected.ts';
 import { toolchains } from './fixtures/ordinary-actions.ts';
 import { OrdinaryAnswers } from './fixtures/ordinary-answers.ts';
 
-const { compiler, run, end, reason } = actionTests({ runMs: 4_000 });
+const { compiler, run, end, reason } = actionTests();
 
 /** What the script says when it is run as glue. */
 const said = (script: string, more = {}) => reason(injected(script), '', more);

@@ -35,10 +35,11 @@ async function load(files: Readonly<Record<string, string>>, known: readonly Act
 it('compiles each content once, under whatever names and however often it is loaded', async () => {
   await load({ a: '1', b: '1', c: '2' });
   await load({ c: '2', d: '1' });
-  expect(compiled).toEqual(['1', '2']);
+  // Files are read beside each other.
+  expect(compiled.toSorted()).toEqual(['1', '2']);
   // A name is nothing by itself.
   await load({ a: '3' });
-  expect(compiled).toEqual(['1', '2', '3']);
+  expect(compiled.slice(2)).toEqual(['3']);
 });
 
 it('keeps 64 MiB of what was loaded last', async () => {

@@ -1,7 +1,8 @@
 import { createServer } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { LlmConnection } from '../../config/llm-connections.ts';
 import { type ChatCompletions, type CompletionScript, startChatCompletions } from '../../testing/chat-completions.ts';
 import { localhostCertificate } from '../../transport/http1/certificate.fixture.ts';
@@ -230,9 +231,7 @@ describe('a failure', () => {
   });
 
   test('is nobody who listens', async () => {
-    const gone = await startChatCompletions();
-    await gone.close();
-    const failure = await failureOf(clientWith().ask(connectionTo(gone.url, KEY), ASKED));
+    const failure = await failureOf(clientWith().ask(connectionTo('http://127.0.0.1:1/v1', KEY), ASKED));
     expect([failure.fault, failure.message]).toEqual([
       'network',
       'llm connection "judge" could not be connected to (ECONNREFUSED)',
@@ -244,10 +243,18 @@ describe('a failure', () => {
     ['no head', { stopsIn: 'head' }],
     ['half of a body', { content: 'of the answer', stopsIn: 'body' }],
   ])('is %s and then nothing within the time there is', async (_what, script) => {
-    llm.script(script);
-    const failure = await failureOf(clientWith({ timeoutMs: 200 }).ask(connectionTo(llm.url, KEY), ASKED));
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const own = await ownServer();
+    own.script(script);
+    const call = failureOf(clientWith({ timeoutMs: 200 }).ask(connectionTo(own.url, KEY), ASKED));
+    const asked = await own.next();
+    // What there is of an answer comes meanwhile.
+    for (let turn = 0; turn < 10; turn++) await nextTurn();
+    vi.advanceTimersByTime(200);
+    const failure = await call;
     expect([failure.fault, failure.message]).toEqual(['timeout', 'llm connection "judge" did not answer within 0.2 s']);
-    await llm.asked.at(-1)?.left;
+    await asked.left;
     expectNothingTold(failure);
   });
 

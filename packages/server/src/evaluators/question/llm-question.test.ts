@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type ChatCompletions, startChatCompletions } from '../../testing/chat-completions.ts';
 import { ResultSchemas } from '../result-schemas/result-schemas.ts';
 import { LlmClient } from './llm-client.ts';
@@ -8,8 +8,10 @@ import { askQuestion, type LlmObserver } from './llm-question.ts';
 const SCHEMA = { type: 'object', properties: { ok: { type: 'boolean' } }, required: ['ok'] };
 const FITS = '{"ok":true}';
 
-const schemas = new ResultSchemas();
-const client = new LlmClient({ timeoutMs: 5_000 });
+/** A busy machine is to have time. */
+const PATIENCE_MS = 30_000;
+const schemas = new ResultSchemas(PATIENCE_MS);
+const client = new LlmClient({ timeoutMs: PATIENCE_MS });
 let llm: ChatCompletions;
 let seen: Seen;
 beforeEach(async () => {
@@ -41,8 +43,14 @@ class Seen implements LlmObserver {
   }
 }
 
-async function ask({ schema = SCHEMA, signal }: { schema?: unknown; signal?: AbortSignal } = {}) {
-  const compiled = schema === null ? undefined : await schemas.compile(schema);
+interface Asking {
+  readonly schema?: unknown;
+  readonly by?: ResultSchemas;
+  readonly signal?: AbortSignal;
+}
+
+async function ask({ schema = SCHEMA, by = schemas, signal }: Asking = {}) {
+  const compiled = schema === null ? undefined : await by.compile(schema);
   const connection = { name: 'judge', model: 'm', url: llm.url };
   const question = { connection, systemPrompt: 'Judge.', userPrompt: '# Request\nmethod: x', schema: compiled, signal };
   return askQuestion(client, question, seen);
@@ -157,7 +165,9 @@ describe('with a schema', () => {
       if (success && llm.asked.length > before.length) setImmediate(() => ending.abort(reason));
     };
     const schema = { type: 'string', pattern: '^(a+)+$' };
-    await expect(ask({ schema, signal: ending.signal })).rejects.toBe(reason);
+    const by = new ResultSchemas(PATIENCE_MS);
+    onTestFinished(() => by.close());
+    await expect(ask({ schema, by, signal: ending.signal })).rejects.toBe(reason);
     expect(seen.told).toEqual(told);
   });
 

@@ -1,4 +1,5 @@
 import { getEventListeners } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from 'vitest';
 import { ResultSchemaError, ResultSchemas } from './result-schemas.ts';
 
@@ -7,7 +8,8 @@ afterAll(async () => {
   for (const schemas of opened) await schemas.close();
 });
 
-function resultSchemas(deadlineMs?: number): ResultSchemas {
+/** Where the deadline is not what is tested, a busy machine is to have time. */
+function resultSchemas(deadlineMs = 30_000): ResultSchemas {
   const schemas = new ResultSchemas(deadlineMs);
   opened.push(schemas);
   return schemas;
@@ -194,24 +196,24 @@ describe('many at once', () => {
 
 describe('what takes too long', () => {
   test('does not fit, and the next text is judged by a new thread', async () => {
-    const { validate } = await resultSchemas().compile(ENDLESS);
+    const { validate } = await resultSchemas(1_000).compile(ENDLESS);
     expect(await validate(BAD_FOR_IT)).toBe('validation took longer than 1 s');
     expect(await validate('"aaa"')).toBeUndefined();
     expect(await validate('"b"')).toBe('/ must match pattern "^(a+)+$"');
   });
 
   test('holds up no event loop', async () => {
-    const { validate } = await resultSchemas().compile({ type: 'array', uniqueItems: true });
-    let turns = 0;
-    const turning = setInterval(() => turns++, 1);
+    const schemas = new ResultSchemas(600_000);
+    const { validate } = await schemas.compile({ type: 'array', uniqueItems: true });
     const items = Array.from({ length: 30_000 }, (_, at) => ({ a: { b: at } }));
-    expect(await validate(JSON.stringify(items))).toBe('validation took longer than 1 s');
-    clearInterval(turning);
-    expect(turns).toBeGreaterThan(5);
+    const judged = validate(JSON.stringify(items));
+    for (let turn = 0; turn < 5; turn++) await delay(1);
+    await schemas.close();
+    expect(await judged).toBe('validation was ended: the service stops');
   });
 
   test('lets others have their turn between two of its own', async () => {
-    const schemas = resultSchemas();
+    const schemas = resultSchemas(1_000);
     const [endless, quick] = await Promise.all([schemas.compile(ENDLESS), schemas.compile({ type: 'number' })]);
     const order: string[] = [];
     const first = endless.validate(BAD_FOR_IT).then(() => order.push('endless'));
@@ -233,7 +235,7 @@ describe('what takes too long', () => {
 describe('memory', () => {
   test('that an answer takes too much of ends the thread alone', async () => {
     const wide = Array.from({ length: 200 }, () => ({ type: 'string' }));
-    const { validate } = await resultSchemas(30_000).compile({ items: { allOf: wide } });
+    const { validate } = await resultSchemas().compile({ items: { allOf: wide } });
     const problem = await validate(`[${'1,'.repeat(100_000)}1]`);
     expect(problem).toBe('validation took too much memory');
     expect(await validate('["a"]')).toBeUndefined();
@@ -316,7 +318,7 @@ describe('too much', () => {
   });
 
   test('are 50 of them after one that took too long, until one is judged in time', async () => {
-    const { validate } = await resultSchemas().compile(ENDLESS);
+    const { validate } = await resultSchemas(1_000).compile(ENDLESS);
     const leaving = new AbortController();
     const left = validate(BAD_FOR_IT, leaving.signal);
     leaving.abort();
@@ -354,7 +356,7 @@ function nested(levels: number): unknown {
 }
 
 test('a verdict is remembered, so that who asks again does not wait for the thread', async () => {
-  const schemas = new ResultSchemas();
+  const schemas = resultSchemas();
   const { validate } = await schemas.compile(VERDICT);
   expect(await validate('{}')).toBeDefined();
   const first = await validate('{}');

@@ -102,10 +102,10 @@ describe('a parked call', () => {
   });
 
   it('fails when nobody comes back for it', async () => {
-    const service = await startTestService({ SERVICE_PARKED_CALL_TIMEOUT_MS: '1000' });
+    const service = await startTestService({ SERVICE_PARKED_CALL_TIMEOUT_MS: '200' });
     onEnd(() => service.stop(0));
     const { url } = await parked(live, { on: service });
-    await expect.poll(async () => (await eventsAt(service, url)).length, { timeout: 10_000 }).toBe(2);
+    await expect.poll(async () => (await eventsAt(service, url)).length).toBe(2);
     expect(await toldOf(url, service)).toMatchObject({
       eventType: 'FAILED',
       errorCategory: 'UNKNOWN',

@@ -21,6 +21,8 @@ describe('a modern client with a legacy upstream', () => {
   it('is not asked anything: the upstream’s session declares no capability', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const caller = await client('modern', await register(upstream.url));
+    // The session that changes are watched in is there.
+    await expect.poll(upstream.streams).toBe(1);
     const before = upstream.count('initialize');
     await caller.call('tools/call', '{"name":"a"}');
     await caller.call('tools/call', '{"name":"a"}');

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Script } from '../../../../../test/fixtures/raw-upstream/message.ts';
 import { textResultText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
@@ -20,6 +20,7 @@ beforeEach(async () => {
   lone = loneCall(raw.url, { silenceMs: 10_000, totalMs: 10_000 }, CAPABILITIES);
 });
 afterEach(async () => {
+  vi.useRealTimers();
   await lone.close();
   await raw.close();
 });
@@ -116,6 +117,7 @@ it.each([
   ['the second', [ASKS, ASKS]],
 ])('a call that takes too long with questions open in %s round holds nothing any more', async (_which, answers) => {
   await lone.close();
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   lone = loneCall(raw.url, { silenceMs: 10_000, totalMs: 600 }, CAPABILITIES);
   started(answers);
   const questions = await asked();
@@ -123,6 +125,9 @@ it.each([
     for (const question of questions) await lone.reply(question);
     await asked(2);
   }
+  vi.advanceTimersByTime(400);
+  expect(held()).toEqual(ASKED);
+  vi.advanceTimersByTime(400);
   await expect.poll(held).toEqual(NOTHING);
   expect(lone.target.events().at(-1)?.data).toContain('it did not finish within 0.6 s');
 });

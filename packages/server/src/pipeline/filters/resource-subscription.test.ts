@@ -174,7 +174,11 @@ describe('a subscription', () => {
     const stream = await upstream.streams.next();
     expect(stream.session).not.toBe(before?.session);
     await again.message(1);
-    expect(asked(upstream).slice(2)).toEqual(['a://1', 'a://2'].map((uri) => ({ uri, session: stream.session })));
+    // Several are made at a time.
+    const made = asked(upstream)
+      .slice(2)
+      .toSorted((a, b) => (String(a.uri) < String(b.uri) ? -1 : 1));
+    expect(made).toEqual(['a://1', 'a://2'].map((uri) => ({ uri, session: stream.session })));
     stream.send(updated('a://1'));
     await again.message(2);
     expect(again.messages).toEqual([updated('a://1'), updated('a://2'), updated('a://1')]);
@@ -297,7 +301,7 @@ describe('a subscription', () => {
     upstream.results.initialize = initialized;
     expect(await last.message(0)).toBe(updated('a://1'));
     // One attempt at a time: not one for each stream.
-    expect(upstream.of('initialize').length - before).toBeLessThan(10);
+    expect(upstream.of('initialize').length - before).toBeLessThan(20);
     last.leave();
   });
 });

@@ -10,13 +10,14 @@ import { Tracer } from './tracer.ts';
 
 const NO_STATUS = { message: '', code: 0 };
 
+const { 'opentelemetry.proto.collector.trace.v1.TraceService': service } = loadSync('trace.proto', {
+  includeDirs: [`${import.meta.dirname}/../../testing/otlp`],
+  longs: String,
+  defaults: true,
+});
+
 /** What a collector reads of a request. */
 function read(bytes: Uint8Array | undefined): unknown {
-  const { 'opentelemetry.proto.collector.trace.v1.TraceService': service } = loadSync('trace.proto', {
-    includeDirs: [`${import.meta.dirname}/../../testing/otlp`],
-    longs: String,
-    defaults: true,
-  });
   if (service === undefined || !('Export' in service)) throw new Error('the service is not described');
   const read = service.Export.requestDeserialize(Buffer.from(bytes ?? []));
   // The library writes the status of a span that has none, which says the same.

@@ -78,7 +78,7 @@ describe('a span', () => {
     const [seconds, nanoseconds] = span.endTime;
     const ended = seconds * 1000 + nanoseconds / 1e6;
     // The two clocks may differ a little.
-    expect(Math.abs(ended - before)).toBeLessThan(2_000);
+    expect(Math.abs(ended - before)).toBeLessThan(10_000);
     expect(nanoseconds).toBeLessThan(1e9);
   });
 });

@@ -1,4 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { freePort } from '../../../../../test/fixtures/free-port.ts';
 import { DEFAULT_LOG_FILTER } from '../../config/log-directives.ts';
 import { openTelemetrySettings } from '../../config/open-telemetry.ts';
 import { type OtlpProtocol, type OtlpReceiver, startOtlpReceiver } from '../../testing/otlp-receiver.ts';
@@ -61,6 +63,14 @@ async function receiving(protocol?: OtlpProtocol, port?: number): Promise<OtlpRe
   return receiver;
 }
 
+/** Records until something has come of it: on a busy machine the short time of an export may pass before it is over. */
+async function recordUntil(record: () => void, happened: () => boolean): Promise<void> {
+  for (let waited = 0; !happened(); waited += 10) {
+    if (waited % 1_000 === 0) record();
+    await delay(10);
+  }
+}
+
 const named = (name: string) => (span: { readonly name: string }) => span.name === name;
 const LOST = 'traces cannot be exported; they are lost until they can';
 const AGAIN = 'traces are exported again';
@@ -96,28 +106,32 @@ describe.each(['http/protobuf', 'http/json', 'grpc'] as const)('traces over %s',
     ] as const) {
       receiver.behaviour = behaviour;
       const { length } = receiver.requests;
-      record('lost');
-      await receiver.requested(length + 1);
+      await recordUntil(
+        () => record('lost'),
+        () => receiver.requests.length > length,
+      );
     }
     await logged(LOST);
     receiver.behaviour = { kind: 'takes' };
-    record('taken');
-    await receiver.span(named('taken'));
-    await logged(AGAIN);
+    await recordUntil(
+      () => record('taken'),
+      () => receiver.spans.some(named('taken')) && log.includes(AGAIN),
+    );
     expect(log).toEqual([LOST, AGAIN]);
   });
 });
 
 it('has the collector go and come', async () => {
-  const first = await receiving();
-  const { record, logged } = await open({ ...first.env, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
+  const first = await receiving('http/protobuf', await freePort());
+  const { record, log, logged } = await open({ ...first.env, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
   await first.close();
   record('lost');
   await logged(LOST);
   const second = await receiving('http/protobuf', Number(new URL(first.url).port));
-  record('taken');
-  await second.span(named('taken'));
-  await logged(AGAIN);
+  await recordUntil(
+    () => record('taken'),
+    () => second.spans.some(named('taken')) && log.includes(AGAIN),
+  );
 });
 
 it('goes to where traces alone are to go', async () => {
@@ -150,8 +164,9 @@ describe('at the end', () => {
     const before = performance.now();
     await tracing.close(200);
     const took = performance.now() - before;
-    expect(receiver.requests).toHaveLength(1);
     expect(took).toBeGreaterThan(190);
-    expect(took).toBeLessThan(3_000);
+    // The library itself would wait for 10 s.
+    expect(took).toBeLessThan(8_000);
+    await receiver.requested(1);
   });
 });

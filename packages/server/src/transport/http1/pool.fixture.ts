@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { onTestFinished } from 'vitest';
+import { onTestFinished, vi } from 'vitest';
 import type { RawHeaders, ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamRequest } from '../transport.ts';
 import type { UpstreamError } from '../upstream-error.ts';
 import { localhostCertificate } from './certificate.fixture.ts';
@@ -18,8 +18,6 @@ export interface Upstream {
   requested(count: number): Promise<void>;
   /** Resolves when the connection with this index is closed. */
   closed(index: number): Promise<void>;
-  /** Closes it: nobody can connect any more. */
-  close(): void;
 }
 
 /** Starts one; `answer` is called for every whole request, with the socket and how many came before it anywhere. */
@@ -66,7 +64,6 @@ export async function startUpstream(answer: (socket: Socket, index: number) => v
       await promise;
     },
     closed: (index) => closing(index).promise,
-    close: () => server.close(),
   };
 }
 
@@ -101,6 +98,12 @@ export function pool(
   const made = new Http1Pool(new URL(origin ?? `http://127.0.0.1:${upstream.port}/mcp`), options);
   onTestFinished(() => made.destroy());
   return made;
+}
+
+/** Has time stand still but where the test moves it, until the test is over; sockets go on. */
+export function stopTime(): void {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+  onTestFinished(() => void vi.useRealTimers());
 }
 
 /** One request with everything that was called back; `done` resolves at the end or error. */

@@ -1,0 +1,17 @@
+import { glob, readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { expect, it } from 'vitest';
+
+const ROOT = resolve(import.meta.dirname, '..');
+
+/** What tells of the whole process, and with it of every test that ran there before. */
+const OF_THE_PROCESS = /\b(?:memoryUsage|getHeapStatistics|getActiveResourcesInfo|--expose-gc)\b/;
+
+it('tests that measure their process have one of their own', async () => {
+  const measuring: string[] = [];
+  for await (const path of glob('packages/*/src/**/*.test.ts', { cwd: ROOT })) {
+    if (OF_THE_PROCESS.test(await readFile(resolve(ROOT, path), 'utf8'))) measuring.push(path);
+  }
+  expect(measuring).not.toEqual([]);
+  expect(measuring.filter((path) => !path.endsWith('.process.test.ts'))).toEqual([]);
+});
