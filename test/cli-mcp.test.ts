@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { run } from '../packages/cli/src/run.ts';
 import { type Script, scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
 import { type DualEra, startDualEra } from './fixtures/dual-era.ts';
+import { ENVIRONMENT } from './fixtures/environment.ts';
 import { type Everything, startEverything } from './fixtures/everything.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
@@ -488,7 +489,7 @@ describe('a namespace that a program is configured for', () => {
 
 it('as a process: what is printed, what is told, and the exit code', async () => {
   const command = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url));
-  const env = { PATH: process.env.PATH, HOME: home };
+  const env = { ...ENVIRONMENT, HOME: home };
   const start = (...args: string[]) =>
     promisify(execFile)(process.execPath, [command, ...args], { env, cwd: home }).then(
       ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),

@@ -15,6 +15,7 @@ import {
   startCapabilityService,
 } from '../packages/server/src/testing/capability-service.ts';
 import { type CommandLine, cells, startCommandLine } from './fixtures/command-line.ts';
+import { ENVIRONMENT } from './fixtures/environment.ts';
 import { freePort } from './fixtures/free-port.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
 import { legacyClient } from './fixtures/raw-client.ts';
@@ -125,7 +126,7 @@ describe('--follow, as people run it', () => {
   /** Starts it in a process, and waits until it has begun. */
   async function follow() {
     const argv = [SLUICE, 'tool-calls', '--host', `http://${gateway.management()}`, '--no-auth', '--follow'];
-    const child = spawn(process.execPath, argv, { cwd: home, env: { PATH: process.env.PATH, HOME: home } });
+    const child = spawn(process.execPath, argv, { cwd: home, env: { ...ENVIRONMENT, HOME: home } });
     onTestFinished(() => void child.kill('SIGKILL'));
     child.stdin.end();
     const said: string[] = [];

@@ -13,8 +13,9 @@ export interface ActionProcesses {
 }
 
 const LOOK_MS = 5;
-const SCRIPTS = { host: '--wasm-max-table-size', compiler: '/actions/compiling/main.ts' };
-type Kind = keyof typeof SCRIPTS;
+/** A flag that only they have. */
+const FLAGS = { host: '--wasm-max-table-size', compiler: '--liftoff-only' };
+type Kind = keyof typeof FLAGS;
 
 /** Watches a gateway's children in a thread of its own, many times a second: some live for a moment only. */
 export class ProcessWatch {
@@ -54,8 +55,8 @@ function childrenOf(pid: number): string[] {
 /** Of a process that has only been forked yet, the command is the gateway's. */
 function kindOf(pid: number): Kind | undefined {
   const command = read(`/proc/${pid}/cmdline`);
-  if (command.includes(SCRIPTS.host)) return 'host';
-  return command.includes(SCRIPTS.compiler) ? 'compiler' : undefined;
+  if (command.includes(FLAGS.host)) return 'host';
+  return command.includes(FLAGS.compiler) ? 'compiler' : undefined;
 }
 
 /** Empty when it has gone. */

@@ -115,12 +115,16 @@ async function left(find: () => readonly number[]): Promise<string[]> {
   }
 }
 
-function bounds({ hosts, hostPeak, compilerPeak }: ActionProcesses, memory: EvaluatorsRun['memory']): string[] {
+function bounds(
+  { hosts, hostPeak, compilers, compilerPeak }: ActionProcesses,
+  memory: EvaluatorsRun['memory'],
+): string[] {
   const [first] = memory;
   const last = memory.at(-1);
   const grown = (part: 'heap' | 'rss') => (last?.[part] ?? 0) - (first?.[part] ?? 0);
   return [
     ...(hosts.length === 0 ? ['no host process was ever seen'] : []),
+    ...(compilers.length === 0 ? ['no compiling process was ever seen'] : []),
     ...(hostPeak > MOST_HOST_BYTES ? [`a host process had ${megabytes(hostPeak)}`] : []),
     ...(compilerPeak > MOST_COMPILER_BYTES ? [`a compiling process had ${megabytes(compilerPeak)}`] : []),
     ...(grown('heap') > MOST_HEAP ? [`the service's heap has grown by ${megabytes(grown('heap'))}`] : []),

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { localhostCertificate } from '../../packages/server/src/transport/http1/certificate.fixture.ts';
+import { ENVIRONMENT } from '../fixtures/environment.ts';
 
 const MAIN = fileURLToPath(new URL('../../packages/server/src/main.ts', import.meta.url));
 /** What a process may take to start, to answer and to stop. */
@@ -37,7 +38,7 @@ export async function startWith(text: string, folder: string, listeners: readonl
   await writeFile(file, text);
   const child = spawn(process.execPath, [MAIN, '--pipeline-config', file], {
     cwd: folder,
-    env: { PATH: process.env.PATH, HOME: folder, SERVICE_PERSIST_BACKEND: 'none', SERVICE_MGMT_LISTEN: '127.0.0.1:0' },
+    env: { ...ENVIRONMENT, HOME: folder, SERVICE_PERSIST_BACKEND: 'none', SERVICE_MGMT_LISTEN: '127.0.0.1:0' },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const late = setTimeout(() => child.kill('SIGKILL'), PATIENCE_MS);

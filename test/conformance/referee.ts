@@ -4,6 +4,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { ENVIRONMENT } from '../fixtures/environment.ts';
 import { type Check, readChecks } from './check.ts';
 import type { Scenario } from './scenario.ts';
 import { entryOf, type Suite } from './suites.ts';
@@ -30,7 +31,7 @@ export async function runReferee({ suite, mode, args, env, timeoutMs }: RefereeR
     const output = join(folder, 'output');
     const child = spawn(process.execPath, [entryOf(suite), mode, ...suite.args, ...args, '-o', output], {
       cwd: folder,
-      env: { PATH: process.env.PATH, HOME: folder, TMPDIR: folder, ...env },
+      env: { ...ENVIRONMENT, HOME: folder, TMPDIR: folder, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
       timeout: timeoutMs,
       killSignal: 'SIGKILL',

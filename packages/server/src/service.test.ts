@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ENVIRONMENT } from '../../../test/fixtures/environment.ts';
 import { freePort } from '../../../test/fixtures/free-port.ts';
 import { type Gateway, startGateway } from '../../../test/fixtures/gateway.ts';
 import { legacyClient, modernClient, post, reply, send } from '../../../test/fixtures/raw-client.ts';
@@ -35,7 +36,7 @@ async function run(env: Record<string, string> = {}, args: readonly string[] = [
   const child: ChildProcess = spawn(process.execPath, [MAIN, ...args], {
     cwd: folder,
     env: {
-      PATH: process.env.PATH,
+      ...ENVIRONMENT,
       HOME: folder,
       SERVICE_MGMT_LISTEN: '127.0.0.1:0',
       SERVICE_MCP_LISTEN: '127.0.0.1:0',
@@ -141,7 +142,7 @@ describe('a start that fails', () => {
 
 describe('a first start', () => {
   it('says what to do next, with the addresses it has, and a later one does not', async () => {
-    const env = { PATH: process.env.PATH, SERVICE_PERSIST_PATH: join(folder, 'registry') };
+    const env = { ...ENVIRONMENT, SERVICE_PERSIST_PATH: join(folder, 'registry') };
     const free = '127.0.0.1:0';
     const listening = { SERVICE_MGMT_LISTEN: free, SERVICE_MCP_LISTEN: free, SERVICE_INFERENCE_LISTEN: free };
     const child = spawn(process.execPath, [MAIN], { cwd: folder, env: { ...env, ...listening } });

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ENVIRONMENT } from '../../../../test/fixtures/environment.ts';
 import { loadConfig } from '../config/config.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { oneListener } from './pipeline.fixture.ts';
@@ -120,7 +121,7 @@ describe('the service does not start', () => {
       await writeFile(file, text);
       const child = spawn(process.execPath, [MAIN, 'serve', '--pipeline-config', file], {
         cwd: folder,
-        env: { PATH: process.env.PATH, HOME: folder, SERVICE_PERSIST_BACKEND: 'none', ...env },
+        env: { ...ENVIRONMENT, HOME: folder, SERVICE_PERSIST_BACKEND: 'none', ...env },
         stdio: ['ignore', 'pipe', 'pipe'],
       });
       let [out, err] = ['', ''];
