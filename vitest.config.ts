@@ -10,10 +10,11 @@ export default defineConfig({
     hookTimeout: 120_000,
     // Whole services on a busy machine; who polls waits as long as it takes and no longer.
     expect: { poll: { timeout: 20_000, interval: 10 } },
-    // Tests start real servers and processes; two workers fit the smallest machine that is supported.
-    maxWorkers: 2,
+    // For the smallest machine that is supported, with two cores: a third worker uses what the tests of two leave idle
+    // while they wait for servers and processes.
+    maxWorkers: 3,
     pool: 'forks',
-    // Files share two processes, one after the other: a process and all its imports for each would take as long again as
+    // Files share processes, one after the other: a process and all its imports for each would take as long again as
     // the tests do. They run in this order, longer ones first.
     isolate: false,
     projects: [
