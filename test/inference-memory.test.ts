@@ -9,8 +9,8 @@ import { listen } from './fixtures/http-server.ts';
 
 const MEGABYTE = 1024 * 1024;
 const BODY = 100 * MEGABYTE;
-/** What may be on its way: buffers of sockets on four ends, and those of the service. */
-const UNDER_WAY = 24 * MEGABYTE;
+/** What may be on its way: buffers of sockets on four ends, 20 MB and more as the system likes, and those of the service. */
+const UNDER_WAY = 48 * MEGABYTE;
 
 let gateway: Gateway;
 let inference: string;
