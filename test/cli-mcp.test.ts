@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,6 +12,7 @@ import { type DualEra, startDualEra } from './fixtures/dual-era.ts';
 import { ENVIRONMENT } from './fixtures/environment.ts';
 import { type Everything, startEverything } from './fixtures/everything.ts';
 import { type Gateway, startGateway } from './fixtures/gateway.ts';
+import { listen } from './fixtures/http-server.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
 
 // `sluice mcp` and `sluice configure` against real servers. The commands run in this process, but for the last ones.
@@ -189,6 +191,22 @@ describe.each(TARGETS)('%s', (_what, address) => {
       err: `sluice: no answer from ${address()} for 0.2 s (--timeout)\n`,
     });
   });
+});
+
+it('a server whose first answer does not come to its end has as long as any other', async () => {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
+  });
+  const url = `http://127.0.0.1:${await listen(server, 0)}/mcp`;
+  try {
+    expect(await sluice(['mcp', 'tool', '--uri', url, '-n', 'x', '--timeout', '0.2'])).toMatchObject({
+      code: 1,
+      err: `sluice: no answer from ${url} for 0.2 s (--timeout)\n`,
+    });
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
 });
 
 it('sessions of legacy servers are ended', async () => {

@@ -21,7 +21,7 @@ export interface Session {
   readonly meta: Record<string, unknown>;
 }
 
-/** The client's own limit for a request; ours begins anew whenever the server is heard of, and stops while a person is asked. */
+/** For the client's own limit: ours begins anew when the server is heard of, and stops while a person is asked. */
 const NO_LIMIT_MS = 2_147_483_647;
 /** A server that does not answer to the end of its session is left alone. */
 const FAREWELL_MS = 1000;
