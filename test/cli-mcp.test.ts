@@ -477,17 +477,17 @@ describe('an address', () => {
 
   it('may be that of a namespace at an MCP listener, which the environment may name', async () => {
     const list = ['mcp', 'tool', 'list', '-N', 'finance'];
-    const { err } = await sluice([...list, '--mcp-url', 'http://127.0.0.2:8081/gateway']);
-    expect(err).toContain('at http://127.0.0.2:8081/gateway/finance/mcp?');
-    const env = { SLUICE_MCP_URL: 'http://127.0.0.3:8081/finance/mcp' };
-    expect((await sluice(list, { env })).err).toContain('at http://127.0.0.3:8081/finance/mcp?');
+    const { err } = await sluice([...list, '--mcp-url', 'http://127.0.0.2:2/gateway']);
+    expect(err).toContain('at http://127.0.0.2:2/gateway/finance/mcp?');
+    const env = { SLUICE_MCP_URL: 'http://127.0.0.3:2/finance/mcp' };
+    expect((await sluice(list, { env })).err).toContain('at http://127.0.0.3:2/finance/mcp?');
     expect((await sluice(['mcp', 'tool', 'list', '-N', 'hr'], { env })).err).toMatch(/^sluice: SLUICE_MCP_URL is the/);
   });
 
   it('may be that of a namespace', async () => {
-    // Nothing listens there: what is asked for is what counts.
-    const { err } = await sluice(['mcp', 'tool', 'list', '-N', 'finance', '--host', 'http://127.0.0.2:1']);
-    expect(err).toBe('sluice: connection refused: is the service running at http://127.0.0.2:8081/finance/mcp?\n');
+    // Nothing listens there, or a service of somebody's: what is asked for is what counts.
+    const { err } = await sluice(['mcp', 'tool', 'list', '-N', 'nobody-s', '--host', 'http://127.0.0.2:1']);
+    expect(err).toMatch(/^sluice: .*http:\/\/127\.0\.0\.2:8081\/nobody-s\/mcp/);
   });
 });
 
@@ -514,11 +514,12 @@ it('as a process: what is printed, what is told, and the exit code', async () =>
       ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
     );
   const url = gateway.url('legacy');
+  const host = `http://${gateway.management()}`;
   expect(
     await Promise.all([
       start('mcp', 'tool', '--uri', url, '--name', 'test_tool_with_logging'),
       start('mcp', 'tool', '--uri', url, '--name', 'test_error_handling'),
-      start('configure', 'vscode', '--yes', '--mcp-url', new URL(url).origin, '-N', 'legacy'),
+      start('configure', 'vscode', '--yes', '--host', host, '--mcp-url', new URL(url).origin, '-N', 'legacy'),
     ]),
   ).toEqual([
     {
