@@ -111,24 +111,34 @@ function ofEntries(collection: EntryCollection): Weighted[] {
   ];
 }
 
-const calls = fc.oneof(
-  ...ofEntries('tools'),
-  ...ofEntries('resources'),
-  ...ofEntries('prompts'),
-  { weight: 2, arbitrary: posts('namespaces') },
-  { weight: 2, arbitrary: puts('namespaces') },
-  { weight: 1, arbitrary: reads('namespaces') },
-  { weight: 3, arbitrary: removals('namespaces') },
-  { weight: 1, arbitrary: removals('forwards') },
-  { weight: 5, arbitrary: posts('services') },
-  { weight: 2, arbitrary: reads('services') },
-  { weight: 2, arbitrary: removals('services') },
-  { weight: 9, arbitrary: posts('forwards') },
-  { weight: 8, arbitrary: refreshes },
-  { weight: 1, arbitrary: reads('forwards') },
-  { weight: 1, arbitrary: lists('forwards') },
-  { weight: 1, arbitrary: fc.constant<ApiRequest>({ method: 'GET', collection: 'statistics' }) },
-);
+const CALLS: Readonly<Record<Collection, readonly Weighted[]>> = {
+  tools: ofEntries('tools'),
+  resources: ofEntries('resources'),
+  prompts: ofEntries('prompts'),
+  namespaces: [
+    { weight: 2, arbitrary: posts('namespaces') },
+    { weight: 2, arbitrary: puts('namespaces') },
+    { weight: 1, arbitrary: reads('namespaces') },
+    { weight: 3, arbitrary: removals('namespaces') },
+  ],
+  services: [
+    { weight: 5, arbitrary: posts('services') },
+    { weight: 2, arbitrary: reads('services') },
+    { weight: 2, arbitrary: removals('services') },
+  ],
+  forwards: [
+    { weight: 9, arbitrary: posts('forwards') },
+    { weight: 8, arbitrary: refreshes },
+    { weight: 1, arbitrary: reads('forwards') },
+    { weight: 1, arbitrary: lists('forwards') },
+    { weight: 1, arbitrary: removals('forwards') },
+  ],
+};
+
+const calls = fc.oneof(...Object.values(CALLS).flat(), {
+  weight: 1,
+  arbitrary: fc.constant<ApiRequest>({ method: 'GET', collection: 'statistics' }),
+});
 
 const upstream = fc.nat(UPSTREAMS - 1);
 
@@ -161,9 +171,15 @@ const failing: fc.Arbitrary<Step[]> = fc
 const restarting: fc.Arbitrary<Step[]> = signals.map((signal) => [{ do: 'restart', signal }]);
 
 const cuts = fc.record({ signal: signals, after: fc.nat(2) });
+const several = (of: fc.Arbitrary<ApiRequest | Edit>) => fc.array(of, { minLength: 2, maxLength: 4 });
+/** Calls of one collection, which often mean the same item, and any. */
+const groups = fc.oneof(...Object.values(CALLS).map((alike) => several(fc.oneof(...alike))), {
+  weight: 4,
+  arbitrary: several(calls),
+});
 const together: fc.Arbitrary<Step[]> = fc
-  .tuple(fc.array(calls, { minLength: 2, maxLength: 4 }), fc.option(cuts, { nil: undefined, freq: 2 }))
-  .map(([several, cut]) => [{ do: 'together', calls: several, cut }]);
+  .tuple(groups, fc.option(cuts, { nil: undefined, freq: 2 }))
+  .map(([group, cut]) => [{ do: 'together', calls: group, cut }]);
 
 const steps: fc.Arbitrary<Step[]> = fc.oneof(
   { weight: 80, arbitrary: calls.map((one): Step[] => [{ do: 'call', call: one }]) },
@@ -171,7 +187,7 @@ const steps: fc.Arbitrary<Step[]> = fc.oneof(
   { weight: 2, arbitrary: flickering },
   { weight: 3, arbitrary: failing },
   { weight: 2, arbitrary: restarting },
-  { weight: 4, arbitrary: together },
+  { weight: 8, arbitrary: together },
 );
 
 /** A run: each upstream begins with something to offer, and some of them are registered. */

@@ -1,10 +1,11 @@
 import type { Body, Operation } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import type { z } from 'zod';
+import type { Draft } from '../registry/draft.ts';
 import type { Entry, Kind } from '../registry/entries.ts';
 import { entryJson } from '../registry/json.ts';
 import { createEntry, removeEntry, updateEntry } from '../registry/operations/entries.ts';
-import { findInSnapshot, type Selector } from '../registry/operations/lookup.ts';
+import { findInSnapshot, type Selector, sharesName } from '../registry/operations/lookup.ts';
 import type { Submission } from '../registry/operations/submission.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { sendData, sendList } from './answer.ts';
@@ -40,8 +41,10 @@ export function entryRoutes(
   });
 
   routeWithBody(app, create, async ({ body }, reply) => {
-    const entry = await registry.commit((draft) => createEntry(draft, kind, body));
-    const location = locationOf(create.path, registry.current, entry);
+    const { entry, location } = await registry.commit((draft) => {
+      const made = createEntry(draft, kind, body);
+      return { entry: made, location: locationOf(create.path, draft, made) };
+    });
     return sendData(reply.header('location', location), entryJson(entry), 201);
   });
 
@@ -75,13 +78,10 @@ function isShadowed(snapshot: Snapshot, entry: Entry): boolean {
   return snapshot.namespaces.get(entry.namespace)?.shelves[entry.kind].get(entry.key) !== entry;
 }
 
-/** Where the entry can be read. Resources may share a name: then the uri tells them apart. */
-function locationOf(path: string, snapshot: Snapshot, { kind, name, namespace, key }: Entry): string {
-  const location = `${path}/${encodeURIComponent(name)}?namespace=${namespace}`;
-  if (kind !== 'resource') return location;
-  const entries = snapshot.namespaces.get(namespace)?.shelves.resource.entries ?? [];
-  const shared = entries.some((other) => other.name === name && other.key !== key);
-  return shared ? `${location}&uri=${encodeURIComponent(key)}` : location;
+/** Where a new entry can be read. Resources may share a name: then the uri tells them apart. */
+function locationOf(path: string, draft: Draft, entry: Entry): string {
+  const location = `${path}/${encodeURIComponent(entry.name)}?namespace=${entry.namespace}`;
+  return sharesName(draft, entry) ? `${location}&uri=${encodeURIComponent(entry.key)}` : location;
 }
 
 /** Which entry a request means (decisions 2.2). */

@@ -13,11 +13,10 @@ export function namespaceRoutes(app: FastifyInstance, { registry, forwards }: Ma
   route(app, list, (_request, reply) => sendList(reply, [...registry.current.namespaces.values()], namespaceJson));
 
   routeWithBody(app, create, async ({ body: { name, labels = {} } }, reply) => {
-    const created = await registry.commit((draft) => createNamespace(draft, name, labels));
-    // Somebody may have deleted it in between; it is answered as it was made.
-    const json = namespaceJson(registry.current.namespace(name) ?? { name, labels });
+    const { namespace, created } = await registry.commit((draft) => createNamespace(draft, name, labels));
+    const json = namespaceJson(namespace);
     if (!created) return sendData(reply, json);
-    return sendData(reply.header('location', `${create.path}/${name}`), json, 201);
+    return sendData(reply.header('location', `${create.path}/${namespace.name}`), json, 201);
   });
 
   route(app, get, ({ name }, reply) => {
@@ -27,8 +26,7 @@ export function namespaceRoutes(app: FastifyInstance, { registry, forwards }: Ma
   });
 
   routeWithBody(app, update, async ({ name, body: { labels = {} } }, reply) => {
-    const labelled = await registry.commit((draft) => labelNamespace(draft, name, labels));
-    return sendData(reply, namespaceJson({ name: labelled, labels }));
+    return sendData(reply, namespaceJson(await registry.commit((draft) => labelNamespace(draft, name, labels))));
   });
 
   route(app, remove, async ({ name, query }, reply) => {

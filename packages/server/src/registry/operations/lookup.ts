@@ -15,7 +15,7 @@ export interface Selector {
 interface Holders {
   readonly namespaces: Iterable<Namespace>;
   holder(kind: Kind, namespace: Namespace, key: string): Entry | undefined;
-  all(kind: Kind, namespace: Namespace): Iterable<Entry>;
+  named(kind: Kind, namespace: Namespace, name: string): Iterable<Entry>;
 }
 
 /** The entry of a committed state that the selector means. Throws as {@link findInDraft}. */
@@ -23,7 +23,8 @@ export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selecto
   return find(kind, selector, {
     namespaces: snapshot.namespaces.keys(),
     holder: (of, namespace, key) => snapshot.namespaces.get(namespace)?.shelves[of].get(key),
-    all: (of, namespace) => snapshot.namespaces.get(namespace)?.shelves[of].entries ?? [],
+    named: (of, namespace, name) =>
+      (snapshot.namespaces.get(namespace)?.shelves[of].entries ?? []).filter((entry) => entry.name === name),
   });
 }
 
@@ -32,13 +33,24 @@ export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selecto
  * only namespace that has it. RegistryError NOT_FOUND; CONFLICT with `namespaces` or `uris` when several are meant.
  */
 export function findInDraft(draft: Draft, kind: Kind, selector: Selector): Entry {
-  return find(kind, selector, {
+  return find(kind, selector, holdersIn(draft));
+}
+
+/** Whether an entry's name and namespace mean others too: resources may share a name. */
+export function sharesName(draft: Draft, { kind, name, namespace }: Entry): boolean {
+  return named(kind, { name }, namespace, holdersIn(draft)).length > 1;
+}
+
+function holdersIn(draft: Draft): Holders {
+  return {
     namespaces: draft.namespaces.keys(),
-    holder: (of, namespace, key) => draft.get(of, namespace, key),
-    *all(of, namespace) {
-      for (const entry of draft.entries(of, namespace)) if (draft.get(of, namespace, entry.key) === entry) yield entry;
+    holder: (kind, namespace, key) => draft.get(kind, namespace, key),
+    *named(kind, namespace, name) {
+      for (const entry of draft.entries(kind, namespace)) {
+        if (entry.name === name && draft.get(kind, namespace, entry.key) === entry) yield entry;
+      }
     },
-  });
+  };
 }
 
 function find(kind: Kind, selector: Selector, holders: Holders): Entry {
@@ -62,9 +74,7 @@ function find(kind: Kind, selector: Selector, holders: Holders): Entry {
 
 function named(kind: Kind, { name, uri }: Selector, namespace: Namespace, holders: Holders): Entry[] {
   if (kind === 'resource') {
-    return [...holders.all(kind, namespace)].filter(
-      (entry) => entry.name === name && (uri === undefined || entry.key === uri),
-    );
+    return [...holders.named(kind, namespace, name)].filter((entry) => uri === undefined || entry.key === uri);
   }
   const entry = holders.holder(kind, namespace, name);
   return entry ? [entry] : [];

@@ -4,19 +4,33 @@ import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../names.ts';
 import { RegistryError } from './error.ts';
 import { namespaceOf } from './submission.ts';
 
-/** Creates a namespace; false, and nothing changes, when it exists (decisions 4.1). RegistryError on a bad name. */
-export function createNamespace(draft: Draft, name: string, labels: Labels): boolean {
+/** A namespace as an operation leaves it. */
+export interface LabelledNamespace {
+  readonly name: Namespace;
+  readonly labels: Labels;
+}
+
+/**
+ * Creates a namespace; one that exists stays as it is (decisions 4.1). `created` says whether there was none.
+ * RegistryError on a bad name.
+ */
+export function createNamespace(
+  draft: Draft,
+  name: string,
+  labels: Labels,
+): { namespace: LabelledNamespace; created: boolean } {
   const namespace = namespaceOf(name);
-  if (draft.namespaces.has(namespace)) return false;
+  const known = draft.namespaces.get(namespace);
+  if (known) return { namespace: known, created: false };
   draft.putNamespace(namespace, labels);
-  return true;
+  return { namespace: { name: namespace, labels }, created: true };
 }
 
 /** Replaces a namespace's labels (decisions 2.3). RegistryError NOT_FOUND. */
-export function labelNamespace(draft: Draft, name: string, labels: Labels): Namespace {
+export function labelNamespace(draft: Draft, name: string, labels: Labels): LabelledNamespace {
   const namespace = existing(draft, name);
   draft.putNamespace(namespace, labels);
-  return namespace;
+  return { name: namespace, labels };
 }
 
 /**
