@@ -17,6 +17,7 @@ export default defineConfig({
     // Files share processes, one after the other: a process and all its imports for each would take a fourth of the
     // tests' time more. The projects come in this order, that with the long tests first.
     isolate: false,
+    setupFiles: ['test/setup.ts'],
     projects: [
       { extends: true, test: { name: 'across packages', include: ['test/**/*.test.ts', 'scripts/**/*.test.ts'] } },
       { extends: true, test: { name: 'alone', include: [ALONE], isolate: true } },

@@ -1,7 +1,7 @@
+import { campaignSeed } from '../fixtures/seed.ts';
 import { FuzzRun } from '../fuzz/fuzz-run.ts';
 import type { FuzzResult } from '../fuzz/fuzzer.ts';
 import type { Campaign } from './campaign.ts';
-import { givenSeed } from './model.ts';
 import { PROBED, ProcessProbe } from './process-probe.ts';
 
 const REQUESTS = 5_000;
@@ -15,7 +15,7 @@ export const fuzzCampaign: Campaign = {
   name: 'fuzz',
   title: 'Requests of every kind, made of /openapi.json alone',
   async run(print, rounds = 5) {
-    const seed = givenSeed() ?? Math.floor(Math.random() * 2 ** 31);
+    const seed = campaignSeed();
     print(`SEED=${seed}`);
     const run = await FuzzRun.start(PROBED);
     try {

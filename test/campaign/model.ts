@@ -1,3 +1,4 @@
+import { campaignSeed } from '../fixtures/seed.ts';
 import { checkModel } from '../model/property.ts';
 import type { Tally } from '../model/run.ts';
 import type { Campaign } from './campaign.ts';
@@ -12,8 +13,10 @@ export const modelCampaign: Campaign = {
   name: 'model',
   title: 'Random calls of the management API, restarts between them, against a model of the registry',
   async run(print, rounds = 300) {
-    const { tally, seed, failure } = await checkModel({
-      ...{ runs: rounds, steps: STEPS, ms: MINUTES * 60_000, seed: givenSeed() },
+    const seed = campaignSeed();
+    print(`SEED=${seed}`);
+    const { tally, failure } = await checkModel({
+      ...{ runs: rounds, steps: STEPS, ms: MINUTES * 60_000, seed },
       progress: ({ runs, calls, restarts }) => {
         if (runs % SHOWN_EVERY === 0)
           print(`run ${runs}: ${calls} calls, ${restarts.SIGTERM + restarts.SIGKILL} restarts`);
@@ -22,14 +25,6 @@ export const modelCampaign: Campaign = {
     return { passed: failure === undefined, report: report(tally, seed, failure) };
   },
 };
-
-/** The seed that the environment asks for; undefined for a new one. */
-export function givenSeed(): number | undefined {
-  const { SEED } = process.env;
-  if (SEED === undefined || SEED === '') return undefined;
-  if (!/^-?\d{1,10}$/.test(SEED)) throw new Error(`SEED must be a whole number, and is ${SEED}`);
-  return Number(SEED);
-}
 
 function report(tally: Tally, seed: number, failure: string | undefined): string {
   const statuses = Object.entries(tally.statuses).map(([status, count]) => `${status}: ${count}`);

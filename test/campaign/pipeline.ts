@@ -6,8 +6,8 @@ import { FULL } from '../../packages/server/src/config/pipeline/full.fixture.ts'
 import { type Judged, judged } from '../../packages/server/src/config/pipeline/judged-mutant.fixture.ts';
 import { textMutants } from '../../packages/server/src/config/pipeline/text-mutants.fixture.ts';
 import { treeMutants } from '../../packages/server/src/config/pipeline/tree-mutants.fixture.ts';
+import { campaignSeed } from '../fixtures/seed.ts';
 import type { Campaign } from './campaign.ts';
-import { givenSeed } from './model.ts';
 import { certificateFolder, type NamedListener, startWith } from './pipeline-start.ts';
 
 const MUTANTS = 10_000;
@@ -25,7 +25,7 @@ export const pipelineCampaign: Campaign = {
   name: 'pipeline',
   title: 'Pipeline files that were changed at random',
   async run(print, rounds = 3) {
-    const first = givenSeed() ?? Math.floor(Math.random() * 2 ** 31);
+    const first = campaignSeed();
     print(`SEED=${first}`);
     const folder = await mkdtemp(join(tmpdir(), 'sluice-mutants-'));
     try {

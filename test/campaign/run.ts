@@ -8,6 +8,7 @@ import { killCampaign } from './kill.ts';
 import { modelCampaign } from './model.ts';
 import { parkedCampaign } from './parked.ts';
 import { pipelineCampaign } from './pipeline.ts';
+import { propertiesCampaign } from './properties.ts';
 import { sessionsCampaign } from './sessions.ts';
 
 /**
@@ -21,6 +22,7 @@ const campaigns: readonly Campaign[] = [
   modelCampaign,
   fuzzCampaign,
   pipelineCampaign,
+  propertiesCampaign,
   evaluatorsCampaign,
 ];
 

@@ -14,8 +14,8 @@ export interface PropertyOptions {
   readonly atLeast?: number;
   /** Whether all has come about that is to be seen; by default it always has. */
   readonly enough?: (tally: Tally) => boolean;
-  /** Makes the same runs again. */
-  readonly seed?: number | undefined;
+  /** The same makes the same runs again. */
+  readonly seed: number;
   /** Milliseconds for finding a shorter run that fails too (default 120000). */
   readonly shrinkMs?: number;
   readonly progress?: (tally: Tally) => void;
@@ -23,7 +23,6 @@ export interface PropertyOptions {
 
 export interface PropertyResult {
   readonly tally: Tally;
-  readonly seed: number;
   /** Undefined when service and model agreed; else the shortest run found that they do not agree on, to be read. */
   readonly failure: string | undefined;
 }
@@ -33,8 +32,7 @@ export interface PropertyResult {
  * run again and made shorter.
  */
 export async function checkModel(options: PropertyOptions): Promise<PropertyResult> {
-  const { steps, ms, atLeast = 1, enough = () => true, shrinkMs = 120_000, progress } = options;
-  const seed = options.seed ?? Math.trunc(Math.random() * 2 ** 31);
+  const { steps, ms, atLeast = 1, enough = () => true, seed, shrinkMs = 120_000, progress } = options;
   const tally = new Tally();
   const world = await World.start();
   try {
@@ -48,12 +46,11 @@ export async function checkModel(options: PropertyOptions): Promise<PropertyResu
     // A run takes a second, so that what fails is made shorter by what is known of it.
     const found = await fc.check(property, { seed, numRuns: options.runs, endOnFailure: true });
     const [failing] = found.counterexample ?? [];
-    if (!failing) return { tally, seed, failure: undefined };
+    if (!failing) return { tally, failure: undefined };
     const shorter = await shortened(failing, (sequence) => failureOf(world, sequence), shrinkMs);
     const failure = shorter?.failure ?? `it did not fail when it was run again\n${String(found.errorInstance)}`;
     return {
       tally,
-      seed,
       failure: `SEED=${seed} makes the same runs again; number ${found.numRuns} failed, and so does:\n${failure}`,
     };
   } finally {

@@ -6,6 +6,7 @@ import { connect, createServer as createTcpServer } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { testSeed } from '../../../../test/fixtures/seed.ts';
 import { localhostCertificate } from '../transport/http1/certificate.fixture.ts';
 import { listen } from '../transport/listening.fixture.ts';
 import { startProxy } from './proxy.fixture.ts';
@@ -64,7 +65,7 @@ describe('what passes through a proxy', () => {
   afterAll(() => setDefaultCACertificates(certificates));
 
   it.each(['http', 'https'])('is every body as it was, however it is cut, over %s', async (scheme) => {
-    const next = random(Number(process.env.FUZZ_SEED ?? 1));
+    const next = random(testSeed());
     const handle = (incoming: IncomingMessage, response: ServerResponse) => void echo(next, incoming, response);
     const server = scheme === 'http' ? createServer(handle) : createHttpsServer(localhostCertificate, handle);
     const host = scheme === 'http' ? '127.0.0.1' : 'localhost';
