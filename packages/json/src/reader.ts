@@ -1,8 +1,15 @@
-import { CLOSE_BRACE, CLOSE_BRACKET, COLON, COMMA, QUOTE } from './characters.ts';
+import { CLOSE_BRACE, CLOSE_BRACKET, COLON, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './characters.ts';
 import { skipSpace, skipString } from './scan.ts';
 
-/** Levels of nesting that a document with escaped keys may have: each takes a place on the stack. */
+/** Levels of nesting that a document may have: each takes a place on the stack. */
 const DEEPEST = 2_000;
+
+/** How the words of JSON begin. */
+const TRUE = 0x74;
+const FALSE = 0x66;
+const NULL = 0x6e;
+
+const MEMBER = { enumerable: true, configurable: true, writable: true } as const;
 
 /**
  * True when a key of some object in the text is written with an escape.
@@ -49,20 +56,20 @@ class Reader<N> {
   value(depth: number): Json<N> {
     if (depth > DEEPEST) throw new SyntaxError('nested too deeply');
     this.#at = skipSpace(this.#text, this.#at);
-    switch (this.#text[this.#at]) {
-      case '{':
+    switch (this.#text.charCodeAt(this.#at)) {
+      case OPEN_BRACE:
         return this.#object(depth);
-      case '[':
+      case OPEN_BRACKET:
         return this.#array(depth);
-      case '"':
+      case QUOTE:
         return this.#string();
-      case 't':
+      case TRUE:
         this.#at += 4;
         return true;
-      case 'f':
+      case FALSE:
         this.#at += 5;
         return false;
-      case 'n':
+      case NULL:
         this.#at += 4;
         return null;
       default:
@@ -71,16 +78,19 @@ class Reader<N> {
   }
 
   #object(depth: number): Json<N> {
-    const members: [string, Json<N>][] = [];
+    const object: { [key: string]: Json<N> } = {};
     this.#at = skipSpace(this.#text, this.#at + 1);
     while (this.#text.charCodeAt(this.#at) === QUOTE) {
-      const key = this.#string();
+      const key = this.#key();
       this.#at = skipSpace(this.#text, this.#at) + 1;
-      members.push([key, this.value(depth + 1)]);
+      const value = this.value(depth + 1);
+      // Assigned, this one would be no member.
+      if (key === '__proto__') Object.defineProperty(object, key, { ...MEMBER, value });
+      else object[key] = value;
       this.#next();
     }
     this.#at++;
-    return Object.fromEntries(members);
+    return object;
   }
 
   #array(depth: number): Json<N> {
@@ -100,6 +110,15 @@ class Reader<N> {
     if (this.#text.charCodeAt(this.#at) === COMMA) this.#at = skipSpace(this.#text, this.#at + 1);
   }
 
+  #key(): string {
+    const end = skipString(this.#text, this.#at);
+    const raw = this.#text.slice(this.#at + 1, end - 1);
+    if (raw.includes('\\')) return this.#string();
+    this.#at = end;
+    return raw;
+  }
+
+  /** Parsed, not cut: what is cut from a text keeps all of it in memory. */
   #string(): string {
     const end = skipString(this.#text, this.#at);
     const text: unknown = JSON.parse(this.#text.slice(this.#at, end));
