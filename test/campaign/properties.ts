@@ -1,15 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { glob, readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { resolve } from 'node:path';
-import { text } from 'node:stream/consumers';
+import { glob, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { campaignSeed } from '../fixtures/seed.ts';
 import type { Campaign } from './campaign.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const VITEST = createRequire(import.meta.url).resolve('vitest/vitest.mjs');
+const VITEST = join(ROOT, 'node_modules/vitest/vitest.mjs');
 
 /** What tests that try random values have in their text. */
 const RANDOM = /'fast-check'|\btestSeed\(/;
@@ -18,6 +17,7 @@ const ELSEWHERE = ['test/management-model.test.ts', 'test/fuzz.test.ts'];
 
 /** What the test runner reports of a run. */
 const reported = z.object({
+  success: z.boolean(),
   numTotalTests: z.number(),
   testResults: z.array(
     z.object({
@@ -39,10 +39,12 @@ export const propertiesCampaign: Campaign = {
     const wrong: string[] = [];
     let tests = 0;
     for (let seed = first; seed < first + rounds; seed++) {
-      const { numTotalTests, testResults } = await runTests(files, seed);
+      const { success, numTotalTests, testResults } = await runTests(files, seed);
       const failed = testResults.flatMap(({ assertionResults }) => assertionResults.filter(isFailed));
       tests += numTotalTests;
       wrong.push(...failed.map(({ fullName, failureMessages }) => `SEED=${seed} ${fullName}\n${failureMessages[0]}`));
+      // A file that cannot be run has no tests that fail.
+      if (!success && failed.length === 0) wrong.push(`SEED=${seed} the tests could not be run`);
       print(`SEED=${seed}: ${numTotalTests} tests, ${failed.length} failed`);
     }
     for (const paragraph of wrong) print(`\n${paragraph}`);
@@ -60,13 +62,16 @@ async function randomTests(): Promise<string[]> {
 }
 
 async function runTests(files: readonly string[], seed: number): Promise<z.infer<typeof reported>> {
-  const args = [VITEST, 'run', '--reporter=json', ...files];
-  const env = { ...process.env, SEED: String(seed) };
-  const runner = spawn(process.execPath, args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'inherit'] });
-  const [output] = await Promise.all([text(runner.stdout), once(runner, 'close')]);
-  // What tests print themselves comes before.
-  const json = output.slice(output.indexOf('{"numTotalTestSuites"'));
-  return reported.parse(JSON.parse(json));
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-properties-'));
+  try {
+    const output = join(folder, 'report.json');
+    const args = [VITEST, 'run', '--reporter=json', `--outputFile=${output}`, ...files];
+    const env = { ...process.env, SEED: String(seed) };
+    await once(spawn(process.execPath, args, { cwd: ROOT, env, stdio: ['ignore', 'ignore', 'inherit'] }), 'close');
+    return reported.parse(JSON.parse(await readFile(output, 'utf8')));
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 }
 
 function isFailed({ status }: { readonly status: string }): boolean {
