@@ -23,25 +23,17 @@ export interface ActionBuild {
   readonly engine?: ActionEngine | undefined;
 }
 
-/** An action that was built. */
-export interface BuiltAction {
-  readonly component: Uint8Array;
-  readonly engine: ActionEngine;
-  /** What the component was made of: the action and what it imports, in one module. */
-  readonly source: string;
-}
-
 /**
  * Makes a component of an action and all that it imports (spec "Host functions available to actions"). Types are not
  * checked: `tsc` does that. The top level of the modules runs now, and the component begins where it has ended. Two
  * builds of one source are equal but for what the engine has drawn by lot. Throws {@link ActionBuildError}.
  */
-export async function buildAction({ entry, output, engine = 'quickjs' }: ActionBuild): Promise<BuiltAction> {
+export async function buildAction({ entry, output, engine = 'quickjs' }: ActionBuild): Promise<Uint8Array> {
   const source = await bundle(resolve(entry));
   const wit = fileURLToPath(new URL('../wit/evaluator.wit', import.meta.url));
   const component = await (engine === 'quickjs' ? quickjs(source, wit) : starlingmonkey(source, wit));
   if (output !== undefined) await replace(resolve(output), component);
-  return { component, engine, source };
+  return component;
 }
 
 /** Whoever reads the file meanwhile sees the old component or the new one. */

@@ -92,7 +92,7 @@ it('declares what the WIT says, and nothing else', async () => {
 it('lets authors write what works, and tells them of what does not', async () => {
   const ours = await readFile(TYPES, 'utf8');
   const action = `
-import { getHistory, type HistoryMessage } from 'service:evaluator/conversation';
+import { getHistory, type Message } from 'service:evaluator/conversation';
 import * as log from 'service:evaluator/log';
 import { copyToolToNamespace, getTool, listTools, listToolsInNamespace } from 'service:evaluator/registry';
 import { block, filterTools, setMetadata } from 'service:evaluator/response';
@@ -100,7 +100,7 @@ import type { EvaluationContext, ToolEntry } from 'service:evaluator/types';
 import { verifyLlmResult } from 'service:evaluator/validation';
 
 export function evaluate(ctx: EvaluationContext): void {
-  const messages: HistoryMessage[] = ctx.conversationId === undefined ? [] : getHistory(ctx.conversationId);
+  const messages: Message[] = ctx.conversationId === undefined ? [] : getHistory(ctx.conversationId);
   const tools: ToolEntry[] = [...listTools(), ...listToolsInNamespace(ctx.namespace)];
   const type: string | undefined = getTool('x')?.toolType;
   for (const [name, value] of ctx.arguments) log.info(name + value);

@@ -45,9 +45,6 @@ declare module 'service:evaluator/types' {
     role: string;
     content: string;
   }
-
-  /** The same as {@link Message}. */
-  export type HistoryMessage = Message;
 }
 
 /**
@@ -102,9 +99,9 @@ declare module 'service:evaluator/registry' {
 
 /** What was said before. */
 declare module 'service:evaluator/conversation' {
-  import type { HistoryMessage, Message } from 'service:evaluator/types';
+  import type { Message } from 'service:evaluator/types';
 
-  export type { HistoryMessage, Message };
+  export type { Message };
   /** The messages of a conversation, oldest first, all that are kept; none when it is not known. */
   export function getHistory(conversationId: string): Message[];
 }

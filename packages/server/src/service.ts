@@ -208,7 +208,7 @@ export async function startService(
   const metrics = new ServiceMetrics();
   metrics.loaded = () => ({
     evaluators_loaded: evaluators.current.list.length,
-    wasm_compiled: evaluators.current.actions,
+    wasm_compiled: evaluators.current.actionCount,
     namespace_bindings: bindings.size,
   });
   const secure = new Set(pipeline.listeners.filter(({ tls }) => tls !== undefined).map(({ name }) => name));

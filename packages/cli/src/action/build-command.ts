@@ -1,4 +1,5 @@
 import { basename, dirname, extname, resolve } from 'node:path';
+import type { ActionEngine } from '@sluice/actions/build';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
@@ -6,8 +7,10 @@ import { codeOf, reasonOf } from '../files/system-error.ts';
 
 interface Options {
   readonly out?: string;
-  readonly engine: 'quickjs' | 'starlingmonkey';
+  readonly engine: ActionEngine;
 }
+
+const ENGINES: readonly ActionEngine[] = ['quickjs', 'starlingmonkey'];
 
 /** `sluice action build`: a component of an action in TypeScript or JavaScript. */
 export function buildCommand({ terminal, output }: Context): Command {
@@ -31,7 +34,7 @@ Example:
       const { ActionBuildError, buildAction } = await import('@sluice/actions/build');
       const started = performance.now();
       const options = { entry: resolve(terminal.cwd, entry), output: resolve(terminal.cwd, out), engine };
-      const { component } = await buildAction(options).catch((error: unknown) => {
+      const component = await buildAction(options).catch((error: unknown) => {
         if (error instanceof ActionBuildError) {
           const { problems } = error;
           throw problems.length === 1
@@ -48,5 +51,3 @@ Example:
       );
     });
 }
-
-const ENGINES = ['quickjs', 'starlingmonkey'] as const;

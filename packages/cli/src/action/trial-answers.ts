@@ -1,11 +1,9 @@
 import { check, DEFAULT_NAMESPACE, namespaceName } from '@sluice/contract';
-import type { HistoryMessage, HostAnswers, ToolEntry } from '@sluice/server/actions';
-
-type Level = Parameters<HostAnswers['log']>[0];
+import type { ActionLogLevel, HistoryMessage, HostAnswers, ToolEntry } from '@sluice/server/actions';
 
 /** A line that an action has logged. */
 export interface TrialLine {
-  readonly level: Level;
+  readonly level: ActionLogLevel;
   readonly message: string;
 }
 
@@ -67,7 +65,7 @@ export class TrialAnswers implements HostAnswers {
     return this.#world.verify(raw);
   }
 
-  log(level: Level, message: string): void {
+  log(level: ActionLogLevel, message: string): void {
     this.lines.push({ level, message });
   }
 }

@@ -2,7 +2,7 @@ import { type ErrorOutcome, rpcError } from '../answer/outcome.ts';
 import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { EvaluatorDecision } from '../telemetry/metrics/evaluator-counters.ts';
+import type { EvaluatorDecision, EvaluatorFailure } from '../telemetry/metrics/evaluator-counters.ts';
 import type { ActionResponse } from './actions/action-world.ts';
 import { cutBytes } from './cut-bytes.ts';
 import { setMetadata } from './metadata.ts';
@@ -17,9 +17,12 @@ const MAX_WARNING = 4096;
 
 /** Where a request is, after an evaluator: it goes on to the next one, is let pass by all others, or is refused. */
 export type Effect =
-  | { readonly kind: 'next'; readonly decision: EvaluatorDecision }
-  | { readonly kind: 'last'; readonly decision: EvaluatorDecision }
-  | { readonly kind: 'refused'; readonly decision: EvaluatorDecision; readonly outcome: ErrorOutcome };
+  | { readonly kind: 'next' }
+  | { readonly kind: 'last' }
+  | { readonly kind: 'refused'; readonly outcome: ErrorOutcome };
+
+/** The effect of a decision, and the decision as it is counted. */
+type Decided = Effect & { readonly decision: EvaluatorDecision };
 
 /**
  * Carries out what an action decided (decisions 4.9, "Outcome"). Without a response the request passes. `log`: of the run.
@@ -29,7 +32,7 @@ export function effectOf(
   evaluator: string,
   context: RequestContext,
   log: Pick<TargetLogger, 'warn'>,
-): Effect {
+): Decided {
   const { metadata } = context;
   switch (response?.kind) {
     case undefined:
@@ -59,11 +62,11 @@ export function effectOf(
 }
 
 /** What a request is answered that an evaluator with `on_error: block` could not judge. */
-export function failed(evaluator: string, kind: 'llm_failure' | 'action_failure'): ErrorOutcome {
+export function failed(evaluator: string, kind: EvaluatorFailure): ErrorOutcome {
   const what = kind === 'llm_failure' ? 'llm operation failed' : 'processor execution failed';
   return rpcError(INTERNAL_ERROR, `evaluator ${what}`, undefined, { evaluator, kind });
 }
 
-function refused(code: number, reason: string, evaluator: string, kind: 'block' | 'reject_malformed'): Effect {
+function refused(code: number, reason: string, evaluator: string, kind: 'block' | 'reject_malformed'): Decided {
   return { kind: 'refused', decision: kind, outcome: rpcError(code, reason, undefined, { evaluator, kind }) };
 }

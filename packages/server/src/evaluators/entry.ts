@@ -1,8 +1,6 @@
 /** What the command line has of actions: the real compiler, host processes and result schemas, and the rules of effects. */
 
 export type {
-  Action,
-  ActionFault,
   ActionLogLevel,
   ActionResponse,
   ActionRun,

@@ -1,4 +1,3 @@
-import type { ErrorOutcome } from '../answer/outcome.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -80,12 +79,7 @@ export class EvaluatorRun {
   }
 
   /** Never rejects: what fails is settled by the evaluator's `on_error`. */
-  async judge(): Promise<
-    | Effect
-    | { readonly kind: 'refused'; readonly outcome: ErrorOutcome }
-    | { readonly kind: 'next' }
-    | { readonly kind: 'cancelled' }
-  > {
+  async judge(): Promise<Effect | { readonly kind: 'cancelled' }> {
     const { definition } = this.#evaluator;
     const signal = this.#signal;
     const startedAt = performance.now();

@@ -48,7 +48,7 @@ export class EvaluatorSet {
   }
 
   /** How many different actions they have. */
-  get actions(): number {
+  get actionCount(): number {
     return new Set(this.list.map(({ action }) => action.checksum)).size;
   }
 }

@@ -79,7 +79,7 @@ describe('the current set', () => {
     });
     expect(await three?.schema?.validate('[]')).toMatch(/object/);
     expect(await three?.schema?.validate('{}')).toBeUndefined();
-    expect(current.actions).toBe(1);
+    expect(current.actionCount).toBe(1);
   });
 
   it('is never changed: a request keeps the one that it took', async () => {

@@ -115,13 +115,10 @@ export class Evaluators {
 
     const examined = await this.#examine(evaluators);
     const { loaded, warnings } = await this.#load(examined.filter(isSound));
-    const skipped = [
-      ...examined.flatMap(problemOf),
-      ...warnings.map(({ evaluator: name, message }) => ({ name, message })),
-    ];
-    this.#tellSkipped(skipped);
+    const problems = [...examined.flatMap(problemOf), ...warnings.map(problemOfAction)];
+    this.#tellSkipped(problems);
     if (isNew) {
-      const names = skipped.map(({ name }) => name);
+      const names = problems.map(({ evaluator }) => evaluator);
       const submission = { content, origin: 'startup', actor: undefined, at: this.#time() } as const;
       await this.#keep(withActive(this.#revisions, submission, names));
     }
@@ -210,16 +207,16 @@ export class Evaluators {
     const skipped = warnings.map(({ evaluator }) => evaluator);
     await this.#keep(withActive(this.#revisions, submission, skipped));
     this.#use(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded));
-    this.#tellSkipped(warnings.map(({ evaluator: name, message }) => ({ name, message })));
+    this.#tellSkipped(warnings.map(problemOfAction));
     const { revision } = this.current;
     this.#parts.log.info('evaluators replaced', { revision, evaluators: loaded.length, skipped, actor });
     return { set: this.current, warnings };
   }
 
   /** Nobody is judged by them, whatever their `on_error`. */
-  #tellSkipped(skipped: readonly { readonly name: string; readonly message: string }[]): void {
-    for (const { name, message } of skipped) {
-      this.#parts.log.warn(`evaluator ${JSON.stringify(name)} is left out: ${message}`, { evaluator: name });
+  #tellSkipped(problems: readonly Problem[]): void {
+    for (const { evaluator, message } of problems) {
+      this.#parts.log.warn(`evaluator ${JSON.stringify(evaluator)} is left out: ${message}`, { evaluator });
     }
   }
 
@@ -277,9 +274,16 @@ function placedRefusals(examined: Examined, index: number): Refusal[] {
   return examined.refusals.map(({ path, message }) => ({ path: `evaluators.${index}.${path}`, message }));
 }
 
-function problemOf(examined: Examined): { name: string; message: string }[] {
+/** Why an evaluator, of this name, is left out. */
+type Problem = Pick<CompileWarning, 'evaluator' | 'message'>;
+
+function problemOf(examined: Examined): Problem[] {
   if (!('refusals' in examined)) return [];
-  return [{ name: examined.definition.name, message: reasonOf(examined.refusals) }];
+  return [{ evaluator: examined.definition.name, message: reasonOf(examined.refusals) }];
+}
+
+function problemOfAction({ evaluator, path, message }: CompileWarning): Problem {
+  return { evaluator, message: `${path}: ${message}` };
 }
 
 function reasonOf(refusals: readonly Refusal[]): string {

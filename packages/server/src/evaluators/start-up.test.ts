@@ -112,7 +112,9 @@ it('an action outside of SERVICE_ACTIONS_PATH is left out at the start, and refu
   const evaluators = [GUARD, definition('outside', 'outside.wasm')];
   const running = await start({ evaluators }, { SERVICE_ACTIONS_PATH: join(folder, 'actions') });
   expect(await names(running)).toEqual(['guard']);
-  expect(running.log.join('')).toContain('evaluator \\"outside\\" is left out: is not inside SERVICE_ACTIONS_PATH');
+  expect(running.log.join('')).toContain(
+    'evaluator \\"outside\\" is left out: outside.wasm: is not inside SERVICE_ACTIONS_PATH',
+  );
   expect((await running.manage('PUT', '/evaluators', { evaluators })).status).toBe(400);
   expect(await names(running)).toEqual(['guard']);
 });

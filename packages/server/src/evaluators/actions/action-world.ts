@@ -40,6 +40,7 @@ export type ActionResponse =
   | { readonly kind: 'filter_tools'; readonly tools: readonly string[] }
   | { readonly kind: 'set_metadata'; readonly key: string; readonly value: string };
 
+/** How much a line of an action matters. `debug`: what it prints; the others have a function each. */
 export type ActionLogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /**

@@ -20,6 +20,7 @@ const WATCH_MS = 20;
 const MAX_BYTES = 48 * 1024 * 1024;
 const MAX_HEAD_BYTES = 64 * 1024;
 const SAID_TOO_MUCH = 'the compiling process said more than it may: 64 KiB at first, and 48 MiB in all';
+const TOO_MUCH_MEMORY = 'compiling it takes too much memory; make it smaller';
 /** Each takes half a core and some hundred MiB for a moment. */
 const MAX_AT_ONCE = 2;
 
@@ -84,7 +85,7 @@ export class ActionCompiler implements ActionCompiling {
     const { promise, resolve, reject } = Promise.withResolvers<Omit<Action, 'checksum'>>();
     const frames: Buffer[] = [];
     let expected = 1;
-    let ended = 'the compiling process ended';
+    let reason = 'the compiling process ended';
     this.#scripts ??= readSandboxScripts(['compiling', 'component', 'host'], { packages: true });
     const { loader, sources } = this.#scripts;
     const process = new SandboxProcess({
@@ -104,18 +105,19 @@ export class ActionCompiler implements ActionCompiling {
         clearInterval(watch);
         this.#processes.delete(process);
         const compiled = frames.length >= expected ? actionOf(frames) : undefined;
-        if (tooLong) ended = SAID_TOO_MUCH;
+        if (tooLong) reason = SAID_TOO_MUCH;
         if (typeof compiled === 'object') resolve(compiled);
-        else reject(new ActionCompileError(compiled ?? (memory ? 'compiling it takes too much memory' : ended)));
+        else reject(new ActionCompileError(compiled ?? (memory ? TOO_MUCH_MEMORY : reason)));
       },
     });
-    const give = (reason: string) => {
-      ended = reason;
+    const giveUp = (why: string) => {
+      reason = why;
       process.kill();
     };
-    const deadline = setTimeout(give, this.#compileMs, `compiling it took longer than ${this.#compileMs / 1000} s`);
+    const tooSlow = `compiling it took longer than ${this.#compileMs / 1000} s; make it smaller`;
+    const deadline = setTimeout(giveUp, this.#compileMs, tooSlow);
     const watch = setInterval(() => {
-      if ((process.residentBytes() ?? 0) > MAX_RESIDENT_BYTES) give('compiling it takes more than 512 MiB');
+      if ((process.residentBytes() ?? 0) > MAX_RESIDENT_BYTES) giveUp(TOO_MUCH_MEMORY);
     }, WATCH_MS);
     this.#processes.add(process);
     process.send(sources, { kind: 'compile' } satisfies CompileRequest, component, this.#wit);

@@ -12,8 +12,6 @@ import type { Question, ToHost } from './host/messages.ts';
 import { SandboxProcess } from './sandbox-process.ts';
 import type { SandboxScripts } from './sandbox-scripts.ts';
 
-/** Wall clock of a run, from hand-over to its end. */
-const RUN_MS = 1_000;
 /** Until a process is there, and until it has taken an action in. */
 const START_MS = 10_000;
 const LOAD_MS = 10_000;
@@ -44,10 +42,12 @@ const FLAGS = [
 
 /** What may be configured of hosts, for tests. */
 export interface HostLimits {
+  /** Milliseconds that a run may take, by the wall clock, from hand-over to its end. */
   readonly runMs: number;
 }
 
-export const HOST_LIMITS: HostLimits = { runMs: RUN_MS };
+/** Those of the product. */
+export const HOST_LIMITS: HostLimits = { runMs: 1_000 };
 
 /** What waits for the host's next word. */
 interface Waiting {

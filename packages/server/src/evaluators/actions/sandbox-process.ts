@@ -26,21 +26,13 @@ export interface SandboxOptions {
 }
 
 /**
- * Of every sandbox: no files but its own scripts, no network, processes, threads, add-ons (`--permission`), no
+ * Of every sandbox: no files but those of `readable`, no network, processes, threads, add-ons (`--permission`), no
  * code made of text. The rest is taken away in the process, before anything of a component comes in (`host/closed.ts`).
  */
-const FLAGS = [
-  '--permission',
-  '--no-addons',
-  '--disallow-code-generation-from-strings',
-  '--expose-gc',
-  '--no-warnings',
-];
+const FLAGS = ['--permission', '--no-addons', '--disallow-code-generation-from-strings', '--no-warnings'];
 
 /** `exec`, so that the process is the shell's: nothing is left of it, and no core files. */
 const LIMITED = 'ulimit -c 0; ulimit -t "$0"; exec "$@"';
-
-const STAT_PAGE_BYTES = 4096;
 
 /** How V8 ends a process whose heap is full; anything else is a kill of ours or a fault of its own. */
 const OUT_OF_MEMORY: ReadonlySet<string> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL']);
@@ -104,8 +96,9 @@ export class SandboxProcess {
   residentBytes(): number | undefined {
     if (this.pid === undefined) return undefined;
     try {
-      const [, resident] = readFileSync(`/proc/${this.pid}/statm`, 'latin1').split(' ');
-      return Number(resident) * STAT_PAGE_BYTES;
+      // `statm` counts pages, whose size is the system's.
+      const [, kib] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${this.pid}/status`, 'latin1')) ?? [];
+      return kib === undefined ? undefined : Number(kib) * 1024;
     } catch {
       return undefined;
     }

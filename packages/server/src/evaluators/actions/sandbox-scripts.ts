@@ -1,11 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
-import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Scripts } from './host/loader.ts';
-
-/** Of the sources, or of what they were compiled to. */
-const EXTENSION = extname(import.meta.url);
 
 /** What a sandbox is started with: its scripts come as the first frame, so that it needs no file of ours. */
 export interface SandboxScripts {
@@ -28,18 +24,17 @@ export function readSandboxScripts(
   for (const folder of folders) {
     const path = fileURLToPath(new URL(`./${folder}/`, import.meta.url));
     for (const name of readdirSync(path)) {
-      if (!name.endsWith(EXTENSION) || /\.(?:test|fixture|d)\.ts$/.test(name)) continue;
+      if (/\.(?:test|fixture)\.ts$/.test(name)) continue;
       sources[`sandbox:///${folder}/${name}`] = javaScript(readFileSync(`${path}${name}`, 'utf8'));
     }
   }
-  const main = `sandbox:///${folders[0]}/main${EXTENSION}`;
+  const main = `sandbox:///${folders[0]}/main.ts`;
   const scripts: Scripts = { main, sources, ...(packages && { packages: import.meta.url }) };
-  const loader = javaScript(readFileSync(new URL(`./host/loader${EXTENSION}`, import.meta.url), 'utf8'));
+  const loader = javaScript(readFileSync(new URL('./host/loader.ts', import.meta.url), 'utf8'));
   return { loader, sources: Buffer.from(JSON.stringify(scripts)) };
 }
 
 function javaScript(source: string): string {
-  if (EXTENSION !== '.ts') return source;
   // It warns of being new, to whoever reads the service's output and can do nothing about it.
   const { emitWarning } = process;
   process.emitWarning = () => {};

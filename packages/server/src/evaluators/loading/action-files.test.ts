@@ -74,7 +74,7 @@ describe('without SERVICE_ACTIONS_PATH', () => {
     await truncate(path, 30 * MIB);
     expect((await files().read('large.wasm')).length).toBe(30 * MIB);
     await truncate(path, 30 * MIB + 1);
-    expect(await refusal(files().read('large.wasm'))).toBe('has more than 31457280 bytes');
+    expect(await refusal(files().read('large.wasm'))).toBe('has more than 31457280 bytes; leave out debug information');
   });
 
   it('what a file says to hold and does not is not waited for', async () => {

@@ -83,7 +83,9 @@ async function readRegular(path: string): Promise<Buffer> {
   try {
     const found = await handle.stat();
     if (!found.isFile()) throw new ActionFileError('is not a file');
-    if (found.size > limits.fileBytes) throw new ActionFileError(`has more than ${limits.fileBytes} bytes`);
+    if (found.size > limits.fileBytes) {
+      throw new ActionFileError(`has more than ${limits.fileBytes} bytes; leave out debug information`);
+    }
     const bytes = Buffer.alloc(found.size);
     let length = 0;
     while (length < bytes.length) {

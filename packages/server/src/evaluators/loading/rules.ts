@@ -34,8 +34,8 @@ export async function examine(evaluators: readonly Evaluator[], surroundings: Su
     else if (names.has(name)) refuse('name', 'is the name of an earlier evaluator too');
     names.add(name);
     if (trigger.method === '') refuse('trigger.method', 'must not be empty');
-    const namespace = trigger.namespace === null ? undefined : namespaceName.safeParse(trigger.namespace).error;
-    if (namespace) refuse('trigger.namespace', namespace.issues[0]?.message ?? 'is not a name of a namespace');
+    const wrong = trigger.namespace === null ? undefined : namespaceName.safeParse(trigger.namespace).error;
+    if (wrong) refuse('trigger.namespace', wrong.issues[0]?.message ?? 'is not a name of a namespace');
     const connection = surroundings.connections.get(llm.connection);
     if (!connection) refuse('llm.connection', unknownConnection(llm.connection, [...surroundings.connections.keys()]));
     const schema = await compiled(definition, surroundings.schemas);

@@ -3,7 +3,7 @@ import type { ToolEntry } from '../actions/action-world.ts';
 import { toolEntry } from '../registry-view/registry-view-texts.ts';
 
 /** A tool as prompts name it. */
-type PromptTool = Pick<ToolEntry, 'name' | 'description'>;
+export type PromptTool = Pick<ToolEntry, 'name' | 'description'>;
 
 /**
  * The tools of a namespace for prompts, in order of registration. They are kept with the shelf that they were read from,

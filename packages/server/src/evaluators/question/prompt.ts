@@ -1,4 +1,6 @@
-import type { EvaluationContext, HistoryMessage, ToolEntry } from '../actions/action-world.ts';
+import type { HistoryMessage } from '../actions/action-world.ts';
+import type { EvaluatedRequest } from '../evaluation-context.ts';
+import type { PromptTool } from './prompt-tools.ts';
 import { sanitised } from './sanitised.ts';
 
 /** Bytes that are left of a text of each kind (decisions 4.9). */
@@ -8,11 +10,11 @@ const NAME = 200;
 
 /** What the LLM is told about a request. */
 export interface PromptInput {
-  readonly request: Omit<EvaluationContext, 'llmResult'>;
+  readonly request: EvaluatedRequest;
   /** The latest interactions of the conversation, oldest first, each with its messages. */
   readonly conversation: readonly (readonly HistoryMessage[])[];
   /** Tools of the request's namespace, in order of registration; undefined unless the trigger is `tools/list`. */
-  readonly tools: readonly Pick<ToolEntry, 'name' | 'description'>[] | undefined;
+  readonly tools: readonly PromptTool[] | undefined;
 }
 
 /** The user prompt (decisions 4.9). Every text in it that came from outside is {@link sanitised}. */
@@ -28,7 +30,7 @@ function spoken(messages: readonly HistoryMessage[]): string {
   return messages.map(({ role, content }) => `[${sanitised(role, NAME)}]: ${sanitised(content, MESSAGE)}`).join('\n');
 }
 
-function requestSection({ method, namespace, toolName, arguments: pairs }: PromptInput['request']): string {
+function requestSection({ method, namespace, toolName, arguments: pairs }: EvaluatedRequest): string {
   const lines = ['# Request', `method: ${sanitised(method, MESSAGE)}`, `namespace: ${sanitised(namespace, MESSAGE)}`];
   if (toolName !== undefined) lines.push(`tool: ${sanitised(toolName, NAME)}`);
   if (pairs.length > 0) lines.push('arguments:');
@@ -36,8 +38,7 @@ function requestSection({ method, namespace, toolName, arguments: pairs }: Promp
   return lines.join('\n');
 }
 
-function toolLine({ name, description }: Pick<ToolEntry, 'name' | 'description'>): string {
-  return description === ''
-    ? `- ${sanitised(name, NAME)}`
-    : `- ${sanitised(name, NAME)}: ${sanitised(description, NAME)}`;
+function toolLine({ name, description }: PromptTool): string {
+  const line = `- ${sanitised(name, NAME)}`;
+  return description === '' ? line : `${line}: ${sanitised(description, NAME)}`;
 }

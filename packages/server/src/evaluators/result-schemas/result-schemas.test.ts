@@ -106,6 +106,15 @@ describe('drafts', () => {
     expect(await seven.validate('1')).toBe('/ boolean schema is false; / must match "then" schema');
   });
 
+  test.each(['2020-12', '2019-09'])('%s, where only what a text says is a member', async (draft) => {
+    const $schema = `https://json-schema.org/draft/${draft}/schema`;
+    const typed = await shared.compile({ $schema, properties: { constructor: { type: 'string' } } });
+    expect(await typed.validate('{}')).toBeUndefined();
+    expect(await typed.validate('{"constructor":1}')).toBe('/constructor must be string');
+    const required = await shared.compile({ $schema, required: ['toString'] });
+    expect(await required.validate('{}')).toBe("/ must have required property 'toString'");
+  });
+
   test('a boolean', async () => {
     expect(await (await shared.compile(true)).validate('1')).toBeUndefined();
     expect(await (await shared.compile(false)).validate('1')).toBe('/ boolean schema is false');

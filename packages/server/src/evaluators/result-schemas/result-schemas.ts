@@ -6,7 +6,7 @@ import { SchemaThread, ThreadLost } from './schema-thread.ts';
 /** Milliseconds that compiling a schema, or judging one text, may take. */
 const DEADLINE_MS = 1_000;
 
-/** Characters of a text that is judged: an LLM's answer has no more (1 MiB, decisions 4.9). */
+/** Characters of a text that is judged: an LLM's answer has no more (`llm-client.ts`). */
 const MAX_TEXT = 1024 * 1024;
 /**
  * Texts that wait to be judged by a schema, beyond which one fails at once: whoever waits that long has given up. Fewer

@@ -14,7 +14,7 @@ type Validator = Pick<Ajv, 'compile' | 'validateSchema' | 'errorsText'>;
 type Make = (options: Options) => Validator;
 
 /** Unknown keywords and formats have no meaning, as JSON Schema has it. */
-const OPTIONS: Options = { strict: false, allErrors: true, logger: false };
+const OPTIONS: Options = { strict: false, allErrors: true, ownProperties: true, logger: false };
 /** For a schema that has been checked already, and refers to nothing outside. */
 const ALONE: Options = { ...OPTIONS, meta: false, validateSchema: false };
 

@@ -13,18 +13,8 @@ import { Wire } from '../host/wire.ts';
 import type { CompileAnswer, CompileRequest } from './messages.ts';
 import { loadTools } from './tools.ts';
 
-const NAME = 'action';
+const GLUE = 'action.js';
 const MODULE = /^action\.core\d*\.wasm$/;
-
-/** Core modules stay files of their own, nothing of it waits, and there is nothing of Node.js in the glue. */
-const OPTIONS = {
-  name: NAME,
-  noTypescript: true,
-  instantiation: { tag: 'sync' },
-  noNodejsCompat: true,
-  noNamespacedExports: true,
-  base64Cutoff: 0,
-};
 
 const tools = await loadTools();
 close();
@@ -37,8 +27,8 @@ if (component && wit) answer(component, wit.toString());
 function answer(bytes: Uint8Array, witText: string): void {
   try {
     judgeComponent(bytes, { tools, wit: witText });
-    const { files } = tools.generate(bytes, OPTIONS);
-    const glue = files.find(([name]) => name === `${NAME}.js`);
+    const files = tools.generate(bytes);
+    const glue = files.find(([name]) => name === GLUE);
     // What is no script would end the host only when somebody waits for it.
     new Script(glueScript(Buffer.from(glue?.[1] ?? []).toString()));
     const modules = files.filter(([name]) => MODULE.test(name));

@@ -3,9 +3,19 @@ import type { ComponentTools } from '../component/interface-check.ts';
 
 /** jco's tools, compiled to WebAssembly themselves. */
 export interface Tools extends ComponentTools {
-  /** Makes glue and core modules of a component. */
-  generate(component: Uint8Array, options: object): { readonly files: readonly (readonly [string, Uint8Array])[] };
+  /** Makes glue (`action.js`) and core modules (`action.core.wasm`, `action.core2.wasm` ...) of a component. */
+  generate(component: Uint8Array): readonly (readonly [name: string, bytes: Uint8Array])[];
 }
+
+/** Core modules stay files of their own, nothing of it waits, and there is nothing of Node.js in the glue. */
+const OPTIONS = {
+  name: 'action',
+  noTypescript: true,
+  instantiation: { tag: 'sync' },
+  noNodejsCompat: true,
+  noNamespacedExports: true,
+  base64Cutoff: 0,
+} as const;
 
 /**
  * Loads the tools in a process without threads and files: what they have of WASI is that for browsers, since that for
@@ -24,5 +34,5 @@ export async function loadTools(): Promise<Tools> {
   ]);
   await Promise.all([bindgen.$init, component.$init]);
   hooks.deregister();
-  return { generate: bindgen.generate, ...component.tools };
+  return { generate: (bytes) => bindgen.generate(bytes, OPTIONS).files, ...component.tools };
 }

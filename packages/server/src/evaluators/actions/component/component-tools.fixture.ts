@@ -13,15 +13,8 @@ export function judged(bytes: Uint8Array): void {
 
 /** JavaScript that jco makes of a component, whatever is in it. */
 export function glueOf(bytes: Uint8Array): string {
-  const { files } = tools.generate(bytes, {
-    name: 'action',
-    noTypescript: true,
-    instantiation: { tag: 'sync' },
-    noNodejsCompat: true,
-    noNamespacedExports: true,
-    base64Cutoff: 0,
-  });
-  return Buffer.from(files.find(([name]) => name === 'action.js')?.[1] ?? new Uint8Array()).toString();
+  const [, glue] = tools.generate(bytes).find(([name]) => name === 'action.js') ?? [];
+  return Buffer.from(glue ?? []).toString();
 }
 
 /** Compiles glue without running it. */

@@ -36,58 +36,64 @@ function walkSections(reader: ByteReader, tally: Tally, outer: Scope | undefined
   while (!reader.done) {
     const id = reader.byte();
     const section = reader.part(reader.u32());
-    switch (id) {
-      // Custom sections, component types and canonical functions carry no names that reach glue unvalidated.
-      case 0:
-      case 7:
-      case 8:
-        continue;
-      case 1:
-        walkModule(section, tally);
-        break;
-      case 2:
-        section.vector(() => {
-          cost += 1;
-          coreInstance(section);
-        });
-        break;
-      case 4:
-        tally.component();
-        scope.costs.push(walkSections(section, tally, scope));
-        break;
-      case 5:
-        section.vector(() => {
-          cost += instance(section, scope);
-        });
-        break;
-      case 6:
-        section.vector(() => alias(section, scope));
-        break;
-      case 10:
-        section.vector(() => {
-          const name = externName(section);
-          const { sort: kind } = externType(section);
-          if (kind !== 'core' && kind !== 'component') return;
-          throw new ComponentRefusal(
-            `imports ${quoted(name)}, a module or component, which actions cannot use; link it`,
-          );
-        });
-        break;
-      case 11:
-        section.vector(() => {
-          externName(section);
-          const kind = sort(section);
-          const index = section.u32();
-          if (kind === 'component') scope.costs.push(costOf(section, scope, index));
-          if (optional(section)) externType(section);
-        });
-        break;
-      default:
-        throw section.malformed(`has a section of kind ${id}, which actions cannot use`);
-    }
+    // Custom sections, component types and canonical functions carry no names that reach glue unvalidated.
+    if (id === 0 || id === 7 || id === 8) continue;
+    cost += walkSection(id, section, tally, scope);
     section.finish();
   }
   return cost;
+}
+
+/** Returns how many core instances are made in the section. */
+function walkSection(id: number, section: ByteReader, tally: Tally, scope: Scope): number {
+  let cost = 0;
+  switch (id) {
+    case 1:
+      walkModule(section, tally);
+      break;
+    case 2:
+      section.vector(() => {
+        cost += 1;
+        coreInstance(section);
+      });
+      break;
+    case 4:
+      tally.component();
+      scope.costs.push(walkSections(section, tally, scope));
+      break;
+    case 5:
+      section.vector(() => {
+        cost += instance(section, scope);
+      });
+      break;
+    case 6:
+      section.vector(() => alias(section, scope));
+      break;
+    case 10:
+      section.vector(() => importOf(section));
+      break;
+    case 11:
+      section.vector(() => exportOf(section, scope));
+      break;
+    default:
+      throw section.malformed(`has a section of kind ${id}, which actions cannot use`);
+  }
+  return cost;
+}
+
+function importOf(section: ByteReader): void {
+  const name = externName(section);
+  const { sort: kind } = externType(section);
+  if (kind !== 'core' && kind !== 'component') return;
+  throw new ComponentRefusal(`imports ${quoted(name)}, a module or component, which actions cannot use; link it`);
+}
+
+function exportOf(section: ByteReader, scope: Scope): void {
+  externName(section);
+  const kind = sort(section);
+  const index = section.u32();
+  if (kind === 'component') scope.costs.push(costOf(section, scope, index));
+  if (optional(section)) externType(section);
 }
 
 function walkModule(section: ByteReader, tally: Tally): void {

@@ -44,7 +44,6 @@ export function close(): void {
     'Response',
     'BroadcastChannel',
     'MessageChannel',
-    'gc',
     'require',
     'module',
   ]) {
