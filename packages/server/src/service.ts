@@ -337,7 +337,8 @@ export async function startService(
       parked.close();
       const [ofManagement, ...others] = bound;
       await Promise.all(others.map(({ listener }) => listener.drain(graceMs)));
-      // Calls whose client has left are still under way; of the grace, they get what is left.
+      // Calls whose client has left are still judged or under way; of the grace, they get what is left.
+      await engine.close(over - performance.now());
       await Promise.all([forwards.close(over - performance.now()), bridgedCalls.close(over - performance.now())]);
       // Open through all of this, so that readiness could be asked for; nobody keeps the service up by being slow.
       await ofManagement?.listener.drain(left());

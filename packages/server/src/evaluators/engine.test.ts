@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ClientAnswer } from '../answer/client-answer.ts';
 import type { Outcome } from '../answer/outcome.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
@@ -8,10 +8,12 @@ import { InteractionStore } from '../inference/interaction-store.ts';
 import { DepartedClient } from '../listeners/departed-client.ts';
 import { parseMessage } from '../mcp/message.ts';
 import { RequestContext } from '../pipeline/context.ts';
+import { HeldStore } from '../registry/fixtures/held-store.ts';
 import { createEntry } from '../registry/operations/entries.ts';
 import { createNamespace, removeNamespace } from '../registry/operations/namespaces.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
+import type { Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { type ChatCompletions, startChatCompletions } from '../testing/chat-completions.ts';
@@ -64,8 +66,8 @@ afterEach(async () => {
 });
 
 /** An engine whose action is run by the test, and a request of a client of the modern era that it is to judge. */
-async function judging(schema?: CompiledSchema) {
-  const registry = new Registry(memoryStore());
+async function judging(schema?: CompiledSchema, store: Store = memoryStore()) {
+  const registry = new Registry(store);
   await registry.load();
   await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
   const lines: string[] = [];
@@ -194,6 +196,44 @@ it.each(['is removed', 'is removed and made anew'])(
     expect(await outcome).toMatchObject({ kind: 'error', status: 404, error: { message: 'namespace not found: ops' } });
   },
 );
+
+it.each(['is removed', 'is removed and made anew'])(
+  'a request whose namespace %s while it is judged has no tools copied',
+  async (how) => {
+    const { engine, context, registry, run, runs } = await judging();
+    await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    context.namespace = registry.current.namespace('ops');
+    const outcome = engine.judge(context);
+    await run.reached;
+    expect(runs[0]?.copyTool('mine', 'ops')).toBe(true);
+    await registry.commit((draft) => removeNamespace(draft, 'ops', true));
+    if (how.endsWith('anew')) await registry.commit((draft) => createNamespace(draft, 'ops', {}));
+    const left = registry.current.namespace('ops');
+    run.end({ kind: 'pass' });
+    expect(await outcome).toMatchObject({ kind: 'error', status: 404 });
+    expect(registry.current.namespace('ops')).toBe(left);
+  },
+);
+
+it('a request that is taken back while the copies of its action wait to be stored has none copied', async () => {
+  const store = new HeldStore();
+  const { engine, context, registry, run, runs, leave, lines } = await judging(undefined, store);
+  const outcome = engine.judge(context);
+  await run.reached;
+  runs[0]?.copyTool('mine', 'copies');
+  store.hold = true;
+  const commit = vi.spyOn(registry, 'commit');
+  const before = registry.commit((draft) => createNamespace(draft, 'before', {}));
+  run.end({ kind: 'pass' });
+  await expect.poll(() => commit.mock.calls.length).toBe(2);
+  leave();
+  expect(ends(await outcome)).toBe(true);
+  store.hold = false;
+  store.letThrough();
+  await before;
+  await expect.poll(lines).toMatchObject([CANCELLED]);
+  expect(registry.current.namespace('copies')).toBeUndefined();
+});
 
 it('a run that did not begin is none: it has taken no time of an action', async () => {
   const { engine, context, run, decisions, failures, executions } = await judging();

@@ -1,15 +1,17 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Outcome, rpcError } from '../answer/outcome.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
+import { WaitingRequest } from '../forwards/waiting-request.ts';
+import { within } from '../forwards/within.ts';
 import type { RequestMessage } from '../mcp/message.ts';
 import { INVALID_PARAMS, INVALID_REQUEST } from '../mcp/protocol.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import type { NamespaceBindings } from './bindings.ts';
-import { evaluatedRequest, TooManyArguments } from './evaluation-context.ts';
+import { evaluatedRequest, NotJudgeable } from './evaluation-context.ts';
 import { type EvaluationParts, EvaluatorRun } from './evaluator-run.ts';
 import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
 import { Conversations } from './history/conversations.ts';
-import { JudgedRequest } from './judged-request.ts';
 import { PromptTools } from './question/prompt-tools.ts';
 import { ToolTexts } from './registry-view/registry-view-texts.ts';
 
@@ -31,6 +33,7 @@ const FREE: ReadonlySet<string> = new Set(['initialize', 'ping']);
 export class EvaluatorEngine {
   readonly #parts: EngineParts;
   readonly #run: EvaluationParts;
+  readonly #judging = new Map<WaitingRequest, Promise<unknown>>();
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
@@ -67,8 +70,23 @@ export class EvaluatorEngine {
       return undefined;
     }
     context.judged = true;
-    const judged = new JudgedRequest(context, this.#parts.calls);
-    return judged.outcome(this.#judge(matching, context, message, namespace.name, judged.signal));
+    const judged = new WaitingRequest(context, this.#parts.calls);
+    const outcome = judged
+      .outcome(this.#judge(matching, context, message, namespace.name, judged.signal))
+      .finally(() => this.#judging.delete(judged));
+    this.#judging.set(judged, outcome);
+    return outcome;
+  }
+
+  /**
+   * Requests that are judged get so long to come to an end; what is left then is ended, and nothing of it is passed on. To
+   * be called while what judges them is there, and what carries them out: no request passes because the service stops.
+   */
+  async close(graceMs = 0): Promise<void> {
+    await within(Math.max(graceMs, 0), Promise.allSettled(this.#judging.values()));
+    for (const judged of this.#judging.keys()) judged.stop();
+    // What has passed is carried out from here on.
+    await nextTurn();
   }
 
   /** One after the other, each on the same request (decisions 4.9). */
@@ -99,12 +117,12 @@ export class EvaluatorEngine {
   }
 }
 
-/** What is judged; the refusal of a request that has too much of it, whatever its evaluators do about failures. */
+/** What is judged; the refusal of a request that cannot be, whatever its evaluators do about failures. */
 function judgeable(message: RequestMessage, namespace: string, conversationId: string | undefined) {
   try {
     return evaluatedRequest(message, namespace, conversationId);
   } catch (error) {
-    if (error instanceof TooManyArguments) return rpcError(INVALID_PARAMS, error.message);
+    if (error instanceof NotJudgeable) return rpcError(INVALID_PARAMS, error.message);
     throw error;
   }
 }

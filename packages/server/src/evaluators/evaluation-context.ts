@@ -10,22 +10,22 @@ export type EvaluatedRequest = Omit<EvaluationContext, 'llmResult'>;
 /** What is judged of one request, so that an LLM and an action can take all of it in (docs/evaluators.md). */
 const MAX_ARGUMENTS = 1000;
 
-/** A request that has more arguments than can be judged. Nobody may get by an evaluator by being too large for it. */
-export class TooManyArguments extends Error {
-  constructor() {
-    super(`too many arguments: a request that evaluators judge has at most ${MAX_ARGUMENTS}`);
-  }
-}
+/**
+ * A request that cannot be judged, whatever its evaluators do about failures: nobody may get by one by being too large for
+ * it, or by showing it something else than an upstream may see.
+ */
+export class NotJudgeable extends Error {}
 
 /**
  * What prompts and actions are told of a request (spec "Evaluation context", decisions 2.11): its arguments, or the
  * members of its params but for `_meta`, as pairs in the order of the text. Strings are as they are; other values are
- * JSON in which numbers are spelled as the client spelled them. A name that the client gives twice is there twice, since
- * nobody knows which of them an upstream obeys. Arguments that are no object are one pair, of the name `arguments`.
+ * JSON in which numbers are spelled as the client spelled them. Arguments that are no object are one pair, of the name
+ * `arguments`.
  *
  * Surrogates without their other half become U+FFFD, as on their way to an action.
  *
- * Throws {@link TooManyArguments} for more than 1000 of them.
+ * Throws {@link NotJudgeable} for more than 1000 of them, and for a name that is there twice: nobody knows which of the two
+ * an upstream obeys. Readers written in C end names at U+0000, so that what differs behind it is one name.
  */
 export function evaluatedRequest(
   { text, method, params, paramsRange }: RequestMessage,
@@ -54,10 +54,17 @@ export function evaluatedRequest(
 
 function pairsOf(text: string, start: number, besides?: string): [name: string, value: string][] {
   const pairs: [string, string][] = [];
+  const names = new Set<string>();
   for (const { key, start: from, end } of members(text, start)) {
     if (key === besides) continue;
-    if (pairs.length === MAX_ARGUMENTS) throw new TooManyArguments();
-    pairs.push([key.toWellFormed(), asText(text.slice(from, end))]);
+    if (pairs.length === MAX_ARGUMENTS) {
+      throw new NotJudgeable(`too many arguments: a request that evaluators judge has at most ${MAX_ARGUMENTS}`);
+    }
+    const name = key.toWellFormed();
+    const [read = ''] = name.split('\0');
+    if (names.has(read)) throw new NotJudgeable(`argument ${JSON.stringify(read)} is there twice: leave one out`);
+    names.add(read);
+    pairs.push([name, asText(text.slice(from, end))]);
   }
   return pairs;
 }

@@ -1,5 +1,6 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { RequestContext } from '../pipeline/context.ts';
+import type { Draft } from '../registry/draft.ts';
 import type { Registry } from '../registry/registry.ts';
 import { logAbout, type TargetLogger } from '../telemetry/log.ts';
 import type { EvaluatorCounters } from '../telemetry/metrics/evaluator-counters.ts';
@@ -141,12 +142,19 @@ export class EvaluatorRun {
       const context = { ...this.#request, llmResult };
       const run = await actions.run(action, context, this.#answers(view), this.#signal);
       this.#ran(run.durationMs);
-      if (!this.#signal.aborted) await view.commit();
+      if (!this.#signal.aborted) await view.commit((draft) => this.#isWaitedFor(draft));
       return run;
     } catch (error) {
       if (this.#actionMs === undefined && !(error instanceof NotRun)) this.#ran(performance.now() - startedAt);
       throw error;
     }
+  }
+
+  /** A request that was taken back, or whose namespace has gone, has changed nothing: what was removed does not come back. */
+  #isWaitedFor(draft: Draft): boolean {
+    const { namespace } = this.#context;
+    const isThere = namespace === undefined || draft.namespaces.get(namespace.name)?.identity === namespace.identity;
+    return isThere && !this.#signal.aborted;
   }
 
   #ran(ms: number): void {

@@ -67,33 +67,41 @@ export class Forwards {
     for (const forward of this.#options.registry.current.forwards.values()) {
       // Sets that clients had declared before a restart are asked for again.
       for (const { capabilities } of forward.catalogues) this.#variants.restore(capabilities);
-      this.#supervise(forward);
+      // One that was registered a moment ago is being discovered, and somebody waits for that.
+      if (!this.#supervisors.has(forward.name)) this.#supervise(forward);
     }
-    for (const supervisor of this.#supervisors.values()) supervisor.discover().catch(() => undefined);
+    for (const supervisor of this.#supervisors.values()) supervisor.discover(true).catch(() => undefined);
   }
 
   /**
    * Registers a forward: stores it, then discovers it for at most 30 seconds. An upstream that fails or is slow is
-   * registered all the same. Throws {@link RegistryError} when the name is taken.
+   * registered all the same; one that was removed meanwhile is answered as it was stored. Throws {@link RegistryError}
+   * when the name is taken.
    */
   async add(input: ForwardInput): Promise<Forward> {
     const stored = await this.#options.registry.commit((draft) => addForward(draft, input));
+    // The next start looks after it.
+    if (this.#closing) return stored;
     const discovery = this.#supervise(stored).discover();
     await within(
       ADD_TIMEOUT_MS,
       discovery.catch(() => undefined),
     );
-    return this.#options.registry.current.forwards.get(input.name) ?? stored;
+    const now = this.#options.registry.current.forwards.get(input.name);
+    return now?.source === stored.source ? now : stored;
   }
 
   /**
-   * Reads a forward anew. Throws {@link RegistryError} for an unknown name and `UpstreamError` when the upstream cannot
-   * be read; the last good catalogue stays.
+   * Reads a forward anew. Throws {@link RegistryError} for an unknown name, and for a forward that is removed meanwhile,
+   * and `UpstreamError` when the upstream cannot be read; the last good catalogue stays.
    */
   async refresh(name: string): Promise<void> {
     const supervisor = this.#supervisors.get(name);
-    if (!supervisor) throw new RegistryError('NOT_FOUND', `forward not found: ${name}`);
-    await supervisor.discover();
+    const [discovery] = await Promise.allSettled([supervisor?.discover()]);
+    if (!supervisor || this.#supervisors.get(name) !== supervisor) {
+      throw new RegistryError('NOT_FOUND', `forward not found: ${name}`);
+    }
+    if (discovery.status === 'rejected') throw discovery.reason;
   }
 
   /** Removes a forward and what it discovered; calls under way finish. Throws {@link RegistryError} for an unknown name. */

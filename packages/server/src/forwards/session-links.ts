@@ -249,11 +249,12 @@ export class SessionLinks {
         .state(session)
         ?.subscriptions.some((subscription) => subscription.forward === forward);
       if (!upstream || !subscribed || !lives.find(session.id)?.listening) return;
-      if (upstream.links.get(session.id)) return;
+      const link = upstream.links.get(session.id);
       // What it speaks may have been found out meanwhile, or have changed.
-      if (upstream.modernOnly) return watches.hold(upstream, session, headers, false);
+      if (!link && upstream.modernOnly) return watches.hold(upstream, session, headers, false);
       try {
-        await this.#open(upstream, session, headers, backoff);
+        // Where a call is opening it, that may fail: then nobody else would try again.
+        await (link ?? this.#open(upstream, session, headers, backoff));
         return;
       } catch {
         // Asked again after a while.

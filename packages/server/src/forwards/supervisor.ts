@@ -107,9 +107,7 @@ export class Supervisor implements UpstreamObserver {
       return this.#run;
     }
     clearTimeout(this.#timer);
-    this.#run = this.#runs().finally(() => {
-      this.#run = undefined;
-    });
+    this.#run = this.#runs();
     return this.#run;
   }
 
@@ -159,15 +157,18 @@ export class Supervisor implements UpstreamObserver {
   }
 
   async #runs(): Promise<void> {
-    do {
-      this.#again = false;
-      try {
+    try {
+      do {
+        this.#again = false;
         await this.#discoverOnce();
-      } catch (error) {
-        this.#down(error);
-        throw error;
-      }
-    } while (this.#again);
+      } while (this.#again);
+    } catch (error) {
+      this.#down(error);
+      throw error;
+    } finally {
+      // At once: who comes from here on would be told of a run that does not look again.
+      this.#run = undefined;
+    }
   }
 
   async #discoverOnce(): Promise<void> {
@@ -252,7 +253,8 @@ export class Supervisor implements UpstreamObserver {
   async #check(): Promise<void> {
     try {
       await checkHealth({ ...this.#client, capabilities: NO_CAPABILITIES }, this.#spoken);
-      this.#schedule();
+      // Where a call found it down meanwhile, it is to be tried again as it is.
+      if (this.#health.kind === 'up') this.#schedule();
     } catch (error) {
       this.#down(error);
     }

@@ -4,29 +4,37 @@ import type { ForwardStatus } from '../forwards/forwards.ts';
 import type { Entry, Forward } from '../registry/entries.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { namespaceOf } from '../registry/operations/submission.ts';
-import type { Snapshot } from '../registry/snapshot.ts';
+import { Snapshot } from '../registry/snapshot.ts';
 import { RequestError, sendData, sendList } from './answer.ts';
 import type { ManagementContext } from './context.ts';
 import { route, routeWithBody } from './route.ts';
 
+/** Of a forward that was removed before it could be shown. */
+const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };
+
 /** `/api/v1/forwards` with refreshes (specification, "Endpoints"; decisions 2.4, 4.3). */
 export function forwardRoutes(app: FastifyInstance, { registry, forwards }: ManagementContext): void {
   const { list, create, get, remove, refresh } = operations.forwards;
-  const show = (forward: Forward): string =>
-    JSON.stringify(forwardBody(forward, registry.current, forwards.status(forward.name)));
+  const show = (forward: Forward, snapshot = registry.current): string => {
+    // It may have been removed meanwhile, and another one may have its name.
+    const isIn = ({ forwards: held }: Snapshot): boolean => held.get(forward.name)?.source === forward.source;
+    const status = isIn(registry.current) ? forwards.status(forward.name) : REMOVED;
+    return JSON.stringify(forwardBody(forward, isIn(snapshot) ? snapshot : Snapshot.empty(), status));
+  };
 
   route(app, list, ({ query }, reply) => {
     const namespace = query('namespace');
-    const all = [...registry.current.forwards.values()].sort((a, b) => a.source - b.source);
+    const snapshot = registry.current;
+    const all = [...snapshot.forwards.values()].sort((a, b) => a.source - b.source);
     const wanted = namespace === undefined ? all : all.filter((forward) => forward.namespace === namespace);
-    return sendList(reply, wanted, show);
+    return sendList(reply, wanted, (forward) => show(forward, snapshot));
   });
 
   routeWithBody(app, create, async ({ body: { name, address, namespace, labels = {}, prefix = '' } }, reply) => {
     const target = namespace === undefined ? DEFAULT_NAMESPACE : namespaceOf(namespace);
     const added = await forwards.add({ name, address, namespace: target, labels, prefix });
     reply.header('location', `${create.path}/${encodeURIComponent(name)}`);
-    return sendData(reply, show(registry.current.forwards.get(name) ?? added), 201);
+    return sendData(reply, show(added), 201);
   });
 
   route(app, get, ({ name }, reply) => {

@@ -64,6 +64,27 @@ describe('a request', () => {
     expect(parse(`{"jsonrpc":"2.0","method":"notifications/x",${member}}`).kind).toBe('malformed');
   });
 
+  it('with a name that a reader written in C would end at U+0000 is refused', () => {
+    const of = (members: string) => parse(`{"jsonrpc":"2.0","id":1,${members}}`);
+    expect(of('"method":"tools/call\\u0000","params":{}')).toMatchObject({
+      kind: 'malformed',
+      code: -32600,
+      message: 'invalid request: member "method" must not contain U+0000',
+    });
+    for (const members of [
+      '"method":"tools/list","method\\u0000":"tools/call"',
+      '"method":"tools/call","params":{"name":"a"},"params\\u0000x":{"name":"b"}',
+      '"method":"tools/call","params":{"name":"a","name\\u0000":"b"}',
+      '"method":"tools/call","params":{"name":"a","arguments":{},"Arguments\\u0000x":{}}',
+    ]) {
+      expect(of(members), members).toMatchObject({
+        kind: 'malformed',
+        message: expect.stringContaining('is to be spelled'),
+      });
+    }
+    expect(of('"method":"tools/call","params":{"name":"a","arguments":{"a\\u0000":1}}').kind).toBe('request');
+  });
+
   it('with a lookalike in params is refused, where upstreams read params by the protocol', () => {
     const of = (method: string, params: string) =>
       parse(`{"jsonrpc":"2.0","id":1,"method":"${method}","params":{${params}}}`);

@@ -96,6 +96,8 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
     return bad('member "method" is missing');
   }
   if (typeof method !== 'string') return bad('member "method" must be a string');
+  // Readers written in C end it there: what is judged as one method must not be carried out as another.
+  if (method.includes('\0')) return bad('member "method" must not contain U+0000');
   if (!isJsonObject(params)) return bad('member "params" must be an object');
   if (!idRange) return { kind: 'notification', text, method, params };
   const problem = paramsRange && problemOfParams(text, paramsRange.start, CORE.test(method));
@@ -122,8 +124,10 @@ const PLAIN = /^[a-z_]*$/;
 const CORE = /^(?:tools|prompts|resources|completion)\//;
 
 function lookalikeOf(key: string, known: ReadonlySet<string>): string | undefined {
+  // Readers written in C end a name at its first U+0000.
+  const [read = ''] = key.split('\0');
   // Both ways, because some letters have no small form of their own, such as the long s.
-  const folded = key.toUpperCase().toLowerCase();
+  const folded = read.toUpperCase().toLowerCase();
   return known.has(folded) ? `member ${JSON.stringify(key)} is to be spelled ${JSON.stringify(folded)}` : undefined;
 }
 

@@ -67,7 +67,7 @@ export class Draft {
     }
   }
 
-  get namespaces(): ReadonlyMap<Namespace, { readonly name: Namespace; readonly labels: Labels }> {
+  get namespaces(): ReadonlyMap<Namespace, Pick<NamespaceState, 'name' | 'identity' | 'labels'>> {
     return this.#namespaces;
   }
 

@@ -6,6 +6,7 @@ import {
   type EvaluationContext,
   type HostAnswers,
   HostLost,
+  NotRun,
 } from './action-world.ts';
 import { fromHost, MAX_WORD_BYTES } from './from-host.ts';
 import type { Question, ToHost } from './host/messages.ts';
@@ -73,6 +74,7 @@ export class Host {
   #workedMs = 0;
   #waiting: Waiting | undefined;
   #turn: Promise<unknown>;
+  #started = false;
   /** Why it is killed, for whoever waits. */
   #reason: ActionFailure | undefined;
 
@@ -96,7 +98,12 @@ export class Host {
     });
     this.#process.send(sources);
     // Whoever uses the host is told; nobody may.
-    this.#turn = this.#next('its host process did not start', START_MS).catch(() => undefined);
+    this.#turn = this.#next('its host process did not start', START_MS).then(
+      () => {
+        this.#started = true;
+      },
+      () => undefined,
+    );
   }
 
   get pid(): number | undefined {
@@ -163,12 +170,18 @@ export class Host {
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const gone = this.#reason;
     const done = this.#turn.then(() => {
-      if (this.#reason) throw this.#reason;
+      if (this.#reason) throw gone ?? this.#reasonOfOthers(this.#reason);
       return work();
     });
     this.#turn = done.catch(() => undefined);
     return done;
+  }
+
+  /** Why work fails whose turn had not come: what the host was killed over was other work, and this can be done elsewhere. */
+  #reasonOfOthers(reason: ActionFailure): ActionFailure {
+    return this.#started && !(reason instanceof NotRun) ? new HostLost() : reason;
   }
 
   async #load(action: Action): Promise<void> {

@@ -27,6 +27,8 @@ const MAX_RESIDENT_BYTES = 232 * 1024 * 1024;
 const WORN_RESIDENT_BYTES = 176 * 1024 * 1024;
 /** How often the memory of hosts is looked at while one of them works. */
 const WATCH_MS = 10;
+/** While all idle: what a run made hot is compiled once more after it, which may take a process gigabytes. */
+const WATCH_IDLE_MS = 50;
 
 /** After the spare host took a place, before the next one is started. */
 const WARM_SOON_MS = 50;
@@ -82,6 +84,7 @@ export class ActionHosts implements ActionRunning {
   #preparing: Host | undefined;
   #spare: Host | undefined;
   #watch: NodeJS.Timeout | undefined;
+  #watchedEveryMs: number | undefined;
   #warming: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -312,22 +315,32 @@ export class ActionHosts implements ActionRunning {
     }
   }
 
-  /** While hosts work: memory is a host's own, so that only the one that takes too much is ended. */
+  /** Memory is a host's own, so that only the one that takes too much is ended. */
   #watchMemory(): void {
-    this.#watch ??= setInterval(() => {
-      if (this.#hosts.size === this.#idle.size && !this.#spare?.busy) {
-        clearInterval(this.#watch);
-        this.#watch = undefined;
-      }
+    const everyMs = this.#watchEveryMs;
+    if (this.#watchedEveryMs === everyMs) return;
+    clearInterval(this.#watch);
+    this.#watchedEveryMs = everyMs;
+    if (everyMs === undefined) return;
+    this.#watch = setInterval(() => {
       for (const host of this.#all) this.#look(host);
-    }, WATCH_MS).unref();
+      this.#watchMemory();
+    }, everyMs).unref();
+  }
+
+  /** Undefined where there are no hosts. */
+  get #watchEveryMs(): number | undefined {
+    if (this.#all.length === 0) return undefined;
+    return this.#hosts.size === this.#idle.size && !this.#spare?.busy ? WATCH_IDLE_MS : WATCH_MS;
   }
 
   #look(host: Host): void {
     const bytes = host.residentBytes();
     if (bytes === undefined) return;
-    if (this.#idle.has(host) && bytes > WORN_RESIDENT_BYTES) this.#retire(host);
-    else if (bytes > MAX_RESIDENT_BYTES) host.kill(new ActionFailure('memory', 'it used up its memory'));
+    if (this.#idle.has(host) && bytes > WORN_RESIDENT_BYTES) {
+      this.#retire(host);
+      this.#warmIn(WARM_SOON_MS);
+    } else if (bytes > MAX_RESIDENT_BYTES) host.kill(new ActionFailure('memory', 'it used up its memory'));
   }
 }
 

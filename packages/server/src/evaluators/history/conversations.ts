@@ -35,9 +35,11 @@ export class Conversations {
   async latest(conversationId: string): Promise<readonly (readonly HistoryMessage[])[]> {
     const conversation: (readonly HistoryMessage[])[] = [];
     const turns = new ReadingTurns();
-    for (const { request } of this.#interactions.history(conversationId, LATEST)) {
-      const { body } = request;
-      if (body && !this.#kept.has(body)) await turns.before(body.bytes.length);
+    for (const interaction of this.#interactions.history(conversationId, LATEST)) {
+      const known = interaction.request.body;
+      if (known && !this.#kept.has(known)) await turns.before(known.bytes.length);
+      // It may have gone meanwhile.
+      const { body } = interaction.request;
       conversation.push(body ? this.#messagesOf(body) : []);
     }
     return conversation;

@@ -1,3 +1,4 @@
+import type { Draft } from '../../registry/draft.ts';
 import { byOrder, type Entry } from '../../registry/entries.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../../registry/names.ts';
 import { type CopyOutcome, copyTools, type ToolCopy } from '../../registry/operations/copy-tools.ts';
@@ -94,12 +95,13 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
   /**
    * Makes the copies, all in one commit; resolves once they are there for everybody, and at once where there are none.
    * What was not copied is told to the log: a tool that has meanwhile gone, or a name that the target has already.
-   * Rejects with the store's error, and then nothing was copied. To be called once, after the run.
+   * Rejects with the store's error, and then nothing was copied. To be called once, after the run. `isWanted` is asked
+   * when it is their turn: without it, nothing is copied.
    */
-  async commit(): Promise<void> {
+  async commit(isWanted: (draft: Draft) => boolean = () => true): Promise<void> {
     const copies = this.#copies;
-    const outcomes: readonly CopyOutcome[] =
-      copies.length > 0 ? await this.#options.registry.commit((draft) => copyTools(draft, copies)) : [];
+    const copy = (draft: Draft) => (isWanted(draft) ? copyTools(draft, copies) : []);
+    const outcomes: readonly CopyOutcome[] = copies.length > 0 ? await this.#options.registry.commit(copy) : [];
     const held = [...this.#held, ...copies.filter((_, at) => outcomes[at] === 'held')];
     this.#tell('info', 'tools were not copied: the namespace has tools of these names', held);
     const gone = copies.filter((_, at) => outcomes[at] === 'gone');

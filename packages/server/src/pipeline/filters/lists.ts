@@ -1,6 +1,7 @@
-import type { Outcome } from '../../answer/outcome.ts';
+import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import type { ClientProfiles } from '../../mcp/client-profile.ts';
+import { INVALID_REQUEST } from '../../mcp/protocol.ts';
 import type { CacheHint, Kind } from '../../registry/entries.ts';
 import type { CatalogueView } from '../../registry/shelf.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
@@ -35,7 +36,12 @@ export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profi
     };
     const admitted = forwards.admit(profile);
     if (!admitted) return answer(namespace.shelves);
-    return admitted.then((current) => answer(current.namespace(namespace.name)?.shelves ?? namespace.shelves));
+    return admitted.then((current) => {
+      const now = current.namespace(namespace.name);
+      // It may have been removed, or made anew.
+      if (now?.identity === namespace.identity) return answer(now.shelves);
+      return rpcError(INVALID_REQUEST, `namespace not found: ${namespace.name}`, 404);
+    });
   };
 }
 

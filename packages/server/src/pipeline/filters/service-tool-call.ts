@@ -1,8 +1,11 @@
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Bridge } from '../../bridge/bridge.ts';
 import { noHost } from '../../bridge/resolution.ts';
+import type { CallUnderWay } from '../../forwards/call-under-way.ts';
+import type { CallsUnderWay } from '../../forwards/calls-under-way.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import type { Caller, CallRelay } from '../../forwards/relay.ts';
+import { WaitingRequest } from '../../forwards/waiting-request.ts';
 import type { DeclaredParams } from '../../mcp/declared-params.ts';
 import { HEADER_MISMATCH, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import { resultText } from '../../mcp/result.ts';
@@ -18,6 +21,7 @@ interface ToolCallParts {
   readonly relay: CallRelay;
   readonly bridge: Pick<Bridge, 'tool'>;
   readonly forwards: Pick<Forwards, 'asking'>;
+  readonly calls: CallsUnderWay<CallUnderWay>;
   readonly declaredParams: DeclaredParams;
   readonly toolCalls: ToolCallSink;
   readonly log: TargetLogger;
@@ -28,7 +32,7 @@ interface ToolCallParts {
  * in them (mcp 4), and hands the call to what carries it out (decisions 4.7, "Dispatch").
  */
 export function serviceToolCall(parts: ToolCallParts): Filter {
-  const { relay, bridge, forwards, declaredParams, toolCalls, log } = parts;
+  const { relay, bridge, forwards, calls, declaredParams, toolCalls, log } = parts;
   const longIds = new LongIds(log);
   return (context) => {
     const { message, namespace } = context;
@@ -50,7 +54,11 @@ export function serviceToolCall(parts: ToolCallParts): Filter {
     const address = upstreamAddress(tool);
     if (address === undefined) return nowhere(context, tool, toolCalls);
     const call = (): Outcome => relay.call(context, message, { kind: 'addressed', entry: tool, address });
-    return forwards.asking(address)?.then(call) ?? call();
+    const asking = forwards.asking(address);
+    if (!asking) return call();
+    // Until then its client can take it back, as it can a call.
+    const waiting = new WaitingRequest(context, calls);
+    return waiting.outcome(asking.then(() => (waiting.signal.aborted ? undefined : call())));
   };
 }
 

@@ -1,14 +1,15 @@
 import type { Outcome } from '../answer/outcome.ts';
-import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT } from '../forwards/call-under-way.ts';
-import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import { readsStreams } from '../mcp/accept.ts';
 import type { RequestContext } from '../pipeline/context.ts';
+import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT } from './call-under-way.ts';
+import type { CallsUnderWay } from './calls-under-way.ts';
 
 /**
- * A request that evaluators judge. As long as they do, its client can take it back as it can a call that is carried out
- * (mcp 1, 4): by a cancellation in the legacy era, by leaving in the modern one. Then nothing of it is passed on.
+ * A request that waits for something before it is carried out: for evaluators that judge it, or for its upstream to say what
+ * it speaks. As long as it does, its client can take it back as it can a call that is carried out (mcp 1, 4): by a
+ * cancellation in the legacy era, by leaving in the modern one. Then nothing of it is passed on.
  */
-export class JudgedRequest implements CallUnderWay {
+export class WaitingRequest implements CallUnderWay {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
@@ -30,13 +31,13 @@ export class JudgedRequest implements CallUnderWay {
     return this.#ending.signal;
   }
 
-  /** What the judgement comes to, or at once the answer of a request that was taken back. */
-  async outcome(judgement: Promise<Outcome | undefined>): Promise<Outcome | undefined> {
+  /** What it comes to, or at once the answer of a request that was taken back. */
+  async outcome(awaited: Promise<Outcome | undefined>): Promise<Outcome | undefined> {
     const { client, era } = this.#context;
     this.#calls.watch(this);
     if (era === 'modern') client?.on('close', () => this.#end(CLIENT_LEFT));
     try {
-      return await Promise.race([this.#ended.promise, judgement]);
+      return await Promise.race([this.#ended.promise, awaited]);
     } finally {
       this.#calls.unwatch(this);
     }
@@ -50,10 +51,15 @@ export class JudgedRequest implements CallUnderWay {
     this.#end(CLIENT_CANCELLED);
   }
 
+  /** The process does not wait for it any longer. */
+  stop(): void {
+    this.#end('the service was stopped');
+  }
+
   /** There is no stream yet that its client could come back to: whether it will be one is not known. */
   onLasting(): void {}
 
-  /** Whatever judges it has deadlines of its own. */
+  /** What it waits for has deadlines of its own. */
   onDeadline(): void {
     this.activeAt = this.#calls.now();
     this.#calls.watch(this);

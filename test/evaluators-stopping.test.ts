@@ -1,0 +1,59 @@
+import { beforeEach, expect, test } from 'vitest';
+import { startWorkingService, type WorkingService } from '../packages/server/src/bridge/fixtures/working-service.ts';
+import { sessionClient } from '../packages/server/src/testing/session-client.ts';
+import { type EvaluatedService, evaluator, startEvaluatedService } from './fixtures/evaluated/evaluated-service.ts';
+import { parseObject } from './fixtures/raw-upstream/message.ts';
+
+// A call whose legacy client has left, and that is still judged when the service stops (decisions 1.1, 4.9).
+
+let evaluated: EvaluatedService;
+let worker: WorkingService;
+beforeEach(async () => {
+  [evaluated, worker] = await Promise.all([startEvaluatedService(), startWorkingService()]);
+  const { service } = evaluated;
+  await service.manage('POST', '/services', { name: 'work', address: worker.address, serviceType: 'tool-invoker' });
+  const tool = { description: '', input_schema: { type: 'object' } };
+  await service.register('tools', { name: 'work', toolType: 'work', uri: 'work://', ...tool });
+  // A failure of the LLM lets requests pass; that the service stops is none.
+  await evaluated.apply(evaluator('gate', { on_error: 'continue' }));
+  return async () => {
+    await evaluated.close();
+    await worker.close();
+  };
+}, 60_000);
+
+/** Begins the call and has its client leave while the LLM is asked; `answer` lets the LLM answer. */
+async function left() {
+  const asked = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<void>();
+  evaluated.llm.script(() => {
+    asked.resolve();
+    return { content: 'pass', after: answer.promise };
+  });
+  const client = await sessionClient(evaluated.service.url());
+  const reading = client.call('"c"');
+  await asked.promise;
+  reading.leave();
+  await reading.over;
+  return { answer: () => answer.resolve() };
+}
+
+const said = () => evaluated.service.log.map((line) => parseObject(line).msg);
+
+test('is judged to its end and carried out within the grace', async () => {
+  const { answer } = await left();
+  const stopping = evaluated.service.stop(20_000);
+  await expect.poll(() => fetch(evaluated.service.url()).then(String, () => 'closed')).toBe('closed');
+  answer();
+  await stopping;
+  expect(worker.tools).toHaveLength(1);
+  expect(said().slice(-3)).toEqual(['evaluator decided', 'tool call completed', 'stopped']);
+});
+
+test('is not carried out unjudged when the grace is used up', async () => {
+  const { answer } = await left();
+  await evaluated.service.stop(200);
+  answer();
+  expect(worker.tools).toEqual([]);
+  expect(evaluated.lines().at(-1)).toMatchObject({ decision: 'cancelled', reason: 'the service was stopped' });
+});
