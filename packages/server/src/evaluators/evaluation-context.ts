@@ -1,4 +1,3 @@
-import { isJsonObject } from '@sluice/json/lossless';
 import { members } from '@sluice/json/scan';
 import type { RequestMessage } from '../mcp/message.ts';
 import type { EvaluationContext } from './actions/action-world.ts';
@@ -44,9 +43,9 @@ export function evaluatedRequest(
   // Of params no member is there twice: such requests are refused.
   for (const { key, start, end } of members(text, paramsRange.start)) {
     if (key !== 'arguments') continue;
-    if (isJsonObject(params.arguments)) return { ...request, arguments: pairsOf(text, start) };
+    if (text[start] === '{') return { ...request, arguments: pairsOf(text, start) };
     // None that a tool can have; but an upstream may see something in it.
-    if (params.arguments === null) break;
+    if (text[start] === 'n') break;
     return { ...request, arguments: [[key, asText(text.slice(start, end))]] };
   }
   return { ...request, arguments: [] };

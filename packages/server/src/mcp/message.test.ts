@@ -64,6 +64,16 @@ describe('a request', () => {
     expect(parse(`{"jsonrpc":"2.0","method":"notifications/x",${member}}`).kind).toBe('malformed');
   });
 
+  it('has large params too, each member as it was sent', () => {
+    const large = [{ a: 'x'.repeat(70_000) }, { b: 1 }];
+    const params = { name: 'a', __proto: 1, arguments: { large }, uri: 'y'.repeat(70_000), last: [null] };
+    const text = JSON.stringify(params).replace('__proto', '__proto__');
+    for (const id of ['"id":1,', '']) {
+      const message = parse(`{"jsonrpc":"2.0",${id}"method":"tools/call","params":${text}}`);
+      expect('params' in message && JSON.stringify(message.params)).toBe(text);
+    }
+  });
+
   it('with a name that a reader written in C would end at U+0000 is refused', () => {
     const of = (members: string) => parse(`{"jsonrpc":"2.0","id":1,${members}}`);
     expect(of('"method":"tools/call\\u0000","params":{}')).toMatchObject({

@@ -53,6 +53,9 @@ export interface Malformed {
 
 const NO_PARAMS: JsonObject = {};
 
+/** Characters of a value from which on it is kept as text alone: parsed, it may take twenty times as much memory. */
+const LARGE = 64 * 1024;
+
 /** Parses a body once: as one JSON-RPC message, as a batch of them, or as what is wrong with it (mcp 6). */
 export function parseMessage(body: Buffer): Message | Batch | Malformed {
   if (!isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
@@ -99,10 +102,22 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
   // Readers written in C end it there: what is judged as one method must not be carried out as another.
   if (method.includes('\0')) return bad('member "method" must not contain U+0000');
   if (!isJsonObject(params)) return bad('member "params" must be an object');
-  if (!idRange) return { kind: 'notification', text, method, params };
+  const kept = keptParams(text, params, paramsRange);
+  if (!idRange) return { kind: 'notification', text, method, params: kept };
   const problem = paramsRange && problemOfParams(text, paramsRange.start, CORE.test(method));
   if (problem !== undefined) return bad(`${problem} in "params"`);
-  return { kind: 'request', text, idText, idRange, method, params, paramsRange };
+  return { kind: 'request', text, idText, idRange, method, params: kept, paramsRange };
+}
+
+/** Params with large values parse those again when they are asked for: a message is kept for as long as it is served. */
+function keptParams(text: string, params: JsonObject, range: Range | undefined): JsonObject {
+  if (!range || range.end - range.start <= LARGE) return params;
+  const kept: JsonObject = {};
+  for (const { key, start, end } of members(text, range.start)) {
+    const value = end - start > LARGE ? { get: () => parseJson(text.slice(start, end)) } : { value: params[key] };
+    Object.defineProperty(kept, key, { ...value, enumerable: true, configurable: true });
+  }
+  return kept;
 }
 
 function isId(id: unknown): boolean {
