@@ -1,4 +1,5 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, expect, test } from 'vitest';
@@ -7,6 +8,7 @@ import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.
 import { ActionCompiler } from '../packages/server/src/evaluators/actions/compiler.ts';
 import { toolchains } from '../packages/server/src/evaluators/actions/fixtures/ordinary-actions.ts';
 import { type SharedApi, startSharedApi } from '../packages/server/src/management/api.fixture.ts';
+import { listen } from '../packages/server/src/transport/listening.fixture.ts';
 import { cells, type Outcome } from './fixtures/command-line.ts';
 
 const KEY = 'sk-s3cret';
@@ -119,6 +121,14 @@ test('one that does not compile is left out with a warning, and the exit code sa
   });
 });
 
+test('what a name has in it that cannot be seen is spelled out', async () => {
+  const named = { ...BROKEN, name: 'bro\u202eken' };
+  const applied = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify([named]));
+  for (const { err } of [applied, await evaluators('get')]) {
+    expect(err).toContain('warning: evaluator bro\\u202eken was left out and judges nothing: ');
+  }
+});
+
 test('what the service refuses is told in its words, and what was active stays so', async () => {
   await apply([GATE]);
   const unknown = { ...NOTES, llm: { ...NOTES.llm, connection: 'nowhere' } };
@@ -151,6 +161,8 @@ test('a change that expects another revision is refused', async () => {
     err: expect.stringContaining('(409 CONFLICT)'),
   });
   expect(await json('get')).toMatchObject([{ name: 'gate' }]);
+  const none = await evaluators('apply', '-f', body, '--expected-revision', '0');
+  expect(none).toMatchObject({ code: 1, err: expect.stringContaining('(409 CONFLICT)') });
   // That of the option counts, whatever the file says.
   const both = await file('both.json', JSON.stringify({ evaluators: [NOTES], expected_revision: first - 1 }));
   expect(await evaluators('apply', '-f', both)).toMatchObject({ code: 1 });
@@ -209,6 +221,32 @@ test('revisions are listed, shown and made active again', async () => {
   });
 });
 
+test('the revision is told too where a proxy has weakened its tag', async () => {
+  const proxy = createServer((_request, response) => {
+    response.setHeader('content-type', 'application/json').setHeader('etag', 'W/"7"').end('{"data":[],"error":null}');
+  });
+  const terminal = scriptedTerminal({ input: '[]' });
+  const host = `http://127.0.0.1:${await listen(proxy)}`;
+  expect(await run(['--host', host, '--no-auth', 'evaluators', 'apply', '-f', '-'], terminal)).toBe(0);
+  expect(terminal.err()).toBe('no evaluators\nrevision 7 is active\n');
+});
+
+test('the number of a revision is a whole number, which is not rounded', async () => {
+  for (const [least, ...argv] of [
+    [1, 'show', '0'],
+    [1, 'activate', '0'],
+    [1, 'show', '9007199254740993'],
+    [0, 'activate', '1', '--expected-revision', '9007199254740993'],
+    [0, 'activate', '1', '--expected-revision', '1.0'],
+  ] as const) {
+    expect(await evaluators('revisions', ...argv), argv.join(' ')).toMatchObject({
+      code: 1,
+      out: '',
+      err: expect.stringContaining(`It must be a whole number from ${least}`),
+    });
+  }
+});
+
 test('namespaces are bound to conversations and unbound', async () => {
   expect(await evaluators('bindings')).toEqual({ code: 0, out: '', err: 'no namespace is bound\n' });
   expect(await evaluators('bind', 'finance', 'c-17')).toEqual({
@@ -227,10 +265,13 @@ test('namespaces are bound to conversations and unbound', async () => {
     code: 1,
     err: expect.stringMatching(/^sluice: .*conversation_id.* \(400 BAD_REQUEST\)\n/),
   });
-  for (const namespace of ['finance', 'ops', 'ops']) {
+  expect((await evaluators('bind', ' finance ', 'c-17')).out).toBe('bound namespace finance to conversation c-17\n');
+  expect(await evaluators('bind', 'Finance', 'c-17')).toMatchObject({ code: 1, err: expect.not.stringContaining('(') });
+  expect(await evaluators('unbind', 'Finance')).toMatchObject({ code: 1, err: expect.not.stringContaining('(') });
+  for (const namespace of [' finance ', 'finance', 'ops', 'ops']) {
     expect(await evaluators('unbind', namespace)).toEqual({
       code: 0,
-      out: `unbound namespace ${namespace}\n`,
+      out: `unbound namespace ${namespace.trim()}\n`,
       err: '',
     });
   }

@@ -209,6 +209,7 @@ test('evaluators of the service-config file judge from the start', async () => {
     expect(messageOf(await modernClient(own.service.url()).call(METHOD))).toBe('from the start');
     expect(own.lines().filter(({ level }) => level === 'warn')).toMatchObject([
       { msg: expect.stringContaining('"broken"') },
+      { msg: `evaluator "gate" may judge nothing: MCP has no method "${METHOD}"` },
     ]);
   } finally {
     await own.close();

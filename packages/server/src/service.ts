@@ -12,6 +12,7 @@ import { HealthOfServices } from './bridge/service-health.ts';
 import { ClassicProxy } from './classic/classic-proxy.ts';
 import type { Config } from './config/config.ts';
 import { labelledHeaders } from './config/forward-headers.ts';
+import { unjudgedListeners } from './config/pipeline/judging.ts';
 import { INFERENCE_CLUSTER } from './config/pipeline/with-environment.ts';
 import { VERSION } from './config/version.ts';
 import { ActionCompiler } from './evaluators/actions/compiler.ts';
@@ -118,9 +119,12 @@ export async function startService(
   const evaluators = await openEvaluators(config, logger, {
     compiling,
     schemas,
+    hasNamespace: (name) => registry.current.namespace(name) !== undefined,
     onUse(set) {
       actions.keep(set.list.map(({ action }) => action));
       notices.judgedBy(set);
+      if (set.list.length === 0) return;
+      for (const line of unjudgedListeners(pipeline.listeners)) logger.target('service::evaluator').warn(line);
     },
   });
   open.defer(() => evaluators.close());
@@ -277,6 +281,7 @@ export async function startService(
       registry,
       forwards,
       serviceHealth,
+      evaluators,
       metrics,
       interactions,
       toolCalls,

@@ -326,7 +326,7 @@ export interface paths {
         get: operations["listEvaluators"];
         /**
          * Replace all evaluators
-         * @description Actions are compiled now, and only now: a changed file counts from the next such request on. One that cannot be compiled leaves its evaluator out, and a warning says so. When the request is refused, nothing changes. Requests under way finish with the evaluators that they began with.
+         * @description Actions are compiled now, and only now: a changed file counts from the next such request on. One that cannot be compiled leaves its evaluator out, and a warning says so. When the request is refused, nothing changes. Requests under way finish with the evaluators that they began with. An `If-Match` with the `ETag` of an earlier answer refuses the request with `CONFLICT` when another revision is active, as `expected_revision` does; `*` refuses it when none is. Where both are sent, both have to hold.
          */
         put: operations["replaceEvaluators"];
         post?: never;
@@ -459,7 +459,7 @@ export interface paths {
         put?: never;
         /**
          * Make the evaluators of a revision the active ones
-         * @description They become a new revision, as if they were submitted once more. No body is needed.
+         * @description They become a new revision, as if they were submitted once more. No body is needed. An `If-Match` with the `ETag` of an earlier answer refuses the request with `CONFLICT` when another revision is active, as `expected_revision` does; `*` refuses it when none is. Where both are sent, both have to hold.
          */
         post: operations["activateEvaluatorRevision"];
         delete?: never;

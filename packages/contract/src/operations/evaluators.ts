@@ -18,6 +18,10 @@ const path = '/api/v1/evaluators';
 /** The path's parameter where it is a revision. */
 const id = z.number().int().positive().describe('The number of the revision.');
 
+/** What becomes of an `ETag` that is sent back. */
+const IF_MATCH =
+  'An `If-Match` with the `ETag` of an earlier answer refuses the request with `CONFLICT` when another revision is active, as `expected_revision` does; `*` refuses it when none is. Where both are sent, both have to hold.';
+
 /** What is loaded now, after a change. */
 const loaded = {
   description:
@@ -46,8 +50,7 @@ export const evaluatorOperations = {
     path,
     tag,
     summary: 'Replace all evaluators',
-    description:
-      'Actions are compiled now, and only now: a changed file counts from the next such request on. One that cannot be compiled leaves its evaluator out, and a warning says so. When the request is refused, nothing changes. Requests under way finish with the evaluators that they began with.',
+    description: `Actions are compiled now, and only now: a changed file counts from the next such request on. One that cannot be compiled leaves its evaluator out, and a warning says so. When the request is refused, nothing changes. Requests under way finish with the evaluators that they began with. ${IF_MATCH}`,
     body: { kind: 'evaluators', schema: evaluatorsInput },
     answers: { 200: loaded },
     failures: ['CONFLICT', 'UNPROCESSABLE'],
@@ -132,7 +135,7 @@ export const evaluatorOperations = {
     parameter: id,
     tag,
     summary: 'Make the evaluators of a revision the active ones',
-    description: 'They become a new revision, as if they were submitted once more. No body is needed.',
+    description: `They become a new revision, as if they were submitted once more. No body is needed. ${IF_MATCH}`,
     body: { kind: 'activation', schema: activationInput, optional: true },
     answers: { 200: loaded },
     failures: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE'],

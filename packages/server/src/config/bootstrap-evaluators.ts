@@ -1,4 +1,4 @@
-import { check, type Evaluator, evaluatorInput, unknownMembers } from '@sluice/contract';
+import { check, type Evaluator, evaluatorInput, type Refusal, unknownMembers } from '@sluice/contract';
 import { parseLossless } from '@sluice/json/lossless';
 import { z } from 'zod';
 import { ConfigError } from './config-error.ts';
@@ -11,29 +11,45 @@ const KEY = 'evaluators';
 /** The long form: the body of `PUT /api/v1/evaluators`, so that one can be pasted. */
 const longForm = z.object({ [KEY]: z.unknown() });
 
+/** The evaluators of the file. */
+export interface FileEvaluators {
+  /** Undefined when the key is absent or empty, which is not the same as an empty list: that clears them. */
+  readonly evaluators: readonly Evaluator[] | undefined;
+  /** Names of those that were left out, as far as they have any. */
+  readonly unreadableEvaluators: readonly string[];
+}
+
 /**
- * What stands under `evaluators`: a list of evaluators, or `{evaluators: [...]}` (decisions 1.3). Undefined when the key
- * is absent or empty, which is not the same as an empty list: that clears them. An evaluator that is not one is left out
- * with a warning; whether one can be loaded is found out later. Throws {@link ConfigError} for what is no list.
+ * What stands under `evaluators`: a list of evaluators, or `{evaluators: [...]}` (decisions 1.3). An evaluator that is not
+ * one is left out, with a warning for each reason; whether one can be loaded is found out later. Throws
+ * {@link ConfigError} for what is no list.
  */
-export function parseEvaluators(file: YamlFile, warn: Warn): readonly Evaluator[] | undefined {
+export function parseEvaluators(file: YamlFile, warn: Warn): FileEvaluators {
   const given = file.content[KEY] ?? undefined;
-  if (given === undefined) return undefined;
+  if (given === undefined) return { evaluators: undefined, unreadableEvaluators: [] };
   const { path, list } = listOf(given, warn);
   if (!Array.isArray(list)) throw new ConfigError(`${file.where(path)}: ${KEY}: is not a list of evaluators`);
-  return list.flatMap((item: unknown, index) => {
-    const result = parseEvaluator(item);
-    if ('evaluator' in result) {
-      for (const { path: at, known } of unknownMembers(item)) {
-        const ignored = `unknown member ${quote(at.join('.'))} is ignored; known members: ${known.join(', ')}`;
-        warn([...path, index, ...at], ignored);
-      }
-      return [result.evaluator];
+  const evaluators: Evaluator[] = [];
+  const unreadableEvaluators: string[] = [];
+  for (const [index, item] of list.entries()) {
+    const submitted = asJson(item);
+    for (const { path: at, known } of unknownMembers(submitted)) {
+      const ignored = `unknown member ${quote(at.join('.'))} is ignored; known members: ${known.join(', ')}`;
+      warn([...path, index, ...at], ignored);
     }
-    const { at, problem } = result;
-    warn([...path, index, ...at], `${KEY}[${index}] is left out: ${problem}`);
-    return [];
-  });
+    const result = check(evaluatorInput, submitted);
+    if ('value' in result) {
+      evaluators.push(result.value);
+      continue;
+    }
+    for (const refusal of result.refusals) {
+      const { at, problem } = problemOf(refusal);
+      warn([...path, index, ...at], `${KEY}[${index}] is left out: ${problem}`);
+    }
+    const name = evaluatorInput.shape.name.safeParse(Object(submitted).name).data;
+    if (name) unreadableEvaluators.push(name);
+  }
+  return { evaluators, unreadableEvaluators };
 }
 
 function listOf(given: unknown, warn: Warn): { path: KeyPath; list: unknown } {
@@ -42,16 +58,9 @@ function listOf(given: unknown, warn: Warn): { path: KeyPath; list: unknown } {
   return { path: [KEY, KEY], list: given[KEY] ?? [] };
 }
 
-type Parsed = { readonly evaluator: Evaluator } | { readonly at: KeyPath; readonly problem: string };
-
-/** By the rules of the management API. */
-function parseEvaluator(item: unknown): Parsed {
-  const result = check(evaluatorInput, asJson(item));
-  if ('value' in result) return { evaluator: result.value };
-  const [first] = result.refusals;
-  if (first === undefined || first.path === '')
-    return { at: [], problem: 'is not a map with name, trigger, llm and processor' };
-  return { at: first.path.split('.'), problem: `${first.path} ${first.message}` };
+function problemOf({ path, message }: Refusal): { at: KeyPath; problem: string } {
+  if (path === '') return { at: [], problem: 'is not a map with name, trigger, llm and processor' };
+  return { at: path.split('.'), problem: `${path} ${message}` };
 }
 
 /** What a request would have carried; undefined for what JSON has no form for, such as an alias to what it stands in. */

@@ -53,6 +53,7 @@ describe('loadConfig', () => {
         namespaces: [],
         llmConnections: [],
         evaluators: undefined,
+        unreadableEvaluators: [],
         later: {},
       },
       warnings: [],

@@ -91,6 +91,27 @@ llm_connections:
     expect(warnings.join()).not.toContain(SECRET);
   });
 
+  it('are warned of with what is most likely meant otherwise, the key unsaid', async () => {
+    const { llmConnections, warnings } = await read(`
+llm_connections:
+  - {name: a, model: m, url: "http://h/v1/chat/completions/", api_key: $${SECRET}}
+  - {name: b, model: m, url: "http://h/v1/chat/completions.d", api_key: "a$b"}
+`);
+    expect(llmConnections).toMatchObject([
+      { url: 'http://h/v1/chat/completions', apiKey: `$${SECRET}` },
+      { url: 'http://h/v1/chat/completions.d', apiKey: 'a$b' },
+    ]);
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /b\.yaml:3:25: llm_connections\[0\]: url ends in \/chat\/completions, which is appended to it: write what /,
+      ),
+      expect.stringMatching(
+        /b\.yaml:3:63: llm_connections\[0\]: api_key begins with \$ and is sent as it stands here: /,
+      ),
+    ]);
+    expect(warnings.join()).not.toContain('S3CRET');
+  });
+
   const made = (members: string) => `llm_connections:\n  - {api_key: ${SECRET}, ${members}}`;
 
   it.each([
@@ -168,7 +189,7 @@ describe('evaluators', () => {
   });
 
   it.each([
-    ['{trigger: {method: m}}', '2:5', 'name is required'],
+    [EVALUATOR.replace('name: e, ', ''), '2:5', 'name is required'],
     ['5', '2:5', 'is not a map with name, trigger, llm and processor'],
     [EVALUATOR.replace('classify', 'guess'), '2:52', 'llm.operation '],
     [EVALUATOR.replace('prompt: p', 'prompt: 7'), '2:73', 'llm.prompt '],
@@ -180,6 +201,20 @@ describe('evaluators', () => {
     expect(evaluators).toEqual([AS_EMITTED]);
     expect(warnings).toEqual([expect.stringContaining(`b.yaml:${place}: evaluators[0] is left out: ${problem}`)]);
     expect(warnings.join()).not.toContain(SECRET);
+  });
+
+  it('that are left out are told of with all their problems, and with their names as far as they have any', async () => {
+    const misspelt = EVALUATOR.replace('name: e', "name: ' e '").replace('connection', 'conection');
+    const { evaluators, unreadableEvaluators, warnings } = await read(
+      `evaluators:\n  - ${misspelt.replace('}}', '}, on_eror: block}')}\n  - {name: }\n  - {name: f}\n  - 5\n`,
+    );
+    expect([evaluators, unreadableEvaluators]).toEqual([[], ['e', 'f']]);
+    expect(warnings.filter((warning) => /evaluators\[0\]|unknown/.test(warning))).toEqual([
+      expect.stringMatching(/b\.yaml:2:\d+: unknown member "on_eror" is ignored; known members: /),
+      expect.stringMatching(/b\.yaml:2:\d+: evaluators\[0\] is left out: llm\.connection is required$/),
+      expect.stringMatching(/b\.yaml:2:\d+: evaluators\[0\] is left out: llm\.conection is not known; known are /),
+    ]);
+    expect(warnings.filter((warning) => warning.includes('evaluators[2]'))).toHaveLength(3);
   });
 
   it('in the long form are found where they stand', async () => {

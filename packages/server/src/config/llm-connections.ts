@@ -60,6 +60,15 @@ export function parseLlmConnections(file: YamlFile, warn: Warn): LlmConnection[]
     }
     warnOfStrangers(item, entry, path, warn);
     const { name, model, url, api_key: apiKey } = parsed.data;
+    const warnOf = (member: string, warning: string) =>
+      warn([...path, member], `llm_connections[${index}]: ${member} ${warning}`);
+    if (/\/chat\/completions\/*$/.test(url)) {
+      warnOf('url', 'ends in /chat/completions, which is appended to it: write what stands before that');
+    }
+    // Never with the key, which may begin so.
+    if (apiKey?.startsWith('$')) {
+      warnOf('api_key', 'begins with $ and is sent as it stands here: nothing puts environment variables in its place');
+    }
     if (byName.has(name)) throw refuse(['name'], `the name ${quote(name)} is taken by an earlier entry`);
     byName.set(name, { name, model, url: baseUrl.parse(url), ...(apiKey && { apiKey }) });
   });

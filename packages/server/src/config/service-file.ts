@@ -1,7 +1,6 @@
 import { dirname, resolve } from 'node:path';
-import type { Evaluator } from '@sluice/contract';
 import { type ForwardEntry, forwardEntry, type NamespaceEntry, namespaceEntry } from './bootstrap-entries.ts';
-import { parseEvaluators } from './bootstrap-evaluators.ts';
+import { type FileEvaluators, parseEvaluators } from './bootstrap-evaluators.ts';
 import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcFile, bridgeGrpcOf } from './bridge-grpc.ts';
 import { ConfigError } from './config-error.ts';
 import { firstProblem, listAt, type Warn, warnOfStrangers, wrongType } from './file-entry.ts';
@@ -15,7 +14,7 @@ const LATER_KEYS = ['plugins'] as const;
 const KEYS: readonly string[] = ['forwards', 'namespaces', 'evaluators', 'llm_connections', ...LATER_KEYS, 'bridge'];
 
 /** The bootstrap file (decisions 1.3). */
-export interface ServiceFile {
+export interface ServiceFile extends FileEvaluators {
   /** Absolute; undefined when there is no file. */
   readonly path: string | undefined;
   /** Where relative paths start, absolute: the file's folder, or the working directory when there is no file. */
@@ -23,8 +22,6 @@ export interface ServiceFile {
   readonly forwards: readonly ForwardEntry[];
   readonly namespaces: readonly NamespaceEntry[];
   readonly llmConnections: readonly LlmConnection[];
-  /** Undefined when the file has no such key. Whether they can be loaded is still to be found out. */
-  readonly evaluators: readonly Evaluator[] | undefined;
   /** What stands under `bridge: grpc:`. */
   readonly bridgeGrpc: BridgeGrpcSettings;
   /** What stands under the other known keys, unchecked. */
@@ -67,7 +64,7 @@ function contentOf(file: YamlFile): Omit<ServiceFile, 'path' | 'folder'> {
     for (const warning of warnOfNoEffect([key])) warn([key], warning);
   }
   const later = Object.fromEntries(LATER_KEYS.filter((key) => key in content).map((key) => [key, content[key]]));
-  return { forwards, namespaces, llmConnections, evaluators, bridgeGrpc, later, warnings };
+  return { forwards, namespaces, llmConnections, ...evaluators, bridgeGrpc, later, warnings };
 }
 
 function parseForwards(file: YamlFile, warn: Warn): ForwardEntry[] {

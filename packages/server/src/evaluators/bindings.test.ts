@@ -44,6 +44,15 @@ test('a namespace that is made only after it was bound is bound, and loses it wh
   expect(bindings.get('later')).toBeUndefined();
 });
 
+test('nothing of the registry changes bindings that are closed', async () => {
+  const { registry, bindings } = await loaded();
+  await registry.commit((draft) => createNamespace(draft, 'gone', {}));
+  bindings.set('gone', 'c');
+  bindings.close();
+  await registry.commit((draft) => removeNamespace(draft, 'gone', false));
+  expect(bindings.get('gone')).toBe('c');
+});
+
 test('a namespace that is deleted and made again at once has lost its binding', async () => {
   const { registry, bindings } = await loaded();
   await registry.commit((draft) => createNamespace(draft, 'again', {}));

@@ -65,8 +65,14 @@ afterEach(async () => {
   await llm.close();
 });
 
+interface Judging {
+  readonly schema?: CompiledSchema;
+  readonly store?: Store;
+  readonly request?: string;
+}
+
 /** An engine whose action is run by the test, and a request of a client of the modern era that it is to judge. */
-async function judging(schema?: CompiledSchema, store: Store = memoryStore()) {
+async function judging({ schema, store = memoryStore(), request = REQUEST }: Judging = {}) {
   const registry = new Registry(store);
   await registry.load();
   await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
@@ -95,7 +101,7 @@ async function judging(schema?: CompiledSchema, store: Store = memoryStore()) {
       async run(_action, _context, answers, signal): Promise<ActionRun> {
         runs.push(answers);
         signals.push(signal);
-        return { response: await run.wait(), ignoredResponses: 0, durationMs: 1 };
+        return { response: await run.wait(), ignoredResponses: 0, durationMs: 1.23456 };
       },
       close: async () => {},
     },
@@ -105,7 +111,7 @@ async function judging(schema?: CompiledSchema, store: Store = memoryStore()) {
     metrics,
     log: createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator'),
   });
-  const context = new RequestContext('POST', '/default/mcp', {}, Buffer.from(REQUEST));
+  const context = new RequestContext('POST', '/default/mcp', {}, Buffer.from(request));
   const message = parseMessage(context.body);
   if (message.kind !== 'request') throw new Error('the request is none');
   context.message = message;
@@ -161,7 +167,9 @@ describe('a request whose client leaves', () => {
 
   it('while the answer of the LLM is looked at has its action not run', async () => {
     const validation = new Held<string | undefined>();
-    const { engine, context, runs, leave, lines } = await judging({ text: '{}', validate: () => validation.wait() });
+    const { engine, context, runs, leave, lines } = await judging({
+      schema: { text: '{}', validate: () => validation.wait() },
+    });
     const outcome = engine.judge(context);
     await validation.reached;
     leave();
@@ -217,7 +225,7 @@ it.each(['is removed', 'is removed and made anew'])(
 
 it('a request that is taken back while the copies of its action wait to be stored has none copied', async () => {
   const store = new HeldStore();
-  const { engine, context, registry, run, runs, leave, lines } = await judging(undefined, store);
+  const { engine, context, registry, run, runs, leave, lines } = await judging({ store });
   const outcome = engine.judge(context);
   await run.reached;
   runs[0]?.copyTool('mine', 'copies');
@@ -242,6 +250,33 @@ it('a run that did not begin is none: it has taken no time of an action', async 
   expect([executions(), failures(), decisions()]).toEqual([0, { llm_failure: 0, action_failure: 1 }, NOTHING]);
 });
 
+it('a run whose copies cannot be kept has failed, its time counts once, and nothing of it has an effect', async () => {
+  const { engine, context, registry, run, runs, lines, decisions, failures, executions } = await judging();
+  const outcome = engine.judge(context);
+  await run.reached;
+  runs[0]?.copyTool('mine', 'copies');
+  vi.spyOn(registry, 'commit').mockRejectedValueOnce(new Error('the disk is full'));
+  run.end({ kind: 'set_metadata', key: 'a', value: 'b' });
+  expect(await outcome).toMatchObject({ kind: 'error', error: { message: 'evaluator processor execution failed' } });
+  expect([executions(), failures(), decisions()]).toEqual([1, { llm_failure: 0, action_failure: 1 }, NOTHING]);
+  expect(lines()).toMatchObject([
+    { level: 'warn', msg: 'evaluator failed', decision: 'action_failure', action_ms: 1.235 },
+  ]);
+  expect(context.metadata.get('a')).toBeUndefined();
+});
+
+it('the line of a decision says how long it took, and of the name of the tool the first 256 bytes', async () => {
+  const { engine, context, run, lines } = await judging({ request: REQUEST.replace('mine', `${'x'.repeat(255)}é`) });
+  run.end({ kind: 'pass' });
+  const begunAt = performance.now();
+  await engine.judge(context);
+  const tookMs = performance.now() - begunAt;
+  const [line] = lines();
+  expect(line).toMatchObject({ msg: 'evaluator decided', tool: 'x'.repeat(255), action_ms: 1.235 });
+  expect(line?.llm_ms).toBeGreaterThan(0);
+  expect(line?.llm_ms).toBeLessThan(tookMs);
+});
+
 it('a request that is judged for longer than a call upstream may last can be taken back still', async () => {
   const { engine, context, run, leave } = await judging();
   const outcome = engine.judge(context);
@@ -263,7 +298,7 @@ it('a text that an action has judged is judged for as long as the action waits f
       return text === '{}' ? undefined : 'wrong';
     },
   };
-  const { engine, context, run, runs, leave } = await judging(schema);
+  const { engine, context, run, runs, leave } = await judging({ schema });
   llm.script('{}');
   const outcome = engine.judge(context);
   await run.reached;

@@ -54,7 +54,7 @@ export class EvaluatorEngine {
     const { message, namespace } = context;
     const { triggers } = this.#parts.metrics;
     if (message?.kind !== 'request' || !namespace) {
-      triggers.skipped_no_method++;
+      triggers[message?.kind === 'request' ? 'skipped_no_registry' : 'skipped_no_method']++;
       return undefined;
     }
     const set = this.#parts.evaluators.current;

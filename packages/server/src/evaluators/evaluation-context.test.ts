@@ -40,6 +40,16 @@ describe('a request', () => {
     expect(Object.keys(request)).toEqual(['method', 'namespace', 'arguments']);
   });
 
+  test('whose names have halves of surrogates', () => {
+    const halves = requestOf('x\\ud800', '{"name":"t"}');
+    expect(evaluatedRequest(halves, 'finance', '\udc00y')).toMatchObject({
+      method: 'x\ufffd',
+      conversationId: '\ufffdy',
+    });
+    const call = requestOf('tools/call', '{"name":"\\ud800t"}');
+    expect(evaluatedRequest(call, 'finance', undefined).toolName).toBe('\ufffdt');
+  });
+
   test('whose tool has no name that is a text', () => {
     expect(evaluatedRequest(requestOf('tools/call', '{"name":7}'), 'finance', undefined)).not.toHaveProperty(
       'toolName',

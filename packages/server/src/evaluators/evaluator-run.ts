@@ -18,6 +18,7 @@ import { LlmFailure } from './question/llm-failure.ts';
 import { askQuestion } from './question/llm-question.ts';
 import { userPrompt } from './question/prompt.ts';
 import type { PromptTools } from './question/prompt-tools.ts';
+import { QuestionRecord } from './question/question-record.ts';
 import { RegistryView } from './registry-view/registry-view.ts';
 import type { ToolTexts } from './registry-view/registry-view-texts.ts';
 
@@ -48,6 +49,7 @@ export class EvaluatorRun {
   readonly #parts: EvaluationParts;
   readonly #signal: AbortSignal;
   readonly #counters: EvaluatorCounters;
+  readonly #question: QuestionRecord;
   /** Its lines say whose run it is, and of which request. */
   readonly #log: TargetLogger;
   #llmMs: number | undefined;
@@ -68,6 +70,7 @@ export class EvaluatorRun {
     this.#signal = signal;
     const { name } = evaluator.definition;
     this.#counters = parts.metrics.evaluator(name);
+    this.#question = new QuestionRecord(this.#counters);
     const { method, namespace, toolName, conversationId } = request;
     this.#log = logAbout(parts.log, {
       evaluator: name,
@@ -125,7 +128,7 @@ export class EvaluatorRun {
     try {
       const systemPrompt = definition.llm.prompt;
       const question = { connection, systemPrompt, userPrompt: user, schema, signal: this.#signal };
-      return await askQuestion(llm, question, this.#counters);
+      return await askQuestion(llm, question, this.#question);
     } finally {
       this.#llmMs = performance.now() - startedAt;
     }
@@ -185,6 +188,7 @@ export class EvaluatorRun {
       error,
       reason: this.#signal.aborted ? this.#signal.reason : undefined,
       llm_ms: this.#llmMs === undefined ? undefined : rounded(this.#llmMs),
+      ...this.#question.correction,
       action_ms: this.#actionMs === undefined ? undefined : rounded(this.#actionMs),
     };
     if (error !== undefined) this.#log.warn('evaluator failed', fields);

@@ -20,13 +20,16 @@ export class EvaluatorSet {
   readonly revision: number;
   /** In the order in which they run. */
   readonly list: readonly LoadedEvaluator[];
+  /** Names of those that belong to it and could not be loaded: they judge nothing. */
+  readonly leftOut: readonly string[];
   readonly #byMethod: ReadonlyMap<string, readonly LoadedEvaluator[]>;
   /** Equal for evaluators that judge alike: definitions may be large, and are compared once per namespace. */
   readonly #fingerprints: ReadonlyMap<LoadedEvaluator, string>;
 
-  constructor(revision: number, list: readonly LoadedEvaluator[]) {
+  constructor(revision: number, list: readonly LoadedEvaluator[], leftOut: readonly string[] = []) {
     this.revision = revision;
     this.list = list;
+    this.leftOut = leftOut;
     this.#byMethod = Map.groupBy(list, ({ definition }) => definition.trigger.method);
     this.#fingerprints = new Map(list.map((evaluator) => [evaluator, fingerprintOf(evaluator)]));
   }

@@ -17,12 +17,18 @@ let folder: string;
 let compiler: PrefixCompiler;
 let schemas: ResultSchemas;
 let lines: string[];
+/** Lines of the log, with their levels and fields. */
+let told: object[];
+/** Revisions of the sets that became active, as told to who wants to know. */
+let used: number[];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-evaluators-'));
   await writeFile(join(folder, 'ok.wasm'), 'ok');
   compiler = new PrefixCompiler();
   schemas = new ResultSchemas();
   lines = [];
+  told = [];
+  used = [];
 });
 afterEach(async () => {
   await schemas.close();
@@ -30,13 +36,14 @@ afterEach(async () => {
 });
 
 const log: Pick<TargetLogger, 'info' | 'warn'> = {
-  info: (line) => lines.push(line),
-  warn: (line) => lines.push(line),
+  info: (msg, fields) => told.push({ level: 'info', msg, ...fields }) && lines.push(msg),
+  warn: (msg, fields) => told.push({ level: 'warn', msg, ...fields }) && lines.push(msg),
 };
 
 function made(
   store: RevisionStore = revisionsInMemory(),
   files = new ActionFiles({ baseFolder: folder, actionsPath: undefined }),
+  hasNamespace?: (name: string) => boolean,
 ): Evaluators {
   return new Evaluators({
     connections: [{ name: 'model', model: 'm', url: 'http://h' }],
@@ -45,7 +52,9 @@ function made(
     schemas,
     store,
     log,
+    onUse: ({ revision }) => void used.push(revision),
     now: () => 0,
+    ...(hasNamespace && { hasNamespace }),
   });
 }
 
@@ -90,6 +99,24 @@ describe('the current set', () => {
     expect(taken.list.map((each) => each.definition.name)).toEqual(['a']);
     expect([taken.revision, evaluators.current.revision]).toEqual([1, 2]);
     expect(names(evaluators)).toEqual(['b']);
+  });
+
+  it('is told of whenever it is another one', async () => {
+    let kept = NO_REVISIONS;
+    const store: RevisionStore = {
+      load: async () => kept,
+      save: async (revisions) => {
+        kept = revisions;
+      },
+    };
+    const evaluators = made(store);
+    await evaluators.start([definition('a')]);
+    await evaluators.replace([definition('b')], NOBODY);
+    await expect(evaluators.replace([definition('')], NOBODY)).rejects.toThrow();
+    await evaluators.activate(1, NOBODY);
+    expect(used).toEqual([1, 2, 4]);
+    await made(store).start(undefined);
+    expect(used).toEqual([1, 2, 4, 4]);
   });
 
   it('stays until the next one is compiled and written', async () => {
@@ -226,6 +253,47 @@ describe('updates', () => {
   });
 });
 
+describe('a trigger that nothing may ever fit', () => {
+  const METHOD = 'evaluator "method" may judge nothing: MCP has no method "tools/cal"';
+  const NAMESPACE = 'evaluator "namespace" may judge nothing: there is no namespace "financ" yet';
+  const BOTH = 'evaluator "both" may judge nothing: MCP has no method "Tools/Call"; there is no namespace "financ" yet';
+  const doubtful = [
+    inNamespace('method', 'tools/cal', null),
+    inNamespace('namespace', 'tools/list', 'financ'),
+    inNamespace('both', 'Tools/Call', 'financ'),
+    inNamespace('neither', 'resources/read', 'finance'),
+    { ...inNamespace('left out', 'none', 'financ'), processor: { path: 'none.wasm' } },
+  ];
+  const doubts = () => lines.splice(0).filter((line) => line.includes('may judge nothing'));
+
+  it('is warned of at every load, and judged by all the same', async () => {
+    const store = revisionsInMemory();
+    const evaluators = made(store, undefined, (name) => name === 'finance');
+    await evaluators.start(doubtful);
+    expect(doubts()).toEqual([METHOD, NAMESPACE, BOTH]);
+    expect(evaluators.current.judging('tools/cal', 'any')).toHaveLength(1);
+    expect((await evaluators.replace(doubtful, NOBODY)).warnings).toMatchObject([{ evaluator: 'left out' }]);
+    expect(doubts()).toEqual([METHOD, NAMESPACE, BOTH]);
+    await evaluators.activate(1, NOBODY);
+    expect(doubts()).toEqual([METHOD, NAMESPACE, BOTH]);
+  });
+
+  it('of a namespace is not told where nobody knows them', async () => {
+    await made().replace(doubtful, NOBODY);
+    expect(doubts()).toEqual([METHOD, BOTH.replace(/;.*/, '')]);
+  });
+});
+
+describe('the names that a start left out', () => {
+  it('are those that the configuration has, each once and none that judges', async () => {
+    const evaluators = made();
+    const configured = [definition('a'), definition('a'), definition('b', 'none.wasm'), definition('b', 'none.wasm')];
+    await evaluators.start([...configured, definition('c', 'none.wasm'), definition('c')], ['no-trigger', 'a', 'b']);
+    expect(names(evaluators)).toEqual(['a']);
+    expect(evaluators.activeRevision?.skipped).toEqual(['no-trigger', 'b', 'c']);
+  });
+});
+
 it('a start whose set cannot be written fails', async () => {
   const evaluators = made({
     load: async () => NO_REVISIONS,
@@ -241,4 +309,70 @@ it('a start without anything to load loads nothing and writes nothing', async ()
   });
   await evaluators.start(undefined);
   expect([evaluators.current.revision, lines]).toEqual([0, []]);
+});
+
+describe('the log', () => {
+  const missing = 'none.wasm: no such file (a relative path begins at the folder of the service-config file)';
+
+  it('tells of an update: by whom, how many judge by it, and who is left out', async () => {
+    await made().replace([definition('a'), definition('b', 'none.wasm')], { ...NOBODY, actor: 'ann' });
+    expect(told).toEqual([
+      { level: 'warn', msg: `evaluator "b" is left out: ${missing}`, evaluator: 'b' },
+      { level: 'info', msg: 'evaluators replaced', revision: 1, evaluators: 1, skipped: ['b'], actor: 'ann' },
+    ]);
+  });
+
+  it('tells of a start: where the evaluators are from, and who is left out', async () => {
+    const unknown = { ...definition('c'), llm: { ...definition('c').llm, connection: 'none' } };
+    let kept = NO_REVISIONS;
+    const store: RevisionStore = {
+      load: async () => kept,
+      save: async (revisions) => {
+        kept = revisions;
+      },
+    };
+    const left = [
+      {
+        level: 'warn',
+        msg: 'evaluator "c" is left out: llm.connection is "none", which is no connection: known are model; llm_connections of the service-config file has them',
+        evaluator: 'c',
+      },
+      { level: 'warn', msg: `evaluator "b" is left out: ${missing}`, evaluator: 'b' },
+    ];
+    const loaded = { level: 'info', msg: 'evaluators loaded', revision: 1, evaluators: 1 };
+    await made(store).start([definition('a'), definition('b', 'none.wasm'), unknown]);
+    expect(told).toEqual([...left, { ...loaded, from: 'the service-config file' }]);
+    expect(kept.list).toMatchObject([{ skipped: ['c', 'b'] }]);
+    told = [];
+    const again = made(store);
+    await again.start(undefined);
+    expect(told).toEqual([...left, { ...loaded, from: 'the active revision' }]);
+    expect(again.current.leftOut).toEqual(['c', 'b']);
+  });
+});
+
+describe('what is refused', () => {
+  it('names the revision that is active, or says that none is', async () => {
+    const evaluators = made();
+    const stale = evaluators.replace([], { ...NOBODY, expectedRevision: 3 });
+    await expect(stale).rejects.toThrow('revision 3 is not active, none is: read the evaluators again');
+    await evaluators.replace([], NOBODY);
+    const later = evaluators.replace([], { ...NOBODY, expectedRevision: 3 });
+    await expect(later).rejects.toThrow('revision 3 is not active, revision 1 is: read the evaluators again');
+  });
+
+  it('is first a revision that there is not, then one that was not expected', async () => {
+    const unknown = made().activate(9, { ...NOBODY, expectedRevision: 3 });
+    await expect(unknown).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
+  it('is kept with ten reasons, and the number of the others', async () => {
+    const evaluators = made();
+    const nameless = (count: number) => Array.from({ length: count }, () => definition(''));
+    for (const count of [10, 12]) {
+      await expect(evaluators.replace(nameless(count), NOBODY)).rejects.toMatchObject({ details: { length: count } });
+    }
+    const ten = Array.from({ length: 10 }, (_, at) => `evaluators.${at}.name must not be empty`).join('; ');
+    expect(evaluators.revisions.map((revision) => revision.failure_reason)).toEqual([`${ten}; and 2 more`, ten]);
+  });
 });

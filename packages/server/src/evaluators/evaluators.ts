@@ -7,7 +7,9 @@ import { EvaluatorsError, type EvaluatorsErrorCode } from './evaluators-error.ts
 import type { ActionFiles } from './loading/action-files.ts';
 import { ActionLoader } from './loading/action-loader.ts';
 import { type Examined, examine, type SoundEvaluator } from './loading/rules.ts';
+import { type HasNamespace, warnOfDoubts } from './loading/trigger-doubts.ts';
 import type { ResultSchemas } from './result-schemas/result-schemas.ts';
+import { checkExpected, type Expected } from './revisions/expected.ts';
 import { type Content, contentOf, evaluatorsOf, type Revision } from './revisions/revision.ts';
 import {
   activeRevision,
@@ -29,14 +31,14 @@ export interface EvaluatorsParts {
   readonly log: Pick<TargetLogger, 'info' | 'warn'>;
   /** Told of every set that becomes active. */
   readonly onUse?: (set: EvaluatorSet) => void;
+  /** Unless given, nobody is warned of namespaces that there are not. */
+  readonly hasNamespace?: HasNamespace;
   /** Epoch milliseconds; the real ones unless given. */
   readonly now?: () => number;
 }
 
 /** Who changes the evaluators, and what he believes is there. */
-export interface UpdateOptions {
-  /** The revision that has to be active, 0 for none; undefined: whatever it is. */
-  readonly expectedRevision: number | undefined;
+export interface UpdateOptions extends Expected {
   readonly actor: string | undefined;
 }
 
@@ -102,9 +104,10 @@ export class Evaluators {
   /**
    * Reads the revisions and loads what is to be active: the configuration's evaluators when they are others than those of
    * the last start that had any, else those of the active revision. What cannot be loaded is left out with a warning.
+   * `unreadable`: names of those in the configuration that are no evaluators; whoever read it has told of them.
    * Throws the store's error.
    */
-  async start(configured: readonly Evaluator[] | undefined): Promise<void> {
+  async start(configured: readonly Evaluator[] | undefined, unreadable: readonly string[] = []): Promise<void> {
     this.#revisions = await this.#parts.store.load();
     const known = newestOfStartUp(this.#revisions)?.checksum;
     const content = configured && contentOf(configured);
@@ -117,12 +120,14 @@ export class Evaluators {
     const { loaded, warnings } = await this.#load(examined.filter(isSound));
     const problems = [...examined.flatMap(problemOf), ...warnings.map(problemOfAction)];
     this.#tellSkipped(problems);
+    const names = problems.map(({ evaluator }) => evaluator);
+    const leftOut = notAmong(loaded, isNew ? [...unreadable, ...names] : names);
     if (isNew) {
-      const names = problems.map(({ evaluator }) => evaluator);
       const submission = { content, origin: 'startup', actor: undefined, at: this.#time() } as const;
-      await this.#keep(withActive(this.#revisions, submission, names));
+      await this.#keep(withActive(this.#revisions, submission, leftOut));
     }
-    this.#use(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded));
+    this.#use(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, leftOut));
+    this.#warnOfDoubts(loaded);
     const { revision } = this.current;
     const from = isNew ? 'the service-config file' : 'the active revision';
     this.#parts.log.info('evaluators loaded', { revision, evaluators: loaded.length, from });
@@ -141,7 +146,7 @@ export class Evaluators {
       const submitted = atOnce ?? evaluatorsOf(content);
       const outside = await this.#outside(submitted);
       if (outside.length > 0) throw refused('BAD_REQUEST', 'invalid evaluators', outside);
-      this.#expect(options.expectedRevision);
+      checkExpected(options, this.#revisions.activeId ?? 0);
       return this.#submit(submitted, content, [], options.actor, 'invalid evaluators');
     });
   }
@@ -154,7 +159,7 @@ export class Evaluators {
     return this.#afterOthers(async () => {
       const revision = this.revision(id);
       if (!revision) throw new EvaluatorsError('NOT_FOUND', `revision not found: ${id}`);
-      this.#expect(options.expectedRevision);
+      checkExpected(options, this.#revisions.activeId ?? 0);
       const evaluators = evaluatorsOf(revision);
       const outside = await this.#outside(evaluators);
       return this.#submit(evaluators, revision, outside, options.actor, `revision ${id} cannot be activated`);
@@ -179,16 +184,6 @@ export class Evaluators {
     return done;
   }
 
-  #expect(revision: number | undefined): void {
-    const active = this.#revisions.activeId ?? 0;
-    if (revision === undefined || revision === active) return;
-    const is = active === 0 ? 'none is' : `revision ${active} is`;
-    throw new EvaluatorsError('CONFLICT', `revision ${revision} is not active, ${is}: read the evaluators again`, {
-      expected_revision: revision,
-      active_revision: active,
-    });
-  }
-
   async #submit(
     evaluators: readonly Evaluator[],
     content: Content,
@@ -206,8 +201,9 @@ export class Evaluators {
     const { loaded, warnings } = await this.#load(examined.filter(isSound));
     const skipped = warnings.map(({ evaluator }) => evaluator);
     await this.#keep(withActive(this.#revisions, submission, skipped));
-    this.#use(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded));
+    this.#use(new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped));
     this.#tellSkipped(warnings.map(problemOfAction));
+    this.#warnOfDoubts(loaded);
     const { revision } = this.current;
     this.#parts.log.info('evaluators replaced', { revision, evaluators: loaded.length, skipped, actor });
     return { set: this.current, warnings };
@@ -218,6 +214,10 @@ export class Evaluators {
     for (const { evaluator, message } of problems) {
       this.#parts.log.warn(`evaluator ${JSON.stringify(evaluator)} is left out: ${message}`, { evaluator });
     }
+  }
+
+  #warnOfDoubts(loaded: readonly LoadedEvaluator[]): void {
+    warnOfDoubts(loaded, this.#parts.hasNamespace ?? (() => true), this.#parts.log);
   }
 
   #examine(evaluators: readonly Evaluator[]): Promise<Examined[]> {
@@ -263,6 +263,12 @@ export class Evaluators {
   #time(): string {
     return new Date(this.#now()).toISOString();
   }
+}
+
+/** Each once, without those of evaluators that judge: of several that have one name, the first may be loaded. */
+function notAmong(loaded: readonly LoadedEvaluator[], names: readonly string[]): string[] {
+  const judging = new Set(loaded.map(({ definition }) => definition.name));
+  return [...new Set(names)].filter((name) => !judging.has(name));
 }
 
 function isSound(examined: Examined): examined is SoundEvaluator {

@@ -56,5 +56,8 @@ describe('a fair queue', () => {
     expect([queue.remove('b', 'b1'), queue.remove('c', 'c1')]).toEqual([false, false]);
     expect([queue.size, queue.sizeOf('a'), queue.sizeOf('b')]).toEqual([1, 1, 0]);
     expect(taken(queue)).toEqual(['a2']);
+    const others = queueOf('a1', 'b1');
+    others.remove('a', 'a1');
+    expect([taken(others), others.size]).toEqual([['b1'], 0]);
   });
 });

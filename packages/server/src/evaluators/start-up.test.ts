@@ -71,6 +71,23 @@ it('what the service-config file names is compiled before the service listens, a
   }
 });
 
+it('what is no evaluator, or judges nothing as it is written, is told of at the start', async () => {
+  const { trigger: _, ...noTrigger } = definition('no trigger', 'actions/guard.wasm');
+  const misspelt = { ...definition('misspelt', 'actions/guard.wasm'), trigger: { method: 'm', namespace: 'financ' } };
+  const meant = {
+    ...definition('meant', 'actions/guard.wasm'),
+    trigger: { method: 'tools/call', namespace: 'finance' },
+  };
+  const running = await start({ namespaces: ['finance'], evaluators: [noTrigger, GUARD, GUARD, misspelt, meant] });
+  expect(await names(running)).toEqual(['guard', 'misspelt', 'meant']);
+  expect((await running.manage('GET', '/evaluators/revisions/active')).data).toMatchObject({ skipped: ['no trigger'] });
+  expect(running.log.filter((line) => line.includes('may judge nothing'))).toEqual([
+    expect.stringContaining(
+      'evaluator \\"misspelt\\" may judge nothing: MCP has no method \\"m\\"; there is no namespace \\"financ\\" yet',
+    ),
+  ]);
+});
+
 it('what was submitted is active after a restart, unless the service-config file names something new', async () => {
   let running = await start({ evaluators: [GUARD] });
   const submitted = { evaluators: [definition('submitted', 'actions/guard.wasm')] };

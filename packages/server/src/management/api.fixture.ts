@@ -155,6 +155,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       registry,
       forwards,
       serviceHealth,
+      evaluators,
       metrics,
       interactions,
       toolCalls,

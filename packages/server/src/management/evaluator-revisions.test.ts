@@ -78,6 +78,7 @@ describe('revisions', () => {
     [{ 'x-auth-request-user': 'bob' }, 'bob'],
     [{ 'x-forwarded-user': '', 'x-auth-request-user': 'bob' }, 'bob'],
     [{ 'x-forwarded-user': 'a'.repeat(300) }, 'a'.repeat(256)],
+    [{ 'x-forwarded-user': 'a'.repeat(257) }, 'a'.repeat(256)],
     [{}, undefined],
   ] as const)('name who it was, by %j', async ([headers, actor], context) => {
     const { api, get, put } = await startEvaluatorApi(context);
@@ -149,6 +150,22 @@ describe('activation', () => {
     expect((await get('/revisions')).data).toHaveLength(2);
   });
 
+  test('is 409 when another revision is active than If-Match names, and 400 for one that is none', async (context) => {
+    const { api, get, put } = await startEvaluatorApi(context);
+    await put([definition('a')]);
+    await put([definition('b')]);
+    const activate = (ifMatch: string, body: object = {}, id = '1') =>
+      api.call('POST', `/api/v1/evaluators/revisions/${id}/activate`, body, { 'if-match': ifMatch });
+    expect((await activate('"1"')).error).toMatchObject({ details: { expected_revision: 1, active_revision: 2 } });
+    expect((await activate('"2"', { expected_revision: 1 })).status).toBe(409);
+    expect((await activate('2')).status).toBe(400);
+    expect((await activate('2', {}, 'x')).status).toBe(400);
+    expect((await activate('"2"', {}, '9')).status).toBe(404);
+    expect((await get('/revisions')).data).toHaveLength(2);
+    expect((await activate('"2"', { expected_revision: 2 })).headers.etag).toBe('"3"');
+    expect((await activate('*')).headers.etag).toBe('"4"');
+  });
+
   test('is 422 when a connection is not there any more, and leaves a rejected revision', async (context) => {
     const it = await startEvaluatorApi(context);
     const { get, put, restart } = it;
@@ -158,7 +175,8 @@ describe('activation', () => {
     await restart({ connections: CONNECTIONS.slice(0, 1) });
     const answer = await it.api.call('POST', '/api/v1/evaluators/revisions/1/activate');
     expect(answer.status).toBe(422);
-    const reason = 'evaluators.0.llm.connection is "another", which is not one of llm_connections: there are model';
+    const reason =
+      'evaluators.0.llm.connection is "another", which is no connection: known are model; llm_connections of the service-config file has them';
     expect(answer.error).toMatchObject({ message: `revision 1 cannot be activated: ${reason}` });
     expect(namesIn(await get())).toEqual(['b']);
     expect((await get('/revisions/3')).data).toMatchObject({ status: 'rejected', failure_reason: reason });
@@ -212,9 +230,9 @@ describe('after a restart', () => {
     expect((await it.get()).data).toEqual([]);
     expect((await it.get()).headers.etag).toBe('"1"');
     for (const line of [
-      'evaluator \\"a\\" is left out: is not a component',
-      'evaluator \\"b\\" is left out: llm.connection is \\"another\\", which is not one of llm_connections: there are model',
-      'evaluator \\"c\\" is left out: is not a component',
+      'evaluator \\"a\\" is left out: ok.wasm: is not a component',
+      'evaluator \\"b\\" is left out: llm.connection is \\"another\\", which is no connection: known are model; llm_connections of the service-config file has them',
+      'evaluator \\"c\\" is left out: ok.wasm: is not a component',
     ]) {
       expect(it.api.log.join('')).toContain(line);
     }
@@ -231,11 +249,12 @@ describe('a set of the configuration', () => {
       status: 'active',
       origin: 'startup',
       evaluators: { length: 4 },
-      skipped: ['b', 'a'],
+      // Of two that are called `b`, the first judges.
+      skipped: ['a'],
     });
     expect(Object((await get('/revisions/1')).data)).not.toHaveProperty('actor');
     expect(api.log.join('')).toContain('evaluator \\"b\\" is left out: name is the name of an earlier evaluator too');
-    expect(api.log.join('')).toContain('evaluator \\"a\\" is left out: is not a component');
+    expect(api.log.join('')).toContain('evaluator \\"a\\" is left out: broken.wasm: is not a component');
   });
 
   test('that is the same as at the last start leaves what has become active since', async (context) => {

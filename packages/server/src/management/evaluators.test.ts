@@ -178,12 +178,71 @@ describe('409', () => {
   });
 });
 
+describe('If-Match', () => {
+  const APART = ['"0"', '"01"', 'W/"1"', '"2", "3"', '"x"'];
+
+  test('is what has to be active, as expected_revision is', async (context) => {
+    const { get, put } = await startEvaluatorApi(context);
+    const matching = (ifMatch: string, more = {}) => put([definition('b')], more, { 'if-match': ifMatch });
+    const none = await matching('*');
+    expect([none.status, none.error]).toEqual([
+      409,
+      {
+        code: 'CONFLICT',
+        message: 'no revision that If-Match names is active, none is: read the evaluators again',
+        details: { active_revision: 0 },
+      },
+    ]);
+    expect((await matching('"0"')).headers.etag).toBe('"1"');
+    for (const ifMatch of APART) {
+      const stale = await matching(ifMatch);
+      expect(stale.status, ifMatch).toBe(409);
+      expect(stale.error, ifMatch).toMatchObject({ code: 'CONFLICT', details: { active_revision: 1 } });
+    }
+    expect((await matching('"7"')).error).toEqual({
+      code: 'CONFLICT',
+      message: 'revision 7 is not active, revision 1 is: read the evaluators again',
+      details: { expected_revision: 7, active_revision: 1 },
+    });
+    expect((await get('/revisions')).data).toHaveLength(1);
+    expect((await matching(String((await get()).headers.etag))).headers.etag).toBe('"2"');
+    expect((await matching('"1", "2"')).headers.etag).toBe('"3"');
+    expect((await matching('*')).headers.etag).toBe('"4"');
+  });
+
+  test('holds beside expected_revision, not in place of it', async (context) => {
+    const { put } = await startEvaluatorApi(context);
+    await put([]);
+    for (const [expected_revision, ifMatch, status] of [
+      [1, '"0"', 409],
+      [0, '"1"', 409],
+      [0, '*', 409],
+      [1, '"1"', 200],
+    ] as const) {
+      expect((await put([], { expected_revision }, { 'if-match': ifMatch })).status, ifMatch).toBe(status);
+    }
+  });
+
+  test.for(['1', '"1', '', '"1" "2"', '*, "1"'])('that is none, such as %j, is 400', async (ifMatch, context) => {
+    const { get, put } = await startEvaluatorApi(context);
+    const answer = await put([], { expected_revision: 7 }, { 'if-match': ifMatch });
+    expect([answer.status, answer.error]).toEqual([
+      400,
+      {
+        code: 'BAD_REQUEST',
+        message: 'invalid If-Match: send what ETag said, such as "1" with its quotes, or *',
+      },
+    ]);
+    expect((await get('/revisions')).data).toEqual([]);
+  });
+});
+
 describe('422: nothing changes, and a rejected revision says why', () => {
   test.for<[string, Change, string]>([
     [
       'an unknown connection',
       inLlm({ connection: 'gpt' }),
-      'llm.connection is "gpt", which is not one of llm_connections: there are ',
+      'llm.connection is "gpt", which is no connection: known are ',
     ],
     ['an empty name', (one) => ({ ...one, name: ' ' }), 'name must not be empty'],
     ['a name that is taken', (one) => ({ ...one, name: 'first' }), 'name is the name of an earlier evaluator too'],
@@ -193,6 +252,7 @@ describe('422: nothing changes, and a rejected revision says why', () => {
       (one) => ({ ...one, trigger: { method: 'm', namespace: 'Finance' } }),
       'trigger.namespace must consist of lowercase letters',
     ],
+    ['an empty path', (one) => ({ ...one, processor: { path: '' } }), 'processor.path must not be empty'],
     ['a schema that cannot be used', inLlm({ result_schema: { type: 'nothing' } }), 'llm.result_schema '],
     [
       'a schema with a reference elsewhere',

@@ -1,6 +1,7 @@
 import { operations } from '@sluice/contract';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Update, UpdateOptions } from '../evaluators/evaluators.ts';
+import { type Expected, parseIfMatch } from '../evaluators/revisions/expected.ts';
 import { metadataJson, type Revision, revisionJson } from '../evaluators/revisions/revision.ts';
 import { RequestError, sendData, sendList, sendWarned } from './answer.ts';
 import type { ManagementContext } from './context.ts';
@@ -16,9 +17,10 @@ export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: Ma
   });
 
   // Without `await`, which would keep what was submitted in memory for as long as it waits for others.
-  routeWithBody(app, replace, ({ body: { evaluators, expected_revision } }, reply) =>
-    active.replace(evaluators, optionsOf(reply, expected_revision)).then((update) => sendUpdate(reply, update)),
-  );
+  routeWithBody(app, replace, ({ body: { evaluators, expected_revision } }, reply) => {
+    const options = optionsOf(reply, expected_revision);
+    return active.replace(evaluators, options).then((update) => sendUpdate(reply, update));
+  });
 
   route(app, connections, (_request, reply) => sendData(reply, JSON.stringify(active.connections)));
 
@@ -31,8 +33,9 @@ export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: Ma
 
   routeWithBody(app, activate, async ({ name, body: { expected_revision } }, reply) => {
     const id = idOf(name);
+    const options = optionsOf(reply, expected_revision);
     if (Number.isNaN(id)) throw new RequestError('NOT_FOUND', notFound(name));
-    return sendUpdate(reply, await active.activate(id, optionsOf(reply, expected_revision)));
+    return sendUpdate(reply, await active.activate(id, options));
   });
 }
 
@@ -63,11 +66,22 @@ function notFound(name: string): string {
 /** Longest name of an actor that is kept, in characters. */
 const LONGEST_ACTOR = 256;
 
-/** Who asks is what an authenticating proxy says, if there is one (decisions 2.10). */
+/**
+ * What is expected to be active, and who asks: what an authenticating proxy says, if there is one (decisions 2.10). Throws
+ * RequestError BAD_REQUEST for an `If-Match` that is none.
+ */
 function optionsOf({ request }: FastifyReply, expectedRevision: number | undefined): UpdateOptions {
   const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = request.headers;
   const [actor] = [forwarded, requested]
     .map((user) => user?.toString())
     .filter((user) => user !== undefined && user !== '');
-  return { expectedRevision, actor: actor && [...actor].slice(0, LONGEST_ACTOR).join('') };
+  const ifMatch = ifMatchOf(request.headers['if-match']);
+  return { expectedRevision, ifMatch, actor: actor && [...actor].slice(0, LONGEST_ACTOR).join('') };
+}
+
+function ifMatchOf(header: string | undefined): Expected['ifMatch'] {
+  if (header === undefined) return undefined;
+  const ifMatch = parseIfMatch(header);
+  if (ifMatch !== undefined) return ifMatch;
+  throw new RequestError('BAD_REQUEST', 'invalid If-Match: send what ETag said, such as "1" with its quotes, or *');
 }

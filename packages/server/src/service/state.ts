@@ -1,5 +1,6 @@
 import type { LongStreams } from '../answer/long-streams.ts';
 import type { HealthOfServices } from '../bridge/service-health.ts';
+import type { Evaluators } from '../evaluators/evaluators.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Forwards } from '../forwards/forwards.ts';
@@ -15,6 +16,7 @@ export interface ServiceStateParts {
   readonly registry: Pick<Registry, 'current'>;
   readonly forwards: Pick<Forwards, 'status'>;
   readonly serviceHealth: Pick<HealthOfServices, 'of'>;
+  readonly evaluators: Pick<Evaluators, 'current'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot' | 'evaluators'>;
   readonly interactions: Pick<InteractionStore, 'length' | 'bodyBytes'>;
   readonly toolCalls: Pick<ToolCallEvents, 'counts'>;
@@ -26,8 +28,8 @@ export interface ServiceStateParts {
 
 /** What metrics ask of the service, which telemetry itself knows nothing of. */
 export function serviceState(parts: ServiceStateParts): ServiceState {
-  const { registry, forwards, serviceHealth, metrics, interactions, toolCalls, calls, longStreams, droppedLines } =
-    parts;
+  const { registry, forwards, serviceHealth, evaluators, metrics, interactions, toolCalls } = parts;
+  const { calls, longStreams, droppedLines } = parts;
   const served = (kind: Kind): number =>
     registry.current.namespaces.values().reduce((sum, { shelves }) => sum + shelves[kind].entries.length, 0);
   return {
@@ -38,6 +40,10 @@ export function serviceState(parts: ServiceStateParts): ServiceState {
         counts: counters.snapshot(),
         failures: counters.failures,
       })),
+    activeEvaluators: () => [
+      ...evaluators.current.list.map(({ definition }) => ({ name: definition.name, loaded: true })),
+      ...evaluators.current.leftOut.map((name) => ({ name, loaded: false })),
+    ],
     entries: () => ({ tool: served('tool'), resource: served('resource'), prompt: served('prompt') }),
     namespaces: () => registry.current.namespaces.size,
     forwards: () =>

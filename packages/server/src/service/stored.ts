@@ -39,22 +39,22 @@ export async function bootstrap(config: Config, registry: Registry): Promise<voi
 
 /** The evaluators, those of the service-config file or else as they were kept; what cannot be loaded is left out. */
 export async function openEvaluators(
-  { bootstrap: { llmConnections, evaluators: configured, folder: baseFolder }, actionsPath, persist }: Config,
+  { bootstrap, actionsPath, persist }: Config,
   logger: Logger,
-  parts: Pick<EvaluatorsParts, 'compiling' | 'schemas' | 'onUse'>,
+  parts: Pick<EvaluatorsParts, 'compiling' | 'schemas' | 'onUse' | 'hasNamespace'>,
 ): Promise<Evaluators> {
   const log = logger.target('service::evaluator');
   const evaluators = new Evaluators({
     ...parts,
-    connections: llmConnections,
-    files: new ActionFiles({ baseFolder, actionsPath }),
+    connections: bootstrap.llmConnections,
+    files: new ActionFiles({ baseFolder: bootstrap.folder, actionsPath }),
     store:
       persist.backend === 'none'
         ? revisionsInMemory()
         : revisionsInFolder({ folder: persist.path, recover: persist.recover, files: diskFiles(), log, now: Date.now }),
     log,
   });
-  await evaluators.start(configured);
+  await evaluators.start(bootstrap.evaluators, bootstrap.unreadableEvaluators);
   return evaluators;
 }
 

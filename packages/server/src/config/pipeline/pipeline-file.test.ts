@@ -415,6 +415,48 @@ runtime: 5`;
     expect(pipelineOf(apart).warnings).toEqual([`p:8:27: ${idle}`]);
   });
 
+  describe('warns of an evaluator filter', () => {
+    const at = (line: number) => `p:${line}:9: listener "one", chain "main": filter service_evaluator`;
+    const unnamed = 'judges no request without service_namespace before it: put it behind that';
+
+    it.each<[string, string[], string[]]>([
+      ['in front of the namespace', ['mcp', 'service_evaluator', 'service_namespace'], [`${at(7)} ${unnamed}`]],
+      ['without namespace', ['mcp', 'service_evaluator', 'service_relay'], [`${at(7)} ${unnamed}`]],
+      [
+        'behind what answers',
+        ['mcp', 'service_namespace', 'service_tool_list', 'service_tool_call', 'service_evaluator', 'service_relay'],
+        [`${at(10)} judges nothing of what is answered before it: put it before service_tool_list, service_tool_call`],
+      ],
+      ['in its place', ['mcp', 'service_namespace', 'service_well_known', 'service_evaluator', 'service_relay'], []],
+      [
+        'behind what answers some requests, by its conditions',
+        ['mcp', 'service_namespace', 'service_relay, conditions: [{when: {path: /up}}]', 'service_evaluator'],
+        [],
+      ],
+      [
+        'behind another one',
+        ['mcp', 'service_namespace', 'service_evaluator', 'service_relay', 'service_evaluator'],
+        [],
+      ],
+    ])('%s', (_where, filters, warnings) => {
+      expect(pipelineOf(chain(...filters)).warnings).toEqual(warnings);
+    });
+
+    it('at each listener where it is so', () => {
+      const filters = (...names: string[]) => `filters: [${names.map((name) => `{filter: ${name}}`).join(', ')}]`;
+      const text = `listeners:
+  - {name: one, address: "h:1", filter_chains: [a, b, c]}
+  - {name: two, address: "h:2", filter_chains: [a, c, b]}
+filter_chains:
+  - {name: a, ${filters('mcp', 'service_namespace')}}
+  - {name: b, ${filters('service_relay')}}
+  - {name: c, ${filters('service_evaluator')}}`;
+      expect(pipelineOf(text).warnings).toEqual([
+        'p:7:25: listener "one", chain "c": filter service_evaluator judges nothing of what is answered before it: put it before service_relay',
+      ]);
+    });
+  });
+
   it('ends the start with its first mistake and the number of the others', () => {
     const stopped = () => parsePipeline(file('x: 1').replace('[main]', '[gone, away]'), 'p');
     expect(stopped).toThrow(ConfigError);

@@ -1,6 +1,7 @@
 import type { Problem } from '../problem.ts';
 import { quote } from '../setting.ts';
 import type { KeyPath, YamlFile } from '../yaml-file.ts';
+import { unjudgedFilters } from './judging.ts';
 import { idleFilters, type Misplaced, orderMistakes } from './order.ts';
 import type { Named, Outline } from './outline.ts';
 
@@ -38,6 +39,13 @@ export function checkReferences(outline: Outline, { position }: YamlFile): Findi
     listener.chains.flatMap(({ name }) => chains.find((chain) => chain.name?.name === name)?.filters ?? []),
   );
   const mistakes = ways.flatMap(orderMistakes).map(placed);
+  const unjudged = ways.flatMap((way, index) =>
+    unjudgedFilters(way).map(({ filter, text }) => {
+      const chain = chains.find((each) => each.filters.includes(filter));
+      const where = `listener ${quote(listeners[index]?.name?.name ?? '')}, chain ${quote(chain?.name?.name ?? '')}`;
+      return problem(filter.path, `${where}: ${text}`);
+    }),
+  );
   return {
     problems: [
       ...twice(
@@ -54,6 +62,7 @@ export function checkReferences(outline: Outline, { position }: YamlFile): Findi
       ...unused('chain', chainNames, toChains, 'listener'),
       ...unused('cluster', clusters, toClusters, 'route'),
       ...ways.flatMap(idleFilters).map(placed),
+      ...unjudged,
       ...(outline.skipValidation ? mistakes : []),
     ],
   };

@@ -47,20 +47,25 @@ describe('the history of actions', () => {
   });
 
   test('is refused when it could not fit into an action', async () => {
-    const large = asking({ role: 'user', content: 'x'.repeat(3_500_000) });
-    const store = talking(...Array.from({ length: 10 }, () => large));
-    await expect(said(store)).rejects.toMatchObject({ fault: 'memory' });
+    const around = JSON.stringify({ role: 'user', content: '' }).length;
+    const large = asking({ role: 'user', content: 'x'.repeat(4 * MIB - around) });
+    const store = talking(...Array.from({ length: 8 }, () => large));
+    expect((await historyJson(store)('talk', waitedFor)).length).toBe(32 * MIB + '[,,,,,,,]'.length);
+    const more = talking(...Array.from({ length: 8 }, () => large), asking({ role: 'user', content: 'x' }));
+    await expect(said(more)).rejects.toMatchObject({ fault: 'memory' });
   });
 
   test('is refused to a run that has had 256 MiB of bodies read', async () => {
     // Not JSON, whatever it says of itself: there is nothing to be told of it.
     const body = { isJson: true, bytes: Buffer.alloc(64 * MIB) };
     const interaction: Interaction = { ...recordedInteraction({}), request: { body, truncated: false } };
-    const interactions = { history: () => [interaction, interaction] };
+    const byte = { ...body, bytes: Buffer.alloc(1) };
+    const short: Interaction = { ...interaction, request: { body: byte, truncated: false } };
+    const interactions = { history: (id: string) => (id === 'talk' ? [interaction, interaction] : [short]) };
     const history = historyJson(interactions);
     expect(await history('talk', waitedFor)).toBe('[]');
     expect(await history('talk', waitedFor)).toBe('[]');
-    await expect(history('talk', waitedFor)).rejects.toMatchObject({ fault: 'limit' });
+    await expect(history('short', waitedFor)).rejects.toMatchObject({ fault: 'limit' });
     expect(await historyJson(interactions)('talk', waitedFor)).toBe('[]');
   });
 

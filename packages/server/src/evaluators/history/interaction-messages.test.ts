@@ -5,6 +5,8 @@ import type { HistoryMessage } from '../actions/action-world.ts';
 import { asking } from './fixtures/talking.ts';
 import { messagesOf } from './interaction-messages.ts';
 
+const deep: unknown = JSON.parse(`${'['.repeat(255)}${']'.repeat(255)}`);
+
 function asked(requestText: string | undefined): HistoryMessage[] {
   return messagesOf(recordedInteraction({ ...(requestText !== undefined && { requestText }) }).request.body);
 }
@@ -20,6 +22,7 @@ describe('messages', () => {
           { type: 'text', text: 'Look' },
           { type: 'image_url', image_url: {} },
           { type: 'text', text: ' here' },
+          { type: 'input_text', text: ' and there' },
         ],
       },
       [{ role: 'user', content: 'Look here' }],
@@ -33,6 +36,11 @@ describe('messages', () => {
     ['no content', { role: 'assistant' }, []],
     ['a number', { role: 'user', content: 5 }, []],
     ['what is no message', 'hello', []],
+    [
+      'half of a surrogate in a part',
+      { role: 'user', content: [{ type: 'text', text: 'x\ud800' }] },
+      [{ role: 'user', content: 'x\ufffd' }],
+    ],
     ['half of a surrogate', { role: '\ud800', content: 'x\udc00' }, [{ role: '\ufffd', content: 'x\ufffd' }]],
   ])('%s', (_what, message, expected) => {
     expect(asked(asking(message))).toEqual(expected);
@@ -42,6 +50,7 @@ describe('messages', () => {
     ['there is none', undefined],
     ['it is no JSON', 'messages'],
     ['it is no object', '[{"role":"user","content":"x"}]'],
+    ['it is nested so deeply that it is kept as a text', asking({ role: 'user', content: 'x' }, deep)],
     ['its messages are no list', '{"messages":{"role":"user","content":"x"}}'],
   ])('are none of a body when %s', (_why, body) => {
     expect(asked(body)).toEqual([]);

@@ -1,9 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ActionFileError, ActionFiles } from './action-files.ts';
+import { ActionFileError } from './action-file-error.ts';
+import { ActionFiles } from './action-files.ts';
+import { readResolved } from './resolved-file.ts';
 
 const MIB = 1024 * 1024;
 
@@ -79,6 +81,8 @@ describe('without SERVICE_ACTIONS_PATH', () => {
 
   it('what a file says to hold and does not is not waited for', async () => {
     expect((await files().read('/proc/self/status')).length).toBe(0);
+    // Of 4096 bytes, it says.
+    expect((await files().read('/sys/kernel/uevent_seqnum')).toString()).toMatch(/^\d+\n$/);
   });
 });
 
@@ -103,6 +107,8 @@ describe('with SERVICE_ACTIONS_PATH', () => {
       ['../actions/none.wasm', true],
       ['../actions/none/at/all.wasm', true],
       ['in/none.wasm', true],
+      ['../actions/..a.wasm', true],
+      ['../actions/..deep/a.wasm', true],
       ['a.wasm', false],
       ['', false],
       ['../actions', false],
@@ -136,5 +142,17 @@ describe('with SERVICE_ACTIONS_PATH', () => {
     await rm(link);
     await symlink('../config/a.wasm', link);
     expect(await refusal(files('actions').read('../actions/turned.wasm'))).toBe('is not inside SERVICE_ACTIONS_PATH');
+  });
+
+  it('a folder that became a link since its path was followed leads nowhere outside', async () => {
+    const [root, path] = [join(folder, 'actions'), join(folder, 'actions/deep/a.wasm')];
+    expect((await readResolved(path, root)).toString()).toBe('ok of actions/deep');
+    await rename(join(folder, 'actions/deep'), join(folder, 'actions/other'));
+    await symlink('other', join(folder, 'actions/deep'));
+    expect((await readResolved(path, root)).toString()).toBe('ok of actions/deep');
+    await rm(join(folder, 'actions/deep'));
+    await symlink('../config', join(folder, 'actions/deep'));
+    expect(await refusal(readResolved(path, root))).toBe('is not inside SERVICE_ACTIONS_PATH');
+    expect((await readResolved(path, undefined)).toString()).toBe('ok of config');
   });
 });

@@ -1,12 +1,8 @@
-import { constants, open, realpath, stat } from 'node:fs/promises';
-import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { realpath } from 'node:fs/promises';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { errorCode } from '../../registry/store/files.ts';
-import { limits } from '../actions/component/limits.ts';
-
-/** Why a file cannot be an action; the message is fit to be answered and names no path but what was submitted. */
-export class ActionFileError extends Error {
-  override readonly name = 'ActionFileError';
-}
+import { ActionFileError } from './action-file-error.ts';
+import { isInside, readResolved } from './resolved-file.ts';
 
 /** Where actions lie. */
 export interface ActionFolders {
@@ -41,11 +37,12 @@ export class ActionFiles {
     try {
       const { actionsPath } = this.#folders;
       const place = await realpath(this.#absolute(path));
+      const root = actionsPath === undefined ? undefined : await realpath(actionsPath);
       // Once more: a link may have been changed since it was asked whether the path may be read.
-      if (actionsPath !== undefined && !isInside(await realpath(actionsPath), place)) {
+      if (root !== undefined && !isInside(root, place)) {
         throw new ActionFileError('is not inside SERVICE_ACTIONS_PATH');
       }
-      return await readRegular(place);
+      return await readResolved(place, root);
     } catch (error) {
       if (error instanceof ActionFileError) throw error;
       const missing = ['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '');
@@ -67,34 +64,5 @@ async function placeOf(path: string): Promise<string> {
     const parent = dirname(path);
     if (errorCode(error) !== 'ENOENT' || parent === path) throw error;
     return join(await placeOf(parent), path.slice(parent.length));
-  }
-}
-
-function isInside(folder: string, path: string): boolean {
-  const way = relative(folder, path);
-  return way !== '' && way !== '..' && !way.startsWith(`..${sep}`);
-}
-
-/** A pipe or a device could keep whoever opens it waiting for ever, so that it is not opened. */
-async function readRegular(path: string): Promise<Buffer> {
-  const { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } = constants;
-  if (!(await stat(path)).isFile()) throw new ActionFileError('is not a file');
-  const handle = await open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
-  try {
-    const found = await handle.stat();
-    if (!found.isFile()) throw new ActionFileError('is not a file');
-    if (found.size > limits.fileBytes) {
-      throw new ActionFileError(`has more than ${limits.fileBytes} bytes; leave out debug information`);
-    }
-    const bytes = Buffer.alloc(found.size);
-    let length = 0;
-    while (length < bytes.length) {
-      const { bytesRead } = await handle.read(bytes, length, bytes.length - length, length);
-      if (bytesRead === 0) break;
-      length += bytesRead;
-    }
-    return bytes.subarray(0, length);
-  } finally {
-    await handle.close();
   }
 }

@@ -27,6 +27,22 @@ async function compile(component: Uint8Array, checksum = ''): Promise<Action> {
   return { checksum, glue: '', modules: [{ name: 'core', bytes: Buffer.alloc(mebibytes * MIB), pages: 1 }] };
 }
 
+/** Files of which none is read before it is let through. */
+class HeldFiles extends ActionFiles {
+  readonly asked: string[] = [];
+  readonly #held: (() => void)[] = [];
+
+  override async read(path: string): Promise<Buffer> {
+    this.asked.push(path);
+    await new Promise<void>((resolve) => this.#held.push(resolve));
+    return super.read(path);
+  }
+
+  letThrough(): void {
+    this.#held.shift()?.();
+  }
+}
+
 async function load(files: Readonly<Record<string, string>>, known: readonly Action[] = []) {
   for (const [path, text] of Object.entries(files)) await writeFile(join(folder, path), text);
   return loader.load(Object.keys(files), known);
@@ -40,6 +56,19 @@ it('compiles each content once, under whatever names and however often it is loa
   // A name is nothing by itself.
   await load({ a: '3' });
   expect(compiled.slice(2)).toEqual(['3']);
+});
+
+it('reads four files at one time, and each of them once', async () => {
+  const paths = ['a', 'b', 'c', 'd', 'e'];
+  for (const path of paths) await writeFile(join(folder, path), '1');
+  const files = new HeldFiles({ baseFolder: folder, actionsPath: undefined });
+  const loading = new ActionLoader(files, { compile }).load([...paths, 'a', 'e'], []);
+  expect(files.asked).toEqual(['a', 'b', 'c', 'd']);
+  files.letThrough();
+  await expect.poll(() => files.asked).toEqual(paths);
+  for (const _path of paths) files.letThrough();
+  expect([...(await loading).keys()].toSorted()).toEqual(paths);
+  expect(files.asked).toEqual(paths);
 });
 
 it('keeps 64 MiB of what was loaded last', async () => {

@@ -1,6 +1,7 @@
 import { type Action, ActionCompileError, type ActionCompiling, actionBytes } from '../actions/action-world.ts';
 import { componentChecksum } from '../actions/component-checksum.ts';
-import { ActionFileError, type ActionFiles } from './action-files.ts';
+import { ActionFileError } from './action-file-error.ts';
+import type { ActionFiles } from './action-files.ts';
 
 /** Files that are read and compiled at one time: each may have 30 MiB. */
 const AT_ONCE = 4;

@@ -29,7 +29,7 @@ export async function examine(evaluators: readonly Evaluator[], surroundings: Su
   for (const definition of evaluators) {
     const refusals: Refusal[] = [];
     const refuse = (path: string, message: string) => refusals.push({ path, message });
-    const { name, trigger, llm } = definition;
+    const { name, trigger, llm, processor } = definition;
     if (name === '') refuse('name', 'must not be empty');
     else if (names.has(name)) refuse('name', 'is the name of an earlier evaluator too');
     names.add(name);
@@ -38,6 +38,7 @@ export async function examine(evaluators: readonly Evaluator[], surroundings: Su
     if (wrong) refuse('trigger.namespace', wrong.issues[0]?.message ?? 'is not a name of a namespace');
     const connection = surroundings.connections.get(llm.connection);
     if (!connection) refuse('llm.connection', unknownConnection(llm.connection, [...surroundings.connections.keys()]));
+    if (processor.path === '') refuse('processor.path', 'must not be empty');
     const schema = await compiled(definition, surroundings.schemas);
     if ('problem' in schema) refuse('llm.result_schema', schema.problem);
     else if (connection && refusals.length === 0) {
@@ -50,8 +51,8 @@ export async function examine(evaluators: readonly Evaluator[], surroundings: Su
 }
 
 function unknownConnection(name: string, known: readonly string[]): string {
-  const there = known.length === 0 ? 'there are none' : `there are ${known.toSorted().join(', ')}`;
-  return `is ${JSON.stringify(name)}, which is not one of llm_connections: ${there}`;
+  const there = known.length === 0 ? 'there are none' : `known are ${known.toSorted().join(', ')}`;
+  return `is ${JSON.stringify(name)}, which is no connection: ${there}; llm_connections of the service-config file has them`;
 }
 
 type Compiled = { readonly compiled: CompiledSchema | undefined } | { readonly problem: string };

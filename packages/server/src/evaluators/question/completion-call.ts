@@ -53,7 +53,8 @@ export class CompletionCall implements ResponseHandler {
     if (status >= 300 && status < 400) {
       this.#fail('status', `redirects (HTTP ${status}), which is not followed: configure the address it means`);
     } else if (status < 200 || status >= 400) {
-      const hint = status === 404 ? ': is /chat/completions below the url that is configured?' : '';
+      const hint =
+        status === 404 ? ': has the server this model, and is /chat/completions below the url that is configured?' : '';
       this.#fail('status', `answered with HTTP ${status}${hint}`);
     } else if (!isIdentity(headers['content-encoding'])) {
       this.#fail('invalid', 'answered in an encoding that was not asked for');

@@ -59,6 +59,7 @@ describe('a question', () => {
     expect(headers).toMatchObject({
       authorization: `Bearer ${KEY}`,
       'content-type': 'application/json',
+      accept: 'application/json',
       'accept-encoding': 'identity',
     });
   });
@@ -129,11 +130,20 @@ describe('an answer', () => {
     ['another status of success', { content: 'a\ufffd', status: 201 }],
     ['another type', { content: 'a\ufffd', headers: { 'content-type': 'text/html' } }],
     ['an encoding that is none', { content: 'a\ufffd', headers: { 'content-encoding': 'identity' } }],
+    ['an encoding that is empty', { content: 'a\ufffd', headers: { 'content-encoding': '' } }],
     ['further choices', { body: '{"choices":[{"message":{"content":"a\\ufffd"}},7]}' }],
   ])('may have %s', async (_what, script) => {
     llm.script(script);
     expect(await clientWith().ask(connectionTo(llm.url), ASKED)).toBe('a\ufffd');
   });
+});
+
+test('an answer may have as many bytes as there may be, and no more', async () => {
+  const body = '{"choices":[{"message":{"content":"yes"}}]}';
+  llm.script({ body }, { body });
+  expect(await clientWith({ maxBytes: body.length }).ask(connectionTo(llm.url), ASKED)).toBe('yes');
+  const failure = await failureOf(clientWith({ maxBytes: body.length - 1 }).ask(connectionTo(llm.url), ASKED));
+  expect(failure.fault).toBe('too-large');
 });
 
 const NO_TEXT = 'answered without a text in choices[0].message.content';
@@ -143,6 +153,12 @@ describe('a failure', () => {
   test.each<[string, CompletionScript, string, string | RegExp]>([
     ['400', { status: 400, body: '{"error":"of the answer"}' }, 'status', 'answered with HTTP 400'],
     ['401', { status: 401, content: 'of the answer' }, 'status', 'answered with HTTP 401'],
+    [
+      '404',
+      { status: 404, content: 'of the answer' },
+      'status',
+      'answered with HTTP 404: has the server this model, and is /chat/completions below the url that is configured?',
+    ],
     ['429', { status: 429, content: 'of the answer' }, 'status', 'answered with HTTP 429'],
     ['500', { status: 500, body: '' }, 'status', 'answered with HTTP 500'],
     ['204', { status: 204, body: '' }, 'invalid', 'answered with what is not JSON'],
@@ -196,7 +212,7 @@ describe('a failure', () => {
     expectNothingTold(failure);
   });
 
-  test.each([301, 302, 303, 307, 308])('is a redirect, which is not followed (%i)', async (status) => {
+  test.each([300, 301, 302, 303, 307, 308])('is a redirect, which is not followed (%i)', async (status) => {
     const before = llm.asked.length;
     llm.script({ status, body: '', headers: { location: `${llm.url}/chat/completions?token=${KEY}` } });
     const failure = await failureOf(clientWith().ask(connectionTo(llm.url, KEY), ASKED));
@@ -225,9 +241,14 @@ describe('a failure', () => {
   });
 
   test('is what does not speak HTTP', async () => {
-    const port = await listen(createTcpServer((socket) => socket.on('error', () => undefined).end('SSH-2.0-x\r\n')));
-    const failure = await failureOf(clientWith().ask(connectionTo(`http://127.0.0.1:${port}`, KEY), ASKED));
-    expect([failure.fault, failure.message]).toEqual(['invalid', 'llm connection "judge" did not answer in HTTP/1.1']);
+    for (const said of ['SSH-2.0-x\r\n', `HTTP/1.1 200 OK\r\nx: ${'x'.repeat(1024 * 1024)}`]) {
+      const port = await listen(createTcpServer((socket) => socket.on('error', () => undefined).end(said)));
+      const failure = await failureOf(clientWith().ask(connectionTo(`http://127.0.0.1:${port}`, KEY), ASKED));
+      expect([failure.fault, failure.message]).toEqual([
+        'invalid',
+        'llm connection "judge" did not answer in HTTP/1.1',
+      ]);
+    }
   });
 
   test('is nobody who listens', async () => {
@@ -256,6 +277,36 @@ describe('a failure', () => {
     expect([failure.fault, failure.message]).toEqual(['timeout', 'llm connection "judge" did not answer within 0.2 s']);
     await asked.left;
     expectNothingTold(failure);
+  });
+
+  test('is no answer within 10 s, where nothing else is said', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const own = await ownServer();
+    own.script({ stopsIn: 'head' });
+    const ended = vi.fn();
+    const call = failureOf(clientWith().ask(connectionTo(own.url, KEY), ASKED)).finally(ended);
+    await own.next();
+    vi.advanceTimersByTime(9_999);
+    for (let turn = 0; turn < 10; turn++) await nextTurn();
+    expect(ended).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect((await call).message).toBe('llm connection "judge" did not answer within 10 s');
+  });
+
+  test('is no connection within the same time, and no sooner', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const connected = Promise.withResolvers<void>();
+    const port = await listen(createTcpServer((socket) => connected.resolve(void socket.on('error', () => undefined))));
+    const ended = vi.fn();
+    const call = failureOf(clientWith().ask(connectionTo(`https://127.0.0.1:${port}`, KEY), ASKED)).finally(ended);
+    await connected.promise;
+    vi.advanceTimersByTime(9_999);
+    for (let turn = 0; turn < 10; turn++) await nextTurn();
+    expect(ended).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    await call;
   });
 
   test('is an answer that takes too long as a whole, though something always comes', async () => {
@@ -319,6 +370,19 @@ describe('ending it', () => {
     };
     expect(await clientWith().ask(connectionTo(llm.url), ASKED, signal)).toBe('yes');
     expect(listening.size).toBe(0);
+  });
+
+  test('is not for a timer to do that an answer has come before', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const client = clientWith({ timeoutMs: 123_456 });
+    const set = vi.spyOn(globalThis, 'setTimeout');
+    const clear = vi.spyOn(globalThis, 'clearTimeout');
+    onTestFinished(() => void vi.restoreAllMocks());
+    await client.ask(connectionTo(llm.url), ASKED);
+    const deadlines = set.mock.results.filter((_, at) => set.mock.calls[at]?.[1] === 123_456);
+    expect(deadlines.length).toBeGreaterThan(0);
+    for (const { value } of deadlines) expect(clear).toHaveBeenCalledWith(value);
   });
 
   test('of the client ends calls, connections and whatever comes later', async () => {

@@ -1,4 +1,4 @@
-import { array, property, assert as prove, record, string, tuple } from 'fast-check';
+import { array, constant, oneof, property, assert as prove, record, string, tuple } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type PromptInput, userPrompt } from './prompt.ts';
 
@@ -93,9 +93,10 @@ test('nothing that comes from outside begins a line', () => {
       text,
       array(tuple(text, text), { maxLength: 4 }),
       array(array(record({ role: text, content: text }), { maxLength: 4 }), { maxLength: 4 }),
-      array(record({ name: text, description: text }), { maxLength: 4 }),
-      (toolName, pairs, conversation, tools) => {
-        const request = { ...CALL, toolName, arguments: pairs };
+      array(record({ name: text, description: oneof(constant(''), text) }), { maxLength: 4 }),
+      text,
+      (toolName, pairs, conversation, tools, method) => {
+        const request = { ...CALL, method, namespace: method, toolName, arguments: pairs };
         const lines = promptOf({ request, conversation, tools }).split(/[\r\n\v\f\u0085\u2028\u2029]/);
         const spoken = conversation.filter(({ length }) => length > 0);
         expect(lines.filter((line) => /^\s*#/.test(line))).toEqual([
@@ -104,7 +105,9 @@ test('nothing that comes from outside begins a line', () => {
           '# Available tools',
         ]);
         expect(lines.filter((line) => line.startsWith('['))).toHaveLength(spoken.flat().length);
-        expect(lines.filter((line) => line.startsWith('method: '))).toEqual(['method: tools/call']);
+        for (const name of ['method', 'namespace', 'tool']) {
+          expect(lines.filter((line) => line.startsWith(`${name}: `))).toHaveLength(1);
+        }
         expect(lines.filter((line) => line.startsWith('  '))).toHaveLength(pairs.length);
         expect(lines.filter((line) => line.startsWith('- '))).toHaveLength(tools.length);
       },

@@ -23,6 +23,7 @@ describe('what becomes of', () => {
     ['a deep heading', '### x #', ' x #'],
     ['a heading behind controls', `\u0000${LRE}#x`, 'x'],
     ['a heading behind blanks and breaks', ' \n # # x', '     x'],
+    ['a heading behind blanks of other kinds', '\u00a0#\u3000#x', '\u00a0\u3000x'],
     ['a # further on', 'x # y', 'x # y'],
     ['halves of surrogates', 'a\ud800b\udc00', 'a\ufffdb\ufffd'],
     ['characters outside the first plane', 'a😀b', 'a😀b'],

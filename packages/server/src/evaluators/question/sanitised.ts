@@ -13,8 +13,8 @@ const DROPPED =
 const BEGINNING = /^[\s#]+/;
 
 /**
- * A text of somebody else as it may stand in a prompt (decisions 4.9): on one line, without characters that are not seen
- * or that turn the text around, and not like a heading; at most `mostBytes` bytes of UTF-8, cut between two characters.
+ * A text of somebody else as it may stand in a prompt (decisions 4.9): on one line, without control characters and those
+ * that turn the text around, and not like a heading; at most `mostBytes` bytes of UTF-8, cut between two characters.
  *
  * Line breaks that follow each other, with tabs, are one space. Of the blanks and `#` that a text begins with, the blanks
  * stay. Surrogates without their other half become U+FFFD.

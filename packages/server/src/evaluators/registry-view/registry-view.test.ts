@@ -257,6 +257,45 @@ describe('a copy', () => {
     expect(JSON.parse(lines[0] ?? '{}')).toMatchObject({ tools: expect.objectContaining({ length: 20 }), more: 10 });
   });
 
+  it('takes along 16 MiB of definitions in a run, and no more', async () => {
+    const { registry, add, view } = await setUp();
+    const large = (name: string) => items('name', [name], `,"description":"${'é'.repeat(512 * 1024)}"`);
+    await registry.commit((draft) => {
+      const forward = addForward(draft, 'large', { namespace: CRM });
+      applyCatalogues(draft, forward, [catalogue({ tools: ['l1', 'l2'].flatMap(large) })]);
+    });
+    await add('own', 'default', { uri: 'u'.repeat(1024 * 1024) });
+    await add('l2', 'ops');
+    const run = view();
+    for (let at = 0; at < 15; at++) expect(run.copyTool(at < 7 ? 'l1' : 'own', `new-${at}`)).toBe(true);
+    // What is there is not copied, and what is small has room.
+    expect([run.copyTool('l2', 'ops'), run.copyTool('l1', 'new-0'), run.copyTool('mine', 'ops')]).toEqual([
+      true,
+      true,
+      true,
+    ]);
+    for (const name of ['l1', 'l2', 'own']) {
+      expect(thrownBy(() => view().copyTool(name, 'new-15'))).toBeUndefined();
+      expect(thrownBy(() => run.copyTool(name, 'new-15'))).toMatchObject({
+        fault: 'limit',
+        message: 'more than 16 MiB of definitions of tools were to be copied in one run',
+      });
+    }
+  });
+
+  it('that are not made in more than twenty namespaces are told of those, and of how many there are', async () => {
+    for (const count of [20, 21]) {
+      const { add, view, lines } = await setUp();
+      for (let at = 0; at < count; at++) await add('a', `own-${at}`);
+      const run = view();
+      for (let at = 0; at < count; at++) run.copyTool('a', `own-${at}`);
+      await run.commit();
+      const told = lines.map((line) => JSON.parse(line)).map((line) => line.target_namespaces ?? line.target_namespace);
+      const named = Array.from({ length: 20 }, (_, at) => `own-${at}`);
+      expect(told).toEqual(count === 20 ? named : [21, ...named]);
+    }
+  });
+
   it('can have a hundred namespaces made in a run, and no more', async () => {
     const { view } = await setUp();
     const run = view();

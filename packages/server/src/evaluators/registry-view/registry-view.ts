@@ -1,7 +1,7 @@
 import type { Draft } from '../../registry/draft.ts';
 import { byOrder, type Entry } from '../../registry/entries.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../../registry/names.ts';
-import { type CopyOutcome, copyTools, type ToolCopy } from '../../registry/operations/copy-tools.ts';
+import { type CopyOutcome, copyTools, definitionBytes, type ToolCopy } from '../../registry/operations/copy-tools.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
@@ -10,6 +10,8 @@ import { type ToolTexts, toolEntry, toolText, withTools } from './registry-view-
 
 /** Different tools and targets that a run can name to be copied. */
 const MAX_COPIES = 10_000;
+/** Of definitions, which may be large: each copy keeps its own. */
+const MAX_COPIED_BYTES = 16 * 1024 * 1024;
 /** Namespaces that a run can have made for its copies. */
 const MAX_NEW_NAMESPACES = 100;
 /** So many names of tools go into a line of the log, and so many namespaces have one of their own. */
@@ -47,6 +49,7 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
   /** Copies that are not to be made: the target namespace had a tool of that name before. */
   readonly #held: ToolCopy[] = [];
   #newNamespaces = 0;
+  #copiedBytes = 0;
 
   constructor(options: RegistryViewOptions) {
     this.#options = options;
@@ -73,7 +76,7 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
   /**
    * Copies the tool that {@link tool} finds into a namespace, which may have to be created. False when there is no such
    * tool, or no namespace can have that name. A tool of the same name that is there already stays, and that is well too.
-   * ActionFailure `limit` after 10,000 different copies, or 100 namespaces that are not there yet.
+   * ActionFailure `limit` after 10,000 different copies, 16 MiB of definitions, or 100 namespaces that are not there yet.
    */
   copyTool(name: string, namespace: string): boolean {
     const targetNamespace = parseNamespace(namespace);
@@ -86,8 +89,10 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
     }
     if (!this.#wanted.has(targetNamespace) && !this.#snapshot.namespace(targetNamespace)) this.#countNew();
     const copy = { tool: found.tool, targetNamespace };
+    const isHeld = this.#holder(targetNamespace, name) !== undefined;
+    if (!isHeld) this.#countBytes(found.tool);
     this.#wanted.set(targetNamespace, wanted.set(name, copy));
-    if (this.#holder(targetNamespace, name)) this.#held.push(copy);
+    if (isHeld) this.#held.push(copy);
     else this.#copies.push(copy);
     return true;
   }
@@ -112,6 +117,12 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
     this.#newNamespaces++;
     if (this.#newNamespaces <= MAX_NEW_NAMESPACES) return;
     throw new ActionFailure('limit', `more than ${MAX_NEW_NAMESPACES} namespaces were to be made in one run`);
+  }
+
+  #countBytes(tool: Entry): void {
+    this.#copiedBytes += definitionBytes(tool);
+    if (this.#copiedBytes <= MAX_COPIED_BYTES) return;
+    throw new ActionFailure('limit', 'more than 16 MiB of definitions of tools were to be copied in one run');
   }
 
   #tell(level: 'info' | 'warn', message: string, copies: readonly ToolCopy[]): void {

@@ -1,14 +1,12 @@
 import { parseJson } from '@sluice/json/parse';
-import type { ErrorObject, ValidateFunction } from 'ajv';
+import type { ValidateFunction } from 'ajv';
 import { withoutFence } from './code-fence.ts';
+import { cut, errorsText } from './errors-text.ts';
 import type { SchemaJob, SchemaReply } from './result-schema-job.ts';
 import { SchemaDialects, UnusableSchema } from './schema-dialects.ts';
 
 /** Schemas that are kept compiled: those that were used last. */
 const MOST_SCHEMAS = 200;
-/** Errors that are told of one text, and characters of each. */
-const MOST_ERRORS = 10;
-const LONGEST_ERROR = 300;
 /** Characters of why a schema cannot be used. */
 const LONGEST_REFUSAL = 1000;
 
@@ -45,7 +43,7 @@ export class ResultSchemaDesk {
     }
     try {
       if (validate(value) === true) return { kind: 'fine' };
-      return { kind: 'refused', problem: problemOf(validate.errors ?? []) };
+      return { kind: 'refused', problem: errorsText(validate.errors ?? []) };
     } catch (error) {
       if (error instanceof RangeError) return { kind: 'refused', problem: 'the text is nested too deeply' };
       throw error;
@@ -67,17 +65,4 @@ export class ResultSchemaDesk {
 
 function refused(problem: string, longest: number): SchemaReply {
   return { kind: 'refused', problem: cut(problem, longest) };
-}
-
-function problemOf(errors: readonly ErrorObject[]): string {
-  return errors.slice(0, MOST_ERRORS).map(errorText).join('; ');
-}
-
-/** Where it is and what is wrong: never the value itself. */
-function errorText({ instancePath, keyword, message = `does not fit "${keyword}"` }: ErrorObject): string {
-  return cut(`${instancePath === '' ? '/' : instancePath} ${message}`, LONGEST_ERROR);
-}
-
-function cut(text: string, longest: number): string {
-  return text.length <= longest ? text : `${text.slice(0, longest - 1).toWellFormed()}…`;
 }

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ResultSchemaError, ResultSchemas } from './result-schemas.ts';
 
 const opened: ResultSchemas[] = [];
@@ -18,6 +18,7 @@ function resultSchemas(deadlineMs = 30_000): ResultSchemas {
 /** Most tests need no thread of their own. */
 const shared = resultSchemas();
 
+const DRAFT_4 = 'http://json-schema.org/draft-04/schema#';
 const VERDICT = {
   type: 'object',
   properties: { verdict: { enum: ['yes', 'no'] }, score: { type: 'number', minimum: 0 } },
@@ -48,7 +49,8 @@ describe('a text', () => {
     [
       'with several errors',
       '{"verdict":"sk-secret","score":-1,"x":1}',
-      '/ must NOT have additional properties; /verdict must be equal to one of the allowed values; /score must be >= 0',
+      '/ must NOT have additional properties; /verdict must be equal to one of the allowed values: "yes","no"; ' +
+        '/score must be >= 0',
     ],
     ['whose keys are written with escapes', '{"verdict\\u0020":1}', /required property/],
   ])('%s', async (_what, text, problem) => {
@@ -67,6 +69,13 @@ describe('a text', () => {
       expect(error).toHaveLength(300);
       expect(error.isWellFormed()).toBe(true);
     }
+  });
+
+  test('has as many allowed values named as 300 characters hold', async () => {
+    const { validate } = await shared.compile({ enum: Array.from({ length: 200 }, (_, at) => `value ${at}`) });
+    const problem = await validate('"x"');
+    expect(problem).toMatch(/^\/ must be equal to one of the allowed values: "value 0","value 1",.*…$/);
+    expect(problem).toHaveLength(300);
   });
 
   test('that is nested too deeply for a schema that follows it does not fit', async () => {
@@ -126,8 +135,16 @@ describe('refused is', () => {
     ['what is no schema', [], 'the schema is neither an object nor a boolean'],
     ['nothing', null, 'the schema is neither an object nor a boolean'],
     ['a text', 'object', 'the schema is neither an object nor a boolean'],
-    ['an unknown type', { type: 'objekt' }, /^the schema is no JSON Schema \(.*2020-12.*\): data\/type must be equal/],
-    ['a keyword with a wrong value', { required: 'a' }, /data\/required must be array/],
+    [
+      'an unknown type',
+      { type: 'objekt' },
+      /2020-12\/schema\): \/type must be equal to one of the allowed values: "array","boolean",.*; \/type must be array/,
+    ],
+    [
+      'a keyword with a wrong value',
+      { required: 'a' },
+      /^the schema is no JSON Schema \(.*\): \/required must be array$/,
+    ],
     ['an expression that is none', { pattern: '(' }, /^the schema .*(regular expression|format "regex")/i],
     ['an unknown draft', { $schema: 'https://example.com/own' }, /unknown draft in "\$schema" \(https:\/\/example.com/],
     ['the end of a known draft', { $schema: 'schema' }, /unknown draft/],
@@ -135,6 +152,21 @@ describe('refused is', () => {
     ['a reference to nothing', { $ref: '#/$defs/a' }, /^the schema can't resolve reference #\/\$defs\/a/],
     ['an asynchronous one', { $async: true, type: 'string' }, /"\$async"/],
     ['one that is nested too deeply', nested(100_000), 'the schema is nested too deeply'],
+    [
+      'a reference to itself',
+      { $ref: '#' },
+      /^the schema comes to no end when it judges a value: let no \$ref lead back/,
+    ],
+    [
+      'one for texts alone',
+      { if: { type: 'string' }, else: true, ...Object.fromEntries([['then', { $ref: '#' }]]) },
+      /no end/,
+    ],
+    [
+      'a reference to a dynamic anchor of a part',
+      { $dynamicRef: '#node', $defs: { n: { $dynamicAnchor: 'node', type: 'object' } } },
+      /no end .* write \$ref with the place of a definition/,
+    ],
   ])('%s', async (_what, schema, message) => {
     const refusal = shared.compile(schema);
     await expect(refusal).rejects.toThrow(ResultSchemaError);
@@ -149,10 +181,16 @@ describe('refused is', () => {
     [{ $defs: { unused: { $ref: 'file:///etc/passwd' } } }],
     [{ $dynamicRef: 'https://example.com/other.json#a' }],
     [{ $ref: 'https://json-schema.org/draft/2020-12/schema' }],
+    [{ $schema: 'https://json-schema.org/draft/2019-09/schema', $recursiveRef: 'https://example.com/other.json' }],
     [{ $ref: 'http://[' }],
   ])('a remote reference: %j', async (schema) => {
     await expect(shared.compile(schema)).rejects.toThrow(/^the schema refers to another document \(/);
   });
+});
+
+test('what is said of a schema that is refused has 1000 characters at most', async () => {
+  const refusal = shared.compile({ $ref: `https://example.com/${'x'.repeat(2_000)}` });
+  await expect(refusal).rejects.toThrow(/^the schema .{999}…$/);
 });
 
 describe('references', () => {
@@ -162,11 +200,31 @@ describe('references', () => {
     [{ $ref: 'n.json', $defs: { n: { $id: 'n.json', type: 'number' } } }],
     [{ $ref: '#n', $defs: { n: { $anchor: 'n', type: 'number' } } }],
     [{ $ref: 'urn:x:n', $defs: { n: { $id: 'urn:x:n', type: 'number' } } }],
+    [{ $schema: DRAFT_4, $ref: 'urn:x:n', definitions: { n: { id: 'urn:x:n', type: 'number' } } }],
+    [{ type: 'number', enum: [1, { $ref: 'https://example.com/' }], default: { $ref: 'https://example.com/' } }],
     [{ type: 'number', const: 1, examples: [{ $ref: 'https://example.com/' }] }],
   ])('within the schema are followed: %j', async (schema) => {
     const { validate } = await shared.compile(schema);
     expect(await validate('1')).toBeUndefined();
     expect(await validate('"1"')).toMatch(/must be number/);
+  });
+
+  test.each([
+    [{ type: ['array', 'number'], items: { $ref: '#' } }],
+    [{ anyOf: [{ type: 'number' }, { type: 'array', items: { $ref: '#' } }] }],
+    [{ $dynamicAnchor: 'node', type: ['array', 'number'], items: { $dynamicRef: '#node' } }],
+    [
+      {
+        $schema: 'https://json-schema.org/draft/2019-09/schema',
+        $recursiveAnchor: true,
+        type: ['array', 'number'],
+        items: { $recursiveRef: '#' },
+      },
+    ],
+  ])('back into the schema are followed: %j', async (schema) => {
+    const { validate } = await shared.compile(schema);
+    expect(await validate('[[1],2]')).toBeUndefined();
+    expect(await validate('[["1"],2]')).toMatch(/(^|; )\/0\/0 must be (array,)?number/);
   });
 
   test('do not meet those of another schema', async () => {
@@ -205,7 +263,10 @@ describe('many at once', () => {
 
 describe('what takes too long', () => {
   test('does not fit, and the next text is judged by a new thread', async () => {
-    const { validate } = await resultSchemas(1_000).compile(ENDLESS);
+    // As it is in the service.
+    const schemas = new ResultSchemas();
+    opened.push(schemas);
+    const { validate } = await schemas.compile(ENDLESS);
     expect(await validate(BAD_FOR_IT)).toBe('validation took longer than 1 s');
     expect(await validate('"aaa"')).toBeUndefined();
     expect(await validate('"b"')).toBe('/ must match pattern "^(a+)+$"');
@@ -373,4 +434,32 @@ test('a verdict is remembered, so that who asks again does not wait for the thre
   // Nothing can be judged any more.
   expect(await validate('{}')).toBe(first);
   expect(await validate('{"a":1}')).toContain('stops');
+});
+
+test('a schema remembers its latest 64 verdicts, of texts of up to 32 KiB', async () => {
+  const schemas = resultSchemas();
+  const { validate } = await schemas.compile({ type: 'string' });
+  const long = JSON.stringify('x'.repeat(32 * 1024 - 2));
+  for (const text of [...Array.from({ length: 64 }, (_, at) => `${at}`), long, `${long} `]) await validate(text);
+  await schemas.close();
+  expect([await validate('1'), await validate('63'), await validate(long)]).toEqual([
+    '/ must be string',
+    '/ must be string',
+    undefined,
+  ]);
+  for (const text of ['0', `${long} `]) expect(await validate(text)).toContain('stops');
+});
+
+test('that a text took too long is remembered for five seconds: it may have been the machine', async () => {
+  const schemas = resultSchemas(1_000);
+  const { validate } = await schemas.compile(ENDLESS);
+  expect(await validate(BAD_FOR_IT)).toBe('validation took longer than 1 s');
+  const judgedAt = performance.now();
+  await schemas.close();
+  const now = vi.spyOn(performance, 'now');
+  onTestFinished(() => now.mockRestore());
+  now.mockReturnValue(judgedAt + 4_000);
+  expect(await validate(BAD_FOR_IT)).toBe('validation took longer than 1 s');
+  now.mockReturnValue(judgedAt + 5_000);
+  expect(await validate(BAD_FOR_IT)).toContain('stops');
 });

@@ -5,12 +5,13 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import draft6 from 'ajv/dist/refs/json-schema-draft-06.json' with { type: 'json' };
 import draft4 from 'ajv-draft-04';
 import addFormats from 'ajv-formats';
+import { errorsText } from './errors-text.ts';
 import { remoteReference } from './remote-reference.ts';
 
 /** Why a schema cannot be used; the message completes a sentence that begins with `the schema`. */
 export class UnusableSchema extends Error {}
 
-type Validator = Pick<Ajv, 'compile' | 'validateSchema' | 'errorsText'>;
+type Validator = Pick<Ajv, 'compile' | 'validateSchema' | 'errors'>;
 type Make = (options: Options) => Validator;
 
 /** Unknown keywords and formats have no meaning, as JSON Schema has it. */
@@ -19,6 +20,9 @@ const OPTIONS: Options = { strict: false, allErrors: true, ownProperties: true, 
 const ALONE: Options = { ...OPTIONS, meta: false, validateSchema: false };
 
 const DEFAULT_DIALECT = 'https://json-schema.org/draft/2020-12/schema';
+
+/** A value of each type. */
+const SAMPLES: readonly unknown[] = [{}, [], '', 0, true, null];
 
 /** How validators are made, by the address in `$schema`. */
 const DIALECTS: ReadonlyMap<string, Make> = new Map<string, Make>([
@@ -55,6 +59,7 @@ export class SchemaDialects {
     const validate = compiled(schema, make(ALONE));
     // Such a function returns a promise, which would pass for a yes.
     if ('$async' in validate) throw new UnusableSchema('has "$async", which is not supported: leave it out');
+    refuseEndless(validate);
     return validate;
   }
 
@@ -65,7 +70,7 @@ export class SchemaDialects {
       this.#checkers.set(dialect, checker);
     }
     if (checker.validateSchema({ ...schema, $schema: dialect }) === true) return;
-    throw new UnusableSchema(`is no JSON Schema (${dialect}): ${checker.errorsText(undefined, { separator: '; ' })}`);
+    throw new UnusableSchema(`is no JSON Schema (${dialect}): ${errorsText(checker.errors ?? [])}`);
   }
 }
 
@@ -100,5 +105,24 @@ function compiled(schema: JsonObject | boolean, validator: Validator): ValidateF
     return validator.compile(schema);
   } catch (cause) {
     throw new UnusableSchema(cause instanceof Error ? cause.message : 'cannot be compiled', { cause });
+  }
+}
+
+/**
+ * What follows references in a circle, whatever it judges, compiles all the same: a `$ref` that leads back to itself, and
+ * a `$dynamicRef` to an anchor of a subschema, which the validator takes for the schema itself.
+ */
+function refuseEndless(validate: ValidateFunction): void {
+  try {
+    for (const sample of SAMPLES) validate(sample);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new UnusableSchema(
+      'comes to no end when it judges a value: let no $ref lead back to itself without going into the value, ' +
+        'and write $ref with the place of a definition (#/$defs/...) for $dynamicRef and $recursiveRef',
+      { cause: error },
+    );
+  } finally {
+    validate.errors = null;
   }
 }

@@ -133,6 +133,10 @@ describe.each<[string, string | Buffer]>([
   ['more behind its evaluators', spoilt({}).replace('],"skipped"', '].5,"skipped"')],
   ['two of one id', spoilt({ revisions: [0, 0, 1].map((index) => written(SECOND)[index]) })],
   ['an active one that is not there', spoilt({ active_id: 9 })],
+  [
+    'an active one that is not there, and none that says so',
+    spoilt({ active_id: 9, revisions: written(SECOND).map((one) => ({ ...one, status: 'superseded' })) }),
+  ],
   ['one that says it is active and is not', spoilt({ active_id: null })],
   ['an active one that says it is not', spoilt({ active_id: 1 })],
   ['an id that will be given again', spoilt({ next_id: 3 })],
@@ -153,6 +157,15 @@ describe.each<[string, string | Buffer]>([
     expect(log.lines).toEqual([`error ${NAME} was set aside as ${NAME}.corrupt-${NOW}; the service starts without it`]);
     expect(files.after('lost').dump()).toEqual(files.dump());
   });
+});
+
+it('a file with an evaluator that is none says where it stands', async () => {
+  const [first, second, ...others] = written(SECOND);
+  const files = await folderWith({
+    [NAME]: spoilt({ revisions: [first, { ...second, evaluators: [inline] }, ...others] }),
+  });
+  const { message } = await failureOf(store(files).load());
+  expect(message).toContain('is damaged: revisions.1.evaluators.0.llm.operation ');
 });
 
 it('a file that cannot be read stops the start even so', async () => {

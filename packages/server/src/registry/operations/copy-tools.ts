@@ -30,6 +30,13 @@ export function copyTools(draft: Draft, copies: readonly ToolCopy[]): CopyOutcom
   return copies.map((copy) => copyTool(draft, copy));
 }
 
+/** How much there is to copy of a tool, in bytes of JSON: the store takes two to three times that for each copy. */
+export function definitionBytes({ discovered, served, members, labels }: Entry): number {
+  const own = JSON.stringify([members, labels, discovered?.overrides]);
+  const definitions = (discovered?.offers ?? served).map(({ json }) => json);
+  return [own, ...definitions].reduce((bytes, text) => bytes + Buffer.byteLength(text), 0);
+}
+
 function copyTool(draft: Draft, { tool, targetNamespace }: ToolCopy): CopyOutcome {
   const source = draft.get('tool', tool.namespace, tool.key);
   if (!source || !sameRecord(source, tool)) return 'gone';

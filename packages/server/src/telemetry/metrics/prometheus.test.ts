@@ -103,6 +103,10 @@ describe('the text for Prometheus', () => {
         { name: 'up', available: true },
         { name: 'down', available: false },
       ],
+      activeEvaluators: () => [
+        { name: 'judging', loaded: true },
+        { name: 'missing', loaded: false },
+      ],
       services: () => [
         { name: 'a', serviceType: 'tool-invoker', health: 'healthy' },
         { name: 'b', serviceType: 'tool-invoker', health: 'down' },
@@ -127,6 +131,8 @@ describe('the text for Prometheus', () => {
     expect(kinds).toEqual([3, 2, 1]);
     const forwards = ['up', 'down'].map((name) => value('sluice_forward_available', { sluice_forward: name }));
     expect(forwards).toEqual([1, 0]);
+    const loaded = (name: string) => value('sluice_evaluator_loaded', { sluice_evaluator: name });
+    expect(['judging', 'missing', 'other'].map(loaded)).toEqual([1, 0, undefined]);
     const services = ['a', 'b', 'c'].map((name) => value('sluice_service_healthy', { sluice_service: name }));
     expect(services).toEqual([1, 0, undefined]);
     expect(value('sluice_interaction_records')).toBe(5);

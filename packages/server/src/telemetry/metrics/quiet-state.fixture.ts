@@ -13,6 +13,7 @@ export function quietState(state: Partial<ServiceState> = {}): ServiceState {
     toolCallEvents: () => [],
     callsUnderWay: () => 0,
     openStreams: () => 0,
+    activeEvaluators: () => [],
     droppedLines: () => 0,
     ...state,
   };

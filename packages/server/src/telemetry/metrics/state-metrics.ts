@@ -9,6 +9,8 @@ export interface ServiceState {
   filters(): Readonly<Record<string, FilterMetrics>>;
   /** Counters of evaluators that requests have met since the start. */
   evaluators(): readonly EvaluatorState[];
+  /** The evaluators that are active, and those that were left out of them. */
+  activeEvaluators(): readonly { readonly name: string; readonly loaded: boolean }[];
   /** What is served, shadowed entries not counted. */
   entries(): { readonly tool: number; readonly resource: number; readonly prompt: number };
   namespaces(): number;
@@ -49,6 +51,16 @@ export function stateMetrics(state: ServiceState): Metric[] {
   return [
     ...filterMetrics(Object.entries(state.filters())),
     ...evaluatorMetrics(state.evaluators()),
+    {
+      name: 'sluice.evaluator.loaded',
+      description: 'Whether the evaluator judges requests: 1, or 0 for one that was left out',
+      unit: '{evaluator}',
+      kind: 'gauge',
+      series: state.activeEvaluators().map(({ name, loaded }) => ({
+        attributes: { 'sluice.evaluator': name },
+        value: loaded ? 1 : 0,
+      })),
+    },
     {
       name: 'sluice.registry.entries',
       description: 'Tools, resources and prompts that are served',

@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest';
+import { unjudgedListeners } from './judging.ts';
+import { embeddedPipeline, parsePipeline } from './pipeline-file.ts';
+
+test('listeners that answer requests without an evaluator filter are named, others are not', async () => {
+  const judged = parsePipeline(await embeddedPipeline(), 'p');
+  expect(unjudgedListeners(judged.listeners)).toEqual([]);
+  const { listeners } = parsePipeline(
+    `listeners:
+  - {name: health, address: "h:1", filter_chains: [up]}
+  - {name: agents, address: "h:2", filter_chains: [up, mcp]}
+filter_chains:
+  - {name: up, filters: [{filter: static_response, status: 200, conditions: [{when: {path: /up}}]}]}
+  - {name: mcp, filters: [{filter: mcp}, {filter: service_namespace}, {filter: service_tool_call}]}`,
+    'p',
+  );
+  expect(unjudgedListeners(listeners)).toEqual([
+    'evaluators judge nothing at the listener "agents": none of its chains ("up", "mcp") has the filter ' +
+      'service_evaluator; put it behind service_namespace',
+  ]);
+});
