@@ -1,7 +1,9 @@
-import { rename, rm, writeFile } from 'node:fs/promises';
+import { rename, rm, stat, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ActionBuildError } from './action-build-error.ts';
 import { bundle } from './bundle/bundle.ts';
+import { shown } from './bundle/place.ts';
 import { quickjs } from './quickjs.ts';
 import { starlingmonkey } from './starlingmonkey.ts';
 
@@ -29,11 +31,25 @@ export interface ActionBuild {
  * builds of one source are equal but for what the engine has drawn by lot. Throws {@link ActionBuildError}.
  */
 export async function buildAction({ entry, output, engine = 'quickjs' }: ActionBuild): Promise<Uint8Array> {
-  const source = await bundle(resolve(entry));
+  const bundled = await bundle(resolve(entry));
+  if (output !== undefined) await spare(bundled.files, resolve(output));
   const wit = fileURLToPath(new URL('../wit/evaluator.wit', import.meta.url));
-  const component = await (engine === 'quickjs' ? quickjs(source, wit) : starlingmonkey(source, wit));
+  const component = await (engine === 'quickjs' ? quickjs(bundled, wit) : starlingmonkey(bundled, wit));
   if (output !== undefined) await replace(resolve(output), component);
   return component;
+}
+
+/** Throws when the component would be written in place of a file that it is made of, whatever name that goes by. */
+async function spare(files: readonly string[], output: string): Promise<void> {
+  const there = await stat(output, { bigint: true }).catch(() => undefined);
+  if (there === undefined) return;
+  for (const file of files) {
+    const source = await stat(file, { bigint: true }).catch(() => undefined);
+    if (source?.ino !== there.ino || source.dev !== there.dev) continue;
+    throw new ActionBuildError([
+      `${shown(output)}: the action is made of this file; name another one for the component`,
+    ]);
+  }
 }
 
 /** Whoever reads the file meanwhile sees the old component or the new one. */

@@ -1,5 +1,5 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 
 /** What a folder begins with, beside what declares the service's interfaces to the compiler. */
 const FILES = [
@@ -25,13 +25,26 @@ export interface StarterFile {
  * with the system's error.
  */
 export async function initAction(folder: string): Promise<StarterFile[]> {
-  await mkdir(folder, { recursive: true });
+  await made(folder);
   const written: StarterFile[] = [];
   for (const file of FILES) {
     const name = basename(file);
     written.push({ name, written: await copied(new URL(file, import.meta.url), join(folder, name), folder) });
   }
   return written;
+}
+
+/** Node.js's own way of making those above it, too, tries for ever where the system makes none (`/proc/x`). */
+async function made(folder: string): Promise<void> {
+  try {
+    await mkdir(folder);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'ENOENT' && dirname(folder) !== folder) {
+      await made(dirname(folder));
+      await mkdir(folder);
+    } else if (code !== 'EEXIST' || !(await stat(folder)).isDirectory()) throw error;
+  }
 }
 
 async function copied(from: URL, to: string, folder: string): Promise<boolean> {

@@ -2,17 +2,18 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ActionBuildError } from './action-build-error.ts';
-import { unusableEvaluate } from './unusable-evaluate.ts';
+import type { Bundle } from './bundle/bundle.ts';
+import { engineFailure } from './engine-failure.ts';
 
 const PACKAGE = '@bytecodealliance/componentize-js';
 
-/** A component of one module with StarlingMonkey in it. Throws {@link ActionBuildError}. */
-export async function starlingmonkey(source: string, wit: string): Promise<Uint8Array> {
+/** A component of a bundle with StarlingMonkey in it. Throws {@link ActionBuildError}. */
+export async function starlingmonkey(bundle: Bundle, wit: string): Promise<Uint8Array> {
   const { componentize } = await componentizer();
   const folder = await mkdtemp(join(tmpdir(), 'sluice-action-'));
   try {
     const sourcePath = join(folder, 'action.js');
-    await writeFile(sourcePath, source);
+    await writeFile(sourcePath, bundle.code);
     const { component } = await componentize({
       sourcePath,
       witPath: wit,
@@ -22,8 +23,7 @@ export async function starlingmonkey(source: string, wit: string): Promise<Uint8
     });
     return component;
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    throw new ActionBuildError([unusableEvaluate(message) ?? message], { cause: error });
+    throw await engineFailure(error, bundle);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

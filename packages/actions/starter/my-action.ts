@@ -6,7 +6,7 @@ import type { EvaluationContext } from 'service:evaluator/types';
 export function evaluate(ctx: EvaluationContext): void {
   // "Unsafe." is an answer, too.
   const label = ctx.llmResult.toLowerCase().replace(/[^a-z]/g, '');
-  info(`${ctx.toolName ?? ctx.method} was called ${label.slice(0, 20)}`);
+  info(`${ctx.toolName ?? ctx.method}: the model says "${label.slice(0, 20)}"`);
   if (label === 'safe') pass();
   else if (label === 'unsafe') block('this call was found to be unsafe');
   else rejectMalformed('the safety check gave no usable answer');

@@ -40,5 +40,6 @@ export function createProgram(context: Context): Command {
 /** Commands that were made apart do not take on what the program has set. */
 function inherit(command: Command, parent: Command): void {
   command.copyInheritedSettings(parent);
+  if (command.commands.length > 0) command.helpCommand('help [command]', 'print help for a command');
   for (const child of command.commands) inherit(child, command);
 }

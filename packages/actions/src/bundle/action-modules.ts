@@ -8,6 +8,8 @@ const TYPES = '\0types';
 /** What modules an action may import, told to the bundler. All mistakes are collected, so that they are told at once. */
 export class ActionModules {
   readonly problems: string[] = [];
+  /** Those that were read, the service's own included, whether anything of them is left or not. */
+  readonly files: string[] = [];
   readonly #entry: string;
 
   constructor(entry: string) {
@@ -16,6 +18,7 @@ export class ActionModules {
 
   plugin(): Plugin {
     const entry = this.#entry;
+    const { files } = this;
     const refused = async (source: string, importer: string | undefined, why: string) => {
       const problem = `${importer === undefined || source === entry ? shown(source) : await placeOf(source, importer)}: ${why}`;
       if (!this.problems.includes(problem)) this.problems.push(problem);
@@ -45,13 +48,17 @@ export class ActionModules {
       },
       load(id) {
         if (id === TYPES) return 'export {};';
-        if (id !== ENTRY) return null;
+        if (id !== ENTRY) {
+          files.push(id);
+          return null;
+        }
         // The guard comes first, so that `console` is there when the author's modules run.
         return `
 import { checked, run } from ${JSON.stringify(runtimeFile('guard.ts'))};
 import { evaluate as written } from ${JSON.stringify(entry)};
 const action = checked(written);
-export function evaluate(context) { run(action, context); }
+function guarded(context) { run(action, context); }
+export { guarded as evaluate };
 `;
       },
     };

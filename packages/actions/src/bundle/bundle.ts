@@ -1,13 +1,28 @@
 import { stat } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { type RolldownError, rolldown } from 'rolldown';
 import { ActionBuildError } from '../action-build-error.ts';
 import { ActionModules } from './action-modules.ts';
 import { ENTRY, interfaceOf, namesOf } from './interfaces.ts';
+import { Origins } from './origins.ts';
 import { shown } from './place.ts';
 
-/** One module of an action and all that it imports, around what every action needs. Throws {@link ActionBuildError}. */
-export async function bundle(entry: string): Promise<string> {
+/** One module of an action and all that it imports, around what every action needs. */
+export interface Bundle {
+  /** An absolute path. */
+  readonly entry: string;
+  readonly code: string;
+  readonly origins: Origins;
+  /** The files that it was made of. */
+  readonly files: readonly string[];
+}
+
+/** What stands in `runtime/places.ts` for the table of places. */
+const PLACES = JSON.stringify('<places>');
+
+/** `entry` is an absolute path. Throws {@link ActionBuildError}. */
+export async function bundle(entry: string): Promise<Bundle> {
   // The bundler would look for an index in it.
   if ((await stat(entry).catch(() => undefined))?.isDirectory()) {
     throw new ActionBuildError([`${shown(entry)}: it is a folder; name the file that exports evaluate`]);
@@ -23,9 +38,20 @@ export async function bundle(entry: string): Promise<string> {
     plugins: [modules.plugin()],
   });
   try {
-    const { output } = await build.generate({ format: 'esm', codeSplitting: false, comments: false });
+    const { output } = await build.generate({
+      format: 'esm',
+      codeSplitting: false,
+      comments: false,
+      sourcemap: 'hidden',
+      sourcemapPathTransform: (path, map) => resolve(dirname(map), path),
+    });
     if (modules.problems.length > 0) throw new ActionBuildError(sorted(modules.problems));
-    return output[0].code;
+    const [{ code, map }] = output;
+    if (map === null) throw new Error('the bundler has made no source map');
+    const origins = new Origins(code, map);
+    const table = JSON.stringify(origins.table(dirname(entry)));
+    // Behind it in its line comes nothing of the author's.
+    return { entry, code: code.replace(PLACES, () => table), origins, files: modules.files };
   } catch (error) {
     if (!(error instanceof Error) || error instanceof ActionBuildError) throw error;
     const found = 'errors' in error && Array.isArray(error.errors) ? error.errors : [error];

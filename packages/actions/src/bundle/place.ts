@@ -11,7 +11,17 @@ export function shown(path: string): string {
 export async function placeOf(specifier: string, importer: string): Promise<string> {
   const source = await readFile(importer, 'utf8').catch(() => '');
   const at = [`'${specifier}'`, `"${specifier}"`].map((quoted) => source.indexOf(quoted)).find((found) => found >= 0);
-  if (at === undefined) return shown(importer);
+  return at === undefined ? shown(importer) : placeIn(source, at, importer);
+}
+
+/** Where an entry exports `evaluate`: `file:line:col`, or the file when that is not seen. */
+export async function placeOfEvaluate(entry: string): Promise<string> {
+  const source = await readFile(entry, 'utf8').catch(() => '');
+  const found = /^[ \t]*export\s+(?:(?:async\s+)?function\s*\*?|const|let|var|class)\s+(?=evaluate\b)/m.exec(source);
+  return found === null ? shown(entry) : placeIn(source, found.index + found[0].length, entry);
+}
+
+function placeIn(source: string, at: number, file: string): string {
   const before = source.slice(0, at).split('\n');
-  return `${shown(importer)}:${before.length}:${(before.at(-1) ?? '').length + 1}`;
+  return `${shown(file)}:${before.length}:${(before.at(-1) ?? '').length + 1}`;
 }

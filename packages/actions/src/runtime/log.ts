@@ -1,5 +1,8 @@
-import * as host from 'service:evaluator/log';
+import * as functions from 'service:evaluator/log';
+import { whenRunning } from './running.ts';
 import { text } from './text.ts';
+
+const host = whenRunning('log', functions);
 
 export function info(message: string): void {
   host.info(text(message, 'info', 'message'));

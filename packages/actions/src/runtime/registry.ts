@@ -1,6 +1,9 @@
-import * as host from 'service:evaluator/registry';
+import * as functions from 'service:evaluator/registry';
 import type { ToolEntry } from 'service:evaluator/types';
+import { whenRunning } from './running.ts';
 import { text } from './text.ts';
+
+const host = whenRunning('registry', functions);
 
 export function listTools(): ToolEntry[] {
   return host.listTools().map(entry);

@@ -1,5 +1,8 @@
-import * as host from 'service:evaluator/response';
+import * as functions from 'service:evaluator/response';
+import { whenRunning } from './running.ts';
 import { text, texts } from './text.ts';
+
+const host = whenRunning('response', functions);
 
 export function pass(): void {
   host.pass();

@@ -1,5 +1,8 @@
-import * as host from 'service:evaluator/validation';
+import * as functions from 'service:evaluator/validation';
+import { whenRunning } from './running.ts';
 import { text } from './text.ts';
+
+const host = whenRunning('validation', functions);
 
 export function verifyLlmResult(raw: string): string {
   const result = text(raw, 'verifyLlmResult', 'result');

@@ -21,17 +21,19 @@ const failing = (what) => { try { return what(); } catch (thrown) { return throw
 const deeds = {
   nothing() {},
   pass, 
+  coloured: () => info('a\\u001b[31mb\\nc'),
   block: () => block('no \\u001b[31mentry'),
   malformed: () => rejectMalformed('unusable'),
   warn: () => warn('careful'),
   filter: () => filterTools(['a', 'b']),
+  none: () => filterTools([]),
   note: () => setMetadata('team.note', 'v'),
   reserved: () => setMetadata('mcp.method', 'v'),
   long: () => setMetadata('k', '\u00e4'.repeat(129)),
   twice: () => { block('first'); pass(); },
   context: (ctx) => show({ ...ctx, keys: Object.keys(ctx).length }),
   tools: () => show([listTools().map(({ name }) => name), listToolsInNamespace('other').map(({ name }) => name), getTool('both'), getTool('none')]),
-  copy: () => show([copyToolToNamespace('b', 'new'), copyToolToNamespace('b', 'New'), copyToolToNamespace('none', 'new'), copyToolToNamespace('both', 'other'), listToolsInNamespace('new').length]),
+  copy: () => show([copyToolToNamespace('b', 'new'), copyToolToNamespace('b', 'New'), copyToolToNamespace('none', 'new'), copyToolToNamespace('both', 'other'), listToolsInNamespace('new').length, copyToolToNamespace('b', ' new ')]),
   history: (ctx) => show([getHistory(ctx.conversationId), getHistory('another')]),
   verify: () => show([failing(() => verifyLlmResult('{"a":1}')), failing(() => verifyLlmResult('{"a":"x"}'))]),
   mistyped: () => show([failing(() => block(7)), failing(() => filterTools('a')), failing(() => setMetadata('k', null))]),
@@ -83,16 +85,19 @@ async function trial(llmResult: string, members: object = {}, ...more: string[])
   return { code, err, result, lines: lines.slice(1) };
 }
 
+/** Where a text is in the obedient action, by line. */
+const lineOf = (part: string) => OBEDIENT.slice(0, OBEDIENT.indexOf(part)).split('\n').length;
+
 /** The values that the deeds of {@link trial} have logged. */
 const shown = (lines: readonly string[]) => lines.map((line) => JSON.parse(line.replace(/^info /, '')));
 
 describe('sluice action test', () => {
   it('says what the action decides, what it logs and how long it took', async () => {
-    const name = await context('ctx.json', { llmResult: 'block' });
+    const name = await context('ctx.json', { llmResult: 'coloured block' });
     expect(await sluice('test', 'obedient.wasm', '--context', name)).toEqual({
       code: 0,
       out: expect.stringMatching(
-        /^info: at the top level {"started":true}\ndecision: block: no .*entry\ntime: \d+\.\d ms \(\d+\.\d ms in a new host process\)\n$/,
+        /^info: at the top level {"started":true}\ninfo: a\\u001b\[31mb\n {2}c\ndecision: block: no \\u001b\[31mentry\ntime: \d+\.\d ms \(\d+\.\d ms in a new host process\)\n$/,
       ),
       err: '',
     });
@@ -128,6 +133,10 @@ decision: filter tools: a, b
 without effect: the request lists no tools
 without effect: 2 other calls of a response
 time: `);
+    const none = await context('none.json', { llmResult: 'none', method: 'tools/list' });
+    expect((await sluice('test', 'obedient.wasm', '--context', none)).out).toContain(
+      '\ndecision: filter tools: none is left\ntime: ',
+    );
     const list = await context('list.json', { llmResult: 'warn filter', method: 'tools/list' });
     expect((await sluice('test', 'obedient.wasm', '--context', list)).out).toContain(`
 decision: filter tools: a, b
@@ -182,7 +191,7 @@ time: `);
     ];
     expect(said).toEqual([messages, []]);
     expect(verified).toEqual(['{"a":1}', expect.stringMatching(/number/)]);
-    expect(copied).toEqual([true, false, false, true, 1]);
+    expect(copied).toEqual([true, false, false, true, 1, false]);
     expect(result.copies).toEqual([{ tool: 'b', namespace: 'new' }]);
   });
 
@@ -202,22 +211,37 @@ time: `);
     expect(again).not.toBe(lot);
   });
 
+  it('reads in time what a request may have at most', async () => {
+    const { result } = await trial('pass', { arguments: { text: 'x'.repeat(4 * 1024 * 1024) } });
+    expect(result).toMatchObject({ decision: { kind: 'pass' } });
+  });
+
   it('has exit code 1 when the action fails, and says why', async () => {
     const { code, err, result, lines } = await trial('throw');
     expect({ code, err }).toEqual({ code: 1, err: '' });
-    expect(result).toMatchObject({ failure: { fault: 'trap' }, copies: [] });
-    expect(lines[0]).toBe('error before');
-    expect(lines[1]).toMatch(/^error uncaught RangeError: out of range\n\s+at /);
+    const message = `RangeError: out of range, at obedient.js:${lineOf('throw:')}`;
+    expect(result).toMatchObject({ failure: { fault: 'trap', message }, copies: [] });
+    // Nothing of what the engine prints, which says the same in more words.
+    expect(lines).toEqual(['error before', expect.stringContaining(`error uncaught ${message}\n    at `)]);
+    const caller = lineOf('export function evaluate');
+    expect(lines[1]?.split('\n').at(-1)).toBe(`    at evaluate (obedient.js:${caller})`);
 
-    expect((await trial('missing')).lines[0]).toMatch(
-      /^error uncaught ReferenceError: URL is not defined \(QuickJS has not got it: build with --engine starlingmonkey\)/,
-    );
+    // What it had copied is not kept.
+    const tools = await file('tools.json', [{ name: 'b', namespace: 'default' }]);
+    const copied = await trial('copy throw', {}, '--tools', tools);
+    expect(shown(copied.lines.slice(0, 1))).toEqual([[true, false, false, false, 1, false]]);
+    expect(copied.result).toMatchObject({ failure: { fault: 'trap' }, copies: [] });
+
+    const missing = 'ReferenceError: URL is not defined (QuickJS has not got it: build with --engine starlingmonkey)';
+    expect((await trial('missing')).result).toMatchObject({
+      failure: { message: `${missing}, at obedient.js:${lineOf('missing:')}` },
+    });
     expect(await trial('loop')).toMatchObject({ code: 1, result: { failure: { fault: 'timeout' } } });
 
     const name = await context('promise.json', { llmResult: 'promise' });
     const promised = await sluice('test', 'obedient.wasm', '--context', name);
     expect(promised).toMatchObject({ code: 1, out: expect.stringContaining('evaluate must not be async') });
-    expect(promised.err).toMatch(/^sluice: the action failed \(trap\): /);
+    expect(promised.err).toMatch(/^sluice: the action failed \(trap\): TypeError: evaluate must not be async/);
   });
 
   it('says what is wrong with a file', async () => {
@@ -229,13 +253,23 @@ time: `);
     });
     const text = await file('text.wasm', 'no component');
     expect((await sluice('test', text, '--context', ctx)).err).toMatch(/^sluice: text\.wasm is no action: /);
+    expect((await sluice('test', 'obedient.js', '--context', ctx)).err).toBe(
+      'sluice: obedient.js is a source: sluice action build obedient.js makes obedient.wasm of it, which can be tested\n',
+    );
     const empty = await file('empty.json', {});
     expect((await sluice('test', 'obedient.wasm', '--context', empty)).err).toBe(
       'sluice: invalid context (empty.json)\n  method: is required\n  namespace: is required\n',
     );
     const misspelt = await context('misspelt.json', { llm_result: 'x' });
-    const { err } = await sluice('test', 'obedient.wasm', '--context', misspelt);
-    expect(err).toMatch(/^sluice: invalid context \(misspelt\.json\)\n {2}llm_result: .*\n$/);
+    expect((await sluice('test', 'obedient.wasm', '--context', misspelt)).err).toBe(
+      `sluice: invalid context (misspelt.json)
+  llm_result: is not known; known are method, namespace, toolName, arguments, llmResult, conversationId\n`,
+    );
+    const pairs = await context('pairs.json', { arguments: [['a', 1]] });
+    expect((await sluice('test', 'obedient.wasm', '--context', pairs)).err).toBe(
+      `sluice: invalid context (pairs.json)
+  arguments: must be an object, or a list of pairs of texts: [["path", "/x"]]\n`,
+    );
     const schema = await file('no-schema.json', { type: 'nothing' });
     expect((await sluice('test', 'obedient.wasm', '--context', ctx, '--schema', schema)).err).toMatch(
       /^sluice: no-schema\.json: the schema /,
@@ -271,6 +305,14 @@ describe('sluice action build', () => {
     });
   });
 
+  it('does not write over the action', async () => {
+    await file('over.ts', 'export function evaluate() {}');
+    const { code, err } = await sluice('build', 'over.ts', '-o', 'over.ts');
+    expect(code).toBe(1);
+    expect(err).toMatch(/^sluice: .*over\.ts: the action is made of this file; name another one for the component\n$/);
+    expect(await readFile(join(folder, 'over.ts'), 'utf8')).toBe('export function evaluate() {}');
+  });
+
   it('says that the entry is a folder, also where an index is in it', async () => {
     await mkdir(join(folder, 'indexed'));
     await file('indexed/index.js', 'export function evaluate() {}');
@@ -284,7 +326,7 @@ describe('sluice action build', () => {
     expect(await sluice('build', 'async.js')).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: evaluate must not be async: nothing runs any more once it has returned\n',
+      err: expect.stringMatching(/^sluice: .*async\.js:1:23: evaluate must not be async: nothing runs any more .*\n$/),
     });
   });
 
@@ -307,6 +349,13 @@ describe('sluice action build', () => {
     expect(other).toEqual(one);
     const url = await context('ctx.json', { llmResult: 'missing' });
     expect(await sluice('test', 'o.wasm', '--context', url)).toMatchObject({ code: 0 });
+    const long = await context('ctx.json', { llmResult: 'pass', arguments: { text: 'ü'.repeat(2 * 1024 * 1024) } });
+    expect(await sluice('test', 'o.wasm', '--context', long)).toMatchObject({ code: 0 });
+    const thrown = await sluice('test', 'o.wasm', '--context', await context('ctx.json', { llmResult: 'throw' }));
+    expect(thrown).toMatchObject({
+      code: 1,
+      err: `sluice: the action failed (trap): RangeError: out of range, at obedient.js:${lineOf('throw:')}\n`,
+    });
   });
 });
 
@@ -317,7 +366,9 @@ describe('sluice action init', () => {
     const made = await sluice('init', 'first');
     expect(made.code).toBe(0);
     expect(made.out).toMatch(/^written my-action\.ts\nkept {4}ctx\.json\nwritten /);
-    expect(made.err).toMatch(/^\nnext: cd first\n {6}sluice action build my-action\.ts\n {6}sluice action test .*\n$/);
+    expect(made.err).toMatch(
+      /^\nnext: cd first\n {6}sluice action build my-action\.ts\n {6}sluice action test .*\n {6}sluice evaluators apply -f evaluator\.yaml .*ALL.*\n$/,
+    );
     expect((await readdir(join(folder, 'first'))).sort()).toEqual(
       ['ctx.json', 'evaluator.d.ts', 'evaluator.yaml', 'my-action.ts', 'tsconfig.json'].sort(),
     );
@@ -356,5 +407,10 @@ describe('sluice action init', () => {
   it('says why it cannot', async () => {
     await file('plain', '');
     expect((await sluice('init', 'plain')).err).toBe('sluice: plain: a file stands in its place\n');
+    expect((await sluice('init', 'plain/in')).err).toBe('sluice: plain/in: a part of the path is no folder\n');
+  });
+
+  it.runIf(process.platform === 'linux')('ends where the system makes no folders', async () => {
+    expect((await sluice('init', '/proc/sluice/x')).err).toBe('sluice: /proc/sluice/x: no folder can be made there\n');
   });
 });

@@ -1,6 +1,8 @@
-import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { check, evaluatorInput } from '@sluice/contract';
 import { ActionCompiler, ActionHosts, type EvaluationContext, ResultSchemas } from '@sluice/server/actions';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -11,6 +13,7 @@ import { readContext, readHistory, readTools } from './trial.ts';
 import { TrialAnswers } from './trial-answers.ts';
 
 const EXAMPLES = new URL('../../../actions/examples/', import.meta.url);
+const ROOT = new URL('../../../../', import.meta.url);
 
 // Building takes a second of a whole core, of which other tests want their share.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -177,4 +180,32 @@ describe('spend-rate', () => {
       expect((await rate({ arguments: [['amount', amount]] })).response).toEqual({ kind: 'pass' });
     }
   });
+});
+
+it('in AssemblyScript, as the documentation has it, with its commands', async () => {
+  const text = await readFile(new URL('docs/actions.md', ROOT), 'utf8');
+  const [, source] = /```ts\n([^`]*@external[^`]*)```/.exec(text) ?? [];
+  const [asc, embed, make] = ['asc gate\\.ts', 'jco embed', 'jco new'].map((begin) =>
+    new RegExp(`${begin}[^\`\\n]*`).exec(text)?.[0].split(' '),
+  );
+  if (source === undefined || !asc || !embed || !make) throw new Error('the documentation has them no more');
+  await writeFile(join(folder, 'gate.ts'), source);
+  for (const [program = '', ...args] of [asc, embed, make]) {
+    const given = args.map((arg) => (arg.startsWith('packages/') ? fileURLToPath(new URL(arg, ROOT)) : arg));
+    execFileSync(fileURLToPath(new URL(`node_modules/.bin/${program}`, ROOT)), given, { cwd: folder });
+  }
+  const action = await compiler.compile(await readFile(join(folder, 'gate.wasm')));
+  const decided = async (llmResult: string) => {
+    const context = { method: 'tools/call', namespace: 'default', arguments: [], llmResult };
+    const world = {
+      tools: [],
+      history: [],
+      namespace: 'default',
+      conversationId: undefined,
+      verify: async () => undefined,
+    };
+    return (await hosts.run(action, context, new TrialAnswers(world))).response;
+  };
+  expect(await decided('safe')).toBeUndefined();
+  expect(await decided('Unsafe.')).toEqual({ kind: 'block', reason: 'not found to be safe' });
 });

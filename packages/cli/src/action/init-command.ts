@@ -4,6 +4,11 @@ import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 import { codeOf, reasonOf } from '../files/system-error.ts';
 
+const IN_WORDS: ReadonlyMap<string, string> = new Map([
+  ['EEXIST', 'a file stands in its place'],
+  ['ENOENT', 'no folder can be made there'],
+]);
+
 /** `sluice action init`: a folder to begin with. */
 export function initCommand({ terminal, output }: Context): Command {
   return new Command('init')
@@ -15,7 +20,7 @@ export function initCommand({ terminal, output }: Context): Command {
       const files = await initAction(path).catch((error: unknown) => {
         const code = codeOf(error);
         if (code === undefined) throw error;
-        const reason = code === 'EEXIST' ? 'a file stands in its place' : reasonOf(error);
+        const reason = IN_WORDS.get(code) ?? reasonOf(error);
         throw new Failure(`${folder}: ${reason}`, { cause: error });
       });
       const out = output();
@@ -28,6 +33,7 @@ export function initCommand({ terminal, output }: Context): Command {
         ...(path === resolve(terminal.cwd) ? [] : [`cd ${quoted}`]),
         'sluice action build my-action.ts',
         'sluice action test my-action.wasm --context ctx.json',
+        'sluice evaluators apply -f evaluator.yaml   (replaces ALL evaluators by those of the file)',
       ];
       terminal.stderr.write(`\nnext: ${steps.join('\n      ')}\n`);
     });

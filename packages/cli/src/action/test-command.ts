@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { basename, extname, resolve } from 'node:path';
 import type { ActionFailure, ActionResponse, ActionRun } from '@sluice/server/actions';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
@@ -16,6 +16,9 @@ interface Options {
   readonly history?: string;
   readonly schema?: string;
 }
+
+/** What `sluice action build` takes. */
+const SOURCE = /^\.[cm]?[jt]sx?$/;
 
 /** `sluice action test`: one run of an action in the host that the service has, with what files say. */
 export function testCommand(context: Context): Command {
@@ -39,6 +42,11 @@ Example:
   sluice action test my-action.wasm --context ctx.json --tools tools.json`,
     )
     .action(async (file: string, options: Options) => {
+      const ending = extname(file);
+      if (SOURCE.test(ending)) {
+        const made = `${basename(file, ending)}.wasm`;
+        throw new Failure(`${file} is a source: sluice action build ${file} makes ${made} of it, which can be tested`);
+      }
       const component = await readFile(resolve(terminal.cwd, file)).catch((error: unknown) => {
         throw new Failure(`${file}: ${reasonOf(error) ?? 'cannot be read'}`, { cause: error });
       });

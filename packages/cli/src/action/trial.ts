@@ -5,15 +5,24 @@ import { readDocument } from '../files/document.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 /** As pairs, or as the arguments of a call are written. */
-const argumentPairs = z.union([
-  z.array(z.tuple([z.string(), z.string()])),
-  z
-    .record(z.string(), z.unknown())
-    .transform((members) => Object.entries(members).map(([name, value]): [string, string] => [name, asText(value)])),
-]);
+const argumentPairs = z.union(
+  [
+    z.array(z.tuple([z.string(), z.string()])),
+    z
+      .record(z.string(), z.unknown())
+      .transform((members) => Object.entries(members).map(([name, value]): [string, string] => [name, asText(value)])),
+  ],
+  { error: 'must be an object, or a list of pairs of texts: [["path", "/x"]]' },
+);
+
+/** An object that has these members and no others, of which is said what the service says of those of evaluators. */
+function only<T extends z.core.$ZodLooseShape>(members: T) {
+  const unknown = `is not known; known are ${Object.keys(members).join(', ')}`;
+  return z.strictObject(members, { error: ({ code }) => (code === 'unrecognized_keys' ? unknown : undefined) });
+}
 
 /** What every request has is needed: who forgets it tests another request than they think. */
-const contextOfFile = z.strictObject({
+const contextOfFile = only({
   method: z.string(),
   namespace: z.string(),
   toolName: z.string().optional(),
@@ -36,7 +45,7 @@ const toolsOfFile = z.array(
   }),
 );
 
-const historyOfFile = z.array(z.strictObject({ role: z.string().default('unknown'), content: z.string() }));
+const historyOfFile = z.array(only({ role: z.string().default('unknown'), content: z.string() }));
 
 /** The context of a file for `--context`. Throws `Failure`. */
 export async function readContext(path: string, terminal: Terminal): Promise<EvaluationContext> {

@@ -22,6 +22,7 @@ export function evaluators(context: Context): Command {
 
 function get(context: Context): Command {
   return new Command('get')
+    .alias('list')
     .description('show the evaluators that are active, in the order in which they run')
     .action(async () => {
       const client = await context.connect();

@@ -13,9 +13,9 @@ export function expectedRevisionOption(): Option {
   ).argParser((text) => wholeNumber(text, 0));
 }
 
-/** A whole number that is not less than this. */
-export function wholeNumber(text: string, least: number): number {
+/** A whole number that is not less than this. `or`: a sentence that says what else it may be. */
+export function wholeNumber(text: string, least: number, or = ''): number {
   const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isSafeInteger(number) && number >= least) return number;
-  throw new InvalidArgumentError(`It must be a whole number from ${least}.`);
+  throw new InvalidArgumentError(`It must be a whole number from ${least}.${or}`);
 }

@@ -59,6 +59,10 @@ it('lists what is wrong, and does not repeat a key that stands where it must not
     ],
   });
   expect(JSON.stringify(failure)).not.toContain('s3cret');
+  await expect(read(LIST.replace('gate.wasm', '5'))).rejects.toMatchObject({
+    message: 'e.yaml: nothing was sent, because this is wrong',
+    notes: [expect.stringMatching(/^evaluators\.0\.processor\.path: /)],
+  });
   const many = await read(Array.from({ length: 30 }, () => '- {}').join('\n')).catch((error: unknown) => error);
   expect(many).toMatchObject({ notes: { length: 21, 20: 'and more' } });
 });

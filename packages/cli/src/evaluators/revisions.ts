@@ -36,7 +36,9 @@ function list(context: Context): Command {
 function show(context: Context): Command {
   return new Command('show')
     .description('show a revision with its evaluators')
-    .argument('<revision>', 'its number, or "active"', (text) => (text === 'active' ? text : wholeNumber(text, 1)))
+    .argument('<revision>', 'its number, or "active"', (text) =>
+      text === 'active' ? text : wholeNumber(text, 1, ' Or active.'),
+    )
     .action(async (id: 'active' | number) => {
       const client = await context.connect();
       const found =

@@ -17,9 +17,10 @@ const patient = injected(`
   imports['service:evaluator/log'].info(ctx.llmResult);
   imports['service:evaluator/validation'].verifyLlmResult('x');
   say(ctx.llmResult);`);
-/** Costs its host, or never ends. */
+/** Costs its host, never ends, or traps. */
 const wicked = injected(`
   if (ctx.llmResult === 'endless') for (;;);
+  if (ctx.llmResult === 'trap') throw new Error('trap');
   if (ctx.llmResult === 'costly') for (const kept of [[]]) for (;;) kept.push(new Uint8Array(1 << 22).fill(1));
   say(ctx.llmResult);`);
 
@@ -189,10 +190,10 @@ describe('hosts', () => {
     );
   });
 
-  it('trust an action again that ended well', async () => {
+  it.each(['fine', 'trap'])('trust an action again whose host has outlived it: %s', async (last) => {
     const hosts = hostsOf(1);
     await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject(cost);
-    expect(await run(hosts, wicked, 'fine')).toBe('fine');
+    expect(await faults([run(hosts, wicked, last)])).toMatchObject([last === 'fine' ? 'fine' : { fault: 'trap' }]);
     const first = await held(hosts);
     const waiting = many(60, () => run(hosts, wicked, 'fine'));
     first.answers.release();

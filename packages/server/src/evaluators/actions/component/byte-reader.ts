@@ -8,11 +8,13 @@ export class ByteReader {
   readonly bytes: Uint8Array;
   readonly end: number;
   at: number;
+  readonly #whole: boolean;
 
   constructor(bytes: Uint8Array, at = 0, end = bytes.length) {
     this.bytes = bytes;
     this.at = at;
     this.end = end;
+    this.#whole = at === 0 && end === bytes.length;
   }
 
   get done(): boolean {
@@ -21,7 +23,7 @@ export class ByteReader {
 
   byte(): number {
     const byte = this.at < this.end ? this.bytes[this.at] : undefined;
-    if (byte === undefined) throw this.malformed('ends too early');
+    if (byte === undefined) throw this.#short(1);
     this.at += 1;
     return byte;
   }
@@ -51,7 +53,8 @@ export class ByteReader {
 
   /** A reader of the next `length` bytes, which this one passes over. */
   part(length: number): ByteReader {
-    if (length > this.end - this.at) throw this.malformed('ends too early');
+    const missing = length - (this.end - this.at);
+    if (missing > 0) throw this.#short(missing);
     const start = this.at;
     this.at += length;
     return new ByteReader(this.bytes, start, this.at);
@@ -83,5 +86,14 @@ export class ByteReader {
 
   malformed(what: string): ComponentRefusal {
     return new ComponentRefusal(`not a valid component: at byte ${this.at} it ${what}; build the action anew`);
+  }
+
+  /** The whole of a file that ends before what is in it was cut off; a part of it that does is wrong. */
+  #short(missing: number): ComponentRefusal {
+    if (!this.#whole) return this.malformed('ends too early');
+    const bytes = missing === 1 ? 'byte is' : 'bytes are';
+    return new ComponentRefusal(
+      `not a whole component: it is cut off after ${this.end} bytes, at least ${missing} ${bytes} missing; copy it or build it anew`,
+    );
   }
 }

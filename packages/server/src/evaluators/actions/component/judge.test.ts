@@ -27,8 +27,12 @@ describe('what is no component', () => {
   it('is refused with what it is', () => {
     const core = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0);
     expect(() => judged(core)).toThrow(/^a core module, not a component: componentize it/);
-    expect(() => judged(new TextEncoder().encode('export function evaluate() {}'))).toThrow(/^not a component/);
-    expect(() => judged(new Uint8Array())).toThrow(ComponentRefusal);
+    for (const source of ['export function evaluate() {}', 'pass;']) {
+      expect(() => judged(new TextEncoder().encode(source))).toThrow(
+        /^not a component: .* sluice action build makes one/,
+      );
+    }
+    expect(() => judged(new Uint8Array())).toThrow(/^not a component: the file is empty/);
   });
 
   it('is not looked at when it is too large', () => {

@@ -111,7 +111,8 @@ describe('malformed bytes', () => {
   const header = [0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0];
 
   it.each([
-    ['a section beyond the end', [4, 9, 0], 'ends too early'],
+    ['a section beyond the end', [4, 9, 0], 'cut off after 11 bytes, at least 8 bytes are missing'],
+    ['a section without its size', [4], 'cut off after 9 bytes, at least 1 byte is missing'],
     ['a count beyond the end', [2, 5, 0xff, 0xff, 0xff, 0xff, 0x0f], 'ends too early'],
     ['a number of 33 bits', [2, 5, 0xff, 0xff, 0xff, 0xff, 0x1f], 'more than 32 bits'],
     ['a number without an end', [2, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80], 'more than 32 bits'],

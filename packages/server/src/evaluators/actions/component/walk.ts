@@ -12,6 +12,7 @@ import { ComponentRefusal, quoted } from './refusal.ts';
  * counted.
  */
 export function walkComponent(bytes: Uint8Array): Readonly<Tally> {
+  if (bytes.length === 0) throw new ComponentRefusal('not a component: the file is empty; build the action anew');
   if (isCoreModule(bytes)) {
     throw new ComponentRefusal('a core module, not a component: componentize it for the world evaluator-action');
   }
@@ -30,9 +31,12 @@ interface Scope {
 function walkSections(reader: ByteReader, tally: Tally, outer: Scope | undefined): number {
   const scope: Scope = { costs: [], outer };
   let cost = 0;
-  if (!isComponent(reader.part(8).rest())) {
-    throw new ComponentRefusal('not a component: it does not begin as one does; build a WebAssembly component');
+  if (!isComponent(reader.rest())) {
+    throw new ComponentRefusal(
+      'not a component: it does not begin as one does; of TypeScript or JavaScript, sluice action build makes one',
+    );
   }
+  reader.part(8);
   while (!reader.done) {
     const id = reader.byte();
     const section = reader.part(reader.u32());

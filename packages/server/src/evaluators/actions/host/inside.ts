@@ -52,6 +52,8 @@ export function inside(
   /** Characters of what is told of a failure. */
   const MAX_MESSAGE = 300;
   const NO_ERROR = 'it threw something that is no error';
+  /** How a line at level error begins in which an action says what it is about to fail of: the trap behind it cannot. */
+  const UNCAUGHT = 'uncaught ';
 
   // Taken before any glue runs, which could put others in their place.
   const { parse, stringify } = JSON;
@@ -71,6 +73,8 @@ export function inside(
   const nameOfTypedArray = getterOf<unknown>(typedArrays, Symbol.toStringTag, undefined);
   const boundsOfTypedArray = boundsOf(typedArrays);
   const boundsOfDataView = boundsOf(DataView.prototype);
+  const { slice } = ArrayBuffer.prototype;
+  const lengthOfBuffer = getterOf(ArrayBuffer.prototype, 'byteLength', 0);
 
   class LimitError extends Error {}
   class MemoryError extends Error {}
@@ -159,6 +163,7 @@ export function inside(
   for (const module of held) tokens[module.name] = new ModuleToken(module);
 
   let text = 0;
+  let copied = 0;
   let pages = 0;
   let memories: WebAssembly.Memory[] = [];
   let logLines = 0;
@@ -168,6 +173,8 @@ export function inside(
   /** No other response counts any more. */
   let final = false;
   let failure: Error | undefined;
+  /** What the action says it fails of. */
+  let uncaught: string | undefined;
   /** What was answered before, by question: each question is put once. */
   let known: Record<string, string> = Object.create(null);
 
@@ -185,6 +192,16 @@ export function inside(
     if (text > MAX_TEXT_BYTES) fail(new LimitError('it handed out more than 8 MiB of text'));
     return bytes;
   };
+  // So glue takes lists of numbers out of a memory, before anybody is given them. Those of one argument may overlap: small
+  // memories have large ones, which the limit of the heap does not know of.
+  Object.assign(ArrayBuffer.prototype, {
+    slice(this: ArrayBuffer, start?: number, end?: number): ArrayBuffer {
+      const part = apply(slice, this, [start, end]);
+      copied += apply(lengthOfBuffer, part, []);
+      if (copied > MAX_TEXT_BYTES) fail(new LimitError('it handed out more than 8 MiB of bytes'));
+      return part;
+    },
+  });
   /** Text, once and for all: something that a script made might be something else the next time. */
   const textOf = (value: unknown): string => `${value}`;
   const textsOf = (values: readonly unknown[]): string[] => {
@@ -237,8 +254,12 @@ export function inside(
   const log =
     (level: string) =>
     (message: string): void => {
+      // What an engine prints of an error that has been told says no more.
+      if (level === 'debug' && uncaught !== undefined) return;
+      const line = textOf(message).slice(0, MAX_LOG_BYTES);
+      if (level === 'error' && line.startsWith(UNCAUGHT)) uncaught = line.split('\n')[0]?.slice(UNCAUGHT.length);
       logLines++;
-      if (logLines <= MAX_LOG_LINES) door.log(level, textOf(message).slice(0, MAX_LOG_BYTES));
+      if (logLines <= MAX_LOG_LINES) door.log(level, line);
       else if (logLines === MAX_LOG_LINES + 1) door.log('warn', 'it logs too much: the rest of this run is dropped');
     };
 
@@ -300,7 +321,8 @@ export function inside(
     let message = NO_ERROR;
     try {
       fault = faultOf(error);
-      message = textOf(error.message).slice(0, MAX_MESSAGE);
+      const told = fault === 'trap' ? uncaught : undefined;
+      message = (told ?? textOf(error.message)).slice(0, MAX_MESSAGE);
     } catch {
       // Its members are a script's.
     }
@@ -321,6 +343,7 @@ export function inside(
 
     run(instantiate, context) {
       text = 0;
+      copied = 0;
       pages = 0;
       memories = [];
       logLines = 0;
@@ -328,6 +351,7 @@ export function inside(
       response = undefined;
       final = false;
       failure = undefined;
+      uncaught = undefined;
       known = Object.create(null);
       try {
         let wasi: WasiStubs | undefined;
