@@ -14,7 +14,7 @@ export interface ActionProcesses {
 
 const LOOK_MS = 5;
 /** A flag that only they have. */
-const FLAGS = { host: '--wasm-max-table-size', compiler: '--liftoff-only' };
+const FLAGS = { host: '--wasm-max-table-size', compiler: '--wasm-max-mem-pages=8192' };
 type Kind = keyof typeof FLAGS;
 
 /** Watches a gateway's children in a thread of its own, many times a second: some live for a moment only. */

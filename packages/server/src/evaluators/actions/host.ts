@@ -38,6 +38,9 @@ const FLAGS = [
   '--min-semi-space-size=8',
   '--wasm-max-mem-pages=1024',
   '--wasm-max-table-size=400000',
+  // Once: what a run made hot would be compiled again after it, for the next run to pay. That takes gigabytes where
+  // somebody wants it to, and what actions do in their second is no quicker for it.
+  '--liftoff-only',
   '--no-flush-bytecode',
 ];
 

@@ -11,7 +11,6 @@ import {
   NotRun,
 } from './action-world.ts';
 import { HOST_LIMITS, Host, type HostLimits } from './host.ts';
-import { type HostsState, MemoryWatch } from './memory-watch.ts';
 import { readSandboxScripts, type SandboxScripts } from './sandbox-scripts.ts';
 
 /** Beyond these a run fails at once: whoever waits that long has given up. Each action has room of its own. */
@@ -26,6 +25,9 @@ const MAX_WAITING_IN_ALL = 10_000;
 const MAX_RESIDENT_BYTES = 232 * 1024 * 1024;
 /** One that has as much while it idles is replaced. */
 const WORN_RESIDENT_BYTES = 176 * 1024 * 1024;
+/** How often the memory of hosts is looked at while one of them works. */
+const WATCH_MS = 10;
+
 /** After the spare host took a place, before the next one is started. */
 const WARM_SOON_MS = 50;
 /** After a host ended by itself while nobody needed it, before the next one is started in advance. */
@@ -79,11 +81,7 @@ export class ActionHosts implements ActionRunning {
   /** One of those that idled, while it takes in what is kept. */
   #preparing: Host | undefined;
   #spare: Host | undefined;
-  /** Memory is a host's own, so that only the one that takes too much is ended. */
-  readonly #watch = new MemoryWatch(
-    () => this.#state,
-    () => this.#look(),
-  );
+  #watch: NodeJS.Timeout | undefined;
   #warming: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -136,7 +134,7 @@ export class ActionHosts implements ActionRunning {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#warming);
-    this.#watch.stop();
+    clearInterval(this.#watch);
     const stopping = new NotRun('the service is stopping');
     for (let job = this.#waiting.take(); job; job = this.#waiting.take()) job.reject(stopping);
     for (const host of this.#hosts) host.kill(stopping);
@@ -219,7 +217,7 @@ export class ActionHosts implements ActionRunning {
     const { checksum } = job.action;
     this.#running.set(checksum, (this.#running.get(checksum) ?? 0) + 1);
     this.#serving.add(host);
-    this.#watch.update();
+    this.#watchMemory();
     let lost = false;
     try {
       await host.load(job.action);
@@ -297,7 +295,7 @@ export class ActionHosts implements ActionRunning {
   async #prepare(host: Host): Promise<void> {
     const kept = this.#kept ?? [];
     this.#preparedFor.set(host, kept);
-    this.#watch.update();
+    this.#watchMemory();
     for (const action of kept) {
       if (host.gone || this.#kept !== kept) return;
       if (host.has(action) || !host.roomFor(action) || this.#unloadable.has(action.checksum)) continue;
@@ -314,19 +312,22 @@ export class ActionHosts implements ActionRunning {
     }
   }
 
-  get #state(): HostsState {
-    if (this.#hosts.size > this.#idle.size || this.#spare?.busy) return 'working';
-    return this.#unused.length > 0 ? 'idle' : 'none';
+  /** While hosts work: memory is a host's own, so that only the one that takes too much is ended. */
+  #watchMemory(): void {
+    this.#watch ??= setInterval(() => {
+      if (this.#hosts.size === this.#idle.size && !this.#spare?.busy) {
+        clearInterval(this.#watch);
+        this.#watch = undefined;
+      }
+      for (const host of this.#all) this.#look(host);
+    }, WATCH_MS).unref();
   }
 
-  #look(): void {
-    for (const host of this.#all) {
-      const bytes = host.residentBytes() ?? 0;
-      if (this.#idle.has(host) && bytes > WORN_RESIDENT_BYTES) {
-        this.#retire(host);
-        this.#warmIn(WARM_SOON_MS);
-      } else if (bytes > MAX_RESIDENT_BYTES) host.kill(new ActionFailure('memory', 'it used up its memory'));
-    }
+  #look(host: Host): void {
+    const bytes = host.residentBytes();
+    if (bytes === undefined) return;
+    if (this.#idle.has(host) && bytes > WORN_RESIDENT_BYTES) this.#retire(host);
+    else if (bytes > MAX_RESIDENT_BYTES) host.kill(new ActionFailure('memory', 'it used up its memory'));
   }
 }
 
