@@ -22,7 +22,7 @@ declare global {
  * Parses JSON so that `JSON.stringify` spells every number as it came (9223372036854775807 and 1.0 included).
  *
  * For places where an object is read, changed and written again; the relay cuts and joins text instead. Throws the
- * `SyntaxError` of `JSON.parse`, and one of its own for values nested more than 2,000 levels deep: walking over them,
+ * `SyntaxError` of `JSON.parse`, and one of its own for values nested more than 2,500 levels deep: walking over them,
  * which writing them again does too, takes a place on the stack for each.
  */
 export function parseLossless(text: string): JsonValue {

@@ -2,7 +2,7 @@ import { CLOSE_BRACE, CLOSE_BRACKET, COLON, COMMA, OPEN_BRACE, OPEN_BRACKET, QUO
 import { skipSpace, skipString } from './scan.ts';
 
 /** Levels of nesting that a document may have: each takes a place on the stack. */
-const DEEPEST = 2_000;
+const DEEPEST = 2_500;
 
 /** How the words of JSON begin. */
 const TRUE = 0x74;

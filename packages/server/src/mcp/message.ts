@@ -109,15 +109,29 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
   return { kind: 'request', text, idText, idRange, method, params: kept, paramsRange };
 }
 
-/** Params with large values parse those again when they are asked for: a message is kept for as long as it is served. */
+/** Params with large values parse those again when they are asked for later: a message is kept while it is served. */
 function keptParams(text: string, params: JsonObject, range: Range | undefined): JsonObject {
   if (!range || range.end - range.start <= LARGE) return params;
   const kept: JsonObject = {};
   for (const { key, start, end } of members(text, range.start)) {
-    const value = end - start > LARGE ? { get: () => parseJson(text.slice(start, end)) } : { value: params[key] };
-    Object.defineProperty(kept, key, { ...value, enumerable: true, configurable: true });
+    const value = params[key];
+    const isTree = typeof value === 'object' && value !== null && end - start > LARGE;
+    const how = isTree ? { get: reparsed(value, () => parseJson(text.slice(start, end))) } : { value };
+    Object.defineProperty(kept, key, { ...how, enumerable: true, configurable: true });
   }
   return kept;
+}
+
+/** The value, or once memory was needed for something else what is parsed in its place. */
+function reparsed(value: object, parse: () => unknown): () => unknown {
+  let known = new WeakRef(value);
+  return () => {
+    const there = known.deref();
+    if (there) return there;
+    const again = parse();
+    if (typeof again === 'object' && again !== null) known = new WeakRef(again);
+    return again;
+  };
 }
 
 function isId(id: unknown): boolean {
