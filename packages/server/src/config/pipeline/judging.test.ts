@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { unjudgedListeners } from './judging.ts';
+import { unjudgedFilters, unjudgedListeners } from './judging.ts';
 import { embeddedPipeline, parsePipeline } from './pipeline-file.ts';
 
 test('listeners that answer requests without an evaluator filter are named, others are not', async () => {
@@ -18,4 +18,16 @@ filter_chains:
     'evaluators judge nothing at the listener "agents": none of its chains ("up", "mcp") has the filter ' +
       'service_evaluator; put it behind service_namespace',
   ]);
+});
+
+test('whatever answers behind the evaluators by default is known to answer', async () => {
+  const [mcp] = parsePipeline(await embeddedPipeline(), 'p').listeners;
+  const names = mcp?.filters.map(({ settings }) => settings.filter) ?? [];
+  const answering = names.slice(names.indexOf('service_evaluator') + 1);
+  expect(answering).not.toEqual([]);
+  const outlined = ['service_namespace', ...answering, 'service_evaluator'].map((filter) => {
+    return { path: [], filter, conditional: false, routes: [], clusters: [] };
+  });
+  const [found] = unjudgedFilters(outlined);
+  expect(found?.text).toContain(`put it before ${answering.join(', ')}`);
 });
