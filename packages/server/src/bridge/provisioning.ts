@@ -1,5 +1,5 @@
 import { type Client, status } from '@grpc/grpc-js';
-import { type Provisioned, type ProvisionInput, serviceAddress } from '@sluice/contract';
+import { type ProvisionInput, type ProvisionResult, serviceAddress } from '@sluice/contract';
 import type { ServiceEntry } from '../registry/entries.ts';
 import type { Channels } from './channels.ts';
 import { type CallSettings, statusName, statusOf } from './grpc-call.ts';
@@ -38,7 +38,7 @@ export class Provisioning {
     entry: ServiceEntry,
     { name, configuration, secrets, uri }: ProvisionInput,
     requestId: string,
-  ): Promise<Provisioned> {
+  ): Promise<ProvisionResult> {
     const { channels, protocols, settings } = this.#options;
     const client: Client = channels.to(serviceAddress(entry));
     const as = name.toWellFormed();

@@ -1,4 +1,4 @@
-import { type ServiceHealth, serviceAddress, serviceId } from '@sluice/contract';
+import { type ServiceHealth, serviceAddress, serviceKey } from '@sluice/contract';
 import type { ServiceEntry } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Services } from '../registry/services.ts';
@@ -47,7 +47,7 @@ export class HealthOfServices {
 
   /** What the last probe of the entry said; `pending` before the first. */
   of(entry: ServiceEntry): ServiceHealth {
-    const known = this.#watched.get(serviceId(entry));
+    const known = this.#watched.get(serviceKey(entry));
     return known && asksTheSame(known.entry, entry) ? known.health : 'pending';
   }
 
@@ -72,7 +72,7 @@ export class HealthOfServices {
     const { services } = this.#options.registry.current;
     if (services === this.#seen) return;
     this.#seen = services;
-    const registered = new Map(services.all.map((entry) => [serviceId(entry), entry]));
+    const registered = new Map(services.all.map((entry) => [serviceKey(entry), entry]));
     for (const [id, watched] of this.#watched) {
       if (registered.has(id)) continue;
       this.#drop(watched);

@@ -1,5 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
-import { commaList, Refusal, type Setting } from './setting.ts';
+import { commaList, InvalidSettingError, type Setting } from './setting.ts';
 
 /** Where a listener binds. `host` is without brackets; port 0 lets the system choose (decisions 1.1). */
 export interface ListenAddress {
@@ -25,16 +25,18 @@ function isHost(text: string): boolean {
 /** Splits `host`, `host:port`, `[v6]` and `[v6]:port`; the host comes without brackets, a missing port as undefined. */
 function splitHost(text: string): { host: string; port: number | undefined } {
   if (isIPv6(text) || /^[0-9a-f]*:[0-9a-f:.]*:[0-9a-f:.]*$/i.test(text)) {
-    throw new Refusal('has an IPv6 host without brackets');
+    throw new InvalidSettingError('has an IPv6 host without brackets');
   }
   const parts = /^(?:\[([^[\]]*)\]|([^:[\]]*))(?::(.*))?$/s.exec(text);
-  if (parts === null) throw new Refusal('is not host:port');
+  if (parts === null) throw new InvalidSettingError('is not host:port');
   const [, bracketed, plain = '', digits] = parts;
   const host = bracketed ?? plain;
-  if (host === '') throw new Refusal('has no host');
-  if (bracketed !== undefined ? !isIPv6(host) : !isHost(host)) throw new Refusal('has a host that is not valid');
+  if (host === '') throw new InvalidSettingError('has no host');
+  if (bracketed !== undefined ? !isIPv6(host) : !isHost(host))
+    throw new InvalidSettingError('has a host that is not valid');
   if (digits === undefined) return { host, port: undefined };
-  if (!/^\d{1,5}$/.test(digits) || Number(digits) > 65_535) throw new Refusal('has a port that is not 0 to 65535');
+  if (!/^\d{1,5}$/.test(digits) || Number(digits) > 65_535)
+    throw new InvalidSettingError('has a port that is not 0 to 65535');
   return { host, port: Number(digits) };
 }
 
@@ -43,7 +45,7 @@ export const listenAddress: Setting<ListenAddress> = {
   accepts: 'host:port, such as 0.0.0.0:8080 or [::]:8080',
   parse: (text) => {
     const { host, port } = splitHost(text);
-    if (port === undefined) throw new Refusal('has no port');
+    if (port === undefined) throw new InvalidSettingError('has no port');
     return { host, port };
   },
 };
@@ -55,11 +57,12 @@ export function addressText({ host, port }: ListenAddress): string {
 
 /** Checks that the text is a plain http(s) URL: no credentials, query or fragment, nothing the URL parser would repair. */
 function parseHttpUrl(text: string): URL {
-  if (!/^https?:\/\/[^/?#]/i.test(text) || /[\s\\]/.test(text)) throw new Refusal('is not an http or https URL');
+  if (!/^https?:\/\/[^/?#]/i.test(text) || /[\s\\]/.test(text))
+    throw new InvalidSettingError('is not an http or https URL');
   const url = URL.parse(text);
-  if (url === null) throw new Refusal('is not a valid URL');
-  if (url.username !== '' || url.password !== '') throw new Refusal('carries credentials');
-  if (/[?#]/.test(text)) throw new Refusal('has a query or fragment');
+  if (url === null) throw new InvalidSettingError('is not a valid URL');
+  if (url.username !== '' || url.password !== '') throw new InvalidSettingError('carries credentials');
+  if (/[?#]/.test(text)) throw new InvalidSettingError('has a query or fragment');
   return url;
 }
 
@@ -78,7 +81,7 @@ export const httpUpstream: Setting<HttpUpstream> = {
   parse: (text) => {
     if (!text.includes('://')) {
       const { host, port } = splitHost(text);
-      if (port === undefined) throw new Refusal('has no port');
+      if (port === undefined) throw new InvalidSettingError('has no port');
       return upstream('http', host, port, '');
     }
     const url = parseHttpUrl(text);
@@ -89,7 +92,7 @@ export const httpUpstream: Setting<HttpUpstream> = {
 };
 
 function upstream(scheme: HttpUpstream['scheme'], host: string, port: number, path: string): HttpUpstream {
-  if (port === 0) throw new Refusal('has port 0, which nothing can be reached at');
+  if (port === 0) throw new InvalidSettingError('has port 0, which nothing can be reached at');
   return { scheme, host, port, path };
 }
 
@@ -98,15 +101,15 @@ export const corsOrigin: Setting<string> = {
   accepts: '* or one origin, such as https://console.example.com',
   parse: (text) => {
     if (text === '*') return text;
-    if (text.includes(',')) throw new Refusal('names several origins');
-    if (/^[a-z][a-z\d+.-]*:\/\/[^/]+\/+$/i.test(text)) throw new Refusal('ends in a slash');
+    if (text.includes(',')) throw new InvalidSettingError('names several origins');
+    if (/^[a-z][a-z\d+.-]*:\/\/[^/]+\/+$/i.test(text)) throw new InvalidSettingError('ends in a slash');
     if (/^https?:/i.test(text)) {
       const url = parseHttpUrl(text);
-      if (url.pathname !== '/') throw new Refusal('has a path');
+      if (url.pathname !== '/') throw new InvalidSettingError('has a path');
       return url.origin;
     }
     // Browser extensions and desktop shells have origins of schemes of their own.
-    if (!/^[a-z][a-z\d+.-]*:\/\/[^/?#@\s\\]+$/i.test(text)) throw new Refusal('is not an origin');
+    if (!/^[a-z][a-z\d+.-]*:\/\/[^/?#@\s\\]+$/i.test(text)) throw new InvalidSettingError('is not an origin');
     return text.toLowerCase();
   },
 };
@@ -122,7 +125,7 @@ export const hostList: Setting<readonly string[]> = {
       splitHost(item);
       return item.toLowerCase();
     });
-    if (hosts.length === 0) throw new Refusal('names no host');
+    if (hosts.length === 0) throw new InvalidSettingError('names no host');
     return [...new Set(hosts)];
   },
 };

@@ -1,4 +1,4 @@
-import { check, type Evaluator, evaluatorInput, type Refusal, unknownMembers } from '@sluice/contract';
+import { type Evaluator, evaluatorInput, findUnknownMembers, type ValidationIssue, validate } from '@sluice/contract';
 import { parseLossless } from '@sluice/json/lossless';
 import { z } from 'zod';
 import { ConfigError } from './config-error.ts';
@@ -6,10 +6,10 @@ import { type Warn, warnOfStrangers } from './file-entry.ts';
 import { quote } from './setting.ts';
 import type { KeyPath, YamlFile } from './yaml-file.ts';
 
-const KEY = 'evaluators';
+const SECTION = 'evaluators';
 
 /** The long form: the body of `PUT /api/v1/evaluators`, so that one can be pasted. */
-const longForm = z.object({ [KEY]: z.unknown() });
+const longForm = z.object({ [SECTION]: z.unknown() });
 
 /** The evaluators of the file. */
 export interface FileEvaluators {
@@ -25,26 +25,26 @@ export interface FileEvaluators {
  * {@link ConfigError} for what is no list.
  */
 export function parseEvaluators(file: YamlFile, warn: Warn): FileEvaluators {
-  const given = file.content[KEY] ?? undefined;
+  const given = file.content[SECTION] ?? undefined;
   if (given === undefined) return { evaluators: undefined, unreadableEvaluators: [] };
   const { path, list } = listOf(given, warn);
-  if (!Array.isArray(list)) throw new ConfigError(`${file.where(path)}: ${KEY}: is not a list of evaluators`);
+  if (!Array.isArray(list)) throw new ConfigError(`${file.where(path)}: ${SECTION}: is not a list of evaluators`);
   const evaluators: Evaluator[] = [];
   const unreadableEvaluators: string[] = [];
   for (const [index, item] of list.entries()) {
     const submitted = asJson(item);
-    for (const { path: at, known } of unknownMembers(submitted)) {
+    for (const { path: at, known } of findUnknownMembers(submitted)) {
       const ignored = `unknown member ${quote(at.join('.'))} is ignored; known members: ${known.join(', ')}`;
       warn([...path, index, ...at], ignored);
     }
-    const result = check(evaluatorInput, submitted);
+    const result = validate(evaluatorInput, submitted);
     if ('value' in result) {
       evaluators.push(result.value);
       continue;
     }
     for (const refusal of result.refusals) {
       const { at, problem } = problemOf(refusal);
-      warn([...path, index, ...at], `${KEY}[${index}] is left out: ${problem}`);
+      warn([...path, index, ...at], `${SECTION}[${index}] is left out: ${problem}`);
     }
     const name = evaluatorInput.shape.name.safeParse(Object(submitted).name).data;
     if (name) unreadableEvaluators.push(name);
@@ -53,12 +53,12 @@ export function parseEvaluators(file: YamlFile, warn: Warn): FileEvaluators {
 }
 
 function listOf(given: unknown, warn: Warn): { path: KeyPath; list: unknown } {
-  if (typeof given !== 'object' || given === null || !(KEY in given)) return { path: [KEY], list: given };
-  warnOfStrangers(given, longForm, [KEY], warn);
-  return { path: [KEY, KEY], list: given[KEY] ?? [] };
+  if (typeof given !== 'object' || given === null || !(SECTION in given)) return { path: [SECTION], list: given };
+  warnOfStrangers(given, longForm, [SECTION], warn);
+  return { path: [SECTION, SECTION], list: given[SECTION] ?? [] };
 }
 
-function problemOf({ path, message }: Refusal): { at: KeyPath; problem: string } {
+function problemOf({ path, message }: ValidationIssue): { at: KeyPath; problem: string } {
   if (path === '') return { at: [], problem: 'is not a map with name, trigger, llm and processor' };
   return { at: path.split('.'), problem: `${path} ${message}` };
 }

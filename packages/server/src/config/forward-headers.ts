@@ -1,4 +1,4 @@
-import { commaList, quote, Refusal, type Setting } from './setting.ts';
+import { commaList, InvalidSettingError, quote, type Setting } from './setting.ts';
 
 /** Names of request headers to copy upstream, lower case, each once, and a warning for each name that never is. */
 interface ForwardHeaders {
@@ -41,7 +41,7 @@ export const forwardHeaders: Setting<ForwardHeaders> = {
   parse: (text) => {
     const asked = new Set(commaList(text).map((name) => name.toLowerCase()));
     const wrong = [...asked].find((name) => !HEADER_NAME.test(name));
-    if (wrong !== undefined) throw new Refusal(`has ${quote(wrong)}, which is not a header name`);
+    if (wrong !== undefined) throw new InvalidSettingError(`has ${quote(wrong)}, which is not a header name`);
     return {
       names: [...asked].filter((name) => !isNeverCopied(name)),
       warnings: [...asked]

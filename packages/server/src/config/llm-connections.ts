@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { baseUrl } from './addresses.ts';
 import { ConfigError } from './config-error.ts';
 import { firstProblem, listAt, type Warn, warnOfStrangers, wrongType } from './file-entry.ts';
-import { quote, Refusal } from './setting.ts';
+import { InvalidSettingError, quote } from './setting.ts';
 import type { YamlFile } from './yaml-file.ts';
 
 /**
@@ -21,7 +21,7 @@ export interface LlmConnection {
 const filled = z.string().trim().min(1, 'must not be empty');
 
 /** What a header can carry, and nothing that would end it. */
-const KEY = /^[\x21-\x7e]*$/;
+const API_KEY = /^[\x21-\x7e]*$/;
 
 const entry = z.object(
   {
@@ -33,12 +33,12 @@ const entry = z.object(
       try {
         baseUrl.parse(url);
       } catch (error) {
-        if (!(error instanceof Refusal)) throw error;
+        if (!(error instanceof InvalidSettingError)) throw error;
         context.addIssue(`${error.message}; accepted: ${baseUrl.accepts}`);
       }
     }),
     // A key that a template put there has a line break at its end, or is empty.
-    api_key: z.string().trim().regex(KEY, 'must be printable ASCII without blanks').nullish(),
+    api_key: z.string().trim().regex(API_KEY, 'must be printable ASCII without blanks').nullish(),
   },
   { error: 'is not a map with name, model and url' },
 );

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LOG_FILTER, logDirectives } from './log-directives.ts';
 import { LOG_TARGETS, type LogFilter } from './log-targets.ts';
-import { Refusal } from './setting.ts';
+import { InvalidSettingError } from './setting.ts';
 
 /** The filter with one level for all targets but those named, and what belongs to them. */
 function filterOf(all: string, but: Record<string, string> = {}): Record<string, string> {
@@ -70,6 +70,6 @@ describe('directives', () => {
     'request]',
     '[a{b]=info,debug',
   ])('refuses %j', (text) => {
-    expect(() => logDirectives.parse(text)).toThrow(Refusal);
+    expect(() => logDirectives.parse(text)).toThrow(InvalidSettingError);
   });
 });

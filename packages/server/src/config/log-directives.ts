@@ -1,5 +1,5 @@
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from './log-targets.ts';
-import { quote, Refusal, type Setting } from './setting.ts';
+import { InvalidSettingError, quote, type Setting } from './setting.ts';
 
 /** What RUST_LOG asks for, and warnings for directives that have no effect here. */
 interface LogDirectives {
@@ -51,9 +51,9 @@ export const logDirectives: Setting<LogDirectives> = {
 
 function parseDirective(item: string): Directive {
   const [target = '', levelText, ...rest] = item.split('=').map((part) => part.trim());
-  if (!/^[A-Za-z_][\w:.-]*$/.test(target)) throw new Refusal(`has no valid target in ${quote(item)}`);
+  if (!/^[A-Za-z_][\w:.-]*$/.test(target)) throw new InvalidSettingError(`has no valid target in ${quote(item)}`);
   const level = levelText === undefined ? 'trace' : parseLevel(levelText);
-  if (level === undefined || rest.length > 0) throw new Refusal(`has no valid level in ${quote(item)}`);
+  if (level === undefined || rest.length > 0) throw new InvalidSettingError(`has no valid level in ${quote(item)}`);
   return { target, level };
 }
 
@@ -71,13 +71,13 @@ function splitDirectives(text: string): string[] {
     const char = text[at];
     if (char === '[' || char === '{') depth++;
     else if (char === ']' || char === '}') depth--;
-    if (depth < 0) throw new Refusal('closes a bracket that is not open');
+    if (depth < 0) throw new InvalidSettingError('closes a bracket that is not open');
     if (char === undefined || (char === ',' && depth === 0)) {
       items.push(text.slice(start, at).trim());
       start = at + 1;
     }
   }
-  if (depth > 0) throw new Refusal('has a bracket that is not closed');
+  if (depth > 0) throw new InvalidSettingError('has a bracket that is not closed');
   return items.filter((item) => item !== '');
 }
 

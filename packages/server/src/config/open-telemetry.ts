@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { LONGEST_TIMER_MS } from '../longest-timer.ts';
 import { ConfigError } from './config-error.ts';
-import { commaList, integer, oneOf, quote, Refusal, readSetting, type Setting } from './setting.ts';
+import { commaList, InvalidSettingError, integer, oneOf, quote, readSetting, type Setting } from './setting.ts';
 
 /** How OpenTelemetry's data is sent. */
 export type OtlpProtocol = 'grpc' | 'http/protobuf' | 'http/json';
@@ -46,7 +46,8 @@ const ENDPOINT: Setting<string> = {
   secret: true,
   parse: (text) => {
     const url = URL.canParse(text) ? new URL(text) : undefined;
-    if (url?.protocol !== 'http:' && url?.protocol !== 'https:') throw new Refusal('is not an http or https URL');
+    if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
+      throw new InvalidSettingError('is not an http or https URL');
     return text;
   },
 };
@@ -55,7 +56,7 @@ const DISABLED: Setting<boolean> = {
   parse: (text) => {
     // OpenTelemetry has it in any case.
     const value = text.toLowerCase();
-    if (value !== 'true' && value !== 'false') throw new Refusal('is neither true nor false');
+    if (value !== 'true' && value !== 'false') throw new InvalidSettingError('is neither true nor false');
     return value === 'true';
   },
 };
@@ -67,15 +68,16 @@ const HEADERS: Setting<void> = {
   secret: true,
   parse: (text) => {
     for (const item of commaList(text)) {
-      if (!/^[\w!#$%&'*+.^`|~-]+\s*=/.test(item)) throw new Refusal('has a part that is no name=value');
-      if (/%(?![\da-f]{2})/i.test(item)) throw new Refusal('has a % that is not followed by two hex digits');
+      if (!/^[\w!#$%&'*+.^`|~-]+\s*=/.test(item)) throw new InvalidSettingError('has a part that is no name=value');
+      if (/%(?![\da-f]{2})/i.test(item))
+        throw new InvalidSettingError('has a % that is not followed by two hex digits');
     }
   },
 };
 const FILE: Setting<void> = {
   accepts: 'a file in PEM',
   parse: (text) => {
-    if (!statSync(text, { throwIfNoEntry: false })?.isFile()) throw new Refusal('is no file');
+    if (!statSync(text, { throwIfNoEntry: false })?.isFile()) throw new InvalidSettingError('is no file');
   },
 };
 /**
@@ -94,7 +96,7 @@ const RATIO: Setting<number> = {
   accepts: 'a number from 0 to 1',
   parse: (text) => {
     const value = Number(text);
-    if (text.trim() === '' || !(value >= 0 && value <= 1)) throw new Refusal('is not a number from 0 to 1');
+    if (text.trim() === '' || !(value >= 0 && value <= 1)) throw new InvalidSettingError('is not a number from 0 to 1');
     return value;
   },
 };

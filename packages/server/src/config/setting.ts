@@ -4,14 +4,14 @@ import { ConfigError } from './config-error.ts';
 export interface Setting<T> {
   /** What is accepted, as the end of the sentence "accepted: ...". */
   readonly accepts: string;
-  /** The value. Throws {@link Refusal} for a text that is not accepted. */
+  /** The value. Throws {@link InvalidSettingError} for a text that is not accepted. */
   readonly parse: (text: string) => T;
   /** True for a text that no message may repeat. */
   readonly secret?: boolean;
 }
 
 /** Why a text was refused, as a predicate without its subject ("has no port"). {@link readSetting} adds the rest. */
-export class Refusal extends Error {
+export class InvalidSettingError extends Error {
   override readonly name = 'Refusal';
 }
 
@@ -22,7 +22,7 @@ export function readSetting<T>(env: NodeJS.ProcessEnv, name: string, setting: Se
   try {
     return setting.parse(text);
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof InvalidSettingError)) throw error;
     const subject = setting.secret === true ? 'the value' : quote(text);
     throw new ConfigError(`${name}: ${subject} ${error.message}; accepted: ${setting.accepts}`);
   }
@@ -41,10 +41,10 @@ export function integer(min: number, max: number): Setting<number> {
   return {
     accepts: `a whole number from ${min} to ${max}`,
     parse: (text) => {
-      if (!/^\d+$/.test(text)) throw new Refusal('is not a whole number');
+      if (!/^\d+$/.test(text)) throw new InvalidSettingError('is not a whole number');
       const value = Number(text);
-      if (value < min) throw new Refusal(`is below ${min}`);
-      if (value > max) throw new Refusal(`is above ${max}`);
+      if (value < min) throw new InvalidSettingError(`is below ${min}`);
+      if (value > max) throw new InvalidSettingError(`is above ${max}`);
       return value;
     },
   };
@@ -56,7 +56,7 @@ export function oneOf<const T extends string>(...words: readonly T[]): Setting<T
     accepts: words.map((word) => `"${word}"`).join(' or '),
     parse: (text) => {
       const found = words.find((word) => word === text);
-      if (found === undefined) throw new Refusal('is not known');
+      if (found === undefined) throw new InvalidSettingError('is not known');
       return found;
     },
   };
@@ -74,7 +74,7 @@ export const key: Setting<Buffer> = {
   parse: (text) => {
     if (/^[0-9a-f]{64}$/i.test(text)) return Buffer.from(text, 'hex');
     if (/^[A-Za-z0-9+/_-]{43}=?$/.test(text)) return Buffer.from(text, 'base64');
-    throw new Refusal(`is not a key of ${KEY_BYTES} bytes (it has ${text.length} characters)`);
+    throw new InvalidSettingError(`is not a key of ${KEY_BYTES} bytes (it has ${text.length} characters)`);
   },
 };
 

@@ -1,4 +1,4 @@
-import type { CompileWarning, Evaluator, Refusal } from '@sluice/contract';
+import type { CompileWarning, Evaluator, ValidationIssue } from '@sluice/contract';
 import type { LlmConnection } from '../config/llm-connections.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ActionCompiling } from './actions/action-world.ts';
@@ -187,7 +187,7 @@ export class Evaluators {
   async #submit(
     evaluators: readonly Evaluator[],
     content: Content,
-    outside: readonly Refusal[],
+    outside: readonly ValidationIssue[],
     actor: string | undefined,
     what: string,
   ): Promise<Update> {
@@ -225,8 +225,8 @@ export class Evaluators {
   }
 
   /** Those whose action may not be read. */
-  async #outside(evaluators: readonly Evaluator[]): Promise<Refusal[]> {
-    const refusals: Refusal[] = [];
+  async #outside(evaluators: readonly Evaluator[]): Promise<ValidationIssue[]> {
+    const refusals: ValidationIssue[] = [];
     for (const [index, { processor }] of evaluators.entries()) {
       if (await this.#parts.files.mayRead(processor.path)) continue;
       refusals.push({ path: `evaluators.${index}.processor.path`, message: 'is not inside SERVICE_ACTIONS_PATH' });
@@ -275,7 +275,7 @@ function isSound(examined: Examined): examined is SoundEvaluator {
   return !('refusals' in examined);
 }
 
-function placedRefusals(examined: Examined, index: number): Refusal[] {
+function placedRefusals(examined: Examined, index: number): ValidationIssue[] {
   if (!('refusals' in examined)) return [];
   return examined.refusals.map(({ path, message }) => ({ path: `evaluators.${index}.${path}`, message }));
 }
@@ -292,13 +292,13 @@ function problemOfAction({ evaluator, path, message }: CompileWarning): Problem 
   return { evaluator, message: `${path}: ${message}` };
 }
 
-function reasonOf(refusals: readonly Refusal[]): string {
+function reasonOf(refusals: readonly ValidationIssue[]): string {
   const told = refusals.slice(0, MOST_REASONS).map(({ path, message }) => `${path} ${message}`);
   const more = refusals.length - told.length;
   return `${told.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
 }
 
-function refused(code: EvaluatorsErrorCode, what: string, refusals: readonly Refusal[]): EvaluatorsError {
+function refused(code: EvaluatorsErrorCode, what: string, refusals: readonly ValidationIssue[]): EvaluatorsError {
   const [first] = refusals;
   return new EvaluatorsError(code, `${what}: ${first?.path} ${first?.message}`, refusals);
 }

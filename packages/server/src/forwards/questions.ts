@@ -7,7 +7,7 @@ import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { LiveSession, Question } from '../sessions/live-sessions.ts';
 
 /** Questions that one call, or one upstream session, may have open at a time. */
-export const MAX_OPEN = 32;
+export const MAX_OPEN_REQUESTS = 32;
 
 /** Where questions come from and go to. */
 export interface QuestionRoute {
@@ -70,7 +70,7 @@ export class UpstreamQuestions implements Questions {
   }
 
   ask(text: string): boolean {
-    if (this.#open.size >= MAX_OPEN) return false;
+    if (this.#open.size >= MAX_OPEN_REQUESTS) return false;
     const live = this.#route.live();
     const token = progressTokenText(text);
     const question = live.ask((idText) => {

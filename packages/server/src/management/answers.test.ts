@@ -161,7 +161,7 @@ test('every operation answers each status of its own, in the form that the docum
 
   const own = allOperations
     .filter((operation) => !staysOpen(operation))
-    .flatMap(({ id, answers: well, failures }) =>
+    .flatMap(({ id, responses: well, errors: failures }) =>
       [...Object.keys(well), ...failures.map((code) => ERROR_STATUS[code])].map((status) => `${id} ${status}`),
     );
   expect([...seen].sort()).toEqual(own.sort());

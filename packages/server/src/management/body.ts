@@ -1,4 +1,4 @@
-import { check } from '@sluice/contract';
+import { validate } from '@sluice/contract';
 import { isJsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
@@ -22,7 +22,7 @@ export function readBody<T extends z.ZodType>(
   const text = Buffer.isBuffer(body) ? textOf(body, kind) : '';
   const missing = text.trim() === '';
   if (missing && !optional) throw new RequestError('BAD_REQUEST', 'request body required');
-  const result = check(schema, missing ? {} : parse(text, kind));
+  const result = validate(schema, missing ? {} : parse(text, kind));
   if ('value' in result) return result.value;
   const [first] = result.refusals;
   throw new RequestError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, result.refusals);

@@ -1,4 +1,4 @@
-import type { Body, Operation } from '@sluice/contract';
+import type { Operation, RequestBody } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import type { z } from 'zod';
 import type { Draft } from '../registry/draft.ts';
@@ -21,7 +21,7 @@ interface EntryOperations {
   readonly remove: Operation;
 }
 
-type Submitting = Body & { readonly schema: z.ZodType<Submission> };
+type Submitting = RequestBody & { readonly schema: z.ZodType<Submission> };
 
 /** List, read, create, update and delete, alike for tools, resources and prompts (decisions 2.2, 4.1). */
 export function entryRoutes(

@@ -1,4 +1,4 @@
-import { type Forward as ForwardBody, operations, type Refreshed } from '@sluice/contract';
+import { type Forward as ForwardBody, operations, type RefreshResult } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import type { ForwardStatus } from '../forwards/forwards.ts';
 import type { Entry, Forward } from '../registry/entries.ts';
@@ -50,7 +50,7 @@ export function forwardRoutes(app: FastifyInstance, { registry, forwards }: Mana
 
   route(app, refresh, async ({ name }, reply) => {
     await forwards.refresh(name);
-    const answer: Refreshed = { refreshed: name, ...countsOf(registry.current, name) };
+    const answer: RefreshResult = { refreshed: name, ...countsOf(registry.current, name) };
     return sendData(reply, JSON.stringify(answer));
   });
 }
@@ -71,7 +71,7 @@ function forwardBody(forward: Forward, snapshot: Snapshot, status: ForwardStatus
   };
 }
 
-function countsOf(snapshot: Snapshot, forward: string): Omit<Refreshed, 'refreshed'> {
+function countsOf(snapshot: Snapshot, forward: string): Omit<RefreshResult, 'refreshed'> {
   const { tool, resource, prompt } = snapshot.counts(forward);
   return { tools_discovered: tool, resources_discovered: resource, prompts_discovered: prompt };
 }

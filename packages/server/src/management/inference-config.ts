@@ -1,7 +1,7 @@
 import { operations } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import { httpUpstream } from '../config/addresses.ts';
-import { quote, Refusal } from '../config/setting.ts';
+import { InvalidSettingError, quote } from '../config/setting.ts';
 import type { InferenceChange, InferenceSettings } from '../inference/settings.ts';
 import { RequestError, sendData } from './answer.ts';
 import type { ManagementContext } from './context.ts';
@@ -21,7 +21,7 @@ function set(inference: InferenceSettings, change: InferenceChange): void {
   try {
     inference.set(change);
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof InvalidSettingError)) throw error;
     const message = `${quote(change.upstream ?? '')} ${error.message}; accepted: ${httpUpstream.accepts}`;
     throw new RequestError('BAD_REQUEST', `invalid ${operations.inference.configure.body.kind}: upstream ${message}`, [
       { path: 'upstream', message },

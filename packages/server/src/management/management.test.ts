@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
-import { failure } from '@sluice/contract';
+import { errorResponse } from '@sluice/contract';
 import { expect, test } from 'vitest';
 import { createEntry } from '../registry/operations/entries.ts';
 import { memoryStore } from '../registry/store/memory.ts';
@@ -61,7 +61,7 @@ test('an unknown path is 404 in the envelope', async (context) => {
   ]) {
     const answer = await api.call('GET', path);
     expect(answer.status, path).toBe(404);
-    expect(failure.parse(JSON.parse(answer.text)).error.code).toBe('NOT_FOUND');
+    expect(errorResponse.parse(JSON.parse(answer.text)).error.code).toBe('NOT_FOUND');
   }
 });
 
@@ -168,7 +168,7 @@ test('a validation error names the member and lists all of them', async (context
       { path: 'labels.team', message: 'expected string, received number' },
     ],
   });
-  expect(failure.safeParse(JSON.parse(answer.text)).success).toBe(true);
+  expect(errorResponse.safeParse(JSON.parse(answer.text)).success).toBe(true);
 });
 
 test('a body over 1 MiB is 413, and one of exactly 1 MiB is read', async (context) => {

@@ -1,5 +1,5 @@
 import { type Metadata, status } from '@grpc/grpc-js';
-import { provisioned } from '@sluice/contract';
+import { provisionResult } from '@sluice/contract';
 import { expect, type TestContext, test } from 'vitest';
 import type { ProvisionReply } from '../bridge/generated/tool/ProvisionReply.ts';
 import type { ProvisionRequest__Output } from '../bridge/generated/tool/ProvisionRequest.ts';
@@ -48,7 +48,7 @@ test('name, configuration and secrets are handed to the service as they are, and
       size: { type: '', description: '', required: false },
     },
   });
-  expect(provisioned.parse(answer.data)).toEqual(answer.data);
+  expect(provisionResult.parse(answer.data)).toEqual(answer.data);
   expect(seen).toEqual([
     {
       uri: 'weather://crm',

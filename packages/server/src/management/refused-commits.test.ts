@@ -47,6 +47,6 @@ test.for(named(STORING))(
     expect(api.log.filter((line) => line.includes('the disk is full')).length).toBeGreaterThan(0);
     // It goes through as soon as the disk takes it.
     const again = await api.call(operation.method, pathOf(operation), body);
-    expect(Object.keys(operation.answers)).toContain(String(again.status));
+    expect(Object.keys(operation.responses)).toContain(String(again.status));
   },
 );

@@ -1,4 +1,4 @@
-import type { Body, Operation } from '@sluice/contract';
+import type { Operation, RequestBody } from '@sluice/contract';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { readBody } from './body.ts';
@@ -29,7 +29,7 @@ export function route<Of extends Operation>(
  */
 export function routeWithBody<Of extends Operation, Schema extends z.ZodType>(
   app: FastifyInstance,
-  operation: Of & { readonly body: Body & { readonly schema: Schema } },
+  operation: Of & { readonly body: RequestBody & { readonly schema: Schema } },
   answer: (
     request: OperationRequest<Parameters<Of>> & { readonly body: z.output<Schema> },
     reply: FastifyReply,

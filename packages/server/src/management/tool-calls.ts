@@ -1,4 +1,4 @@
-import { KEPT_TOOL_CALL_EVENTS, MOST_TOOL_CALL_WATCHERS, operations } from '@sluice/contract';
+import { MAX_TOOL_CALL_STREAMS, operations, TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { eventOf } from '../telemetry/tool-calls/tool-call-record.ts';
@@ -27,10 +27,10 @@ export function toolCallRoutes(
   });
 
   route(app, notifications, (_request, reply) => {
-    if (watching >= MOST_TOOL_CALL_WATCHERS) {
+    if (watching >= MAX_TOOL_CALL_STREAMS) {
       throw new RequestError(
         'UNAVAILABLE',
-        `${MOST_TOOL_CALL_WATCHERS} clients watch tool calls already, and no more can: try again when one has left`,
+        `${MAX_TOOL_CALL_STREAMS} clients watch tool calls already, and no more can: try again when one has left`,
       );
     }
     reply.type('text/event-stream').header('cache-control', 'no-store');
@@ -38,7 +38,7 @@ export function toolCallRoutes(
     if (reply.request.method === 'HEAD') return reply.send('');
     const stream = new ToolCallStream(toolCalls, texts, () =>
       log.info('a client that watches tool calls is disconnected: it is too far behind', {
-        behind: KEPT_TOOL_CALL_EVENTS,
+        behind: TOOL_CALL_EVENT_CAPACITY,
       }),
     );
     watching++;

@@ -17,9 +17,9 @@ const MAX_MESSAGES = 100;
 
 /** Cuts a batch into its messages; `value` is the parsed `text`. */
 export function parseBatch(text: string, value: readonly unknown[]): Batch | Malformed {
-  if (value.length === 0) return malformed('invalid request: an empty batch');
+  if (value.length === 0) return malformedBatch('invalid request: an empty batch');
   if (value.length > MAX_MESSAGES) {
-    return malformed(`invalid request: ${value.length} messages in a batch, at most ${MAX_MESSAGES} are accepted`);
+    return malformedBatch(`invalid request: ${value.length} messages in a batch, at most ${MAX_MESSAGES} are accepted`);
   }
   const messages: string[] = [];
   for (const { start, end } of elements(text)) messages.push(text.slice(start, end));
@@ -30,6 +30,6 @@ function asks(element: unknown): boolean {
   return isJsonObject(element) && typeof element.method === 'string' && 'id' in element;
 }
 
-function malformed(message: string): Malformed {
+function malformedBatch(message: string): Malformed {
   return { kind: 'malformed', code: INVALID_REQUEST, message, idText: 'null' };
 }

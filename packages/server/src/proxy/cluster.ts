@@ -1,5 +1,5 @@
 import { addressText, type HttpUpstream } from '../config/addresses.ts';
-import type { Cluster as ClusterSettings } from '../config/pipeline/cluster.ts';
+import type { ClusterSettings } from '../config/pipeline/cluster.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 
 /** Where one request is sent. */

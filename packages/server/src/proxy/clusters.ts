@@ -1,5 +1,5 @@
 import type { HttpUpstream } from '../config/addresses.ts';
-import { type Cluster as ClusterSettings, withUpstream } from '../config/pipeline/cluster.ts';
+import { type ClusterSettings, withUpstream } from '../config/pipeline/cluster.ts';
 import type { Pipeline } from '../config/pipeline/pipeline.ts';
 import { Cluster, type Target } from './cluster.ts';
 

@@ -1,4 +1,4 @@
-import { serviceId } from '@sluice/contract';
+import { serviceKey } from '@sluice/contract';
 import {
   type Entry,
   entryId,
@@ -146,7 +146,7 @@ export class Draft {
   serviceById(id: string): ServiceEntry | undefined {
     const parts: unknown = JSON.parse(id);
     const [name] = Array.isArray(parts) ? parts : [];
-    return typeof name === 'string' ? this.servicesNamed(name).find((entry) => serviceId(entry) === id) : undefined;
+    return typeof name === 'string' ? this.servicesNamed(name).find((entry) => serviceKey(entry) === id) : undefined;
   }
 
   /** Adds a service, or replaces the one of the same key. */
@@ -158,7 +158,7 @@ export class Draft {
   /** Removes services of this name, all at once: there may be thousands of one. */
   removeServices(name: string, gone: readonly ServiceEntry[]): void {
     this.#changeableServices(name).remove(name, new Set(gone));
-    for (const entry of gone) this.#recordRemoval('services', serviceId(entry));
+    for (const entry of gone) this.#recordRemoval('services', serviceKey(entry));
   }
 
   /** Keeps a stored record that this version has no use for. */

@@ -1,4 +1,4 @@
-import { serviceId } from '@sluice/contract';
+import { serviceKey } from '@sluice/contract';
 import type { ServiceEntry } from './entries.ts';
 
 /**
@@ -45,8 +45,8 @@ export class DraftServices {
   /** Adds an entry, or replaces the one of the same key. */
   put(entry: ServiceEntry): void {
     const known = this.named(entry.name);
-    const id = serviceId(entry);
-    const at = known.findIndex((other) => serviceId(other) === id);
+    const id = serviceKey(entry);
+    const at = known.findIndex((other) => serviceKey(other) === id);
     this.set(entry.name, (at === -1 ? [...known, entry] : known.with(at, entry)).toSorted(byRegistration));
   }
 

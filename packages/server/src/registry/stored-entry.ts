@@ -175,17 +175,18 @@ function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObj
 }
 
 function readOffers(upstream: string, catalogues: string | undefined, others: string | undefined): Offer[] {
-  const offers: Offer[] = [{ json: detached(upstream), catalogues: readCatalogues(catalogues) }];
+  const offers: Offer[] = [{ json: detached(upstream), catalogues: readVariantCatalogs(catalogues) }];
   if (others === undefined) return offers;
   for (const { start, end } of elements(others)) {
     const found = textOfMembers(others.slice(start, end));
     const json = found.get('upstream');
-    if (json !== undefined) offers.push({ json: detached(json), catalogues: readCatalogues(found.get('catalogues')) });
+    if (json !== undefined)
+      offers.push({ json: detached(json), catalogues: readVariantCatalogs(found.get('catalogues')) });
   }
   return offers;
 }
 
-function readCatalogues(text: string | undefined): readonly string[] | undefined {
+function readVariantCatalogs(text: string | undefined): readonly string[] | undefined {
   if (text === undefined) return undefined;
   const value: unknown = JSON.parse(text);
   return Array.isArray(value) ? value.filter((key) => typeof key === 'string') : undefined;

@@ -1,4 +1,4 @@
-import { check, serviceInput } from '@sluice/contract';
+import { serviceInput, validate } from '@sluice/contract';
 import { isJsonObject, parseLossless } from '@sluice/json/lossless';
 import { elements } from '@sluice/json/scan';
 import {
@@ -118,7 +118,7 @@ export function readForward(json: string, next: () => number): Forward | string 
 export function readService(json: string, next: () => number): ServiceEntry | string {
   const found = textOfMembers(json);
   const given = OF_SERVICE_INPUT.map((member): [string, unknown] => [member, JSON.parse(found.get(member) ?? 'null')]);
-  const result = check(serviceInput, Object.fromEntries(given.filter(([, value]) => value !== null)));
+  const result = validate(serviceInput, Object.fromEntries(given.filter(([, value]) => value !== null)));
   if ('refusals' in result) return `${result.refusals[0]?.path} ${result.refusals[0]?.message}`;
   const { name, host, port, serviceType, serviceSubType, languageName, id } = result.value;
   return {

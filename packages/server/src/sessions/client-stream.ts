@@ -16,7 +16,7 @@ export interface StreamKeeper {
  * (mcp 1, "its answer is kept for resumption within the event store's limits").
  */
 const MAX_EVENTS = 256;
-const MAX_CHARACTERS = 256 * 1024;
+const MAX_STREAM_CHARACTERS = 256 * 1024;
 
 /** How long a connection that is no longer wanted may take to go out with what it holds, in milliseconds. */
 const LINGER_MS = 2_000;
@@ -178,7 +178,10 @@ export class ClientStream {
     if (this.#gone) return;
     this.#kept.push(data);
     let grown = data.length;
-    while (this.#kept.length > MAX_EVENTS || (this.#characters + grown > MAX_CHARACTERS && this.#kept.length > 1)) {
+    while (
+      this.#kept.length > MAX_EVENTS ||
+      (this.#characters + grown > MAX_STREAM_CHARACTERS && this.#kept.length > 1)
+    ) {
       grown -= this.#kept.shift()?.length ?? 0;
     }
     this.#characters += grown;

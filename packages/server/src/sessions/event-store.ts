@@ -19,7 +19,7 @@ const READ_MS = 10_000;
 const UNREAD_MS = 5 * 60_000;
 const SWEEP_MS = 5_000;
 /** All that is kept, in characters; what was left first gives way. A stream costs so many besides its events. */
-const MAX_CHARACTERS = 64 * 1024 * 1024;
+const MAX_STORED_CHARACTERS = 64 * 1024 * 1024;
 const STREAM_CHARACTERS = 1_000;
 /** A request id is part of every event id of its stream. */
 const MAX_ID = 128;
@@ -100,14 +100,14 @@ export class EventStore implements StreamKeeper {
 
   grown(characters: number): void {
     this.#characters += characters;
-    if (characters <= 0 || this.#characters <= MAX_CHARACTERS) return;
+    if (characters <= 0 || this.#characters <= MAX_STORED_CHARACTERS) return;
     for (const stream of this.#unread) {
-      if (this.#characters <= MAX_CHARACTERS) return;
+      if (this.#characters <= MAX_STORED_CHARACTERS) return;
       this.drop(stream);
     }
     // What is being read can do without what has gone out already. Down to well below, since this looks at every stream.
     for (const stream of this.#streams.values()) {
-      if (this.#characters <= MAX_CHARACTERS / 2) return;
+      if (this.#characters <= MAX_STORED_CHARACTERS / 2) return;
       stream.forget();
     }
   }

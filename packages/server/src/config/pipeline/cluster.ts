@@ -32,19 +32,19 @@ export const cluster = z.strictObject({
 });
 
 /** Where requests are sent on to (decisions 1.4): its endpoints take turns, by weight. */
-export interface Cluster extends Readonly<z.output<typeof cluster>> {
+export interface ClusterSettings extends Readonly<z.output<typeof cluster>> {
   /** What is put in front of every path, for upstreams that have one (decisions 1.2); it begins with `/`. */
   readonly path?: string;
 }
 
 /** The upstream of a cluster; of several the first. */
-export function upstreamOf({ endpoints, tls, path = '' }: Cluster): HttpUpstream | undefined {
+export function upstreamOf({ endpoints, tls, path = '' }: ClusterSettings): HttpUpstream | undefined {
   const [first] = endpoints;
   return first && { scheme: tls ? 'https' : 'http', ...first.address, path };
 }
 
 /** The cluster with this upstream in place of its endpoints, as `SERVICE_INFERENCE_UPSTREAM` has it (decisions 1.2). */
-export function withUpstream(replaced: Cluster, { scheme, host, port, path }: HttpUpstream): Cluster {
+export function withUpstream(replaced: ClusterSettings, { scheme, host, port, path }: HttpUpstream): ClusterSettings {
   const { name, connection_timeout_ms } = replaced;
   return {
     name,

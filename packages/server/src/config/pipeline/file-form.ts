@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '@sluice/json/lossless';
 import { addressText } from '../addresses.ts';
-import type { Cluster } from './cluster.ts';
+import type { ClusterSettings } from './cluster.ts';
 import type { Pipeline, PipelineListener } from './pipeline.ts';
 
 /**
@@ -35,7 +35,7 @@ function listenerForm({ name, address, chains, tls, readTimeoutMs, maxConnection
   });
 }
 
-function clusterForm({ name, endpoints, tls, connection_timeout_ms }: Cluster): JsonObject {
+function clusterForm({ name, endpoints, tls, connection_timeout_ms }: ClusterSettings): JsonObject {
   return filled({
     name,
     endpoints: endpoints.map(({ address, weight }) => ({ address: addressText(address), weight })),

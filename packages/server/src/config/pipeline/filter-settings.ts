@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { hostList } from '../addresses.ts';
-import { Refusal, type Setting } from '../setting.ts';
+import { InvalidSettingError, type Setting } from '../setting.ts';
 import { cluster } from './cluster.ts';
 import { condition, method, path } from './condition.ts';
 import { editableHeader, headerField, headerName, wantedHeaders } from './header-field.ts';
@@ -89,7 +89,8 @@ const host: Setting<string> = {
   accepts: 'host, host:port, [ipv6] or [ipv6]:port',
   parse: (text) => {
     const [only, ...more] = hostList.parse(text);
-    if (only === undefined || more.length > 0 || text.includes(',')) throw new Refusal('names several hosts');
+    if (only === undefined || more.length > 0 || text.includes(','))
+      throw new InvalidSettingError('names several hosts');
     return only;
   },
 };

@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { ConfigError } from '../config-error.ts';
 import { inOrder, lineOf, type Problem, refusal } from '../problem.ts';
 import { readTextFile, readYaml, type YamlFile } from '../yaml-file.ts';
-import type { Cluster } from './cluster.ts';
+import type { ClusterSettings } from './cluster.ts';
 import { filtersOf } from './filters-of.ts';
 import { outlineOf } from './outline.ts';
 import type { FilterChain, Pipeline, PipelineListener, TlsFiles } from './pipeline.ts';
@@ -71,7 +71,7 @@ function pipelineOf(
   const withoutEffect = (['admin', 'runtime'] as const)
     .filter((key) => content[key] !== undefined)
     .map((key) => ({ at: file.position([key]), text: `${key} has no effect` }));
-  const clusters: Cluster[] = [
+  const clusters: ClusterSettings[] = [
     ...content.clusters,
     ...content.filter_chains
       .flatMap(({ filters }) => filters)

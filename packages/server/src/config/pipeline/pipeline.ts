@@ -1,6 +1,6 @@
 import type { HttpUpstream, ListenAddress } from '../addresses.ts';
 import type { Position } from '../problem.ts';
-import type { Cluster } from './cluster.ts';
+import type { ClusterSettings } from './cluster.ts';
 import type { FilterSettings, SettingsOf } from './filter-settings.ts';
 
 /** One filter of a chain. */
@@ -47,7 +47,7 @@ export interface Pipeline {
   readonly listeners: readonly PipelineListener[];
   readonly chains: readonly FilterChain[];
   /** By name, those of load balancers too. */
-  readonly clusters: ReadonlyMap<string, Cluster>;
+  readonly clusters: ReadonlyMap<string, ClusterSettings>;
   /** Of MCP, in bytes: a client's body, and an upstream's answer where it is held whole. */
   readonly bodyLimits: { readonly request: number; readonly response: number };
   readonly shutdownTimeoutMs: number;

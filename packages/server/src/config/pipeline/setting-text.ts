@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Refusal, type Setting } from '../setting.ts';
+import { InvalidSettingError, type Setting } from '../setting.ts';
 
 /** A text that is a setting's value, as an environment variable has it; what is wrong with it is said in its words. */
 export function settingText<T>({ parse, accepts }: Setting<T>) {
@@ -7,7 +7,7 @@ export function settingText<T>({ parse, accepts }: Setting<T>) {
     try {
       return parse(text);
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
+      if (!(error instanceof InvalidSettingError)) throw error;
       addIssue({ code: 'custom', message: `${error.message}; accepted: ${accepts}` });
       return z.NEVER;
     }

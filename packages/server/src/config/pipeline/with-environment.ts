@@ -1,7 +1,7 @@
 import { ConfigError } from '../config-error.ts';
 import type { Environment } from '../environment.ts';
 import { quote } from '../setting.ts';
-import { type Cluster, withUpstream } from './cluster.ts';
+import { type ClusterSettings, withUpstream } from './cluster.ts';
 import { filtersOf } from './filters-of.ts';
 import type { Pipeline, PipelineListener, PlacedFilter } from './pipeline.ts';
 import { refusedOrigins } from './refused-origins.ts';
@@ -49,7 +49,7 @@ export function withEnvironment(pipeline: Pipeline, environment: PipelineEnviron
   const [taken] = takenAddresses(listeners);
   if (taken) throw new ConfigError(`${taken.listener.addressAt}: ${taken.text}`);
 
-  const clusters = new Map<string, Cluster>(pipeline.clusters);
+  const clusters = new Map<string, ClusterSettings>(pipeline.clusters);
   const warnings = [...pipeline.warnings, ...refusedOrigins(chains, corsOrigin)];
   if (inferenceUpstream) {
     const replaced = clusters.get(INFERENCE_CLUSTER);

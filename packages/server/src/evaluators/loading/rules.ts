@@ -1,4 +1,4 @@
-import { type Evaluator, namespaceName, type Refusal } from '@sluice/contract';
+import { type Evaluator, namespaceName, type ValidationIssue } from '@sluice/contract';
 import type { LlmConnection } from '../../config/llm-connections.ts';
 import { type CompiledSchema, ResultSchemaError, type ResultSchemas } from '../result-schemas/result-schemas.ts';
 
@@ -17,7 +17,9 @@ export interface SoundEvaluator {
 }
 
 /** What became of one: it is sound, or this is wrong with it. Paths begin below the evaluator. */
-export type Examined = SoundEvaluator | { readonly definition: Evaluator; readonly refusals: readonly Refusal[] };
+export type Examined =
+  | SoundEvaluator
+  | { readonly definition: Evaluator; readonly refusals: readonly ValidationIssue[] };
 
 /**
  * Holds evaluators against the rules that a well-formed one may break (decisions 4.5: what is answered with 422), in
@@ -27,7 +29,7 @@ export async function examine(evaluators: readonly Evaluator[], surroundings: Su
   const names = new Set<string>();
   const examined: Examined[] = [];
   for (const definition of evaluators) {
-    const refusals: Refusal[] = [];
+    const refusals: ValidationIssue[] = [];
     const refuse = (path: string, message: string) => refusals.push({ path, message });
     const { name, trigger, llm, processor } = definition;
     if (name === '') refuse('name', 'must not be empty');

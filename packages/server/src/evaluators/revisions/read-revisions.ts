@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { check, evaluatorRevisionContent } from '@sluice/contract';
+import { evaluatorRevisionContent, validate } from '@sluice/contract';
 import { parseLossless } from '@sluice/json/lossless';
 import { elements, type Member, members } from '@sluice/json/scan';
 import { splice } from '@sluice/json/splice';
@@ -75,7 +75,7 @@ function checked<T extends z.ZodType>(
   path: readonly (string | number)[],
 ): z.output<T> {
   const value = parsed(file, () => parseLossless(text));
-  const result = check(schema, value);
+  const result = validate(schema, value);
   if ('value' in result) return result.value;
   const [first] = result.refusals;
   const place = [...path, first?.path].filter((part) => part !== '').join('.');

@@ -12,7 +12,7 @@ import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
 import type { AnswerRewriting, CallParts, CallPlan, Rewritten } from '../call-plan.ts';
 import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT } from '../call-under-way.ts';
 import { type CallWatch, watchOfRounds } from '../call-watch.ts';
-import { MAX_OPEN, UpstreamQuestions } from '../questions.ts';
+import { MAX_OPEN_REQUESTS, UpstreamQuestions } from '../questions.ts';
 import { RelayedCall } from '../relayed-call.ts';
 import { type ClientFacts, modernEnvelope } from './modern-request.ts';
 
@@ -176,8 +176,10 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
       if (this.#state === undefined) return this.#fail('the upstream asked for input without saying for what');
       return this.#retry();
     }
-    if (requests.length > MAX_OPEN) {
-      return this.#fail(`the upstream asked for ${requests.length} things at once, and at most ${MAX_OPEN} can be`);
+    if (requests.length > MAX_OPEN_REQUESTS) {
+      return this.#fail(
+        `the upstream asked for ${requests.length} things at once, and at most ${MAX_OPEN_REQUESTS} can be`,
+      );
     }
     for (const [, request] of requests) {
       const { method, params }: JsonObject = isJsonObject(request) ? request : {};

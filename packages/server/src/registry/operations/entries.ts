@@ -1,4 +1,4 @@
-import { meantUri } from '@sluice/contract';
+import { suggestUriMember } from '@sluice/contract';
 import { equal } from '@sluice/json/equal';
 import type { JsonObject } from '@sluice/json/lossless';
 import { members } from '@sluice/json/scan';
@@ -132,7 +132,7 @@ function fixedMember({ kind, name }: Entry, { forward }: Discovered, member: str
 function refuseMisspelt(kind: Kind, definition: JsonObject, there: readonly string[]): void {
   if (kind === 'prompt') return;
   for (const member of Object.keys(definition)) {
-    const meant = there.includes(member) ? undefined : meantUri(member);
+    const meant = there.includes(member) ? undefined : suggestUriMember(member);
     if (meant === undefined) continue;
     throw new RegistryError('BAD_REQUEST', `invalid ${kind}: ${member} has no effect; it is spelled ${meant}`);
   }

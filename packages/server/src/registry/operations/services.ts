@@ -1,4 +1,4 @@
-import { type ServiceInput, serviceId } from '@sluice/contract';
+import { type ServiceInput, serviceKey } from '@sluice/contract';
 import type { Draft } from '../draft.ts';
 import type { ServiceEntry } from '../entries.ts';
 import type { Snapshot } from '../snapshot.ts';
@@ -9,8 +9,8 @@ import { RegistryError } from './error.ts';
  * the order of registration (decisions 2.2, 4.1); `created` says whether there was none.
  */
 export function registerService(draft: Draft, input: ServiceInput): { entry: ServiceEntry; created: boolean } {
-  const id = serviceId(input);
-  const known = draft.servicesNamed(input.name).find((other) => serviceId(other) === id);
+  const id = serviceKey(input);
+  const known = draft.servicesNamed(input.name).find((other) => serviceKey(other) === id);
   const entry: ServiceEntry = {
     name: input.name,
     host: input.host,

@@ -85,13 +85,13 @@ export function readJournal(name: string, bytes: Buffer): { commits: Change[][];
 }
 
 function readCommits(name: string, text: string, at: number): Change[][] {
-  const value = parse(text);
+  const value = parseRecord(text);
   if (Array.isArray(value) && value.every(isCommit)) return value;
   throw new Damage(name, `holds an unknown change at byte ${at}`);
 }
 
 /** The JSON value of the text; undefined when it is none. */
-function parse(text: string): unknown {
+function parseRecord(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

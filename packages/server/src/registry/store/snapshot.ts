@@ -54,7 +54,7 @@ export function readSnapshot(bytes: Buffer): Snapshot {
     }
   }
   skeleton.push(text.slice(copied));
-  const frame = parse(skeleton.join(''));
+  const frame = parseSnapshot(skeleton.join(''));
   if (typeof frame !== 'object' || frame === null || Array.isArray(frame)) {
     throw new Damage(SNAPSHOT_NAME, 'is not a JSON object');
   }
@@ -109,7 +109,7 @@ function isSection(key: string): boolean {
   return SECTIONS.some((section) => section === key);
 }
 
-function parse(text: string): unknown {
+function parseSnapshot(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {

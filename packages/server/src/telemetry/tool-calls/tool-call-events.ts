@@ -1,4 +1,4 @@
-import { KEPT_TOOL_CALL_EVENTS } from '@sluice/contract';
+import { TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
 import type { Logger } from '../log.ts';
 import { EventCursor, type ToolCallListener } from './event-listener.ts';
 import { EventLog } from './event-log.ts';
@@ -41,7 +41,7 @@ export class ToolCallEvents {
   readonly #recorder: Recorder;
   /** All events since the start, those that are not kept any more too. */
   readonly counts = new ToolCallCounts();
-  readonly #ring = new EventRing(KEPT_TOOL_CALL_EVENTS);
+  readonly #ring = new EventRing(TOOL_CALL_EVENT_CAPACITY);
   /** An array: it is looked through with every event. */
   #listening: readonly EventCursor[] = [];
   #telling = false;
