@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { createClient } from '@sluice/contract/client';
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { describe, expect, type TestContext, test } from 'vitest';
 import { execute, removeNamespace } from '../packages/cli/src/apply/execute.ts';

@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events';
-import { memberText } from '@sluice/json/scan';
+import { memberText } from '@sluice/protocol/json/scan';
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
+import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import { ByteCollector } from '../bytes/collector.ts';
-import { EventStreamDecoder } from '../mcp/event-stream.ts';
-import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { AnswerTarget } from './answer-target.ts';
 import type { BatchAnswer } from './batch-answer.ts';
 import { ClientAnswer, INTERNAL } from './client-answer.ts';

@@ -1,6 +1,6 @@
-import { memberText } from '@sluice/json/scan';
-import { encodeEvent } from '../mcp/event-stream.ts';
-import { INTERNAL_ERROR } from '../mcp/protocol.ts';
+import { memberText } from '@sluice/protocol/json/scan';
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
+import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
 import type { ClientStream } from '../sessions/client-stream.ts';
 import type { AnswerTarget } from './answer-target.ts';
 import type { CallAnswer } from './call-answer.ts';

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Batch } from '../mcp/batch.ts';
+import type { Batch } from '@sluice/protocol/mcp/message';
 import type { AnswerTarget } from './answer-target.ts';
 import type { ClientAnswer } from './client-answer.ts';
 import type { RpcError } from './rpc-error.ts';

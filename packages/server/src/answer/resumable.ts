@@ -1,4 +1,4 @@
-import { POLLING_VERSION } from '../mcp/protocol.ts';
+import { POLLING_VERSION } from '@sluice/protocol/mcp/constants';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { CallAnswer } from './call-answer.ts';
 

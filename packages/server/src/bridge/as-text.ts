@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 
 /** A value as capability services take it: text as it is, all else as JSON (decisions 4.10). Null has none. */
 export function asText(value: JsonValue | undefined): string | undefined {

@@ -1,8 +1,8 @@
 import { serviceAddress } from '@sluice/contract';
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Outcome } from '../answer/outcome.ts';
 import type { Caller } from '../forwards/relay.ts';
-import type { RequestMessage } from '../mcp/message.ts';
-import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';

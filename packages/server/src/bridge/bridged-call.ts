@@ -1,3 +1,4 @@
+import { readsJson, readsStreams } from '@sluice/protocol/mcp/era';
 import type { CallAnswer } from '../answer/call-answer.ts';
 import type { ClientAnswer } from '../answer/client-answer.ts';
 import { makeResumable } from '../answer/resumable.ts';
@@ -5,7 +6,6 @@ import type { RpcError } from '../answer/rpc-error.ts';
 import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import type { Caller } from '../forwards/relay.ts';
-import { readsJson, readsStreams } from '../mcp/accept.ts';
 import type { ServiceEntry } from '../registry/entries.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { logFailure } from './failure-log.ts';

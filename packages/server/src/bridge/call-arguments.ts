@@ -1,7 +1,6 @@
-import type { JsonValue } from '@sluice/json/lossless';
-import { members } from '@sluice/json/scan';
-import type { RequestMessage } from '../mcp/message.ts';
-import { paramText } from '../mcp/params-text.ts';
+import type { JsonValue } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
+import { paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { AUTH_PREFIX } from '../telemetry/tool-calls/request-summary.ts';
 import { textOfJson } from './as-text.ts';
 import { ServiceError } from './service-error.ts';

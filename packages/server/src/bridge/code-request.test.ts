@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
 import { argumentsOf } from './call-arguments.ts';
 import { codeRequest } from './code-request.ts';

@@ -1,4 +1,4 @@
-import { elements } from '@sluice/json/scan';
+import { elements } from '@sluice/protocol/json/scan';
 import type { Entry } from '../registry/entries.ts';
 import { objectIn, textIn, textOfJson } from './as-text.ts';
 import {

@@ -1,8 +1,7 @@
 import { serviceAddress } from '@sluice/contract';
+import { readsStreams } from '@sluice/protocol/mcp/era';
+import { progressTokenText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Caller } from '../forwards/relay.ts';
-import { readsStreams } from '../mcp/accept.ts';
-import type { RequestMessage } from '../mcp/message.ts';
-import { progressTokenText } from '../mcp/params-text.ts';
 import type { Entry, ServiceEntry } from '../registry/entries.ts';
 import { type OutgoingCall, TOOL_ERROR } from '../telemetry/requests/outgoing-call.ts';
 import { contentOfTexts } from '../telemetry/tool-calls/event-content.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { expect, it } from 'vitest';
 import type { Entry } from '../registry/entries.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';

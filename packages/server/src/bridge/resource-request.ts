@@ -1,4 +1,4 @@
-import { isJsonObject } from '@sluice/json/lossless';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import type { Entry } from '../registry/entries.ts';
 import { textIn } from './as-text.ts';
 import type { ResourceRequest } from './generated/resource/ResourceRequest.ts';

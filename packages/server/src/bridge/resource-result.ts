@@ -1,5 +1,5 @@
-import type { Era } from '../mcp/protocol.ts';
-import { resultText } from '../mcp/result.ts';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import { resultText } from '@sluice/protocol/mcp/message';
 import type { Entry } from '../registry/entries.ts';
 import { textIn } from './as-text.ts';
 

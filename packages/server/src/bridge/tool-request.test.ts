@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, parseLossless } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
 import type { Entry } from '../registry/entries.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';

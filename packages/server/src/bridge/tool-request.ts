@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import type { Entry } from '../registry/entries.ts';
 import { AUTH_PREFIX } from '../telemetry/tool-calls/request-summary.ts';
 import { asText, objectIn, textIn, textOfJson } from './as-text.ts';

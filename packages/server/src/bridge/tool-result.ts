@@ -1,5 +1,5 @@
-import type { Era } from '../mcp/protocol.ts';
-import { resultText } from '../mcp/result.ts';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import { resultText } from '@sluice/protocol/mcp/message';
 import type { BridgedAnswer } from './bridged-call.ts';
 
 /** What a tool's call is answered: a text for each content (specification, "Request-building rules" 5). */

@@ -1,5 +1,5 @@
 import { type Evaluator, evaluatorInput, findUnknownMembers, type ValidationIssue, validate } from '@sluice/contract';
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 import { ConfigError } from './config-error.ts';
 import { type Warn, warnOfStrangers } from './file-entry.ts';
@@ -42,7 +42,7 @@ export function parseEvaluators(file: YamlFile, warn: Warn): FileEvaluators {
       evaluators.push(result.value);
       continue;
     }
-    for (const refusal of result.refusals) {
+    for (const refusal of result.issues) {
       const { at, problem } = problemOf(refusal);
       warn([...path, index, ...at], `${SECTION}[${index}] is left out: ${problem}`);
     }

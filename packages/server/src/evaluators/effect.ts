@@ -1,5 +1,5 @@
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { type ErrorOutcome, rpcError } from '../answer/outcome.ts';
-import { INTERNAL_ERROR } from '../mcp/protocol.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { EvaluatorDecision, EvaluatorFailure } from '../telemetry/metrics/evaluator-counters.ts';

@@ -1,3 +1,4 @@
+import { parseMessage } from '@sluice/protocol/mcp/message';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ClientAnswer } from '../answer/client-answer.ts';
 import type { Outcome } from '../answer/outcome.ts';
@@ -6,7 +7,6 @@ import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { DepartedClient } from '../listeners/departed-client.ts';
-import { parseMessage } from '../mcp/message.ts';
 import { RequestContext } from '../pipeline/context.ts';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
 import { createEntry } from '../registry/operations/entries.ts';

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { INVALID_PARAMS, INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { type Outcome, rpcError } from '../answer/outcome.ts';
 import type { CallUnderWay } from '../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../forwards/calls-under-way.ts';
 import { WaitingRequest } from '../forwards/waiting-request.ts';
 import { within } from '../forwards/within.ts';
-import type { RequestMessage } from '../mcp/message.ts';
-import { INVALID_PARAMS, INVALID_REQUEST } from '../mcp/protocol.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import type { NamespaceBindings } from './bindings.ts';
 import { evaluatedRequest, NotJudgeable } from './evaluation-context.ts';

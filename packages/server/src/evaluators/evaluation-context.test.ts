@@ -1,6 +1,6 @@
+import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { dictionary, json, property, assert as prove, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseMessage, type RequestMessage } from '../mcp/message.ts';
 import { evaluatedRequest, NotJudgeable } from './evaluation-context.ts';
 
 function requestOf(method: string, params?: string): RequestMessage {

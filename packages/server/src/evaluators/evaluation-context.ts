@@ -1,5 +1,5 @@
-import { members } from '@sluice/json/scan';
-import type { RequestMessage } from '../mcp/message.ts';
+import { members } from '@sluice/protocol/json/scan';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { EvaluationContext } from './actions/action-world.ts';
 import { compactJson } from './compact-json.ts';
 

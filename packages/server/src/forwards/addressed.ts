@@ -1,4 +1,4 @@
-import type { Era } from '../mcp/protocol.ts';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { KnownEras } from './known-eras.ts';
 import { Upstream } from './upstream.ts';
 import type { ClientOptions } from './upstream-client.ts';

@@ -1,5 +1,5 @@
-import type { JsonObject } from '@sluice/json/lossless';
-import { LIST_CHANGED_METHODS } from '../mcp/protocol.ts';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { type CallUnderWay, passProgress } from './call-under-way.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
 import { deliver } from './deliver.ts';

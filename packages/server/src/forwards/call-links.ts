@@ -1,9 +1,7 @@
-import type { JsonObject } from '@sluice/json/lossless';
-import { isAskable } from '../mcp/askable.ts';
-import { capabilityKey } from '../mcp/capabilities.ts';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { capabilityKey, isAskable, lowerLevel } from '@sluice/protocol/mcp/capabilities';
+import { LATEST_LEGACY } from '@sluice/protocol/mcp/constants';
 import type { Implementation } from '../mcp/identity.ts';
-import { lowerLevel } from '../mcp/log-level.ts';
-import { LATEST_LEGACY } from '../mcp/protocol.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { CallSessions } from './call-sessions.ts';
 import type { UpstreamLink } from './links.ts';

@@ -1,7 +1,7 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
-import type { Edit } from '@sluice/json/splice';
-import type { RequestMessage } from '../mcp/message.ts';
-import type { Era } from '../mcp/protocol.ts';
+import type { Edit } from '@sluice/protocol/json/edit';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';

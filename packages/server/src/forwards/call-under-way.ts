@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import type { NotificationMessage } from '../mcp/message.ts';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { CallsUnderWay, Watched } from './calls-under-way.ts';
 import type { UpstreamLink } from './links.ts';
 import type { Upstream } from './upstream.ts';

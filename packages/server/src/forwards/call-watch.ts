@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { contentOfResult, saysError } from '../telemetry/tool-calls/event-content.ts';
 import { type RequestSummary, toolSummary } from '../telemetry/tool-calls/request-summary.ts';
 import type { ToolCallReport } from '../telemetry/tool-calls/tool-call-report.ts';

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { HEADER_HOPS } from '../mcp/protocol.ts';
+import { HEADER_HOPS } from '@sluice/protocol/mcp/constants';
 
 /** A request that has crossed this many gateways goes in a circle (decisions 4.3). */
 const MAX_HOPS = 8;

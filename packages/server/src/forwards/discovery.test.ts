@@ -1,11 +1,11 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { FULL_CAPABILITIES, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type DualEra, startDualEra } from '../../../../test/fixtures/dual-era.ts';
 import { type Everything, startEverything } from '../../../../test/fixtures/everything.ts';
 import { pagedTools, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import { FULL_CAPABILITIES, NO_CAPABILITIES } from '../mcp/capabilities.ts';
-import type { Era } from '../mcp/protocol.ts';
 import { createTransport } from '../transport/transport.ts';
 import { discover } from './discovery.ts';
 import { probeEras } from './era.ts';

@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { isJsonObject } from '@sluice/json/lossless';
-import { elements, members } from '@sluice/json/scan';
-import { type ClientCapabilities, catalogueKey } from '../mcp/capabilities.ts';
-import { readParamHeaders } from '../mcp/param-headers.ts';
-import { type Era, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
+import { isJsonObject } from '@sluice/protocol/json/parse';
+import { elements, members } from '@sluice/protocol/json/scan';
+import { type ClientCapabilities, catalogueKey } from '@sluice/protocol/mcp/capabilities';
+import { type Era, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
+import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import type { FoundCatalogue, FoundItem } from '../registry/catalogues.ts';
 import type { CacheHint } from '../registry/entries.ts';
 import { quoted, UpstreamError } from '../transport/upstream-error.ts';

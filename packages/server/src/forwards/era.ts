@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isJsonObject } from '@sluice/json/lossless';
-import { type Era, LEGACY_VERSIONS, MODERN_ERROR_CODES, MODERN_VERSIONS } from '../mcp/protocol.ts';
+import { isJsonObject } from '@sluice/protocol/json/parse';
+import { type Era, LEGACY_VERSIONS, MODERN_ERROR_CODES, MODERN_VERSIONS } from '@sluice/protocol/mcp/constants';
 import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import { type ModernClient, openModern } from './modern-client.ts';

@@ -1,13 +1,12 @@
-import { isJsonObject } from '@sluice/json/lossless';
-import { parseJson, tryParseJson } from '@sluice/json/parse';
-import { elements } from '@sluice/json/scan';
+import { isJsonObject, parseJson, tryParseJson } from '@sluice/protocol/json/parse';
+import { elements } from '@sluice/protocol/json/scan';
+import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
 import {
   type EventSink,
   EventStreamDecoder,
   type EventTooLargeError,
   type ServerSentEvent,
-} from '../mcp/event-stream.ts';
-import { HEADER_SESSION_ID } from '../mcp/protocol.ts';
+} from '@sluice/protocol/mcp/event-stream';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamTransport } from '../transport/transport.ts';
 import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';

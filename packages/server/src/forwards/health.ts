@@ -1,4 +1,4 @@
-import type { Era } from '../mcp/protocol.ts';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { openLegacy } from './legacy-client.ts';
 import { openModern } from './modern-client.ts';
 import type { ClientOptions } from './upstream-client.ts';

@@ -1,4 +1,4 @@
-import { ReconnectDelay, type ReconnectDelayOptions } from './reconnect-delay.ts';
+import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import type { StreamConnection } from './stream-connection.ts';
 
 /**

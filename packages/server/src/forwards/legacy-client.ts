@@ -1,11 +1,11 @@
-import { isJsonObject } from '@sluice/json/lossless';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import {
   HEADER_HOPS,
   HEADER_PROTOCOL_VERSION,
   HEADER_SESSION_ID,
   LATEST_LEGACY,
   LEGACY_VERSIONS,
-} from '../mcp/protocol.ts';
+} from '@sluice/protocol/mcp/constants';
 import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import { type ExchangeAnswer, exchange } from './exchange.ts';
 import { tellsSessionLost } from './session-loss.ts';

@@ -1,12 +1,12 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import { NO_CAPABILITIES } from '../mcp/capabilities.ts';
-import { LIST_CHANGED_METHODS, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '../mcp/protocol.ts';
+import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/backoff';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
+import { LIST_CHANGED_METHODS, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '@sluice/protocol/mcp/constants';
 import type { UpstreamTransport } from '../transport/transport.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
 import { deliver } from './deliver.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import type { ListenSink } from './listening.ts';
-import { ReconnectDelay, type ReconnectDelayOptions } from './reconnect-delay.ts';
 import { Refusals } from './refusals.ts';
 import { SessionStream, type SessionStreamSink } from './session-stream.ts';
 import { isTemporary } from './stream-connection.ts';

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
 import { LinkedResources } from './linked-resources.ts';
 

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 
 /** Links of one forward that are remembered, and how long a uri may be that is. */
 const MAX_LINKS = 1_000;

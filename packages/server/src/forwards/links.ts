@@ -1,5 +1,5 @@
-import type { JsonObject } from '@sluice/json/lossless';
-import { type Era, HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '../mcp/protocol.ts';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { type Era, HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import type { UpstreamTransport } from '../transport/transport.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';

@@ -1,6 +1,6 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import type { ClientCapabilities } from '../mcp/capabilities.ts';
-import { type ListenFilter, parseListenFilter } from '../mcp/listen-filter.ts';
+import type { ReconnectDelayOptions } from '@sluice/protocol/backoff';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
 import {
   HEADER_HOPS,
   HEADER_METHOD,
@@ -10,12 +10,12 @@ import {
   META_CLIENT_INFO,
   META_PROTOCOL_VERSION,
   METHOD_NOT_FOUND,
-} from '../mcp/protocol.ts';
+} from '@sluice/protocol/mcp/constants';
+import { type ListenFilter, parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import type { UpstreamRequest, UpstreamTransport } from '../transport/transport.ts';
 import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import { LastingConnection } from './lasting-connection.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';
-import type { ReconnectDelayOptions } from './reconnect-delay.ts';
 import { type ConnectionEnd, type ConnectionSink, isTemporary, StreamConnection } from './stream-connection.ts';
 
 /** What a {@link Listening} calls back; never from inside its constructor, and nothing after `close`. */

@@ -1,9 +1,8 @@
-import { insertion } from '@sluice/json/insertion';
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import { removals } from '@sluice/json/removal';
-import { members } from '@sluice/json/scan';
-import type { Edit } from '@sluice/json/splice';
-import type { RequestMessage } from '../mcp/message.ts';
+import type { Edit } from '@sluice/protocol/json/edit';
+import { insertEdit, removeEdits } from '@sluice/protocol/json/edit';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 
 /** Puts members, as JSON text, into a request's `_meta`, and takes those of these names out; all else stays as it is. */
 export function metaEdits(
@@ -39,8 +38,8 @@ export function replacing(
   names: readonly string[],
 ): Edit[] {
   if (!names.some((name) => Object.hasOwn(object, name)))
-    return inserted === '' ? [] : [insertion(text, start, inserted)];
+    return inserted === '' ? [] : [insertEdit(text, start, inserted)];
   const stays = Object.keys(object).some((key) => !names.includes(key));
   const first = { start: start + 1, end: start + 1, text: stays && inserted !== '' ? `${inserted},` : inserted };
-  return [first, ...removals(text, start, (key) => names.includes(key))];
+  return [first, ...removeEdits(text, start, (key) => names.includes(key))];
 }

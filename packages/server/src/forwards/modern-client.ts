@@ -1,5 +1,4 @@
-import { isJsonObject } from '@sluice/json/lossless';
-import { encodeHeaderValue } from '../mcp/param-headers.ts';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import {
   HEADER_HOPS,
   HEADER_METHOD,
@@ -12,7 +11,8 @@ import {
   MODERN_VERSIONS,
   NAME_PARAM,
   UNSUPPORTED_VERSION,
-} from '../mcp/protocol.ts';
+} from '@sluice/protocol/mcp/constants';
+import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
 import { UpstreamError } from '../transport/upstream-error.ts';
 import { exchange } from './exchange.ts';
 import {

@@ -1,6 +1,5 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import { tryParseJson } from '@sluice/json/parse';
-import { withoutRetiredCode } from '../mcp/retired-codes.ts';
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
 import type { AnswerRewriting, Rewritten } from './call-plan.ts';
 
 /** Keeps error codes from modern clients that their era has retired, whichever era the upstream is of (mcp 1). */

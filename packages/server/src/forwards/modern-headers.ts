@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { RequestMessage } from '../mcp/message.ts';
-import type { MirroredParams } from '../mcp/mirrored-params.ts';
-import { encodeHeaderValue } from '../mcp/param-headers.ts';
-import { HEADER_METHOD, HEADER_NAME, HEADER_PARAM_PREFIX, NAME_PARAM } from '../mcp/protocol.ts';
+import { HEADER_METHOD, HEADER_NAME, HEADER_PARAM_PREFIX, NAME_PARAM } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { encodeHeaderValue, type MirroredParams } from '@sluice/protocol/mcp/param-headers';
 
 /**
  * The headers that mirror the body of a modern request, made anew for the upstream (2026-07-28, Streamable HTTP); `name`

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { type OutgoingCall, TOOL_ERROR } from '../telemetry/requests/outgoing-call.ts';
 import { saysError } from '../telemetry/tool-calls/event-content.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';

@@ -1,9 +1,8 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
-import { members, memberText } from '@sluice/json/scan';
-import { type Edit, splice } from '@sluice/json/splice';
-import type { ResponseMessage } from '../mcp/message.ts';
-import { paramText, progressTokenText, withParam } from '../mcp/params-text.ts';
-import { INTERNAL_ERROR } from '../mcp/protocol.ts';
+import { applyEdits, type Edit } from '@sluice/protocol/json/edit';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
+import { members, memberText } from '@sluice/protocol/json/scan';
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
+import { paramText, progressTokenText, type ResponseMessage, withParam } from '@sluice/protocol/mcp/message';
 import type { LiveSession, Question } from '../sessions/live-sessions.ts';
 
 /** Questions that one call, or one upstream session, may have open at a time. */
@@ -126,7 +125,7 @@ export class UpstreamQuestions implements Questions {
 
   #answered(question: OpenQuestion, { text, idRange }: ResponseMessage): Promise<void> {
     this.#open.delete(question);
-    return this.#route.deliver(splice(text, [{ ...idRange, text: question.upstreamId }]));
+    return this.#route.deliver(applyEdits(text, [{ ...idRange, text: question.upstreamId }]));
   }
 
   #withdraw(question: OpenQuestion): void {
@@ -153,5 +152,5 @@ function asAskedBy(text: string, idText: string): string {
       }
     }
   }
-  return splice(text, edits);
+  return applyEdits(text, edits);
 }

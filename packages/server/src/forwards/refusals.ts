@@ -1,4 +1,4 @@
-import { refusalOf } from '../mcp/refusal.ts';
+import { refusalOf } from '@sluice/protocol/mcp/message';
 
 /** Requests of an upstream that are being answered at once; further ones are not answered. */
 const MAX_ANSWERING = 16;

@@ -1,14 +1,7 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
-import { tryParseJson } from '@sluice/json/parse';
-import { elements } from '@sluice/json/scan';
-import { type Edit, splice } from '@sluice/json/splice';
-import type { CallAnswer } from '../answer/call-answer.ts';
-import { makeResumable } from '../answer/resumable.ts';
-import { ByteCollector } from '../bytes/collector.ts';
-import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
-import { LEAST_LEVEL, reachesLevel, requestedLevel } from '../mcp/log-level.ts';
-import type { NotificationMessage } from '../mcp/message.ts';
-import { withParam } from '../mcp/params-text.ts';
+import { applyEdits, type Edit } from '@sluice/protocol/json/edit';
+import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
+import { elements } from '@sluice/protocol/json/scan';
+import { LEAST_LEVEL, reachesLevel, requestedLevel } from '@sluice/protocol/mcp/capabilities';
 import {
   HEADER_LAST_EVENT_ID,
   INTERNAL_ERROR,
@@ -16,8 +9,12 @@ import {
   METHOD_NOT_FOUND,
   MODERN_ERROR_CODES,
   POLLING_VERSION,
-} from '../mcp/protocol.ts';
-import { withId } from '../mcp/response-id.ts';
+} from '@sluice/protocol/mcp/constants';
+import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
+import { type NotificationMessage, withId, withParam } from '@sluice/protocol/mcp/message';
+import type { CallAnswer } from '../answer/call-answer.ts';
+import { makeResumable } from '../answer/resumable.ts';
+import { ByteCollector } from '../bytes/collector.ts';
 import { detached } from '../registry/stored-entry.ts';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../transport/transport.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
@@ -287,7 +284,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
     const all: Edit[] = [{ start: message.idRange.start, end: message.idRange.end, text: id }, ...edits];
     if (progressToken) all.push({ ...progressToken, text: id });
     this.#call = upstream.transport.dispatch(
-      { method: 'POST', headers: [...link.headers, ...headers], body: splice(message.text, all) },
+      { method: 'POST', headers: [...link.headers, ...headers], body: applyEdits(message.text, all) },
       this,
     );
   }

@@ -1,8 +1,8 @@
-import { isJsonObject } from '@sluice/json/lossless';
-import { members } from '@sluice/json/scan';
-import type { Edit } from '@sluice/json/splice';
-import type { RequestMessage } from '../mcp/message.ts';
-import { NAME_PARAM } from '../mcp/protocol.ts';
+import type { Edit } from '@sluice/protocol/json/edit';
+import { isJsonObject } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
+import { NAME_PARAM } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 
 /** Where a request's text must differ upstream. */
 export interface RequestEdits {

@@ -1,6 +1,6 @@
-import { memberText } from '@sluice/json/scan';
+import { memberText } from '@sluice/protocol/json/scan';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { ResourceFinder } from '../mcp/find-resource.ts';
-import type { Era } from '../mcp/protocol.ts';
 import type { Forward, KnownCatalogue } from '../registry/entries.ts';
 import type { Namespace } from '../registry/names.ts';
 import type { Registry } from '../registry/registry.ts';

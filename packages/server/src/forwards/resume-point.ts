@@ -1,4 +1,4 @@
-import { MAX_RETRY_MS, sendableId } from '../mcp/event-stream.ts';
+import { MAX_RETRY_MS, sendableId } from '@sluice/protocol/mcp/event-stream';
 import type { UpstreamError } from '../transport/upstream-error.ts';
 
 /** When an upstream that has ended its stream is asked for the rest, where it does not say when; and how often in vain. */

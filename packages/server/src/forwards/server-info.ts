@@ -1,6 +1,6 @@
 import type { ServerInfo } from '@sluice/contract';
-import { members, memberText } from '@sluice/json/scan';
-import { META_SERVER_INFO } from '../mcp/protocol.ts';
+import { members, memberText } from '@sluice/protocol/json/scan';
+import { META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import type { KnownCatalogue } from '../registry/entries.ts';
 
 /**

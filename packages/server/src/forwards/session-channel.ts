@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { JsonObject } from '@sluice/json/lossless';
-import { LEAST_LEVEL, reachesLevel } from '../mcp/log-level.ts';
-import { LIST_CHANGED_METHODS } from '../mcp/protocol.ts';
-import { legacyResourceUpdated } from '../mcp/subscription.ts';
+import type { Backoff } from '@sluice/protocol/backoff';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { LEAST_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
+import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
+import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { SessionState } from '../sessions/kept-sessions.ts';
 import type { LiveSession, SessionChannel } from '../sessions/live-sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
-import type { Backoff } from './backoff.ts';
 import { type CallUnderWay, passProgress } from './call-under-way.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
 import { deliver } from './deliver.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { Backoff } from '@sluice/protocol/backoff';
 import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
-import { Backoff } from './backoff.ts';
 import type { CallUnderWay } from './call-under-way.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';
 import { deliver } from './deliver.ts';

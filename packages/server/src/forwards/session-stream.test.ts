@@ -1,6 +1,6 @@
+import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
-import { HEADER_SESSION_ID } from '../mcp/protocol.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import { openLegacy } from './legacy-client.ts';
 import { MESSAGE_HEADERS } from './message-headers.ts';

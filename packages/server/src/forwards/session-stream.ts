@@ -1,8 +1,8 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import { sendableId } from '../mcp/event-stream.ts';
+import type { ReconnectDelayOptions } from '@sluice/protocol/backoff';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import type { UpstreamTransport } from '../transport/transport.ts';
 import { LastingConnection } from './lasting-connection.ts';
-import type { ReconnectDelayOptions } from './reconnect-delay.ts';
 import { tellsSessionLost } from './session-loss.ts';
 import { type ConnectionEnd, type ConnectionSink, isTemporary, StreamConnection } from './stream-connection.ts';
 

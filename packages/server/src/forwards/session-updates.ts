@@ -1,4 +1,4 @@
-import { legacyResourceUpdated } from '../mcp/subscription.ts';
+import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { LiveSession } from '../sessions/live-sessions.ts';
 
 /** Tells a legacy session's notification stream of updated resources, as fast as the client reads. */

@@ -1,10 +1,10 @@
-import { crossedCapabilities } from '../mcp/askable.ts';
-import { withoutSubscriptionId } from '../mcp/subscription.ts';
+import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/backoff';
+import { crossedCapabilities } from '@sluice/protocol/mcp/capabilities';
+import { withoutSubscriptionId } from '@sluice/protocol/mcp/subscriptions';
 import type { LiveSession, SessionChannel } from '../sessions/live-sessions.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
-import { ReconnectDelay, type ReconnectDelayOptions } from './reconnect-delay.ts';
 import { SessionUpdates } from './session-updates.ts';
 import type { Upstream } from './upstream.ts';
 import { WatchLeg } from './watch-leg.ts';

@@ -1,7 +1,7 @@
+import type { ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import type { LiveSessions } from '../sessions/live-sessions.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import type { ReconnectDelayOptions } from './reconnect-delay.ts';
 import { SessionWatch } from './session-watch.ts';
 import type { Upstream } from './upstream.ts';
 

@@ -1,8 +1,7 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import { tryParseJson } from '@sluice/json/parse';
-import { elements } from '@sluice/json/scan';
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { elements } from '@sluice/protocol/json/scan';
+import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
 import { ByteCollector } from '../bytes/collector.ts';
-import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
 import type {
   ResponseHandler,
   ResponseHeaders,

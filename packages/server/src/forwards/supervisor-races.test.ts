@@ -1,8 +1,8 @@
+import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { afterEach, describe, expect, it } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
-import { NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { addForward } from '../registry/operations/forwards.ts';

@@ -1,10 +1,10 @@
+import { FULL_CAPABILITIES, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
 import type { Era } from '../../../../test/fixtures/raw-upstream/message.ts';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
-import { FULL_CAPABILITIES, NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import { DEFAULT_NAMESPACE } from '../registry/names.ts';
 import { addForward } from '../registry/operations/forwards.ts';
 import { Registry } from '../registry/registry.ts';

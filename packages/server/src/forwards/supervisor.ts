@@ -1,12 +1,12 @@
-import { type ClientCapabilities, NO_CAPABILITIES } from '../mcp/capabilities.ts';
-import type { Era } from '../mcp/protocol.ts';
+import { Backoff } from '@sluice/protocol/backoff';
+import { type ClientCapabilities, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { applyCatalogues } from '../registry/catalogues.ts';
 import type { Forward } from '../registry/entries.ts';
 import { keptCatalogues } from '../registry/kept-catalogues.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { UpstreamError } from '../transport/upstream-error.ts';
-import { Backoff } from './backoff.ts';
 import { type Catalogue, discover } from './discovery.ts';
 import type { Undecided } from './era.ts';
 import { checkHealth } from './health.ts';

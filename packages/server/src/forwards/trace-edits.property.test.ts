@@ -1,8 +1,8 @@
-import { members } from '@sluice/json/scan';
-import { splice } from '@sluice/json/splice';
+import { applyEdits } from '@sluice/protocol/json/edit';
+import { members } from '@sluice/protocol/json/scan';
+import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseMessage, type RequestMessage } from '../mcp/message.ts';
 import { type TraceContext, traceParent } from '../telemetry/tracing/trace-context.ts';
 import { withoutEnvelope } from './crossing/legacy-request.ts';
 import { ENVELOPE, modernEnvelope, RETRY } from './crossing/modern-request.ts';
@@ -97,7 +97,7 @@ describe('the trace of a call', () => {
         const message = requestOf(given);
         const { edits, progressToken } = requestEdits(message, renamed ? 'renamed "tool"' : 'tool');
         const token = progressToken ? [{ ...progressToken, text: '7' }] : [];
-        const sent = paramsOf(message, splice(message.text, [...edits, ...token, ...traceEdits(message, trace)]));
+        const sent = paramsOf(message, applyEdits(message.text, [...edits, ...token, ...traceEdits(message, trace)]));
         const before = pairsOf(given);
         expect(without(sent, ['_meta', 'name'])).toEqual(without(before, ['_meta', 'name']));
         expect(sent.filter(([name]) => name === 'name')).toEqual([
@@ -124,12 +124,12 @@ describe('the trace of a call', () => {
         const removed = [...TRACED, ...ENVELOPE];
         const before = without(pairsOf(given), ['_meta', ...RETRY]);
 
-        const legacy = paramsOf(message, splice(message.text, withoutEnvelope(message, trace)));
+        const legacy = paramsOf(message, applyEdits(message.text, withoutEnvelope(message, trace)));
         expect(without(legacy, ['_meta'])).toEqual(before);
         expect(legacy).toHaveLength(before.length + 1);
         expect(pairsOf(textOf(legacy, '_meta'))).toEqual([...said(trace), ...kept(message, removed)]);
 
-        const modern = paramsOf(message, splice(message.text, modernEnvelope(message, { ...facts, trace })));
+        const modern = paramsOf(message, applyEdits(message.text, modernEnvelope(message, { ...facts, trace })));
         expect(without(modern, ['_meta'])).toEqual(before);
         expect(modern).toHaveLength(before.length + 1);
         const metadata = pairsOf(textOf(modern, '_meta'));
@@ -149,7 +149,7 @@ describe('the trace of a call', () => {
       state: 'a=1',
     };
     for (const edits of [traceEdits(message, trace), withoutEnvelope(message, trace)]) {
-      expect(JSON.parse(splice(message.text, edits)).params).toEqual({
+      expect(JSON.parse(applyEdits(message.text, edits)).params).toEqual({
         _meta: { traceparent: traceParent(trace), tracestate: 'a=1' },
       });
     }

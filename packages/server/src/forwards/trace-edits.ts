@@ -1,5 +1,5 @@
-import type { Edit } from '@sluice/json/splice';
-import type { RequestMessage } from '../mcp/message.ts';
+import type { Edit } from '@sluice/protocol/json/edit';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TRACE_MEMBERS, type TraceContext, traceHeaders, traceMembers } from '../telemetry/tracing/trace-context.ts';
 import { metaEdits } from './meta-edits.ts';
 

@@ -1,7 +1,7 @@
-import { isJsonObject } from '@sluice/json/lossless';
-import { memberText } from '@sluice/json/scan';
-import type { ClientCapabilities } from '../mcp/capabilities.ts';
-import type { Era } from '../mcp/protocol.ts';
+import { isJsonObject } from '@sluice/protocol/json/parse';
+import { memberText } from '@sluice/protocol/json/scan';
+import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import type { UpstreamTransport } from '../transport/transport.ts';
 import { quoted, UpstreamError } from '../transport/upstream-error.ts';
 import type { ExchangeAnswer } from './exchange.ts';

@@ -1,5 +1,5 @@
-import type { JsonObject } from '@sluice/json/lossless';
-import { refusalOf } from '../mcp/refusal.ts';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { refusalOf } from '@sluice/protocol/mcp/message';
 import type { QuestionSink, Questions } from './questions.ts';
 import { Refusals } from './refusals.ts';
 

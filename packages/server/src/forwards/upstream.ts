@@ -1,4 +1,4 @@
-import type { Era } from '../mcp/protocol.ts';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { serverOf } from '../transport/server-of.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import type { UpstreamError } from '../transport/upstream-error.ts';

@@ -1,5 +1,10 @@
+import {
+  type ClientCapabilities,
+  capabilityKey,
+  FULL_CAPABILITIES,
+  NO_CAPABILITIES,
+} from '@sluice/protocol/mcp/capabilities';
 import { describe, expect, it, vi } from 'vitest';
-import { type ClientCapabilities, capabilityKey, FULL_CAPABILITIES, NO_CAPABILITIES } from '../mcp/capabilities.ts';
 import { Variants } from './variants.ts';
 
 /** Variants whose discoveries end when told, on a clock that is set by hand. */

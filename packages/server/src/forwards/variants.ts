@@ -1,4 +1,9 @@
-import { type ClientCapabilities, capabilityKey, FULL_CAPABILITIES, NO_CAPABILITIES } from '../mcp/capabilities.ts';
+import {
+  type ClientCapabilities,
+  capabilityKey,
+  FULL_CAPABILITIES,
+  NO_CAPABILITIES,
+} from '@sluice/protocol/mcp/capabilities';
 import { within } from './within.ts';
 
 /** Capability sets that forwards are asked with. Clients choose what they declare, so there must be an end to it. */

@@ -1,5 +1,5 @@
+import { readsStreams } from '@sluice/protocol/mcp/era';
 import type { Outcome } from '../answer/outcome.ts';
-import { readsStreams } from '../mcp/accept.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT } from './call-under-way.ts';
 import type { CallsUnderWay } from './calls-under-way.ts';

@@ -1,6 +1,6 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import type { ListenFilter } from '../mcp/listen-filter.ts';
-import type { Era } from '../mcp/protocol.ts';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import type { ListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import type { UpstreamError } from '../transport/upstream-error.ts';
 import { LegacyListening } from './legacy-listening.ts';
 import { Listening, type ListenSink } from './listening.ts';

@@ -1,10 +1,10 @@
+import type { ListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startDualEra } from '../../../../test/fixtures/dual-era.ts';
 import { initialized } from '../../../../test/fixtures/raw-upstream/built-in.ts';
 import { event } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, type RawUpstreamOptions, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
-import type { ListenFilter } from '../mcp/listen-filter.ts';
 import { createLogger, type TargetLogger } from '../telemetry/log.ts';
 import { createTransport, type UpstreamTransport } from '../transport/transport.ts';
 import { type Spoken, UpstreamWatch, type WatchOptions } from './watch.ts';

@@ -1,14 +1,19 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import { NO_CAPABILITIES } from '../mcp/capabilities.ts';
-import type { ListenFilter } from '../mcp/listen-filter.ts';
-import { HEADER_HOPS, HEADER_PROTOCOL_VERSION, HEADER_SESSION_ID, LIST_CHANGED_METHODS } from '../mcp/protocol.ts';
+import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/backoff';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
+import {
+  HEADER_HOPS,
+  HEADER_PROTOCOL_VERSION,
+  HEADER_SESSION_ID,
+  LIST_CHANGED_METHODS,
+} from '@sluice/protocol/mcp/constants';
+import type { ListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { UpstreamTransport } from '../transport/transport.ts';
 import type { UpstreamError } from '../transport/upstream-error.ts';
 import { deliver } from './deliver.ts';
 import { type LegacyClient, openLegacy } from './legacy-client.ts';
 import { Listening, type ListenSink } from './listening.ts';
-import { ReconnectDelay, type ReconnectDelayOptions } from './reconnect-delay.ts';
 import { Refusals } from './refusals.ts';
 import { SessionStream, type SessionStreamSink } from './session-stream.ts';
 import type { ClientOptions, UpstreamClient } from './upstream-client.ts';

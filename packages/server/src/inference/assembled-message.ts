@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { KeptValues } from './kept-values.ts';
 
 /** Members of a delta, beside the content, whose pieces are parts of one text. */

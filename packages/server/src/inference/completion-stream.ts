@@ -1,5 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
-import { tryParseJson } from '@sluice/json/parse';
+import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import { AssembledMessage } from './assembled-message.ts';
 import { LONGEST_NAME } from './captured-text.ts';
 import { KeptValues } from './kept-values.ts';

@@ -1,5 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
-import { tryParseJson } from '@sluice/json/parse';
+import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import type { StoredBody } from './stored-body.ts';
 
 /** What a completion says of itself, beside its text. */

@@ -1,4 +1,4 @@
-import type { JsonValue } from '@sluice/json/lossless';
+import type { JsonValue } from '@sluice/protocol/json/parse';
 
 /** What a member costs whose name is the first of it in a list of members, beside that name. */
 const NEW_NAME = 256;

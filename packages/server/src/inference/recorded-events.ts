@@ -1,4 +1,4 @@
-import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
+import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
 import { CompletionStream } from './completion-stream.ts';
 import { JsonOutline } from './json-outline.ts';
 import { KeptBytes } from './kept-bytes.ts';

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { Sealer } from '@sluice/protocol/seal';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { messages, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
@@ -8,7 +9,6 @@ import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
 import { compile, type Filter } from '../pipeline/chain.ts';
 import { mcp } from '../pipeline/filters/mcp.ts';
 import { EventStore } from '../sessions/event-store.ts';
-import { Sealer } from '../sessions/seal.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';

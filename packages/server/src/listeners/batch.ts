@@ -1,7 +1,7 @@
+import { readsStreams } from '@sluice/protocol/mcp/era';
+import type { Batch } from '@sluice/protocol/mcp/message';
 import type { AnswerTarget } from '../answer/answer-target.ts';
 import { BatchAnswer } from '../answer/batch-answer.ts';
-import { readsStreams } from '../mcp/accept.ts';
-import type { Batch } from '../mcp/batch.ts';
 import { RequestContext } from '../pipeline/context.ts';
 
 /** Runs the chain for one message and writes the outcome to its target. */

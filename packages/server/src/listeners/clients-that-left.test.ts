@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { parseMessage } from '@sluice/protocol/mcp/message';
+import { Sealer } from '@sluice/protocol/seal';
 import { expect, it, onTestFinished } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import type { Outcome } from '../answer/outcome.ts';
 import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
-import { parseMessage } from '../mcp/message.ts';
 import type { RequestContext } from '../pipeline/context.ts';
 import { EventStore } from '../sessions/event-store.ts';
-import { Sealer } from '../sessions/seal.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { observing } from '../telemetry/requests/request-telemetry.ts';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { Sealer } from '@sluice/protocol/seal';
 import { expect, it } from 'vitest';
 import { EventStore } from '../sessions/event-store.ts';
 import { streamTarget } from '../sessions/fixtures/stream-target.ts';
-import { Sealer } from '../sessions/seal.ts';
 import { liveTests } from '../testing/live.ts';
 import { sessionClient } from '../testing/session-client.ts';
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import type { AnswerTarget } from '../answer/answer-target.ts';
 import { ClientAnswer, INTERNAL, type OpenStream } from '../answer/client-answer.ts';
 import { httpProblem } from '../answer/http-problem.ts';
@@ -7,7 +8,6 @@ import { announcesBody } from '../incoming/announced-body.ts';
 import { answeredStatus } from '../incoming/answered-status.ts';
 import { collectBody } from '../incoming/collected-body.ts';
 import { readAway } from '../incoming/late-body.ts';
-import { INVALID_REQUEST, METHOD_NOT_FOUND } from '../mcp/protocol.ts';
 import type { Chain } from '../pipeline/chain.ts';
 import { RequestContext } from '../pipeline/context.ts';
 import type { EventStore } from '../sessions/event-store.ts';

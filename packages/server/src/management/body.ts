@@ -1,5 +1,5 @@
 import { validate } from '@sluice/contract';
-import { isJsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { isJsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { RequestError } from './answer.ts';
@@ -24,8 +24,8 @@ export function readBody<T extends z.ZodType>(
   if (missing && !optional) throw new RequestError('BAD_REQUEST', 'request body required');
   const result = validate(schema, missing ? {} : parse(text, kind));
   if ('value' in result) return result.value;
-  const [first] = result.refusals;
-  throw new RequestError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, result.refusals);
+  const [first] = result.issues;
+  throw new RequestError('BAD_REQUEST', `invalid ${kind}: ${first?.path} ${first?.message}`, result.issues);
 }
 
 function textOf(body: Buffer, kind: string): string {

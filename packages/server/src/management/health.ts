@@ -6,7 +6,7 @@ import { route } from './route.ts';
 
 /** `/healthz` and `/health`: the process lives, also while it shuts down. `/readyz`: it takes work (decisions 4.4). */
 export function healthRoutes(app: FastifyInstance, { ready }: ManagementContext): void {
-  const { health, healthAlias, readiness } = operations.observation;
+  const { health, healthAlias, readiness } = operations.observability;
   for (const operation of [health, healthAlias]) {
     route(app, operation, (_request, reply) => sendData(reply, '{"status":"ok"}'));
   }

@@ -6,5 +6,5 @@ import { route } from './route.ts';
 
 /** `/api/v1/metrics`: counters since the start (decisions 4.4). */
 export function metricsRoutes(app: FastifyInstance, { metrics }: ManagementContext): void {
-  route(app, operations.observation.metrics, (_request, reply) => sendData(reply, JSON.stringify(metrics.snapshot())));
+  route(app, operations.observability.metrics, (_request, reply) => sendData(reply, JSON.stringify(metrics.snapshot())));
 }

@@ -28,7 +28,7 @@ export function referenceRoutes(app: FastifyInstance): void {
   // It stays the same as long as the process runs.
   const text = JSON.stringify(openApiDocument(VERSION));
   const bytes = Buffer.from(text);
-  route(app, operations.observation.document, (_request, reply) => reply.type('application/json').send(bytes));
+  route(app, operations.observability.document, (_request, reply) => reply.type('application/json').send(bytes));
 
   app.register(swagger, { mode: 'static', specification: { document: JSON.parse(text) } });
   app.register(swaggerUi, {

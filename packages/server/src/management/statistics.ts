@@ -8,7 +8,7 @@ import { route } from './route.ts';
 
 /** How much is served, over all namespaces and without shadowed entries (decisions 4.4). */
 export function statisticsRoutes(app: FastifyInstance, { registry }: ManagementContext): void {
-  route(app, operations.observation.statistics, (_request, reply) => {
+  route(app, operations.observability.statistics, (_request, reply) => {
     const snapshot = registry.current;
     const statistics: Statistics = {
       toolsCount: count(snapshot, 'tool'),

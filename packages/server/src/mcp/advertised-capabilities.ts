@@ -1,5 +1,5 @@
-import { memberText } from '@sluice/json/scan';
-import type { Era } from './protocol.ts';
+import { memberText } from '@sluice/protocol/json/scan';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import { type Declaration, lastSegment, segmentsOf } from './upstream-capabilities.ts';
 
 /** Capabilities that several forwards can have together: each request of theirs names whom it is for. */

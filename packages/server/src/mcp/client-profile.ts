@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { capabilityKey, catalogueKey, chooseVariant } from '@sluice/protocol/mcp/capabilities';
+import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import type { CacheHint, KnownCatalogue } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { CatalogueView } from '../registry/shelf.ts';
-import { capabilityKey, catalogueKey, chooseVariant } from './capabilities.ts';
 import type { Implementation } from './identity.ts';
 import { legacyTool } from './legacy-tool.ts';
-import { type Era, META_SERVER_INFO } from './protocol.ts';
 
 /** What a client can do, and what it therefore sees (mcp 4, "Catalogues are per set of client capabilities"). */
 export interface ClientProfile {

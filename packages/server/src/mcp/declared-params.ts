@@ -1,10 +1,9 @@
-import type { JsonObject } from '@sluice/json/lossless';
-import { parseJson } from '@sluice/json/parse';
-import { memberText } from '@sluice/json/scan';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { parseJson } from '@sluice/protocol/json/parse';
+import { memberText } from '@sluice/protocol/json/scan';
+import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import type { Entry, Offer } from '../registry/entries.ts';
 import type { ClientProfiles } from './client-profile.ts';
-import { MirroredParams } from './mirrored-params.ts';
-import { readParamHeaders } from './param-headers.ts';
 
 /** What one offer of a tool declares; `params` undefined for nothing, which is what nearly all declare. */
 interface Declaration {

@@ -1,9 +1,9 @@
-import { memberText } from '@sluice/json/scan';
+import { memberText } from '@sluice/protocol/json/scan';
+import { LATEST_LEGACY, LEGACY_VERSIONS, META_SERVER_INFO, MODERN_VERSIONS } from '@sluice/protocol/mcp/constants';
 import type { Forward } from '../registry/entries.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
 import { advertisedCapabilities } from './advertised-capabilities.ts';
 import type { ClientProfile } from './client-profile.ts';
-import { LATEST_LEGACY, LEGACY_VERSIONS, META_SERVER_INFO, MODERN_VERSIONS } from './protocol.ts';
 import { declarationsTo } from './upstream-capabilities.ts';
 
 /** Who we are, towards clients and upstreams: JSON text of an Implementation. */

@@ -1,6 +1,5 @@
-import { removals } from '@sluice/json/removal';
-import { members, memberText } from '@sluice/json/scan';
-import { type Edit, splice } from '@sluice/json/splice';
+import { applyEdits, type Edit, removeEdits } from '@sluice/protocol/json/edit';
+import { members, memberText } from '@sluice/protocol/json/scan';
 
 /** By the first letter of true, which allows anything, and of false, which allows nothing. */
 const INSTEAD: Readonly<Record<string, string>> = { t: '{}', f: '{"not":{}}' };
@@ -25,13 +24,13 @@ export function legacyTool(json: string): string {
   const output =
     json.includes('"outputSchema"') || json.includes(ESCAPED) ? memberText(json, 'outputSchema') : undefined;
   const drops = output !== undefined && !describesObject(output);
-  const edits = drops ? removals(json, 0, (key) => key === 'outputSchema') : [];
+  const edits = drops ? removeEdits(json, 0, (key) => key === 'outputSchema') : [];
   if (BOOLEAN_PROPERTY.test(json)) {
     for (const { key, start } of members(json)) {
       if (key === 'inputSchema' || (key === 'outputSchema' && !drops)) edits.push(...objectsForBooleans(json, start));
     }
   }
-  return edits.length === 0 ? json : splice(json, edits);
+  return edits.length === 0 ? json : applyEdits(json, edits);
 }
 
 function describesObject(schema: string): boolean {

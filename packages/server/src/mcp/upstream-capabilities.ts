@@ -1,7 +1,7 @@
-import { members, memberText } from '@sluice/json/scan';
+import { members, memberText } from '@sluice/protocol/json/scan';
+import type { Era } from '@sluice/protocol/mcp/constants';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
 import type { ClientProfile } from './client-profile.ts';
-import type { Era } from './protocol.ts';
 
 /** What one forward of a namespace declares to clients of one kind: exact JSON texts by name, in the upstream's order. */
 export interface Declaration {

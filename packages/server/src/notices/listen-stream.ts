@@ -1,15 +1,15 @@
-import type { ClientAnswer } from '../answer/client-answer.ts';
-import type { LongStream, LongStreams } from '../answer/long-streams.ts';
-import { ResourceWatch, type Watcher, type WatchParts, type WatchSink } from '../forwards/resource-watch.ts';
-import type { ListenFilter } from '../mcp/listen-filter.ts';
-import { LIST_CHANGED } from '../mcp/protocol.ts';
+import { LIST_CHANGED } from '@sluice/protocol/mcp/constants';
 import {
   acknowledgement,
+  type ListenFilter,
   listenResult,
   resourceUpdated,
   subscriptionNotice,
   withSubscriptionId,
-} from '../mcp/subscription.ts';
+} from '@sluice/protocol/mcp/subscriptions';
+import type { ClientAnswer } from '../answer/client-answer.ts';
+import type { LongStream, LongStreams } from '../answer/long-streams.ts';
+import { ResourceWatch, type Watcher, type WatchParts, type WatchSink } from '../forwards/resource-watch.ts';
 import type { Kind } from '../registry/entries.ts';
 import type { NoticeListener, Notices } from './notices.ts';
 

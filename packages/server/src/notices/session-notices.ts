@@ -1,4 +1,4 @@
-import { LIST_CHANGED } from '../mcp/protocol.ts';
+import { LIST_CHANGED } from '@sluice/protocol/mcp/constants';
 import type { Kind } from '../registry/entries.ts';
 import type { Namespace } from '../registry/names.ts';
 import type { LiveSession, SessionChannel } from '../sessions/live-sessions.ts';

@@ -1,9 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import type { Batch, Message } from '@sluice/protocol/mcp/message';
 import type { AnswerTarget } from '../answer/answer-target.ts';
-import type { Batch } from '../mcp/batch.ts';
-import type { Message } from '../mcp/message.ts';
-import type { Era } from '../mcp/protocol.ts';
 import type { ExchangeWatch } from '../proxy/exchange.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { ClientSession } from '../sessions/sessions.ts';

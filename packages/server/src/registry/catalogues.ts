@@ -1,4 +1,4 @@
-import { memberText } from '@sluice/json/scan';
+import { memberText } from '@sluice/protocol/json/scan';
 import type { Draft } from './draft.ts';
 import {
   type Entry,

@@ -1,5 +1,5 @@
 import type { ServiceType } from '@sluice/contract';
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Namespace } from './names.ts';
 import type { Section } from './store/store.ts';
 

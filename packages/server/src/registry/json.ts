@@ -1,5 +1,5 @@
-import type { JsonObject } from '@sluice/json/lossless';
-import { members } from '@sluice/json/scan';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
 import { type Entry, FORWARD_TYPE, type Kind } from './entries.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { type JsonObject, parseLossless } from '@sluice/json/lossless';
+import { type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
 import type { Entry, Kind } from './entries.ts';
 import { DEFAULT_NAMESPACE } from './names.ts';

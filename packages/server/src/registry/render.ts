@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
-import { members } from '@sluice/json/scan';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
 import { type Entry, isTemplate, type Offer } from './entries.ts';
 
 /**

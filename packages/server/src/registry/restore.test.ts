@@ -1,6 +1,6 @@
 import type { ServiceInput } from '@sluice/contract';
-import { seeded } from '@sluice/json/fixtures/documents';
-import { parseLossless } from '@sluice/json/lossless';
+import { seeded } from '@sluice/protocol/json/fixtures/documents';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
 import { applyCatalogues, type FoundCatalogue } from './catalogues.ts';
 import type { Draft } from './draft.ts';

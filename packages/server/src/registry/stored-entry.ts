@@ -1,6 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
-import { parseJson } from '@sluice/json/parse';
-import { elements, members } from '@sluice/json/scan';
+import { isJsonObject, type JsonObject, type JsonValue, parseJson, parseLossless } from '@sluice/protocol/json/parse';
+import { elements, members } from '@sluice/protocol/json/scan';
 import type { Entry, Kind, Labels, Offer } from './entries.ts';
 import { joined, mcpName, registryMembers, restMembers } from './json.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from './names.ts';

@@ -1,6 +1,6 @@
 import { serviceInput, validate } from '@sluice/contract';
-import { isJsonObject, parseLossless } from '@sluice/json/lossless';
-import { elements } from '@sluice/json/scan';
+import { isJsonObject, parseLossless } from '@sluice/protocol/json/parse';
+import { elements } from '@sluice/protocol/json/scan';
 import {
   type CacheHint,
   type Entry,
@@ -119,7 +119,7 @@ export function readService(json: string, next: () => number): ServiceEntry | st
   const found = textOfMembers(json);
   const given = OF_SERVICE_INPUT.map((member): [string, unknown] => [member, JSON.parse(found.get(member) ?? 'null')]);
   const result = validate(serviceInput, Object.fromEntries(given.filter(([, value]) => value !== null)));
-  if ('refusals' in result) return `${result.refusals[0]?.path} ${result.refusals[0]?.message}`;
+  if ('issues' in result) return `${result.issues[0]?.path} ${result.issues[0]?.message}`;
   const { name, host, port, serviceType, serviceSubType, languageName, id } = result.value;
   return {
     name,

@@ -1,3 +1,4 @@
+import { Sealer } from '@sluice/protocol/seal';
 import type { Config } from '../config/config.ts';
 import { Evaluators, type EvaluatorsParts } from '../evaluators/evaluators.ts';
 import { ActionFiles } from '../evaluators/loading/action-files.ts';
@@ -8,7 +9,6 @@ import { fileStore } from '../registry/store/file.ts';
 import { diskFiles } from '../registry/store/files.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import { type KeptSessions, keptInFolder, keptInMemory } from '../sessions/kept-sessions.ts';
-import { Sealer } from '../sessions/seal.ts';
 import { newSessionKey, sessionKeyIn } from '../sessions/session-key.ts';
 import type { Logger } from '../telemetry/log.ts';
 

@@ -1,5 +1,5 @@
+import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
 import type { AnswerTarget } from '../answer/answer-target.ts';
-import { encodeEvent } from '../mcp/event-stream.ts';
 
 /** What a stream tells whoever keeps it for resumption. */
 export interface StreamKeeper {

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { Sealer } from '@sluice/protocol/seal';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { ClientStream } from './client-stream.ts';
 import { EventStore } from './event-store.ts';
 import { streamTarget } from './fixtures/stream-target.ts';
-import { Sealer } from './seal.ts';
 
 const key = randomBytes(32);
 let store: EventStore;

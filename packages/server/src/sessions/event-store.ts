@@ -1,6 +1,6 @@
-import { parseJson } from '@sluice/json/parse';
+import { parseJson } from '@sluice/protocol/json/parse';
+import type { Sealer } from '@sluice/protocol/seal';
 import { ClientStream, type StreamKeeper } from './client-stream.ts';
-import type { Sealer } from './seal.ts';
 
 /** What an event id that a client comes back with stands for. */
 export type Resumption =

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { Sealer } from '@sluice/protocol/seal';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { EventStore } from './event-store.ts';
 import { LiveSessions, type Question } from './live-sessions.ts';
-import { Sealer } from './seal.ts';
 
 let events: EventStore;
 let lives: LiveSessions;

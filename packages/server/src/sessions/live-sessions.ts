@@ -1,4 +1,4 @@
-import type { ResponseMessage } from '../mcp/message.ts';
+import type { ResponseMessage } from '@sluice/protocol/mcp/message';
 import type { ClientStream } from './client-stream.ts';
 import type { EventStore } from './event-store.ts';
 

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { Sealer } from '@sluice/protocol/seal';
 import { expect, it } from 'vitest';
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { parseNamespace } from '../registry/names.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/memory.ts';
 import { keptInMemory } from './kept-sessions.ts';
-import { Sealer } from './seal.ts';
 import { ClientSessions, type SessionOpening } from './sessions.ts';
 
 const DAY_MS = 24 * 3600 * 1000;

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import { parseJson } from '@sluice/json/parse';
+import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
+import type { Sealer } from '@sluice/protocol/seal';
 import type { ClientProfile, ClientProfiles } from '../mcp/client-profile.ts';
 import type { Namespace } from '../registry/names.ts';
 import type { KeptSessions, SessionState } from './kept-sessions.ts';
-import type { Sealer } from './seal.ts';
 
 /** A legacy client's session, as its id carries it (mcp 3). */
 export interface ClientSession {

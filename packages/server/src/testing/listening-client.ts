@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
-import { EventStreamDecoder } from '../mcp/event-stream.ts';
+import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 
 /** A modern client with a `subscriptions/listen` stream open. */
 export interface ListeningClient {

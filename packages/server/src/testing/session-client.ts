@@ -1,6 +1,6 @@
 import { type IncomingMessage, request } from 'node:http';
+import { EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
 import { LEGACY, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
-import { EventStreamDecoder, type ServerSentEvent } from '../mcp/event-stream.ts';
 
 /** A client of the legacy era with a session, which reads its streams event by event. */
 export interface SessionClient {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import { encodeEvent } from '../mcp/event-stream.ts';
+import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
 
 /** One `subscriptions/listen` for resources that has reached a {@link WatchedUpstream}; the test writes its answer. */
 export interface WatchedStream {

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { parseEnvironment } from '../environment.ts';
 import { lineOf, type Problem } from '../problem.ts';
 import { fileForm } from './file-form.ts';

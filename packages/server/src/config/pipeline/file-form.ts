@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import { addressText } from '../addresses.ts';
 import type { ClusterSettings } from './cluster.ts';
 import type { Pipeline, PipelineListener } from './pipeline.ts';

@@ -1,5 +1,4 @@
-import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
-import { tryParseJson } from '@sluice/json/parse';
+import { isJsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import type { StoredBody } from '../../inference/stored-body.ts';
 import type { HistoryMessage } from '../actions/action-world.ts';
 

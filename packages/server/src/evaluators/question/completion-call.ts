@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { isJsonObject } from '@sluice/json/lossless';
-import { tryParseJson } from '@sluice/json/parse';
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { ByteCollector } from '../../bytes/collector.ts';
 import type {
   ResponseHandler,

@@ -1,4 +1,4 @@
-import { memberText } from '@sluice/json/scan';
+import { memberText } from '@sluice/protocol/json/scan';
 import { byOrder, type Entry } from '../../registry/entries.ts';
 import type { Shelf } from '../../registry/shelf.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';

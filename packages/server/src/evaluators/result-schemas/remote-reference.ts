@@ -1,4 +1,4 @@
-import { isJsonObject } from '@sluice/json/lossless';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 
 /** The address that a schema without one has. */
 const NOWHERE = 'schema:///';

@@ -1,4 +1,4 @@
-import { parseJson } from '@sluice/json/parse';
+import { parseJson } from '@sluice/protocol/json/parse';
 import type { ValidateFunction } from 'ajv';
 import { withoutFence } from './code-fence.ts';
 import { cut, errorsText } from './errors-text.ts';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Ajv, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';

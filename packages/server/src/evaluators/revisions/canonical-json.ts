@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isJsonObject } from '@sluice/json/lossless';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 
 /** The JSON text of a value, the same for all orders of members. Numbers keep their spelling. */
 function canonicalJson(value: unknown): string {

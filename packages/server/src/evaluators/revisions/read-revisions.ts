@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { evaluatorRevisionContent, validate } from '@sluice/contract';
-import { parseLossless } from '@sluice/json/lossless';
-import { elements, type Member, members } from '@sluice/json/scan';
-import { splice } from '@sluice/json/splice';
+import { applyEdits } from '@sluice/protocol/json/edit';
+import { parseLossless } from '@sluice/protocol/json/parse';
+import { elements, type Member, members } from '@sluice/protocol/json/scan';
 import { z } from 'zod';
 import { Damage } from '../../registry/store/damage.ts';
 import { type Revisions, withinLimits } from './revisions.ts';
@@ -35,7 +35,7 @@ export function readRevisions(file: string, bytes: Buffer): Revisions {
   if (!isUtf8(bytes)) throw new Damage(file, 'is not valid UTF-8');
   const text = bytes.toString();
   const places = parsed(file, () => evaluatorsIn(text));
-  const rest = splice(
+  const rest = applyEdits(
     text,
     places.flatMap((place) => (place ? [{ ...place, text: '[]' }] : [])),
   );
@@ -77,7 +77,7 @@ function checked<T extends z.ZodType>(
   const value = parsed(file, () => parseLossless(text));
   const result = validate(schema, value);
   if ('value' in result) return result.value;
-  const [first] = result.refusals;
+  const [first] = result.issues;
   const place = [...path, first?.path].filter((part) => part !== '').join('.');
   throw new Damage(file, `is damaged: ${place} ${first?.message}`);
 }

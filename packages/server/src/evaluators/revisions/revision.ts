@@ -1,5 +1,5 @@
 import { type Evaluator, type EvaluatorRevisionContent, evaluatorRevisionContent } from '@sluice/contract';
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { checksumOf } from './canonical-json.ts';
 
 /**

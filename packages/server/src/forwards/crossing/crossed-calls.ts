@@ -1,10 +1,10 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { crossedCapabilities, isAskable } from '@sluice/protocol/mcp/capabilities';
+import { type Era, INVALID_PARAMS, NAME_PARAM } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { ClientAnswer } from '../../answer/client-answer.ts';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
-import { crossedCapabilities, isAskable } from '../../mcp/askable.ts';
 import type { Implementation } from '../../mcp/identity.ts';
-import type { RequestMessage } from '../../mcp/message.ts';
-import { type Era, INVALID_PARAMS, NAME_PARAM } from '../../mcp/protocol.ts';
 import type { ClientSession } from '../../sessions/sessions.ts';
 import type { CallParts, CallPlan } from '../call-plan.ts';
 import type { QuestionSink } from '../questions.ts';

@@ -1,12 +1,9 @@
-import { isJsonObject } from '@sluice/json/lossless';
-import { tryParseJson } from '@sluice/json/parse';
+import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { reachesLevel, requestedLevel } from '@sluice/protocol/mcp/capabilities';
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
+import { progressTokenText, type RequestMessage, withId, withParam } from '@sluice/protocol/mcp/message';
 import type { CallAnswer } from '../../answer/call-answer.ts';
 import type { RpcError } from '../../answer/rpc-error.ts';
-import { reachesLevel, requestedLevel } from '../../mcp/log-level.ts';
-import type { RequestMessage } from '../../mcp/message.ts';
-import { progressTokenText, withParam } from '../../mcp/params-text.ts';
-import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
-import { withId } from '../../mcp/response-id.ts';
 
 /** A complete response, as {@link CallAnswer} takes it. */
 export type Response = Parameters<CallAnswer['response']>;

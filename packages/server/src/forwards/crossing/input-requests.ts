@@ -1,9 +1,8 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
-import { members, memberText } from '@sluice/json/scan';
-import { answersQuestion } from '../../mcp/askable.ts';
-import type { RequestMessage } from '../../mcp/message.ts';
-import { paramText } from '../../mcp/params-text.ts';
-import { withoutElicitationId } from '../../mcp/retired-codes.ts';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
+import { members, memberText } from '@sluice/protocol/json/scan';
+import { answersQuestion } from '@sluice/protocol/mcp/capabilities';
+import { withoutElicitationId } from '@sluice/protocol/mcp/era';
+import { paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
 
 /** Questions that one call may have open at a time. */
 const MAX_OPEN = 32;

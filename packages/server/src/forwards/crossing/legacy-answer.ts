@@ -1,8 +1,7 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import { removals } from '@sluice/json/removal';
-import { members, memberText } from '@sluice/json/scan';
-import { splice } from '@sluice/json/splice';
-import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
+import { applyEdits, removeEdits } from '@sluice/protocol/json/edit';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { members, memberText } from '@sluice/protocol/json/scan';
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { AnswerRewriting, Rewritten } from '../call-plan.ts';
 
 /** The answer of a modern upstream as its legacy client is to have it. */
@@ -39,7 +38,7 @@ export class LegacyAnswer implements AnswerRewriting {
 function withoutStructuredContent(text: string): string {
   const dropped = (name: string): boolean => name === 'structuredContent';
   for (const { key, start } of members(text)) {
-    if (key === 'result') return splice(text, removals(text, start, dropped));
+    if (key === 'result') return applyEdits(text, removeEdits(text, start, dropped));
   }
   return text;
 }

@@ -1,6 +1,6 @@
-import { splice } from '@sluice/json/splice';
+import { applyEdits } from '@sluice/protocol/json/edit';
+import { parseMessage } from '@sluice/protocol/mcp/message';
 import { describe, expect, it } from 'vitest';
-import { parseMessage } from '../../mcp/message.ts';
 import { AskableClient, lastMessage } from '../../testing/askable-client.ts';
 import { lastCall, relayTests } from '../../testing/relay.ts';
 import { withoutEnvelope } from './legacy-request.ts';
@@ -20,7 +20,7 @@ const ENVELOPE = [
 function sent(params: string): string {
   const message = parseMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`));
   if (message.kind !== 'request') throw new Error(`a ${message.kind}`);
-  const result = splice(message.text, withoutEnvelope(message));
+  const result = applyEdits(message.text, withoutEnvelope(message));
   expect(() => JSON.parse(result)).not.toThrow();
   return result.slice(result.indexOf('"params":') + 9, -1);
 }

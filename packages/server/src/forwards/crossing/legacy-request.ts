@@ -1,14 +1,14 @@
-import { isJsonObject } from '@sluice/json/lossless';
-import { removals } from '@sluice/json/removal';
-import type { Edit } from '@sluice/json/splice';
-import type { RequestMessage } from '../../mcp/message.ts';
+import type { Edit } from '@sluice/protocol/json/edit';
+import { removeEdits } from '@sluice/protocol/json/edit';
+import { isJsonObject } from '@sluice/protocol/json/parse';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TRACE_MEMBERS, type TraceContext, traceMembers } from '../../telemetry/tracing/trace-context.ts';
 import { metaEdits, replacing } from '../meta-edits.ts';
 import { ENVELOPE, RETRY } from './modern-request.ts';
 
 /** Takes out of params what belongs to a retry, for an upstream that has not asked for it; all else stays as it is. */
 export function withoutRetry({ text, paramsRange }: RequestMessage): Edit[] {
-  return paramsRange ? removals(text, paramsRange.start, (key) => RETRY.includes(key)) : [];
+  return paramsRange ? removeEdits(text, paramsRange.start, (key) => RETRY.includes(key)) : [];
 }
 
 /** The same, and takes the envelope out of `_meta`, at which a legacy server would take offence. */

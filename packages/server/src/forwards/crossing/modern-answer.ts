@@ -1,9 +1,8 @@
-import { insertion } from '@sluice/json/insertion';
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
-import { members, memberText } from '@sluice/json/scan';
-import { type Edit, splice } from '@sluice/json/splice';
-import { declares, neededFor } from '../../mcp/askable.ts';
-import { MISSING_CAPABILITY } from '../../mcp/protocol.ts';
+import { applyEdits, type Edit, insertEdit } from '@sluice/protocol/json/edit';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { members, memberText } from '@sluice/protocol/json/scan';
+import { declares, neededFor } from '@sluice/protocol/mcp/capabilities';
+import { MISSING_CAPABILITY } from '@sluice/protocol/mcp/constants';
 import type { AnswerRewriting, Rewritten } from '../call-plan.ts';
 import { ModernErrors } from '../modern-errors.ts';
 
@@ -69,7 +68,7 @@ export class ModernAnswer implements AnswerRewriting {
       if (key !== 'result') continue;
       const types = [...members(text, start)].filter((member) => member.key === 'resultType');
       const edits: Edit[] = types.map((type) => ({ start: type.start, end: type.end, text: COMPLETE }));
-      return splice(text, added.length > 0 ? [insertion(text, start, added.join(',')), ...edits] : edits);
+      return applyEdits(text, added.length > 0 ? [insertEdit(text, start, added.join(',')), ...edits] : edits);
     }
     return text;
   }

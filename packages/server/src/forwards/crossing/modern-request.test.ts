@@ -1,8 +1,8 @@
-import { splice } from '@sluice/json/splice';
+import { applyEdits } from '@sluice/protocol/json/edit';
+import { parseMessage } from '@sluice/protocol/mcp/message';
 import { describe, expect, it } from 'vitest';
 import { post } from '../../../../../test/fixtures/raw-client.ts';
 import { LIST_END, textResultText, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import { parseMessage } from '../../mcp/message.ts';
 import { declaring } from '../../testing/declaring.ts';
 import { liveTests } from '../../testing/live.ts';
 import { callText, clientOf, type SessionClient, sessionClient } from '../../testing/session-client.ts';
@@ -25,7 +25,7 @@ function sent(params: string | undefined, more: readonly string[] = []): string 
   const text = `{"jsonrpc":"2.0","id":1,"method":"tools/call"${params === undefined ? '' : `,"params":${params}`}}`;
   const message = parseMessage(Buffer.from(text));
   if (message.kind !== 'request') throw new Error(`a ${message.kind}`);
-  const result = splice(text, modernEnvelope(message, FACTS, more));
+  const result = applyEdits(text, modernEnvelope(message, FACTS, more));
   expect(result.startsWith('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":')).toBe(true);
   return result.slice(result.indexOf('"params":') + 9, -1);
 }

@@ -1,14 +1,14 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import { members } from '@sluice/json/scan';
-import type { Edit } from '@sluice/json/splice';
-import type { RequestMessage } from '../../mcp/message.ts';
+import type { Edit } from '@sluice/protocol/json/edit';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
 import {
   LATEST_MODERN,
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
   META_LOG_LEVEL,
   META_PROTOCOL_VERSION,
-} from '../../mcp/protocol.ts';
+} from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TRACE_MEMBERS, type TraceContext, traceMembers } from '../../telemetry/tracing/trace-context.ts';
 import { replacing } from '../meta-edits.ts';
 

@@ -1,9 +1,8 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { answersQuestion } from '@sluice/protocol/mcp/capabilities';
+import { outlineOf, refusalOf } from '@sluice/protocol/mcp/message';
 import type { CallAnswer } from '../../answer/call-answer.ts';
 import type { RpcError } from '../../answer/rpc-error.ts';
-import { answersQuestion } from '../../mcp/askable.ts';
-import { outlineOf } from '../../mcp/outline.ts';
-import { refusalOf } from '../../mcp/refusal.ts';
 import { UpstreamError } from '../../transport/upstream-error.ts';
 import type { CallAttempt } from '../call-plan.ts';
 import type { QuestionSink, Questions } from '../questions.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { Sealer } from '@sluice/protocol/seal';
 import { afterEach, expect, it, vi } from 'vitest';
-import type { RequestMessage } from '../../mcp/message.ts';
-import { Sealer } from '../../sessions/seal.ts';
 import { type AskedClient, ParkableCall } from './parkable-call.ts';
 import { ParkedCalls } from './parked-calls.ts';
 

@@ -1,7 +1,7 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import type { Sealer } from '@sluice/protocol/seal';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
-import type { Sealer } from '../../sessions/seal.ts';
 import type { CallAttempt } from '../call-plan.ts';
 import type { AskedClient, ParkableCall, ParkingPlace } from './parkable-call.ts';
 import { type Binding, digestOf, hashOf, type RequestState, RequestStates } from './request-state.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { parseJson } from '@sluice/json/parse';
-import { members } from '@sluice/json/scan';
-import type { RequestMessage } from '../../mcp/message.ts';
-import type { Sealer } from '../../sessions/seal.ts';
+import { parseJson } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import type { Sealer } from '@sluice/protocol/seal';
 
 /** Whose a parked call is, and for what: a retry has to agree in all of it (mcp 5). */
 export interface Binding {

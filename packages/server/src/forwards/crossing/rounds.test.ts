@@ -1,6 +1,6 @@
+import { paramText } from '@sluice/protocol/mcp/message';
 import { describe, expect, it } from 'vitest';
 import { textResultText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import { paramText } from '../../mcp/params-text.ts';
 import { answerTo, liveTests } from '../../testing/live.ts';
 import { Reading } from '../../testing/session-client.ts';
 import { type Asking, askingOf, inputRequired, rootsUnder } from './fixtures/asking.ts';

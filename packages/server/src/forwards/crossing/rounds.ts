@@ -1,14 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { insertion } from '@sluice/json/insertion';
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
-import { tryParseJson } from '@sluice/json/parse';
-import { members, memberText } from '@sluice/json/scan';
-import { splice } from '@sluice/json/splice';
+import { applyEdits, insertEdit } from '@sluice/protocol/json/edit';
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { members, memberText } from '@sluice/protocol/json/scan';
+import { answersQuestion } from '@sluice/protocol/mcp/capabilities';
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
+import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { CallAnswer } from '../../answer/call-answer.ts';
 import type { RpcError } from '../../answer/rpc-error.ts';
-import { answersQuestion } from '../../mcp/askable.ts';
-import type { NotificationMessage } from '../../mcp/message.ts';
-import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
 import type { AnswerRewriting, CallParts, CallPlan, Rewritten } from '../call-plan.ts';
 import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT } from '../call-under-way.ts';
 import { type CallWatch, watchOfRounds } from '../call-watch.ts';
@@ -273,7 +271,7 @@ function named(text: unknown, otherwise: string): string {
 function withElicitationId(params: string): string {
   const keys = memberTexts(params);
   if (keys.get('mode') !== '"url"' || keys.has('elicitationId')) return params;
-  return splice(params, [insertion(params, 0, `"elicitationId":"${randomUUID()}"`)]);
+  return applyEdits(params, [insertEdit(params, 0, `"elicitationId":"${randomUUID()}"`)]);
 }
 
 /** How far a call is, as this message says; undefined for a message that says nothing of it. */

@@ -1,11 +1,10 @@
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
+import { type NotificationMessage, paramText, type ResponseMessage } from '@sluice/protocol/mcp/message';
 import type { Outcome } from '../../answer/outcome.ts';
 import type { CallUnderWay } from '../../forwards/call-under-way.ts';
 import type { CallsUnderWay } from '../../forwards/calls-under-way.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
-import type { NotificationMessage, ResponseMessage } from '../../mcp/message.ts';
-import { paramText } from '../../mcp/params-text.ts';
-import { INTERNAL_ERROR } from '../../mcp/protocol.ts';
 import type { LiveSessions } from '../../sessions/live-sessions.ts';
 import type { ClientSession } from '../../sessions/sessions.ts';
 import { UpstreamError } from '../../transport/upstream-error.ts';

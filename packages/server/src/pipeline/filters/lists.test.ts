@@ -1,6 +1,6 @@
+import { parseMessage } from '@sluice/protocol/mcp/message';
 import { expect, it } from 'vitest';
 import { ClientProfiles } from '../../mcp/client-profile.ts';
-import { parseMessage } from '../../mcp/message.ts';
 import { createEntry } from '../../registry/operations/entries.ts';
 import { createNamespace, removeNamespace } from '../../registry/operations/namespaces.ts';
 import { Registry } from '../../registry/registry.ts';

@@ -1,7 +1,7 @@
+import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import type { ClientProfiles } from '../../mcp/client-profile.ts';
-import { INVALID_REQUEST } from '../../mcp/protocol.ts';
 import type { CacheHint, Kind } from '../../registry/entries.ts';
 import type { CatalogueView } from '../../registry/shelf.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';

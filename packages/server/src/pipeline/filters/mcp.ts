@@ -1,8 +1,8 @@
+import { HEADER_PROTOCOL_VERSION, INVALID_REQUEST, MODERN_VERSIONS } from '@sluice/protocol/mcp/constants';
+import { checkModernHeaders, eraOf } from '@sluice/protocol/mcp/era';
+import { parseMessage } from '@sluice/protocol/mcp/message';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { LoadedSettings } from '../../config/pipeline/pipeline.ts';
-import { checkModernHeaders, eraOf } from '../../mcp/era-of-request.ts';
-import { parseMessage } from '../../mcp/message.ts';
-import { HEADER_PROTOCOL_VERSION, INVALID_REQUEST, MODERN_VERSIONS } from '../../mcp/protocol.ts';
 import type { Filter } from '../chain.ts';
 import type { RequestContext } from '../context.ts';
 

@@ -1,15 +1,15 @@
-import type { ClientAnswer } from '../../answer/client-answer.ts';
-import type { LongStreams } from '../../answer/long-streams.ts';
-import { type Outcome, rpcError } from '../../answer/outcome.ts';
-import type { CallRelay } from '../../forwards/relay.ts';
-import type { SessionLinks } from '../../forwards/session-links.ts';
 import {
   HEADER_LAST_EVENT_ID,
   INTERNAL_ERROR,
   INVALID_REQUEST,
   LIST_CHANGED_METHODS,
   POLLING_VERSION,
-} from '../../mcp/protocol.ts';
+} from '@sluice/protocol/mcp/constants';
+import type { ClientAnswer } from '../../answer/client-answer.ts';
+import type { LongStreams } from '../../answer/long-streams.ts';
+import { type Outcome, rpcError } from '../../answer/outcome.ts';
+import type { CallRelay } from '../../forwards/relay.ts';
+import type { SessionLinks } from '../../forwards/session-links.ts';
 import type { Notices } from '../../notices/notices.ts';
 import { SessionNotices } from '../../notices/session-notices.ts';
 import type { EventStore, Resumption } from '../../sessions/event-store.ts';

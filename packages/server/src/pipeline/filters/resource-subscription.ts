@@ -1,3 +1,5 @@
+import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import { type CallRelay, FORWARDING_LOOP } from '../../forwards/relay.ts';
@@ -5,8 +7,6 @@ import type { SessionLinks } from '../../forwards/session-links.ts';
 import type { SessionWatches } from '../../forwards/session-watches.ts';
 import type { Upstream } from '../../forwards/upstream.ts';
 import { findResource } from '../../mcp/find-resource.ts';
-import type { RequestMessage } from '../../mcp/message.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST } from '../../mcp/protocol.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import { SessionStateError } from '../../sessions/kept/kept.ts';
 import type { SessionState } from '../../sessions/kept-sessions.ts';

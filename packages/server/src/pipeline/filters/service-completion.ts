@@ -1,8 +1,8 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { resultText } from '@sluice/protocol/mcp/message';
 import { rpcError } from '../../answer/outcome.ts';
 import { findResource } from '../../mcp/find-resource.ts';
-import { INVALID_PARAMS } from '../../mcp/protocol.ts';
-import { resultText } from '../../mcp/result.ts';
 import { declarationsTo } from '../../mcp/upstream-capabilities.ts';
 import type { Entry } from '../../registry/entries.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';

@@ -1,12 +1,12 @@
-import { isJsonObject } from '@sluice/json/lossless';
+import { isJsonObject } from '@sluice/protocol/json/parse';
+import { isLogLevel } from '@sluice/protocol/mcp/capabilities';
+import { INVALID_PARAMS, INVALID_REQUEST, META_CLIENT_CAPABILITIES } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Forwards } from '../../forwards/forwards.ts';
 import type { SessionLinks } from '../../forwards/session-links.ts';
 import type { ClientProfiles } from '../../mcp/client-profile.ts';
 import { discoverResult, type Implementation, initializeResult, negotiate } from '../../mcp/identity.ts';
-import { isLogLevel } from '../../mcp/log-level.ts';
-import type { RequestMessage } from '../../mcp/message.ts';
-import { INVALID_PARAMS, INVALID_REQUEST, META_CLIENT_CAPABILITIES } from '../../mcp/protocol.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import { SessionStateError } from '../../sessions/kept/kept.ts';

@@ -1,5 +1,5 @@
+import { BATCH_VERSION, INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
-import { BATCH_VERSION, INVALID_REQUEST } from '../../mcp/protocol.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { ClientSessions } from '../../sessions/sessions.ts';
 import type { Filter } from '../chain.ts';

@@ -1,8 +1,8 @@
+import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { resultText } from '@sluice/protocol/mcp/message';
 import { rpcError } from '../../answer/outcome.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import { expandPrompt } from '../../mcp/local-prompt.ts';
-import { INVALID_PARAMS } from '../../mcp/protocol.ts';
-import { resultText } from '../../mcp/result.ts';
 import type { Filter } from '../chain.ts';
 
 /** `prompts/get`: relayed to the forward that brought the prompt, or made here from a hand-made one (decisions 2.7). */

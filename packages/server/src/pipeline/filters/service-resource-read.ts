@@ -1,9 +1,9 @@
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { rpcError } from '../../answer/outcome.ts';
 import type { Bridge } from '../../bridge/bridge.ts';
 import { noHost } from '../../bridge/resolution.ts';
 import type { CallRelay } from '../../forwards/relay.ts';
 import { findResource } from '../../mcp/find-resource.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS } from '../../mcp/protocol.ts';
 import type { Filter } from '../chain.ts';
 
 /** `resources/read`: the uri exactly, then the templates in order of registration (decisions 4.7). */

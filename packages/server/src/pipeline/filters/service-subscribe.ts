@@ -1,11 +1,11 @@
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { INVALID_PARAMS, META_CLIENT_INFO } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import type { LongStreams } from '../../answer/long-streams.ts';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import { FORWARDING_LOOP } from '../../forwards/relay.ts';
 import type { Implementation } from '../../mcp/identity.ts';
-import { parseListenFilter } from '../../mcp/listen-filter.ts';
-import type { RequestMessage } from '../../mcp/message.ts';
-import { INVALID_PARAMS, META_CLIENT_INFO } from '../../mcp/protocol.ts';
 import { type ListenParts, ListenStream } from '../../notices/listen-stream.ts';
 import type { Notices } from '../../notices/notices.ts';
 import type { Namespace } from '../../registry/names.ts';

@@ -1,3 +1,5 @@
+import { HEADER_MISMATCH, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import { resultText } from '@sluice/protocol/mcp/message';
 import { type Outcome, rpcError } from '../../answer/outcome.ts';
 import type { Bridge } from '../../bridge/bridge.ts';
 import { noHost } from '../../bridge/resolution.ts';
@@ -7,8 +9,6 @@ import type { Forwards } from '../../forwards/forwards.ts';
 import type { Caller, CallRelay } from '../../forwards/relay.ts';
 import { WaitingRequest } from '../../forwards/waiting-request.ts';
 import type { DeclaredParams } from '../../mcp/declared-params.ts';
-import { HEADER_MISMATCH, INVALID_PARAMS } from '../../mcp/protocol.ts';
-import { resultText } from '../../mcp/result.ts';
 import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { LongIds } from '../../telemetry/tool-calls/long-ids.ts';

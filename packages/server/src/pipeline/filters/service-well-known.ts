@@ -1,7 +1,7 @@
+import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import { type Outcome, type PlainOutcome, rpcError } from '../../answer/outcome.ts';
 import { ByteCollector } from '../../bytes/collector.ts';
 import type { AuthIssuer } from '../../config/environment.ts';
-import { INVALID_REQUEST } from '../../mcp/protocol.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import type { Filter } from '../chain.ts';

@@ -1,4 +1,4 @@
-import { seeded } from '@sluice/json/fixtures/documents';
+import { seeded } from '@sluice/protocol/json/fixtures/documents';
 import { expect, test } from 'vitest';
 import { applyCatalogues } from '../catalogues.ts';
 import type { Draft } from '../draft.ts';

@@ -1,7 +1,7 @@
 import { suggestUriMember } from '@sluice/contract';
-import { equal } from '@sluice/json/equal';
-import type { JsonObject } from '@sluice/json/lossless';
-import { members } from '@sluice/json/scan';
+import { equal } from '@sluice/protocol/json/equal';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
 import { resourceName } from '../catalogues.ts';
 import type { Draft } from '../draft.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL, type Kind, type Labels } from '../entries.ts';

@@ -1,5 +1,5 @@
-import { equal } from '@sluice/json/equal';
-import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { equal } from '@sluice/protocol/json/equal';
+import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import type { Discovered, Kind } from '../entries.ts';
 import { registryMembers, restName, UPSTREAM } from '../json.ts';
 

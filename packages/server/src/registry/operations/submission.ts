@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import type { Kind, Labels } from '../entries.ts';
 import { mcpName, registryMembers } from '../json.ts';
 import { type Namespace, parseNamespace } from '../names.ts';

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { elements, members } from '@sluice/json/scan';
+import { elements, members } from '@sluice/protocol/json/scan';
 import { Damage } from './damage.ts';
 import { reason } from './files.ts';
 import { noEntries, type Picture, SECTIONS, type Section, StoreError } from './store.ts';

@@ -6,8 +6,8 @@ import {
   METHOD_NOT_FOUND,
   MODERN_ERROR_CODES,
   PARSE_ERROR,
-} from '../../mcp/protocol.ts';
-import { RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED } from '../../mcp/retired-codes.ts';
+} from '@sluice/protocol/mcp/constants';
+import { RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED } from '@sluice/protocol/mcp/era';
 import { OTHER } from './other.ts';
 
 /** What the official SDKs say of a connection that has ended, and of a request that took too long. */

@@ -1,4 +1,4 @@
-import { INVALID_PARAMS, METHOD_NOT_FOUND } from '../../mcp/protocol.ts';
+import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import type { RequestContext } from '../../pipeline/context.ts';
 import type { TargetLogger } from '../log.ts';
 import { correlationOf } from '../tool-calls/correlation.ts';

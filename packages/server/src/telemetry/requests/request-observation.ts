@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isJsonObject } from '@sluice/json/lossless';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import type { Outcome } from '../../answer/outcome.ts';
 import type { RecordedCompletion } from '../../inference/exchange-recording.ts';
 import type { RequestContext } from '../../pipeline/context.ts';

@@ -1,12 +1,12 @@
 import type { Attributes } from '@opentelemetry/api';
-import { isJsonObject } from '@sluice/json/lossless';
-import type { NotificationMessage, RequestMessage } from '../../mcp/message.ts';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import {
   HEADER_PROTOCOL_VERSION,
   LEGACY_VERSIONS,
   META_PROTOCOL_VERSION,
   MODERN_VERSIONS,
-} from '../../mcp/protocol.ts';
+} from '@sluice/protocol/mcp/constants';
+import type { NotificationMessage, RequestMessage } from '@sluice/protocol/mcp/message';
 import type { RequestContext } from '../../pipeline/context.ts';
 import { MCP_METHODS } from '../metrics/mcp-methods.ts';
 import { correlationOf } from '../tool-calls/correlation.ts';

@@ -1,4 +1,4 @@
-import type { JsonValue } from '@sluice/json/lossless';
+import type { JsonValue } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
 import { contentOfResult, contentOfTexts, saysError } from './event-content.ts';
 

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 
 /** All texts of one event, in bytes of UTF-8 (decisions 6, 8). */
 const MOST_BYTES = 16 * 1024;

@@ -1,0 +1,166 @@
+import { describe, expect, it } from 'vitest';
+import {
+  EventStreamDecoder,
+  EventTooLargeError,
+  encodeEvent,
+  type ServerSentEvent,
+  sendableId,
+} from './event-stream.ts';
+
+function decodeChunks(chunks: Iterable<Buffer>, maxEventBytes?: number) {
+  const events: ServerSentEvent[] = [];
+  const errors: EventTooLargeError[] = [];
+  const decoder = new EventStreamDecoder(
+    { onEvent: (event) => events.push(event), onEventError: (error) => errors.push(error) },
+    maxEventBytes,
+  );
+  for (const chunk of chunks) decoder.write(chunk);
+  return { events, errors, decoder };
+}
+
+function decode(...chunks: string[]) {
+  return decodeChunks(chunks.map((chunk) => Buffer.from(chunk)));
+}
+
+describe('EventStreamDecoder', () => {
+  it('hands out each event with its fields and the exact text of its data', () => {
+    const { events } = decode('event: message\nid: 7\nretry: 1500\ndata: {"a": 1.0,  "b":"\\u00e9"}\n\ndata:x\n\n');
+    expect(events).toEqual([
+      { event: 'message', id: '7', retry: 1500, data: '{"a": 1.0,  "b":"\\u00e9"}' },
+      { data: 'x' },
+    ]);
+  });
+
+  it('joins data lines by LF, takes one space off and keeps the others', () => {
+    expect(decode('data: a\ndata:  b\ndata\ndata:\ndata: c\n\n').events).toEqual([{ data: 'a\n b\n\n\nc' }]);
+  });
+
+  it('ignores comments, unknown fields and names that only begin like one', () => {
+    expect(decode(': ping\n:\nfoo: bar\ndatabase: x\ndat: x\nidx: 9\nevents: x\n\ndata: y\n\n').events).toEqual([
+      { data: 'y' },
+    ]);
+  });
+
+  it('hands out empty data, also for a block without data that says where to resume or when; none else', () => {
+    const { events } = decode('id: 1\ndata:\n\n', 'event: x\nid: 2\n\nretry: 10\n\n', 'event: lost\n\n', 'data: z\n\n');
+    expect(events).toEqual([{ id: '1', data: '' }, { id: '2', data: '' }, { retry: 10, data: '' }, { data: 'z' }]);
+  });
+
+  it('ignores an id with NUL and a retry that is not a number', () => {
+    const { events } = decode('id: a\0b\nretry: 1s\ndata: x\n\n');
+    expect(events).toEqual([{ data: 'x' }]);
+  });
+
+  it('drops the event that the end of the stream cut off', () => {
+    expect(decode('data: whole\n\ndata: half\n').events).toEqual([{ data: 'whole' }]);
+  });
+
+  it('reads the same events wherever the bytes are split, with any line end', () => {
+    const expected = [
+      { event: 'message', id: 'é', data: '{"text":"naïve 世界 👩‍🚀"}\nsecond: line' },
+      { data: '' },
+      { retry: 3, data: 'end' },
+    ];
+    for (const end of ['\n', '\r\n', '\r']) {
+      const lines = [
+        '\uFEFFevent: message',
+        ': comment 世',
+        'id: é',
+        'data: {"text":"naïve 世界 👩‍🚀"}',
+        'data: second: line',
+        '',
+        'data',
+        '',
+        '',
+        'retry: 3',
+        'data: end',
+        '',
+        '',
+      ];
+      const bytes = Buffer.from(lines.join(end));
+      expect(decodeChunks([bytes]).events).toEqual(expected);
+      expect(decodeChunks([...bytes].map((byte) => Buffer.from([byte]))).events).toEqual(expected);
+      for (let at = 1; at < bytes.length; at++) {
+        expect(decodeChunks([bytes.subarray(0, at), bytes.subarray(at)]).events, `split at ${at}`).toEqual(expected);
+      }
+    }
+  });
+
+  it('does not wait for the LF that may follow a CR', () => {
+    const { events, decoder } = decode('data: now\r\n\r');
+    expect(events).toEqual([{ data: 'now' }]);
+    decoder.write(Buffer.from('\ndata: next\r\n\r\n'));
+    expect(events).toEqual([{ data: 'now' }, { data: 'next' }]);
+  });
+
+  it('reports an event over the bound once and then nothing more', () => {
+    for (const chunks of [
+      ['data: ok\n\n', `data: ${'x'.repeat(60)}`, 'x'.repeat(60), '\n\ndata: late\n\n'],
+      ['data: ok\n\n', `${`data: ${'x'.repeat(30)}\n`.repeat(4)}\ndata: late\n\n`],
+      ['data: ok\n\n', `: ${'x'.repeat(120)}`, '\n\ndata: late\n\n'],
+      ['data: ok\n\n', `${'data\n'.repeat(20)}\ndata: late\n\n`],
+    ]) {
+      const { events, errors } = decodeChunks(
+        chunks.map((chunk) => Buffer.from(chunk)),
+        100,
+      );
+      expect(events).toEqual([{ data: 'ok' }]);
+      expect(errors).toHaveLength(1);
+      expect(errors[0]).toBeInstanceOf(EventTooLargeError);
+    }
+  });
+
+  it('counts each event on its own against the bound', () => {
+    const { events, errors } = decodeChunks([Buffer.from(`data: ${'x'.repeat(80)}\n\n`.repeat(50))], 100);
+    expect(events).toHaveLength(50);
+    expect(errors).toEqual([]);
+  });
+
+  it('calls nothing after stop, not even for the rest of the chunk', () => {
+    const events: ServerSentEvent[] = [];
+    const decoder = new EventStreamDecoder({
+      onEvent: (event) => {
+        events.push(event);
+        decoder.stop();
+      },
+      onEventError: () => expect.unreachable(),
+    });
+    decoder.write(Buffer.from('data: 1\n\ndata: 2\n\n'));
+    decoder.write(Buffer.from('data: 3\n\n'));
+    expect(events).toEqual([{ data: '1' }]);
+  });
+
+  it('takes a large event in tiny chunks in linear time', () => {
+    const text = 'x'.repeat(4_000_000);
+    const bytes = Buffer.from(`data: ${text}\n\n`);
+    const chunks = Array.from({ length: Math.ceil(bytes.length / 16) }, (_, n) => bytes.subarray(n * 16, n * 16 + 16));
+    const started = performance.now();
+    const { events } = decodeChunks(chunks);
+    expect(events[0]?.data).toBe(text);
+    // Quadratic behaviour would take a minute.
+    expect(performance.now() - started).toBeLessThan(10_000);
+  });
+});
+
+describe('sendableId', () => {
+  it('takes what can stand in a header, and nothing long', () => {
+    for (const id of ['7', 'a b', '!~', 'x'.repeat(4096)]) expect(sendableId(id)).toBe(id);
+    for (const id of ['', ' a', 'a ', 'naïve', 'a\tb', 'x'.repeat(4097)]) expect(sendableId(id)).toBeUndefined();
+  });
+});
+
+describe('encodeEvent', () => {
+  it('writes what the decoder reads back', () => {
+    const events: ServerSentEvent[] = [
+      { data: '{"a":1}' },
+      { event: 'message', id: 'x-1', retry: 0, data: 'a\nb\n' },
+      { data: '' },
+    ];
+    expect(decode(events.map(encodeEvent).join('')).events).toEqual(events);
+  });
+
+  it('refuses ids and types that would forge other fields', () => {
+    expect(() => encodeEvent({ data: '', id: 'a\ndata: forged' })).toThrow(RangeError);
+    expect(() => encodeEvent({ data: '', event: 'a\rid: forged' })).toThrow(RangeError);
+  });
+});

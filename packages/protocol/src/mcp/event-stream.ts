@@ -1,0 +1,263 @@
+/**
+ * `text/event-stream`, both ways: an incremental decoder for what upstreams send and an encoder for what we send
+ * (HTML standard, "Server-sent events"; mcp 1).
+ */
+
+/** One event of a stream. */
+export interface ServerSentEvent {
+  /** The exact text of the event's data lines, joined by LF; empty also for a block with no such line but id or retry. */
+  readonly data: string;
+  /** The event's type when it was named; `message` is meant when it was not. */
+  readonly event?: string;
+  /** The event's own id, when the event carried one. */
+  readonly id?: string;
+  /** Milliseconds to wait before reconnecting, when the event carried it. */
+  readonly retry?: number;
+}
+
+/** Told to an {@link EventSink} once when an event grows over the decoder's bound. */
+export class EventTooLargeError extends Error {
+  override readonly name = 'EventTooLargeError';
+  /** The bound that was crossed, in bytes. */
+  readonly maxEventBytes: number;
+
+  constructor(maxEventBytes: number) {
+    super(`an event of the stream is larger than ${maxEventBytes} bytes`);
+    this.maxEventBytes = maxEventBytes;
+  }
+}
+
+/** What a decoder calls back. An object with methods, so that a call's own class can be its sink without closures. */
+export interface EventSink {
+  onEvent(event: ServerSentEvent): void;
+  /** The stream cannot be read on; nothing is called after this. */
+  onEventError(error: EventTooLargeError): void;
+}
+
+/** The longest `retry` of a server that is kept to, in milliseconds. */
+export const MAX_RETRY_MS = 60 * 60_000;
+
+const SENDABLE_ID = /^[\x21-\x7e](?:[\x20-\x7e]{0,4094}[\x21-\x7e])?$/;
+
+/** The event id, where it can be sent back as the header `Last-Event-ID` and is not too long for that. */
+export function sendableId(id: string): string | undefined {
+  return SENDABLE_ID.test(id) ? id : undefined;
+}
+
+const LF = 10;
+const CR = 13;
+const COLON = 58;
+const SPACE = 32;
+/** What a data line costs beside its text: without it, empty lines would pile up under the bound. */
+const LINE_COST = 8;
+const DEFAULT_MAX_EVENT_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Decoder of one event stream. It works on bytes and turns only the values it hands out into text, so a chunk may end
+ * anywhere: inside a UTF-8 character, between CR and LF, inside the byte order mark. An event that has not been ended
+ * by an empty line when the stream ends is not an event, as the standard says: there is nothing to flush.
+ *
+ * @example
+ * const decoder = new EventStreamDecoder({ onEvent: (event) => handle(event.data), onEventError: fail });
+ * socket.on('data', (chunk) => decoder.write(chunk));
+ */
+export class EventStreamDecoder {
+  readonly #sink: EventSink;
+  readonly #maxEventBytes: number;
+  /** The beginning of a line whose end has not come yet; grows by doubling, so that tiny chunks cost no more than large. */
+  #partial: Buffer | undefined = undefined;
+  #partialBytes = 0;
+  #atStart = true;
+  #skipLineFeed = false;
+  #stopped = false;
+  #data: string | undefined = undefined;
+  /** Data lines after the first; joined once at the event's end. */
+  #moreData: string[] | undefined = undefined;
+  #dataBytes = 0;
+  #event: string | undefined = undefined;
+  #id: string | undefined = undefined;
+  #retry: number | undefined = undefined;
+
+  /** `maxEventBytes` bounds one event's data and any one line (default 64 MiB, decisions 8). */
+  constructor(sink: EventSink, maxEventBytes: number = DEFAULT_MAX_EVENT_BYTES) {
+    this.#sink = sink;
+    this.#maxEventBytes = maxEventBytes;
+  }
+
+  /** Ends decoding: nothing is called back any more, not even for the rest of the chunk being decoded. */
+  stop(): void {
+    this.#stopped = true;
+    this.#partial = undefined;
+    this.#partialBytes = 0;
+    this.#data = undefined;
+    this.#moreData = undefined;
+  }
+
+  /** Decodes the next bytes of the stream; events that they complete are called back before this returns. */
+  write(chunk: Buffer): void {
+    const length = chunk.length;
+    if (this.#stopped || length === 0) return;
+    let position = 0;
+    if (this.#skipLineFeed) {
+      this.#skipLineFeed = false;
+      if (chunk[0] === LF) position = 1;
+    }
+    // Two cursors over native searches: a stream without CR pays for looking for one once per chunk, not per line.
+    let lineFeed = chunk.indexOf(LF, position);
+    let carriageReturn = chunk.indexOf(CR, position);
+    while (lineFeed !== -1 || carriageReturn !== -1) {
+      let end = lineFeed;
+      let next = lineFeed + 1;
+      if (carriageReturn !== -1 && (lineFeed === -1 || carriageReturn < lineFeed)) {
+        end = carriageReturn;
+        next = carriageReturn + 1;
+        if (next === length) this.#skipLineFeed = true;
+        else if (chunk[next] === LF) next++;
+      }
+      if (this.#partial === undefined) {
+        this.#line(chunk, position, end);
+      } else {
+        this.#keep(chunk, position, end);
+        const line = this.#partial;
+        const lineBytes = this.#partialBytes;
+        this.#partial = undefined;
+        this.#partialBytes = 0;
+        this.#line(line, 0, lineBytes);
+      }
+      if (this.#stopped) return;
+      position = next;
+      if (lineFeed !== -1 && lineFeed < position) lineFeed = chunk.indexOf(LF, position);
+      if (carriageReturn !== -1 && carriageReturn < position) carriageReturn = chunk.indexOf(CR, position);
+    }
+    if (position < length) {
+      this.#keep(chunk, position, length);
+      if (this.#partialBytes + this.#dataBytes > this.#maxEventBytes) this.#tooLarge();
+    }
+  }
+
+  #keep(chunk: Buffer, start: number, end: number): void {
+    const bytes = this.#partialBytes + end - start;
+    if (this.#partial === undefined || this.#partial.length < bytes) {
+      const grown = Buffer.allocUnsafe(Math.max(1024, bytes * 2));
+      this.#partial?.copy(grown, 0, 0, this.#partialBytes);
+      this.#partial = grown;
+    }
+    chunk.copy(this.#partial, this.#partialBytes, start, end);
+    this.#partialBytes = bytes;
+  }
+
+  #line(bytes: Buffer, from: number, end: number): void {
+    let start = from;
+    if (this.#atStart) {
+      this.#atStart = false;
+      if (bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf && start + 3 <= end)
+        start += 3;
+    }
+    if (start === end) {
+      this.#dispatch();
+      return;
+    }
+    const first = bytes[start];
+    if (first === COLON) return;
+    // `data` is what nearly every line is: told by its bytes, without making a string of the name.
+    if (
+      first === 0x64 &&
+      bytes[start + 1] === 0x61 &&
+      bytes[start + 2] === 0x74 &&
+      bytes[start + 3] === 0x61 &&
+      (end === start + 4 || (end > start + 4 && bytes[start + 4] === COLON))
+    ) {
+      const value = valueStart(bytes, start + 4, end);
+      this.#dataBytes += end - value + LINE_COST;
+      if (this.#dataBytes > this.#maxEventBytes) {
+        this.#tooLarge();
+        return;
+      }
+      const text = bytes.toString('utf8', value, end);
+      if (this.#data === undefined) this.#data = text;
+      else if (this.#moreData === undefined) this.#moreData = [text];
+      else this.#moreData.push(text);
+      return;
+    }
+    // The other names have at most five letters: looking no further keeps a long line cheap.
+    let colon = start + 1;
+    while (colon < end && bytes[colon] !== COLON && colon - start <= 5) colon++;
+    const name = bytes.toString('latin1', start, colon);
+    if (name !== 'event' && name !== 'id' && name !== 'retry') return;
+    const value = bytes.toString('utf8', valueStart(bytes, colon, end), end);
+    if (name === 'event') this.#event = value;
+    else if (name === 'id') {
+      if (!value.includes('\0')) this.#id = value;
+    } else if (/^[0-9]+$/.test(value)) {
+      this.#retry = Number(value);
+    }
+  }
+
+  #dispatch(): void {
+    const first = this.#data;
+    const event = this.#event;
+    const id = this.#id;
+    const retry = this.#retry;
+    this.#event = undefined;
+    this.#id = undefined;
+    this.#retry = undefined;
+    if (first === undefined) {
+      // No event, but where to resume and when to reconnect count all the same.
+      if (id !== undefined || retry !== undefined) this.#sink.onEvent(withFields('', undefined, id, retry));
+      return;
+    }
+    const more = this.#moreData;
+    this.#data = undefined;
+    this.#moreData = undefined;
+    this.#dataBytes = 0;
+    const data = more === undefined ? first : `${first}\n${more.join('\n')}`;
+    this.#sink.onEvent(
+      event === undefined && id === undefined && retry === undefined ? { data } : withFields(data, event, id, retry),
+    );
+  }
+
+  #tooLarge(): void {
+    this.stop();
+    this.#sink.onEventError(new EventTooLargeError(this.#maxEventBytes));
+  }
+}
+
+function withFields(
+  data: string,
+  event: string | undefined,
+  id: string | undefined,
+  retry: number | undefined,
+): ServerSentEvent {
+  return {
+    data,
+    ...(event === undefined || event === '' ? undefined : { event }),
+    ...(id === undefined ? undefined : { id }),
+    ...(retry === undefined ? undefined : { retry }),
+  };
+}
+
+/** Where a field's value starts: after the colon and one space. */
+function valueStart(bytes: Buffer, colon: number, end: number): number {
+  if (colon >= end) return end;
+  return bytes[colon + 1] === SPACE && colon + 1 < end ? colon + 2 : colon + 1;
+}
+
+/**
+ * The text of one event, ended by its empty line. Data of several lines becomes several data lines (CR and CRLF become
+ * LF on the way, the format has no other way). A line break in `event` or `id` would forge fields: RangeError.
+ */
+export function encodeEvent(event: ServerSentEvent): string {
+  const { data } = event;
+  let text = '';
+  if (event.event !== undefined) text += `event: ${oneLine('event', event.event)}\n`;
+  if (event.id !== undefined) text += `id: ${oneLine('id', event.id)}\n`;
+  if (event.retry !== undefined) text += `retry: ${event.retry}\n`;
+  if (!data.includes('\n') && !data.includes('\r')) return `${text}data: ${data}\n\n`;
+  for (const line of data.split(/\r\n|\n|\r/)) text += `data: ${line}\n`;
+  return `${text}\n`;
+}
+
+function oneLine(field: string, value: string): string {
+  if (/[\r\n\0]/.test(value)) throw new RangeError(`an event's ${field} must not contain a line break or NUL`);
+  return value;
+}

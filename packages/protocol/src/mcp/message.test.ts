@@ -1,0 +1,160 @@
+import { describe, expect, it } from 'vitest';
+import { type Message, parseMessage } from './message.ts';
+
+function parse(text: string): ReturnType<typeof parseMessage> {
+  return parseMessage(Buffer.from(text));
+}
+
+function valid(text: string): Message {
+  const message = parse(text);
+  if (message.kind === 'malformed') throw new Error(message.message);
+  if (message.kind === 'batch') throw new Error('a batch');
+  return message;
+}
+
+describe('a request', () => {
+  it('is parsed once and keeps where its id and params stand', () => {
+    const text = '{ "params" : {"name":"a"} , "id":\t"x\\u0041" ,"jsonrpc":"2.0","method":"tools/call", "extra":[1] }';
+    const message = valid(text);
+    if (message.kind !== 'request') throw new Error(message.kind);
+    expect(message).toMatchObject({ method: 'tools/call', params: { name: 'a' }, idText: '"x\\u0041"', text });
+    expect(text.slice(message.idRange.start, message.idRange.end)).toBe('"x\\u0041"');
+    expect(text.slice(message.paramsRange?.start, message.paramsRange?.end)).toBe('{"name":"a"}');
+  });
+
+  it('may have no params', () => {
+    expect(valid('{"jsonrpc":"2.0","id":1,"method":"ping"}')).toMatchObject({ params: {}, paramsRange: undefined });
+  });
+
+  it('may have unknown members twice, outside of params', () => {
+    expect(valid('{"jsonrpc":"2.0","id":1,"method":"ping","x":1,"x":2}').kind).toBe('request');
+  });
+
+  it('may repeat keys further down, where nothing is read', () => {
+    const text = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":1,"x":2}}}';
+    expect(valid(text).kind).toBe('request');
+  });
+
+  it.each([0, 15, 16, 17, 100])('with %i further params and a repeated one is refused by name', (count) => {
+    const more = Array.from({ length: count }, (_, i) => `"k${i}":${i},`).join('');
+    const params = `{${more}"name":"a","n\\u0061me":"b"}`;
+    expect(parse(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`)).toEqual({
+      kind: 'malformed',
+      code: -32600,
+      message: 'invalid request: duplicate member "name" in "params"',
+      idText: '1',
+    });
+    expect(parse(`{"jsonrpc":"2.0","id":1,"method":"x","params":{${more}"name":1}}`).kind).toBe('request');
+  });
+
+  it.each([
+    ['"Method":"tools/list"', 'member "Method" is to be spelled "method"'],
+    ['"PARAMS":{}', 'member "PARAMS" is to be spelled "params"'],
+    ['"ID":2', 'member "ID" is to be spelled "id"'],
+    ['"param\u017f":{}', 'member "param\u017f" is to be spelled "params"'],
+    ['"par\\u0041ms":{}', 'member "parAms" is to be spelled "params"'],
+  ])('with a lookalike beside what it asks for, %s, is refused', (member, problem) => {
+    for (const text of [
+      `{${member},"jsonrpc":"2.0","id":1,"method":"x"}`,
+      `{"jsonrpc":"2.0","id":1,"method":"x",${member}}`,
+    ]) {
+      expect(parse(text)).toMatchObject({ kind: 'malformed', code: -32600, message: `invalid request: ${problem}` });
+    }
+    // Nor may it stand in the place of what is looked at.
+    expect(parse(`{"jsonrpc":"2.0","method":"notifications/x",${member}}`).kind).toBe('malformed');
+  });
+
+  it('has large params too, each member as it was sent', () => {
+    const large = [{ a: 'x'.repeat(70_000) }, { b: 1 }];
+    const params = { name: 'a', __proto: 1, arguments: { large }, uri: 'y'.repeat(70_000), last: [null] };
+    const text = JSON.stringify(params).replace('__proto', '__proto__');
+    for (const id of ['"id":1,', '']) {
+      const message = parse(`{"jsonrpc":"2.0",${id}"method":"tools/call","params":${text}}`);
+      expect('params' in message && JSON.stringify(message.params)).toBe(text);
+      // Many ask for one, and it takes time to parse: once for all of them.
+      if ('params' in message) expect(message.params.arguments).toBe(message.params.arguments);
+    }
+  });
+
+  it('with a name that a reader written in C would end at U+0000 is refused', () => {
+    const of = (members: string) => parse(`{"jsonrpc":"2.0","id":1,${members}}`);
+    expect(of('"method":"tools/call\\u0000","params":{}')).toMatchObject({
+      kind: 'malformed',
+      code: -32600,
+      message: 'invalid request: member "method" must not contain U+0000',
+    });
+    for (const members of [
+      '"method":"tools/list","method\\u0000":"tools/call"',
+      '"method":"tools/call","params":{"name":"a"},"params\\u0000x":{"name":"b"}',
+      '"method":"tools/call","params":{"name":"a","name\\u0000":"b"}',
+      '"method":"tools/call","params":{"name":"a","arguments":{},"Arguments\\u0000x":{}}',
+    ]) {
+      expect(of(members), members).toMatchObject({
+        kind: 'malformed',
+        message: expect.stringContaining('is to be spelled'),
+      });
+    }
+    expect(of('"method":"tools/call","params":{"name":"a","arguments":{"a\\u0000":1}}').kind).toBe('request');
+  });
+
+  it('with a lookalike in params is refused, where upstreams read params by the protocol', () => {
+    const of = (method: string, params: string) =>
+      parse(`{"jsonrpc":"2.0","id":1,"method":"${method}","params":{${params}}}`);
+    for (const params of ['"name":"a","Name":"b"', '"name":"a","Argument\u017f":{}', '"Uri":"x:y"', '"_Meta":{}']) {
+      for (const method of ['tools/call', 'prompts/get', 'resources/read', 'completion/complete']) {
+        expect(of(method, params), params).toMatchObject({
+          kind: 'malformed',
+          message: expect.stringMatching(/^invalid request: member ".*" is to be spelled ".*" in "params"$/),
+        });
+      }
+      expect(of('vendor/does', params).kind).toBe('request');
+    }
+    expect(of('tools/call', '"name":"a","arguments":{"Name":"b"},"Cursor":1,"x":2').kind).toBe('request');
+  });
+
+  it('with a member called __proto__ is a request like others', () => {
+    const text = '{"jsonrpc":"2.0","id":1,"method":"x","params":{"__proto__":{"name":"a"}},"__proto__":{"method":"y"}}';
+    const message = valid(text);
+    if (message.kind !== 'request') throw new Error(message.kind);
+    expect(message.method).toBe('x');
+    expect(message.params.name).toBeUndefined();
+  });
+});
+
+describe('other messages', () => {
+  it('without id are notifications', () => {
+    const text = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}';
+    expect(valid(text)).toEqual({
+      kind: 'notification',
+      text,
+      method: 'notifications/progress',
+      params: { progress: 1 },
+    });
+  });
+
+  it.each(['"result":{}', '"error":{"code":1,"message":"m"}', '"result":null'])(
+    'with id and %s are answers',
+    (member) => {
+      expect(valid(`{"jsonrpc":"2.0","id":"a",${member}}`)).toMatchObject({ kind: 'response', idText: '"a"' });
+    },
+  );
+
+  it('without id and method are nothing', () => {
+    expect(parse('{"jsonrpc":"2.0","result":{}}')).toMatchObject({ kind: 'malformed', code: -32600, idText: 'null' });
+  });
+});
+
+it('is judged in time that grows with its length, not faster', () => {
+  const hostile = [
+    `{"jsonrpc":"2.0","id":1,"method":"x","params":{${Array.from({ length: 200_000 }, (_, i) => `"${i}":0`).join(',')}}}`,
+    `{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":"${'\\\\'.repeat(1_000_000)}"}}`,
+    `{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}}}`,
+  ];
+  for (const text of hostile) {
+    const before = process.cpuUsage();
+    expect(parse(text).kind).toBe('request');
+    // Quadratic behaviour would take minutes.
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1000).toBeLessThan(4_000);
+  }
+});

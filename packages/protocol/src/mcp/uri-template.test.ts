@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import { matchTemplate } from './uri-template.ts';
+
+it.each([
+  ['test://static', 'test://static'],
+  ['test://{id}', 'test://7'],
+  ['test://{id}/data', 'test://a-b.c/data'],
+  ['test://{a}/{b}', 'test://1/2'],
+  ['{scheme}://{host}', 'http://x'],
+  ['file:///{+path}', 'file:///a/b/c.txt'],
+  ['file:///{+path}', 'file:///a'],
+  ['x{+path}y{z}', 'x/y/y1'],
+  ['test://{id}{?q,r}', 'test://7?q=1&r=a/b'],
+  ['test://{id}{?q,r}', 'test://7'],
+  ['test://t{/a,b}', 'test://t/1/2'],
+  ['test://t{#frag}', 'test://t#x/y'],
+  ['test://t{.ext}', 'test://t.json'],
+  ['test://t{.ext}', 'test://t'],
+  ['grüße://{x}😀', 'grüße://ä😀😀'],
+  ['open{brace', 'open{brace'],
+  ['a{b{c}d', 'axd'],
+  ['}{x}{', '}y{'],
+  ['a{}b', 'axb'],
+])('%s can give %s', (template, uri) => {
+  expect(matchTemplate(template, uri)).toBe(true);
+});
+
+it.each([
+  ['test://static', 'test://static2'],
+  ['test://static', 'test://stati'],
+  ['test://{id}', 'test://'],
+  ['test://{id}', 'test://a/b'],
+  ['test://{id}', 'TEST://a'],
+  ['test://{id}/data', 'test://7/other'],
+  ['test://{id}/data', 'test://7/data/more'],
+  ['test://{a}/{b}', 'test://1/'],
+  ['file:///{+path}', 'file:///'],
+  ['file:///{+path}', 'other:///a'],
+  ['test://t{.ext}', 'test://t.a/b'],
+  ['{+x}', ''],
+  ['a.c', 'abc'],
+  ['a{x}', 'a'],
+  ['(a+)+{x}', 'aaaa!'],
+])('%s cannot give %s', (template, uri) => {
+  expect(matchTemplate(template, uri)).toBe(false);
+});
+
+describe('a hostile template', () => {
+  const long = 'a'.repeat(8_000);
+  it.each([
+    ['many rests', `${'{+a}'.repeat(2_000)}!`, long],
+    ['many segments', `${'{a}'.repeat(2_000)}!`, long],
+    ['many optional parts', `${'{?a}'.repeat(2_000)}!`, long],
+    ['rests and text', `${'{+a}a'.repeat(2_000)}!`, long],
+    ['a rest and much text', `{+a}${'a'.repeat(8_000)}!`, long],
+    ['much text and much uri', `{a}${'a'.repeat(1_000_000)}`, 'a'.repeat(4_000_000)],
+    ['a million expressions', '{+a}'.repeat(1_000_000), long],
+    ['a million open braces', '{'.repeat(1_000_000), '{'.repeat(8_000)],
+  ])('with %s costs no more than its length', (_what, template, uri) => {
+    const before = process.cpuUsage();
+    expect(matchTemplate(template, uri)).toBe(false);
+    // Quadratic behaviour would take minutes; the longest of these is four megabytes to read.
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1000).toBeLessThan(4_000);
+  });
+
+  it('does not keep ordinary long uris from matching', () => {
+    expect(matchTemplate('file:///{+path}', `file:///${'dir/'.repeat(2_000)}x`)).toBe(true);
+    expect(
+      matchTemplate('x://{a}/{b}/{c}{?d}', `x://${'a'.repeat(2_000)}/${'b'.repeat(2_000)}/${'c'.repeat(2_000)}?d=1`),
+    ).toBe(true);
+  });
+});
