@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, evaluatorInput } from '@sluice/contract';
+import { evaluatorInput, validate } from '@sluice/contract';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { run } from '../run.ts';
@@ -388,7 +388,7 @@ describe('sluice action init', () => {
   it('writes an evaluator for it that the service takes', async () => {
     await sluice('init', 'third');
     const { evaluators } = parse(await readFile(join(folder, 'third/evaluator.yaml'), 'utf8'));
-    for (const evaluator of evaluators) expect(check(evaluatorInput, evaluator)).toHaveProperty('value');
+    for (const evaluator of evaluators) expect(validate(evaluatorInput, evaluator)).toHaveProperty('value');
     expect(evaluators).toHaveLength(1);
   });
 

@@ -3,7 +3,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { check, evaluatorInput } from '@sluice/contract';
+import { evaluatorInput, validate } from '@sluice/contract';
 import { ActionCompiler, ActionHosts, type EvaluationContext, ResultSchemas } from '@sluice/server/actions';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
@@ -41,8 +41,8 @@ async function example(name: string) {
   const [definition, ...others] = parse(await readFile(join(folder, `${name}.yaml`), 'utf8')).evaluators;
   expect(others).toEqual([]);
   expect(definition).toMatchObject({ name, processor: { path: `./${name}.wasm` } });
-  const checked = check(evaluatorInput, definition);
-  if (!('value' in checked)) throw new Error(JSON.stringify(checked.refusals));
+  const checked = validate(evaluatorInput, definition);
+  if (!('value' in checked)) throw new Error(JSON.stringify(checked.issues));
   const { result_schema } = checked.value.llm;
   const schema = result_schema === null ? undefined : await schemas.compile(result_schema);
 

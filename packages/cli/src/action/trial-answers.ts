@@ -1,4 +1,4 @@
-import { check, DEFAULT_NAMESPACE, namespaceName } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, namespaceName, validate } from '@sluice/contract';
 import type { ActionLogLevel, HistoryMessage, HostAnswers, ToolEntry } from '@sluice/server/actions';
 
 /** A line that an action has logged. */
@@ -72,6 +72,6 @@ export class TrialAnswers implements HostAnswers {
 
 /** The service takes names of actions as they are, and those of operators trimmed. */
 function isNamespace(name: string): boolean {
-  const result = check(namespaceName, name);
+  const result = validate(namespaceName, name);
   return 'value' in result && result.value === name;
 }

@@ -120,7 +120,7 @@ test.each([
   ],
   [
     'services: [{ name: s, address: "h:1", port: 2, serviceType: tool-invoker }]',
-    ['s.yaml:1:39: services: port: contradicts address'],
+    ['s.yaml:1:39: services: port: does not match address'],
   ],
   [
     'tools:\n- name: t\n  type: x\n',

@@ -1,5 +1,5 @@
 import type { Forward } from '@sluice/contract';
-import { type Client, payload } from '@sluice/contract/client';
+import { type Client, unwrap } from '@sluice/contract/client';
 import { Failure } from '../failure.ts';
 import { type DiscoveredTool, readTools } from './actual.ts';
 import { DiscoveredTools } from './discovered-tools.ts';
@@ -47,7 +47,7 @@ export class ToolFinder {
   }
 
   async #absence(forward: string, upstreamName: string): Promise<string> {
-    const state = await payload(this.#client.GET('/api/v1/forwards/{name}', { params: { path: { name: forward } } }));
+    const state = await unwrap(this.#client.GET('/api/v1/forwards/{name}', { params: { path: { name: forward } } }));
     if (!state.available) {
       return `forward ${forward} is not available (${whyUnavailable(state)}), so that its tool ${upstreamName} is not known; apply again when it is`;
     }

@@ -1,4 +1,4 @@
-import { type Client, payload } from '@sluice/contract/client';
+import { type Client, unwrap } from '@sluice/contract/client';
 import type { Context } from '../context.ts';
 
 /** Whoever presses a key does not wait longer. */
@@ -32,16 +32,16 @@ export async function namesOf(kind: string, context: Context): Promise<string[]>
 
 type List = (client: Client, signal: AbortSignal) => Promise<readonly { readonly name: string }[]>;
 
-const namespaces: List = (client, signal) => payload(client.GET('/api/v1/namespaces', { signal }));
+const namespaces: List = (client, signal) => unwrap(client.GET('/api/v1/namespaces', { signal }));
 
 const LISTS: Readonly<Record<string, List>> = {
-  tool: (client, signal) => payload(client.GET('/api/v1/tools', { signal })),
-  resource: (client, signal) => payload(client.GET('/api/v1/resources', { signal })),
-  prompt: (client, signal) => payload(client.GET('/api/v1/prompts', { signal })),
-  forward: (client, signal) => payload(client.GET('/api/v1/forwards', { signal })),
-  service: (client, signal) => payload(client.GET('/api/v1/services', { signal })),
+  tool: (client, signal) => unwrap(client.GET('/api/v1/tools', { signal })),
+  resource: (client, signal) => unwrap(client.GET('/api/v1/resources', { signal })),
+  prompt: (client, signal) => unwrap(client.GET('/api/v1/prompts', { signal })),
+  forward: (client, signal) => unwrap(client.GET('/api/v1/forwards', { signal })),
+  service: (client, signal) => unwrap(client.GET('/api/v1/services', { signal })),
   revision: async (client, signal) =>
-    (await payload(client.GET('/api/v1/evaluators/revisions', { signal }))).map(({ id }) => ({ name: String(id) })),
+    (await unwrap(client.GET('/api/v1/evaluators/revisions', { signal }))).map(({ id }) => ({ name: String(id) })),
   namespace: namespaces,
   moveTo: namespaces,
 };

@@ -9,7 +9,7 @@ import { addSelection, type Selection, selectionOf } from './selection.ts';
 
 /** `show <name>`: one entry with all its members. */
 export function showCommand(context: Context, calls: Pick<EntryCalls, 'kind' | 'get'>): Command {
-  const command = addName(new Command('show').description(`show one ${calls.kind}`), calls.kind);
+  const command = addName(new Command('show').description(`Show a ${calls.kind}`), calls.kind);
   return addSelection(command, calls.kind).action(async (argument: string | undefined, options: Selection & Named) => {
     const name = nameOf(argument, options, calls.kind);
     const client = await context.connect();
@@ -19,7 +19,7 @@ export function showCommand(context: Context, calls: Pick<EntryCalls, 'kind' | '
 
 /** `remove <name>`. */
 export function removeCommand(context: Context, calls: EntryCalls): Command {
-  const command = addName(new Command('remove').description(`remove a ${calls.kind}`), calls.kind);
+  const command = addName(new Command('remove').description(`Delete a ${calls.kind}`), calls.kind);
   return addSelection(command, calls.kind).action(async (argument: string | undefined, options: Selection & Named) => {
     const name = nameOf(argument, options, calls.kind);
     const client = await context.connect();

@@ -1,4 +1,4 @@
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { explain } from '../connection/explain.ts';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';

@@ -7,7 +7,7 @@ import {
   toolInput,
   toolUpdate,
 } from '@sluice/contract';
-import { type Client, payload } from '@sluice/contract/client';
+import { type Client, unwrap } from '@sluice/contract/client';
 import { checked } from '../files/checked.ts';
 import type { Entry } from './entry.ts';
 import type { Selection } from './selection.ts';
@@ -26,61 +26,61 @@ export interface EntryCalls {
 export const TOOL_CALLS: EntryCalls = {
   kind: 'tool',
   get: (client, name, { namespace }) =>
-    payload(client.GET('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
-  create: async (client, body) => payload(client.POST('/api/v1/tools', { body: checked(toolInput, body, 'tool') })),
+    unwrap(client.GET('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+  create: async (client, body) => unwrap(client.POST('/api/v1/tools', { body: checked(toolInput, body, 'tool') })),
   update: async (client, name, { namespace }, body) =>
-    payload(
+    unwrap(
       client.PUT('/api/v1/tools/{name}', {
         params: { path: { name }, query: { namespace } },
         body: checked(toolUpdate, body, 'tool'),
       }),
     ),
   remove: (client, name, { namespace }) =>
-    payload(client.DELETE('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
+    unwrap(client.DELETE('/api/v1/tools/{name}', { params: { path: { name }, query: { namespace } } })),
 };
 
 /** `/api/v1/resources`. */
 export const RESOURCE_CALLS: EntryCalls = {
   kind: 'resource',
   get: (client, name, { namespace, uri }) =>
-    payload(client.GET('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+    unwrap(client.GET('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
   create: async (client, body) =>
-    payload(client.POST('/api/v1/resources', { body: checked(resourceInput, body, 'resource') })),
+    unwrap(client.POST('/api/v1/resources', { body: checked(resourceInput, body, 'resource') })),
   update: async (client, name, { namespace, uri }, body) =>
-    payload(
+    unwrap(
       client.PUT('/api/v1/resources/{name}', {
         params: { path: { name }, query: { namespace, uri } },
         body: checked(resourceUpdate, body, 'resource'),
       }),
     ),
   remove: (client, name, { namespace, uri }) =>
-    payload(client.DELETE('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
+    unwrap(client.DELETE('/api/v1/resources/{name}', { params: { path: { name }, query: { namespace, uri } } })),
 };
 
 /** `/api/v1/prompts`. */
 export const PROMPT_CALLS: EntryCalls = {
   kind: 'prompt',
   get: (client, name, { namespace }) =>
-    payload(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+    unwrap(client.GET('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
   create: async (client, body) =>
-    payload(client.POST('/api/v1/prompts', { body: checked(promptInput, body, 'prompt') })),
+    unwrap(client.POST('/api/v1/prompts', { body: checked(promptInput, body, 'prompt') })),
   update: async (client, name, { namespace }, body) =>
-    payload(
+    unwrap(
       client.PUT('/api/v1/prompts/{name}', {
         params: { path: { name }, query: { namespace } },
         body: checked(promptUpdate, body, 'prompt'),
       }),
     ),
   remove: (client, name, { namespace }) =>
-    payload(client.DELETE('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
+    unwrap(client.DELETE('/api/v1/prompts/{name}', { params: { path: { name }, query: { namespace } } })),
 };
 
 /** `/api/v1/namespaces`. */
 export const NAMESPACE_CALLS: Pick<EntryCalls, 'kind' | 'get' | 'update'> = {
   kind: 'namespace',
-  get: (client, name) => payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } })),
+  get: (client, name) => unwrap(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } } })),
   update: async (client, name, _selection, body) =>
-    payload(
+    unwrap(
       client.PUT('/api/v1/namespaces/{name}', {
         params: { path: { name } },
         body: checked(namespaceUpdate, body, 'namespace'),

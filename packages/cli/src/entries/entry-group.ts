@@ -28,12 +28,12 @@ interface Labelled {
 }
 
 const addLabel = (command: Command): Command =>
-  command.option('-l, --label <key=value>', 'a label; may be repeated', collectPair);
+  command.option('-l, --label <key=value>', 'Label; may be repeated', collectPair);
 
 function addCommand<Row extends Listed, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
-  const command = new Command(kind.add).description(`register a ${kind.kind} by hand`);
+  const command = new Command(kind.add).description(`Add a ${kind.kind}`);
   return addLabel(kind.addFields(command))
-    .option('-N, --namespace <namespace>', 'the namespace to put it in')
+    .option('-N, --namespace <namespace>', `Namespace of the ${kind.kind}, created if it does not exist`)
     .addHelpText('after', `\n${kind.addHelp}`)
     .action(async (options: Fields & Labelled & { readonly namespace?: string }) => {
       const { namespace } = options;
@@ -52,11 +52,11 @@ interface EditOptions extends Selection, Labelled {
 
 function editCommand<Row extends Listed, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
   const command = new Command('edit')
-    .description(`change a ${kind.kind}: by the fields given, by a file, or in your editor`)
-    .argument(`<${kind.kind}>`, 'its name');
+    .description(`Edit a ${kind.kind} with options, a file or an editor`)
+    .argument(`<${kind.kind}>`, `Name of the ${kind.kind}`);
   addSelection(addLabel(kind.addFields(command)), kind.kind)
-    .option('--move-to <namespace>', 'another namespace to put it in')
-    .option('-f, --file <file>', `the whole ${kind.kind} (JSON or YAML), "-" for standard input`)
+    .option('--move-to <namespace>', `Namespace to move the ${kind.kind} to`)
+    .option('-f, --file <file>', `File with the whole ${kind.kind} (JSON or YAML), "-" for standard input`)
     .action((name: string, options: Fields & EditOptions) => {
       const { file, moveTo } = options;
       const selection = selectionOf(options, kind.kind);

@@ -24,15 +24,15 @@ export function labelCommand(context: Context, calls: Pick<EntryCalls, 'kind' | 
       );
   };
   const add = new Command('add')
-    .description(`set labels of a ${calls.kind}`)
-    .argument(`<${calls.kind}>`, 'its name')
-    .argument('<key=value...>', 'labels to set');
+    .description(`Set labels of a ${calls.kind}`)
+    .argument(`<${calls.kind}>`, `Name of the ${calls.kind}`)
+    .argument('<key=value...>', 'Labels to set');
   const remove = new Command('remove')
-    .description(`take labels from a ${calls.kind}`)
-    .argument(`<${calls.kind}>`, 'its name')
-    .argument('<key...>', 'labels to remove');
+    .description(`Remove labels from a ${calls.kind}`)
+    .argument(`<${calls.kind}>`, `Name of the ${calls.kind}`)
+    .argument('<key...>', 'Keys of the labels to remove');
   return new Command('label')
-    .description(`change the labels of a ${calls.kind}`)
+    .description(`Manage the labels of a ${calls.kind}`)
     .addCommand(
       addSelection(add, calls.kind).action((name: string, pairs: readonly string[], options: Selection) => {
         const added = pairs.reduce<Labels>((so, pair) => collectPair(pair, so), {});

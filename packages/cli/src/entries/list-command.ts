@@ -13,12 +13,9 @@ interface Options {
 export function listCommand<Row extends Listed, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
   const plural = `${kind.kind}s`;
   return new Command('list')
-    .description(`list the ${kind.listed ?? plural}`)
-    .option('-N, --namespace <namespace>', `only ${plural} of this namespace`)
-    .option(
-      '--shadowed',
-      'also those that are not served, because an entry registered earlier has their name or location',
-    )
+    .description(`List ${kind.listed ?? plural}`)
+    .option('-N, --namespace <namespace>', `Only ${plural} in this namespace`)
+    .option('--shadowed', 'Include shadowed entries, whose name or location is taken by an earlier entry')
     .action(async ({ namespace, shadowed }: Options) => {
       const client = await context.connect();
       const found = await kind.list(client, { namespace, ...(shadowed && { include: 'shadowed' }) });

@@ -8,7 +8,9 @@ export interface Named {
 
 /** Lets a command take the name of what it is about as an argument or as `--name`. */
 export function addName(command: Command, kind: string): Command {
-  return command.argument(`[${kind}]`, 'its name').option(`-n, --name <${kind}>`, 'the same');
+  return command
+    .argument(`[${kind}]`, `Name of the ${kind}`)
+    .option(`-n, --name <${kind}>`, `Name of the ${kind}, instead of the argument`);
 }
 
 /** The name that was given. Throws {@link Failure} for none and for two. */

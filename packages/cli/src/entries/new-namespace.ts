@@ -1,4 +1,4 @@
-import { ApiError, type Client, payload } from '@sluice/contract/client';
+import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { Failure } from '../failure.ts';
 
 /** Stands behind the name of a namespace that was not there before: it may be misspelt. */
@@ -15,7 +15,7 @@ export async function isNewNamespace(
 ): Promise<boolean> {
   if (name === undefined) return false;
   try {
-    await payload(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } }, signal }));
+    await unwrap(client.GET('/api/v1/namespaces/{name}', { params: { path: { name } }, signal }));
     return false;
   } catch (error) {
     return error instanceof ApiError && error.code === 'NOT_FOUND';

@@ -10,8 +10,8 @@ export interface Selection {
 /** Adds the options that say which entry of a name is meant. */
 export function addSelection(command: Command, kind: EntryCalls['kind']): Command {
   if (kind === 'namespace') return command;
-  command.option('-N, --namespace <namespace>', `the namespace that the ${kind} is in, where several have the name`);
-  return kind === 'resource' ? command.option('--uri <uri>', 'its location, where several share the name') : command;
+  command.option('-N, --namespace <namespace>', `Namespace of the ${kind}, if the name is ambiguous`);
+  return kind === 'resource' ? command.option('--uri <uri>', 'URI of the resource, if the name is ambiguous') : command;
 }
 
 /** The selection out of a command's options. Only resources are told apart by uri; of a tool it is a field. */

@@ -1,4 +1,4 @@
-import { check } from '@sluice/contract';
+import { validate } from '@sluice/contract';
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
 
@@ -7,9 +7,9 @@ export function checkedOrFindings<T extends z.ZodType>(
   schema: T,
   value: unknown,
 ): { readonly value: z.output<T> } | { readonly findings: string[] } {
-  const result = check(schema, value);
+  const result = validate(schema, value);
   if ('value' in result) return result;
-  return { findings: result.refusals.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)) };
+  return { findings: result.issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)) };
 }
 
 /** A value as the schema's type. Throws {@link Failure} with what is wrong with it; `what` is what it should be. */

@@ -1,5 +1,5 @@
 import { DEFAULT_NAMESPACE, type ToolInput } from '@sluice/contract';
-import { ApiError, type Client, payload } from '@sluice/contract/client';
+import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 
 /** A tool that was not taken. */
 export interface Refused {
@@ -74,13 +74,13 @@ export async function sendTools(tools: readonly ToolInput[], sending: Sending): 
 
 async function sendTool(tool: ToolInput, { client, update }: Sending): Promise<'created' | 'updated' | 'existing'> {
   try {
-    await payload(client.POST('/api/v1/tools', { body: tool }));
+    await unwrap(client.POST('/api/v1/tools', { body: tool }));
     return 'created';
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'CONFLICT') throw error;
     if (!update) return 'existing';
     const params = { path: { name: tool.name }, query: { namespace: tool.namespace ?? DEFAULT_NAMESPACE } };
-    await payload(client.PUT('/api/v1/tools/{name}', { params, body: tool }));
+    await unwrap(client.PUT('/api/v1/tools/{name}', { params, body: tool }));
     return 'updated';
   }
 }

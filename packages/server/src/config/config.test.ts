@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
+import { ConfigError } from '../http/address.ts';
 import { type Config, loadConfig } from './config.ts';
-import { ConfigError } from './config-error.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -188,8 +188,8 @@ forwards:
     ['{name: a, address: "http://a", namespace: -a}', '36', 'namespace must start and end with a letter or digit'],
     ['{name: a, address: "http://a", labels: [x]}', '36', 'labels must be an object'],
     ['{name: a, address: "http://a", labels: {x: 1}}', '45', 'labels.x is not a string; quote it'],
-    ['{name: a, address: "http://a", prefix: "a b"}', '36', 'prefix must be 1 to 32 of'],
-    ['{name: a, address: "http://a", prefix: ""}', '36', 'prefix must be 1 to 32 of'],
+    ['{name: a, address: "http://a", prefix: "a b"}', '36', 'prefix must have 1 to 32 characters from'],
+    ['{name: a, address: "http://a", prefix: ""}', '36', 'prefix must have 1 to 32 characters from'],
     ['just-a-name', '5', 'is not a map with name and address'],
   ])('leaves the forward %s out with a warning and takes the others', async (entry, column, problem) => {
     const { bootstrap, warnings } = await bootstrapOf(

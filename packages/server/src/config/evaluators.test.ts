@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ConfigError } from './config-error.ts';
+import { ConfigError } from '../http/address.ts';
 import { loadServiceFile, type ServiceFile } from './service-file.ts';
 
 const SECRET = 'sk-S3CRET';
@@ -193,7 +193,7 @@ describe('evaluators', () => {
     ['5', '2:5', 'is not a map with name, trigger, llm and processor'],
     [EVALUATOR.replace('classify', 'guess'), '2:52', 'llm.operation '],
     [EVALUATOR.replace('prompt: p', 'prompt: 7'), '2:73', 'llm.prompt '],
-    [EVALUATOR.replace('prompt: p', `prompt: p, api_key: ${SECRET}`), '2:84', 'llm.api_key is not known'],
+    [EVALUATOR.replace('prompt: p', `prompt: p, api_key: ${SECRET}`), '2:84', 'llm.api_key is not a known field'],
     [EVALUATOR.replace('name: e,', 'name: e, on_error: stop,'), '2:15', 'on_error '],
     ['&a {name: e, trigger: *a}', '2:8', 'is not a map with'],
   ])('leave %s out with a warning and take the others', async (broken, place, problem) => {
@@ -212,7 +212,9 @@ describe('evaluators', () => {
     expect(warnings.filter((warning) => /evaluators\[0\]|unknown/.test(warning))).toEqual([
       expect.stringMatching(/b\.yaml:2:\d+: unknown member "on_eror" is ignored; known members: /),
       expect.stringMatching(/b\.yaml:2:\d+: evaluators\[0\] is left out: llm\.connection is required$/),
-      expect.stringMatching(/b\.yaml:2:\d+: evaluators\[0\] is left out: llm\.conection is not known; known are /),
+      expect.stringMatching(
+        /b\.yaml:2:\d+: evaluators\[0\] is left out: llm\.conection is not a known field; known fields: /,
+      ),
     ]);
     expect(warnings.filter((warning) => warning.includes('evaluators[2]'))).toHaveLength(3);
   });

@@ -161,8 +161,8 @@ test('every operation answers each status of its own, in the form that the docum
 
   const own = allOperations
     .filter((operation) => !staysOpen(operation))
-    .flatMap(({ id, responses: well, errors: failures }) =>
-      [...Object.keys(well), ...failures.map((code) => ERROR_STATUS[code])].map((status) => `${id} ${status}`),
+    .flatMap(({ id, responses, errors }) =>
+      [...Object.keys(responses), ...errors.map((code) => ERROR_STATUS[code])].map((status) => `${id} ${status}`),
     );
   expect([...seen].sort()).toEqual(own.sort());
 });

@@ -1,13 +1,11 @@
 import { type Forward as ForwardBody, operations, type RefreshResult } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
-import type { ForwardStatus } from '../forwards/forwards.ts';
-import type { Entry, Forward } from '../registry/entries.ts';
-import { DEFAULT_NAMESPACE } from '../registry/names.ts';
-import { namespaceOf } from '../registry/operations/submission.ts';
+import { DEFAULT_NAMESPACE, type Entry, type Forward } from '../registry/entries.ts';
+import { namespaceOf } from '../registry/operations.ts';
 import { Snapshot } from '../registry/snapshot.ts';
-import { RequestError, sendData, sendList } from './answer.ts';
-import type { ManagementContext } from './context.ts';
-import { route, routeWithBody } from './route.ts';
+import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
+import { RequestError, route, routeWithBody, sendData, sendList } from './route.ts';
+import type { ManagementContext } from './server.ts';
 
 /** Of a forward that was removed before it could be shown. */
 const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };

@@ -2,9 +2,8 @@ import { connect } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { errorResponse } from '@sluice/contract';
 import { expect, test } from 'vitest';
-import { createEntry } from '../registry/operations/entries.ts';
-import { memoryStore } from '../registry/store/memory.ts';
-import type { Store } from '../registry/store/store.ts';
+import { createEntry } from '../registry/operations.ts';
+import { memoryStore, type Store } from '../registry/store/store.ts';
 import { startApi } from './api.fixture.ts';
 
 const TOOL = { name: 't', description: '', uri: 'http://u/mcp', toolType: 'custom', input_schema: {} };
@@ -159,13 +158,13 @@ test('a validation error names the member and lists all of them', async (context
   expect(answer.status).toBe(400);
   expect(answer.error).toEqual({
     code: 'BAD_REQUEST',
-    message: 'invalid tool: name expected string, received number',
+    message: 'invalid tool: name must be a string',
     details: [
-      { path: 'name', message: 'expected string, received number' },
+      { path: 'name', message: 'must be a string' },
       { path: 'uri', message: 'is required' },
       { path: 'toolType', message: 'is required' },
       { path: 'input_schema', message: 'is required' },
-      { path: 'labels.team', message: 'expected string, received number' },
+      { path: 'labels.team', message: 'must be a string' },
     ],
   });
   expect(errorResponse.safeParse(JSON.parse(answer.text)).success).toBe(true);

@@ -21,8 +21,8 @@ const BODIES: Readonly<Record<string, object>> = {
 };
 
 /** True of an answer that stays open: an event stream. */
-export function staysOpen({ responses: answers }: Operation): boolean {
-  return Object.values(answers).some(({ eventStream: events }) => events);
+export function staysOpen({ responses }: Operation): boolean {
+  return Object.values(responses).some(({ eventStream }) => eventStream);
 }
 
 /** Operations under the words that name a test. */
@@ -70,7 +70,7 @@ export async function undo(api: Api, operation: Operation, { location }: Answere
   if (location !== '') expect((await api.call('DELETE', location)).status, location).toBe(200);
   // Clearing a list leaves nothing to make again, nor does what need not be there.
   if (method !== 'DELETE' || !needsWhatItNames(operation)) return;
-  const maker = allOperations.find(({ responses: answers, path: made }) => answers[201] && path === `${made}/{name}`);
+  const maker = allOperations.find(({ responses, path: made }) => responses[201] && path === `${made}/{name}`);
   if (!maker) throw new Error(`nothing makes again what DELETE ${path} deletes`);
   await make(api, maker, address);
 }

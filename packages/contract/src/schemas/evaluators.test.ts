@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { activationInput, bindingInput, check, type EvaluatorInput, evaluatorInput, evaluatorsInput } from './index.ts';
+import {
+  activationInput,
+  bindingInput,
+  type EvaluatorInput,
+  evaluatorInput,
+  evaluatorsInput,
+  validate,
+} from '../index.ts';
 
 const LEAST = {
   name: 'gate',
@@ -10,8 +17,8 @@ const LEAST = {
 
 /** What is refused of an evaluator, by path. */
 function refused(evaluator: unknown): Map<string, string> {
-  const result = check(evaluatorInput, evaluator);
-  return new Map('refusals' in result ? result.refusals.map(({ path, message }) => [path, message]) : []);
+  const result = validate(evaluatorInput, evaluator);
+  return new Map('issues' in result ? result.issues.map(({ path, message }) => [path, message]) : []);
 }
 
 describe('an evaluator', () => {
@@ -54,9 +61,11 @@ describe('an evaluator', () => {
     'is refused with %s beside the prompt, and the value is not repeated',
     (member) => {
       const llm: unknown = JSON.parse(`{${JSON.stringify(LEAST.llm).slice(1, -1)},"${member}":"s3cret"}`);
-      const refusals = refused({ ...LEAST, llm });
-      expect([...refusals]).toEqual([[`llm.${member}`, expect.stringMatching(/^is not known; known are operation, /)]]);
-      expect(JSON.stringify([...refusals])).not.toContain('s3cret');
+      const issues = refused({ ...LEAST, llm });
+      expect([...issues]).toEqual([
+        [`llm.${member}`, expect.stringMatching(/^is not a known field; known fields: operation, /)],
+      ]);
+      expect(JSON.stringify([...issues])).not.toContain('s3cret');
     },
   );
 
@@ -91,12 +100,12 @@ describe('an evaluator', () => {
 });
 
 test('an update names the evaluators, and what is wrong with which', () => {
-  expect(check(evaluatorsInput, {})).toEqual({ refusals: [{ path: 'evaluators', message: 'is required' }] });
-  expect(check(evaluatorsInput, { evaluators: [LEAST, { ...LEAST, processor: undefined }] })).toEqual({
-    refusals: [{ path: 'evaluators.1.processor', message: 'is required' }],
+  expect(validate(evaluatorsInput, {})).toEqual({ issues: [{ path: 'evaluators', message: 'is required' }] });
+  expect(validate(evaluatorsInput, { evaluators: [LEAST, { ...LEAST, processor: undefined }] })).toEqual({
+    issues: [{ path: 'evaluators.1.processor', message: 'is required' }],
   });
-  expect(check(evaluatorsInput, { evaluators: Array.from({ length: 1_001 }, () => 5) })).toEqual({
-    refusals: [{ path: 'evaluators', message: 'must have at most 1000 elements' }],
+  expect(validate(evaluatorsInput, { evaluators: Array.from({ length: 1_001 }, () => 5) })).toEqual({
+    issues: [{ path: 'evaluators', message: 'must have at most 1000 elements' }],
   });
   expect(evaluatorsInput.parse({ evaluators: [] })).toEqual({ evaluators: [] });
 });

@@ -18,7 +18,7 @@ export const errorCode = z.enum([
 /** One of the codes of {@link errorCode}. */
 export type ErrorCode = z.infer<typeof errorCode>;
 
-/** The HTTP status that each code goes with. */
+/** HTTP status of each code. */
 export const ERROR_STATUS = {
   BAD_REQUEST: 400,
   FORBIDDEN: 403,
@@ -32,10 +32,10 @@ export const ERROR_STATUS = {
   UNAVAILABLE: 503,
 } as const satisfies Record<ErrorCode, number>;
 
-/** Details of a validation error: one item per member that was refused. `path` is dotted and empty for the whole body. */
+/** Details of a validation error, one item per issue. `path` is dotted and empty for the whole body. */
 export const validationDetails = z.array(z.object({ path: z.string(), message: z.string() }));
 
-/** The error object of the envelope (decisions 2.1): {@link validationDetails}, or for conflicts an object. */
+/** Error member of the envelope (decisions 2.1). `details` is an object for conflicts, else {@link validationDetails}. */
 export const errorObject = z.object({
   code: errorCode,
   message: z.string(),
@@ -44,10 +44,13 @@ export const errorObject = z.object({
 
 export type ErrorObject = z.infer<typeof errorObject>;
 
-/** The answer to a request that failed. */
-export const failure = z.object({ data: z.null(), error: errorObject });
+/** Envelope of an error. */
+export const errorResponse = z.object({ data: z.null(), error: errorObject });
 
-/** The answer to a request that went well, around its payload (specification, "Response envelope"). */
-export function success<T extends z.ZodType>(data: T) {
+/** Envelope of a payload (specification, "Response envelope"). */
+export function successResponse<T extends z.ZodType>(data: T) {
   return z.object({ data, error: z.null() });
 }
+
+/** Response of a deletion: the name of the deleted object (decisions 4.1). */
+export const deleteResult = z.object({ removed: z.string() }).meta({ id: 'Removed' });

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import {
-  check,
   entryName,
   forwardInput,
   labels,
-  meantUri,
   namespaceName,
   promptInput,
   provisionInput,
   resourceInput,
   resourceUpdate,
   serviceInput,
-  success,
+  successResponse,
+  suggestUriMember,
   toolInput,
-} from './index.ts';
+  validate,
+} from '../index.ts';
 
 const TOOL = { name: 't', description: '', uri: 'u', toolType: 'custom', input_schema: {} };
 
@@ -99,8 +99,8 @@ test('the location of a new resource fits into the head of a request', () => {
 });
 
 test('the envelope of a success has a null error', () => {
-  expect(success(labels).safeParse({ data: {}, error: null }).success).toBe(true);
-  expect(success(labels).safeParse({ data: {}, error: {} }).success).toBe(false);
+  expect(successResponse(labels).safeParse({ data: {}, error: null }).success).toBe(true);
+  expect(successResponse(labels).safeParse({ data: {}, error: {} }).success).toBe(false);
 });
 
 const SERVICE = { name: 's', serviceType: 'tool-invoker' };
@@ -118,8 +118,8 @@ test.each([
 test.each(['h', 'h:', ':1', 'h:0', 'h:65536', 'h:1x', '[.]:7', '[a.]:7', '::1:7', '[h]:7', 'h h:7', 'http://h:7', ''])(
   'a service at %j is refused with one reason',
   (address) => {
-    expect(check(serviceInput, { ...SERVICE, address })).toEqual({
-      refusals: [{ path: 'address', message: 'must be host:port without http://, with a port from 1 to 65535' }],
+    expect(validate(serviceInput, { ...SERVICE, address })).toEqual({
+      issues: [{ path: 'address', message: 'must be host:port without http://, with a port from 1 to 65535' }],
     });
   },
 );
@@ -146,21 +146,21 @@ test.each([
   ['params', resourceInput, { name: 'r', location: 'u', type: 't', params: Array.from({ length: 350_000 }, () => 1) }],
   ['labels', toolInput, { ...TOOL, labels: Object.fromEntries(Array.from({ length: 90_000 }, (_, at) => [at, at])) }],
 ])('%s beyond measure are refused with one reason, and not looked at', (member, schema, body) => {
-  const result = check(schema, body);
-  expect(result).toEqual({ refusals: [{ path: member, message: expect.stringMatching(/at most 1000/) }] });
+  const result = validate(schema, body);
+  expect(result).toEqual({ issues: [{ path: member, message: expect.stringMatching(/at most 1000/) }] });
 });
 
 test('a provision takes no other members, and says which there are', () => {
   const body = { name: 'crm', configuration: 'c', secrets: 's', uri: 'u' };
-  expect(check(provisionInput, body)).toEqual({ value: body });
-  const message = 'is not known; known are name, configuration, secrets, uri';
-  expect(check(provisionInput, { name: 'crm', secret: 's', config: 'c' })).toEqual({
-    refusals: [
+  expect(validate(provisionInput, body)).toEqual({ value: body });
+  const message = 'is not a known field; known fields: name, configuration, secrets, uri';
+  expect(validate(provisionInput, { name: 'crm', secret: 's', config: 'c' })).toEqual({
+    issues: [
       { path: 'secret', message },
       { path: 'config', message },
     ],
   });
-  expect(check(provisionInput, { name: 5 })).toMatchObject({ refusals: [{ path: 'name' }] });
+  expect(validate(provisionInput, { name: 5 })).toMatchObject({ issues: [{ path: 'name' }] });
 });
 
 test.each([
@@ -173,10 +173,10 @@ test.each([
   ['configurationURI', undefined],
   ['constructor', undefined],
 ])('%s is meant to be %s', (member, meant) => {
-  expect(meantUri(member)).toBe(meant);
+  expect(suggestUriMember(member)).toBe(meant);
 });
 
 test('of many refusals a hundred are told', () => {
-  const result = check(promptInput, { name: 'p', arguments: Array.from({ length: 1_000 }, () => ({})) });
-  expect('refusals' in result && result.refusals).toHaveLength(100);
+  const result = validate(promptInput, { name: 'p', arguments: Array.from({ length: 1_000 }, () => ({})) });
+  expect('issues' in result && result.issues).toHaveLength(100);
 });
