@@ -30,18 +30,18 @@ const DEFAULT_HOST = 'http://localhost:8080';
 /** Adds the global options to the program. They may stand before or after the command. */
 export function addGlobalOptions(program: Command): void {
   program
-    .addOption(new Option('--host <url>', 'where the management API is; also SLUICE_HOST').default(DEFAULT_HOST))
+    .addOption(new Option('--host <url>', 'Management API URL (env: SLUICE_HOST)').default(DEFAULT_HOST))
     .addOption(
       new Option(
         '--token <token>',
-        'access token to send; also SLUICE_TOKEN; without it, what "sluice auth login" has stored',
+        'Access token to send (env: SLUICE_TOKEN; default: the one stored by "sluice auth login")',
       ),
     )
-    .addOption(new Option('--no-auth', 'send no credentials; also SLUICE_NO_AUTH=1').conflicts('token'))
-    .addOption(new Option('--insecure', 'do not check TLS certificates'))
-    .addOption(new Option('--output <form>', 'how results are printed').choices(['table', 'json']).default('table'))
-    .addOption(new Option('--plain', 'no colours'))
-    .addOption(new Option('--verbose', 'tell each request on standard error'));
+    .addOption(new Option('--no-auth', 'Send no credentials (env: SLUICE_NO_AUTH=1)').conflicts('token'))
+    .addOption(new Option('--insecure', 'Skip TLS certificate verification'))
+    .addOption(new Option('--output <format>', 'Output format').choices(['table', 'json']).default('table'))
+    .addOption(new Option('--plain', 'Disable colored output'))
+    .addOption(new Option('--verbose', 'Log HTTP requests to stderr'));
 }
 
 interface Values {

@@ -12,9 +12,9 @@ import { withSuggestion } from './suggestion.ts';
 export function createProgram(context: Context): Command {
   const { terminal } = context;
   const program = new Command('sluice')
-    .description('Runs and administers Sluice, a gateway in front of MCP servers.')
-    .version(manifest.version, '-v, --version', 'print the version')
-    .helpOption('-h, --help', 'print help')
+    .description('Run and administer Sluice, a gateway for MCP servers')
+    .version(manifest.version, '-v, --version', 'Print the version')
+    .helpOption('-h, --help', 'Print help')
     .helpCommand(false)
     .exitOverride()
     .showSuggestionAfterError()
@@ -40,6 +40,6 @@ export function createProgram(context: Context): Command {
 /** Commands that were made apart do not take on what the program has set. */
 function inherit(command: Command, parent: Command): void {
   command.copyInheritedSettings(parent);
-  if (command.commands.length > 0) command.helpCommand('help [command]', 'print help for a command');
+  if (command.commands.length > 0) command.helpCommand('help [command]', 'Print help for a command');
   for (const child of command.commands) inherit(child, command);
 }

@@ -7,7 +7,7 @@ import { testCommand } from './test-command.ts';
 /** `sluice action`: for authors of actions. None of it needs a service. */
 export function action(context: Context): Command {
   return new Command('action')
-    .description('write, build and test actions for evaluators, without a service')
+    .description('Write, build and test evaluator actions')
     .addCommand(initCommand(context))
     .addCommand(buildCommand(context))
     .addCommand(testCommand(context));

@@ -15,16 +15,14 @@ const ENGINES: readonly ActionEngine[] = ['quickjs', 'starlingmonkey'];
 /** `sluice action build`: a component of an action in TypeScript or JavaScript. */
 export function buildCommand({ terminal, output }: Context): Command {
   return new Command('build')
-    .description('make a WebAssembly component of an action written in TypeScript or JavaScript')
-    .argument('<entry>', 'the file that exports evaluate; what it imports goes in, too')
-    .option('-o, --out <file>', 'where the component is written; default: the name of the entry with .wasm, here')
-    .addOption(
-      new Option('--engine <engine>', 'the JavaScript engine that goes in').choices(ENGINES).default(ENGINES[0]),
-    )
+    .description('Build a WebAssembly component from a TypeScript or JavaScript action')
+    .argument('<entry>', 'Source file that exports evaluate')
+    .option('-o, --out <file>', 'Output file (default: the entry name with .wasm, in the current folder)')
+    .addOption(new Option('--engine <engine>', 'JavaScript engine to embed').choices(ENGINES).default(ENGINES[0]))
     .addHelpText(
       'after',
       `
-Types are not checked; tsc does that.
+Imported modules are bundled. Types are not checked; run tsc for that.
 
 Example:
   sluice action build my-action.ts -o my-action.wasm`,

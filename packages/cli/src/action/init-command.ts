@@ -12,8 +12,8 @@ const IN_WORDS: ReadonlyMap<string, string> = new Map([
 /** `sluice action init`: a folder to begin with. */
 export function initCommand({ terminal, output }: Context): Command {
   return new Command('init')
-    .description('write a small action to begin with, and what it takes to test it')
-    .argument('<folder>', 'made when it is not there; files that are there stay as they are')
+    .description('Create a sample action and the files to test it')
+    .argument('<folder>', 'Folder to create the files in; existing files are kept')
     .action(async (folder: string) => {
       const { initAction } = await import('@sluice/actions/init');
       const path = resolve(terminal.cwd, folder);

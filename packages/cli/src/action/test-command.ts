@@ -24,19 +24,19 @@ const SOURCE = /^\.[cm]?[jt]sx?$/;
 export function testCommand(context: Context): Command {
   const { terminal } = context;
   return new Command('test')
-    .description('run an action once, as the service would, and say what it decides')
-    .argument('<component>', 'the .wasm file')
+    .description('Run an action once and print its decision')
+    .argument('<component>', 'Component file (.wasm)')
     .requiredOption(
       '--context <file>',
-      'what evaluate is given: method, namespace, and toolName, arguments, llmResult, conversationId',
+      'Input of evaluate: method, namespace and, if any, toolName, arguments, llmResult, conversationId',
     )
-    .option('--tools <file>', 'the tools that are registered, such as "sluice tools list --output json" prints')
-    .option('--history <file>', 'the messages of the conversation: [{role, content}]')
-    .option('--schema <file>', "the evaluator's result_schema")
+    .option('--tools <file>', 'Registered tools, as printed by "sluice tools list --output json"')
+    .option('--history <file>', 'Messages of the conversation: [{role, content}]')
+    .option('--schema <file>', 'result_schema of the evaluator')
     .addHelpText(
       'after',
       `
-Files are JSON or YAML. The exit code is 0 when the action ran, whatever it decided, and 1 when it failed.
+The files are JSON or YAML. The action runs in the same sandbox as in the service.
 
 Example:
   sluice action test my-action.wasm --context ctx.json --tools tools.json`,

@@ -1,6 +1,6 @@
 import type { Labels, Namespace, Service } from '@sluice/contract';
-import { type Client, payload } from '@sluice/contract/client';
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { type Client, unwrap } from '@sluice/contract/client';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 
 /** What the service has, as far as a state file can say something of it. */
@@ -59,9 +59,9 @@ export interface OtherEntry {
 /** Reads all of it. Resources and prompts only `withOthers`. */
 export async function readActual(client: Client, withOthers: boolean): Promise<Actual> {
   const [namespaces, forwards, services, tools, others] = await Promise.all([
-    payload(client.GET('/api/v1/namespaces')),
-    payload(client.GET('/api/v1/forwards')),
-    payload(client.GET('/api/v1/services')),
+    unwrap(client.GET('/api/v1/namespaces')),
+    unwrap(client.GET('/api/v1/forwards')),
+    unwrap(client.GET('/api/v1/services')),
     readTools(client),
     withOthers ? readOthers(client) : [],
   ]);
@@ -84,7 +84,7 @@ export async function readTools(client: Client): Promise<ActualTools> {
   const handMade: HandMadeTool[] = [];
   const served: DiscoveredTool[] = [];
   const shadowed: DiscoveredTool[] = [];
-  for (const tool of await payload(client.GET('/api/v1/tools', { params: { query } }))) {
+  for (const tool of await unwrap(client.GET('/api/v1/tools', { params: { query } }))) {
     const { name, namespace, labels } = tool;
     if (!isJsonObject(tool)) continue;
     const { shadowed: isShadowed, forward, upstreamName = name, upstream, ...members } = tool;
@@ -113,8 +113,8 @@ function own(tool: JsonObject, member: string): JsonObject {
 async function readOthers(client: Client): Promise<OtherEntry[]> {
   const params = { query: { include: 'shadowed' } } as const;
   const [resources, prompts] = await Promise.all([
-    payload(client.GET('/api/v1/resources', { params })),
-    payload(client.GET('/api/v1/prompts', { params })),
+    unwrap(client.GET('/api/v1/resources', { params })),
+    unwrap(client.GET('/api/v1/prompts', { params })),
   ]);
   return [
     ...resources.map(({ namespace, forward }) => ({ kind: 'resource', namespace, forward }) as const),

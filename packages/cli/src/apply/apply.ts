@@ -17,9 +17,9 @@ interface ApplyOptions extends StateOptions {
 /** `sluice apply`: makes the service what a state file says, after showing how (docs/desired-state.md). */
 export function apply(context: Context): Command {
   return addStateOptions(new Command('apply'))
-    .description('make the service what a state file says, after showing what that changes')
-    .option('-y, --yes', 'do not ask')
-    .option('--dry-run', 'only show what would be done')
+    .description('Apply a desired-state file')
+    .option('-y, --yes', 'Skip the confirmation prompt')
+    .option('--dry-run', 'Print the changes without applying them')
     .action(async (options: ApplyOptions) => {
       const { client, actual, steps } = await planned(options, context);
       const output = context.output();

@@ -1,5 +1,5 @@
 import type { Labels, ServiceInput } from '@sluice/contract';
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 
 /** The sections of a state file, in the order in which they are written. */
 export const SECTIONS = ['namespaces', 'forwards', 'services', 'tools'] as const;

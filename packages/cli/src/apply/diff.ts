@@ -11,7 +11,7 @@ const DIFFERENT = 2;
 /** `sluice diff`: what `sluice apply` would do; exit code 2 when that is something. */
 export function diff(context: Context): Command {
   return addStateOptions(new Command('diff'))
-    .description('show what apply would change; exit code 2 when that is something')
+    .description('Show pending changes (exit code 2 if any)')
     .action(async (options: StateOptions) => {
       const { steps } = await planned(options, context);
       const { terminal } = context;

@@ -1,6 +1,6 @@
 import type { Labels } from '@sluice/contract';
-import { equal } from '@sluice/json/equal';
-import type { JsonObject } from '@sluice/json/lossless';
+import { equal } from '@sluice/protocol/json/equal';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { DiscoveredTool } from './actual.ts';
 import type { Wanted } from './desired.ts';
 import { type Change, changesBetween } from './step.ts';

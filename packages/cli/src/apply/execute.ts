@@ -1,6 +1,6 @@
 import { toolInput, toolUpdate } from '@sluice/contract';
-import { ApiError, type Client, payload } from '@sluice/contract/client';
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { ApiError, type Client, unwrap } from '@sluice/contract/client';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 import { checked } from '../files/checked.ts';
 import type { Actual } from './actual.ts';
@@ -90,20 +90,20 @@ class Executor {
     const { name } = step;
     if (step.action === 'delete') return gone(removeNamespace(this.#client, name, step.contents));
     const { labels } = step;
-    if (step.action === 'create') await payload(this.#client.POST('/api/v1/namespaces', { body: { name, labels } }));
-    else await payload(this.#client.PUT('/api/v1/namespaces/{name}', { params: { path: { name } }, body: { labels } }));
+    if (step.action === 'create') await unwrap(this.#client.POST('/api/v1/namespaces', { body: { name, labels } }));
+    else await unwrap(this.#client.PUT('/api/v1/namespaces/{name}', { params: { path: { name } }, body: { labels } }));
     return [];
   }
 
   async #service(step: Step & { kind: 'service' }): Promise<Notes> {
     if (step.action !== 'delete') {
-      await payload(this.#client.POST('/api/v1/services', { body: step.entry }));
+      await unwrap(this.#client.POST('/api/v1/services', { body: step.entry }));
       return [];
     }
     const { name, serviceType } = step.entry;
     const params = { path: { name }, query: { serviceType } };
-    const notes = await gone(payload(this.#client.DELETE('/api/v1/services/{name}', { params })));
-    for (const body of step.again) await payload(this.#client.POST('/api/v1/services', { body }));
+    const notes = await gone(unwrap(this.#client.DELETE('/api/v1/services/{name}', { params })));
+    for (const body of step.again) await unwrap(this.#client.POST('/api/v1/services', { body }));
     return notes;
   }
 
@@ -112,11 +112,11 @@ class Executor {
     const removed =
       step.action === 'create'
         ? undefined
-        : await gone(payload(this.#client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } })));
+        : await gone(unwrap(this.#client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } })));
     if (step.action === 'delete') return removed;
     const { address, namespace, labels, prefix } = step.forward;
     const body = { name, address, namespace, labels, ...(prefix !== '' && { prefix }) };
-    const registered = await payload(this.#client.POST('/api/v1/forwards', { body }));
+    const registered = await unwrap(this.#client.POST('/api/v1/forwards', { body }));
     this.#homes.set(name, step.forward);
     this.#tools.forget(name);
     if (registered.available) return [`${registered.tools_discovered} tools`];
@@ -126,10 +126,10 @@ class Executor {
   async #tool(step: Step & { kind: 'tool' }): Promise<Notes> {
     const { namespace, name } = step;
     const params = { path: { name }, query: { namespace } };
-    if (step.action === 'delete') return gone(payload(this.#client.DELETE('/api/v1/tools/{name}', { params })));
+    if (step.action === 'delete') return gone(unwrap(this.#client.DELETE('/api/v1/tools/{name}', { params })));
     const body = checked(toolInput, step.members, 'tool');
-    if (step.action === 'create') await payload(this.#client.POST('/api/v1/tools', { body }));
-    else await payload(this.#client.PUT('/api/v1/tools/{name}', { params, body }));
+    if (step.action === 'create') await unwrap(this.#client.POST('/api/v1/tools', { body }));
+    else await unwrap(this.#client.PUT('/api/v1/tools/{name}', { params, body }));
     return [];
   }
 
@@ -142,7 +142,7 @@ class Executor {
     if (overrideChanges(tool, changed).length === 0) return undefined;
     const { name, namespace, labels, members } = changed;
     const whole: JsonObject = { ...members, name, namespace, labels };
-    await payload(
+    await unwrap(
       this.#client.PUT('/api/v1/tools/{name}', {
         params: { path: { name: tool.name }, query: { namespace: tool.namespace } },
         body: checked(toolUpdate, whole, 'tool'),
@@ -170,7 +170,7 @@ async function gone(removal: Promise<unknown>): Promise<Notes> {
  */
 export async function removeNamespace(client: Client, name: string, planned: Contents): Promise<void> {
   const remove = (cascade: boolean) =>
-    payload(
+    unwrap(
       client.DELETE('/api/v1/namespaces/{name}', {
         params: { path: { name }, query: cascade ? { cascade: 'true' } : {} },
       }),

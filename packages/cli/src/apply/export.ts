@@ -6,7 +6,7 @@ import { stateOf } from './state-of.ts';
 /** `sluice export`: what the service has, as a state file on standard output. */
 export function exportState(context: Context): Command {
   return new Command('export')
-    .description('write what the service has as a state file (YAML, or JSON with --output json)')
+    .description('Print the service state as a desired-state file (YAML, or JSON with --output json)')
     .action(async () => {
       const state = stateOf(await readActual(await context.connect(), false));
       const output = context.output();

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@sluice/json/lossless';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Actual, ActualForward } from './actual.ts';
 import type { Desired, WantedForward } from './desired.ts';
 import { effective, NOTHING, overrideChanges } from './effective.ts';

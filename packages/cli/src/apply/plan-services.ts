@@ -1,14 +1,14 @@
-import { type ServiceInput, serviceAddress, serviceId } from '@sluice/contract';
-import type { JsonObject } from '@sluice/json/lossless';
+import { type ServiceInput, serviceAddress, serviceKey } from '@sluice/contract';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Actual, ActualService } from './actual.ts';
 import type { Desired } from './desired.ts';
 import { changesBetween, changesOfNew, type Step, type Steps } from './step.ts';
 
 /** What to do with capability services. A POST replaces one of the same key (decisions 4.1). */
 export function planServices({ services: wanted }: Desired, { services: actual }: Actual, prune: boolean): Steps {
-  const known = new Map(actual.map((entry) => [serviceId(entry), entry]));
+  const known = new Map(actual.map((entry) => [serviceKey(entry), entry]));
   const made = wanted.flatMap(({ entry }): Step[] => {
-    const before = known.get(serviceId(entry));
+    const before = known.get(serviceKey(entry));
     const { name } = entry;
     if (!before) {
       return [{ kind: 'service', action: 'create', name, entry, changes: changesOfNew(shown(entry)), notes: [] }];
@@ -17,8 +17,8 @@ export function planServices({ services: wanted }: Desired, { services: actual }
     return changes.length === 0 ? [] : [{ kind: 'service', action: 'update', name, entry, changes, notes: [] }];
   });
   if (!prune) return { made, gone: [] };
-  const named = new Set(wanted.map(({ entry }) => serviceId(entry)));
-  const gone = actual.filter((entry) => !named.has(serviceId(entry)));
+  const named = new Set(wanted.map(({ entry }) => serviceKey(entry)));
+  const gone = actual.filter((entry) => !named.has(serviceKey(entry)));
   return {
     made,
     gone: gone.map((entry) =>

@@ -1,4 +1,4 @@
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
 import type { Actual } from './actual.ts';
 import { plan } from './plan.ts';

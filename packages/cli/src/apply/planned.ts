@@ -18,11 +18,13 @@ export interface StateOptions {
 export function addStateOptions(command: Command): Command {
   return command
     .addOption(
-      new Option('-f, --file <file>', 'state file, YAML or JSON; - is standard input; may be given several times')
+      new Option('-f, --file <file>', 'State file (YAML or JSON), "-" for standard input; may be repeated')
         .argParser((file: string, before: readonly string[] = []) => [...before, file])
         .makeOptionMandatory(),
     )
-    .addOption(new Option('--prune', 'what the files do not name goes, in the sections that they have'));
+    .addOption(
+      new Option('--prune', 'Delete entries that are not in the files, in the sections that the files contain'),
+    );
 }
 
 /** A plan, and what it was made of. */

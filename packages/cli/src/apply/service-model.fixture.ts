@@ -1,5 +1,5 @@
-import { type Labels, serviceId } from '@sluice/contract';
-import type { JsonObject } from '@sluice/json/lossless';
+import { type Labels, serviceKey } from '@sluice/contract';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Actual, ActualForward, ActualService } from './actual.ts';
 import type { Contents, Step } from './step.ts';
 
@@ -93,7 +93,7 @@ export class ServiceModel {
     labels = {},
     ...entry
   }: Omit<ActualService, 'address' | 'labels'> & { labels?: Labels | undefined }): void {
-    this.#services.set(serviceId(entry), { ...entry, labels, address: `${entry.host}:${entry.port}` });
+    this.#services.set(serviceKey(entry), { ...entry, labels, address: `${entry.host}:${entry.port}` });
   }
 
   #forward(step: Step & { kind: 'forward' }): void {

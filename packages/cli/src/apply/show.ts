@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import { explain } from '../connection/explain.ts';
 import { harmlessLine } from '../terminal/harmless.ts';
 import type { Style } from '../terminal/style.ts';

@@ -1,16 +1,16 @@
 import {
   DEFAULT_NAMESPACE,
   forwardInput,
-  meantUri,
   namespace,
   namespaceInput,
   service,
-  serviceId,
   serviceInput,
+  serviceKey,
+  suggestUriMember,
   toolAliases,
   toolInput,
 } from '@sluice/contract';
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
 import { type KeyPath, type LocatedDocument, readLocated } from '../files/located-document.ts';
@@ -147,7 +147,7 @@ class StateReader {
 
   #service(item: Item): void {
     const entry = this.#parse(item, serviceInput);
-    if (!entry || !this.#isFirst(item, ['service', serviceId(entry)])) return;
+    if (!entry || !this.#isFirst(item, ['service', serviceKey(entry)])) return;
     this.#services.push({ entry, where: item.where });
   }
 
@@ -203,8 +203,11 @@ class StateReader {
 
   /** Members that the service refuses, since they look as if they said where secrets are; an upstream may have them. */
   #hasMisspelt(item: Item): boolean {
-    const misspelt = Object.keys(item.value).filter((member) => !ALIASES.has(member) && meantUri(member) !== undefined);
-    for (const member of misspelt) this.#problem(item, [member], `has no effect; it is spelled ${meantUri(member)}`);
+    const misspelt = Object.keys(item.value).filter(
+      (member) => !ALIASES.has(member) && suggestUriMember(member) !== undefined,
+    );
+    for (const member of misspelt)
+      this.#problem(item, [member], `has no effect; it is spelled ${suggestUriMember(member)}`);
     return misspelt.length > 0;
   }
 

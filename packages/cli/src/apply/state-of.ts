@@ -1,6 +1,6 @@
 import { DEFAULT_NAMESPACE } from '@sluice/contract';
-import { identical } from '@sluice/json/equal';
-import { isJsonObject, type JsonObject } from '@sluice/json/lossless';
+import { identical } from '@sluice/protocol/json/equal';
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import type { Actual, DiscoveredTool } from './actual.ts';
 import type { Section } from './desired.ts';
 import { DiscoveredTools } from './discovered-tools.ts';

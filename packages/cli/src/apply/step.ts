@@ -1,6 +1,6 @@
 import type { Labels, ServiceInput } from '@sluice/contract';
-import { identical } from '@sluice/json/equal';
-import type { JsonObject, JsonValue } from '@sluice/json/lossless';
+import { identical } from '@sluice/protocol/json/equal';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import type { ActualService } from './actual.ts';
 import type { Wanted, WantedForward } from './desired.ts';
 

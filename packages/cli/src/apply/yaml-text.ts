@@ -1,4 +1,4 @@
-import type { JsonValue, RawNumber } from '@sluice/json/lossless';
+import type { JsonValue, RawNumber } from '@sluice/protocol/json/parse';
 import { Document, Scalar, type ScalarTag, visit } from 'yaml';
 import { harmlessJson } from '../terminal/harmless.ts';
 

@@ -8,7 +8,7 @@ import { tokenCommand } from './token-command.ts';
 /** `sluice auth` (decisions 1.8). */
 export function auth(context: Context): Command {
   return new Command('auth')
-    .description('log in where an authenticating proxy stands before the service')
+    .description('Manage credentials for the management API')
     .addCommand(logInCommand(context))
     .addCommand(logOutCommand(context))
     .addCommand(statusCommand(context))

@@ -22,22 +22,22 @@ const PASSWORD_OPTIONS = ['username', 'password', 'authServer', 'realm', 'client
 /** `sluice auth login`: by name and password at an identity provider, or with a token that somebody made. */
 export function logInCommand(context: Context): Command {
   return new Command('login')
-    .description('store credentials for --host')
-    .option('--username <name>', 'who logs in')
-    .option('--password <password>', 'asked for when not given; "-" reads it from standard input')
-    .option('--auth-server <url>', 'the identity provider, for example https://login.example.com')
-    .option('--realm <realm>', 'its realm')
-    .option('--client-id <id>', 'the client that logs in')
-    .option('--client-secret <secret>', 'its secret, when it has one')
+    .description('Log in and store the credentials for --host')
+    .option('--username <name>', 'User name')
+    .option('--password <password>', 'Password (default: prompt), "-" for standard input')
+    .option('--auth-server <url>', 'Identity provider URL, for example https://login.example.com')
+    .option('--realm <realm>', 'Realm of the identity provider')
+    .option('--client-id <id>', 'OAuth client ID')
+    .option('--client-secret <secret>', 'OAuth client secret, for confidential clients')
     .addOption(
-      new Option('--api-token <token>', 'store this token instead; "-" reads it from standard input').conflicts(
+      new Option('--api-token <token>', 'Store this token instead of logging in, "-" for standard input').conflicts(
         PASSWORD_OPTIONS,
       ),
     )
     .addHelpText(
       'after',
       `
-Identity provider and client are remembered until "sluice auth logout".
+The identity provider and the client are stored until "sluice auth logout".
 
 Examples:
   sluice auth login --host https://sluice.example.com --auth-server https://login.example.com \\

@@ -4,7 +4,7 @@ import { credentialStore } from './credential-store.ts';
 
 /** `sluice auth logout`. */
 export function logOutCommand(context: Context): Command {
-  return new Command('logout').description('forget the credentials for --host').action(async () => {
+  return new Command('logout').description('Delete the stored credentials for --host').action(async () => {
     const { host } = context.options();
     const store = credentialStore(context.terminal);
     const known = await store.remove(host);

@@ -8,7 +8,7 @@ import type { Credential } from './credentials.ts';
 /** `sluice auth status`: what is stored, without asking anybody whether it is still accepted. */
 export function statusCommand(context: Context): Command {
   return new Command('status')
-    .description('what is stored for --host; exit code 1 when there is nothing, or it has expired for good')
+    .description('Show the stored credentials for --host (exit code 1 if there are no valid ones)')
     .action(async () => {
       const { host } = context.options();
       const store = credentialStore(context.terminal);

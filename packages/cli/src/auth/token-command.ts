@@ -16,11 +16,11 @@ interface Options {
 /** `sluice auth token`: the stored token itself. */
 export function tokenCommand(context: Context): Command {
   return new Command('token')
-    .description('show, store or forget the access token for --host')
-    .addOption(new Option('--get', 'print it, masked').conflicts(['set', 'clear']))
-    .addOption(new Option('--unmask', 'print all of it').conflicts(['set', 'clear']))
-    .addOption(new Option('--set <token>', 'store it; "-" reads it from standard input').conflicts('clear'))
-    .option('--clear', 'forget it')
+    .description('Print, store or delete the access token for --host')
+    .addOption(new Option('--get', 'Print the token, masked').conflicts(['set', 'clear']))
+    .addOption(new Option('--unmask', 'Print the token unmasked').conflicts(['set', 'clear']))
+    .addOption(new Option('--set <token>', 'Store a token, "-" for standard input').conflicts('clear'))
+    .option('--clear', 'Delete the stored token')
     .addHelpText(
       'after',
       `

@@ -9,8 +9,8 @@ import { type Suggestion, suggest, type WantedNames } from './suggest.ts';
 /** `sluice completion <shell>`: a script that makes the shell complete commands, options and names. */
 export function completion({ terminal }: Context): Command {
   return new Command('completion')
-    .description('print a script that completes commands in your shell')
-    .addArgument(new Argument('<shell>', 'your shell').choices(Object.keys(SHELLS)))
+    .description('Print a shell completion script')
+    .addArgument(new Argument('<shell>', 'Shell').choices(Object.keys(SHELLS)))
     .addHelpText(
       'after',
       `

@@ -19,13 +19,13 @@ export function checkAnswers(client: Client, host: string): void {
   client.use({
     async onResponse({ request, response, schemaPath }) {
       const operation = allOperations.find(({ method, path }) => method === request.method && path === schemaPath);
-      const answer = operation?.answers[response.status];
+      const answer = operation?.responses[response.status];
       // Events are looked at one by one, by who reads them.
-      if (answer === undefined || answer.events) return undefined;
+      if (answer === undefined || answer.eventStream) return undefined;
       const body = parsed(await response.clone().text(), host);
       // The members of what is asked for. What is missing deeper down is a service of another version.
       const depth = Array.isArray(Object(body).data) ? 2 : 1;
-      const payload = answer.bare ? body : Object(body).data;
+      const payload = answer.raw ? body : Object(body).data;
       const { success, error } = answer.data.safeParse(payload);
       const foreign = success
         ? []

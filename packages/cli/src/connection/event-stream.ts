@@ -1,4 +1,4 @@
-import { EventStreamDecoder } from '@sluice/server/event-stream';
+import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 
 /** The type of an answer that stays open and tells one event after the other. */
 export const EVENT_STREAM = 'text/event-stream';

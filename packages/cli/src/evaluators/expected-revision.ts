@@ -7,10 +7,9 @@ export interface Expecting {
 
 /** `--expected-revision <n>`. */
 export function expectedRevisionOption(): Option {
-  return new Option(
-    '--expected-revision <n>',
-    'do nothing when another revision is active; 0: when any is. See revisions list',
-  ).argParser((text) => wholeNumber(text, 0));
+  return new Option('--expected-revision <n>', 'Fail unless this revision is active; 0 for none').argParser((text) =>
+    wholeNumber(text, 0),
+  );
 }
 
 /** A whole number that is not less than this. `or`: a sentence that says what else it may be. */

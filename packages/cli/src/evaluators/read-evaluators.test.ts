@@ -1,4 +1,4 @@
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { expect, it } from 'vitest';
 import { parseDocument } from '../files/document.ts';
 import { readEvaluators } from './read-evaluators.ts';
@@ -53,8 +53,8 @@ it('lists what is wrong, and does not repeat a key that stands where it must not
   expect(failure).toMatchObject({
     notes: [
       'evaluators.0.llm.connection: is required',
-      expect.stringMatching(/^evaluators\.0\.llm\.model: is not known; /),
-      expect.stringMatching(/^evaluators\.0\.llm\.api_key: is not known; /),
+      expect.stringMatching(/^evaluators\.0\.llm\.model: is not a known field; /),
+      expect.stringMatching(/^evaluators\.0\.llm\.api_key: is not a known field; /),
       expect.stringMatching(/^evaluators\.0\.processor\.path: /),
     ],
   });

@@ -1,5 +1,5 @@
-import { evaluatorsInput, unknownMembers } from '@sluice/contract';
-import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
+import { evaluatorsInput, findUnknownMembers } from '@sluice/contract';
+import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import type { z } from 'zod';
 import { Failure } from '../failure.ts';
 import { checkedOrFindings } from '../files/checked.ts';
@@ -28,7 +28,7 @@ export function readEvaluators(document: JsonValue, source: string): z.output<ty
 }
 
 function unknownOf(evaluator: unknown, index: number): string[] {
-  return unknownMembers(evaluator).map(
+  return findUnknownMembers(evaluator).map(
     ({ path, known }) => `evaluators.${index}.${path.join('.')}: is not known; known are ${known.join(', ')}`,
   );
 }

@@ -1,4 +1,4 @@
-import type { JsonValue } from '@sluice/json/lossless';
+import type { JsonValue } from '@sluice/protocol/json/parse';
 import type { Terminal } from '../terminal/terminal.ts';
 import { jsonContent } from './json-text.ts';
 import { readText } from './read.ts';

@@ -1,4 +1,4 @@
-import { type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 
 /**

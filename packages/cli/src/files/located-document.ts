@@ -1,4 +1,4 @@
-import { type JsonValue, parseLossless } from '@sluice/json/lossless';
+import { type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import { Failure } from '../failure.ts';
 import { jsonContent } from './json-text.ts';

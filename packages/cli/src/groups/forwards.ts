@@ -1,5 +1,5 @@
 import { forwardInput } from '@sluice/contract';
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { collectPair } from '../entries/labels.ts';
@@ -12,7 +12,7 @@ import { shadowedTools } from './shadowed-tools.ts';
 /** `sluice forwards` (decisions 1.8). */
 export function forwards(context: Context): Command {
   return new Command('forwards')
-    .description('upstream MCP servers, whose tools, resources and prompts are offered')
+    .description('Manage forwards (upstream MCP servers)')
     .addCommand(list(context))
     .addCommand(show(context))
     .addCommand(add(context))
@@ -33,11 +33,11 @@ function countsText(counts: Counts, shadowed = ''): string {
 
 function list(context: Context): Command {
   return new Command('list')
-    .description('list the forwards')
-    .option('-N, --namespace <namespace>', 'only forwards of this namespace')
+    .description('List forwards')
+    .option('-N, --namespace <namespace>', 'Only forwards in this namespace')
     .action(async ({ namespace }: { readonly namespace?: string }) => {
       const client = await context.connect();
-      const found = await payload(client.GET('/api/v1/forwards', { params: { query: { namespace } } }));
+      const found = await unwrap(client.GET('/api/v1/forwards', { params: { query: { namespace } } }));
       if (found.length === 0) await mustExist(client, namespace);
       context.output().list(
         found,
@@ -57,11 +57,11 @@ function list(context: Context): Command {
 }
 
 function show(context: Context): Command {
-  return addName(new Command('show').description('show one forward'), 'forward').action(
+  return addName(new Command('show').description('Show a forward'), 'forward').action(
     async (argument: string | undefined, options: Named) => {
       const name = nameOf(argument, options, 'forward');
       const client = await context.connect();
-      context.output().show(await payload(client.GET('/api/v1/forwards/{name}', { params: { path: { name } } })));
+      context.output().show(await unwrap(client.GET('/api/v1/forwards/{name}', { params: { path: { name } } })));
     },
   );
 }
@@ -76,12 +76,12 @@ interface AddOptions {
 
 function add(context: Context): Command {
   return new Command('add')
-    .description('register an upstream MCP server and discover what it offers')
-    .requiredOption('-n, --name <name>', 'its name')
-    .requiredOption('--service <url>', 'where it is, for example http://127.0.0.1:3001/mcp')
-    .option('-N, --namespace <namespace>', 'the namespace that gets what it offers')
-    .option('--prefix <prefix>', 'put in front of the names of its tools and prompts')
-    .option('-l, --label <key=value>', 'a label; may be repeated', collectPair)
+    .description('Add a forward and discover its tools, resources and prompts')
+    .requiredOption('-n, --name <name>', 'Forward name')
+    .requiredOption('--service <url>', 'Upstream MCP server URL')
+    .option('-N, --namespace <namespace>', 'Namespace of the forward, created if it does not exist')
+    .option('--prefix <prefix>', 'Prefix for the names of its tools and prompts')
+    .option('-l, --label <key=value>', 'Label; may be repeated', collectPair)
     .addHelpText(
       'after',
       `
@@ -92,7 +92,7 @@ Example:
       const body = checked(forwardInput, { name, address, namespace, prefix, labels }, 'forward');
       const client = await context.connect();
       const isNew = await isNewNamespace(client, namespace);
-      const added = await waiting(context, `discovering ${name}`, payload(client.POST('/api/v1/forwards', { body })));
+      const added = await waiting(context, `discovering ${name}`, unwrap(client.POST('/api/v1/forwards', { body })));
       const found = added.available
         ? countsText(added, added.statusMessage === undefined ? '' : await shadowedTools(client, added))
         : `not available yet: ${added.statusMessage ?? 'no reason given'}`;
@@ -101,23 +101,24 @@ Example:
 }
 
 function refresh(context: Context): Command {
-  return addName(new Command('refresh').description('discover again what a forward offers'), 'forward').action(
-    async (argument: string | undefined, options: Named) => {
-      const name = nameOf(argument, options, 'forward');
-      const client = await context.connect();
-      const call = payload(client.POST('/api/v1/forwards/{name}/refreshes', { params: { path: { name } } }));
-      const refreshed = await waiting(context, `discovering ${name}`, call);
-      context.output().done(refreshed, `refreshed forward ${refreshed.refreshed}: ${countsText(refreshed)}`);
-    },
-  );
+  return addName(
+    new Command('refresh').description('Rediscover the tools, resources and prompts of a forward'),
+    'forward',
+  ).action(async (argument: string | undefined, options: Named) => {
+    const name = nameOf(argument, options, 'forward');
+    const client = await context.connect();
+    const call = unwrap(client.POST('/api/v1/forwards/{name}/refreshes', { params: { path: { name } } }));
+    const refreshed = await waiting(context, `discovering ${name}`, call);
+    context.output().done(refreshed, `refreshed forward ${refreshed.refreshed}: ${countsText(refreshed)}`);
+  });
 }
 
 function remove(context: Context): Command {
-  return addName(new Command('remove').description('remove a forward with all that it brought'), 'forward').action(
+  return addName(new Command('remove').description('Delete a forward and its discovered entries'), 'forward').action(
     async (argument: string | undefined, options: Named) => {
       const name = nameOf(argument, options, 'forward');
       const client = await context.connect();
-      const removed = await payload(client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } }));
+      const removed = await unwrap(client.DELETE('/api/v1/forwards/{name}', { params: { path: { name } } }));
       context.output().done(removed, `removed forward ${removed.removed}`);
     },
   );

@@ -1,14 +1,14 @@
 import type { FilterMetrics } from '@sluice/contract';
-import { payload } from '@sluice/contract/client';
-import { isJsonObject } from '@sluice/json/lossless';
+import { unwrap } from '@sluice/contract/client';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 
 /** `sluice metrics`: what was counted since the service began; a row per filter, then what else is not zero. */
 export function metrics(context: Context): Command {
-  return new Command('metrics').description('show what was counted since the service began').action(async () => {
+  return new Command('metrics').description('Show metrics').action(async () => {
     const client = await context.connect();
-    const found = await payload(client.GET('/api/v1/metrics'));
+    const found = await unwrap(client.GET('/api/v1/metrics'));
     const output = context.output();
     if (output.format === 'json') return output.json(found);
     const { filters, ...others } = found;

@@ -1,5 +1,5 @@
 import { namespaceInput } from '@sluice/contract';
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { showCommand } from '../entries/commands.ts';
@@ -12,7 +12,7 @@ import { checked } from '../files/checked.ts';
 /** `sluice namespaces` (decisions 1.8). */
 export function namespaces(context: Context): Command {
   return new Command('namespaces')
-    .description('what separates groups of agents: each is an MCP endpoint of its own')
+    .description('Manage namespaces (one MCP endpoint each)')
     .addCommand(list(context))
     .addCommand(showCommand(context, NAMESPACE_CALLS))
     .addCommand(create(context))
@@ -21,10 +21,10 @@ export function namespaces(context: Context): Command {
 }
 
 function list(context: Context): Command {
-  return new Command('list').description('list the namespaces').action(async () => {
+  return new Command('list').description('List namespaces').action(async () => {
     const client = await context.connect();
     context.output().list(
-      await payload(client.GET('/api/v1/namespaces')),
+      await unwrap(client.GET('/api/v1/namespaces')),
       [
         { title: 'NAME', value: ({ name }) => name, cut: 'never' },
         { title: 'LABELS', value: ({ labels }) => labelText(labels) || '-' },
@@ -36,15 +36,15 @@ function list(context: Context): Command {
 
 function create(context: Context): Command {
   return addName(new Command('create'), 'namespace')
-    .description('create a namespace, of lowercase letters, digits and hyphens; one that exists stays as it is')
-    .option('-l, --label <key=value>', 'a label; may be repeated', collectPair)
+    .description('Create a namespace (no-op if it already exists)')
+    .option('-l, --label <key=value>', 'Label; may be repeated', collectPair)
     .action(async (argument: string | undefined, options: Named & { readonly label?: Record<string, string> }) => {
       const name = nameOf(argument, options, 'namespace');
       const { label: labels } = options;
       const body = checked(namespaceInput, { name, labels }, 'namespace');
       const client = await context.connect();
       const call = client.POST('/api/v1/namespaces', { body });
-      const created = await payload(call);
+      const created = await unwrap(call);
       const { response } = await call;
       const sentence = response.status === 201 ? `created namespace ${name}` : `namespace ${name} exists already`;
       context.output().done(created, sentence);
@@ -56,13 +56,13 @@ function create(context: Context): Command {
 
 function remove(context: Context): Command {
   return addName(new Command('delete'), 'namespace')
-    .description('delete a namespace')
-    .option('--cascade', 'with all tools, resources, prompts and forwards in it')
+    .description('Delete a namespace')
+    .option('--cascade', 'Delete all tools, resources, prompts and forwards in it too')
     .action(async (argument: string | undefined, options: Named & { readonly cascade?: true }) => {
       const name = nameOf(argument, options, 'namespace');
       const { cascade } = options;
       const client = await context.connect();
-      const removed = await payload(
+      const removed = await unwrap(
         client.DELETE('/api/v1/namespaces/{name}', {
           params: { path: { name }, query: { ...(cascade && { cascade: 'true' as const }) } },
         }),

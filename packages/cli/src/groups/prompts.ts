@@ -1,5 +1,5 @@
-import { payload } from '@sluice/contract/client';
-import { isJsonObject } from '@sluice/json/lossless';
+import { unwrap } from '@sluice/contract/client';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { PROMPT_CALLS } from '../entries/entry-calls.ts';
@@ -23,16 +23,16 @@ type Row = Listed & { readonly arguments: readonly unknown[] };
 
 const PROMPT: EntryKind<Row, Fields> = {
   ...PROMPT_CALLS,
-  description: 'prompt templates for agents',
-  list: (client, query) => payload(client.GET('/api/v1/prompts', { params: { query } })),
+  description: 'Manage prompts',
+  list: (client, query) => unwrap(client.GET('/api/v1/prompts', { params: { query } })),
   columns: [{ title: 'ARGUMENTS', value: (prompt) => prompt.arguments.map(argumentText).join(', ') || '-' }],
   add: 'add',
   addFields: (command) =>
     command
-      .option('-n, --name <name>', 'its name')
-      .option('-d, --description <text>', 'what it is for')
-      .option('-m, --message <role:text>', 'a message, of user, assistant or system; may be repeated', collectMessage)
-      .option('-a, --argument <name:description[:required]>', 'an argument; may be repeated', collectArgument),
+      .option('-n, --name <name>', 'Prompt name')
+      .option('-d, --description <text>', 'Prompt description')
+      .option('-m, --message <role:text>', 'Message of user, assistant or system; may be repeated', collectMessage)
+      .option('-a, --argument <name:description[:required]>', 'Prompt argument; may be repeated', collectArgument),
   withFields: (prompt, { name, description, message, argument }) => ({
     ...prompt,
     ...(name !== undefined && { name }),

@@ -9,8 +9,8 @@ export interface ProvisionedFields {
 /** Adds the options of {@link ProvisionedFields} to a command. */
 export function addProvisionedFields(command: Command): Command {
   return command
-    .option('--configuration-uri <uri>', 'its configuration: configurationUri of what services provision answers')
-    .option('--secrets-uri <uri>', 'its secrets: secretUri of what services provision answers');
+    .option('--configuration-uri <uri>', 'Configuration URI (configurationUri from "sluice services provision")')
+    .option('--secrets-uri <uri>', 'Secrets URI (secretUri from "sluice services provision")');
 }
 
 /** A body with the fields over it, as its members are spelled. */

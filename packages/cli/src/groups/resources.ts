@@ -1,4 +1,4 @@
-import { payload } from '@sluice/contract/client';
+import { unwrap } from '@sluice/contract/client';
 import type { Command } from 'commander';
 import type { Context } from '../context.ts';
 import { RESOURCE_CALLS } from '../entries/entry-calls.ts';
@@ -25,8 +25,8 @@ type Row = Listed & { readonly location: string; readonly type: string };
 
 const RESOURCE: EntryKind<Row, Fields> = {
   ...RESOURCE_CALLS,
-  description: 'what agents can read',
-  list: (client, query) => payload(client.GET('/api/v1/resources', { params: { query } })),
+  description: 'Manage resources',
+  list: (client, query) => unwrap(client.GET('/api/v1/resources', { params: { query } })),
   listed: 'resources and resource templates',
   columns: [
     { title: 'LOCATION', value: ({ location }) => location },
@@ -36,12 +36,12 @@ const RESOURCE: EntryKind<Row, Fields> = {
   addFields: (command) =>
     addProvisionedFields(
       command
-        .option('-n, --name <name>', 'its name')
-        .option('--location <uri>', 'its uri, as agents read it')
-        .option('--type <type>', 'its type: what a service entry is named for')
-        .option('-d, --description <text>', 'what it is, for agents')
-        .option('--mimeType, --mime-type <type>', 'its media type')
-        .option('--param <key=value>', 'a parameter for its capability service; may be repeated', collectPair),
+        .option('-n, --name <name>', 'Resource name')
+        .option('--location <uri>', 'Resource URI')
+        .option('--type <type>', 'Resource type: the name of a service entry')
+        .option('-d, --description <text>', 'Resource description')
+        .option('--mimeType, --mime-type <type>', 'MIME type')
+        .option('--param <key=value>', 'Parameter for the capability service; may be repeated', collectPair),
     ),
   withFields: (resource, { name, location, type, description, mimeType, param, ...provisioned }) => ({
     ...withProvisionedFields(resource, provisioned),

@@ -28,13 +28,13 @@ export interface ToolFields extends ProvisionedFields {
 export function addToolFields(command: Command): Command {
   return addProvisionedFields(
     command
-      .option('-n, --name <name>', 'its name')
-      .option('-d, --description <text>', 'what it does, for agents')
-      .option('-u, --uri <uri>', 'the MCP server that calls go to, or what its capability service knows it by')
-      .option('--type <type>', 'its type: mcp-forward, or what a service entry is named for')
-      .option('--input-schema <json or file>', 'JSON Schema of its arguments, as JSON or in a file (JSON or YAML)')
-      .option('-p, --param <name:type,description>', 'one argument; may be repeated', collectParameter)
-      .option('-r, --required <name>', 'an argument that is required; may be repeated', collect),
+      .option('-n, --name <name>', 'Tool name')
+      .option('-d, --description <text>', 'Tool description')
+      .option('-u, --uri <uri>', 'Upstream MCP server URL, or URI of the tool in its capability service')
+      .option('--type <type>', 'Tool type: mcp-forward, or the name of a service entry')
+      .option('--input-schema <json or file>', 'JSON Schema of the arguments, inline or in a file (JSON or YAML)')
+      .option('-p, --param <name:type,description>', 'Tool argument; may be repeated', collectParameter)
+      .option('-r, --required <name>', 'Required argument; may be repeated', collect),
   );
 }
 

@@ -13,13 +13,13 @@ const REASONS = 5;
 /** `sluice tools import <file>` (decisions 1.8). */
 export function importCommand(context: Context): Command {
   return new Command('import')
-    .description('register many tools at once')
-    .argument('<file>', 'an array of tools, or {"tools": [...]} (JSON or YAML); "-" for standard input')
-    .option('--update', 'replace tools that exist; without it they stay as they are')
+    .description('Import tools from a file')
+    .argument('<file>', 'Array of tools, or {"tools": [...]} (JSON or YAML), "-" for standard input')
+    .option('--update', 'Replace existing tools instead of skipping them')
     .addHelpText(
       'after',
       `
-All tools are checked before the first one is sent.
+All tools are validated before the first one is sent.
 
 Example:
   sluice tools list --output json --host http://old:8080 | sluice tools import - --host http://new:8080`,

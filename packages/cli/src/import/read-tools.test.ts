@@ -1,4 +1,4 @@
-import { parseLossless } from '@sluice/json/lossless';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../failure.ts';
 import { readTools } from './read-tools.ts';
@@ -35,7 +35,7 @@ describe('tools of a file', () => {
       'tool 2 (b): toolType: is required',
       'tool 2 (b): input_schema: is required',
       'tool 3 (c): input_schema: must be an object',
-      'tool 4: expected object, received number',
+      'tool 4: must be an object',
     ]);
   });
 

@@ -1,5 +1,5 @@
 import { DEFAULT_NAMESPACE, type ToolInput, toolInput } from '@sluice/contract';
-import { isJsonObject, type JsonValue } from '@sluice/json/lossless';
+import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 import { checkedOrFindings } from '../files/checked.ts';
 

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CallToolResult, Tool } from '@modelcontextprotocol/client';
-import { tryParseJson } from '@sluice/json/parse';
+import { tryParseJson } from '@sluice/protocol/json/parse';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
 import { harmlessJson } from '../terminal/harmless.ts';

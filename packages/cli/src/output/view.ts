@@ -1,4 +1,4 @@
-import { isJsonObject } from '@sluice/json/lossless';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import { harmlessLine, harmlessText } from '../terminal/harmless.ts';
 import type { Style } from '../terminal/style.ts';
 import { displayWidth, padToWidth } from '../terminal/width.ts';

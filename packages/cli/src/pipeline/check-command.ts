@@ -8,11 +8,11 @@ import { pipelineFiles } from './pipeline-files.ts';
 /** `sluice pipeline check`: all that keeps the service from starting with a file, each with its place. */
 export function checkCommand({ terminal, output }: Context): Command {
   return new Command('check')
-    .description('say all that is wrong with a pipeline file')
-    .argument('<file>', 'as for sluice serve --pipeline-config')
+    .description('Validate a pipeline file')
+    .argument('<file>', 'Pipeline file')
     .addHelpText(
       'after',
-      '\nIt looks at the file and its certificates; the exit code is 1 when anything is wrong with them.',
+      '\nThe certificates that the file names are checked too. The exit code is 1 if anything is invalid.',
     )
     .action(async (file: string) => {
       const { problems, lines, warnings, listeners } = await pipelineFiles(async ({ examinePipeline, lineOf }) => {

@@ -7,8 +7,8 @@ import { pipelineFiles } from './pipeline-files.ts';
 /** `sluice pipeline show`: the pipeline that the service would run, as a file. */
 export function showCommand({ terminal, output }: Context): Command {
   return new Command('show')
-    .description('print the pipeline that the service runs, with defaults and environment variables put in')
-    .argument('[file]', 'as for sluice serve --pipeline-config; default: the one the service has in it')
+    .description('Print a pipeline file with defaults and environment variables applied')
+    .argument('[file]', 'Pipeline file (default: the built-in pipeline)')
     .addHelpText('after', '\nExample: sluice pipeline show > pipeline.yaml')
     .action(async (file: string | undefined) => {
       const { yamlText } = await import('../apply/yaml-text.ts');

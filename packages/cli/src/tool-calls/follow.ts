@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { KEPT_TOOL_CALL_EVENTS } from '@sluice/contract';
-import { ReconnectDelay } from '@sluice/server/reconnect-delay';
+import { TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
+import { ReconnectDelay } from '@sluice/protocol/backoff';
 import { explain } from '../connection/explain.ts';
 import { isTemporary } from '../connection/temporary.ts';
 import type { Context } from '../context.ts';
@@ -64,7 +64,7 @@ export async function follow(
 /** What a gap has cost. */
 function costOf({ events, complete }: Missed): string {
   if (complete) return 'no events were missed';
-  return events.length >= KEPT_TOOL_CALL_EVENTS
-    ? `events were missed: no more than the latest ${KEPT_TOOL_CALL_EVENTS} are kept`
+  return events.length >= TOOL_CALL_EVENT_CAPACITY
+    ? `events were missed: no more than the latest ${TOOL_CALL_EVENT_CAPACITY} are kept`
     : 'events may have been missed, if the service was started anew';
 }

@@ -1,6 +1,6 @@
-import { KEPT_TOOL_CALL_EVENTS } from '@sluice/contract';
-import { type Client, payload, streamed } from '@sluice/contract/client';
-import { parseLossless } from '@sluice/json/lossless';
+import { TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
+import { type Client, unwrap, unwrapStream } from '@sluice/contract/client';
+import { parseLossless } from '@sluice/protocol/json/parse';
 import { notTheApi } from '../connection/check-answer.ts';
 import { EVENT_STREAM, eventsOf } from '../connection/event-stream.ts';
 import type { Context } from '../context.ts';
@@ -66,7 +66,7 @@ export class Watch {
 
   async #begin(client: Client, signal: AbortSignal): Promise<void> {
     const { latest, wants, onBegin } = this.#watcher;
-    const kept = await keptEvents(client, latest === undefined ? 1 : KEPT_TOOL_CALL_EVENTS, signal);
+    const kept = await keptEvents(client, latest === undefined ? 1 : TOOL_CALL_EVENT_CAPACITY, signal);
     this.#begun = true;
     onBegin();
     if (latest === undefined) return this.#bookmark.beginAt(kept[0]);
@@ -75,7 +75,7 @@ export class Watch {
   }
 
   async #resume(client: Client, signal: AbortSignal): Promise<void> {
-    const missed = this.#bookmark.catchUp(await keptEvents(client, KEPT_TOOL_CALL_EVENTS, signal));
+    const missed = this.#bookmark.catchUp(await keptEvents(client, TOOL_CALL_EVENT_CAPACITY, signal));
     this.#watcher.onResume(missed);
     for (const event of missed.events) this.#tell(event);
   }
@@ -87,12 +87,12 @@ export class Watch {
 
 function open(client: Client, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
   const headers = { accept: EVENT_STREAM };
-  return streamed(client.GET('/api/v1/tool-calls/notifications', { parseAs: 'stream', headers, signal }));
+  return unwrapStream(client.GET('/api/v1/tool-calls/notifications', { parseAs: 'stream', headers, signal }));
 }
 
 /** The latest events, newest first. */
 function keptEvents(client: Client, limit: number, signal: AbortSignal): Promise<readonly SeenEvent[]> {
-  return payload(client.GET('/api/v1/tool-calls', { params: { query: { limit: String(limit) } }, signal }));
+  return unwrap(client.GET('/api/v1/tool-calls', { params: { query: { limit: String(limit) } }, signal }));
 }
 
 function eventOf(data: string, host: string): SeenEvent {
