@@ -9,7 +9,7 @@ import type { Step } from '../packages/cli/src/apply/step.ts';
 import { readLocated } from '../packages/cli/src/files/located-document.ts';
 import { run } from '../packages/cli/src/run.ts';
 import { type Script, scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
-import { startTestService, type TestService } from '../packages/server/src/testing/service.ts';
+import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { startDualEra } from './fixtures/dual-era.ts';
 import { freePort } from './fixtures/free-port.ts';
 import { toolList, toolText } from './fixtures/raw-upstream/texts.ts';

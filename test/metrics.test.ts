@@ -3,8 +3,11 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { startWorkingService, type WorkingService } from '../packages/server/src/bridge/fixtures/working-service.ts';
-import { histogramsOf, type Sample, sampleOf, samplesOf } from '../packages/server/src/testing/prometheus-text.ts';
+import {
+  startWorkingService,
+  type WorkingService,
+} from '../packages/server/src/upstreams/grpc/fixtures/working-service.ts';
+import { histogramsOf, type Sample, sampleOf, samplesOf } from '../packages/server/testing/prometheus-text.ts';
 import { type Inference, startInference } from './fixtures/chat/inference.ts';
 import { fromDebian } from './fixtures/debian-packages.ts';
 import { modernClient, type RawClient } from './fixtures/raw-client.ts';

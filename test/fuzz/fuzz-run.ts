@@ -2,7 +2,7 @@ import {
   answering,
   type CapabilityService,
   startCapabilityService,
-} from '../../packages/server/src/testing/capability-service.ts';
+} from '../../packages/server/testing/capability-service.ts';
 import { type DualEra, startDualEra } from '../fixtures/dual-era.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
 import { type FuzzResult, fuzz } from './fuzzer.ts';

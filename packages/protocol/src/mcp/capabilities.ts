@@ -7,7 +7,7 @@
  * notices that the other era does not have stays behind.
  */
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import { lastSegment } from '../../../server/src/mcp/upstream-capabilities.ts';
+import { lastSegment } from '../../../server/src/mcp/server-info.ts';
 import { type Era, META_LOG_LEVEL } from './constants.ts';
 import type { RequestMessage } from './message.ts';
 

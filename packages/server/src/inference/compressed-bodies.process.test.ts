@@ -3,10 +3,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decoderFor } from './decoded-body.ts';
+import { decoderFor } from './decoder.ts';
 import { ANSWER, ASKING, bodyValue, EVENTS, LIMIT, MIB, RecordedExchanges, sized } from './exchange.fixture.ts';
 import { cuts } from './pieces.fixture.ts';
-import { TeeBudget } from './tee-budget.ts';
+import { TeeBudget } from './recorder.ts';
 
 const ENCODINGS = [
   ['gzip', gzipSync],

@@ -1,6 +1,6 @@
-import type { Interaction, RecordedBody } from './interaction.ts';
-import { JsonOutline } from './json-outline.ts';
-import { storedBody } from './stored-body.ts';
+import { storedBody } from './body-capture.ts';
+import type { Interaction, RecordedBody } from './interaction-store.ts';
+import { JsonOutline } from './json-scanner.ts';
 
 /** What an interaction of a test says; the rest does not matter to it. */
 interface Told {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { JsonOutline } from './json-outline.ts';
+import { JsonOutline } from './json-scanner.ts';
 import { cuts, givePieces } from './pieces.fixture.ts';
 
 function outlineOf(bytes: Buffer | string, places: readonly number[] = []): JsonOutline {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { KeptBytes } from './kept-bytes.ts';
+import { KeptBytes } from './body-capture.ts';
 import { cuts, givePieces } from './pieces.fixture.ts';
 
 test('the first bytes are kept, in whatever pieces they come, in a buffer of that size alone', () => {

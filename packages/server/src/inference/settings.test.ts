@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { httpUpstream } from '../config/addresses.ts';
-import { InvalidSettingError } from '../config/setting.ts';
+import { httpUpstream, InvalidSettingError } from '../http/address.ts';
 import { InteractionStore } from './interaction-store.ts';
 import { CurrentInferenceSettings } from './settings.ts';
 

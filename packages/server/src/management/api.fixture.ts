@@ -1,8 +1,9 @@
 import type { Evaluator } from '@sluice/contract';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
-import type { LlmConnection } from '../config/llm-connections.ts';
-import { DEFAULT_LOG_FILTER } from '../config/log-directives.ts';
+import type { LlmConnection } from '../app/config/bootstrap-file.ts';
+import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
+import { serviceState } from '../app/metric-sources.ts';
 import { createGuard } from '../http/host-origin-guard.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { CurrentInferenceSettings } from '../inference/settings.ts';
@@ -16,7 +17,6 @@ import { type RevisionStore, revisionsInMemory } from '../policy/revision-store.
 import type { ActionCompiling } from '../policy/sandbox/action.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
-import { serviceState } from '../service/state.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { MetricSource, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';

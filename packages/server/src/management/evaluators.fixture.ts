@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Evaluator } from '@sluice/contract';
 import type { TestContext } from 'vitest';
-import type { LlmConnection } from '../config/llm-connections.ts';
+import type { LlmConnection } from '../app/config/bootstrap-file.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import { revisionsInFolder } from '../policy/revision-store.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';

@@ -1,8 +1,8 @@
 import { allOperations, errorResponse } from '@sluice/contract';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { answering, type CapabilityService, startCapabilityService } from '../../testing/capability-service.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
-import { answering, type CapabilityService, startCapabilityService } from '../testing/capability-service.ts';
 import { type Api, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, needsWhatItNames, pathOf, staysOpen, undo } from './operations.fixture.ts';
 

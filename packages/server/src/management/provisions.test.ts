@@ -1,7 +1,7 @@
 import { type Metadata, status } from '@grpc/grpc-js';
 import { provisionResult } from '@sluice/contract';
 import { expect, type TestContext, test } from 'vitest';
-import { answering, Refusal, startCapabilityService } from '../testing/capability-service.ts';
+import { answering, Refusal, startCapabilityService } from '../../testing/capability-service.ts';
 import type { ProvisionReply } from '../upstreams/grpc/generated/tool/ProvisionReply.ts';
 import type { ProvisionRequest__Output } from '../upstreams/grpc/generated/tool/ProvisionRequest.ts';
 import { startApi } from './api.fixture.ts';

@@ -2,8 +2,8 @@ import { allOperations } from '@sluice/contract';
 import { expect, test } from 'vitest';
 import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { declaring } from '../../testing/declaring.ts';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
-import { declaring } from '../testing/declaring.ts';
 import { startApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
 

@@ -3,9 +3,9 @@ import { get as httpGet, type IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations, toolCallEvent } from '@sluice/contract';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { startTestService } from '../../testing/service.ts';
 import { begun, identity } from '../telemetry/tool-calls/identities.fixture.ts';
 import { codeSummary, contentOfTexts, toolSummary } from '../telemetry/tool-calls/report.ts';
-import { startTestService } from '../testing/service.ts';
 import { type Api, startApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
 

@@ -1,22 +1,22 @@
 import { serviceKey } from '@sluice/contract';
 import {
+  DEFAULT_NAMESPACE,
   type Entry,
   entryId,
   type Forward,
   KINDS,
   type Kind,
   type Labels,
+  type Namespace,
+  parseNamespace,
   SECTION,
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './names.ts';
-import type { DraftServices, Services } from './services.ts';
-import type { DraftShelf, Shelf } from './shelf.ts';
-import { emptyNamespace, type NamespaceState, Snapshot } from './snapshot.ts';
+import type { DraftShelf, Shelf } from './index.ts';
+import { type DraftServices, emptyNamespace, type NamespaceState, type Services, Snapshot } from './snapshot.ts';
 import type { Change, Section } from './store/store.ts';
-import { storedForward, storedNamespace, storedService } from './stored.ts';
-import { storedEntry } from './stored-entry.ts';
+import { storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** What a published state changed, for those who tell clients of it. */
 export interface Touched {

@@ -1,10 +1,8 @@
 import { type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import type { Entry, Kind } from './entries.ts';
-import { entryJson, mcpName, restName } from './json.ts';
-import { DEFAULT_NAMESPACE } from './names.ts';
-import { render } from './render.ts';
-import { picturedEntry, readEntry, storedEntry } from './stored-entry.ts';
+import { DEFAULT_NAMESPACE, type Entry, type Kind } from './entries.ts';
+import { entryJson, mcpName, render, restName } from './serialize.ts';
+import { picturedEntry, readEntry, storedEntry } from './stored.ts';
 
 function object(json: string): JsonObject {
   return Object(parseLossless(json));

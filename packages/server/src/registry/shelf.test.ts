@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { type Entry, type KnownCatalogue, type Labels, TEMPLATE_LABEL } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Entry, type KnownCatalogue, type Labels, TEMPLATE_LABEL } from './entries.ts';
 import { catalogue, view } from './fixtures/upstreams.ts';
-import { DEFAULT_NAMESPACE } from './names.ts';
-import { render } from './render.ts';
-import { type CatalogueView, Shelf } from './shelf.ts';
+import { type CatalogueView, Shelf } from './index.ts';
+import { render } from './serialize.ts';
 
 interface Made {
   readonly kind?: Entry['kind'];

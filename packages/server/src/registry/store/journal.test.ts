@@ -1,9 +1,9 @@
 import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { Damage } from './damage.ts';
+import { Journal, journalGeneration, journalName, readJournal } from './file-store.ts';
 import { tool, withoutTool } from './fixtures/ledger.ts';
 import { VolatileFiles } from './fixtures/volatile-files.ts';
-import { Journal, journalGeneration, journalName, readJournal } from './journal.ts';
+import { Damage } from './journaled-file.ts';
 import type { Change } from './store.ts';
 
 const NAME = journalName(1);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Damage } from './damage.ts';
-import { readSnapshot, snapshotSlices } from './snapshot.ts';
+import { readSnapshot, snapshotSlices } from './file-store.ts';
+import { Damage } from './journaled-file.ts';
 import { noEntries, StoreError } from './store.ts';
 
 function read(text: string): ReturnType<typeof readSnapshot> {

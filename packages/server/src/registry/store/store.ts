@@ -69,3 +69,16 @@ export interface StoreLog {
   warn(message: string, fields?: Record<string, unknown>): void;
   error(message: string, fields?: Record<string, unknown>): void;
 }
+
+/** The store of `SERVICE_PERSIST_BACKEND=none`: keeps nothing, and every commit is at once as durable as it gets. */
+export function memoryStore(): Store {
+  return {
+    async load(restore) {
+      restore({ entries: noEntries(), journal: [] });
+    },
+    async commit(_changes, publish) {
+      publish();
+    },
+    async close() {},
+  };
+}

@@ -1,6 +1,6 @@
 import type { JsonValue } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import { contentOfResult, contentOfTexts, saysError } from './event-content.ts';
+import { contentOfResult, contentOfTexts, saysError } from './report.ts';
 
 const LIMIT = 16 * 1024;
 

@@ -1,7 +1,5 @@
-import type { RequestSummary } from './request-summary.ts';
-import type { ToolCallSink } from './tool-call-events.ts';
-import type { ToolCallIdentity } from './tool-call-identity.ts';
-import type { ToolCallReport } from './tool-call-report.ts';
+import type { ToolCallSink } from './events.ts';
+import type { RequestSummary, ToolCallIdentity, ToolCallReport } from './report.ts';
 
 /** A call of a tool that a capability service carries out, but for what is given. */
 export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentity {
