@@ -1,12 +1,12 @@
 import { Command } from 'commander';
 import manifest from '../package.json' with { type: 'json' };
-import { addAliases, WITHOUT_ALIASES } from './aliases.ts';
+import { addAliases, HIDE_ALIASES } from './aliases.ts';
 import { completeCommand } from './completion/completion.ts';
 import type { Context } from './context.ts';
-import { groups } from './groups/groups.ts';
+import { commandGroups } from './groups/groups.ts';
 import { helpCommand } from './help-command.ts';
 import { addGlobalOptions } from './options.ts';
-import { withSuggestion } from './suggestion.ts';
+import { addSuggestion } from './suggestion.ts';
 
 /** The whole command line: global options and all groups. Nothing of it ends the process; it throws instead. */
 export function createProgram(context: Context): Command {
@@ -21,15 +21,15 @@ export function createProgram(context: Context): Command {
     .configureOutput({
       writeOut: terminal.stdout.write,
       writeErr: terminal.stderr.write,
-      outputError: (text, write) => write(withSuggestion(text).replace(/^error: /, 'sluice: ')),
+      outputError: (text, write) => write(addSuggestion(text).replace(/^error: /, 'sluice: ')),
       getOutHelpWidth: () => terminal.stdout.columns ?? 100,
       getErrHelpWidth: () => terminal.stderr.columns ?? 100,
       getOutHasColors: () => false,
       getErrHasColors: () => false,
     })
-    .configureHelp({ showGlobalOptions: true, ...WITHOUT_ALIASES });
+    .configureHelp({ showGlobalOptions: true, ...HIDE_ALIASES });
   addGlobalOptions(program);
-  for (const group of groups(context)) program.addCommand(group);
+  for (const group of commandGroups(context)) program.addCommand(group);
   program.addCommand(helpCommand(program));
   program.addCommand(completeCommand(context, program), { hidden: true });
   addAliases(program);

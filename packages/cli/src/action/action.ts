@@ -5,7 +5,7 @@ import { initCommand } from './init-command.ts';
 import { testCommand } from './test-command.ts';
 
 /** `sluice action`: for authors of actions. None of it needs a service. */
-export function action(context: Context): Command {
+export function actionCommand(context: Context): Command {
   return new Command('action')
     .description('Write, build and test evaluator actions')
     .addCommand(initCommand(context))

@@ -3,9 +3,9 @@ import type { ActionEngine } from '@sluice/actions/build';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { codeOf, reasonOf } from '../files/system-error.ts';
+import { errorCode, errorReason } from '../files/system-error.ts';
 
-interface Options {
+interface BuildOptions {
   readonly out?: string;
   readonly engine: ActionEngine;
 }
@@ -27,7 +27,7 @@ Imported modules are bundled. Types are not checked; run tsc for that.
 Example:
   sluice action build my-action.ts -o my-action.wasm`,
     )
-    .action(async (entry: string, { out = `${basename(entry, extname(entry))}.wasm`, engine }: Options) => {
+    .action(async (entry: string, { out = `${basename(entry, extname(entry))}.wasm`, engine }: BuildOptions) => {
       // The bundler takes a moment to load.
       const { ActionBuildError, buildAction } = await import('@sluice/actions/build');
       const started = performance.now();
@@ -39,7 +39,7 @@ Example:
             ? new Failure(error.message, { cause: error })
             : new Failure(`${entry}: ${problems.length} things are wrong`, { notes: problems, cause: error });
         }
-        const reason = codeOf(error) === 'ENOENT' ? `no such folder: ${dirname(out)}` : reasonOf(error);
+        const reason = errorCode(error) === 'ENOENT' ? `no such folder: ${dirname(out)}` : errorReason(error);
         throw new Failure(`${out}: ${reason ?? String(error)}`, { cause: error });
       });
       const ms = Math.round(performance.now() - started);

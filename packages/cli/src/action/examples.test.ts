@@ -10,7 +10,7 @@ import { parse } from 'yaml';
 import { run } from '../run.ts';
 import { scriptedTerminal } from '../testing/scripted-terminal.ts';
 import { readContext, readHistory, readTools } from './trial.ts';
-import { TrialAnswers } from './trial-answers.ts';
+import { TestHost } from './trial-answers.ts';
 
 const EXAMPLES = new URL('../../../actions/examples/', import.meta.url);
 const ROOT = new URL('../../../../', import.meta.url);
@@ -56,7 +56,7 @@ async function example(name: string) {
     const { namespace } = context;
     const { conversationId } = given;
     const verify = async (raw: string) => schema?.validate(raw);
-    const answers = new TrialAnswers({ tools, history, namespace, conversationId, verify });
+    const answers = new TestHost({ tools, history, namespace, conversationId, verify });
     const { response, ignoredResponses } = await hosts.run(action, context, answers);
     expect(ignoredResponses).toBe(0);
     const { copies, lines } = answers;
@@ -204,7 +204,7 @@ it('in AssemblyScript, as the documentation has it, with its commands', async ()
       conversationId: undefined,
       verify: async () => undefined,
     };
-    return (await hosts.run(action, context, new TrialAnswers(world))).response;
+    return (await hosts.run(action, context, new TestHost(world))).response;
   };
   expect(await decided('safe')).toBeUndefined();
   expect(await decided('Unsafe.')).toEqual({ kind: 'block', reason: 'not found to be safe' });

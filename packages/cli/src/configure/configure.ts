@@ -15,7 +15,7 @@ export interface ConfigureOptions {
 }
 
 /** `sluice configure PROGRAM`: writes where a namespace is to be found into a client program's own configuration. */
-export function configure(context: Context): Command {
+export function configureCommand(context: Context): Command {
   return new Command('configure')
     .description("Add Sluice to an MCP client's configuration")
     .addArgument(new Argument('<program>', 'MCP client').choices(PROGRAMS.map(({ name }) => name)))
@@ -36,7 +36,7 @@ export function configure(context: Context): Command {
       '\nThe value of --token is written to the configuration; stored tokens and SLUICE_TOKEN are not.',
     )
     .action(async (program: string, options: ConfigureOptions) => {
-      const { change } = await import('./change.ts');
-      await change(context, program, options);
+      const { changeConfiguration } = await import('./change.ts');
+      await changeConfiguration(context, program, options);
     });
 }

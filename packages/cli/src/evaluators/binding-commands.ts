@@ -2,7 +2,7 @@ import { namespaceName } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { checked } from '../files/checked.ts';
+import { validated } from '../files/checked.ts';
 
 /** `bind <namespace> <conversation-id>`. */
 export function bindCommand(context: Context): Command {
@@ -11,7 +11,7 @@ export function bindCommand(context: Context): Command {
     .argument('<namespace>', 'Name of the namespace, which need not exist')
     .argument('<conversation-id>', 'Conversation of requests that name none')
     .action(async (named: string, conversation: string) => {
-      const namespace = checked(namespaceName, named, 'namespace');
+      const namespace = validated(namespaceName, named, 'namespace');
       const client = await context.connect();
       const bound = await unwrap(
         client.PUT('/api/v1/evaluators/namespaces/{namespace}', {
@@ -29,7 +29,7 @@ export function unbindCommand(context: Context): Command {
     .description('Unbind a namespace from its conversation')
     .argument('<namespace>', 'Name of the namespace')
     .action(async (named: string) => {
-      const namespace = checked(namespaceName, named, 'namespace');
+      const namespace = validated(namespaceName, named, 'namespace');
       const client = await context.connect();
       const params = { path: { namespace } };
       const { unbound } = await unwrap(client.DELETE('/api/v1/evaluators/namespaces/{namespace}', { params }));

@@ -1,19 +1,19 @@
 import { unwrap } from '@sluice/contract/client';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
-import { type Expecting, expectedRevisionOption, wholeNumber } from './expected-revision.ts';
-import { showLoaded } from './loaded.ts';
+import { type ExpectedRevisionOption, expectedRevisionOption, parseWholeNumber } from './expected-revision.ts';
+import { printLoadResult } from './loaded.ts';
 
 /** `sluice evaluators revisions` (decisions 1.8). */
-export function revisions(context: Context): Command {
+export function revisionsCommand(context: Context): Command {
   return new Command('revisions')
     .description('Manage evaluator revisions')
-    .addCommand(list(context))
-    .addCommand(show(context))
-    .addCommand(activate(context));
+    .addCommand(listCommand(context))
+    .addCommand(showCommand(context))
+    .addCommand(activateCommand(context));
 }
 
-function list(context: Context): Command {
+function listCommand(context: Context): Command {
   return new Command('list').description('List evaluator revisions, newest first').action(async () => {
     const client = await context.connect();
     context.output().list(
@@ -33,11 +33,11 @@ function list(context: Context): Command {
   });
 }
 
-function show(context: Context): Command {
+function showCommand(context: Context): Command {
   return new Command('show')
     .description('Show a revision and its evaluators')
     .argument('<revision>', 'Revision number, or "active"', (text) =>
-      text === 'active' ? text : wholeNumber(text, 1, ' Or active.'),
+      text === 'active' ? text : parseWholeNumber(text, 1, ' Or active.'),
     )
     .action(async (id: 'active' | number) => {
       const client = await context.connect();
@@ -49,12 +49,12 @@ function show(context: Context): Command {
     });
 }
 
-function activate(context: Context): Command {
+function activateCommand(context: Context): Command {
   return new Command('activate')
     .description('Activate the evaluators of a revision, as a new revision')
-    .argument('<revision>', 'Revision number', (text) => wholeNumber(text, 1))
+    .argument('<revision>', 'Revision number', (text) => parseWholeNumber(text, 1))
     .addOption(expectedRevisionOption())
-    .action(async (id: number, { expectedRevision }: Expecting) => {
+    .action(async (id: number, { expectedRevision }: ExpectedRevisionOption) => {
       const client = await context.connect();
       const call = client.POST('/api/v1/evaluators/revisions/{id}/activate', {
         params: { path: { id } },
@@ -62,6 +62,6 @@ function activate(context: Context): Command {
       });
       const active = await unwrap(call);
       const { data, response } = await call;
-      showLoaded(context, { active, warnings: data?.warnings, response });
+      printLoadResult(context, { active, warnings: data?.warnings, response });
     });
 }

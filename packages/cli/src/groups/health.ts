@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import type { Context } from '../context.ts';
 
 /** `sluice health`: whether the service lives. The exit code says it too. */
-export function health(context: Context): Command {
+export function healthCommand(context: Context): Command {
   return new Command('health').description('Check service health').action(async () => {
     const client = await context.connect();
     const status = await unwrap(client.GET('/healthz'));

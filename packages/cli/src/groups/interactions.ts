@@ -3,11 +3,11 @@ import { Command, InvalidArgumentError } from 'commander';
 import type { Context } from '../context.ts';
 
 /** `sluice interactions` (decisions 1.8). */
-export function interactions(context: Context): Command {
+export function interactionsCommand(context: Context): Command {
   return new Command('interactions')
     .description('Manage recorded chat completions')
-    .addCommand(list(context))
-    .addCommand(clear(context));
+    .addCommand(listCommand(context))
+    .addCommand(clearCommand(context));
 }
 
 interface ListOptions {
@@ -18,12 +18,12 @@ interface ListOptions {
   readonly bodies: boolean;
 }
 
-function list(context: Context): Command {
+function listCommand(context: Context): Command {
   return new Command('list')
     .description('List recorded interactions, oldest first')
     .option('--conversation <id>', 'Only interactions of this conversation')
     .option('--completion <id>', 'Only the interaction with this completion ID')
-    .option('--limit <n>', 'Number of newest interactions to list', positive)
+    .option('--limit <n>', 'Number of newest interactions to list', parsePositive)
     .option('--no-bodies', 'Omit request and response bodies (with --output json)')
     .addHelpText(
       'after',
@@ -57,12 +57,12 @@ Example:
     });
 }
 
-function positive(text: string): string {
+function parsePositive(text: string): string {
   if (!/^[1-9][0-9]*$/.test(text)) throw new InvalidArgumentError('It must be a whole number from 1.');
   return text;
 }
 
-function clear(context: Context): Command {
+function clearCommand(context: Context): Command {
   return new Command('clear').description('Delete all recorded interactions').action(async () => {
     const client = await context.connect();
     context

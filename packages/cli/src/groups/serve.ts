@@ -4,14 +4,14 @@ import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
 
-interface Options {
+interface ServeOptions {
   readonly pipelineConfig?: string;
   readonly serviceConfig?: string;
   readonly pluginsPath?: string;
 }
 
 /** `sluice serve`: the service itself, in place of this process (decisions 1.1). `npm start` is the same. */
-export function serve({ terminal }: Context): Command {
+export function serveCommand({ terminal }: Context): Command {
   return (
     new Command('serve')
       .description('Run the service (MCP gateway and management API)')
@@ -26,7 +26,7 @@ export function serve({ terminal }: Context): Command {
         'after',
         '\nAll other settings are environment variables, such as SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH and RUST_LOG.',
       )
-      .action(({ pipelineConfig, serviceConfig, pluginsPath }: Options) => {
+      .action(({ pipelineConfig, serviceConfig, pluginsPath }: ServeOptions) => {
         const args = [
           ...(serviceConfig === undefined ? [] : [`--service-config=${serviceConfig}`]),
           ...(pipelineConfig === undefined ? [] : [`--pipeline-config=${pipelineConfig}`]),

@@ -2,24 +2,24 @@ import { provisionInput, type ServiceType, serviceInput, serviceType } from '@sl
 import { unwrap } from '@sluice/contract/client';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
-import { collectPair } from '../entries/labels.ts';
-import { addName, type Named, nameOf } from '../entries/named.ts';
+import { collectKeyValue } from '../entries/labels.ts';
+import { addNameOption, type NameOption, requireName } from '../entries/named.ts';
 import { Failure } from '../failure.ts';
-import { checked } from '../files/checked.ts';
+import { validated } from '../files/checked.ts';
 import { readText } from '../files/read.ts';
 
 /** `sluice services` (decisions 1.8). */
-export function services(context: Context): Command {
+export function servicesCommand(context: Context): Command {
   return new Command('services')
     .description('Manage capability services (gRPC)')
-    .addCommand(list(context))
-    .addCommand(show(context))
-    .addCommand(add(context))
-    .addCommand(remove(context))
-    .addCommand(provision(context));
+    .addCommand(listCommand(context))
+    .addCommand(showCommand(context))
+    .addCommand(addCommand(context))
+    .addCommand(removeCommand(context))
+    .addCommand(provisionCommand(context));
 }
 
-function list(context: Context): Command {
+function listCommand(context: Context): Command {
   return new Command('list').description('List service entries').action(async () => {
     const client = await context.connect();
     context.output().list(
@@ -37,19 +37,19 @@ function list(context: Context): Command {
   });
 }
 
-interface Typed {
+interface TypeOption {
   readonly type?: ServiceType;
 }
 
 const typeOption = (description: string): Option =>
   new Option('--type <type>', description).choices(serviceType.options);
 
-function show(context: Context): Command {
-  return addName(new Command('show'), 'service')
+function showCommand(context: Context): Command {
+  return addNameOption(new Command('show'), 'service')
     .description('Show service entries by name')
     .addOption(typeOption('Service type, if the name is ambiguous'))
-    .action(async (argument: string | undefined, options: Typed & Named) => {
-      const name = nameOf(argument, options, 'service');
+    .action(async (argument: string | undefined, options: TypeOption & NameOption) => {
+      const name = requireName(argument, options, 'service');
       const { type } = options;
       const client = await context.connect();
       const params = { path: { name }, query: { serviceType: type } };
@@ -57,7 +57,7 @@ function show(context: Context): Command {
     });
 }
 
-interface AddOptions extends Typed {
+interface AddOptions extends TypeOption {
   readonly name: string;
   readonly address: string;
   readonly subType?: string;
@@ -65,7 +65,7 @@ interface AddOptions extends Typed {
   readonly label?: Record<string, string>;
 }
 
-function add(context: Context): Command {
+function addCommand(context: Context): Command {
   return new Command('add')
     .description('Add a service entry, or replace the one with the same name, type, sub-type and language')
     .requiredOption('-n, --name <name>', 'Entry name, which tools use as their type')
@@ -73,7 +73,7 @@ function add(context: Context): Command {
     .addOption(typeOption('Service type').makeOptionMandatory())
     .option('--sub-type <type>', 'Engine, for a code-execution engine')
     .option('--language <name>', 'Language, for a code-execution engine')
-    .option('-l, --label <key=value>', 'Label; may be repeated', collectPair)
+    .option('-l, --label <key=value>', 'Label; may be repeated', collectKeyValue)
     .addHelpText(
       'after',
       `
@@ -85,7 +85,7 @@ Tools name sub-type and language in their URI: code-execution-engine://docker/py
     )
     .action(async ({ name, address, type, subType, language, label: labels }: AddOptions) => {
       const entry = { name, address, serviceType: type, serviceSubType: subType, languageName: language, labels };
-      const body = checked(serviceInput, entry, 'service entry');
+      const body = validated(serviceInput, entry, 'service entry');
       const client = await context.connect();
       const call = client.POST('/api/v1/services', { body });
       const added = await unwrap(call);
@@ -95,12 +95,12 @@ Tools name sub-type and language in their URI: code-execution-engine://docker/py
     });
 }
 
-function remove(context: Context): Command {
-  return addName(new Command('remove'), 'service')
+function removeCommand(context: Context): Command {
+  return addNameOption(new Command('remove'), 'service')
     .description('Delete service entries by name')
     .addOption(typeOption('Only entries of this type'))
-    .action(async (argument: string | undefined, options: Typed & Named) => {
-      const name = nameOf(argument, options, 'service');
+    .action(async (argument: string | undefined, options: TypeOption & NameOption) => {
+      const name = requireName(argument, options, 'service');
       const { type } = options;
       const client = await context.connect();
       const params = { path: { name }, query: { serviceType: type } };
@@ -110,14 +110,14 @@ function remove(context: Context): Command {
     });
 }
 
-interface ProvisionOptions extends Typed {
+interface ProvisionOptions extends TypeOption {
   readonly name: string;
   readonly config?: string;
   readonly secrets?: string;
   readonly uri?: string;
 }
 
-function provision(context: Context): Command {
+function provisionCommand(context: Context): Command {
   return new Command('provision')
     .description('Store configuration and secrets in a capability service')
     .argument('<service>', 'Name of the service')
@@ -148,7 +148,7 @@ Example:
         secrets: secrets === undefined ? undefined : await readText(secrets, context.terminal),
         uri,
       };
-      const body = checked(provisionInput, given, 'provision');
+      const body = validated(provisionInput, given, 'provision');
       const client = await context.connect();
       const params = { path: { name: service }, query: { serviceType: type } };
       context.output().show(await unwrap(client.POST('/api/v1/services/{name}/provisions', { params, body })));

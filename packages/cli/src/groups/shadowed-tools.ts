@@ -4,7 +4,7 @@ import { type Client, unwrap } from '@sluice/contract/client';
  * Which of a forward's tools agents do not get, because others have their names: ` (3 shadowed by forward crm; give
  * --prefix)`. Empty when they get all, and when that cannot be asked: the forward is there in any case.
  */
-export async function shadowedTools(
+export async function describeShadowedTools(
   client: Client,
   { name: forward, namespace }: { readonly name: string; readonly namespace: string },
 ): Promise<string> {

@@ -1,7 +1,7 @@
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../failure.ts';
-import { readTools } from './read-tools.ts';
+import { parseTools } from './read-tools.ts';
 
 const tool = (name: string, more: object = {}) => ({
   name,
@@ -11,7 +11,7 @@ const tool = (name: string, more: object = {}) => ({
   input_schema: { type: 'object' },
   ...more,
 });
-const read = (value: unknown) => readTools(parseLossless(JSON.stringify(value)), 'tools.json');
+const read = (value: unknown) => parseTools(parseLossless(JSON.stringify(value)), 'tools.json');
 const notesOf = (value: unknown): readonly string[] => {
   try {
     read(value);

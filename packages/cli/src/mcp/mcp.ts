@@ -6,13 +6,13 @@ import type { ResourceOptions } from './resources.ts';
 import type { ToolOptions } from './tools.ts';
 
 /** `sluice mcp`: talks MCP to any server, in whichever era it speaks (decisions 1.8). */
-export function mcp(context: Context): Command {
+export function mcpCommand(context: Context): Command {
   const group = new Command('mcp')
     .description('Call tools, read resources and get prompts of any MCP server')
     .addOption(new Option('--uri <url>', 'MCP endpoint URL').conflicts(['namespace', 'mcpUrl']))
     .option('-N, --namespace <name>', 'Namespace of this service to connect to, instead of --uri')
     .option('--mcp-url <url>', 'MCP listener URL (env: SLUICE_MCP_URL; default: --host with port 8081)')
-    .option('--header <name=value>', 'HTTP header for every request; may be repeated', collect)
+    .option('--header <name=value>', 'HTTP header for every request; may be repeated', collectValue)
     .option('--timeout <seconds>', 'Idle timeout in seconds', '60')
     .addOption(
       new Option('--log-level <level>', 'Minimum level of log messages to print').choices(LOG_LEVELS).default('info'),
@@ -21,17 +21,21 @@ export function mcp(context: Context): Command {
       'after',
       '\nThe value of --token is sent to the MCP server; stored credentials and SLUICE_TOKEN are not.',
     );
-  group.addCommand(tool(context));
-  group.addCommand(resource(context));
-  group.addCommand(prompt(context));
+  group.addCommand(toolCommand(context));
+  group.addCommand(resourceCommand(context));
+  group.addCommand(promptCommand(context));
   return group;
 }
 
-function tool(context: Context): Command {
+function toolCommand(context: Context): Command {
   const command = new Command('tool')
     .description('Call a tool (exit code 1 if it fails)')
     .option('-n, --name <name>', 'Tool name')
-    .option('-p, --param <name=value>', 'Tool argument, @FILE to read the value from a file; may be repeated', collect)
+    .option(
+      '-p, --param <name=value>',
+      'Tool argument, @FILE to read the value from a file; may be repeated',
+      collectValue,
+    )
     .option('--params <json>', 'All arguments as a JSON object, or @FILE')
     .option('--save <folder>', 'Folder to save images, audio and other binary content in')
     .action(async () => {
@@ -45,7 +49,7 @@ function tool(context: Context): Command {
   return command.addCommand(list);
 }
 
-function resource(context: Context): Command {
+function resourceCommand(context: Context): Command {
   const command = new Command('resource')
     .description('Read a resource')
     .option('--resource-uri <uri>', 'Resource URI')
@@ -61,11 +65,15 @@ function resource(context: Context): Command {
   return command.addCommand(list);
 }
 
-function prompt(context: Context): Command {
+function promptCommand(context: Context): Command {
   const command = new Command('prompt')
     .description('Get a prompt')
     .option('-n, --name <name>', 'Prompt name')
-    .option('-a, --arg <name=value>', 'Prompt argument, @FILE to read the value from a file; may be repeated', collect)
+    .option(
+      '-a, --arg <name=value>',
+      'Prompt argument, @FILE to read the value from a file; may be repeated',
+      collectValue,
+    )
     .action(async () => {
       const { getPrompt } = await import('./prompts.ts');
       await getPrompt(context, command.optsWithGlobals<PromptOptions>());
@@ -77,6 +85,6 @@ function prompt(context: Context): Command {
   return command.addCommand(list);
 }
 
-function collect(value: string, before: readonly string[] = []): readonly string[] {
+function collectValue(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, value];
 }

@@ -3,10 +3,10 @@ import { unwrap } from '@sluice/contract/client';
 import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Failure } from '../failure.ts';
-import { follow } from './follow.ts';
+import { followEvents } from './follow.ts';
 import { EVENT_COLUMNS } from './seen-event.ts';
 
-interface Options {
+interface ToolCallsOptions {
   readonly tool?: string;
   readonly category?: ToolCallErrorCategory;
   readonly limit?: number;
@@ -14,7 +14,7 @@ interface Options {
 }
 
 /** `sluice tool-calls`: the latest events of tool calls, or those from now on (decisions 6). */
-export function toolCalls(context: Context): Command {
+export function toolCallsCommand(context: Context): Command {
   return new Command('tool-calls')
     .description('List recent tool-call events, newest first, or follow new ones')
     .option('--tool <tool>', 'Only events of this tool')
@@ -25,7 +25,7 @@ export function toolCalls(context: Context): Command {
       new Option(
         '--limit <number>',
         `Maximum number of events, up to ${TOOL_CALL_EVENT_CAPACITY} (default: 100, none with --follow)`,
-      ).argParser(limitOf),
+      ).argParser(parseLimit),
     )
     .option('-f, --follow', 'Print new events as they happen; with --output json, one object per line')
     .addHelpText(
@@ -35,8 +35,8 @@ Examples:
   sluice tool-calls --category SERVICE_UNAVAILABLE --limit 20
   sluice tool-calls --follow --tool echo --output json | jq 'select(.duration > 1000)'`,
     )
-    .action(async ({ tool, category, limit, follow: following }: Options) => {
-      if (following) return follow(context, { tool, category }, limit);
+    .action(async ({ tool, category, limit, follow }: ToolCallsOptions) => {
+      if (follow) return followEvents(context, { tool, category }, limit);
       const client = await context.connect();
       const query = { toolName: tool, category, limit: limit?.toString() };
       const found = await unwrap(client.GET('/api/v1/tool-calls', { params: { query } }));
@@ -44,7 +44,7 @@ Examples:
     });
 }
 
-function limitOf(text: string): number {
+function parseLimit(text: string): number {
   const limit = /^\d+$/.test(text) ? Number(text) : 0;
   if (limit >= 1 && limit <= TOOL_CALL_EVENT_CAPACITY) return limit;
   throw new Failure(`--limit "${text}": must be a number from 1 to ${TOOL_CALL_EVENT_CAPACITY}`);
