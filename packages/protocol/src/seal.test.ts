@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { Sealer } from './seal.ts';
+import { TokenSealer } from './seal.ts';
 
-const sealer = new Sealer(randomBytes(32));
+const sealer = new TokenSealer(randomBytes(32));
 
 it.each(['', 'x', '{"ü":"😀"}', 'y'.repeat(100_000)])('what was sealed opens to the same text', (text) => {
   expect(sealer.open('session', sealer.seal('session', text))).toBe(text);
@@ -22,7 +22,7 @@ it('a token opens for its purpose alone', () => {
 });
 
 it('a token opens with its key alone', () => {
-  expect(new Sealer(randomBytes(32)).open('session', sealer.seal('session', 'x'))).toBeUndefined();
+  expect(new TokenSealer(randomBytes(32)).open('session', sealer.seal('session', 'x'))).toBeUndefined();
 });
 
 it('a token with any character altered, added or taken away does not open', () => {

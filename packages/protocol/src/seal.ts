@@ -9,7 +9,7 @@ const TAG_BYTES = 16;
 /**
  * Seals texts that clients carry for us: they can neither read nor change nor make them. AES-256-GCM, base64url.
  */
-export class Sealer {
+export class TokenSealer {
   readonly #key: Buffer;
 
   /** `key` has 32 bytes. */

@@ -1,35 +1,10 @@
 import { writeSync } from 'node:fs';
 import { type Service, startService } from './app/app.ts';
 import { loadConfig } from './app/config/config.ts';
-import type { PipelineListener } from './app/config/pipeline/pipeline.ts';
+import { welcome } from './app/welcome.ts';
 import { ConfigError } from './http/address.ts';
 import { StoreError } from './registry/store/store.ts';
 import { createLogger, createLogSink } from './telemetry/log.ts';
-
-/**
- * What to do next, on a first start; for standard output, since the log goes to standard error. `addresses` are those that
- * listeners were bound to, by name.
- */
-export function welcome(
-  addresses: Readonly<Record<string, string>>,
-  listeners: readonly Pick<PipelineListener, 'name' | 'tls'>[],
-): string {
-  const management = reachable(addresses.management);
-  const mcp = listeners.find(({ name }) => name === 'mcp');
-  const endpoint = mcp && `${mcp.tls ? 'https' : 'http'}://${reachable(addresses.mcp)}/default/mcp`;
-  return (
-    `Sluice is up; nothing is registered yet. Register an upstream MCP server:\n` +
-    `  npx sluice forwards add --name my-tools --service http://HOST:PORT/mcp --host http://${management} --no-auth\n` +
-    // A pipeline may have its agents' listeners under other names, or none.
-    (endpoint ? `Then point your MCP client at ${endpoint}\n` : '') +
-    `The API and its reference: http://${management}/api/docs. The whole way in one go: npm run demo\n`
-  );
-}
-
-/** An address that a person can use: a listener on all interfaces is reached on this machine by its loopback name. */
-function reachable(address = ''): string {
-  return address.replace(/^(?:0\.0\.0\.0|\[::\]):/, 'localhost:');
-}
 
 /** Runs the service until it is told to stop; the exit code says how it ended (decisions 1.1). */
 async function main(): Promise<void> {

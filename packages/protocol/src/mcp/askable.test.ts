@@ -1,6 +1,6 @@
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
-import { answersQuestion, crossedCapabilities, isAskable } from './capabilities.ts';
+import { answersQuestion, crossedCapabilities, supportsServerRequests } from './capabilities.ts';
 
 describe('crossedCapabilities', () => {
   it('keeps what the client wrote, numbers and unknown members included', () => {
@@ -43,15 +43,15 @@ describe('crossedCapabilities', () => {
 
 describe('isAskable', () => {
   it('is true for each capability that lets an upstream ask', () => {
-    expect(isAskable({ elicitation: {} })).toBe(true);
-    expect(isAskable({ sampling: {} })).toBe(true);
-    expect(isAskable({ roots: {} })).toBe(true);
+    expect(supportsServerRequests({ elicitation: {} })).toBe(true);
+    expect(supportsServerRequests({ sampling: {} })).toBe(true);
+    expect(supportsServerRequests({ roots: {} })).toBe(true);
   });
 
   it('is false for others, and for members that are null or false', () => {
-    expect(isAskable({})).toBe(false);
-    expect(isAskable({ tasks: {}, extensions: { 'a/b': {} } })).toBe(false);
-    expect(isAskable({ elicitation: null, sampling: false })).toBe(false);
+    expect(supportsServerRequests({})).toBe(false);
+    expect(supportsServerRequests({ tasks: {}, extensions: { 'a/b': {} } })).toBe(false);
+    expect(supportsServerRequests({ elicitation: null, sampling: false })).toBe(false);
   });
 });
 

@@ -115,7 +115,7 @@ export function askedCapabilities(capabilities: ClientCapabilities): JsonObject 
 }
 
 /** True when the client declares that it can be asked anything at all. */
-export function isAskable(capabilities: ClientCapabilities): boolean {
+export function supportsServerRequests(capabilities: ClientCapabilities): boolean {
   return ASKS.some((name) => declared(capabilities[name]));
 }
 

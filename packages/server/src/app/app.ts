@@ -2,18 +2,18 @@ import { randomBytes } from 'node:crypto';
 import { serviceAddress } from '@sluice/contract';
 import { labelledHeaders } from '../http/address.ts';
 import { Clusters } from '../http/clusters.ts';
-import { createGuard } from '../http/host-origin-guard.ts';
+import { createHostOriginGuard } from '../http/host-origin-guard.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InteractionRecorder } from '../inference/recorder.ts';
 import { CurrentInferenceSettings } from '../inference/settings.ts';
-import { ClassicProxy } from '../management/legacy-backend.ts';
+import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { plainError } from '../management/route.ts';
 import { createManagement, observingManagement } from '../management/server.ts';
 import { ClientProfiles, DeclaredParams } from '../mcp/client-profile.ts';
-import { Notices } from '../mcp/list-changes.ts';
-import { LongStreams } from '../mcp/long-streams.ts';
+import { ListChangeNotifier } from '../mcp/list-changes.ts';
+import { OpenStreams } from '../mcp/long-streams.ts';
 import type { Implementation } from '../mcp/server-info.ts';
-import { LiveSessions } from '../mcp/sessions/live-sessions.ts';
+import { ActiveSessions } from '../mcp/sessions/live-sessions.ts';
 import { EventStore } from '../mcp/sessions/resumable-streams.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
@@ -31,17 +31,17 @@ import { openTracing } from '../telemetry/tracing/tracing.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { Bridge } from '../upstreams/grpc/bridge.ts';
 import { BridgedCalls } from '../upstreams/grpc/call.ts';
-import { Channels, loadProtocols, silenceLibrary } from '../upstreams/grpc/channel.ts';
-import { HealthOfServices, probeHealth } from '../upstreams/grpc/health.ts';
+import { Channels, disableGrpcLogging, loadProtocols } from '../upstreams/grpc/channel.ts';
+import { probeHealth, ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { Provisioning } from '../upstreams/grpc/provisioning.ts';
 import { ParkedCalls } from '../upstreams/mcp/era-translation/parked-calls.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
-import { CallsUnderWay, type CallUnderWay } from '../upstreams/mcp/relay/in-flight.ts';
-import { LinkedResources } from '../upstreams/mcp/relay/linked-resources.ts';
-import { CallRelay } from '../upstreams/mcp/relay/relay.ts';
-import { CallSessions } from '../upstreams/mcp/sessions/call-sessions.ts';
-import { SessionLinks } from '../upstreams/mcp/sessions/session-bindings.ts';
-import { SessionWatches } from '../upstreams/mcp/streams/session-subscriptions.ts';
+import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight.ts';
+import { ResourceLinkCache } from '../upstreams/mcp/relay/linked-resources.ts';
+import { CallRouter } from '../upstreams/mcp/relay/relay.ts';
+import { CallSessionPool } from '../upstreams/mcp/sessions/call-sessions.ts';
+import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
+import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER } from './config/pipeline/pipeline.ts';
 import { unjudgedListeners } from './config/pipeline/validate.ts';
@@ -87,7 +87,7 @@ export async function startService(
   const registry = await openRegistry(config, logger);
   open.defer(() => registry.close());
   const limits = { silenceMs: config.upstreamIdleTimeoutMs, totalMs: config.upstreamMaxTimeoutMs };
-  const calls = new CallsUnderWay<CallUnderWay>(limits);
+  const calls = new InFlightCalls<InFlightCall>(limits);
   open.defer(() => calls.close());
   const forwards = new Forwards({
     registry,
@@ -98,7 +98,7 @@ export async function startService(
   open.defer(() => forwards.close(0));
   await bootstrap(config, registry);
 
-  const notices = new Notices(registry);
+  const notices = new ListChangeNotifier(registry);
   open.defer(() => notices.close());
 
   const schemas = new ResultSchemas();
@@ -130,18 +130,18 @@ export async function startService(
   const replica = randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica);
   open.defer(() => events.close());
-  const lives = new LiveSessions(events, replica);
-  const longStreams = new LongStreams();
+  const lives = new ActiveSessions(events, replica);
+  const longStreams = new OpenStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
 
-  const sessionWatches = new SessionWatches({
+  const sessionWatches = new SessionSubscriptions({
     sessions,
     lives,
     log: logger.target('service::forward'),
     elsewhere: (session, headers) => sessionLinks.hold(session, headers, false),
   });
-  const sessionLinks = new SessionLinks({
+  const sessionLinks = new SessionBindings({
     upstreams: () => forwards.upstreams(),
     upstream: (forward) => forwards.upstream(forward),
     sessions,
@@ -157,12 +157,12 @@ export async function startService(
     timeoutMs: config.parkedCallTimeoutMs,
   });
   const declaredParams = new DeclaredParams(profiles);
-  const relay = new CallRelay({
+  const relay = new CallRouter({
     forwards,
     parked,
-    callSessions: new CallSessions(calls),
+    callSessions: new CallSessionPool(calls),
     declaredParams,
-    linkedResources: new LinkedResources((forward) => registry.current.forwards.has(forward)),
+    linkedResources: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
     calls,
     lives,
     sessions,
@@ -175,7 +175,7 @@ export async function startService(
     log: logger.target('service::forward'),
   });
 
-  silenceLibrary();
+  disableGrpcLogging();
   const protocols = loadProtocols();
   const channels = new Channels(registry);
   open.defer(() => channels.close());
@@ -191,7 +191,7 @@ export async function startService(
     toolCalls,
     log: bridgeLog,
   });
-  const serviceHealth = new HealthOfServices({
+  const serviceHealth = new ServiceHealthMonitor({
     registry,
     probe: (entry, signal) => probeHealth(channels.to(serviceAddress(entry)), protocols, entry, signal, settings),
     intervalMs: config.healthCheckIntervalMs,
@@ -199,7 +199,7 @@ export async function startService(
   });
   open.defer(() => serviceHealth.close());
 
-  const guard = createGuard(config);
+  const guard = createHostOriginGuard(config);
   const metrics = new ServiceMetrics();
   metrics.loaded = () => ({
     evaluators_loaded: evaluators.current.list.length,
@@ -283,7 +283,7 @@ export async function startService(
   });
 
   const managementLog = logger.target('service::mgmt');
-  const classic = new ClassicProxy(config.classicUrl, plainError, {
+  const classic = new LegacyBackendProxy(config.classicUrl, plainError, {
     onFailure: ({ message }) => managementLog.warn(`legacy backend: ${message}`),
   });
   open.defer(() => classic.close());

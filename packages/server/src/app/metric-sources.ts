@@ -1,25 +1,25 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
-import type { LongStreams } from '../mcp/long-streams.ts';
+import type { OpenStreams } from '../mcp/long-streams.ts';
 import type { Evaluators } from '../policy/evaluator-set.ts';
 import type { Kind } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { ServiceMetrics, ServiceState } from '../telemetry/metrics/service-metrics.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
-import type { HealthOfServices } from '../upstreams/grpc/health.ts';
+import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
-import type { CallsUnderWay, CallUnderWay } from '../upstreams/mcp/relay/in-flight.ts';
+import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight.ts';
 
 /** The parts of the service that metrics are asked of. */
 export interface ServiceStateParts {
   readonly registry: Pick<Registry, 'current'>;
   readonly forwards: Pick<Forwards, 'status'>;
-  readonly serviceHealth: Pick<HealthOfServices, 'of'>;
+  readonly serviceHealth: Pick<ServiceHealthMonitor, 'of'>;
   readonly evaluators: Pick<Evaluators, 'current'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot' | 'evaluators'>;
   readonly interactions: Pick<InteractionStore, 'length' | 'bodyBytes'>;
   readonly toolCalls: Pick<ToolCallEvents, 'counts'>;
-  readonly calls: Pick<CallsUnderWay<CallUnderWay>, 'size'>;
-  readonly longStreams: Pick<LongStreams, 'size'>;
+  readonly calls: Pick<InFlightCalls<InFlightCall>, 'size'>;
+  readonly longStreams: Pick<OpenStreams, 'size'>;
   /** How many lines the log has lost. */
   readonly droppedLines: () => number;
 }

@@ -1,9 +1,9 @@
 import type { Server } from 'node:http';
-import { Sealer } from '@sluice/protocol/seal';
+import { TokenSealer } from '@sluice/protocol/seal';
 import type { FastifyInstance } from 'fastify';
 import { addressText, ConfigError, type ListenAddress } from '../http/address.ts';
 import { type Listener, listen } from '../http/server.ts';
-import { type KeptSessions, keptInFolder, keptInMemory } from '../mcp/sessions/session-store.ts';
+import { fileSessionStore, memorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { Evaluators, type EvaluatorsParts } from '../policy/evaluator-set.ts';
 import { ActionFiles } from '../policy/load.ts';
@@ -64,15 +64,15 @@ export async function openEvaluators(
 }
 
 /** What seals sessions and the state of calls, with the key that was kept or set. */
-export async function openSealer({ persist, sessionKey }: Config): Promise<Sealer> {
-  if (sessionKey) return new Sealer(sessionKey);
-  return new Sealer(persist.backend === 'none' ? newSessionKey() : await sessionKeyIn(persist.path, diskFiles()));
+export async function openSealer({ persist, sessionKey }: Config): Promise<TokenSealer> {
+  if (sessionKey) return new TokenSealer(sessionKey);
+  return new TokenSealer(persist.backend === 'none' ? newSessionKey() : await sessionKeyIn(persist.path, diskFiles()));
 }
 
 /** What is kept of sessions besides what their ids carry. */
-export async function openKeptSessions({ persist }: Config, logger: Logger): Promise<KeptSessions> {
-  if (persist.backend === 'none') return keptInMemory();
-  return keptInFolder(persist.path, diskFiles(), logger.target('service::mcp'));
+export async function openKeptSessions({ persist }: Config, logger: Logger): Promise<SessionStore> {
+  if (persist.backend === 'none') return memorySessionStore();
+  return fileSessionStore(persist.path, diskFiles(), logger.target('service::mcp'));
 }
 
 /** A listener that takes requests, by its name. */

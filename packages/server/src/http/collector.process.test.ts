@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { ByteCollector } from './request-body.ts';
+import { ChunkBuffer } from './request-body.ts';
 
 it('gives back what came, in whatever pieces', () => {
   for (const size of [1, 3, 4096, 100_000]) {
     const body = Buffer.from(Array.from({ length: 100_000 }, (_, index) => index % 251));
-    const collector = new ByteCollector();
+    const collector = new ChunkBuffer();
     for (let at = 0; at < body.length; at += size) collector.push(body.subarray(at, at + size));
     expect(collector.length).toBe(body.length);
     expect(collector.take().equals(body)).toBe(true);
@@ -13,11 +13,11 @@ it('gives back what came, in whatever pieces', () => {
 
 it('does not copy a body of one piece, and does not write into pieces of others', () => {
   const first = Buffer.from('first');
-  const whole = new ByteCollector();
+  const whole = new ChunkBuffer();
   whole.push(first);
   expect(whole.take().buffer).toBe(first.buffer);
 
-  const joined = new ByteCollector();
+  const joined = new ChunkBuffer();
   joined.push(first);
   joined.push(Buffer.from('second'));
   expect(joined.take().toString()).toBe('firstsecond');
@@ -25,7 +25,7 @@ it('does not copy a body of one piece, and does not write into pieces of others'
 });
 
 it('costs what the bytes cost, not what the pieces would', () => {
-  const collector = new ByteCollector();
+  const collector = new ChunkBuffer();
   const before = process.memoryUsage().arrayBuffers;
   for (let index = 0; index < 1_000_000; index++) collector.push(Buffer.alloc(1));
   expect(collector.take().length).toBe(1_000_000);
@@ -33,5 +33,5 @@ it('costs what the bytes cost, not what the pieces would', () => {
 });
 
 it('of nothing makes nothing', () => {
-  expect(new ByteCollector().take().length).toBe(0);
+  expect(new ChunkBuffer().take().length).toBe(0);
 });

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { Batch, Message } from '@sluice/protocol/mcp/message';
-import type { ClientAnswer } from '../mcp/response.ts';
+import type { ResponseWriter } from '../mcp/response.ts';
 import type { ClientSession } from '../mcp/sessions/sessions.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import { type Correlation, correlationOf, userOf } from '../telemetry/correlation.ts';
@@ -34,7 +34,7 @@ export class RequestContext {
   /** How the client speaks to the listener. Filled by the listener. */
   scheme: 'http' | 'https' = 'http';
   /** Closes when the client leaves, or has its answer. Filled by the listener. */
-  client: Pick<AnswerTarget, 'on'> | undefined = undefined;
+  client: Pick<ResponseLike, 'on'> | undefined = undefined;
   /** Header names and values that every answer to this request carries. Filled by `cors`. */
   responseHeaders: readonly string[] = [];
   /** The parsed body of a POST. Filled by `mcp`. */
@@ -120,7 +120,7 @@ export type Outcome =
   | ErrorOutcome
   | PlainOutcome
   | ExchangeOutcome
-  | { readonly kind: 'stream'; start(exchange: ClientAnswer): void }
+  | { readonly kind: 'stream'; start(exchange: ResponseWriter): void }
   | Batch;
 
 /** A JSON-RPC error. */
@@ -143,7 +143,7 @@ export interface PlainOutcome {
 export interface ExchangeOutcome {
   readonly kind: 'exchange';
   /** `body`: where it was read already, and the request has none any more. */
-  start(request: IncomingMessage, response: AnswerTarget, body: Buffer | undefined): void;
+  start(request: IncomingMessage, response: ResponseLike, body: Buffer | undefined): void;
 }
 
 /** An error outcome. */
@@ -181,7 +181,7 @@ export function httpProblem(status: number, message: string): PlainOutcome {
  * node:http's `ServerResponse` that answers need, with its meanings. An event stream is written in whole events, so that
  * those of several answers can share one stream.
  */
-export interface AnswerTarget {
+export interface ResponseLike {
   readonly destroyed: boolean;
   readonly headersSent: boolean;
   readonly writableEnded: boolean;

@@ -35,7 +35,7 @@ const REMEMBERED = 512;
  *
  * Runs per request: values that were accepted once cost a look-up.
  */
-export function createGuard({ allowedHosts, corsOrigin }: GuardOptions): Guard {
+export function createHostOriginGuard({ allowedHosts, corsOrigin }: GuardOptions): Guard {
   const allowed = new Set(allowedHosts);
   const restricted = allowedHosts !== undefined;
   const localHosts = new Set<string>();

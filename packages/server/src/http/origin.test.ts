@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { createGuard } from './host-origin-guard.ts';
+import { createHostOriginGuard } from './host-origin-guard.ts';
 
 const LOCAL = '127.0.0.1';
 const OTHER = '10.0.0.5';
 
 describe('Host', () => {
-  const guard = createGuard({ allowedHosts: undefined, corsOrigin: undefined });
+  const guard = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: undefined });
 
   test.each(['localhost', 'LOCALHOST:8081', '127.0.0.1:8080', '127.8.9.1', '[::1]', '[::1]:8081', 'localhost:'])(
     'a connection to loopback may name the loopback host %s',
@@ -42,7 +42,7 @@ describe('Host', () => {
   });
 
   test('allowed hosts are accepted beside loopback ones on loopback, and alone elsewhere', () => {
-    const strict = createGuard({
+    const strict = createHostOriginGuard({
       allowedHosts: ['gateway.example', 'fixed.example:8081', '[fd00::1]'],
       corsOrigin: undefined,
     });
@@ -60,14 +60,14 @@ describe('Host', () => {
   });
 
   test('what was accepted on one kind of connection is not accepted on the other', () => {
-    const strict = createGuard({ allowedHosts: ['gateway.example'], corsOrigin: undefined });
+    const strict = createHostOriginGuard({ allowedHosts: ['gateway.example'], corsOrigin: undefined });
     expect(strict(LOCAL, 'localhost', undefined)).toBeUndefined();
     expect(strict(OTHER, 'localhost', undefined)?.status).toBe(403);
   });
 });
 
 describe('Origin', () => {
-  const guard = createGuard({ allowedHosts: undefined, corsOrigin: undefined });
+  const guard = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: undefined });
 
   test.each(['http://localhost:3000', 'https://127.0.0.1', 'http://[::1]:5173', 'HTTP://LOCALHOST'])(
     'the loopback origin %s passes',
@@ -108,7 +108,7 @@ describe('Origin', () => {
   });
 
   test('the configured origin passes, and only it', () => {
-    const configured = createGuard({ allowedHosts: undefined, corsOrigin: 'https://console.example' });
+    const configured = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: 'https://console.example' });
     expect(configured(LOCAL, 'localhost', 'https://console.example')).toBeUndefined();
     expect(configured(LOCAL, 'localhost', 'https://Console.example')).toBeUndefined();
     expect(configured(LOCAL, 'localhost', 'http://console.example')?.status).toBe(403);
@@ -116,7 +116,7 @@ describe('Origin', () => {
   });
 
   test('an explicit * lets every origin pass', () => {
-    const open = createGuard({ allowedHosts: undefined, corsOrigin: '*' });
+    const open = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: '*' });
     expect(open(LOCAL, 'localhost', 'https://evil.example')).toBeUndefined();
     expect(open(LOCAL, 'localhost', 'null')).toBeUndefined();
   });
@@ -127,7 +127,7 @@ describe('Origin', () => {
 });
 
 test('many different values are judged alike, remembered or not', () => {
-  const guard = createGuard({ allowedHosts: undefined, corsOrigin: undefined });
+  const guard = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: undefined });
   for (let round = 0; round < 2; round++) {
     for (let port = 1; port <= 2_000; port++) {
       expect(guard(LOCAL, `localhost:${port}`, `http://localhost:${port}`)).toBeUndefined();
@@ -137,6 +137,6 @@ test('many different values are judged alike, remembered or not', () => {
 });
 
 test('a reason shows a long value cut', () => {
-  const guard = createGuard({ allowedHosts: undefined, corsOrigin: undefined });
+  const guard = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: undefined });
   expect(guard(LOCAL, 'x'.repeat(8_000), undefined)?.reason.length).toBeLessThan(400);
 });

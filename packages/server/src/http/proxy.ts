@@ -9,8 +9,8 @@ import type {
 } from './client/client.ts';
 import { UpstreamError } from './client/errors.ts';
 import { incomingBody } from './client/request-writer.ts';
-import type { AnswerTarget, PlainOutcome } from './context.ts';
-import { readAway } from './request-body.ts';
+import type { PlainOutcome, ResponseLike } from './context.ts';
+import { drainRequestBody } from './request-body.ts';
 
 /** Headers of one connection, which end with it, besides `Proxy-*` (RFC 9110 7.6.1; decisions 4.6). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -129,7 +129,7 @@ const CORS_HEADERS: ReadonlySet<string> = new Set([
 export class Exchange implements ResponseHandler {
   readonly #plan: ExchangePlan;
   readonly #request: IncomingMessage;
-  readonly #response: AnswerTarget;
+  readonly #response: ResponseLike;
   readonly #watch: ExchangeWatch | undefined;
   #call: UpstreamCall | undefined = undefined;
   #body: StreamedBody | undefined = undefined;
@@ -138,7 +138,7 @@ export class Exchange implements ResponseHandler {
   /** All of the request has come, or never will. */
   #requestOver = false;
 
-  constructor(plan: ExchangePlan, request: IncomingMessage, response: AnswerTarget) {
+  constructor(plan: ExchangePlan, request: IncomingMessage, response: ResponseLike) {
     this.#plan = plan;
     this.#request = request;
     this.#response = response;
@@ -217,7 +217,7 @@ export class Exchange implements ResponseHandler {
     // Half an answer cannot be taken back: the connection says that it is one.
     if (this.#begun) this.#response.destroy();
     else {
-      readAway(this.#request, this.#response);
+      drainRequestBody(this.#request, this.#response);
       this.#answer(this.#plan.failed(error));
     }
     // Without a connection nobody has asked for it.

@@ -1,12 +1,12 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import type { AnswerTarget } from './context.ts';
+import type { ResponseLike } from './context.ts';
 
 /**
  * Collects the pieces of a body. A sender chooses how small they are, and a buffer object for each byte would cost
  * hundreds of times the bytes: so from the second piece on they are copied into one buffer that grows by doubling.
  * A body that comes in one piece, as most do, is not copied.
  */
-export class ByteCollector {
+export class ChunkBuffer {
   /** Bytes collected so far. */
   length = 0;
   #held: Buffer | undefined = undefined;
@@ -37,7 +37,7 @@ export class ByteCollector {
 }
 
 /** Is told once what becomes of a body. */
-export interface BodyTaker {
+export interface BodyHandler {
   onBody(body: Buffer): void;
   /** It is over the limit, as is said as soon as that is known. What is left of it is the taker's to read away. */
   onTooLarge(): void;
@@ -46,9 +46,9 @@ export interface BodyTaker {
 }
 
 /** Collects a request's body of up to `limit` bytes. */
-export function collectBody(request: IncomingMessage, limit: number, taker: BodyTaker): void {
+export function collectBody(request: IncomingMessage, limit: number, taker: BodyHandler): void {
   if (Number(request.headers['content-length']) > limit) return taker.onTooLarge();
-  const body = new ByteCollector();
+  const body = new ChunkBuffer();
   request.on('data', (piece: Buffer) => {
     if (body.length + piece.length <= limit) return body.push(piece);
     request.removeAllListeners('data').removeAllListeners('end');
@@ -59,7 +59,7 @@ export function collectBody(request: IncomingMessage, limit: number, taker: Body
 }
 
 /** True for a request that says that it has a body, which may turn out to be empty (RFC 9112 6.3). */
-export function announcesBody({
+export function hasBody({
   'content-length': length,
   'transfer-encoding': encoding,
 }: Pick<IncomingHttpHeaders, 'content-length' | 'transfer-encoding'>): boolean {
@@ -74,9 +74,9 @@ const LINGER_MS = 2_000;
  * sending would lose it the answer: for a while, the rest is read and thrown away. A connection that is to end with the
  * answer ends when that is done.
  */
-export function readAway(request: IncomingMessage, response: Pick<AnswerTarget, 'shouldKeepAlive'>): void {
+export function drainRequestBody(request: IncomingMessage, response: Pick<ResponseLike, 'shouldKeepAlive'>): void {
   request.resume();
-  if (request.complete || !announcesBody(request.headers)) return;
+  if (request.complete || !hasBody(request.headers)) return;
   const closing = response.shouldKeepAlive === false;
   // Else Node would end the connection as soon as the answer is out.
   response.shouldKeepAlive = true;
@@ -106,7 +106,7 @@ export class BodyDeadlines {
 
   /** Begins to count; nothing is counted for a request without a body. */
   watch(request: IncomingMessage, response: ServerResponse): void {
-    if (!announcesBody(request.headers)) return;
+    if (!hasBody(request.headers)) return;
     const timer = setTimeout(() => {
       // What nobody has read yet may all be there.
       if (!request.complete) this.#onLate(request, response);

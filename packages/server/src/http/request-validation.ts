@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** True for a request that names two hosts: two gateways in a row might each take another one for the one that counts. */
-export function namesTwoHosts({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
+export function hasDuplicateHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? '';
@@ -16,7 +16,7 @@ export function namesTwoHosts({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'
  * undefined where they cannot. What it lets pass is one `Content-Length` or one `Transfer-Encoding: chunked` (RFC 9112 6.1
  * to 6.3). A body in another coding would be passed on without the word for it, since that ends with the connection.
  */
-export function unclearFraming({
+export function ambiguousFraming({
   headers,
   httpVersion,
 }: Pick<IncomingMessage, 'headers' | 'httpVersion'>): string | undefined {
@@ -34,7 +34,7 @@ export function unclearFraming({
  * Finds the requests of one server that are refused with 400, since two readers of their heads could take them for
  * different requests: the same ones on every listener.
  */
-export class UnclearHeads {
+export class AmbiguousRequestGuard {
   /** Connections that end, because it is not clear what came on them. */
   readonly #refused = new WeakSet<Socket>();
 
@@ -54,9 +54,9 @@ export class UnclearHeads {
 function unclearHead(request: IncomingMessage): string | undefined {
   const { headers, httpVersion, url = '/' } = request;
   if (headers.host === undefined && httpVersion === '1.1') return 'a Host header is required';
-  if (namesTwoHosts(request)) return 'the header Host is there twice; send it once';
+  if (hasDuplicateHost(request)) return 'the header Host is there twice; send it once';
   // A host in the target would stand against `Host`, which is what is judged; `*` is no path that anything could answer.
   if (!url.startsWith('/')) return 'the target of a request begins with a slash';
   if (url.includes('#')) return 'the target of a request has no fragment; encode # as %23';
-  return unclearFraming(request);
+  return ambiguousFraming(request);
 }

@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import type { ListenAddress } from './address.ts';
-import { readAway } from './request-body.ts';
-import { UnclearHeads } from './request-validation.ts';
+import { drainRequestBody } from './request-body.ts';
+import { AmbiguousRequestGuard } from './request-validation.ts';
 
 /** How the connections of one listener are kept. */
 export interface ConnectionOptions {
@@ -21,9 +21,9 @@ const KEEP_ALIVE_MS = 75_000;
 const HEADERS_MS = 60_000;
 
 /** So many at a time are told that there are too many; others are let go without a word. */
-const MOST_BEYOND = 100;
+const MAX_REJECTED = 100;
 
-const CROWDED: Refusal = { status: 503, reason: 'too many connections: try again later' };
+const TOO_MANY_CONNECTIONS: Refusal = { status: 503, reason: 'too many connections: try again later' };
 
 /** Why a request is not served. */
 export interface Refusal {
@@ -49,15 +49,16 @@ export function createHttpServer(options: ConnectionOptions, serve: ServeRequest
   };
   const server = tls ? createTlsServer({ ...settings, ...tls, ALPNProtocols: ['http/1.1'] }) : createServer(settings);
   const crowd = maxConnections === undefined ? undefined : limited(server, maxConnections, tls !== undefined);
-  const unclear = new UnclearHeads();
+  const unclear = new AmbiguousRequestGuard();
   server.on('request', (request, response) => {
     const reason = unclear.reasonFor(request);
-    const refusal = reason !== undefined ? { status: 400, reason } : crowd?.has(request.socket) ? CROWDED : undefined;
+    const refusal =
+      reason !== undefined ? { status: 400, reason } : crowd?.has(request.socket) ? TOO_MANY_CONNECTIONS : undefined;
     if (refusal) {
       // Nothing that follows on the connection would be served either.
       response.shouldKeepAlive = false;
       // Where it is not clear what follows, it is not waited for.
-      if (reason === undefined) readAway(request, response);
+      if (reason === undefined) drainRequestBody(request, response);
       else request.resume();
     }
     serve(request, response, refusal);
@@ -77,7 +78,7 @@ function limited(server: Server, most: number, secure: boolean): ReadonlySet<Soc
   let open = 0;
   server.on(secure ? 'secureConnection' : 'connection', (socket: Socket): unknown => {
     if (open >= most) {
-      if (beyond.size >= MOST_BEYOND) return socket.destroy();
+      if (beyond.size >= MAX_REJECTED) return socket.destroy();
       beyond.add(socket);
       return socket.once('close', () => beyond.delete(socket));
     }

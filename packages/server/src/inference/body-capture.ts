@@ -2,14 +2,14 @@ import { isUtf8 } from 'node:buffer';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
 import { CompletionStream } from './completion-assembler.ts';
 import type { DecodedSink } from './decoder.ts';
-import { JsonOutline } from './json-scanner.ts';
-import type { TeeBudget } from './recorder.ts';
+import { JsonScanner } from './json-scanner.ts';
+import type { MemoryBudget } from './recorder.ts';
 
 /**
  * Keeps the first bytes of a body, up to a limit, as a copy of its own: a piece of a body is a view of a larger buffer of
  * its socket, which would stay in memory with it.
  */
-export class KeptBytes {
+export class BoundedBuffer {
   readonly #limit: number;
   #held: Buffer | undefined = undefined;
   /** Bytes kept so far. */
@@ -63,7 +63,7 @@ const DEEPEST = 256;
  * Makes a body of its first bytes: of all of them, or, where it was cut, of those up to the last whole character. Bytes
  * that are no UTF-8 become replacement characters (decisions 2.9: parsed JSON, else a string, else null).
  */
-export function storedBody(bytes: Buffer | undefined, cut: boolean, outline: JsonOutline): StoredBody | undefined {
+export function storedBody(bytes: Buffer | undefined, cut: boolean, outline: JsonScanner): StoredBody | undefined {
   if (bytes === undefined) return undefined;
   if (cut) return { isJson: false, bytes: asUtf8(bytes.subarray(0, wholeCharacters(bytes))) };
   const isJson = outline.complete && outline.deepest <= DEEPEST;
@@ -114,17 +114,17 @@ export interface PassingBody extends DecodedSink {
 /** A body that is kept as it is, up to a limit, and looked at as it comes. */
 export class RecordedText implements PassingBody {
   /** What it says, as JSON. */
-  readonly outline = new JsonOutline();
-  readonly #kept: KeptBytes;
-  readonly #budget: TeeBudget;
+  readonly outline = new JsonScanner();
+  readonly #kept: BoundedBuffer;
+  readonly #budget: MemoryBudget;
   readonly #onEnd: () => void;
   #taken = 0;
   #cut = false;
   #released = false;
 
   /** `onEnd` is called once all of the body has come. */
-  constructor(limit: number, budget: TeeBudget, onEnd: () => void) {
-    this.#kept = new KeptBytes(limit);
+  constructor(limit: number, budget: MemoryBudget, onEnd: () => void) {
+    this.#kept = new BoundedBuffer(limit);
     this.#budget = budget;
     this.#onEnd = onEnd;
   }
@@ -175,10 +175,10 @@ export class RecordedEvents implements PassingBody, EventSink {
   readonly completion: CompletionStream;
   readonly #limit: number;
   readonly #decoder: EventStreamDecoder;
-  readonly #budget: TeeBudget;
+  readonly #budget: MemoryBudget;
   readonly #onEnd: () => void;
   /** The stream's text, until it is known that it is not needed. */
-  #text: KeptBytes | undefined;
+  #text: BoundedBuffer | undefined;
   #isOther = false;
   #room: number;
   #taken = 0;
@@ -188,11 +188,11 @@ export class RecordedEvents implements PassingBody, EventSink {
   #assembled = false;
 
   /** Reads `limit` bytes at most. `onEnd` is called once all of the body has come. */
-  constructor(limit: number, budget: TeeBudget, onEnd: () => void) {
+  constructor(limit: number, budget: MemoryBudget, onEnd: () => void) {
     // Values cost about twice what they take as JSON: those of a usual stream are kept up to the limit.
     this.completion = new CompletionStream(2 * limit);
     this.#limit = limit;
-    this.#text = new KeptBytes(limit);
+    this.#text = new BoundedBuffer(limit);
     this.#decoder = new EventStreamDecoder(this, 2 * limit);
     this.#room = limit;
     this.#budget = budget;
@@ -255,7 +255,7 @@ export class RecordedEvents implements PassingBody, EventSink {
       this.#body = body;
       this.#cut ||= cut || this.completion.cut;
     } else {
-      this.#body = storedBody(this.#text?.take(), this.#cut, new JsonOutline());
+      this.#body = storedBody(this.#text?.take(), this.#cut, new JsonScanner());
     }
   }
 

@@ -18,14 +18,14 @@ const CALL_COST = 256;
  * most; those, and all other members, are kept as far as there is room for them.
  */
 export class AssembledMessage {
-  readonly #kept: KeptValues;
+  readonly #kept: BoundedValues;
   #role: JsonValue | undefined = undefined;
   #content: string | null = null;
   readonly #others = new Map<string, JsonValue>();
   #functionCall: AssembledFunction | undefined = undefined;
   #toolCalls: AssembledToolCalls | undefined = undefined;
 
-  constructor(kept: KeptValues) {
+  constructor(kept: BoundedValues) {
     this.#kept = kept;
   }
 
@@ -70,12 +70,12 @@ export class AssembledMessage {
 
 /** A function's name and arguments; those come in pieces. */
 class AssembledFunction {
-  readonly #kept: KeptValues;
+  readonly #kept: BoundedValues;
   #name = '';
   #arguments = '';
   readonly #others = new Map<string, JsonValue>();
 
-  constructor(kept: KeptValues) {
+  constructor(kept: BoundedValues) {
     this.#kept = kept;
   }
 
@@ -99,11 +99,11 @@ interface AssembledToolCall {
 
 /** Tool calls by their index. Of a sender that leaves the index out, each new id begins a call. */
 class AssembledToolCalls {
-  readonly #kept: KeptValues;
+  readonly #kept: BoundedValues;
   readonly #calls = new Map<number, AssembledToolCall>();
   #latest = -1;
 
-  constructor(kept: KeptValues) {
+  constructor(kept: BoundedValues) {
     this.#kept = kept;
   }
 
@@ -170,7 +170,7 @@ const DEEPEST = 512;
  * memory, and long to write. Every value is counted when it is kept, but a text or a number in the place of an earlier
  * one; texts count little, since they never grow. What there is no room for is left out, and {@link cut} says so.
  */
-export class KeptValues {
+export class BoundedValues {
   /** Whether something was left out. */
   cut = false;
   /** How deeply the values are nested, at most. */
@@ -270,13 +270,13 @@ export class CompletionStream {
   /** The id of the first chunk that has one. */
   id: string | undefined = undefined;
   #ended = false;
-  readonly #kept: KeptValues;
+  readonly #kept: BoundedValues;
   readonly #members = new Map<string, JsonValue>();
   readonly #choices = new Map<number, AssembledChoice>();
 
-  /** `room`: the bytes that all values may cost together; see {@link KeptValues}. */
+  /** `room`: the bytes that all values may cost together; see {@link BoundedValues}. */
   constructor(room: number) {
-    this.#kept = new KeptValues(room);
+    this.#kept = new BoundedValues(room);
   }
 
   /** How deeply the completion is nested, at most. */

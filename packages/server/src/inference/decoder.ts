@@ -7,7 +7,7 @@ import {
   createInflateRaw,
   createZstdDecompress,
 } from 'node:zlib';
-import type { TeeBudget } from './recorder.ts';
+import type { MemoryBudget } from './recorder.ts';
 
 /** Gets what a body is, decoded. */
 export interface DecodedSink {
@@ -37,7 +37,7 @@ export function decoderFor(
   encoding: string | undefined,
   sink: DecodedSink,
   mostBytes: number,
-  budget: TeeBudget,
+  budget: MemoryBudget,
 ): BodyDecoder | undefined {
   const coding = (encoding ?? '').trim().toLowerCase();
   if (coding === '' || coding === 'identity') return new GatheredBody(new PlainBody(sink), true);
@@ -119,14 +119,14 @@ class PlainBody implements BodyDecoder {
 class CompressedBody implements BodyDecoder {
   readonly #make: (first: number) => Transform;
   readonly #sink: DecodedSink;
-  readonly #budget: TeeBudget;
+  readonly #budget: MemoryBudget;
   #room: number;
   /** Bytes that are not decoded yet. */
   #waiting = 0;
   #stream: Transform | undefined = undefined;
   #ended = false;
 
-  constructor(make: (first: number) => Transform, sink: DecodedSink, mostBytes: number, budget: TeeBudget) {
+  constructor(make: (first: number) => Transform, sink: DecodedSink, mostBytes: number, budget: MemoryBudget) {
     this.#make = make;
     this.#sink = sink;
     this.#budget = budget;

@@ -36,7 +36,7 @@ export class CapturedText {
   }
 }
 
-/** What one state of {@link JsonOutline} waits for. */
+/** What one state of {@link JsonScanner} waits for. */
 const VALUE = 0;
 const ELEMENT_OR_END = 1;
 const KEY_OR_END = 2;
@@ -76,7 +76,7 @@ const NUMBER_TEXT = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
  *
  * Bytes that are no UTF-8 count as characters, because readers that replace them are common.
  */
-export class JsonOutline {
+export class JsonScanner {
   /** The member `id` of the object, where it is a text of at most 256 characters. */
   id: string | undefined = undefined;
   /** The member `model`, likewise. */

@@ -14,7 +14,7 @@ export interface RecordingParts {
   readonly log: TargetLogger;
   /** Bytes kept of each body. */
   readonly bodyLimit: number;
-  readonly budget: TeeBudget;
+  readonly budget: MemoryBudget;
 }
 
 /** A completion that was recorded, as telemetry tells of it: nothing of what was asked or answered. */
@@ -205,7 +205,7 @@ export class ExchangeRecording {
  * Bounds what the exchanges under way hold together of their bodies, decoded or not. One holds a few MiB per direction at
  * most, but there may be thousands: what comes when the budget is used up is not recorded, and the record says that it was cut.
  */
-export class TeeBudget {
+export class MemoryBudget {
   #left: number;
 
   constructor(bytes: number) {
@@ -251,7 +251,7 @@ export class InteractionRecorder {
 
   constructor({ store, log, bodyLimit = 4 * 1024 * 1024, underWayLimit = 256 * 1024 * 1024 }: RecorderOptions) {
     this.#store = store;
-    this.#parts = { store, log, bodyLimit, budget: new TeeBudget(underWayLimit) };
+    this.#parts = { store, log, bodyLimit, budget: new MemoryBudget(underWayLimit) };
   }
 
   /**

@@ -4,10 +4,10 @@ import type { TestContext } from 'vitest';
 import type { LlmConnection } from '../app/config/bootstrap-file.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { serviceState } from '../app/metric-sources.ts';
-import { createGuard } from '../http/host-origin-guard.ts';
+import { createHostOriginGuard } from '../http/host-origin-guard.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { CurrentInferenceSettings } from '../inference/settings.ts';
-import { LongStreams } from '../mcp/long-streams.ts';
+import { OpenStreams } from '../mcp/long-streams.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import { Evaluators } from '../policy/evaluator-set.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
@@ -24,7 +24,7 @@ import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { Channels, loadProtocols } from '../upstreams/grpc/channel.ts';
 import { Provisioning } from '../upstreams/grpc/provisioning.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
-import { ClassicProxy } from './legacy-backend.ts';
+import { LegacyBackendProxy } from './legacy-backend.ts';
 import { plainError } from './route.ts';
 import { createManagement, observingManagement } from './server.ts';
 
@@ -48,7 +48,7 @@ export interface Api {
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly toolCalls: ToolCallEvents;
-  readonly longStreams: LongStreams;
+  readonly longStreams: OpenStreams;
   readonly interactions: InteractionStore;
   readonly inference: CurrentInferenceSettings;
   readonly evaluators: Evaluators;
@@ -117,16 +117,16 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const channels = new Channels(registry);
   const calling = { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 0 };
   const toolCalls = new ToolCallEvents(logger);
-  const longStreams = new LongStreams(settings.keepAliveMs);
+  const longStreams = new OpenStreams(settings.keepAliveMs);
   const log = logger.target('service::mgmt');
   const interactions = new InteractionStore(1_000);
   const inference = new CurrentInferenceSettings(
     { scheme: 'http', host: '127.0.0.1', port: 11_434, path: '' },
     interactions,
   );
-  const guard = createGuard({ allowedHosts, corsOrigin });
+  const guard = createHostOriginGuard({ allowedHosts, corsOrigin });
   const { bodyTimeoutMs, classicUrl, firstByteTimeoutMs = 30_000 } = settings;
-  const classic = new ClassicProxy(classicUrl, plainError, { firstByteTimeoutMs });
+  const classic = new LegacyBackendProxy(classicUrl, plainError, { firstByteTimeoutMs });
   const { evaluators: evaluating = {} } = settings;
   const { connections = [], baseFolder = import.meta.dirname, actionsPath, configured } = evaluating;
   const schemas = new ResultSchemas();

@@ -5,10 +5,10 @@ import type { Draft } from '../registry/draft.ts';
 import type { Entry, Kind } from '../registry/entries.ts';
 import {
   createEntry,
+  type EntryInput,
   findInSnapshot,
   removeEntry,
   type Selector,
-  type Submission,
   sharesName,
   updateEntry,
 } from '../registry/operations.ts';
@@ -26,7 +26,7 @@ interface EntryOperations {
   readonly remove: Operation;
 }
 
-type Submitting = RequestBody & { readonly schema: z.ZodType<Submission> };
+type Submitting = RequestBody & { readonly schema: z.ZodType<EntryInput> };
 
 /** List, read, create, update and delete, alike for tools, resources and prompts (decisions 2.2, 4.1). */
 export function entryRoutes(

@@ -3,8 +3,8 @@ import { createTransport, serverOf, type UpstreamTransport } from '../http/clien
 import type { UpstreamError } from '../http/client/errors.ts';
 import type { PlainOutcome } from '../http/context.ts';
 import { Exchange, requestHeaders } from '../http/proxy.ts';
-import { readAway } from '../http/request-body.ts';
-import { ClientAnswer } from '../mcp/response.ts';
+import { drainRequestBody } from '../http/request-body.ts';
+import { ResponseWriter } from '../mcp/response.ts';
 
 /**
  * True for a path that a server may take for another one than it says: with a segment `.` or `..`, also one that is
@@ -54,7 +54,7 @@ export interface ClassicOptions {
 }
 
 /** Passes requests on to the legacy backend, and its answers back, as they come (decisions 4.6). */
-export class ClassicProxy {
+export class LegacyBackendProxy {
   /** `host:port` of the backend; undefined where there is none. */
   readonly server: string | undefined;
   readonly #transport: UpstreamTransport | undefined;
@@ -80,8 +80,8 @@ export class ClassicProxy {
     const transport = this.#transport;
     const { url = '/' } = request;
     const answer = ({ status, headers, body }: PlainOutcome): false => {
-      readAway(request, response);
-      new ClientAnswer(response, answerHeaders, 'null').plain(status, headers, body);
+      drainRequestBody(request, response);
+      new ResponseWriter(response, answerHeaders, 'null').plain(status, headers, body);
       return false;
     };
     // By what the path says it is the backend's; the backend is not to find that it means another.

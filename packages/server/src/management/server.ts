@@ -6,11 +6,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastify from 'fastify';
 import { UpstreamError } from '../http/client/errors.ts';
 import type { Guard } from '../http/host-origin-guard.ts';
-import { answeredStatus, BodyDeadlines, collectBody, readAway } from '../http/request-body.ts';
-import { UnclearHeads } from '../http/request-validation.ts';
+import { answeredStatus, BodyDeadlines, collectBody, drainRequestBody } from '../http/request-body.ts';
+import { AmbiguousRequestGuard } from '../http/request-validation.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
-import type { LongStreams } from '../mcp/long-streams.ts';
+import type { OpenStreams } from '../mcp/long-streams.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
 import type { Evaluators } from '../policy/evaluator-set.ts';
 import { EvaluatorsError } from '../policy/revisions.ts';
@@ -25,14 +25,14 @@ import {
   type RequestTelemetryParts,
 } from '../telemetry/request-telemetry.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
-import type { HealthOfServices } from '../upstreams/grpc/health.ts';
+import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { type Provisioning, ProvisioningError } from '../upstreams/grpc/provisioning.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
 import { entryRoutes } from './entries.ts';
 import { evaluatorRoutes } from './evaluators.ts';
 import { forwardRoutes } from './forwards.ts';
 import { inferenceConfigRoutes, interactionRoutes } from './interactions.ts';
-import { type ClassicProxy, isClassic } from './legacy-backend.ts';
+import { isClassic, type LegacyBackendProxy } from './legacy-backend.ts';
 import { bindingRoutes, namespaceRoutes, watchPublicNamespace } from './namespaces.ts';
 import { healthRoutes, metricsRoutes, prometheusRoutes, referenceRoutes, statisticsRoutes } from './observability.ts';
 import { errorEnvelope, RequestError, sendError } from './route.ts';
@@ -156,7 +156,7 @@ export interface ManagementOptions extends ManagementContext {
   readonly guard: Guard;
   readonly observe: ObserveRequest;
   /** Answers what is the legacy backend's. */
-  readonly classic: Pick<ClassicProxy, 'serve' | 'server'>;
+  readonly classic: Pick<LegacyBackendProxy, 'serve' | 'server'>;
   /** SERVICE_CORS_ORIGIN: `*` or one origin. */
   readonly corsOrigin: string | undefined;
   /** Bytes of a request body (default 1 MiB, decisions 8). */
@@ -187,7 +187,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
   const cors = corsHeaders(corsOrigin);
   /** The last request of each connection, by its answer. */
   const latest = new WeakMap<Socket, ServerResponse>();
-  const unclear = new UnclearHeads();
+  const unclear = new AmbiguousRequestGuard();
 
   const app = fastify({
     bodyLimit,
@@ -202,7 +202,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     frameworkErrors: (_error, request, reply) => {
       const observation = observed(request, reply.raw, observe);
       if (!admit(request, reply) || passOn(request, reply, observation)) return;
-      readAway(request.raw, reply.raw);
+      drainRequestBody(request.raw, reply.raw);
       sendError(reply, 'BAD_REQUEST', 'the path is not valid percent-encoded UTF-8');
     },
     clientErrorHandler: (error, socket) => {
@@ -237,7 +237,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     }
     const refusal = guard(request.raw.socket.localAddress, request.headers.host, request.headers.origin);
     if (!refusal) return true;
-    readAway(request.raw, reply.raw);
+    drainRequestBody(request.raw, reply.raw);
     sendError(reply, 'FORBIDDEN', refusal.reason);
     return false;
   }
@@ -299,7 +299,7 @@ export function createManagement(options: ManagementOptions): FastifyInstance {
     if (status === ERROR_STATUS.PAYLOAD_TOO_LARGE) {
       // Fastify would close the connection, and a client that is still sending would lose the answer.
       reply.removeHeader('connection');
-      readAway(request.raw, reply.raw);
+      drainRequestBody(request.raw, reply.raw);
       return sendError(reply, 'PAYLOAD_TOO_LARGE', `request body too large: the limit is ${bodyLimit} bytes`);
     }
     if (status >= 400 && status < 500) return sendError(reply, 'BAD_REQUEST', 'the request could not be read');
@@ -345,7 +345,7 @@ function isBeingAnswered(response: ServerResponse | undefined): boolean {
 export interface ManagementContext {
   readonly registry: Registry;
   readonly forwards: Pick<Forwards, 'add' | 'refresh' | 'remove' | 'removed' | 'status'>;
-  readonly serviceHealth: Pick<HealthOfServices, 'of'>;
+  readonly serviceHealth: Pick<ServiceHealthMonitor, 'of'>;
   readonly provisioning: Pick<Provisioning, 'provision'>;
   readonly evaluators: Pick<
     Evaluators,
@@ -358,7 +358,7 @@ export interface ManagementContext {
   readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'listen'>;
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
   readonly inference: InferenceSettings;
-  readonly longStreams: Pick<LongStreams, 'add'>;
+  readonly longStreams: Pick<OpenStreams, 'add'>;
   /** Whether the service takes work: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
 }

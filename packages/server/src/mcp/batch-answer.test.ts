@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { messages, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
-import { BatchAnswer, type BatchAnswerOptions, type BatchMember } from './batch.ts';
-import { ClientAnswer } from './response.ts';
+import { type BatchAnswerOptions, type BatchMember, BatchResponse } from './batch.ts';
+import { ResponseWriter } from './response.ts';
 
 const ends: (() => void)[] = [];
 afterEach(() => {
@@ -28,15 +28,15 @@ type Work = (members: readonly BatchMember[]) => unknown;
 async function answered(options: Partial<BatchAnswerOptions>, work: Work): Promise<RawAnswer> {
   const all = { size: 2, asks: true, streams: true, ...options };
   const url = await serving((response) => {
-    const answer = new BatchAnswer(response, ['Access-Control-Allow-Origin', '*'], all);
+    const answer = new BatchResponse(response, ['Access-Control-Allow-Origin', '*'], all);
     return work(Array.from({ length: all.size }, (_, i) => answer.member({ idText: `"${i}"` })));
   });
   return send(url, 'POST');
 }
 
-const rpc = (member: BatchMember | undefined, id = 'null'): ClientAnswer => {
+const rpc = (member: BatchMember | undefined, id = 'null'): ResponseWriter => {
   if (!member) throw new Error('there are fewer members');
-  return new ClientAnswer(member, ['X-Of', 'member'], id);
+  return new ResponseWriter(member, ['X-Of', 'member'], id);
 };
 const result = (id: string, value = '{}') => `{"jsonrpc":"2.0","id":${id},"result":${value}}`;
 const note = (n: number) => `{"jsonrpc":"2.0","method":"notifications/message","params":{"n":${n}}}`;
@@ -103,7 +103,7 @@ describe('the answer to a batch with requests', () => {
   it('does not wait for one member to send what another has', async () => {
     const held: BatchMember[] = [];
     const url = await serving((response) => {
-      const answer = new BatchAnswer(response, [], { size: 2, asks: true, streams: false });
+      const answer = new BatchResponse(response, [], { size: 2, asks: true, streams: false });
       held.push(answer.member({ idText: '1' }));
       rpc(answer.member({ idText: '2' }), '2').result('{}');
     });
@@ -194,7 +194,7 @@ describe('the client of a batch', () => {
   it('that reads slowly holds all members back, and lets them go together', async () => {
     const drained: number[] = [];
     const url = await serving((response) => {
-      const answer = new BatchAnswer(response, [], { size: 20, asks: true, streams: true });
+      const answer = new BatchResponse(response, [], { size: 20, asks: true, streams: true });
       const members = Array.from({ length: 20 }, (_, i) => answer.member({ idText: String(i) }));
       const data = JSON.stringify('x'.repeat(1024 * 1024));
       for (const [i, member] of members.entries()) {
@@ -225,7 +225,7 @@ describe('the client of a batch', () => {
     const left: string[] = [];
     const members: BatchMember[] = [];
     const url = await serving((response) => {
-      const answer = new BatchAnswer(response, [], { size: 3, asks: true, streams: true });
+      const answer = new BatchResponse(response, [], { size: 3, asks: true, streams: true });
       for (const id of ['1', '2', '3']) {
         const member = answer.member({ idText: id });
         members.push(member);

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { Sealer } from '@sluice/protocol/seal';
+import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { messages, post, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
@@ -411,7 +411,7 @@ describe('every message of a batch', () => {
       ),
       guard: () => undefined,
       secure: false,
-      mcp: { events: new EventStore(new Sealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
+      mcp: { events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
       observe: observing('mcp', 'service::mcp::access', {
         metrics: new RequestMetrics(),
         logger: log,

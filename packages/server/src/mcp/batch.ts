@@ -4,9 +4,9 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { readsStreams } from '@sluice/protocol/mcp/era';
 import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import type { Batch } from '@sluice/protocol/mcp/message';
-import { type AnswerTarget, RequestContext } from '../http/context.ts';
-import { ByteCollector } from '../http/request-body.ts';
-import { ClientAnswer, INTERNAL } from './response.ts';
+import { RequestContext, type ResponseLike } from '../http/context.ts';
+import { ChunkBuffer } from '../http/request-body.ts';
+import { INTERNAL, ResponseWriter } from './response.ts';
 
 /** The message that a member answers. */
 export interface MemberRequest {
@@ -18,18 +18,18 @@ export interface MemberRequest {
  * The place of one message's answer in the answer to its batch: takes the HTTP answer that the message would have got
  * alone, and passes on what JSON-RPC messages are in it. Its status and headers have no place there.
  */
-export class BatchMember extends EventEmitter implements AnswerTarget {
+export class BatchMember extends EventEmitter implements ResponseLike {
   headersSent = false;
   writableEnded = false;
-  readonly #batch: BatchAnswer;
+  readonly #batch: BatchResponse;
   readonly #request: MemberRequest;
   #status = 0;
   #type: string | undefined = undefined;
-  #body = new ByteCollector();
+  #body = new ChunkBuffer();
   /** Set where this is an event stream, and the client reads none. */
   #decoder: EventStreamDecoder | undefined = undefined;
 
-  constructor(batch: BatchAnswer, request: MemberRequest) {
+  constructor(batch: BatchResponse, request: MemberRequest) {
     super();
     this.#batch = batch;
     this.#request = request;
@@ -102,9 +102,9 @@ export class BatchMember extends EventEmitter implements AnswerTarget {
     if (this.writableEnded) return;
     this.#decoder?.stop();
     this.#decoder = undefined;
-    this.#body = new ByteCollector();
+    this.#body = new ChunkBuffer();
     const { idText } = this.#request;
-    new ClientAnswer(this, [], idText).error({ code: INTERNAL_ERROR, message }, Math.max(this.#status, 400));
+    new ResponseWriter(this, [], idText).error({ code: INTERNAL_ERROR, message }, Math.max(this.#status, 400));
   }
 }
 
@@ -136,9 +136,9 @@ export interface BatchAnswerOptions {
  * Everything is sent as soon as it is there: no member's answer waits in memory for another's. The answer is complete when
  * all members have ended.
  */
-export class BatchAnswer {
-  readonly #target: AnswerTarget;
-  readonly #client: ClientAnswer;
+export class BatchResponse {
+  readonly #target: ResponseLike;
+  readonly #client: ResponseWriter;
   readonly #asks: boolean;
   readonly #members: BatchMember[] = [];
   /** True when members share an event stream, false when they share an array. */
@@ -147,9 +147,9 @@ export class BatchAnswer {
   #begun = false;
 
   /** `headers` are those of every answer to this request. */
-  constructor(target: AnswerTarget, headers: readonly string[], { size, asks, streams }: BatchAnswerOptions) {
+  constructor(target: ResponseLike, headers: readonly string[], { size, asks, streams }: BatchAnswerOptions) {
     this.#target = target;
-    this.#client = new ClientAnswer(target, headers, 'null');
+    this.#client = new ResponseWriter(target, headers, 'null');
     this.#asks = asks;
     this.#open = size;
     this.streams = asks && streams;
@@ -203,17 +203,17 @@ export class BatchAnswer {
 }
 
 /** Runs the chain for one message and writes the outcome to its target. */
-type Serve = (context: RequestContext, target: AnswerTarget) => void;
+type Serve = (context: RequestContext, target: ResponseLike) => void;
 
 /**
  * Carries out a batch (2025-03-26, "Batching"; mcp 6): each message goes through the chain from its beginning, as if it
  * had come alone with the headers of the batch, so that nothing is judged less for being in one. They are begun in their
  * order and none waits for another. `context` is that of the batch as a whole.
  */
-export function serveBatch(context: RequestContext, batch: Batch, response: AnswerTarget, serve: Serve): void {
+export function serveBatch(context: RequestContext, batch: Batch, response: ResponseLike, serve: Serve): void {
   const { method, path, headers, responseHeaders } = context;
   const { messages, asks } = batch;
-  const answer = new BatchAnswer(response, responseHeaders, {
+  const answer = new BatchResponse(response, responseHeaders, {
     size: messages.length,
     asks,
     streams: readsStreams(headers.accept),

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { parseMessage } from '@sluice/protocol/mcp/message';
-import { Sealer } from '@sluice/protocol/seal';
+import { TokenSealer } from '@sluice/protocol/seal';
 import { expect, it, onTestFinished } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { Reading } from '../../testing/session-client.ts';
@@ -40,7 +40,7 @@ async function begun(body: string, era: RequestContext['era']): Promise<boolean>
     chain,
     guard: () => undefined,
     secure: false,
-    mcp: { events: new EventStore(new Sealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
+    mcp: { events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
     observe: observing('mcp', 'service::mcp::access', {
       metrics: new RequestMetrics(),
       logger: log,

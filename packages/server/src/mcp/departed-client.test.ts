@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { DepartedClient } from './listener.ts';
-import { ClientAnswer } from './response.ts';
+import { NullResponse } from './listener.ts';
+import { ResponseWriter } from './response.ts';
 
 it('who asks when the client leaves is told that it has, once they are ready for it', async () => {
   const told: string[] = [];
   const left = Promise.withResolvers<void>();
-  new ClientAnswer(new DepartedClient(), [], '1').onLeave(() => {
+  new ResponseWriter(new NullResponse(), [], '1').onLeave(() => {
     told.push('left');
     left.resolve();
   });
@@ -15,7 +15,7 @@ it('who asks when the client leaves is told that it has, once they are ready for
 });
 
 it('what is written is taken without an end of its own, however much it is', () => {
-  const answer = new ClientAnswer(new DepartedClient(), [], '1');
+  const answer = new ResponseWriter(new NullResponse(), [], '1');
   answer.beginStream();
   for (let at = 0; at < 100; at++) expect(answer.event('x'.repeat(100_000))).toBe(true);
   answer.lastEvent('{}');

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { Sealer } from '@sluice/protocol/seal';
+import { TokenSealer } from '@sluice/protocol/seal';
 import { expect, it } from 'vitest';
 import { liveTests } from '../../testing/live.ts';
 import { sessionClient } from '../../testing/session-client.ts';
@@ -40,7 +40,7 @@ it('a call whose upstream has forgotten the session is not sent again once the c
 });
 
 it('the streams that a client had left are forgotten with its session, those of others and those that are read are not', () => {
-  const store = new EventStore(new Sealer(randomBytes(32)), 'replica');
+  const store = new EventStore(new TokenSealer(randomBytes(32)), 'replica');
   try {
     const gone: string[] = [];
     const opened = (session: string, id: string) => {

@@ -3,7 +3,7 @@ import { EvaluatorSet } from '../policy/evaluator-set.ts';
 import { type Entry, isTemplate, KINDS, type Kind, type Namespace, type Offer } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
-import type { LiveSession, SessionChannel } from './sessions/live-sessions.ts';
+import type { ActiveSession, SessionChannel } from './sessions/live-sessions.ts';
 
 /**
  * True when a client may see another list of this kind in a namespace than before. It may, for a client of some era and
@@ -71,7 +71,7 @@ interface State {
  * because others judge now what a list shows. Changes that come together are told together, and what clients cannot see,
  * such as a label, or a refresh that found nothing new, is not told. While nobody listens, nothing is done.
  */
-export class Notices {
+export class ListChangeNotifier {
   readonly #registry: Registry;
   readonly #listeners = new Map<Namespace, Set<NoticeListener>>();
   /** The state that was told last; undefined while nobody listens. */
@@ -185,12 +185,12 @@ function isJudgedDifferently(before: State, after: State, namespace: Namespace, 
  * listens. A client that reads slowly is told once of what changed meanwhile.
  */
 export class SessionNotices implements SessionChannel, NoticeListener {
-  readonly #live: LiveSession;
+  readonly #live: ActiveSession;
   readonly #unsubscribe: () => void;
   readonly #untold = new Set<Kind>();
   #blocked = false;
 
-  constructor(live: LiveSession, notices: Notices, namespace: Namespace) {
+  constructor(live: ActiveSession, notices: ListChangeNotifier, namespace: Namespace) {
     this.#live = live;
     this.#unsubscribe = notices.subscribe(namespace, this);
     live.join(this);

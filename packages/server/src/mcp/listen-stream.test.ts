@@ -1,18 +1,18 @@
 import { EventEmitter } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import type { AnswerTarget } from '../http/context.ts';
+import type { ResponseLike } from '../http/context.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
-import { Notices } from './list-changes.ts';
+import { ListChangeNotifier } from './list-changes.ts';
 import { ListenStream } from './listen-stream.ts';
-import { LongStreams } from './long-streams.ts';
-import { ClientAnswer } from './response.ts';
+import { OpenStreams } from './long-streams.ts';
+import { ResponseWriter } from './response.ts';
 
 /** A client whose reading the test decides on. */
-class Client extends EventEmitter implements AnswerTarget {
+class Client extends EventEmitter implements ResponseLike {
   destroyed = false;
   writableEnded = false;
   headersSent = false;
@@ -48,7 +48,7 @@ class Client extends EventEmitter implements AnswerTarget {
 }
 
 describe('a slow reader of a listen stream', () => {
-  const longStreams = new LongStreams();
+  const longStreams = new OpenStreams();
   let client: Client;
   let stream: ListenStream;
   beforeEach(() => {
@@ -58,10 +58,10 @@ describe('a slow reader of a listen stream', () => {
     const watching = { registry, forwards: { upstream: () => undefined }, unlisted: () => undefined, log };
     client = new Client();
     stream = new ListenStream(
-      { notices: new Notices(registry), longStreams, watching },
+      { notices: new ListChangeNotifier(registry), longStreams, watching },
       { toolsListChanged: true, resourcesListChanged: true },
       { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] },
-      new ClientAnswer(client, [], '1'),
+      new ResponseWriter(client, [], '1'),
     );
     stream.start();
     expect(client.take()).toEqual(['notifications/subscriptions/acknowledged']);

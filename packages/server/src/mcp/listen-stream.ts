@@ -14,14 +14,14 @@ import {
   type WatchParts,
   type WatchSink,
 } from '../upstreams/mcp/streams/resource-watch.ts';
-import type { NoticeListener, Notices } from './list-changes.ts';
-import type { LongStream, LongStreams } from './long-streams.ts';
-import type { ClientAnswer } from './response.ts';
+import type { ListChangeNotifier, NoticeListener } from './list-changes.ts';
+import type { LongStream, OpenStreams } from './long-streams.ts';
+import type { ResponseWriter } from './response.ts';
 
 /** What all streams work with. */
 export interface ListenParts {
-  readonly notices: Notices;
-  readonly longStreams: LongStreams;
+  readonly notices: ListChangeNotifier;
+  readonly longStreams: OpenStreams;
   readonly watching: WatchParts;
 }
 
@@ -38,7 +38,7 @@ export class ListenStream implements LongStream, NoticeListener, WatchSink {
   readonly #parts: ListenParts;
   readonly #asked: ListenFilter;
   readonly #watcher: Watcher;
-  readonly #client: ClientAnswer;
+  readonly #client: ResponseWriter;
   /** The lists that it is told of. */
   readonly #kinds: ReadonlySet<Kind>;
   /** Lists that have changed and that the client is still to be told of. */
@@ -53,7 +53,7 @@ export class ListenStream implements LongStream, NoticeListener, WatchSink {
   #blocked = false;
   #over = false;
 
-  constructor(parts: ListenParts, asked: ListenFilter, watcher: Watcher, client: ClientAnswer) {
+  constructor(parts: ListenParts, asked: ListenFilter, watcher: Watcher, client: ResponseWriter) {
     this.#parts = parts;
     this.#asked = asked;
     this.#watcher = watcher;

@@ -1,19 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import type { Chain } from '../http/chain.ts';
-import { type AnswerTarget, httpProblem, type Outcome, RequestContext } from '../http/context.ts';
+import { httpProblem, type Outcome, RequestContext, type ResponseLike } from '../http/context.ts';
 import { editHead } from '../http/filters/rewrite.ts';
 import type { Guard } from '../http/host-origin-guard.ts';
-import { announcesBody, answeredStatus, collectBody, readAway } from '../http/request-body.ts';
+import { answeredStatus, collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
 import type { Refusal } from '../http/server.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
-import { ClientAnswer, INTERNAL, type OpenStream } from './response.ts';
+import { INTERNAL, type OpenStream, ResponseWriter } from './response.ts';
 import type { EventStore } from './sessions/resumable-streams.ts';
 
 /** In the place of a client that has left, where what it asked for goes on: takes everything, and nobody hears of it. */
-export class DepartedClient implements AnswerTarget {
+export class NullResponse implements ResponseLike {
   readonly destroyed = true;
   headersSent = false;
   writableEnded = false;
@@ -89,11 +89,11 @@ export function serveRequest(
   if (unserved) return refuse(options, observation, response, unserved.status, unserved.reason);
   const refusal = options.guard(socket.localAddress, headers.host, headers.origin);
   if (refusal) {
-    readAway(request, response);
+    drainRequestBody(request, response);
     return refuse(options, observation, response, refusal.status, refusal.reason);
   }
   if (!options.mcp) return handle(options, observation, request, response, undefined);
-  if (announcesBody(headers)) return readBody(options, options.mcp, observation, request, response);
+  if (hasBody(headers)) return readBody(options, options.mcp, observation, request, response);
   request.resume();
   // A body that is said to be empty is known; most requests say nothing of one.
   handle(options, observation, request, response, headers['content-length'] === undefined ? undefined : EMPTY);
@@ -110,7 +110,7 @@ function readBody(
   collectBody(request, limit, {
     onBody: (body) => handle(options, observation, request, response, body),
     onTooLarge: () => {
-      readAway(request, response);
+      drainRequestBody(request, response);
       refuse(options, observation, response, 413, 'request body too large');
     },
     // A client that leaves in the middle of its body has asked nothing.
@@ -127,7 +127,7 @@ function refuse(
   message: string,
 ): void {
   observation.refused();
-  const client = new ClientAnswer(response, [], 'null');
+  const client = new ResponseWriter(response, [], 'null');
   observation.answer = client;
   if (mcp) return client.error({ code: INVALID_REQUEST, message }, status);
   const { headers, body } = httpProblem(status, message);
@@ -154,7 +154,7 @@ function handle(
 }
 
 /** `received` is undefined for a message of a batch, which has no request of its own. */
-function serve(options: ServingOptions, context: RequestContext, response: AnswerTarget, received?: Received): void {
+function serve(options: ServingOptions, context: RequestContext, response: ResponseLike, received?: Received): void {
   context.client = response;
   const done = (outcome: Outcome | undefined): void => answer(options, context, response, outcome, received);
   const fail = (error: unknown): void => {
@@ -181,7 +181,7 @@ function internalError({ mcp }: ServingOptions, { message }: RequestContext): Ou
 function answer(
   options: ServingOptions,
   context: RequestContext,
-  response: AnswerTarget,
+  response: ResponseLike,
   outcome: Outcome = unanswered(options, context),
   received?: Received,
 ): void {
@@ -194,9 +194,9 @@ function answer(
     return outcome.start(received.request, response, received.body);
   }
   // A body that nobody wants is not left in the way of the next request.
-  if (!options.mcp && received) readAway(received.request, response);
+  if (!options.mcp && received) drainRequestBody(received.request, response);
   const idText = outcome.kind === 'error' && outcome.idText !== undefined ? outcome.idText : context.idText;
-  const client = new ClientAnswer(response, context.responseHeaders, idText, openStream(options, context, outcome));
+  const client = new ResponseWriter(response, context.responseHeaders, idText, openStream(options, context, outcome));
   if (context.observation) context.observation.answer = client;
   switch (outcome.kind) {
     case 'result':
@@ -218,7 +218,7 @@ function answer(
  */
 function carryOn({ era, message, idText }: RequestContext, outcome: Outcome): void {
   if (era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'stream') return;
-  outcome.start(new ClientAnswer(new DepartedClient(), [], idText));
+  outcome.start(new ResponseWriter(new NullResponse(), [], idText));
 }
 
 /** The outcome of a request that came to the end of the chain. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { LongStreams } from './long-streams.ts';
+import { OpenStreams } from './long-streams.ts';
 
 function stream() {
   const counts = { kept: 0, ended: 0 };
@@ -15,7 +15,7 @@ describe('long streams', () => {
   });
 
   it('are all kept alive every 15 s, by one timer that goes with the last of them', () => {
-    const streams = new LongStreams();
+    const streams = new OpenStreams();
     const [one, two] = [stream(), stream()];
     const removeOne = streams.add(one);
     const removeTwo = streams.add(two);
@@ -29,7 +29,7 @@ describe('long streams', () => {
   });
 
   it('end together, and later ones at once', () => {
-    const streams = new LongStreams();
+    const streams = new OpenStreams();
     const [one, two, late] = [stream(), stream(), stream()];
     const removeOne = streams.add({
       ...one,

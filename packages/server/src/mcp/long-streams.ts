@@ -13,7 +13,7 @@ export interface LongStream {
 const KEEP_ALIVE_MS = 15_000;
 
 /** All streams that would stay open for ever: keeps them alive, and ends them when the service stops (decisions 1.1). */
-export class LongStreams {
+export class OpenStreams {
   readonly #keepAliveMs: number;
   readonly #streams = new Set<LongStream>();
   #timer: NodeJS.Timeout | undefined = undefined;

@@ -8,18 +8,18 @@ import { createEntry, updateEntry } from '../registry/operations.ts';
 import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
-import { Notices } from './list-changes.ts';
+import { ListChangeNotifier } from './list-changes.ts';
 
 const OPS = parseNamespace('ops') ?? DEFAULT_NAMESPACE;
 const TOOL = { description: '', uri: 'u', toolType: 'custom', input_schema: {} };
 const CACHE = { 'tools/list': { ttlMs: 1, cacheScope: 'public' as const } };
 
 let registry: Registry;
-let notices: Notices;
+let notices: ListChangeNotifier;
 beforeEach(async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
   registry = new Registry(memoryStore());
-  notices = new Notices(registry);
+  notices = new ListChangeNotifier(registry);
   await registry.load();
   await registry.commit((draft) => {
     createNamespace(draft, 'ops', {});

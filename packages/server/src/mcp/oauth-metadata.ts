@@ -2,7 +2,7 @@ import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { AuthIssuer } from '../app/config/environment.ts';
 import type { Filter } from '../http/chain.ts';
 import { type Outcome, type PlainOutcome, type RequestContext, rpcError } from '../http/context.ts';
-import { ByteCollector } from '../http/request-body.ts';
+import { ChunkBuffer } from '../http/request-body.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
@@ -128,7 +128,7 @@ async function token({ headers, body }: RequestContext, auth: AuthIssuer, log: T
 
 /** What it holds, as text; throws once there is more than {@link MAX_TOKEN_BYTES} of it, and reads no further. */
 async function textOf({ body }: Response): Promise<string> {
-  const held = new ByteCollector();
+  const held = new ChunkBuffer();
   for await (const piece of body ?? []) {
     if (held.length + piece.length > MAX_TOKEN_BYTES) {
       throw new Error(`the answer has more than the ${MAX_TOKEN_BYTES} bytes that one with tokens may have`);

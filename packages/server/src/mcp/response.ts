@@ -1,8 +1,8 @@
 import { memberText } from '@sluice/protocol/json/scan';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
-import type { AnswerTarget, RpcError } from '../http/context.ts';
-import type { CallAnswer } from '../upstreams/downstream.ts';
+import type { ResponseLike, RpcError } from '../http/context.ts';
+import type { CallResponse } from '../upstreams/downstream.ts';
 import type { ClientStream } from './sessions/resumable-streams.ts';
 
 /** Makes the stream that the answer to a request goes out on; undefined where it cannot be resumed. */
@@ -12,10 +12,10 @@ export type OpenStream = (idText: string) => ClientStream | undefined;
  * The client's side of one request: writes the answer, once, in the form it turns out to have. Everything that answers
  * a JSON-RPC request goes through here, so the envelope and its id are spelled in one place.
  */
-export class ClientAnswer implements CallAnswer {
+export class ResponseWriter implements CallResponse {
   /** The id as the client spelled it. */
   readonly idText: string;
-  readonly #response: AnswerTarget;
+  readonly #response: ResponseLike;
   readonly #headers: readonly string[];
   readonly #openStream: OpenStream | undefined;
   #streaming = false;
@@ -27,7 +27,7 @@ export class ClientAnswer implements CallAnswer {
   #errorMessage: string | undefined = undefined;
 
   /** `openStream` for clients that can come back to their streams: those with a session. */
-  constructor(response: AnswerTarget, headers: readonly string[], idText: string, openStream?: OpenStream) {
+  constructor(response: ResponseLike, headers: readonly string[], idText: string, openStream?: OpenStream) {
     this.#response = response;
     this.#headers = headers;
     this.#openStream = openStream;

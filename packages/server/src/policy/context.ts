@@ -64,7 +64,7 @@ const MAX_ARGUMENTS = 1000;
  * A request that cannot be judged, whatever its evaluators do about failures: nobody may get by one by being too large for
  * it, or by showing it something else than an upstream may see.
  */
-export class NotJudgeable extends Error {}
+export class UnevaluableRequestError extends Error {}
 
 /**
  * What prompts and actions are told of a request (spec "Evaluation context", decisions 2.11): its arguments, or the
@@ -74,7 +74,7 @@ export class NotJudgeable extends Error {}
  *
  * Surrogates without their other half become U+FFFD, as on their way to an action.
  *
- * Throws {@link NotJudgeable} for more than 1000 of them, and for a name that is there twice: nobody knows which of the two
+ * Throws {@link UnevaluableRequestError} for more than 1000 of them, and for a name that is there twice: nobody knows which of the two
  * an upstream obeys. Readers written in C end names at U+0000, so that what differs behind it is one name.
  */
 export function evaluatedRequest(
@@ -108,11 +108,14 @@ function pairsOf(text: string, start: number, besides?: string): [name: string, 
   for (const { key, start: from, end } of members(text, start)) {
     if (key === besides) continue;
     if (pairs.length === MAX_ARGUMENTS) {
-      throw new NotJudgeable(`too many arguments: a request that evaluators judge has at most ${MAX_ARGUMENTS}`);
+      throw new UnevaluableRequestError(
+        `too many arguments: a request that evaluators judge has at most ${MAX_ARGUMENTS}`,
+      );
     }
     const name = key.toWellFormed();
     const [read = ''] = name.split('\0');
-    if (names.has(read)) throw new NotJudgeable(`argument ${JSON.stringify(read)} is there twice: leave one out`);
+    if (names.has(read))
+      throw new UnevaluableRequestError(`argument ${JSON.stringify(read)} is there twice: leave one out`);
     names.add(read);
     pairs.push([name, asText(text.slice(from, end))]);
   }

@@ -4,8 +4,8 @@ import { type ChatCompletions, startChatCompletions } from '../../testing/chat-c
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { type Outcome, RequestContext } from '../http/context.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
-import { DepartedClient } from '../mcp/listener.ts';
-import { ClientAnswer } from '../mcp/response.ts';
+import { NullResponse } from '../mcp/listener.ts';
+import { ResponseWriter } from '../mcp/response.ts';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
 import { createEntry } from '../registry/operations.ts';
 import { createNamespace, removeNamespace } from '../registry/operations-topology.ts';
@@ -13,12 +13,12 @@ import { Registry } from '../registry/registry.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import { CallsUnderWay, type CallUnderWay } from '../upstreams/mcp/relay/in-flight.ts';
+import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight.ts';
 import { EvaluatorEngine } from './engine.ts';
 import { EvaluatorSet } from './evaluator-set.ts';
 import { LlmClient } from './llm/client.ts';
 import type { CompiledSchema } from './llm/result-schema.ts';
-import { type ActionResponse, type ActionRun, type HostAnswers, NotRun } from './sandbox/action.ts';
+import { ActionNotStartedError, type ActionResponse, type ActionRun, type HostAnswers } from './sandbox/action.ts';
 
 const TOOL = { name: 'mine', description: 'd', uri: 'http://own.test/', toolType: 'own', input_schema: {} };
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mine"}}';
@@ -50,11 +50,11 @@ class Held<T> {
 
 let llm: ChatCompletions;
 let client: LlmClient;
-let calls: CallsUnderWay<CallUnderWay>;
+let calls: InFlightCalls<InFlightCall>;
 beforeEach(async () => {
   llm = await startChatCompletions();
   client = new LlmClient();
-  calls = new CallsUnderWay<CallUnderWay>({ silenceMs: 40, totalMs: 80 });
+  calls = new InFlightCalls<InFlightCall>({ silenceMs: 40, totalMs: 80 });
 });
 afterEach(async () => {
   calls.close();
@@ -136,8 +136,8 @@ async function judging({ schema, store = memoryStore(), request = REQUEST }: Jud
 /** Whether the outcome ends the answer to the request, as that of a request nobody waits for. */
 function ends(outcome: Outcome | undefined): boolean {
   if (outcome?.kind !== 'stream') return false;
-  const target = new DepartedClient();
-  outcome.start(new ClientAnswer(target, [], '1'));
+  const target = new NullResponse();
+  outcome.start(new ResponseWriter(target, [], '1'));
   return target.writableEnded;
 }
 
@@ -242,7 +242,7 @@ it('a request that is taken back while the copies of its action wait to be store
 
 it('a run that did not begin is none: it has taken no time of an action', async () => {
   const { engine, context, run, decisions, failures, executions } = await judging();
-  run.fail(new NotRun('too many runs wait'));
+  run.fail(new ActionNotStartedError('too many runs wait'));
   expect(await engine.judge(context)).toMatchObject({ kind: 'error' });
   expect([executions(), failures(), decisions()]).toEqual([0, { llm_failure: 0, action_failure: 1 }, NOTHING]);
 });

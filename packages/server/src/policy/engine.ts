@@ -8,17 +8,23 @@ import type { Registry } from '../registry/registry.ts';
 import { logAbout, type TargetLogger } from '../telemetry/log.ts';
 import type { EvaluatorCounters, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { rounded } from '../telemetry/tool-calls/events.ts';
-import { type CallsUnderWay, type CallUnderWay, WaitingRequest } from '../upstreams/mcp/relay/in-flight.ts';
-import { within } from '../upstreams/mcp/with-timeout.ts';
+import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../upstreams/mcp/relay/in-flight.ts';
+import { withTimeout } from '../upstreams/mcp/with-timeout.ts';
 import type { NamespaceBindings } from './bindings.ts';
-import { type EvaluatedRequest, evaluatedRequest, NotJudgeable } from './context.ts';
+import { type EvaluatedRequest, evaluatedRequest, UnevaluableRequestError } from './context.ts';
 import type { EvaluatorSet, LoadedEvaluator } from './evaluator-set.ts';
-import { askQuestion, QuestionRecord } from './llm/ask.ts';
+import { completeWithSchema, LlmCallStats } from './llm/ask.ts';
 import { type LlmClient, LlmFailure } from './llm/client.ts';
 import { Conversations, historyJson } from './llm/history.ts';
 import { PromptTools, userPrompt } from './llm/prompt.ts';
 import { RegistryView, ToolTexts } from './registry-view.ts';
-import { ActionFailure, type ActionRun, type ActionRunning, type HostAnswers, NotRun } from './sandbox/action.ts';
+import {
+  ActionFailure,
+  ActionNotStartedError,
+  type ActionRun,
+  type ActionRunning,
+  type HostAnswers,
+} from './sandbox/action.ts';
 import { cutBytes, type Effect, effectOf, failed } from './verdict.ts';
 
 /** What a run works with. */
@@ -48,7 +54,7 @@ export class EvaluatorRun {
   readonly #parts: EvaluationParts;
   readonly #signal: AbortSignal;
   readonly #counters: EvaluatorCounters;
-  readonly #question: QuestionRecord;
+  readonly #question: LlmCallStats;
   /** Its lines say whose run it is, and of which request. */
   readonly #log: TargetLogger;
   #llmMs: number | undefined;
@@ -69,7 +75,7 @@ export class EvaluatorRun {
     this.#signal = signal;
     const { name } = evaluator.definition;
     this.#counters = parts.metrics.evaluator(name);
-    this.#question = new QuestionRecord(this.#counters);
+    this.#question = new LlmCallStats(this.#counters);
     const { method, namespace, toolName, conversationId } = request;
     this.#log = logAbout(parts.log, {
       evaluator: name,
@@ -127,7 +133,7 @@ export class EvaluatorRun {
     try {
       const systemPrompt = definition.llm.prompt;
       const question = { connection, systemPrompt, userPrompt: user, schema, signal: this.#signal };
-      return await askQuestion(llm, question, this.#question);
+      return await completeWithSchema(llm, question, this.#question);
     } finally {
       this.#llmMs = performance.now() - startedAt;
     }
@@ -147,7 +153,8 @@ export class EvaluatorRun {
       if (!this.#signal.aborted) await view.commit((draft) => this.#isWaitedFor(draft));
       return run;
     } catch (error) {
-      if (this.#actionMs === undefined && !(error instanceof NotRun)) this.#ran(performance.now() - startedAt);
+      if (this.#actionMs === undefined && !(error instanceof ActionNotStartedError))
+        this.#ran(performance.now() - startedAt);
       throw error;
     }
   }
@@ -201,7 +208,7 @@ export interface EngineParts extends Omit<EvaluationParts, 'texts' | 'promptTool
   readonly evaluators: { readonly current: EvaluatorSet };
   readonly bindings: Pick<NamespaceBindings, 'get'>;
   /** Finds requests that are cancelled. */
-  readonly calls: CallsUnderWay<CallUnderWay>;
+  readonly calls: InFlightCalls<InFlightCall>;
 }
 
 /** Requests that nothing judges: without them no client could speak to us (decisions 4.9, "Matching"). */
@@ -214,7 +221,7 @@ const FREE: ReadonlySet<string> = new Set(['initialize', 'ping']);
 export class EvaluatorEngine {
   readonly #parts: EngineParts;
   readonly #run: EvaluationParts;
-  readonly #judging = new Map<WaitingRequest, Promise<unknown>>();
+  readonly #judging = new Map<CancelableRequest, Promise<unknown>>();
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
@@ -251,7 +258,7 @@ export class EvaluatorEngine {
       return undefined;
     }
     context.judged = true;
-    const judged = new WaitingRequest(context, this.#parts.calls);
+    const judged = new CancelableRequest(context, this.#parts.calls);
     const outcome = judged
       .outcome(this.#judge(matching, context, message, namespace.name, judged.signal))
       .finally(() => this.#judging.delete(judged));
@@ -264,7 +271,7 @@ export class EvaluatorEngine {
    * be called while what judges them is there, and what carries them out: no request passes because the service stops.
    */
   async close(graceMs = 0): Promise<void> {
-    await within(Math.max(graceMs, 0), Promise.allSettled(this.#judging.values()));
+    await withTimeout(Math.max(graceMs, 0), Promise.allSettled(this.#judging.values()));
     for (const judged of this.#judging.keys()) judged.stop();
     // What has passed is carried out from here on.
     await nextTurn();
@@ -303,7 +310,7 @@ function judgeable(message: RequestMessage, namespace: string, conversationId: s
   try {
     return evaluatedRequest(message, namespace, conversationId);
   } catch (error) {
-    if (error instanceof NotJudgeable) return rpcError(INVALID_PARAMS, error.message);
+    if (error instanceof UnevaluableRequestError) return rpcError(INVALID_PARAMS, error.message);
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { dictionary, json, property, assert as prove, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { evaluatedRequest, NotJudgeable } from './context.ts';
+import { evaluatedRequest, UnevaluableRequestError } from './context.ts';
 
 function requestOf(method: string, params?: string): RequestMessage {
   const text = `{"jsonrpc":"2.0","id":1,"method":"${method}"${params === undefined ? '' : `, "params" : ${params}`}}`;
@@ -145,7 +145,7 @@ describe('arguments', () => {
     ['{"a\\u0000b":1,"a\\u0000c":2}', 'a'],
     ['{"\\ud800":1,"\\ud801":2}', '\ufffd'],
   ])('of which two may be one, %s, are not judged', (text, name) => {
-    const refused = new NotJudgeable(`argument ${JSON.stringify(name)} is there twice: leave one out`);
+    const refused = new UnevaluableRequestError(`argument ${JSON.stringify(name)} is there twice: leave one out`);
     expect(() => argumentsOf('tools/call', `{"name":"t","arguments":${text}}`)).toThrow(refused);
   });
 
@@ -153,7 +153,7 @@ describe('arguments', () => {
     const pairs = (count: number) => Array.from({ length: count }, (_, at) => `"n${at}":${at}`).join(',');
     const asked = (count: number) => argumentsOf('tools/call', `{"name":"t","arguments":{${pairs(count)}}}`);
     expect([asked(1000).length, asked(1000).at(-1)]).toEqual([1000, ['n999', '999']]);
-    expect(() => asked(1001)).toThrow(NotJudgeable);
+    expect(() => asked(1001)).toThrow(UnevaluableRequestError);
     // What is one argument is one, whatever is in it.
     expect(argumentsOf('tools/call', `{"name":"t","arguments":{"a":{${pairs(5000)}}}}`)).toHaveLength(1);
   });

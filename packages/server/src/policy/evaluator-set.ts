@@ -10,7 +10,7 @@ import {
   examine,
   type HasNamespace,
   type SoundEvaluator,
-  warnOfDoubts,
+  warnUnreachableTriggers,
 } from './load.ts';
 import type { RevisionStore } from './revision-store.ts';
 import {
@@ -283,7 +283,7 @@ export class Evaluators {
   }
 
   #warnOfDoubts(loaded: readonly LoadedEvaluator[]): void {
-    warnOfDoubts(loaded, this.#parts.hasNamespace ?? (() => true), this.#parts.log);
+    warnUnreachableTriggers(loaded, this.#parts.hasNamespace ?? (() => true), this.#parts.log);
   }
 
   #examine(evaluators: readonly Evaluator[]): Promise<Examined[]> {

@@ -271,7 +271,7 @@ export type HasNamespace = (name: string) => boolean;
  * Warns of evaluators that judge nothing as things are, because of a mistyped trigger most likely. They are loaded all the
  * same: a method may be an upstream's own, and a namespace may be made later.
  */
-export function warnOfDoubts(
+export function warnUnreachableTriggers(
   loaded: readonly { readonly definition: Evaluator }[],
   hasNamespace: HasNamespace,
   log: Pick<TargetLogger, 'warn'>,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import { Notices } from '../mcp/list-changes.ts';
+import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { applyCatalogues } from '../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../registry/entries.ts';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
@@ -307,7 +307,7 @@ describe('a copy', () => {
   it('is told to clients of the namespace, and so is that it goes', async () => {
     const { registry, add, view } = await setUp();
     await add('own', 'new');
-    const notices = new Notices(registry);
+    const notices = new ListChangeNotifier(registry);
     const told = { new: 0, crm: 0 };
     const told1 = Promise.withResolvers<void>();
     const told2 = Promise.withResolvers<void>();

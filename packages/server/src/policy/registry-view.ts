@@ -1,7 +1,7 @@
 import { memberText } from '@sluice/protocol/json/scan';
 import type { Draft } from '../registry/draft.ts';
 import { byOrder, DEFAULT_NAMESPACE, type Entry, type Namespace, parseNamespace } from '../registry/entries.ts';
-import type { Shelf } from '../registry/index.ts';
+import type { EntryIndex } from '../registry/index.ts';
 import { type CopyOutcome, copyTools, definitionBytes, type ToolCopy } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
@@ -22,8 +22,8 @@ interface Run {
  */
 export class ToolTexts {
   readonly #pieces = new WeakMap<Entry, string>();
-  readonly #runs = new WeakMap<Shelf, readonly Run[]>();
-  readonly #namespaces = new WeakMap<Shelf, string>();
+  readonly #runs = new WeakMap<EntryIndex, readonly Run[]>();
+  readonly #namespaces = new WeakMap<EntryIndex, string>();
   readonly #snapshots = new WeakMap<Snapshot, string>();
 
   /** The tools of one namespace, in the order of lists; none where there is no such namespace. */
@@ -42,7 +42,7 @@ export class ToolTexts {
     });
   }
 
-  #runsOf(shelf: Shelf): readonly Run[] {
+  #runsOf(shelf: EntryIndex): readonly Run[] {
     return kept(this.#runs, shelf, () => {
       const bySource = [...Map.groupBy(shelf.entries, (tool) => tool.source)];
       return bySource.map(([source, tools]) => ({ source, tools, text: this.#joined(tools) }));

@@ -5,7 +5,7 @@ import { applyEdits } from '@sluice/protocol/json/edit';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { elements, type Member, members } from '@sluice/protocol/json/scan';
 import { z } from 'zod';
-import { Damage, type Files, readIfThere, reason, replaceFile } from '../registry/store/journaled-file.ts';
+import { CorruptFileError, type Files, readIfThere, reason, replaceFile } from '../registry/store/journaled-file.ts';
 import { StoreError, type StoreLog } from '../registry/store/store.ts';
 import { NO_REVISIONS, type Revisions, revisionJson, withinLimits } from './revisions.ts';
 
@@ -28,13 +28,13 @@ const fileContent = z
   });
 
 /**
- * Reads what `evaluator-revisions.json` holds. Throws {@link Damage}, which names `file`.
+ * Reads what `evaluator-revisions.json` holds. Throws {@link CorruptFileError}, which names `file`.
  *
  * Versions that had no limit of bytes wrote files that as objects would not fit into the memory. So the evaluators are
  * cut out before the rest is parsed, and those of the revisions that are kept are parsed one revision after the other.
  */
 export function readRevisions(file: string, bytes: Buffer): Revisions {
-  if (!isUtf8(bytes)) throw new Damage(file, 'is not valid UTF-8');
+  if (!isUtf8(bytes)) throw new CorruptFileError(file, 'is not valid UTF-8');
   const text = bytes.toString();
   const places = parsed(file, () => evaluatorsIn(text));
   const rest = applyEdits(
@@ -81,7 +81,7 @@ function checked<T extends z.ZodType>(
   if ('value' in result) return result.value;
   const [first] = result.issues;
   const place = [...path, first?.path].filter((part) => part !== '').join('.');
-  throw new Damage(file, `is damaged: ${place} ${first?.message}`);
+  throw new CorruptFileError(file, `is damaged: ${place} ${first?.message}`);
 }
 
 function parsed<T>(file: string, parse: () => T): T {
@@ -89,7 +89,7 @@ function parsed<T>(file: string, parse: () => T): T {
     return parse();
   } catch (error) {
     // The parser repeats text of the file.
-    throw new Damage(file, 'is not valid JSON', { cause: error });
+    throw new CorruptFileError(file, 'is not valid JSON', { cause: error });
   }
 }
 
@@ -141,7 +141,7 @@ class FileStore implements RevisionStore {
       const bytes = await readIfThere(this.#options.files, this.#path);
       if (bytes) this.#saved = readRevisions(FILE, bytes);
     } catch (error) {
-      if (!(error instanceof Damage))
+      if (!(error instanceof CorruptFileError))
         throw new StoreError(`${this.#path} cannot be read: ${reason(error)}`, { cause: error });
       if (!this.#options.recover) {
         throw new StoreError(

@@ -13,13 +13,13 @@ import {
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import type { DraftShelf, Shelf } from './index.ts';
+import type { DraftIndex, EntryIndex } from './index.ts';
 import { type DraftServices, emptyNamespace, type NamespaceState, type Services, Snapshot } from './snapshot.ts';
 import type { Change, Section } from './store/store.ts';
 import { storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** What a published state changed, for those who tell clients of it. */
-export interface Touched {
+export interface ChangedLists {
   readonly namespace: Namespace;
   readonly kind: Kind;
 }
@@ -29,7 +29,7 @@ export class Draft {
   #namespaces: Map<Namespace, NamespaceState>;
   #forwards: Map<string, Forward>;
   readonly #foreign: Map<Section, readonly string[]>;
-  readonly #shelves = new Map<Namespace, Partial<Record<Kind, DraftShelf>>>();
+  readonly #shelves = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();
   readonly #services: Services;
   #draftServices: DraftServices | undefined;
   #next: number;
@@ -214,8 +214,8 @@ export class Draft {
   }
 
   /** Ends the draft: the state it describes, and which lists differ from the base's. */
-  finish(): { snapshot: Snapshot; touched: Touched[] } {
-    const touched: Touched[] = [];
+  finish(): { snapshot: Snapshot; touched: ChangedLists[] } {
+    const touched: ChangedLists[] = [];
     for (const [namespace, drafts] of this.#shelves) {
       const state = this.#namespaces.get(namespace);
       if (!state) continue;
@@ -264,11 +264,11 @@ export class Draft {
     return this.#namespaces.get(namespace)?.shelves[kind].counts.has(forward) ?? false;
   }
 
-  #read(namespace: Namespace, kind: Kind): DraftShelf | Shelf | undefined {
+  #read(namespace: Namespace, kind: Kind): DraftIndex | EntryIndex | undefined {
     return this.#shelves.get(namespace)?.[kind] ?? this.#namespaces.get(namespace)?.shelves[kind];
   }
 
-  #changeable({ namespace, kind, key }: Entry): DraftShelf {
+  #changeable({ namespace, kind, key }: Entry): DraftIndex {
     const shelf = this.#write(namespace, kind);
     const claims = shelf.claims(key);
     this.#undo?.push(() => shelf.set(key, claims));
@@ -283,14 +283,14 @@ export class Draft {
     return services;
   }
 
-  #write(namespace: Namespace, kind: Kind): DraftShelf {
+  #write(namespace: Namespace, kind: Kind): DraftIndex {
     const drafts = this.#shelves.get(namespace) ?? {};
     this.#shelves.set(namespace, drafts);
     drafts[kind] ??= this.#shelf(namespace, kind).copy();
     return drafts[kind];
   }
 
-  #shelf(namespace: Namespace, kind: Kind): Shelf {
+  #shelf(namespace: Namespace, kind: Kind): EntryIndex {
     return (this.#namespaces.get(namespace) ?? emptyNamespace(namespace)).shelves[kind];
   }
 }

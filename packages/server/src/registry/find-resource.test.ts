@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { applyCatalogues } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Entry } from './entries.ts';
 import { addForward, catalogue, items } from './fixtures/upstreams.ts';
-import { LayeredMap, Shelf } from './index.ts';
+import { EntryIndex, LayeredMap } from './index.ts';
 import { Registry } from './registry.ts';
 import { findResource, ResourceFinder } from './snapshot.ts';
 import { memoryStore } from './store/store.ts';
@@ -11,12 +11,12 @@ import { memoryStore } from './store/store.ts';
 async function offering() {
   const registry = new Registry(memoryStore());
   await registry.load();
-  return async (forward: string, uris: readonly string[], templates: readonly string[]): Promise<Shelf> => {
+  return async (forward: string, uris: readonly string[], templates: readonly string[]): Promise<EntryIndex> => {
     await registry.commit((draft) => {
       const found = catalogue({ resources: items('uri', uris), templates: items('uriTemplate', templates) });
       applyCatalogues(draft, draft.forwards.get(forward) ?? addForward(draft, forward), [found]);
     });
-    return registry.current.namespace(DEFAULT_NAMESPACE)?.shelves.resource ?? new Shelf();
+    return registry.current.namespace(DEFAULT_NAMESPACE)?.shelves.resource ?? new EntryIndex();
   };
 }
 
@@ -27,7 +27,7 @@ describe('the entry that serves a uri', () => {
     const offer = await offering();
     const finder = new ResourceFinder();
     const uris = ['r://a', 't://1', 't://x/y', 'gone://1'];
-    const both = (shelf: Shelf) =>
+    const both = (shelf: EntryIndex) =>
       uris.map((uri) => {
         expect(found(finder.find(shelf, uri))).toEqual(found(findResource(shelf, uri)));
         return found(findResource(shelf, uri));
@@ -64,7 +64,7 @@ describe('the entry that serves a uri', () => {
     };
     /** The same templates, as another change of the registry would have them. */
     const shelf = () =>
-      new Shelf(
+      new EntryIndex(
         new LayeredMap(
           new Map(
             entries.map((entry) => {
@@ -75,7 +75,7 @@ describe('the entry that serves a uri', () => {
         ),
       );
     const finder = new ResourceFinder();
-    const look = (within: Shelf) => {
+    const look = (within: EntryIndex) => {
       for (let n = 0; n < 100; n++) finder.find(within, `none://${n}`);
     };
     look(shelf());

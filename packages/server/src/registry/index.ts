@@ -104,7 +104,7 @@ const MAX_PREBUILT = 64;
  * shadowed until it goes away (decisions 2.2). Immutable once its snapshot is published, which is what makes the
  * prebuilt lists safe to keep.
  */
-export class Shelf {
+export class EntryIndex {
   readonly #claims: LayeredMap<readonly Entry[]>;
   #ordered: readonly Entry[] | undefined;
   #templates: readonly Entry[] | undefined;
@@ -176,13 +176,13 @@ export class Shelf {
   }
 
   /** A copy that may be changed until it is published. */
-  copy(): DraftShelf {
-    return new DraftShelf(this.#claims.copy());
+  copy(): DraftIndex {
+    return new DraftIndex(this.#claims.copy());
   }
 }
 
-/** A shelf under change. Only a draft holds one; {@link DraftShelf.publish} ends it. */
-export class DraftShelf {
+/** A shelf under change. Only a draft holds one; {@link DraftIndex.publish} ends it. */
+export class DraftIndex {
   readonly #claims: DraftMap<readonly Entry[]>;
 
   constructor(claims: DraftMap<readonly Entry[]>) {
@@ -222,8 +222,8 @@ export class DraftShelf {
     this.#claims.set(key, claims.length === 0 ? undefined : claims);
   }
 
-  publish(): Shelf {
-    return new Shelf(this.#claims.publish());
+  publish(): EntryIndex {
+    return new EntryIndex(this.#claims.publish());
   }
 }
 

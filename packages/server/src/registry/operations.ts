@@ -169,7 +169,7 @@ function given(kind: Kind, member: string, value: JsonValue | undefined): JsonVa
 }
 
 /** A tool, resource or prompt as a request describes it: checked by the contract, under canonical names. */
-export interface Submission {
+export interface EntryInput {
   readonly name?: string | undefined;
   readonly namespace?: string | undefined;
   readonly labels?: Labels | undefined;
@@ -196,7 +196,7 @@ const SEPARATE = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'sha
 const SEPARATE_IN_RESOURCES = [...SEPARATE, 'location', 'uri', 'uriTemplate'];
 
 /** Takes a submission apart. Read-only members are ignored (decisions 2.5). RegistryError on a bad namespace name. */
-export function takeApart(kind: Kind, submission: Submission): Submitted {
+export function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
   const separate = new Set(kind === 'resource' ? SEPARATE_IN_RESOURCES : SEPARATE);
   const own = new Set(registryMembers(kind));
   const members: [string, JsonValue][] = [];
@@ -234,8 +234,8 @@ const SET_BY_DISCOVERY: Readonly<Record<Kind, readonly string[]>> = {
  * Registers a hand-made tool, resource or prompt, in `default` unless it names a namespace; a missing one is created
  * (decisions 2.2). RegistryError CONFLICT when its key is held.
  */
-export function createEntry(draft: Draft, kind: Kind, submission: Submission): Entry {
-  const { name, location, namespace = DEFAULT_NAMESPACE, ...rest } = takeApart(kind, submission);
+export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): Entry {
+  const { name, location, namespace = DEFAULT_NAMESPACE, ...rest } = parseEntryInput(kind, submission);
   const key = kind === 'resource' ? location : name;
   if (name === undefined || key === undefined) {
     throw new RegistryError('BAD_REQUEST', `a ${kind} needs a ${name === undefined ? 'name' : 'location'}`);
@@ -254,9 +254,9 @@ export function createEntry(draft: Draft, kind: Kind, submission: Submission): E
  * 2.5). Without `namespace` it stays where it is. RegistryError as {@link findInDraft}; CONFLICT also when the new key
  * is held, or when a member that discovery sets would change.
  */
-export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submission: Submission): Entry {
+export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submission: EntryInput): Entry {
   const entry = findInDraft(draft, kind, selector);
-  const submitted = takeApart(kind, submission);
+  const submitted = parseEntryInput(kind, submission);
   refuseMisspelt(kind, submitted.definition, membersOf(entry));
   const next = entry.discovered
     ? changeDiscovered(entry, entry.discovered, submitted)

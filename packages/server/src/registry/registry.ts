@@ -1,14 +1,14 @@
-import { Draft, type Touched } from './draft.ts';
+import { type ChangedLists, Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entries.ts';
 import { Snapshot } from './snapshot.ts';
 import { type Change, type Loaded, SECTIONS, type Section, type Store } from './store/store.ts';
 import {
   LARGEST_SOURCE,
-  picturedEntry,
   readEntry,
   readForward,
   readNamespace,
   readService,
+  snapshotEntry,
   storedForward,
   storedNamespace,
   storedService,
@@ -166,7 +166,7 @@ export class Registry {
   /** The committed state. */
   current = Snapshot.empty();
   readonly #store: Store;
-  readonly #listeners = new Set<(touched: readonly Touched[]) => void>();
+  readonly #listeners = new Set<(touched: readonly ChangedLists[]) => void>();
   #queue: Pending[] = [];
   #writing: Promise<void> | undefined;
 
@@ -219,7 +219,7 @@ export class Registry {
    * Calls back after each published change with the lists it may have altered; returns how to stop. An error that a
    * listener throws is an uncaught exception and holds up neither writers nor other listeners.
    */
-  onChange(listener: (touched: readonly Touched[]) => void): () => void {
+  onChange(listener: (touched: readonly ChangedLists[]) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -278,7 +278,7 @@ export function picture(snapshot: Snapshot): Record<Section, Iterable<string>> {
     texts(
       section,
       () => snapshot.entries(kind, { shadowed: true }),
-      (entry) => picturedEntry(entry, !holds(entry)),
+      (entry) => snapshotEntry(entry, !holds(entry)),
     );
   return {
     namespaces: texts(

@@ -8,7 +8,7 @@ import { DEFAULT_NAMESPACE, type Entry, KINDS, parseNamespace } from './entries.
 import { HeldStore, stored } from './fixtures/held-store.ts';
 import { pictured, stateOf } from './fixtures/state.ts';
 import { addForward, catalogue } from './fixtures/upstreams.ts';
-import { createEntry, removeEntry, type Submission, updateEntry } from './operations.ts';
+import { createEntry, type EntryInput, removeEntry, updateEntry } from './operations.ts';
 import { copyTools, registerService, removeServices, type ToolCopy } from './operations-topology.ts';
 import { Registry } from './registry.ts';
 import { entryJson, serviceMembers } from './serialize.ts';
@@ -89,7 +89,7 @@ class Life {
     updateEntry(draft, entry.kind, { name: entry.name, namespace: entry.namespace, uri: entry.key }, changed);
   }
 
-  #submission(): Submission {
+  #submission(): EntryInput {
     return {
       name: this.#word(),
       namespace: this.#namespace(),

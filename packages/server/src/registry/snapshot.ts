@@ -12,7 +12,7 @@ import {
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import { Shelf } from './index.ts';
+import { EntryIndex } from './index.ts';
 import type { Section } from './store/store.ts';
 
 /**
@@ -93,7 +93,7 @@ export interface NamespaceState {
   /** Stays the same whatever changes in it; one of the same name that is made anew has another. */
   readonly identity: object;
   readonly labels: Labels;
-  readonly shelves: Readonly<Record<Kind, Shelf>>;
+  readonly shelves: Readonly<Record<Kind, EntryIndex>>;
   readonly unknown?: UnknownMembers | undefined;
 }
 
@@ -188,11 +188,16 @@ export class Snapshot {
 
 /** A namespace without entries. */
 export function emptyNamespace(name: Namespace, labels: Labels = {}): NamespaceState {
-  return { name, identity: {}, labels, shelves: { tool: new Shelf(), resource: new Shelf(), prompt: new Shelf() } };
+  return {
+    name,
+    identity: {},
+    labels,
+    shelves: { tool: new EntryIndex(), resource: new EntryIndex(), prompt: new EntryIndex() },
+  };
 }
 
 /** The entry that serves a uri: the uri exactly, then the templates in order of registration (decisions 4.7). */
-export function findResource(shelf: Shelf, uri: string): Entry | undefined {
+export function findResource(shelf: EntryIndex, uri: string): Entry | undefined {
   return exactResource(shelf, uri) ?? templateFor(shelf.templates, uri);
 }
 
@@ -205,7 +210,7 @@ export class ResourceFinder {
   readonly #matched = new Map<string, Entry | undefined>();
 
   /** The entry that serves a uri; of a template perhaps an earlier state, of the same key and forward. */
-  find(shelf: Shelf, uri: string): Entry | undefined {
+  find(shelf: EntryIndex, uri: string): Entry | undefined {
     return exactResource(shelf, uri) ?? this.#matching(shelf.templates, uri);
   }
 
@@ -219,7 +224,7 @@ export class ResourceFinder {
   }
 }
 
-function exactResource(shelf: Shelf, uri: string): Entry | undefined {
+function exactResource(shelf: EntryIndex, uri: string): Entry | undefined {
   const exact = shelf.get(uri);
   return exact && !isTemplate(exact) ? exact : undefined;
 }

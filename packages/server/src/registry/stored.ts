@@ -40,7 +40,7 @@ export function storedEntry(entry: Entry): string {
 }
 
 /** The entry as `registry.json` keeps it: each member on a line of its own, and marked where another holds its key. */
-export function picturedEntry(entry: Entry, shadowed: boolean): string {
+export function snapshotEntry(entry: Entry, shadowed: boolean): string {
   const stored = storedMembers(entry);
   if (shadowed) stored.set('shadowed', 'true');
   return joined(stored, true);

@@ -1,6 +1,6 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import type { RequestContext } from '../http/context.ts';
-import { correlationOf, toldMethod, toldPath, userOf } from './correlation.ts';
+import { correlationOf, loggablePath, toldMethod, userOf } from './correlation.ts';
 import type { TargetLogger } from './log.ts';
 import type { RequestObservation } from './request-telemetry.ts';
 import { rounded } from './tool-calls/events.ts';
@@ -34,7 +34,7 @@ export class AccessLog {
     const { request, context, decision, filter, subject, upstream, answer } = observation;
     const message = context?.message;
     const correlation = correlationOf(request.headers);
-    const path = toldPath(request.target);
+    const path = loggablePath(request.target);
     const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
     this.#log[level]('request', {
       method: request.method,

@@ -66,7 +66,7 @@ const LONGEST = 1_024;
  * What is told of a request's target: its path as the client sent it. Never its query, nor what stands before the path of
  * one that is absolute: either may hold credentials.
  */
-export function toldPath(target: string): string {
+export function loggablePath(target: string): string {
   return beforeQuery(target.startsWith('/') ? target : target.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, ''));
 }
 
@@ -87,7 +87,7 @@ const LONGEST_METHOD = 1_024;
  * What is told of what a request is about. Its name may be one that an upstream has chosen, megabytes long: it is cut at
  * 256 characters, and is not a piece of the whole, which would be kept with it.
  */
-export function toldSubject(subject: Subject): Subject {
+export function redactedSubject(subject: Subject): Subject {
   const { kind, name } = subject;
   return cutName(name).length === name.length ? subject : { kind, name: attributeText(name) };
 }

@@ -9,7 +9,7 @@ import {
 import type { NotificationMessage, RequestMessage } from '@sluice/protocol/mcp/message';
 import type { RequestContext } from '../http/context.ts';
 import type { RecordedCompletion } from '../inference/recorder.ts';
-import { correlationOf, toldMethod, toldPath, toldUri } from './correlation.ts';
+import { correlationOf, loggablePath, toldMethod, toldUri } from './correlation.ts';
 import { serverAddress } from './metrics/instruments.ts';
 import { MCP_METHODS } from './metrics/request-metrics.ts';
 import type { RequestObservation, Subject } from './request-telemetry.ts';
@@ -86,7 +86,7 @@ function completeExchange(span: Span, { request, decision }: RequestObservation,
   span.own['sluice.decision'] = decision;
   span.own['http.request.method'] = request.method;
   span.own['http.response.status_code'] = status;
-  span.own['url.path'] = toldPath(request.target);
+  span.own['url.path'] = loggablePath(request.target);
   span.own['url.scheme'] = 'http';
 }
 

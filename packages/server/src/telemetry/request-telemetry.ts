@@ -4,7 +4,7 @@ import { isJsonObject } from '@sluice/protocol/json/parse';
 import type { Outcome, RequestContext } from '../http/context.ts';
 import type { RecordedCompletion } from '../inference/recorder.ts';
 import { AccessLog } from './access-log.ts';
-import { toldMethod, toldSubject } from './correlation.ts';
+import { redactedSubject, toldMethod } from './correlation.ts';
 import type { Logger, LogTarget } from './log.ts';
 import { serverAddress } from './metrics/instruments.ts';
 import { MCP_METHODS, type RequestMetrics } from './metrics/request-metrics.ts';
@@ -13,7 +13,7 @@ import { type TraceContext, traceContextOf } from './tracing/trace-context.ts';
 import type { Span, Tracing } from './tracing/tracing.ts';
 
 /** What is asked of whom. */
-export interface Asked {
+export interface UpstreamRequestInfo {
   /** A method of MCP, or the full name of one of gRPC. */
   readonly method: string;
   readonly protocol: 'mcp' | 'grpc';
@@ -32,18 +32,23 @@ const CODE = /^-?\d+$/;
 export class OutgoingCall {
   readonly #observation: RequestObservation;
   readonly #metrics: RequestMetrics;
-  readonly #asked: Asked;
+  readonly #asked: UpstreamRequestInfo;
   readonly #subject: Subject | undefined;
   readonly #span: Span | undefined;
   readonly #startedAt = performance.now();
   #over = false;
 
   /** `observation`: of the request that it is for. */
-  constructor(observation: RequestObservation, metrics: RequestMetrics, asked: Asked, attributes: CommonAttributes) {
+  constructor(
+    observation: RequestObservation,
+    metrics: RequestMetrics,
+    asked: UpstreamRequestInfo,
+    attributes: CommonAttributes,
+  ) {
     this.#observation = observation;
     this.#metrics = metrics;
     this.#asked = asked;
-    const subject = asked.subject && toldSubject(asked.subject);
+    const subject = asked.subject && redactedSubject(asked.subject);
     this.#subject = subject;
     const span = observation.span?.child({ name: nameOf(asked, subject), role: 'client' });
     if (span?.recorded) span.common = commonOf(asked, subject, attributes);
@@ -85,13 +90,13 @@ export class OutgoingCall {
   }
 }
 
-function nameOf({ method, protocol }: Asked, subject: Subject | undefined): string {
+function nameOf({ method, protocol }: UpstreamRequestInfo, subject: Subject | undefined): string {
   return protocol === 'mcp' && subject ? `${method} ${subject.name}` : toldMethod(method);
 }
 
 /** OpenTelemetry's conventions for MCP ("Client"), and for gRPC. */
 function commonOf(
-  { method, protocol, server }: Asked,
+  { method, protocol, server }: UpstreamRequestInfo,
   subject: Subject | undefined,
   attributes: CommonAttributes,
 ): Attributes {
@@ -180,7 +185,7 @@ export class RequestObservation {
   }
 
   set subject(subject: Subject | undefined) {
-    this.#subject = subject && toldSubject(subject);
+    this.#subject = subject && redactedSubject(subject);
   }
 
   /** One message of the batch that this request is. */
@@ -225,7 +230,7 @@ export class RequestObservation {
   }
 
   /** Somebody else carries it out: what is to be told of that. */
-  ask(asked: Asked): OutgoingCall {
+  ask(asked: UpstreamRequestInfo): OutgoingCall {
     this.upstream = asked.server;
     return new OutgoingCall(this, this.#parts.metrics, asked, this.#parts.attributes);
   }

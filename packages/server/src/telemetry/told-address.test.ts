@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { toldPath, toldUri } from './correlation.ts';
+import { loggablePath, toldUri } from './correlation.ts';
 
 describe("a request's target", () => {
   it.each([
@@ -12,7 +12,7 @@ describe("a request's target", () => {
     ['HTTPS://user:secret@host?secret', ''],
     ['*', '*'],
   ])('%s is told as %s', (target, told) => {
-    expect(toldPath(target)).toBe(told);
+    expect(loggablePath(target)).toBe(told);
   });
 });
 
@@ -30,6 +30,6 @@ describe('the uri of a resource', () => {
 });
 
 it('is cut where it is longer than anybody reads', () => {
-  expect(toldPath(`/${'a'.repeat(2_000)}`)).toHaveLength(1_024);
+  expect(loggablePath(`/${'a'.repeat(2_000)}`)).toHaveLength(1_024);
   expect(toldUri(`a://${'a'.repeat(2_000)}`)).toHaveLength(1_024);
 });

@@ -6,7 +6,7 @@ import type { ClientSession } from '../mcp/sessions/sessions.ts';
  * Where the answer to a call that is carried out upstream goes: the client's {@link ClientAnswer}, or what stands in
  * between when client and upstream are of different eras.
  */
-export interface CallAnswer {
+export interface CallResponse {
   /** The id as the client spelled it. */
   readonly idText: string;
   /** True once an event stream was begun. */
@@ -36,7 +36,7 @@ export interface CallAnswer {
  * For a call that has lasted for so long that its client may lose the connection over it: the stream is begun, so that the
  * client has been told where to come back to for the answer (mcp 1). Only where it has a session, and reads `streams`.
  */
-export function makeResumable(client: CallAnswer, session: ClientSession | undefined, streams: boolean): void {
+export function makeResumable(client: CallResponse, session: ClientSession | undefined, streams: boolean): void {
   if (client.streaming || !streams || !session) return;
   if (session.protocolVersion >= POLLING_VERSION) client.beginStream(true);
 }

@@ -66,7 +66,7 @@ export function listAt(file: YamlFile, key: string): readonly unknown[] {
 }
 
 /** Members that mean nothing are most likely mistyped ones that mean something. */
-export function warnOfStrangers(item: unknown, schema: z.ZodObject, path: KeyPath, warn: Warn): void {
+export function warnUnknownKeys(item: unknown, schema: z.ZodObject, path: KeyPath, warn: Warn): void {
   if (typeof item !== 'object' || item === null) return;
   const known = Object.keys(schema.shape);
   for (const member of Object.keys(item)) {
@@ -141,7 +141,7 @@ export function parseEvaluators(file: YamlFile, warn: Warn): FileEvaluators {
 
 function listOf(given: unknown, warn: Warn): { path: KeyPath; list: unknown } {
   if (typeof given !== 'object' || given === null || !(SECTION in given)) return { path: [SECTION], list: given };
-  warnOfStrangers(given, longForm, [SECTION], warn);
+  warnUnknownKeys(given, longForm, [SECTION], warn);
   return { path: [SECTION, SECTION], list: given[SECTION] ?? [] };
 }
 
@@ -212,7 +212,7 @@ export function parseLlmConnections(file: YamlFile, warn: Warn): LlmConnection[]
       const { at, problem } = firstProblem(parsed.error);
       throw refuse(at, problem);
     }
-    warnOfStrangers(item, entry, path, warn);
+    warnUnknownKeys(item, entry, path, warn);
     const { name, model, url, api_key: apiKey } = parsed.data;
     const warnOf = (member: string, warning: string) =>
       warn([...path, member], `llm_connections[${index}]: ${member} ${warning}`);
@@ -236,7 +236,7 @@ export function parseLlmConnections(file: YamlFile, warn: Warn): LlmConnection[]
 const WITHOUT_EFFECT: readonly string[] = ['SERVICE_UI_PATH', '--plugins-path', 'plugins'];
 
 /** One warning for each of the settings given that changes nothing, so that nobody relies on it. */
-export function warnOfNoEffect(settings: readonly string[]): string[] {
+export function warnUnusedSettings(settings: readonly string[]): string[] {
   return settings
     .filter((setting) => WITHOUT_EFFECT.includes(setting))
     .map((setting) => `${setting} has no effect in this version`);
@@ -294,7 +294,7 @@ function contentOf(file: YamlFile): Omit<ServiceFile, 'path' | 'folder'> {
   const evaluators = parseEvaluators(file, warn);
   const bridgeGrpc = parseBridge(file, warn);
   for (const key of Object.keys(content).filter((known) => content[known] !== null)) {
-    for (const warning of warnOfNoEffect([key])) warn([key], warning);
+    for (const warning of warnUnusedSettings([key])) warn([key], warning);
   }
   const later = Object.fromEntries(LATER_KEYS.filter((key) => key in content).map((key) => [key, content[key]]));
   return { forwards, namespaces, llmConnections, ...evaluators, bridgeGrpc, later, warnings };
@@ -311,7 +311,7 @@ function parseForwards(file: YamlFile, warn: Warn): ForwardEntry[] {
       warn([...path, ...at], `${label} is left out: ${problem}`);
       return;
     }
-    warnOfStrangers(item, forwardEntry, path, warn);
+    warnUnknownKeys(item, forwardEntry, path, warn);
     const { name } = parsed.data;
     if (byName.has(name)) warn(path, `${label} is left out: the name ${quote(name)} is taken by an earlier entry`);
     else byName.set(name, parsed.data);
@@ -330,7 +330,7 @@ function parseNamespaces(file: YamlFile, warn: Warn): NamespaceEntry[] {
       const { at, problem } = firstProblem(parsed.error);
       throw new ConfigError(`${file.where([...path, ...at])}: ${label}: ${problem}`);
     }
-    warnOfStrangers(item, namespaceEntry, path, warn);
+    warnUnknownKeys(item, namespaceEntry, path, warn);
     const { name } = parsed.data;
     if (byName.has(name)) warn(path, `${label} is left out: the name ${quote(name)} is taken by an earlier entry`);
     else byName.set(name, parsed.data);
@@ -346,9 +346,9 @@ function parseBridge(file: YamlFile, warn: Warn): BridgeGrpcSettings {
     const { at, problem } = firstProblem(parsed.error);
     throw new ConfigError(`${file.where(['bridge', ...at])}: bridge: ${problem}`);
   }
-  warnOfStrangers(bridge, bridgeEntry, ['bridge'], warn);
+  warnUnknownKeys(bridge, bridgeEntry, ['bridge'], warn);
   const { grpc } = parsed.data;
   if (!grpc) return bridgeGrpcOf({});
-  warnOfStrangers(grpc, bridgeGrpcFile, ['bridge', 'grpc'], warn);
+  warnUnknownKeys(grpc, bridgeGrpcFile, ['bridge', 'grpc'], warn);
   return bridgeGrpcOf(grpc);
 }

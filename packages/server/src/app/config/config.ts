@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { ConfigError, quote } from '../../http/address.ts';
 import { VERSION } from '../../telemetry/version.ts';
 import type { CallSettings } from '../../upstreams/grpc/unary.ts';
-import { loadServiceFile, type ServiceFile, warnOfNoEffect } from './bootstrap-file.ts';
+import { loadServiceFile, type ServiceFile, warnUnusedSettings } from './bootstrap-file.ts';
 import {
   type Environment,
   type OpenTelemetrySettings,
@@ -144,7 +144,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
         ...environment.warnings,
         ...openTelemetry.warnings,
         ...pipeline.warnings,
-        ...warnOfNoEffect(set),
+        ...warnUnusedSettings(set),
         ...warnings,
       ],
     }),

@@ -29,24 +29,24 @@ export interface Problem {
 }
 
 /** `{file}:{line}:{column}`. */
-export function spelled({ file, line, column }: Position): string {
+export function formatPosition({ file, line, column }: Position): string {
   return `${file}:${line}:${column}`;
 }
 
 /** What is said of a problem, on one line. */
-export function lineOf({ at, text }: Problem): string {
-  return `${spelled(at)}: ${text}`;
+export function formatProblem({ at, text }: Problem): string {
+  return `${formatPosition(at)}: ${text}`;
 }
 
 /** In the order of the file; what is said twice of one place is there once. */
-export function inOrder(problems: readonly Problem[]): Problem[] {
-  const unique = new Map(problems.map((problem) => [lineOf(problem), problem]));
+export function sortProblems(problems: readonly Problem[]): Problem[] {
+  const unique = new Map(problems.map((problem) => [formatProblem(problem), problem]));
   return [...unique.values()].toSorted((a, b) => a.at.line - b.at.line || a.at.column - b.at.column);
 }
 
 /** The error that a start ends with: the first problem, and how many more there are. */
 export function refusal(problems: readonly Problem[]): ConfigError {
-  const [first, ...more] = problems.map(lineOf);
+  const [first, ...more] = problems.map(formatProblem);
   return new ConfigError(
     more.length === 0 ? `${first}` : `${first} (and ${more.length} more; sluice pipeline check lists all)`,
   );
@@ -98,7 +98,7 @@ export async function readTextFile(file: string, name: string): Promise<string |
 export function parseYamlFile(text: string, name: string): YamlFile {
   const read = readYaml(text, name);
   if ('file' in read) return read.file;
-  throw new ConfigError(read.problems.slice(0, 1).map(lineOf).join());
+  throw new ConfigError(read.problems.slice(0, 1).map(formatProblem).join());
 }
 
 /** Parses YAML as {@link parseYamlFile} does, with all that is wrong. Never throws. */
@@ -136,7 +136,7 @@ function readDocument(text: string, lines: LineCounter, at: At): ReadYaml {
   const top = document.contents;
   const empty = top === null || (isScalar(top) && top.value === null);
   if (!empty && !isMap(top)) return { problems: [{ at: at(start(top)), text: 'the top level is not a map of keys' }] };
-  const problems = [...strangeKeys(document, at), ...looseAliases(document, at)];
+  const problems = [...unknownKeys(document, at), ...looseAliases(document, at)];
   if (problems.length > 0) return { problems };
   const plain = plainMap(document, at);
   if ('problems' in plain) return plain;
@@ -146,8 +146,10 @@ function readDocument(text: string, lines: LineCounter, at: At): ReadYaml {
     file: {
       content: plain.content,
       position,
-      where: (path) => spelled(position(path)),
-      warnings: document.warnings.map(({ pos, code, message }) => `${spelled(at(pos[0]))}: ${said(code, message)}`),
+      where: (path) => formatPosition(position(path)),
+      warnings: document.warnings.map(
+        ({ pos, code, message }) => `${formatPosition(at(pos[0]))}: ${said(code, message)}`,
+      ),
     },
   };
 }
@@ -164,7 +166,7 @@ function strangeCharacter(text: string, at: At): Problem | undefined {
 }
 
 /** Keys that plain objects cannot have, or only one of. */
-function strangeKeys(document: Document, at: At): Problem[] {
+function unknownKeys(document: Document, at: At): Problem[] {
   const problems: Problem[] = [];
   visit(document, {
     Map: (_key, { items }: YAMLMap) => {

@@ -1,6 +1,6 @@
 import type { SettingsOf } from '../../app/config/pipeline/schema.ts';
 import type { Filter } from '../chain.ts';
-import { type AnswerTarget, httpProblem } from '../context.ts';
+import { httpProblem, type ResponseLike } from '../context.ts';
 
 /** What is done to the headers of an answer, in this order: some removed, some set, some added. */
 export interface HeaderEdits {
@@ -64,7 +64,7 @@ export function staticResponse({ status, headers, body }: SettingsOf<'static_res
 }
 
 /** Has the head of the answer edited, in the order of the filters that want it, when it is written. */
-export function editHead(target: AnswerTarget, edits: readonly HeaderEdits[]): void {
+export function editHead(target: ResponseLike, edits: readonly HeaderEdits[]): void {
   const writeHead = target.writeHead.bind(target);
   target.writeHead = (status, headers) => writeHead(status, edits.reduce(edited, headers));
 }

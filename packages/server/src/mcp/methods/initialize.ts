@@ -21,25 +21,25 @@ import { type Outcome, type RequestContext, rpcError } from '../../http/context.
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
-import type { CallsUnderWay, CallUnderWay } from '../../upstreams/mcp/relay/in-flight.ts';
-import type { CallRelay } from '../../upstreams/mcp/relay/relay.ts';
-import type { SessionLinks } from '../../upstreams/mcp/sessions/session-bindings.ts';
+import type { InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight.ts';
+import type { CallRouter } from '../../upstreams/mcp/relay/relay.ts';
+import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { ClientProfiles } from '../client-profile.ts';
-import { type Notices, SessionNotices } from '../list-changes.ts';
-import type { LongStreams } from '../long-streams.ts';
-import type { ClientAnswer } from '../response.ts';
+import { type ListChangeNotifier, SessionNotices } from '../list-changes.ts';
+import type { OpenStreams } from '../long-streams.ts';
+import type { ResponseWriter } from '../response.ts';
 import { discoverResult, type Implementation, initializeResult, negotiate } from '../server-info.ts';
-import type { LiveSessions } from '../sessions/live-sessions.ts';
+import type { ActiveSessions } from '../sessions/live-sessions.ts';
 import type { EventStore, Resumption } from '../sessions/resumable-streams.ts';
 import { SessionStateError } from '../sessions/session-store.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 
 /** What a legacy client's messages that are no requests go to. */
 export interface ClientMessageParts {
-  readonly lives: LiveSessions;
-  readonly calls: Pick<CallsUnderWay<CallUnderWay>, 'find'>;
-  readonly sessionLinks: SessionLinks;
-  readonly relay: Pick<CallRelay, 'upstreamHeaders'>;
+  readonly lives: ActiveSessions;
+  readonly calls: Pick<InFlightCalls<InFlightCall>, 'find'>;
+  readonly sessionLinks: SessionBindings;
+  readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
 }
 
 /**
@@ -109,12 +109,12 @@ export function notified(
 
 /** What notification streams are made of. */
 export interface NotificationStreamParts {
-  readonly lives: LiveSessions;
+  readonly lives: ActiveSessions;
   readonly events: EventStore;
-  readonly notices: Notices;
-  readonly longStreams: LongStreams;
-  readonly sessionLinks: SessionLinks;
-  readonly relay: Pick<CallRelay, 'upstreamHeaders'>;
+  readonly notices: ListChangeNotifier;
+  readonly longStreams: OpenStreams;
+  readonly sessionLinks: SessionBindings;
+  readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
 }
 
 /**
@@ -154,7 +154,7 @@ function open(
   { lives, notices, longStreams, sessionLinks }: NotificationStreamParts,
   lost: boolean,
 ): Outcome {
-  const start = (client: ClientAnswer): void => {
+  const start = (client: ResponseWriter): void => {
     const live = lives.of(session.id);
     // Who does not take up a stream again never gets what was sent to it meanwhile.
     const gap = lost || live.unread;
@@ -174,7 +174,7 @@ function open(
 }
 
 /** Goes on with a stream that is still here. */
-function resume(client: ClientAnswer, { stream, after }: Extract<Resumption, { kind: 'stream' }>): void {
+function resume(client: ResponseWriter, { stream, after }: Extract<Resumption, { kind: 'stream' }>): void {
   client.continueStream(stream, after);
   // Sends the head on its way where there is nothing to send again.
   stream.keepAlive();
@@ -183,7 +183,7 @@ function resume(client: ClientAnswer, { stream, after }: Extract<Resumption, { k
 function unknownOutcome(idText: string, restarted: boolean): Outcome {
   const message = restarted ? 'outcome unknown after restart' : 'the answer is not kept any more';
   const error = `{"code":${INTERNAL_ERROR},"message":"${message}"}`;
-  const start = (client: ClientAnswer): void => {
+  const start = (client: ResponseWriter): void => {
     client.beginStream();
     client.lastEvent(`{"jsonrpc":"2.0","id":${idText},"error":${error}}`);
   };
@@ -196,7 +196,7 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
   readonly forwards: Pick<Forwards, 'admit' | 'endSession' | 'legacySeen'>;
-  readonly sessionLinks: SessionLinks;
+  readonly sessionLinks: SessionBindings;
   readonly serverInfo: Implementation;
 }
 

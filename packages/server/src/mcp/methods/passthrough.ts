@@ -1,6 +1,6 @@
 import type { Filter } from '../../http/chain.ts';
 import type { Registry } from '../../registry/registry.ts';
-import type { CallRelay } from '../../upstreams/mcp/relay/relay.ts';
+import type { CallRouter } from '../../upstreams/mcp/relay/relay.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import { declarationsTo, forwardForMethod } from '../server-info.ts';
 
@@ -8,7 +8,7 @@ import { declarationsTo, forwardForMethod } from '../server-info.ts';
 export interface RelayParts {
   readonly registry: Registry;
   readonly profiles: ClientProfiles;
-  readonly relay: CallRelay;
+  readonly relay: CallRouter;
 }
 
 /**

@@ -4,7 +4,7 @@ import { resultText } from '@sluice/protocol/mcp/message';
 import type { Filter } from '../../http/chain.ts';
 import { rpcError } from '../../http/context.ts';
 import type { Entry } from '../../registry/entries.ts';
-import type { CallRelay } from '../../upstreams/mcp/relay/relay.ts';
+import type { CallRouter } from '../../upstreams/mcp/relay/relay.ts';
 
 /**
  * The result of `prompts/get` for a hand-made prompt, or the required argument that is missing (decisions 2.7).
@@ -47,7 +47,7 @@ function asList(value: JsonValue | undefined): JsonValue[] {
 }
 
 /** `prompts/get`: relayed to the forward that brought the prompt, or made here from a hand-made one (decisions 2.7). */
-export function servicePromptGet(relay: CallRelay): Filter {
+export function servicePromptGet(relay: CallRouter): Filter {
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'prompts/get' || !namespace) return undefined;

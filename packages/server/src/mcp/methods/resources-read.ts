@@ -3,11 +3,11 @@ import type { Filter } from '../../http/chain.ts';
 import { rpcError } from '../../http/context.ts';
 import { findResource } from '../../registry/snapshot.ts';
 import type { Bridge } from '../../upstreams/grpc/bridge.ts';
-import { noHost } from '../../upstreams/grpc/channel.ts';
-import type { CallRelay } from '../../upstreams/mcp/relay/relay.ts';
+import { serviceNotFoundMessage } from '../../upstreams/grpc/channel.ts';
+import type { CallRouter } from '../../upstreams/mcp/relay/relay.ts';
 
 /** `resources/read`: the uri exactly, then the templates in order of registration (decisions 4.7). */
-export function serviceResourceRead(relay: CallRelay, bridge: Bridge): Filter {
+export function serviceResourceRead(relay: CallRouter, bridge: Bridge): Filter {
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'resources/read' || !namespace) return undefined;
@@ -23,6 +23,9 @@ export function serviceResourceRead(relay: CallRelay, bridge: Bridge): Filter {
     }
     const { discovered } = resource;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: resource, discovered });
-    return bridge.resource(context, uri, resource) ?? rpcError(INTERNAL_ERROR, noHost(String(resource.members.type)));
+    return (
+      bridge.resource(context, uri, resource) ??
+      rpcError(INTERNAL_ERROR, serviceNotFoundMessage(String(resource.members.type)))
+    );
   };
 }

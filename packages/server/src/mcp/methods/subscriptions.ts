@@ -10,13 +10,13 @@ import type { Registry } from '../../registry/registry.ts';
 import { findResource, type NamespaceState } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
-import { type CallRelay, FORWARDING_LOOP } from '../../upstreams/mcp/relay/relay.ts';
-import type { SessionLinks } from '../../upstreams/mcp/sessions/session-bindings.ts';
-import type { SessionWatches } from '../../upstreams/mcp/streams/session-subscriptions.ts';
+import { type CallRouter, FORWARDING_LOOP } from '../../upstreams/mcp/relay/relay.ts';
+import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
+import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';
 import type { Upstream } from '../../upstreams/mcp/upstream.ts';
-import type { Notices } from '../list-changes.ts';
+import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream } from '../listen-stream.ts';
-import type { LongStreams } from '../long-streams.ts';
+import type { OpenStreams } from '../long-streams.ts';
 import type { Implementation } from '../server-info.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-store.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
@@ -24,10 +24,10 @@ import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 /** What subscriptions of legacy sessions are made with. */
 export interface ResourceSubscriptionParts {
   readonly forwards: Forwards;
-  readonly relay: Pick<CallRelay, 'upstreamHeaders' | 'forwardOfUnlisted'>;
+  readonly relay: Pick<CallRouter, 'upstreamHeaders' | 'forwardOfUnlisted'>;
   readonly sessions: ClientSessions;
-  readonly sessionLinks: SessionLinks;
-  readonly sessionWatches: SessionWatches;
+  readonly sessionLinks: SessionBindings;
+  readonly sessionWatches: SessionSubscriptions;
 }
 
 /** The two methods; legacy sessions only. */
@@ -129,8 +129,8 @@ function without(state: SessionState, uri: string): SessionState {
 /** What the filter works with. */
 export interface SubscribeParts extends ResourceSubscriptionParts {
   readonly registry: Registry;
-  readonly notices: Notices;
-  readonly longStreams: LongStreams;
+  readonly notices: ListChangeNotifier;
+  readonly longStreams: OpenStreams;
   /** Who we are, told to upstreams by clients that do not say who they are. */
   readonly serverInfo: Implementation;
   readonly log: TargetLogger;

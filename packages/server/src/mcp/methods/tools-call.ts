@@ -8,18 +8,18 @@ import type { TargetLogger } from '../../telemetry/log.ts';
 import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
 import { toolCallIdentity } from '../../telemetry/tool-calls/report.ts';
 import type { Bridge } from '../../upstreams/grpc/bridge.ts';
-import { noHost } from '../../upstreams/grpc/channel.ts';
+import { serviceNotFoundMessage } from '../../upstreams/grpc/channel.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
-import { type CallsUnderWay, type CallUnderWay, WaitingRequest } from '../../upstreams/mcp/relay/in-flight.ts';
-import type { Caller, CallRelay } from '../../upstreams/mcp/relay/relay.ts';
+import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../upstreams/mcp/relay/in-flight.ts';
+import type { Caller, CallRouter } from '../../upstreams/mcp/relay/relay.ts';
 import type { DeclaredParams } from '../client-profile.ts';
 
 /** What {@link serviceToolCall} works with. */
 interface ToolCallParts {
-  readonly relay: CallRelay;
+  readonly relay: CallRouter;
   readonly bridge: Pick<Bridge, 'tool'>;
   readonly forwards: Pick<Forwards, 'asking'>;
-  readonly calls: CallsUnderWay<CallUnderWay>;
+  readonly calls: InFlightCalls<InFlightCall>;
   readonly declaredParams: DeclaredParams;
   readonly toolCalls: ToolCallSink;
   readonly log: TargetLogger;
@@ -55,7 +55,7 @@ export function serviceToolCall(parts: ToolCallParts): Filter {
     const asking = forwards.asking(address);
     if (!asking) return call();
     // Until then its client can take it back, as it can a call.
-    const waiting = new WaitingRequest(context, calls);
+    const waiting = new CancelableRequest(context, calls);
     return waiting.outcome(asking.then(() => (waiting.signal.aborted ? undefined : call())));
   };
 }
@@ -83,7 +83,7 @@ function nowhere(caller: Caller, tool: Entry, toolCalls: ToolCallSink): Outcome 
     text = `tool ${tool.name}: its uri must be an http:// or https:// address`;
     toolCalls.of(toolCallIdentity(caller, tool, { transport: 'mcp' })).failed('TOOL_DEFINITION_ERROR', text);
   } else {
-    text = noHost(String(toolType));
+    text = serviceNotFoundMessage(String(toolType));
     toolCalls.of(toolCallIdentity(caller, tool, { transport: 'grpc' })).failed('SERVICE_UNAVAILABLE', text);
   }
   return { kind: 'result', json: resultText(caller.era, { content: [{ type: 'text', text }], isError: true }) };

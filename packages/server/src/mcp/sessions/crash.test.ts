@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from '../../registry/store/fixtures/volatile-files.ts';
-import { FolderKeeper, type KeptSessions, keptInMemory, type SessionState } from './session-store.ts';
+import { FileSessionStore, memorySessionStore, type SessionState, type SessionStore } from './session-store.ts';
 
 const FOREVER = 8e15;
 const now = () => 0;
 
 /** Folds so often that every step of one is met, beside and between changes. */
-function start(files: VolatileFiles, log = new RecordedLog()): Promise<FolderKeeper> {
-  return FolderKeeper.open({ folder: '/kept', files, log, now, foldFromBytes: 300 });
+function start(files: VolatileFiles, log = new RecordedLog()): Promise<FileSessionStore> {
+  return FileSessionStore.open({ folder: '/kept', files, log, now, foldFromBytes: 300 });
 }
 
 /** One step of a workload. Each leaves its number in a log level or ends a session, so that no two states are alike. */
-function step(kept: KeptSessions, index: number): Promise<void> {
+function step(kept: SessionStore, index: number): Promise<void> {
   const id = idOf(index);
   if (index % 20 === 16 || index % 20 === 17) return kept.end(id, FOREVER);
   return kept.change(id, FOREVER, ({ subscriptions }): SessionState => {
@@ -29,7 +29,7 @@ function idOf(index: number): string {
 }
 
 /** All that is kept of the sessions of a workload, as one text. */
-function stateOf(kept: KeptSessions, count: number): string {
+function stateOf(kept: SessionStore, count: number): string {
   const ids = new Set(Array.from({ length: count }, (_, index) => idOf(index)));
   return JSON.stringify(
     [...ids].map((id) => {
@@ -41,7 +41,7 @@ function stateOf(kept: KeptSessions, count: number): string {
 
 /** What is kept after so many steps, for every number of them. */
 async function statesOf(count: number): Promise<string[]> {
-  const kept = keptInMemory(now);
+  const kept = memorySessionStore(now);
   const states = [stateOf(kept, count)];
   for (let index = 0; index < count; index++) {
     await step(kept, index);
@@ -140,7 +140,7 @@ describe('a disk that refuses', () => {
     const files = new VolatileFiles(undefined, fault);
     const kept = await start(files);
     armed = true;
-    const reference = keptInMemory(now);
+    const reference = memorySessionStore(now);
     for (let index = 0; index < count; index++) {
       const refused = await step(kept, index).then(
         () => false,

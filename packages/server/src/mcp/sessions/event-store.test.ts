@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { Sealer } from '@sluice/protocol/seal';
+import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { streamTarget } from './fixtures/stream-target.ts';
 import { type ClientStream, EventStore } from './resumable-streams.ts';
@@ -7,7 +7,7 @@ import { type ClientStream, EventStore } from './resumable-streams.ts';
 const key = randomBytes(32);
 let store: EventStore;
 beforeEach(() => {
-  store = new EventStore(new Sealer(key), 'replica-a');
+  store = new EventStore(new TokenSealer(key), 'replica-a');
 });
 afterEach(() => store.close());
 
@@ -175,7 +175,7 @@ describe('an event id', () => {
     stream.attach(notifications);
     stream.prime();
     store.close();
-    store = new EventStore(new Sealer(key), 'replica-b');
+    store = new EventStore(new TokenSealer(key), 'replica-b');
     expect(store.find('s', id)).toEqual({ kind: 'lost', idText: '"r-1"', restarted: true });
     expect(store.find('s', notifications.events()[0]?.id ?? '')).toEqual({
       kind: 'lost',

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { type Fault, VolatileFiles } from '../../registry/store/fixtures/volatile-files.ts';
 import { folderWith } from './fixtures/folder-with.ts';
-import { FolderKeeper, type KeptSessions, keptInFolder, type SessionState } from './session-store.ts';
+import { FileSessionStore, fileSessionStore, type SessionState, type SessionStore } from './session-store.ts';
 
 const FOLDER = '/kept';
 const FOREVER = 8e15;
@@ -20,8 +20,8 @@ function counting(): { fault: Fault; count: (operation: string, name?: string) =
   return { fault, count };
 }
 
-function open(files: VolatileFiles, log = new RecordedLog()): Promise<KeptSessions> {
-  return keptInFolder(FOLDER, files, log);
+function open(files: VolatileFiles, log = new RecordedLog()): Promise<SessionStore> {
+  return fileSessionStore(FOLDER, files, log);
 }
 
 function level(logLevel: string) {
@@ -254,7 +254,7 @@ describe('a disk that refuses', () => {
       broken && ['datasync', 'truncate'].includes(operation) ? 'EIO' : undefined,
     );
     const log = new RecordedLog();
-    const kept = await FolderKeeper.open({ folder: FOLDER, files, log, now: () => 0, foldFromBytes: 300 });
+    const kept = await FileSessionStore.open({ folder: FOLDER, files, log, now: () => 0, foldFromBytes: 300 });
     // The second generation is as long as it takes while the first is still being folded.
     for (let i = 0; i < 20; i++) await kept.change('a', FOREVER, level(`level ${i}`));
     expect(held.length).toBe(1);

@@ -4,7 +4,13 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { RecordedLog } from '../../registry/store/fixtures/recorded-log.ts';
 import { trackedFiles } from '../../registry/store/fixtures/tracked-files.ts';
-import { type KeptSessions, keptInFolder, keptInMemory, type SessionState, STATE_LIMITS } from './session-store.ts';
+import {
+  fileSessionStore,
+  memorySessionStore,
+  type SessionState,
+  type SessionStore,
+  STATE_LIMITS,
+} from './session-store.ts';
 
 let folder: string;
 let files: ReturnType<typeof trackedFiles>;
@@ -30,11 +36,11 @@ function level(logLevel: string | undefined) {
   return (before: SessionState): SessionState => ({ ...before, logLevel });
 }
 
-function inFolder(now?: () => number): Promise<KeptSessions> {
-  return keptInFolder(folder, files, new RecordedLog(), now);
+function inFolder(now?: () => number): Promise<SessionStore> {
+  return fileSessionStore(folder, files, new RecordedLog(), now);
 }
 
-function uris(kept: KeptSessions, id: string): string[] | undefined {
+function uris(kept: SessionStore, id: string): string[] | undefined {
   return kept
     .state(id)
     ?.subscriptions.map(({ uri }) => uri)
@@ -42,7 +48,7 @@ function uris(kept: KeptSessions, id: string): string[] | undefined {
 }
 
 describe.each([
-  ['in memory', async (now?: () => number) => keptInMemory(now)],
+  ['in memory', async (now?: () => number) => memorySessionStore(now)],
   ['in a folder', inFolder],
 ])('sessions kept %s', (_where, make) => {
   it('have nothing changed and are not ended until it happens', async () => {
@@ -211,7 +217,7 @@ describe('a session that has expired', () => {
 
   it('is forgotten also by a process that keeps nothing', async () => {
     let now = 1_000;
-    const kept = keptInMemory(() => now);
+    const kept = memorySessionStore(() => now);
     await kept.end('old', 2_000);
     await kept.change('old change', 2_000, level('info'));
     now = 3_000;

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import { Sealer } from '@sluice/protocol/seal';
+import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { LiveSessions, type Question } from './live-sessions.ts';
+import { ActiveSessions, type Question } from './live-sessions.ts';
 import { EventStore } from './resumable-streams.ts';
 
 let events: EventStore;
-let lives: LiveSessions;
+let lives: ActiveSessions;
 beforeEach(() => {
-  events = new EventStore(new Sealer(randomBytes(32)), 'replica-a');
-  lives = new LiveSessions(events, 'replica-a');
+  events = new EventStore(new TokenSealer(randomBytes(32)), 'replica-a');
+  lives = new ActiveSessions(events, 'replica-a');
 });
 afterEach(() => events.close());
 

@@ -26,17 +26,17 @@ const MAX_STREAMS = 8;
  * What a legacy session has open in this process: its notification streams, and the questions that upstreams have put
  * to the client. It is there only as long as there is something to hold.
  */
-export class LiveSession {
+export class ActiveSession {
   readonly id: string;
   readonly #events: EventStore;
-  readonly #unused: (session: LiveSession) => void;
+  readonly #unused: (session: ActiveSession) => void;
   readonly #nextId: () => string;
   /** Oldest first. A stream that nobody reads stays while it can be taken up again. */
   #streams: ClientStream[] = [];
   readonly #channels = new Set<SessionChannel>();
   readonly #questions = new Map<string, Question>();
 
-  constructor(id: string, events: EventStore, nextId: () => string, unused: (session: LiveSession) => void) {
+  constructor(id: string, events: EventStore, nextId: () => string, unused: (session: ActiveSession) => void) {
     this.id = id;
     this.#events = events;
     this.#nextId = nextId;
@@ -151,10 +151,10 @@ export class LiveSession {
 }
 
 /** The legacy sessions that have something open in this process. */
-export class LiveSessions {
+export class ActiveSessions {
   readonly #events: EventStore;
   readonly #replica: string;
-  readonly #live = new Map<string, LiveSession>();
+  readonly #live = new Map<string, ActiveSession>();
   #asked = 0;
 
   /** `replica` names this process in the ids of questions, so that another one could pass an answer on to it. */
@@ -169,22 +169,22 @@ export class LiveSessions {
   }
 
   /** What this session has open, to add to it. */
-  of(session: string): LiveSession {
+  of(session: string): ActiveSession {
     let live = this.#live.get(session);
     if (!live) {
       const nextId = () => JSON.stringify(`${this.#replica}.${++this.#asked}`);
-      live = new LiveSession(session, this.#events, nextId, (unused) => this.#forget(unused));
+      live = new ActiveSession(session, this.#events, nextId, (unused) => this.#forget(unused));
       this.#live.set(session, live);
     }
     return live;
   }
 
   /** What this session has open; undefined when it has nothing. */
-  find(session: string): LiveSession | undefined {
+  find(session: string): ActiveSession | undefined {
     return this.#live.get(session);
   }
 
-  #forget(session: LiveSession): void {
+  #forget(session: ActiveSession): void {
     if (this.#live.get(session.id) === session) this.#live.delete(session.id);
   }
 }

@@ -1,7 +1,7 @@
 import { parseJson } from '@sluice/protocol/json/parse';
 import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
-import type { Sealer } from '@sluice/protocol/seal';
-import type { AnswerTarget } from '../../http/context.ts';
+import type { TokenSealer } from '@sluice/protocol/seal';
+import type { ResponseLike } from '../../http/context.ts';
 
 /** What a stream tells whoever keeps it for resumption. */
 export interface StreamKeeper {
@@ -43,7 +43,7 @@ export class ClientStream {
   /** When nobody was reading any more, in milliseconds of `performance.now()`; undefined while somebody does. */
   leftAt: number | undefined = undefined;
   readonly #keeper: StreamKeeper;
-  #target: AnswerTarget | undefined = undefined;
+  #target: ResponseLike | undefined = undefined;
   /** The latest events; the last of them has the number `#sent`. */
   #kept: string[] = [];
   #characters = 0;
@@ -73,7 +73,7 @@ export class ClientStream {
    * Sends on this connection from now on, whose head is written; first what was sent after event number `after`. What
    * is not kept any more is not sent again. A connection that carried the stream before is ended.
    */
-  attach(target: AnswerTarget, after: number = this.#sent): void {
+  attach(target: ResponseLike, after: number = this.#sent): void {
     const former = this.#target;
     this.#target = target;
     this.leftAt = undefined;
@@ -167,7 +167,7 @@ export class ClientStream {
     this.onGone?.();
   }
 
-  #write(target: AnswerTarget, number: number, data: string, retry?: number): boolean {
+  #write(target: ResponseLike, number: number, data: string, retry?: number): boolean {
     const id = `${this.token}.${number}`;
     const prime = retry === undefined ? { id, data } : { id, retry, data };
     const flows = target.write(encodeEvent(data === '' ? prime : { event: 'message', id, data }));
@@ -199,7 +199,7 @@ export class ClientStream {
     this.#flow();
   }
 
-  #closed(target: AnswerTarget): void {
+  #closed(target: ResponseLike): void {
     if (this.#target !== target) return;
     this.#target = undefined;
     this.#leave();
@@ -219,7 +219,7 @@ export class ClientStream {
 }
 
 /** Has an ended connection cut whose client does not read what is left on it. */
-function cutLater(target: AnswerTarget): void {
+function cutLater(target: ResponseLike): void {
   setTimeout(() => target.destroy(), LINGER_MS).unref();
 }
 
@@ -252,7 +252,7 @@ const MAX_EVENT_ID = 1024;
  * the truth about a stream that has gone with its process.
  */
 export class EventStore implements StreamKeeper {
-  readonly #sealer: Sealer;
+  readonly #sealer: TokenSealer;
   readonly #replica: string;
   readonly #streams = new Map<string, ClientStream>();
   /** Those that nobody reads, in the order in which they were left. */
@@ -262,7 +262,7 @@ export class EventStore implements StreamKeeper {
   #opened = 0;
 
   /** `replica` names this process. */
-  constructor(sealer: Sealer, replica: string) {
+  constructor(sealer: TokenSealer, replica: string) {
     this.#sealer = sealer;
     this.#replica = replica;
     this.#timer = setInterval(() => this.sweep(performance.now()), SWEEP_MS).unref();

@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import {
-  Damage,
+  ChecksummedLog,
+  CorruptFileError,
   type Files,
   readIfThere,
   readSealedLines,
   reason,
   replaceFile,
-  SealedLines,
 } from '../../registry/store/journaled-file.ts';
 import { StoreError, type StoreLog } from '../../registry/store/store.ts';
 
@@ -211,12 +211,12 @@ export async function removeGenerations(files: Files, folder: string, before: nu
 export class SessionJournal {
   readonly generation: number;
   readonly path: string;
-  readonly #lines: SealedLines;
+  readonly #lines: ChecksummedLog;
 
   constructor(files: Files, folder: string, generation: number) {
     this.generation = generation;
     this.path = join(folder, journalName(generation));
-    this.#lines = new SealedLines(files, folder, this.path);
+    this.#lines = new ChecksummedLog(files, folder, this.path);
   }
 
   /** Bytes that are durable in it. */
@@ -255,7 +255,7 @@ function* lineOf(records: readonly SessionRecord[]): Generator<string> {
 
 /**
  * Hands over the records of a generation's bytes, in order. Returns how many bytes of an unfinished write lie at its
- * end. Throws {@link Damage} when anything else is broken.
+ * end. Throws {@link CorruptFileError} when anything else is broken.
  */
 export function readRecords(name: string, bytes: Buffer, take: (record: SessionRecord) => void): number {
   return readSealedLines(name, bytes, (text, at) => {
@@ -267,7 +267,7 @@ function parse(name: string, text: string, at: number): SessionRecord[] {
   try {
     return recordsSchema.parse(JSON.parse(text));
   } catch (error) {
-    throw new Damage(name, `holds an unknown record at byte ${at}`, { cause: error });
+    throw new CorruptFileError(name, `holds an unknown record at byte ${at}`, { cause: error });
   }
 }
 
@@ -301,19 +301,19 @@ export interface Snapshot {
   generation: number | undefined;
 }
 
-/** Reads the file's bytes. Throws {@link Damage}, or {@link StoreError} for a version of the future. */
+/** Reads the file's bytes. Throws {@link CorruptFileError}, or {@link StoreError} for a version of the future. */
 export function readSnapshot(bytes: Buffer): Snapshot {
   let content: unknown;
   try {
     content = JSON.parse(bytes.toString());
   } catch (error) {
-    throw new Damage(SNAPSHOT_NAME, `is not valid JSON: ${reason(error)}`, { cause: error });
+    throw new CorruptFileError(SNAPSHOT_NAME, `is not valid JSON: ${reason(error)}`, { cause: error });
   }
   checkVersion(content);
   const read = snapshotSchema.safeParse(content);
   if (!read.success) {
     const [issue] = read.error.issues;
-    throw new Damage(SNAPSHOT_NAME, `is not what it should be: ${issue?.path.join('.')}: ${issue?.message}`);
+    throw new CorruptFileError(SNAPSHOT_NAME, `is not what it should be: ${issue?.path.join('.')}: ${issue?.message}`);
   }
   const { ended, changed, journal } = read.data;
   const kept = new Map<string, Kept>();
@@ -357,14 +357,14 @@ function textOf(kept: Kept): string {
 
 function checkVersion(content: unknown): void {
   const read = z.object({ version: z.number() }).safeParse(content);
-  if (!read.success) throw new Damage(SNAPSHOT_NAME, 'is not a JSON object with a version');
+  if (!read.success) throw new CorruptFileError(SNAPSHOT_NAME, 'is not a JSON object with a version');
   const { version } = read.data;
   if (version > VERSION) {
     throw new StoreError(
       `${SNAPSHOT_NAME} has version ${version} and this service reads version ${VERSION}: start the release that wrote it`,
     );
   }
-  if (version !== VERSION) throw new Damage(SNAPSHOT_NAME, `has an unknown version: ${version}`);
+  if (version !== VERSION) throw new CorruptFileError(SNAPSHOT_NAME, `has an unknown version: ${version}`);
 }
 
 /** What a folder held. */
@@ -384,7 +384,7 @@ export async function readKept(files: Files, folder: string, log: StoreLog): Pro
     return await read(files, folder, log);
   } catch (error) {
     if (error instanceof StoreError) throw error;
-    if (!(error instanceof Damage)) {
+    if (!(error instanceof CorruptFileError)) {
       throw new StoreError(`the sessions kept in ${folder} cannot be read: ${reason(error)}`, { cause: error });
     }
     const path = join(folder, error.file);
@@ -491,7 +491,7 @@ function sizeOf(kept: Kept | undefined): number {
 /** A journal shorter than this is not worth a fold. */
 const FOLD_FROM_BYTES = 256 * 1024;
 
-/** What a {@link FolderKeeper} is told. */
+/** What a {@link FileSessionStore} is told. */
 export interface FolderOptions {
   readonly folder: string;
   readonly files: Files;
@@ -511,7 +511,7 @@ interface Pending {
 }
 
 /** What a fold puts into the snapshot, and the generation that follows on it. */
-interface Page {
+interface Checkpoint {
   readonly ended: SessionJournal | undefined;
   readonly sessions: [string, Kept][];
   readonly generation: number;
@@ -526,7 +526,7 @@ interface Page {
  * disk in proportion to what is alive. A fold lets changes go on in the next generation and takes its picture in the
  * same instant; older generations are removed once the picture is in place.
  */
-export class FolderKeeper implements KeptSessions {
+export class FileSessionStore implements SessionStore {
   readonly #folder: string;
   readonly #files: Files;
   readonly #log: StoreLog;
@@ -543,9 +543,9 @@ export class FolderKeeper implements KeptSessions {
   #folding: Promise<void> | undefined;
 
   /** Reads the folder. Throws {@link StoreError}. */
-  static async open(options: FolderOptions): Promise<FolderKeeper> {
+  static async open(options: FolderOptions): Promise<FileSessionStore> {
     const { folder, files, log } = options;
-    const keeper = new FolderKeeper(options, await readKept(files, folder, log));
+    const keeper = new FileSessionStore(options, await readKept(files, folder, log));
     // Each run begins a generation: without this, a service that is killed again and again would gather them.
     if (keeper.#unfolded) await keeper.#foldNow();
     return keeper;
@@ -684,7 +684,7 @@ export class FolderKeeper implements KeptSessions {
    * Ends the journal's generation and takes the picture of all that it and those before it hold. Only called while the
    * journal is clean and no write is under way.
    */
-  #turnPage(): Page {
+  #turnPage(): Checkpoint {
     this.#table.forgetExpired(this.#now());
     const ended = this.#journal.length > 0 ? this.#journal : undefined;
     if (ended) this.#journal = new SessionJournal(this.#files, this.#folder, ended.generation + 1);
@@ -692,7 +692,7 @@ export class FolderKeeper implements KeptSessions {
     return { ended, sessions: this.#table.entries(), generation: this.#journal.generation };
   }
 
-  async #fold({ ended, sessions, generation }: Page): Promise<void> {
+  async #fold({ ended, sessions, generation }: Checkpoint): Promise<void> {
     await ended?.close();
     let written = 0;
     const counted = function* (): Generator<string> {
@@ -730,7 +730,7 @@ export interface Subscription {
  * others. All of it is kept until the session would have expired; `expires` is that time in epoch milliseconds, the same
  * in every call for one session.
  */
-export interface KeptSessions {
+export interface SessionStore {
   /** True when the session was ended for good. */
   ended(id: string): boolean;
 
@@ -744,7 +744,7 @@ export interface KeptSessions {
   state(id: string): SessionState | undefined;
 
   /**
-   * Replaces the state by what `change` makes of it; resolves when that is durable, and {@link KeptSessions.state} shows
+   * Replaces the state by what `change` makes of it; resolves when that is durable, and {@link SessionStore.state} shows
    * it from then on. Changes of one session are applied in the order of the calls, each on what those before it left:
    * `change` is called once, but not at once.
    *
@@ -758,7 +758,7 @@ export interface KeptSessions {
 }
 
 /** Sessions of a process that keeps nothing. */
-export function keptInMemory(now: () => number = Date.now): KeptSessions {
+export function memorySessionStore(now: () => number = Date.now): SessionStore {
   const table = new SessionTable();
   /** Writes until the next look: after so many, looking through all sessions costs no more than they did. */
   let untilLook = 0;
@@ -786,14 +786,14 @@ export function keptInMemory(now: () => number = Date.now): KeptSessions {
 
 /**
  * Sessions kept in the folder, which has to exist and to be this process's alone: `sessions.json` and, beside it, a
- * journal of what changed since it was written (see {@link FolderKeeper}). Throws `StoreError` when a file there is
+ * journal of what changed since it was written (see {@link FileSessionStore}). Throws `StoreError` when a file there is
  * damaged or cannot be read.
  */
-export function keptInFolder(
+export function fileSessionStore(
   folder: string,
   files: Files,
   log: StoreLog,
   now: () => number = Date.now,
-): Promise<KeptSessions> {
-  return FolderKeeper.open({ folder, files, log, now });
+): Promise<SessionStore> {
+  return FileSessionStore.open({ folder, files, log, now });
 }

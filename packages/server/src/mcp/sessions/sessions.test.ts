@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { Sealer } from '@sluice/protocol/seal';
+import { TokenSealer } from '@sluice/protocol/seal';
 import { expect, it } from 'vitest';
 import { parseNamespace } from '../../registry/entries.ts';
 import { Registry } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
 import { ClientProfiles } from '../client-profile.ts';
-import { keptInMemory } from './session-store.ts';
+import { memorySessionStore } from './session-store.ts';
 import { ClientSessions, type SessionOpening } from './sessions.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -25,8 +25,8 @@ function setUp(key = KEY) {
   const clock = { now: START };
   const profiles = new ClientProfiles(new Registry(memoryStore()), { name: 'n', title: 't', version: '1' });
   const now = () => clock.now;
-  const sealer = new Sealer(key);
-  return { clock, sealer, sessions: new ClientSessions(sealer, profiles, keptInMemory(now), now) };
+  const sealer = new TokenSealer(key);
+  return { clock, sealer, sessions: new ClientSessions(sealer, profiles, memorySessionStore(now), now) };
 }
 
 function opening(more: Partial<SessionOpening> = {}): SessionOpening {

@@ -2,12 +2,12 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
-import type { Sealer } from '@sluice/protocol/seal';
+import type { TokenSealer } from '@sluice/protocol/seal';
 import type { Namespace } from '../../registry/entries.ts';
 import { errorCode, type Files, replaceFile } from '../../registry/store/journaled-file.ts';
 import { StoreError } from '../../registry/store/store.ts';
 import type { ClientProfile, ClientProfiles } from '../client-profile.ts';
-import type { KeptSessions, SessionState } from './session-store.ts';
+import type { SessionState, SessionStore } from './session-store.ts';
 
 /** A legacy client's session, as its id carries it (mcp 3). */
 export interface ClientSession {
@@ -44,13 +44,13 @@ const MAX_CACHED = 10_000;
  * key opens it, so a restart is invisible to clients.
  */
 export class ClientSessions {
-  readonly #sealer: Sealer;
+  readonly #sealer: TokenSealer;
   readonly #profiles: ClientProfiles;
-  readonly #kept: KeptSessions;
+  readonly #kept: SessionStore;
   readonly #now: () => number;
   readonly #opened = new Map<string, ClientSession>();
 
-  constructor(sealer: Sealer, profiles: ClientProfiles, kept: KeptSessions, now: () => number = Date.now) {
+  constructor(sealer: TokenSealer, profiles: ClientProfiles, kept: SessionStore, now: () => number = Date.now) {
     this.#sealer = sealer;
     this.#profiles = profiles;
     this.#kept = kept;

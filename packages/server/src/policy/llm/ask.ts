@@ -39,7 +39,11 @@ const PROBLEM = 4096;
  * as it came. Throws `LlmFailure` when the first call fails; when only the second does, the first answer counts. Throws
  * the reason of the signal when that aborts while an answer is judged.
  */
-export async function askQuestion(client: LlmClient, question: LlmQuestion, observer: LlmObserver): Promise<string> {
+export async function completeWithSchema(
+  client: LlmClient,
+  question: LlmQuestion,
+  observer: LlmObserver,
+): Promise<string> {
   const { schema, userPrompt, signal } = question;
   const first = await ask(client, question, userPrompt, observer);
   if (schema === undefined) return first;
@@ -111,7 +115,7 @@ interface CorrectedQuestion {
 }
 
 /** What the log says of a question, while another observer is told of each step of it. */
-export class QuestionRecord implements LlmObserver {
+export class LlmCallStats implements LlmObserver {
   readonly #observer: LlmObserver;
   #calls = 0;
   #validation: CorrectedQuestion['validation'] | undefined = undefined;

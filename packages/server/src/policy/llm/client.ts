@@ -10,7 +10,7 @@ import {
   type UpstreamTransport,
 } from '../../http/client/client.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
-import { ByteCollector } from '../../http/request-body.ts';
+import { ChunkBuffer } from '../../http/request-body.ts';
 
 /**
  * Why an LLM gave no answer (decisions 4.9, "Failure").
@@ -68,7 +68,7 @@ interface CallSettings {
 /** One completion that is asked for. To be sent once. */
 export class CompletionCall implements ResponseHandler {
   readonly #settings: CallSettings;
-  readonly #body = new ByteCollector();
+  readonly #body = new ChunkBuffer();
   readonly #outcome = Promise.withResolvers<string>();
   readonly #onAbort = () => this.#fail('aborted', 'was not waited for: the request was ended');
   #call: UpstreamCall | undefined = undefined;

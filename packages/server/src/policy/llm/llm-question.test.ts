@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type ChatCompletions, startChatCompletions } from '../../../testing/chat-completions.ts';
-import { askQuestion, type LlmObserver } from './ask.ts';
+import { completeWithSchema, type LlmObserver } from './ask.ts';
 import { LlmClient, LlmFailure } from './client.ts';
 import { ResultSchemas } from './result-schema.ts';
 
@@ -52,7 +52,7 @@ async function ask({ schema = SCHEMA, by = schemas, signal }: Asking = {}) {
   const compiled = schema === null ? undefined : await by.compile(schema);
   const connection = { name: 'judge', model: 'm', url: llm.url };
   const question = { connection, systemPrompt: 'Judge.', userPrompt: '# Request\nmethod: x', schema: compiled, signal };
-  return askQuestion(client, question, seen);
+  return completeWithSchema(client, question, seen);
 }
 
 describe('without a schema', () => {

@@ -1,4 +1,4 @@
-import type { Shelf } from '../../registry/index.ts';
+import type { EntryIndex } from '../../registry/index.ts';
 import type { EvaluatedRequest } from '../context.ts';
 import { toolEntry } from '../registry-view.ts';
 import type { HistoryMessage, ToolEntry } from '../sandbox/action.ts';
@@ -92,9 +92,9 @@ export type PromptTool = Pick<ToolEntry, 'name' | 'description'>;
  * which never changes: a namespace may have thousands, and each list that is judged asks for all of them.
  */
 export class PromptTools {
-  readonly #tools = new WeakMap<Shelf, readonly PromptTool[]>();
+  readonly #tools = new WeakMap<EntryIndex, readonly PromptTool[]>();
 
-  of(shelf: Shelf): readonly PromptTool[] {
+  of(shelf: EntryIndex): readonly PromptTool[] {
     const known = this.#tools.get(shelf);
     if (known) return known;
     const tools = shelf.entries.map(toolEntry).map(({ name, description }) => ({ name, description }));

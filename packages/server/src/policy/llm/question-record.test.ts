@@ -1,22 +1,22 @@
 import { expect, test } from 'vitest';
 import { EvaluatorCounters } from '../../telemetry/metrics/service-metrics.ts';
-import { QuestionRecord } from './ask.ts';
+import { LlmCallStats } from './ask.ts';
 
 /** What a record says of a question with these steps, and what its observer has counted. */
-function recorded(...steps: ((record: QuestionRecord) => void)[]) {
+function recorded(...steps: ((record: LlmCallStats) => void)[]) {
   const counters = new EvaluatorCounters();
-  const record = new QuestionRecord(counters);
+  const record = new LlmCallStats(counters);
   for (const step of steps) step(record);
   const { llm, schema } = counters.snapshot();
   return { correction: record.correction, llm, schema };
 }
 
-const call = (record: QuestionRecord) => record.called(true, 1);
-const failedCall = (record: QuestionRecord) => record.called(false, 1);
-const fits = (record: QuestionRecord) => record.validated(true);
-const misfits = (record: QuestionRecord) => record.validated(false);
-const corrected = (record: QuestionRecord) => record.retried(true);
-const notCorrected = (record: QuestionRecord) => record.retried(false);
+const call = (record: LlmCallStats) => record.called(true, 1);
+const failedCall = (record: LlmCallStats) => record.called(false, 1);
+const fits = (record: LlmCallStats) => record.validated(true);
+const misfits = (record: LlmCallStats) => record.validated(false);
+const corrected = (record: LlmCallStats) => record.retried(true);
+const notCorrected = (record: LlmCallStats) => record.retried(false);
 
 test.each([
   ['no answer', [failedCall], undefined],
@@ -31,7 +31,7 @@ test.each([
 });
 
 test('everything is counted as before', () => {
-  const empty = (record: QuestionRecord) => record.emptyResult();
+  const empty = (record: LlmCallStats) => record.emptyResult();
   expect(recorded(call, empty, misfits, failedCall, notCorrected)).toMatchObject({
     llm: { calls_success: 1, calls_failure: 1, empty_results: 1, duration: { count: 2 } },
     schema: { validations_pass: 0, validations_fail: 1, retries_success: 0, retries_failure: 1 },

@@ -208,7 +208,7 @@ const MOST_SCHEMAS = 200;
 const LONGEST_REFUSAL = 1000;
 
 /** Compiles result schemas and judges texts by them (decisions 4.9, "result_schema"), one job at a time. */
-export class ResultSchemaDesk {
+export class SchemaWorkerHandler {
   readonly #dialects = new SchemaDialects();
   /** The one used last stands last. */
   readonly #schemas = new Map<string, ValidateFunction>();

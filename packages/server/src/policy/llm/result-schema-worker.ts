@@ -4,10 +4,10 @@
  */
 
 import { parentPort } from 'node:worker_threads';
-import { ResultSchemaDesk } from './result-schema-validator.ts';
+import { SchemaWorkerHandler } from './result-schema-validator.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('result-schema-worker.ts is run as a worker thread only');
-const desk = new ResultSchemaDesk();
+const desk = new SchemaWorkerHandler();
 port.on('message', (job) => port.postMessage(desk.carryOut(job)));
 port.postMessage({ kind: 'ready' });

@@ -8,14 +8,14 @@ const START_MS = 30_000;
 const HEAP_MIB = 128;
 
 /** A thread that is of no more use: it took too long or has ended. The message says so of the job. */
-export class ThreadLost extends Error {}
+export class WorkerExitedError extends Error {}
 
 /** The thread of the result schemas. It carries out one job at a time. */
 export class SchemaThread {
   readonly #worker: Worker;
   readonly #ready: Promise<SchemaReply>;
   #waiting: PromiseWithResolvers<SchemaReply> | undefined = undefined;
-  #lost: ThreadLost | undefined = undefined;
+  #lost: WorkerExitedError | undefined = undefined;
 
   constructor() {
     this.#worker = new Worker(new URL('./result-schema-worker.ts', import.meta.url), {
@@ -43,7 +43,7 @@ export class SchemaThread {
   }
 
   /**
-   * Carries out a job. Throws {@link ThreadLost} when it takes longer than `mostMs`, counted from when the thread is there
+   * Carries out a job. Throws {@link WorkerExitedError} when it takes longer than `mostMs`, counted from when the thread is there
    * to do it, and when the thread ends; it can do nothing any more then.
    */
   async run(job: SchemaJob, mostMs: number): Promise<SchemaReply> {
@@ -82,7 +82,7 @@ export class SchemaThread {
   }
 
   #lose(how: string): void {
-    this.#lost ??= new ThreadLost(how);
+    this.#lost ??= new WorkerExitedError(how);
     this.#waiting?.reject(this.#lost);
   }
 }
@@ -143,7 +143,7 @@ interface Verdict {
 /** Something to do in the thread, and who waits for it. */
 interface Task {
   readonly work: (thread: SchemaThread) => Promise<SchemaReply>;
-  readonly done: (reply: SchemaReply | ThreadLost) => void;
+  readonly done: (reply: SchemaReply | WorkerExitedError) => void;
 }
 
 /**
@@ -170,7 +170,7 @@ export class ResultSchemas {
     const text = textOf(schema);
     const key = createHash('sha256').update(text).digest('hex');
     const reply = await this.#inTurn(key, (thread) => this.#compileIn(thread, key, text));
-    if (reply instanceof ThreadLost) {
+    if (reply instanceof WorkerExitedError) {
       throw new ResultSchemaError(`the schema cannot be used: compiling it ${reply.message}`);
     }
     if (reply.kind === 'refused') throw new ResultSchemaError(`the schema ${reply.problem}`);
@@ -193,7 +193,7 @@ export class ResultSchemas {
       return { problem: 'validation failed: too many texts wait to be judged by this schema', lastsMs: 0 };
     }
     const reply = await this.#inTurn(known.key, (thread) => this.#judgeIn(thread, known, text), signal);
-    if (reply instanceof ThreadLost) return { problem: `validation ${reply.message}`, lastsMs: DOUBT_MS };
+    if (reply instanceof WorkerExitedError) return { problem: `validation ${reply.message}`, lastsMs: DOUBT_MS };
     return { problem: reply.kind === 'refused' ? reply.problem : undefined, lastsMs: Number.POSITIVE_INFINITY };
   }
 
@@ -218,10 +218,10 @@ export class ResultSchemas {
     return thread.run({ kind: 'compile', key, schema }, this.#deadlineMs);
   }
 
-  #inTurn(key: string, work: Task['work'], signal?: AbortSignal): Promise<SchemaReply | ThreadLost> {
+  #inTurn(key: string, work: Task['work'], signal?: AbortSignal): Promise<SchemaReply | WorkerExitedError> {
     if (this.#closed) return Promise.resolve(stopped());
     if (signal?.aborted) return Promise.reject(signal.reason);
-    const { promise, resolve, reject } = Promise.withResolvers<SchemaReply | ThreadLost>();
+    const { promise, resolve, reject } = Promise.withResolvers<SchemaReply | WorkerExitedError>();
     const leave = () => {
       this.#queue.remove(key, task);
       reject(signal?.reason);
@@ -247,12 +247,14 @@ export class ResultSchemas {
     this.#busy = false;
   }
 
-  async #carryOut({ work }: Task): Promise<SchemaReply | ThreadLost> {
+  async #carryOut({ work }: Task): Promise<SchemaReply | WorkerExitedError> {
     try {
       if (this.#thread === undefined || this.#thread.isLost) this.#thread = new SchemaThread();
       return await work(this.#thread);
     } catch (error) {
-      return error instanceof ThreadLost ? error : new ThreadLost('failed: there is no thread to be had for it');
+      return error instanceof WorkerExitedError
+        ? error
+        : new WorkerExitedError('failed: there is no thread to be had for it');
     }
   }
 }
@@ -275,8 +277,8 @@ function remembering(validate: (text: string, signal?: AbortSignal) => Promise<V
   };
 }
 
-function stopped(): ThreadLost {
-  return new ThreadLost('was ended: the service stops');
+function stopped(): WorkerExitedError {
+  return new WorkerExitedError('was ended: the service stops');
 }
 
 function textOf(schema: unknown): string {

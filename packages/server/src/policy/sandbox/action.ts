@@ -87,14 +87,14 @@ export class ActionFailure extends Error {
 }
 
 /** A run that was refused, or that nobody waited for any more, before it began. */
-export class NotRun extends ActionFailure {
+export class ActionNotStartedError extends ActionFailure {
   constructor(message: string) {
     super('host', message);
   }
 }
 
 /** The host process ended by itself before it had said anything of the run, which can be tried in another one. */
-export class HostLost extends ActionFailure {
+export class HostExitedError extends ActionFailure {
   constructor() {
     super('host', 'its host process ended');
   }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { HostLost } from './action.ts';
+import { HostExitedError } from './action.ts';
 import { children } from './fixtures/child-processes.ts';
 import { FORGER } from './fixtures/forged-host.ts';
 import { injected } from './fixtures/injected.ts';
@@ -193,6 +193,6 @@ describe('a host that says what no host may', () => {
     });
     await host.ended;
     // Else it would be tried in another one.
-    await expect(host.load(action)).rejects.not.toBeInstanceOf(HostLost);
+    await expect(host.load(action)).rejects.not.toBeInstanceOf(HostExitedError);
   });
 });

@@ -1,12 +1,12 @@
 import {
   type Action,
   ActionFailure,
+  ActionNotStartedError,
   type ActionRun,
   actionBytes,
   type EvaluationContext,
   type HostAnswers,
-  HostLost,
-  NotRun,
+  HostExitedError,
 } from './action.ts';
 import type { Question, ToHost } from './host/messages.ts';
 import { fromHost, MAX_WORD_BYTES } from './ipc.ts';
@@ -93,7 +93,7 @@ export class Host {
         if (tooLong) this.#reason ??= new ActionFailure('host', 'its host process was ended: it said too much at once');
         if (memory) this.#reason ??= new ActionFailure('memory', 'it used up its memory');
         if (this.#waiting?.heard) this.#reason ??= new ActionFailure('host', 'its host process ended');
-        this.#reason ??= new HostLost();
+        this.#reason ??= new HostExitedError();
         this.#waiting?.fail(this.#reason);
         onEnd();
       },
@@ -183,7 +183,7 @@ export class Host {
 
   /** Why work fails whose turn had not come: what the host was killed over was other work, and this can be done elsewhere. */
   #reasonOfOthers(reason: ActionFailure): ActionFailure {
-    return this.#started && !(reason instanceof NotRun) ? new HostLost() : reason;
+    return this.#started && !(reason instanceof ActionNotStartedError) ? new HostExitedError() : reason;
   }
 
   async #load(action: Action): Promise<void> {

@@ -100,7 +100,7 @@ export function fromHost(bytes: Buffer): FromHost | undefined {
   try {
     const word = members(JSON.parse(bytes.toString()));
     const isLong = bytes.length > MAX_SHORT_BYTES && word.kind !== 'done' && word.kind !== 'question';
-    return isLong ? undefined : wordOf(word);
+    return isLong ? undefined : parseHostMessage(word);
   } catch {
     return undefined;
   }
@@ -128,9 +128,9 @@ function hasStructure(bytes: Buffer): boolean {
 }
 
 /** It is no word of a host. Its message is seen by nobody. */
-class NoWord extends Error {}
+class ProtocolError extends Error {}
 
-function wordOf(word: Members): FromHost {
+function parseHostMessage(word: Members): FromHost {
   switch (word.kind) {
     case 'ready':
     case 'loaded':
@@ -148,7 +148,7 @@ function wordOf(word: Members): FromHost {
     case 'question':
       return questionOf(word);
     default:
-      throw new NoWord();
+      throw new ProtocolError();
   }
 }
 
@@ -167,7 +167,7 @@ function responseOf(response: Members): ActionResponse {
     case 'set_metadata':
       return { kind, key: text(response.key), value: text(response.value) };
     default:
-      throw new NoWord();
+      throw new ProtocolError();
   }
 }
 
@@ -186,33 +186,33 @@ function questionOf(question: Members): FromHost {
     case 'verify':
       return { kind, ask, raw: text(question.raw) };
     default:
-      throw new NoWord();
+      throw new ProtocolError();
   }
 }
 
 function levelOf(level: unknown): ActionLogLevel {
   if (level === 'debug' || level === 'info' || level === 'warn' || level === 'error') return level;
-  throw new NoWord();
+  throw new ProtocolError();
 }
 
 /** Of the others only this process knows. */
 function faultOf(fault: unknown): ActionFault {
   if (fault === 'trap' || fault === 'memory' || fault === 'limit') return fault;
-  throw new NoWord();
+  throw new ProtocolError();
 }
 
 function count(value: unknown): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
-  throw new NoWord();
+  throw new ProtocolError();
 }
 
 function text(value: unknown, longest = MAX_WORD_BYTES): string {
   if (typeof value === 'string' && value.length <= longest) return value;
-  throw new NoWord();
+  throw new ProtocolError();
 }
 
 function texts(value: unknown): string[] {
-  if (!Array.isArray(value)) throw new NoWord();
+  if (!Array.isArray(value)) throw new ProtocolError();
   const list: readonly unknown[] = value;
   return list.map((item) => text(item));
 }
@@ -222,7 +222,7 @@ type Members = Readonly<Record<string, unknown>>;
 
 function members(value: unknown): Members {
   if (isMembers(value)) return value;
-  throw new NoWord();
+  throw new ProtocolError();
 }
 
 function isMembers(value: unknown): value is Members {

@@ -3,12 +3,12 @@ import { FairQueue } from '../fair-queue.ts';
 import {
   type Action,
   ActionFailure,
+  ActionNotStartedError,
   type ActionRun,
   type ActionRunning,
   type EvaluationContext,
   type HostAnswers,
-  HostLost,
-  NotRun,
+  HostExitedError,
 } from './action.ts';
 import { HOST_LIMITS, Host, type HostLimits } from './host-process.ts';
 import { readSandboxScripts, type SandboxScripts } from './sandbox-process.ts';
@@ -24,7 +24,7 @@ const MAX_WAITING_IN_ALL = 10_000;
  */
 const MAX_RESIDENT_BYTES = 232 * 1024 * 1024;
 /** One that has as much while it idles is replaced. */
-const WORN_RESIDENT_BYTES = 176 * 1024 * 1024;
+const RECYCLE_RSS_BYTES = 176 * 1024 * 1024;
 /** How often the memory of hosts is looked at while one of them works. */
 const WATCH_MS = 10;
 
@@ -115,12 +115,12 @@ export class ActionHosts implements ActionRunning {
   }
 
   run(action: Action, context: EvaluationContext, answers: HostAnswers, signal?: AbortSignal): Promise<ActionRun> {
-    if (this.#closed) return Promise.reject(new NotRun('the service is stopping'));
+    if (this.#closed) return Promise.reject(new ActionNotStartedError('the service is stopping'));
     if (signal?.aborted) return Promise.reject(forNobody());
     const { checksum } = action;
     const most = this.#suspects.has(checksum) ? MAX_WAITING_OF_SUSPECT : MAX_WAITING;
     if (this.#waiting.sizeOf(checksum) >= most || this.#waiting.size >= MAX_WAITING_IN_ALL) {
-      return Promise.reject(new NotRun('too many runs wait for a host process already'));
+      return Promise.reject(new ActionNotStartedError('too many runs wait for a host process already'));
     }
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun>();
     const job: Job = { action, context, answers, signal, again: false, resolve, reject };
@@ -135,7 +135,7 @@ export class ActionHosts implements ActionRunning {
     this.#closed = true;
     clearTimeout(this.#warming);
     clearInterval(this.#watch);
-    const stopping = new NotRun('the service is stopping');
+    const stopping = new ActionNotStartedError('the service is stopping');
     for (let job = this.#waiting.take(); job; job = this.#waiting.take()) job.reject(stopping);
     for (const host of this.#hosts) host.kill(stopping);
     this.#spare?.kill(stopping);
@@ -210,7 +210,7 @@ export class ActionHosts implements ActionRunning {
     this.#idle.delete(host);
     if (this.#spare === host) this.#spare = undefined;
     // Not the fault of what it is taking in.
-    host.kill(new HostLost());
+    host.kill(new HostExitedError());
   }
 
   async #serve(job: Job, host: Host): Promise<void> {
@@ -225,7 +225,7 @@ export class ActionHosts implements ActionRunning {
       this.#suspects.delete(checksum);
       job.resolve(run);
     } catch (error) {
-      lost = error instanceof HostLost && !job.again && !job.signal?.aborted && !this.#closed;
+      lost = error instanceof HostExitedError && !job.again && !job.signal?.aborted && !this.#closed;
       if (host.gone && !lost) this.#suspects.add(checksum);
       else if (!lost) this.#suspects.delete(checksum);
       if (!lost) job.reject(error);
@@ -302,7 +302,7 @@ export class ActionHosts implements ActionRunning {
       try {
         await host.load(action);
       } catch (error) {
-        if (!(error instanceof HostLost)) this.#unloadable.add(action.checksum);
+        if (!(error instanceof HostExitedError)) this.#unloadable.add(action.checksum);
       }
       // Runs that wait come first; it goes on when it idles again.
       if (this.#waiting.size > 0 && host !== this.#spare) {
@@ -326,11 +326,11 @@ export class ActionHosts implements ActionRunning {
   #look(host: Host): void {
     const bytes = host.residentBytes();
     if (bytes === undefined) return;
-    if (this.#idle.has(host) && bytes > WORN_RESIDENT_BYTES) this.#retire(host);
+    if (this.#idle.has(host) && bytes > RECYCLE_RSS_BYTES) this.#retire(host);
     else if (bytes > MAX_RESIDENT_BYTES) host.kill(new ActionFailure('memory', 'it used up its memory'));
   }
 }
 
-function forNobody(): NotRun {
-  return new NotRun('nobody waits for it any more');
+function forNobody(): ActionNotStartedError {
+  return new ActionNotStartedError('nobody waits for it any more');
 }

@@ -2,8 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import { join } from 'node:path';
 import { elements, members } from '@sluice/protocol/json/scan';
 import {
+  ChecksummedLog,
   type Clock,
-  Damage,
+  CorruptFileError,
   diskFiles,
   errorCode,
   type Files,
@@ -11,7 +12,6 @@ import {
   readSealedLines,
   reason,
   replaceFile,
-  SealedLines,
   systemClock,
 } from './journaled-file.ts';
 import { hostProcesses, type Lock, type Processes, takeLock } from './lock.ts';
@@ -19,9 +19,9 @@ import {
   type Change,
   type Loaded,
   noEntries,
-  type Picture,
   SECTIONS,
   type Section,
+  type SnapshotSource,
   type Store,
   StoreError,
   type StoreLog,
@@ -44,10 +44,10 @@ export function journalGeneration(name: string): number | undefined {
  */
 export class Journal {
   readonly generation: number;
-  readonly #lines: SealedLines;
+  readonly #lines: ChecksummedLog;
 
   constructor(files: Files, folder: string, generation: number) {
-    this.#lines = new SealedLines(files, folder, join(folder, journalName(generation)));
+    this.#lines = new ChecksummedLog(files, folder, join(folder, journalName(generation)));
     this.generation = generation;
   }
 
@@ -97,7 +97,7 @@ function* lineOf(commits: readonly (readonly Change[])[]): Generator<string> {
 
 /**
  * The commits of a journal file. `torn` counts the bytes of an unfinished write at its end, which nobody was told of.
- * Throws {@link Damage} when a line is broken that others follow, or when a sealed line holds something unknown.
+ * Throws {@link CorruptFileError} when a line is broken that others follow, or when a sealed line holds something unknown.
  */
 export function readJournal(name: string, bytes: Buffer): { commits: Change[][]; torn: number } {
   const commits: Change[][] = [];
@@ -110,7 +110,7 @@ export function readJournal(name: string, bytes: Buffer): { commits: Change[][];
 function readCommits(name: string, text: string, at: number): Change[][] {
   const value = parseRecord(text);
   if (Array.isArray(value) && value.every(isCommit)) return value;
-  throw new Damage(name, `holds an unknown change at byte ${at}`);
+  throw new CorruptFileError(name, `holds an unknown change at byte ${at}`);
 }
 
 /** The JSON value of the text; undefined when it is none. */
@@ -154,13 +154,13 @@ export interface Snapshot {
 
 /**
  * Reads the file's bytes. Checks that they are JSON from end to end, so that whoever takes the entries may cut them
- * up without checking again. Throws {@link Damage}, or {@link StoreError} for a version of the future.
+ * up without checking again. Throws {@link CorruptFileError}, or {@link StoreError} for a version of the future.
  *
  * The bytes are looked at as Latin-1, where every structural character of UTF-8 JSON is one character at its byte's
  * position: positions serve for both, and no entry keeps the text of the whole file alive.
  */
 export function readSnapshot(bytes: Buffer): Snapshot {
-  if (!isUtf8(bytes)) throw new Damage(SNAPSHOT_NAME, 'is not valid UTF-8');
+  if (!isUtf8(bytes)) throw new CorruptFileError(SNAPSHOT_NAME, 'is not valid UTF-8');
   const text = bytes.toString('latin1');
   const found = new Map<string, { member: string; elements: { start: number; end: number }[] }>();
   const skeleton: string[] = [];
@@ -185,14 +185,15 @@ export function readSnapshot(bytes: Buffer): Snapshot {
   skeleton.push(text.slice(copied));
   const frame = parseSnapshot(skeleton.join(''));
   if (typeof frame !== 'object' || frame === null || Array.isArray(frame)) {
-    throw new Damage(SNAPSHOT_NAME, 'is not a JSON object');
+    throw new CorruptFileError(SNAPSHOT_NAME, 'is not a JSON object');
   }
   checkVersion(Reflect.get(frame, 'version'));
   const entries = noEntries();
   for (const section of SECTIONS) {
     const ranges = found.get(section)?.elements;
     if (!ranges) continue;
-    if (!Array.isArray(Reflect.get(frame, section))) throw new Damage(SNAPSHOT_NAME, `member "${section}" is no array`);
+    if (!Array.isArray(Reflect.get(frame, section)))
+      throw new CorruptFileError(SNAPSHOT_NAME, `member "${section}" is no array`);
     for (const { start, end } of ranges) {
       entries[section].push(readEntry(bytes.toString('utf8', start, end), section, entries[section].length));
     }
@@ -207,7 +208,7 @@ export function readSnapshot(bytes: Buffer): Snapshot {
  * first journal generation that the picture does not hold.
  */
 export function* snapshotSlices(
-  picture: ReturnType<Picture>,
+  picture: ReturnType<SnapshotSource>,
   extras: readonly string[],
   generation: number,
 ): Generator<string> {
@@ -242,7 +243,7 @@ function parseSnapshot(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Damage(SNAPSHOT_NAME, `is not valid JSON: ${reason(error)}`, { cause: error });
+    throw new CorruptFileError(SNAPSHOT_NAME, `is not valid JSON: ${reason(error)}`, { cause: error });
   }
 }
 
@@ -251,10 +252,12 @@ function readEntry(text: string, section: Section, index: number): string {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new Damage(SNAPSHOT_NAME, `${section}[${index}] is not valid JSON: ${reason(error)}`, { cause: error });
+    throw new CorruptFileError(SNAPSHOT_NAME, `${section}[${index}] is not valid JSON: ${reason(error)}`, {
+      cause: error,
+    });
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new Damage(SNAPSHOT_NAME, `${section}[${index}] is not an object`);
+    throw new CorruptFileError(SNAPSHOT_NAME, `${section}[${index}] is not an object`);
   }
   // The reverse of the indentation above: what is read, written and read again does not move to the right.
   return text.replaceAll('\n    ', '\n');
@@ -267,13 +270,13 @@ function checkVersion(version: unknown): void {
       `${SNAPSHOT_NAME} has version ${version} and this service reads version ${VERSION}: start the release that wrote it`,
     );
   }
-  throw new Damage(SNAPSHOT_NAME, `has an unknown version: ${JSON.stringify(version)}`);
+  throw new CorruptFileError(SNAPSHOT_NAME, `has an unknown version: ${JSON.stringify(version)}`);
 }
 
 function readGeneration(value: unknown): number | undefined {
   if (value === undefined) return undefined;
   if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
-  throw new Damage(SNAPSHOT_NAME, `has an unknown value of "${JOURNAL_MEMBER}": ${JSON.stringify(value)}`);
+  throw new CorruptFileError(SNAPSHOT_NAME, `has an unknown value of "${JOURNAL_MEMBER}": ${JSON.stringify(value)}`);
 }
 
 /** What a folder held. */
@@ -286,7 +289,7 @@ export interface Found {
 
 /**
  * Reads `registry.json` and the journal generations that it does not hold, and sweeps what a stopped fold left. Throws
- * {@link Damage} for content that is broken, `StoreError` for a version of the future, else system errors.
+ * {@link CorruptFileError} for content that is broken, `StoreError` for a version of the future, else system errors.
  */
 export async function readFolder(files: Files, folder: string, log: StoreLog): Promise<Found> {
   await files.remove(join(folder, `${SNAPSHOT_NAME}.tmp`));
@@ -307,7 +310,7 @@ export async function readFolder(files: Files, folder: string, log: StoreLog): P
     }
     if (generation !== next) {
       const since = bytes ? `${SNAPSHOT_NAME} continues with ${journalName(next)}` : `there is no ${SNAPSHOT_NAME}`;
-      throw new Damage(name, `does not belong to what it lies beside: ${since}`);
+      throw new CorruptFileError(name, `does not belong to what it lies beside: ${since}`);
     }
     await files.sync(join(folder, name));
     const { commits, torn } = readJournal(name, await files.read(join(folder, name)));
@@ -323,7 +326,7 @@ export async function readFolder(files: Files, folder: string, log: StoreLog): P
  * snapshot all journals, of a journal those after it. All carry the same time, so that they can be repaired together.
  * Returns how many there were.
  */
-export async function setAside(
+export async function quarantine(
   files: Files,
   folder: string,
   damaged: string,
@@ -374,7 +377,7 @@ export interface FileStoreOptions {
   folder: string;
   /** True with SERVICE_PERSIST_RECOVER=rename: damaged files are set aside instead of stopping the start. */
   recover: boolean;
-  picture: Picture;
+  picture: SnapshotSource;
   log: StoreLog;
   files?: Files;
   clock?: Clock;
@@ -406,7 +409,7 @@ type Phase = 'new' | 'open' | 'closed';
 class FileStore implements Store {
   readonly #folder: string;
   readonly #recover: boolean;
-  readonly #picture: Picture;
+  readonly #picture: SnapshotSource;
   readonly #log: StoreLog;
   readonly #files: Files;
   readonly #clock: Clock;
@@ -505,7 +508,7 @@ class FileStore implements Store {
       this.#unfolded = journal.length > 0;
       return true;
     } catch (error) {
-      if (!(error instanceof Damage)) throw error;
+      if (!(error instanceof CorruptFileError)) throw error;
       const path = join(this.#folder, error.file);
       if (!this.#recover) {
         throw new StoreError(
@@ -514,7 +517,7 @@ class FileStore implements Store {
         );
       }
       this.#log.error(`${path} ${error.message}`);
-      if ((await setAside(this.#files, this.#folder, error.file, this.#clock.now(), this.#log)) === 0) {
+      if ((await quarantine(this.#files, this.#folder, error.file, this.#clock.now(), this.#log)) === 0) {
         throw new StoreError(`${path} ${error.message}`, { cause: error });
       }
       return false;
@@ -525,7 +528,7 @@ class FileStore implements Store {
     try {
       restore(loaded);
     } catch (error) {
-      throw new Damage(SNAPSHOT_NAME, `cannot be used: ${reason(error)}`, { cause: error });
+      throw new CorruptFileError(SNAPSHOT_NAME, `cannot be used: ${reason(error)}`, { cause: error });
     }
   }
 
@@ -607,7 +610,7 @@ class FileStore implements Store {
    * Ends the journal's generation and takes the picture of all that it and those before it hold. Only called while no
    * commit is under way, and nothing is awaited between the two.
    */
-  async #turnPage(): Promise<Page> {
+  async #turnPage(): Promise<Checkpoint> {
     // Left as it is, a refused commit at the end of the old generation would come back with a restart during the fold.
     await this.#journal.mend();
     const picture = this.#picture();
@@ -617,7 +620,7 @@ class FileStore implements Store {
     return { ended, generation: this.#journal.generation, picture };
   }
 
-  async #fold({ ended, generation, picture }: Page): Promise<void> {
+  async #fold({ ended, generation, picture }: Checkpoint): Promise<void> {
     await ended?.close();
     await replaceFile(
       this.#files,
@@ -640,8 +643,8 @@ class FileStore implements Store {
   }
 }
 
-interface Page {
+interface Checkpoint {
   ended: Journal | undefined;
   generation: number;
-  picture: ReturnType<Picture>;
+  picture: ReturnType<SnapshotSource>;
 }

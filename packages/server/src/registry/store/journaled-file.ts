@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 
 /** A file's content is not what it should be. `file` is its name inside the folder. */
-export class Damage extends Error {
+export class CorruptFileError extends Error {
   override readonly name = 'Damage';
   readonly file: string;
 
@@ -24,7 +24,7 @@ const LINE_FEED = 0x0a;
  * checksum, so that one which was not finished is told from one that was. Lines are written one after the other by
  * one caller. The file is made with the first line and must not exist before.
  */
-export class SealedLines {
+export class ChecksummedLog {
   readonly #files: Files;
   readonly #folder: string;
   readonly #path: string;
@@ -109,7 +109,7 @@ function* sealed(texts: Iterable<string>): Generator<Uint8Array> {
 
 /**
  * Reads such a file: `take` gets each line's text and the byte of the file that it begins at. Returns how many bytes of
- * an unfinished write lie at the end, which nobody was told of. Throws {@link Damage} when a line is broken that others
+ * an unfinished write lie at the end, which nobody was told of. Throws {@link CorruptFileError} when a line is broken that others
  * follow.
  */
 export function readSealedLines(name: string, bytes: Buffer, take: (text: string, at: number) => void): number {
@@ -120,7 +120,8 @@ export function readSealedLines(name: string, bytes: Buffer, take: (text: string
     const end = feed === -1 ? bytes.length : feed;
     const text = feed === -1 ? undefined : unsealed(bytes.subarray(start, end));
     if (text === undefined) broken ??= start;
-    else if (broken !== undefined) throw new Damage(name, `is broken at byte ${broken}, with intact commits behind`);
+    else if (broken !== undefined)
+      throw new CorruptFileError(name, `is broken at byte ${broken}, with intact commits behind`);
     else take(text, start);
     start = end + 1;
   }

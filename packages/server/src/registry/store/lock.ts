@@ -13,9 +13,9 @@ const RENEW_MS = 5_000;
 /** A lock of another host that was not renewed for this long is taken over. */
 const EXPIRY_MS = 15_000;
 /** The holder looks at its lock before it writes when it did not for this long: a process may have slept meanwhile. */
-const DOUBT_MS = 8_000;
+const RECHECK_AFTER_MS = 8_000;
 /** Left-overs of attempts that died half-way are swept when they are older than this. */
-const DEBRIS_MS = 60_000;
+const STALE_TEMP_MS = 60_000;
 
 /** The folder, held for this process alone. */
 export interface Lock {
@@ -184,7 +184,7 @@ async function sweep({ folder, files }: LockParts, now: number): Promise<void> {
     if (!name.startsWith(`${LOCK_NAME}.`)) continue;
     const path = join(folder, name);
     try {
-      if (now - (await files.modified(path)) > DEBRIS_MS) await files.remove(path);
+      if (now - (await files.modified(path)) > STALE_TEMP_MS) await files.remove(path);
     } catch (error) {
       if (errorCode(error) !== 'ENOENT') throw error;
     }
@@ -215,7 +215,7 @@ class HeldLock implements Lock {
   async check({ now }: { now: boolean } = { now: false }): Promise<void> {
     if (this.#lost) throw this.#lost;
     const age = this.#parts.clock.now() - this.#checked;
-    if (!now && age >= 0 && age < DOUBT_MS) return;
+    if (!now && age >= 0 && age < RECHECK_AFTER_MS) return;
     let found: Awaited<ReturnType<typeof readHolder>>;
     try {
       found = await readHolder(this.#parts.files, this.#path);

@@ -30,7 +30,7 @@ export interface Loaded {
  * Called synchronously when no commit is between its write and its `publish`. What it returns is read later, a slice
  * at a time, and must go on describing the moment of the call: build the iterables over immutable state.
  */
-export type Picture = () => Record<Section, Iterable<string>>;
+export type SnapshotSource = () => Record<Section, Iterable<string>>;
 
 /** Keeps the registry over restarts (decisions 1.5). */
 export interface Store {

@@ -10,7 +10,7 @@ import {
   type Recorder,
   type RequestSummary,
   type ToolCallIdentity,
-  ToolCallReport,
+  ToolCallReporter,
 } from './report.ts';
 
 /** Who wants to know of tool calls as they go on. Neither may throw. */
@@ -359,8 +359,8 @@ export class ToolCallEvents {
   }
 
   /** The report of a call that this is known of; it is to be told how the call goes. */
-  of(identity: ToolCallIdentity): ToolCallReport {
-    return new ToolCallReport(identity, this.#recorder);
+  of(identity: ToolCallIdentity): ToolCallReporter {
+    return new ToolCallReporter(identity, this.#recorder);
   }
 
   /** The kept events that are asked for, newest first. */

@@ -18,7 +18,7 @@ export interface Recorder {
  * how often: what was said first. One that fails before it begins has that FAILED event alone (specification, "States and
  * transitions"; decisions 6).
  */
-export class ToolCallReport {
+export class ToolCallReporter {
   readonly eventId: string = randomUUID();
   readonly #recorder: Recorder;
   readonly #identity: ToolCallIdentity;
@@ -212,7 +212,7 @@ export function contentOfResult(result: JsonValue | undefined): EventContent {
 }
 
 /** Whether an MCP result says that the tool failed. */
-export function saysError(result: JsonValue | undefined): boolean {
+export function isErrorResult(result: JsonValue | undefined): boolean {
   return isJsonObject(result) && result.isError === true;
 }
 

@@ -9,7 +9,7 @@ import { type OutgoingCall, TOOL_ERROR } from '../../telemetry/request-telemetry
 import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
 import { contentOfTexts, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/report.ts';
 import type { Caller } from '../mcp/relay/relay.ts';
-import { type BridgedAnswer, type BridgedCalls, type BridgedWork, named } from './call.ts';
+import { type BridgedAnswer, type BridgedCalls, type GrpcOperation, named } from './call.ts';
 import { type Channels, type Protocols, serviceOfResource, serviceOfTool } from './channel.ts';
 import { CodeTools } from './code-execution.ts';
 import { resourceRequest, resourceResult } from './resources.ts';
@@ -74,11 +74,11 @@ export class Bridge {
     return service && this.#outcome(caller, () => this.#resourceWork(caller, uri, resource, service));
   }
 
-  #outcome(caller: Caller, work: () => BridgedWork): Outcome {
+  #outcome(caller: Caller, work: () => GrpcOperation): Outcome {
     return { kind: 'stream', start: (client) => this.#options.calls.begin(caller, client, work()) };
   }
 
-  #toolWork(caller: Caller, message: RequestMessage, tool: Entry, service: ServiceEntry): BridgedWork {
+  #toolWork(caller: Caller, message: RequestMessage, tool: Entry, service: ServiceEntry): GrpcOperation {
     const { protocols, channels, settings, toolCalls } = this.#options;
     const address = serviceAddress(service);
     const requestId = serviceRequestId(caller.correlation.requestId);
@@ -115,7 +115,7 @@ export class Bridge {
     };
   }
 
-  #resourceWork(caller: Caller, uri: string, resource: Entry, service: ServiceEntry): BridgedWork {
+  #resourceWork(caller: Caller, uri: string, resource: Entry, service: ServiceEntry): GrpcOperation {
     const { protocols, channels, settings, log } = this.#options;
     const requestId = serviceRequestId(caller.correlation.requestId);
     const { ResourceAcquire } = protocols.resourceAcquirer;

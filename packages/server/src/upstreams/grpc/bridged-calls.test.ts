@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../../telemetry/log.ts';
-import { CallsUnderWay, type CallUnderWay } from '../mcp/relay/in-flight.ts';
+import { type InFlightCall, InFlightCalls } from '../mcp/relay/in-flight.ts';
 import { type BridgedAnswer, BridgedCalls } from './call.ts';
 import { WaitingClient } from './fixtures/waiting-client.ts';
 import { entryAt } from './service-entry.fixture.ts';
@@ -10,7 +10,7 @@ const DONE = { kind: 'result', json: '{}' } as const;
 
 /** Calls of this era. Each that is begun goes on until the test ends it, or until nobody waits for it any more. */
 function underWay({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy' | 'modern'; totalMs?: number } = {}) {
-  const watched = new CallsUnderWay<CallUnderWay>({ silenceMs: 60_000, totalMs });
+  const watched = new InFlightCalls<InFlightCall>({ silenceMs: 60_000, totalMs });
   onTestFinished(() => watched.close());
   const lines: string[] = [];
   const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::bridge');

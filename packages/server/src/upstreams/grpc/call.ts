@@ -3,13 +3,13 @@ import { status } from '@grpc/grpc-js';
 import { serviceAddress, type ToolCallErrorCategory } from '@sluice/contract';
 import { readsJson, readsStreams } from '@sluice/protocol/mcp/era';
 import type { RpcError } from '../../http/context.ts';
-import type { ClientAnswer } from '../../mcp/response.ts';
+import type { ResponseWriter } from '../../mcp/response.ts';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { type CallAnswer, makeResumable } from '../downstream.ts';
-import { type CallsUnderWay, type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT } from '../mcp/relay/in-flight.ts';
+import { type CallResponse, makeResumable } from '../downstream.ts';
+import { CLIENT_CANCELLED, CLIENT_LEFT, type InFlightCall, type InFlightCalls } from '../mcp/relay/in-flight.ts';
 import type { Caller } from '../mcp/relay/relay.ts';
-import { within } from '../mcp/with-timeout.ts';
+import { withTimeout } from '../mcp/with-timeout.ts';
 import { detailsOf, isStatusError, statusName } from './unary.ts';
 
 /** A call that capability services cannot, or could not, carry out. The message is answered. */
@@ -67,7 +67,7 @@ function isUnreadable(error: unknown): boolean {
  */
 export function logFailure(
   log: TargetLogger,
-  { name, service, requestId }: Pick<BridgedWork, 'name' | 'service' | 'requestId'>,
+  { name, service, requestId }: Pick<GrpcOperation, 'name' | 'service' | 'requestId'>,
   error: unknown,
 ): void {
   // Its category and message are the answer's, and the event's.
@@ -95,10 +95,10 @@ export type BridgedAnswer =
   | { readonly kind: 'error'; readonly error: RpcError };
 
 /** The client's side of such a call. */
-export type BridgedClient = CallAnswer & Pick<ClientAnswer, 'callResult'>;
+export type BridgedClient = CallResponse & Pick<ResponseWriter, 'callResult'>;
 
-/** What {@link BridgedWork} is given to carry a call out with. */
-export interface BridgedSides {
+/** What {@link GrpcOperation} is given to carry a call out with. */
+export interface OperationContext {
   readonly client: BridgedClient;
   /** The client has left, which need not end the call. */
   readonly left: AbortSignal;
@@ -107,7 +107,7 @@ export interface BridgedSides {
 }
 
 /** What is done for a call, and whose it is. */
-export interface BridgedWork {
+export interface GrpcOperation {
   /** The tool or resource that is called. */
   readonly name: string;
   /** Undefined where none is registered. */
@@ -115,7 +115,7 @@ export interface BridgedWork {
   /** Goes to the service as `x-service-request-id`. */
   readonly requestId: string;
   /** Carries the call out; rejects with what it failed of. */
-  carryOut(sides: BridgedSides): Promise<BridgedAnswer>;
+  carryOut(sides: OperationContext): Promise<BridgedAnswer>;
   /** Tells that the call failed, and how that is answered. Called once at most. */
   failed(why: ServiceError): BridgedAnswer;
 }
@@ -124,15 +124,15 @@ export interface BridgedWork {
  * One client's request on its way to a capability service, whatever the service does for it. It ends there when its
  * client leaves or cancels it, when it takes longer than any call may, or when the process stops.
  */
-export class BridgedCall implements CallUnderWay {
+export class BridgedCall implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
   lasting = false;
   readonly #caller: Caller;
   readonly #client: BridgedClient;
-  readonly #work: BridgedWork;
-  readonly #calls: CallsUnderWay<CallUnderWay>;
+  readonly #work: GrpcOperation;
+  readonly #calls: InFlightCalls<InFlightCall>;
   readonly #log: TargetLogger;
   readonly #left = new AbortController();
   readonly #ending = new AbortController();
@@ -141,8 +141,8 @@ export class BridgedCall implements CallUnderWay {
   constructor(
     caller: Caller,
     client: BridgedClient,
-    work: BridgedWork,
-    calls: CallsUnderWay<CallUnderWay>,
+    work: GrpcOperation,
+    calls: InFlightCalls<InFlightCall>,
     log: TargetLogger,
   ) {
     this.#caller = caller;
@@ -243,12 +243,12 @@ const LAST_WORDS_MS = 1_000;
  * that none is forgotten when the process stops (decisions 1.1, 6).
  */
 export class BridgedCalls {
-  readonly #calls: CallsUnderWay<CallUnderWay>;
+  readonly #calls: InFlightCalls<InFlightCall>;
   readonly #log: TargetLogger;
   readonly #running = new Map<BridgedCall, Promise<void>>();
 
   /** `calls` watches how long they take, and finds those that are cancelled. */
-  constructor(calls: CallsUnderWay<CallUnderWay>, log: TargetLogger) {
+  constructor(calls: InFlightCalls<InFlightCall>, log: TargetLogger) {
     this.#calls = calls;
     this.#log = log;
   }
@@ -259,7 +259,7 @@ export class BridgedCalls {
   }
 
   /** Begins one. */
-  begin(caller: Caller, client: BridgedClient, work: BridgedWork): void {
+  begin(caller: Caller, client: BridgedClient, work: GrpcOperation): void {
     const call = new BridgedCall(caller, client, work, this.#calls, this.#log);
     this.#running.set(
       call,
@@ -269,8 +269,8 @@ export class BridgedCalls {
 
   /** Calls under way get so long to finish; what is left then is ended, at the service as well. */
   async close(graceMs = 0): Promise<void> {
-    await within(Math.max(graceMs, 0), Promise.all(this.#running.values()));
+    await withTimeout(Math.max(graceMs, 0), Promise.all(this.#running.values()));
     for (const call of this.#running.keys()) call.stop();
-    await within(LAST_WORDS_MS, Promise.all(this.#running.values()));
+    await withTimeout(LAST_WORDS_MS, Promise.all(this.#running.values()));
   }
 }

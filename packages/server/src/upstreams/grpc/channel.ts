@@ -201,7 +201,7 @@ export function loadProtocols(): Protocols {
  * Has the gRPC library write nothing of its own, for the whole process: it writes past our log, to standard error, and
  * names what it cannot take with its value, as in headers that a service has sent. What becomes of a call is told by us.
  */
-export function silenceLibrary(): void {
+export function disableGrpcLogging(): void {
   const nothing = (): void => {};
   setLogger({ error: nothing, info: nothing, debug: nothing });
   setLogVerbosity(logVerbosity.NONE);
@@ -240,6 +240,6 @@ export function serviceOfCode(services: Services, engine: string, language: stri
 }
 
 /** What is said when nothing is registered for a type. */
-export function noHost(type: string): string {
+export function serviceNotFoundMessage(type: string): string {
   return `There is no host registered for service ${type}`;
 }

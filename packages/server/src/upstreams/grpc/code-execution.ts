@@ -7,14 +7,14 @@ import {
   codeSummary,
   codeToolName,
   contentOfTexts,
-  type ToolCallReport,
+  type ToolCallReporter,
   toolCallIdentity,
 } from '../../telemetry/tool-calls/report.ts';
 import type { TraceContext } from '../../telemetry/tracing/trace-context.ts';
-import type { CallAnswer } from '../downstream.ts';
+import type { CallResponse } from '../downstream.ts';
 import type { Caller } from '../mcp/relay/relay.ts';
 import type { BridgeOptions } from './bridge.ts';
-import { type BridgedSides, type BridgedWork, ServiceError } from './call.ts';
+import { type GrpcOperation, type OperationContext, ServiceError } from './call.ts';
 import { serviceOfCode } from './channel.ts';
 import { type CodeTarget, callStream, codeRequest, codeTarget, GRACE_MS, isCodeUri } from './code-request.ts';
 import type { CodeExecutionReply__Output } from './generated/codeexecution/CodeExecutionReply.ts';
@@ -41,7 +41,7 @@ export const INITIAL_STATE: ExecutionState = ExecutionStatus.PENDING;
  * The states that an execution goes through when its service names this status: none when that is the state it is in
  * already, and undefined when it cannot become that, so that the status does not count (decisions 3).
  */
-export function statesTowards(state: ExecutionState, status: ExecutionState): readonly ExecutionState[] | undefined {
+export function expandTransition(state: ExecutionState, status: ExecutionState): readonly ExecutionState[] | undefined {
   if (status === state) return [];
   if (MAY_BECOME[state].includes(status)) return [status];
   // Quick ones are over before their service says that they run.
@@ -50,7 +50,7 @@ export function statesTowards(state: ExecutionState, status: ExecutionState): re
 }
 
 /** True for the ends that make the call's result an error (decisions 4.10, "Code result"). */
-export function isBadEnd(state: ExecutionState): boolean {
+export function isFailureStatus(state: ExecutionState): boolean {
   return state === 'FAILED' || state === 'CANCELLED' || state === 'TIMEOUT';
 }
 
@@ -87,13 +87,13 @@ export class CodeExecution {
 
   /** What is wrong with the execution, in a sentence or in the words of its error replies; undefined when nothing is. */
   get problem(): string | undefined {
-    if (!this.#errorReply && !isBadEnd(this.#state) && this.#exitCode === 0) return undefined;
+    if (!this.#errorReply && !isFailureStatus(this.#state) && this.#exitCode === 0) return undefined;
     return this.#errors.join('\n') || `the execution ended as ${this.#state} with exit code ${this.#exitCode}`;
   }
 
   /** Takes the next reply. Throws ServiceError when the output becomes larger than can be held. */
   take({ isError, content, outputType, status, exitCode }: CodeExecutionReply__Output): TakenReply {
-    const states = statesTowards(this.#state, status);
+    const states = expandTransition(this.#state, status);
     this.#state = states?.at(-1) ?? this.#state;
     // An exit code belongs to the state that it came with. Where that stays, a 0 takes none back: it is also what a reply
     // has that says nothing of it.
@@ -122,7 +122,7 @@ export class CodeExecution {
  * message (2025-11-25, "Progress"). Only for clients that asked for progress and read event streams.
  */
 export class CodeProgress {
-  readonly #client: CallAnswer;
+  readonly #client: CallResponse;
   readonly #token: string | undefined;
   readonly #signal: AbortSignal;
   readonly #until: number;
@@ -132,7 +132,7 @@ export class CodeProgress {
    * `token` is JSON text, undefined when the client wants no progress; `signal` says that nobody reads any more. After
    * `forMs` nothing is told, and the client not waited for: the code's time is over, however slowly its output is read.
    */
-  constructor(client: CallAnswer, token: string | undefined, signal: AbortSignal, forMs: number) {
+  constructor(client: CallResponse, token: string | undefined, signal: AbortSignal, forMs: number) {
     this.#client = client;
     this.#token = token;
     this.#signal = signal;
@@ -170,7 +170,7 @@ interface CodeCall {
   readonly tool: Entry;
   readonly requestId: string;
   readonly execution: CodeExecution;
-  readonly report: ToolCallReport;
+  readonly report: ToolCallReporter;
   /** To be called when it is sent; where it then stands in a trace. */
   readonly ask: (service: ServiceEntry) => TraceContext | undefined;
 }
@@ -187,12 +187,12 @@ export class CodeTools {
   }
 
   /** Makes the work that has the code executed; undefined for tools of another uri. */
-  work(caller: Caller, message: RequestMessage, tool: Entry): (() => BridgedWork) | undefined {
+  work(caller: Caller, message: RequestMessage, tool: Entry): (() => GrpcOperation) | undefined {
     const uri = textIn(tool.members, 'uri');
     return isCodeUri(uri) ? () => this.#work(caller, message, tool, codeTarget(uri)) : undefined;
   }
 
-  #work(caller: Caller, message: RequestMessage, tool: Entry, target: CodeTarget | undefined): BridgedWork {
+  #work(caller: Caller, message: RequestMessage, tool: Entry, target: CodeTarget | undefined): GrpcOperation {
     const { registry, protocols, toolCalls } = this.#options;
     const service = target && serviceOfCode(registry.current.services, target.engine, target.language);
     const requestId = serviceRequestId(caller.correlation.requestId);
@@ -239,7 +239,7 @@ export class CodeTools {
   }
 
   /** Has the service execute the code, and follows it to the end of its stream. */
-  async #follow(call: CodeCall, service: ServiceEntry, { client, left, signal }: BridgedSides): Promise<void> {
+  async #follow(call: CodeCall, service: ServiceEntry, { client, left, signal }: OperationContext): Promise<void> {
     const { caller, message, tool, requestId, execution, report, ask } = call;
     const { protocols, channels, settings, log } = this.#options;
     const { serviceSubType: engine = '', languageName: language = '' } = service;

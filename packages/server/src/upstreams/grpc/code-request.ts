@@ -15,7 +15,7 @@ import {
   textsOf,
   tooMany,
 } from './tools.ts';
-import { type Call, type CallSettings, metadataOf, Retries } from './unary.ts';
+import { type Call, type CallSettings, metadataOf, RetryPolicy } from './unary.ts';
 
 /** Where code is to be executed, as a tool's uri names it. */
 export interface CodeTarget {
@@ -144,7 +144,7 @@ export interface StreamSettings extends Pick<CallSettings, 'maxRetries' | 'retry
 
 /**
  * Calls a method that takes one message and gives a stream of them. It is read no faster than the loop over it runs, and
- * ended at the service when that is left. It is called anew while the service is unavailable ({@link Retries}), but not
+ * ended at the service when that is left. It is called anew while the service is unavailable ({@link RetryPolicy}), but not
  * once a message was here: the code has begun (decisions 4.10). Throws the status of the last attempt.
  */
 export async function* callStream<Request, Reply>(
@@ -154,7 +154,7 @@ export async function* callStream<Request, Reply>(
   call: Call,
   settings: StreamSettings,
 ): AsyncGenerator<Reply, void, undefined> {
-  const retries = new Retries(settings, call.signal);
+  const retries = new RetryPolicy(settings, call.signal);
   for (;;) {
     let begun = false;
     try {

@@ -62,7 +62,7 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** What {@link HealthOfServices} works with. */
+/** What {@link ServiceHealthMonitor} works with. */
 export interface HealthOptions {
   readonly registry: Pick<Registry, 'current' | 'onChange'>;
   /** Asks an entry's service once; must not reject. */
@@ -85,7 +85,7 @@ interface Watched {
  * How the registered capability services are (decisions 3, 4.10): each is probed when it is registered, when the process
  * starts, and then every so often. This is for people to see. It is kept in memory, and nothing is routed by it.
  */
-export class HealthOfServices {
+export class ServiceHealthMonitor {
   readonly #options: HealthOptions;
   readonly #probesAtOnce: number;
   /** By `serviceId`. */

@@ -1,11 +1,11 @@
 import { expect, test, vi } from 'vitest';
-import type { CallAnswer } from '../downstream.ts';
+import type { CallResponse } from '../downstream.ts';
 import { CodeProgress } from './code-execution.ts';
 
 /** A client that takes nothing any more, and what it was sent. */
 function stuckClient() {
   const sent: string[] = [];
-  const client: CallAnswer = {
+  const client: CallResponse = {
     idText: '1',
     streaming: true,
     onLeave: () => undefined,

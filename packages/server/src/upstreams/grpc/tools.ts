@@ -4,7 +4,7 @@ import { members } from '@sluice/protocol/json/scan';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { paramText, type RequestMessage, resultText } from '@sluice/protocol/mcp/message';
 import type { Entry } from '../../registry/entries.ts';
-import type { Asked } from '../../telemetry/request-telemetry.ts';
+import type { UpstreamRequestInfo } from '../../telemetry/request-telemetry.ts';
 import { AUTH_PREFIX } from '../../telemetry/tool-calls/report.ts';
 import { type BridgedAnswer, ServiceError } from './call.ts';
 import type { ToolInvokeRequest } from './generated/tool/ToolInvokeRequest.ts';
@@ -176,7 +176,7 @@ export function toolResult(era: Era, content: readonly string[], isError: boolea
 }
 
 /** What is asked of a service, for metrics and traces. */
-export function asked({ path }: { readonly path: string }, { kind, name }: Entry, server: string): Asked {
+export function asked({ path }: { readonly path: string }, { kind, name }: Entry, server: string): UpstreamRequestInfo {
   const subject = kind === 'tool' ? { kind, name } : undefined;
   return { method: path.slice(1), protocol: 'grpc', subject, server };
 }

@@ -59,7 +59,7 @@ export function detailsOf({ details }: StatusError): string {
  * Which failed attempts of a call are followed by another one: those that found the service unavailable, by default after
  * 100, 200 and 400 ms (decisions 4.10).
  */
-export class Retries {
+export class RetryPolicy {
   readonly #settings: Pick<CallSettings, 'maxRetries' | 'retryDelayMs'>;
   readonly #signal: AbortSignal | undefined;
   #made = 0;
@@ -84,7 +84,7 @@ export class Retries {
 }
 
 /**
- * Calls a method that takes one message and gives one, anew while the service is unavailable ({@link Retries}). Rejects
+ * Calls a method that takes one message and gives one, anew while the service is unavailable ({@link RetryPolicy}). Rejects
  * with the status of the last attempt.
  */
 export async function callUnary<Request, Reply>(
@@ -94,7 +94,7 @@ export async function callUnary<Request, Reply>(
   call: Call,
   settings: CallSettings,
 ): Promise<Reply> {
-  const retries = new Retries(settings, call.signal);
+  const retries = new RetryPolicy(settings, call.signal);
   for (;;) {
     try {
       return await attempt(client, method, request, call, settings.timeoutMs);

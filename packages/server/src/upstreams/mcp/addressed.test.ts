@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { afterEach, expect, it } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { AddressedUpstreams } from './unregistered-upstreams.ts';
+import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
 
 let upstream: RawUpstream | undefined;
-const addressed = new AddressedUpstreams({ name: 'test', version: '1' }, () => false);
+const addressed = new UnregisteredUpstreams({ name: 'test', version: '1' }, () => false);
 afterEach(async () => {
   for (const left of addressed) await left.destroy();
   await upstream?.close();

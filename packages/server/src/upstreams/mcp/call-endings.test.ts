@@ -2,11 +2,11 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../testing/live-upstream.ts';
 import { type LoneCall, loneCall, NOTHING } from './fixtures/lone-call.ts';
 import { RelayedCall } from './relay/relayed-call.ts';
-import type { UpstreamLink } from './upstream.ts';
+import type { UpstreamSession } from './upstream.ts';
 
 let live: LiveUpstream;
 let lone: LoneCall;
-let link: UpstreamLink;
+let link: UpstreamSession;
 /** Calls are looked at often, and are late only when a test says so. */
 let limits: { silenceMs: number; totalMs: number };
 

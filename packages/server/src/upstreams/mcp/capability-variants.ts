@@ -4,7 +4,7 @@ import {
   FULL_CAPABILITIES,
   NO_CAPABILITIES,
 } from '@sluice/protocol/mcp/capabilities';
-import { within } from './with-timeout.ts';
+import { withTimeout } from './with-timeout.ts';
 
 /** Capability sets that forwards are asked with. Clients choose what they declare, so there must be an end to it. */
 const MAX_VARIANTS = 16;
@@ -28,7 +28,7 @@ interface Variant {
  * The sets of client capabilities that discovery asks with (mcp 4): none and all from the beginning, and those that
  * clients declared of late. A new one takes the place of the one that was not declared for longest.
  */
-export class Variants {
+export class CapabilityProfiles {
   readonly #discover: () => Promise<unknown>;
   readonly #now: () => number;
   readonly #known = new Map<string, Variant>();
@@ -67,7 +67,7 @@ export class Variants {
     if (key.length > MAX_KEY_LENGTH || !this.#makeRoom()) return undefined;
     const added = this.#put(capabilities, false);
     added.used = ++this.#uses;
-    added.asking = within(WAIT_MS, this.#discover()).then(() => {
+    added.asking = withTimeout(WAIT_MS, this.#discover()).then(() => {
       added.asking = undefined;
     });
     return added.asking;

@@ -96,7 +96,7 @@ export function errorOf(
  * 404 is the protocol's way to say so. The reference server says 400 with -32000 (`No valid session ID provided`), as do
  * the many that were modelled on it; `code` is that of the JSON-RPC error in the answer, if there was one.
  */
-export function tellsSessionLost(status: number, code: number | undefined): boolean {
+export function isSessionNotFound(status: number, code: number | undefined): boolean {
   return status === 404 || (status === 400 && code === -32000);
 }
 
@@ -216,10 +216,10 @@ class Session implements LegacyClient {
     try {
       const answer = await exchange(transport, id === undefined ? sent : { ...sent, id });
       const code = answer.outcome?.kind === 'error' ? answer.outcome.code : undefined;
-      if (this.sessionId === undefined || !tellsSessionLost(answer.status, code)) return answer;
+      if (this.sessionId === undefined || !isSessionNotFound(answer.status, code)) return answer;
     } catch (error) {
       const status = error instanceof UpstreamError && error.kind === 'http' ? error.status : undefined;
-      if (this.sessionId === undefined || status === undefined || !tellsSessionLost(status, undefined)) throw error;
+      if (this.sessionId === undefined || status === undefined || !isSessionNotFound(status, undefined)) throw error;
     }
     throw new UpstreamError('session-lost', transport.address, 'no longer knows the session');
   }

@@ -3,7 +3,7 @@ import { isJsonObject } from '@sluice/protocol/json/parse';
 import { type Era, LEGACY_VERSIONS, MODERN_ERROR_CODES, MODERN_VERSIONS } from '@sluice/protocol/mcp/constants';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
 import { type ClientOptions, type LegacyClient, type ModernClient, openLegacy, openModern } from './client.ts';
-import { decidesNothing } from './rpc-request.ts';
+import { isInconclusive } from './rpc-request.ts';
 
 /**
  * Which eras an upstream address speaks: a set, since servers may speak both (mcp 4). At least one is there, with the
@@ -16,11 +16,11 @@ export interface Probe {
   readonly askedLegacy: boolean;
   readonly modern: ModernClient | undefined;
   /** Eras that could be neither proved nor ruled out; worth another probe sooner than usual. */
-  readonly undecided: readonly Undecided[];
+  readonly undecided: readonly InconclusiveProbe[];
 }
 
 /** An era about which an attempt said nothing, and how that attempt failed. */
-export interface Undecided {
+export interface InconclusiveProbe {
   readonly era: Era;
   readonly error: UpstreamError;
 }
@@ -62,7 +62,7 @@ export async function probeEras(options: ClientOptions, legacy = true, graceMs: 
   const opening = modernAlone ? undefined : attempt(openLegacy(within('legacy')), () => hurry('modern'));
   const [old, modern] = await Promise.all([opening ?? NOT_ASKED, asking]).finally(() => clearTimeout(grace));
 
-  const undecided: Undecided[] = [];
+  const undecided: InconclusiveProbe[] = [];
   if (old.error !== undefined && !decides(old.error)) undecided.push({ era: 'legacy', error: old.error });
   if (modern.error !== undefined && !decides(modern.error)) undecided.push({ era: 'modern', error: modern.error });
   if (old.client === undefined && modern.client === undefined) {
@@ -98,7 +98,7 @@ async function attempt<Client>(opening: Promise<Client>, proved: () => void): Pr
 
 /** True when an era is ruled out (or proved) by this failure; false when it says nothing about the era. */
 function decides({ kind, status = 0 }: UpstreamError): boolean {
-  if (kind === 'http') return !decidesNothing(status);
+  if (kind === 'http') return !isInconclusive(status);
   return kind === 'rpc' || kind === 'invalid';
 }
 
@@ -138,12 +138,12 @@ const VERDICT_MS = 60 * 60_000;
 const UNDECIDED_MS = 60_000;
 
 /** What is known of the eras that one upstream speaks, and for how long. */
-export class KnownEras {
+export class EraCache {
   readonly #options: ClientOptions;
   readonly #legacyWanted: () => boolean;
   readonly #firstUndecidedMs: number;
   #verdict:
-    | { readonly eras: readonly Era[]; readonly undecided: readonly Undecided[]; readonly askedLegacy: boolean }
+    | { readonly eras: readonly Era[]; readonly undecided: readonly InconclusiveProbe[]; readonly askedLegacy: boolean }
     | undefined = undefined;
   /** When the eras are to be probed again, in milliseconds of `performance.now()`. */
   #probeAt = 0;

@@ -8,8 +8,8 @@ import type { Registry } from '../../registry/registry.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { type ClientOptions, openLegacy, openModern, type UpstreamClient } from './client.ts';
 import { type Catalogue, discover } from './discovery.ts';
-import { KnownEras, type Undecided } from './era-detection.ts';
-import { UpstreamWatch, type WatchOptions } from './streams/catalog-watch.ts';
+import { EraCache, type InconclusiveProbe } from './era-detection.ts';
+import { ListChangeWatcher, type WatchOptions } from './streams/catalog-watch.ts';
 import { Upstream, type UpstreamObserver } from './upstream.ts';
 
 /**
@@ -30,7 +30,7 @@ export async function checkHealth(options: ClientOptions, era: Era): Promise<voi
   }
 }
 
-/** Milliseconds for {@link Rediscovery}; for tests. */
+/** Milliseconds for {@link DiscoveryDebouncer}; for tests. */
 export interface RediscoveryTimes {
   /** From the first notice to the run: an upstream often changes several things at once (default 20). */
   readonly delayMs?: number;
@@ -48,7 +48,7 @@ const BURST = 3;
  * notice, never two at once, exactly one more for all notices that came during a run, and two a second while there is no
  * end of them.
  */
-export class Rediscovery {
+export class DiscoveryDebouncer {
   readonly #run: () => Promise<unknown>;
   readonly #delayMs: number;
   readonly #intervalMs: number;
@@ -129,16 +129,16 @@ export type ForwardHealth =
  * is not. What it finds goes into the registry in one change; what goes wrong leaves the last good catalogue there
  * (decisions 4.3).
  */
-export class Supervisor implements UpstreamObserver {
+export class ForwardController implements UpstreamObserver {
   readonly forward: Forward;
   readonly upstream: Upstream;
   readonly #options: SupervisorOptions;
   readonly #client: Omit<ClientOptions, 'capabilities'>;
   readonly #ended = new AbortController();
   readonly #backoff = new Backoff(Math.random, () => performance.now());
-  readonly #eras: KnownEras;
-  readonly #watch: UpstreamWatch;
-  readonly #rediscovery: Rediscovery;
+  readonly #eras: EraCache;
+  readonly #watch: ListChangeWatcher;
+  readonly #rediscovery: DiscoveryDebouncer;
   #health: ForwardHealth = { kind: 'pending' };
   #run: Promise<void> | undefined = undefined;
   #again = false;
@@ -157,12 +157,12 @@ export class Supervisor implements UpstreamObserver {
     this.#client = { transport: this.upstream.transport, clientInfo, signal: this.#ended.signal };
     const knownLegacy = forward.catalogues.some(({ era }) => era === 'legacy');
     const legacyWanted = () => knownLegacy || options.legacyWanted();
-    this.#eras = new KnownEras({ ...this.#client, capabilities: NO_CAPABILITIES }, legacyWanted, undecidedMs);
+    this.#eras = new EraCache({ ...this.#client, capabilities: NO_CAPABILITIES }, legacyWanted, undecidedMs);
     const { transport, links } = this.upstream;
     const changed = () => this.changed();
     const nextId = () => links.nextId();
-    this.#watch = new UpstreamWatch({ transport, clientInfo, nextId, changed, log, ...options.watch });
-    this.#rediscovery = new Rediscovery(() => this.#readAnew(), options.rediscovery);
+    this.#watch = new ListChangeWatcher({ transport, clientInfo, nextId, changed, log, ...options.watch });
+    this.#rediscovery = new DiscoveryDebouncer(() => this.#readAnew(), options.rediscovery);
     if (forward.catalogues.length > 0) this.upstream.speaks(new Set(forward.catalogues.map(({ era }) => era)));
   }
 
@@ -345,6 +345,6 @@ function notesOf(catalogues: readonly Catalogue[]): Set<string> {
   return new Set(catalogues.flatMap(({ notes }) => notes));
 }
 
-function keptNote({ era, error }: Undecided): string {
+function keptNote({ era, error }: InconclusiveProbe): string {
   return `what it offered in the ${era} era is kept, since it could not be asked: ${error.message}`;
 }

@@ -8,12 +8,12 @@ import { addForward, type ForwardInput, removeForward } from '../../registry/ope
 import type { Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { Variants } from './capability-variants.ts';
+import { CapabilityProfiles } from './capability-variants.ts';
 import type { ClientOptions } from './client.ts';
-import { type ForwardHealth, Supervisor } from './forward-controller.ts';
-import { AddressedUpstreams } from './unregistered-upstreams.ts';
+import { ForwardController, type ForwardHealth } from './forward-controller.ts';
+import { UnregisteredUpstreams } from './unregistered-upstreams.ts';
 import type { Upstream } from './upstream.ts';
-import { within } from './with-timeout.ts';
+import { withTimeout } from './with-timeout.ts';
 
 /**
  * What an upstream says of itself, as forwards show it (decisions 2.4): of several eras the first; undefined before the
@@ -88,11 +88,11 @@ const LEGACY_WAIT_MS = 2_000;
 /** The registered upstream MCP servers at work: each is looked after by a supervisor, apart from all others. */
 export class Forwards {
   readonly #options: ForwardsOptions;
-  readonly #supervisors = new Map<string, Supervisor>();
+  readonly #supervisors = new Map<string, ForwardController>();
   /** Of several forwards of one address, the first. */
-  readonly #byAddress = new Map<string, Supervisor>();
-  readonly #addressed: AddressedUpstreams;
-  readonly #variants: Variants;
+  readonly #byAddress = new Map<string, ForwardController>();
+  readonly #addressed: UnregisteredUpstreams;
+  readonly #variants: CapabilityProfiles;
   /** True once a legacy client was there. */
   #legacyWanted = false;
   #askingLegacy: Promise<void> | undefined = undefined;
@@ -101,8 +101,8 @@ export class Forwards {
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
-    this.#addressed = new AddressedUpstreams(options.clientInfo, () => this.#legacyWanted);
-    this.#variants = new Variants(() =>
+    this.#addressed = new UnregisteredUpstreams(options.clientInfo, () => this.#legacyWanted);
+    this.#variants = new CapabilityProfiles(() =>
       Promise.all([...this.#supervisors.values()].map((supervisor) => supervisor.variantAdded())),
     );
     this.#tidying = setInterval(() => this.#tidy(), TIDY_MS).unref();
@@ -129,7 +129,7 @@ export class Forwards {
     // The next start looks after it.
     if (this.#closing) return stored;
     const discovery = this.#supervise(stored).discover();
-    await within(
+    await withTimeout(
       ADD_TIMEOUT_MS,
       discovery.catch(() => undefined),
     );
@@ -216,7 +216,7 @@ export class Forwards {
     if (this.#legacyWanted) return;
     this.#legacyWanted = true;
     const asked = [...this.#supervisors.values()].map((supervisor) => supervisor.legacyWanted());
-    this.#askingLegacy = within(LEGACY_WAIT_MS, Promise.all(asked)).then(() => {
+    this.#askingLegacy = withTimeout(LEGACY_WAIT_MS, Promise.all(asked)).then(() => {
       this.#askingLegacy = undefined;
     });
   }
@@ -244,7 +244,7 @@ export class Forwards {
     const upstreams = [...this.upstreams()];
     const ends = [...this.#addressed].map((upstream) => upstream.close());
     const ended = Promise.allSettled([...ends, ...supervisors.map((supervisor) => supervisor.end())]);
-    await within(Math.max(graceMs, MIN_CLOSE_MS), ended);
+    await withTimeout(Math.max(graceMs, MIN_CLOSE_MS), ended);
     await Promise.all(upstreams.map((upstream) => upstream.destroy()));
   }
 
@@ -254,18 +254,18 @@ export class Forwards {
     this.#addressed.closeIdle(IDLE_MS, now);
   }
 
-  #supervise(forward: Forward): Supervisor {
+  #supervise(forward: Forward): ForwardController {
     this.removed([forward.name]);
     const variants = () => this.#variants.capabilities();
     const legacyWanted = () => this.#legacyWanted;
-    const supervisor = new Supervisor(forward, { ...this.#options, variants, legacyWanted });
+    const supervisor = new ForwardController(forward, { ...this.#options, variants, legacyWanted });
     this.#supervisors.set(forward.name, supervisor);
     if (!this.#byAddress.has(forward.address)) this.#byAddress.set(forward.address, supervisor);
     return supervisor;
   }
 
   /** Another forward of the same address takes over what hand-made tools call there. */
-  #giveUpAddress({ forward: { address }, upstream }: Supervisor): void {
+  #giveUpAddress({ forward: { address }, upstream }: ForwardController): void {
     if (this.#byAddress.get(address)?.upstream !== upstream) return;
     this.#byAddress.delete(address);
     const next = [...this.#supervisors.values()].find(({ forward }) => forward.address === address);

@@ -1,15 +1,15 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { createTransport, type UpstreamTransport } from '../../http/client/client.ts';
-import { type LinkOwner, type UpstreamLink, UpstreamLinks } from './upstream.ts';
+import { type LinkOwner, type UpstreamSession, UpstreamSessionPool } from './upstream.ts';
 
 let upstream: RawUpstream;
 let transport: UpstreamTransport;
-let links: UpstreamLinks;
+let links: UpstreamSessionPool;
 beforeEach(async () => {
   upstream = await startRawUpstream({ eras: ['legacy'] });
   transport = createTransport(upstream.url);
-  links = new UpstreamLinks(transport);
+  links = new UpstreamSessionPool(transport);
 });
 afterEach(async () => {
   await transport.destroy();
@@ -27,12 +27,12 @@ function owner(key: string, more: Partial<LinkOwner> = {}): LinkOwner {
   };
 }
 
-function linkOf(from: UpstreamLinks, asked: LinkOwner): UpstreamLink | Promise<UpstreamLink> {
+function linkOf(from: UpstreamSessionPool, asked: LinkOwner): UpstreamSession | Promise<UpstreamSession> {
   return from.get(asked.key) ?? from.open(asked);
 }
 
 /** Uses a link for a request that has not ended yet. */
-function begin(link: UpstreamLink): UpstreamLink {
+function begin(link: UpstreamSession): UpstreamSession {
   link.active++;
   return link;
 }

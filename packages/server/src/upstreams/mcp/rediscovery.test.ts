@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { Rediscovery } from './forward-controller.ts';
+import { DiscoveryDebouncer } from './forward-controller.ts';
 
 let runs: PromiseWithResolvers<void>[];
-let rediscovery: Rediscovery;
+let rediscovery: DiscoveryDebouncer;
 beforeEach(() => {
   vi.useFakeTimers();
   runs = [];
-  rediscovery = new Rediscovery(() => {
+  rediscovery = new DiscoveryDebouncer(() => {
     const run = Promise.withResolvers<void>();
     runs.push(run);
     return run.promise;

@@ -30,7 +30,7 @@ export function contentType(headers: ResponseHeaders): string {
  * True for the statuses that say nothing about what a server speaks: 401, 403, 429 and 5xx (mcp 4). Whatever stands in
  * front of a server sends them as well.
  */
-export function decidesNothing(status: number): boolean {
+export function isInconclusive(status: number): boolean {
   return status >= 500 || status === 401 || status === 403 || status === 429;
 }
 
@@ -232,7 +232,7 @@ class Exchange implements ResponseHandler, EventSink {
   #httpError(text: string, value: unknown): void {
     const status = this.#status;
     const outcome = readResponse(value, this.#request.id) ?? readAnonymousError(value);
-    if (!decidesNothing(status) && outcome?.kind === 'error') {
+    if (!isInconclusive(status) && outcome?.kind === 'error') {
       this.#answer(text, outcome);
       return;
     }
@@ -306,7 +306,7 @@ const TIMEOUT_MS = 5_000;
  * Sends an upstream a message that needs no answer: a notification, or the client's answer to a question. Resolves when
  * the upstream has taken it, rejects with `UpstreamError`. `headers` are those of the link it goes over.
  */
-export async function deliver(
+export async function postMessage(
   transport: UpstreamTransport,
   headers: readonly string[],
   message: string,

@@ -9,7 +9,7 @@ import { HeldStore } from '../../registry/fixtures/held-store.ts';
 import { addForward } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import { createLogger } from '../../telemetry/log.ts';
-import { Supervisor } from './forward-controller.ts';
+import { ForwardController } from './forward-controller.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -24,7 +24,7 @@ async function supervise(healthCheckIntervalMs: number) {
   await registry.load();
   const input = { name: 'up', address: upstream.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
   const forward = await registry.commit((draft) => addForward(draft, input));
-  const supervisor = new Supervisor(forward, {
+  const supervisor = new ForwardController(forward, {
     registry,
     log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
     clientInfo: { name: 'sluice', version: '1' },

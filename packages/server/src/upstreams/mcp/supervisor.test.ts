@@ -15,7 +15,7 @@ import { addForward } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
 import { createLogger } from '../../telemetry/log.ts';
-import { Supervisor, type SupervisorOptions } from './forward-controller.ts';
+import { ForwardController, type SupervisorOptions } from './forward-controller.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const closers: (() => unknown)[] = [];
@@ -41,7 +41,7 @@ async function superviseAt(address: string, more: Partial<SupervisorOptions> = {
   await registry.load();
   const input = { name: 'up', address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
   const forward = await registry.commit((draft) => addForward(draft, input));
-  const supervisor = new Supervisor(forward, {
+  const supervisor = new ForwardController(forward, {
     registry,
     log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
     clientInfo: { name: 'sluice', version: '1' },

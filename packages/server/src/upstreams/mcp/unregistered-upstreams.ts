@@ -1,8 +1,8 @@
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { ClientOptions } from './client.ts';
-import { KnownEras } from './era-detection.ts';
+import { EraCache } from './era-detection.ts';
 import { Upstream } from './upstream.ts';
-import { within } from './with-timeout.ts';
+import { withTimeout } from './with-timeout.ts';
 
 /** Nothing follows from how calls to them end: nobody looks after them. */
 const NOBODY = { failed() {}, succeeded() {}, changed() {} };
@@ -14,7 +14,7 @@ const ASK_AGAIN_MS = 60_000;
 
 interface Addressed {
   readonly upstream: Upstream;
-  readonly eras: KnownEras;
+  readonly eras: EraCache;
   usedAt: number;
   /** While it is asked which eras it speaks. */
   asking: Promise<void> | undefined;
@@ -23,7 +23,7 @@ interface Addressed {
 }
 
 /** The upstreams that hand-made tools name by address and that no forward holds. */
-export class AddressedUpstreams {
+export class UnregisteredUpstreams {
   readonly #upstreams = new Map<string, Addressed>();
   readonly #clientInfo: ClientOptions['clientInfo'];
   readonly #legacyWanted: () => boolean;
@@ -49,7 +49,7 @@ export class AddressedUpstreams {
     if (known || performance.now() < found.askAgainAt) return undefined;
     found.asking ??= this.#ask(found);
     // What it spoke an hour ago will do until it has answered again.
-    return found.upstream.eras && found.eras.dueInMs === 0 ? undefined : within(WAIT_MS, found.asking);
+    return found.upstream.eras && found.eras.dueInMs === 0 ? undefined : withTimeout(WAIT_MS, found.asking);
   }
 
   /** Ends what nobody used for this long, and forgets the addresses that no tool has been called at meanwhile. */
@@ -71,7 +71,7 @@ export class AddressedUpstreams {
     if (!known) {
       const upstream = new Upstream(address, NOBODY);
       const options = { transport: upstream.transport, capabilities: {}, clientInfo: this.#clientInfo };
-      const eras = new KnownEras(options, this.#legacyWanted);
+      const eras = new EraCache(options, this.#legacyWanted);
       known = { upstream, eras, usedAt: 0, asking: undefined, askAgainAt: 0 };
       this.#upstreams.set(address, known);
     }

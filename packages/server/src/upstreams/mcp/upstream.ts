@@ -6,7 +6,7 @@ import { type LegacyClient, openLegacy } from './client.ts';
 import { MESSAGE_HEADERS } from './rpc-request.ts';
 
 /** What requests to an upstream are sent over: in the legacy era a session, in the modern era just the headers. */
-export interface UpstreamLink {
+export interface UpstreamSession {
   readonly era: Era;
   /** Names and values, alternating, that say whose requests these are: version and session. */
   readonly identity: readonly string[];
@@ -27,7 +27,7 @@ export interface UpstreamLink {
   /** Told when no request is under way any more, by who waits to end the session. */
   onIdle: (() => void) | undefined;
   /** What runs between a client's session and this one beside calls. */
-  channel: LinkChannel | undefined;
+  channel: SessionNotificationBridge | undefined;
   /** A call has it for itself, from before its request is sent until it is over. */
   taken: boolean;
   /** The level of log messages that the upstream was last told on it; undefined when none. */
@@ -35,7 +35,7 @@ export interface UpstreamLink {
 }
 
 /** What is open on a link besides calls. */
-export interface LinkChannel {
+export interface SessionNotificationBridge {
   /** True while the session must not be ended for being idle. */
   readonly pinned: boolean;
   /** The upstream may have had news while nobody listened to it. */
@@ -57,19 +57,19 @@ export interface LinkOwner {
   /** Further headers that opening the session needs: those that the operator lets through. */
   readonly headers: readonly string[];
   /** Called once with the new link, before anything is sent on it; never rejects. */
-  readonly opened?: (link: UpstreamLink, client: LegacyClient) => Promise<void>;
+  readonly opened?: (link: UpstreamSession, client: LegacyClient) => Promise<void>;
 }
 
 /**
  * The links to one upstream. Each legacy client session has a session of its own there, since upstreams keep state per
  * session; clients without a session share one with others who are equal in every respect that the upstream can see.
  */
-export class UpstreamLinks {
+export class UpstreamSessionPool {
   readonly #transport: UpstreamTransport;
-  readonly #open = new Map<string, UpstreamLink | Promise<UpstreamLink>>();
+  readonly #open = new Map<string, UpstreamSession | Promise<UpstreamSession>>();
   /** Sessions that were forgotten and are being ended. */
   readonly #ending = new Set<Promise<void>>();
-  readonly #modern: UpstreamLink;
+  readonly #modern: UpstreamSession;
   #lastId = 0;
 
   constructor(transport: UpstreamTransport) {
@@ -93,7 +93,7 @@ export class UpstreamLinks {
   }
 
   /** The link for modern requests: there is nothing to open. */
-  get modern(): UpstreamLink {
+  get modern(): UpstreamSession {
     return this.#modern;
   }
 
@@ -103,12 +103,12 @@ export class UpstreamLinks {
   }
 
   /** The session of the owner with this key, or its opening; undefined when there is none. */
-  get(key: string): UpstreamLink | Promise<UpstreamLink> | undefined {
+  get(key: string): UpstreamSession | Promise<UpstreamSession> | undefined {
     return this.#open.get(key);
   }
 
   /** Opens a session for an owner who has none. Rejects with {@link UpstreamError}. */
-  open(owner: LinkOwner): Promise<UpstreamLink> {
+  open(owner: LinkOwner): Promise<UpstreamSession> {
     const opening = this.#initialize(owner);
     this.#open.set(owner.key, opening);
     opening.then(
@@ -123,7 +123,7 @@ export class UpstreamLinks {
   }
 
   /** To be told of every request that ends. */
-  release(link: UpstreamLink, now: number): void {
+  release(link: UpstreamSession, now: number): void {
     link.active--;
     link.usedAt = now;
     link.taken = false;
@@ -134,7 +134,7 @@ export class UpstreamLinks {
    * Forgets a session that the upstream no longer knows, as it says; the next use opens another. An upstream that means
    * something else by it is not left with the session: it is ended there, once nothing is under way in it.
    */
-  forget(link: UpstreamLink): void {
+  forget(link: UpstreamSession): void {
     link.channel?.close();
     // Whoever took it from here before ends it.
     if (this.#open.get(link.owner) !== link) return;
@@ -187,7 +187,7 @@ export class UpstreamLinks {
     await Promise.allSettled([...[...this.#open.keys()].map((owner) => this.close(owner)), ...this.#ending]);
   }
 
-  async #initialize(owner: LinkOwner): Promise<UpstreamLink> {
+  async #initialize(owner: LinkOwner): Promise<UpstreamSession> {
     const { protocolVersion, capabilities, clientInfo, headers } = owner;
     const client = await openLegacy({
       transport: this.#transport,
@@ -199,7 +199,7 @@ export class UpstreamLinks {
       nextId: () => this.nextId(),
     });
     const identity = client.sessionHeaders;
-    const link: UpstreamLink = {
+    const link: UpstreamSession = {
       era: 'legacy',
       identity,
       headers: [...MESSAGE_HEADERS, ...identity],
@@ -220,7 +220,7 @@ export class UpstreamLinks {
 }
 
 /** Ends a session upstream once no request is under way in it. */
-async function end(link: UpstreamLink): Promise<void> {
+async function end(link: UpstreamSession): Promise<void> {
   if (link.active > 0) {
     await new Promise<void>((resolve) => {
       link.onIdle = resolve;
@@ -248,7 +248,7 @@ export class Upstream {
   readonly server: string;
   /** The forward that brought it; undefined for one that only hand-made tools name. */
   readonly forward: string | undefined;
-  readonly links: UpstreamLinks;
+  readonly links: UpstreamSessionPool;
   #eras: ReadonlySet<Era> | undefined = undefined;
   readonly #observer: UpstreamObserver;
   readonly #ended = new AbortController();
@@ -260,7 +260,7 @@ export class Upstream {
     const url = new URL(address);
     this.origin = url.origin;
     this.server = serverOf(url);
-    this.links = new UpstreamLinks(this.transport);
+    this.links = new UpstreamSessionPool(this.transport);
     this.#observer = observer;
   }
 

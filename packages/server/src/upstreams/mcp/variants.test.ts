@@ -5,13 +5,13 @@ import {
   NO_CAPABILITIES,
 } from '@sluice/protocol/mcp/capabilities';
 import { describe, expect, it, vi } from 'vitest';
-import { Variants } from './capability-variants.ts';
+import { CapabilityProfiles } from './capability-variants.ts';
 
 /** Variants whose discoveries end when told, on a clock that is set by hand. */
 function start() {
   const discover = vi.fn(() => Promise.resolve());
   const clock = { now: 0 };
-  const variants = new Variants(discover, () => clock.now);
+  const variants = new CapabilityProfiles(discover, () => clock.now);
   const admit = (capabilities: ClientCapabilities) => variants.admit(capabilityKey(capabilities), capabilities);
   return { variants, discover, clock, admit };
 }

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { lineOf } from '../yaml-document.ts';
+import { formatProblem } from '../yaml-document.ts';
 import { checkPipeline, embeddedPipeline } from './parse.ts';
 import { PLAIN_FILTERS } from './schema.ts';
 
@@ -42,7 +42,7 @@ describe('the page about the pipeline file', () => {
 
   it.each(EXAMPLES)('has an example that works: %s', async (example) => {
     const checked = checkPipeline(JSON.stringify(await whole(example)), 'p');
-    expect('problems' in checked ? checked.problems.map(lineOf) : []).toEqual([]);
+    expect('problems' in checked ? checked.problems.map(formatProblem) : []).toEqual([]);
   });
 
   it.each([...PLAIN_FILTERS, 'cors', 'mcp', 'static_response', 'router', 'load_balancer', 'headers', 'path_rewrite'])(

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { parseDocument } from 'yaml';
-import { spelled } from '../yaml-document.ts';
+import { formatPosition } from '../yaml-document.ts';
 import { expectedMeaning } from './expected-meaning.fixture.ts';
 import { withoutPlaces } from './meaning.fixture.ts';
 import { checkPipeline } from './parse.ts';
@@ -36,14 +36,15 @@ export function judged(text: string, folder: string, values?: unknown): Judged {
 }
 
 function refused(
-  problems: readonly { readonly at: Parameters<typeof spelled>[0]; readonly text: string }[],
+  problems: readonly { readonly at: Parameters<typeof formatPosition>[0]; readonly text: string }[],
   text: string,
 ): Judged {
   const lines = text.split('\n').length;
   const odd = problems.find(
-    ({ at, text: words }) => !/^p:[1-9]\d*:[1-9]\d*$/.test(spelled(at)) || at.line > lines || /[\n\r]/.test(words),
+    ({ at, text: words }) =>
+      !/^p:[1-9]\d*:[1-9]\d*$/.test(formatPosition(at)) || at.line > lines || /[\n\r]/.test(words),
   );
-  if (odd) return { kind: 'wrong', why: `is refused with ${spelled(odd.at)}: ${odd.text}` };
+  if (odd) return { kind: 'wrong', why: `is refused with ${formatPosition(odd.at)}: ${odd.text}` };
   return problems.length > 0 ? { kind: 'refused' } : { kind: 'wrong', why: 'is refused without a word' };
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { localhostCertificate } from '../../../http/client/certificate.fixture.ts';
-import { lineOf } from '../yaml-document.ts';
+import { formatProblem } from '../yaml-document.ts';
 import { loadPipeline, type PipelineEnvironment, readKeyPair } from './pipeline.ts';
 
 const NOW = new Date('2030-01-01');
@@ -37,7 +37,7 @@ async function read(certText: string | undefined, keyText: string | undefined, n
 async function complaints(...files: Parameters<typeof read>): Promise<string[]> {
   const result = await read(...files);
   if ('keyPair' in result) throw new Error('it is taken');
-  return result.problems.map((problem) => lineOf(problem).replaceAll(`${folder}/`, ''));
+  return result.problems.map((problem) => formatProblem(problem).replaceAll(`${folder}/`, ''));
 }
 
 describe('certificate and key of a listener', () => {
@@ -104,7 +104,7 @@ describe('certificate and key of a listener', () => {
     const result = await read(cert, key, now);
     if ('problems' in result) throw new Error('refused');
     expect(result.keyPair).toEqual({ cert, key });
-    expect(result.warnings.map(lineOf)).toEqual([`p:3:1: "${join(folder, 'c.pem')}" ${text}`]);
+    expect(result.warnings.map(formatProblem)).toEqual([`p:3:1: "${join(folder, 'c.pem')}" ${text}`]);
   });
 });
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Document, isScalar, type Pair, parse, parseDocument, visit, type YAMLMap } from 'yaml';
-import { spelled } from '../yaml-document.ts';
+import { formatPosition } from '../yaml-document.ts';
 import { FULL } from './full.fixture.ts';
 import { judged } from './judged-mutant.fixture.ts';
 import { withoutPlaces } from './meaning.fixture.ts';
@@ -23,7 +23,7 @@ function meaning(text: string): object | undefined {
   expect(checked.problems.length).toBeGreaterThan(0);
   const lines = text.split('\n').length;
   for (const { at, text: words } of checked.problems) {
-    expect(spelled(at)).toMatch(/^p:[1-9]\d*:[1-9]\d*$/);
+    expect(formatPosition(at)).toMatch(/^p:[1-9]\d*:[1-9]\d*$/);
     expect(at.line).toBeLessThanOrEqual(lines);
     expect(words).not.toMatch(/[\n\r]/);
   }

@@ -5,13 +5,13 @@ import { z } from 'zod';
 import { addressText, ConfigError, quote } from '../../../http/address.ts';
 import type { ClusterSettings } from '../../../http/clusters.ts';
 import {
-  inOrder,
+  formatProblem,
   type KeyPath,
-  lineOf,
   type Problem,
   readTextFile,
   readYaml,
   refusal,
+  sortProblems,
   type YamlFile,
 } from '../yaml-document.ts';
 import type { FilterChain, Pipeline, PipelineListener, PlacedFilter, TlsFiles } from './pipeline.ts';
@@ -118,18 +118,18 @@ export type CheckedPipeline = { readonly pipeline: Pipeline } | { readonly probl
  */
 export function checkPipeline(text: string, name: string, folder = '.'): CheckedPipeline {
   const read = readYaml(text, name);
-  if ('problems' in read) return { problems: inOrder(read.problems) };
+  if ('problems' in read) return { problems: sortProblems(read.problems) };
   const { file } = read;
   const { problems, warnings } = checkReferences(outlineOf(file.content), file);
   const parsed = pipelineFile.safeParse(file.content, { error: wrongType });
-  if (!parsed.success) return { problems: inOrder([...problemsOf(parsed.error, file), ...problems]) };
+  if (!parsed.success) return { problems: sortProblems([...problemsOf(parsed.error, file), ...problems]) };
   const chains = chainsOf(parsed.data, file);
   const listeners = listenersOf(parsed.data, chains, file, folder);
   const taken = takenAddresses(listeners).map(({ listener, text }) => ({
     at: file.position(['listeners', listeners.indexOf(listener), 'address']),
     text,
   }));
-  if (problems.length + taken.length > 0) return { problems: inOrder([...problems, ...taken]) };
+  if (problems.length + taken.length > 0) return { problems: sortProblems([...problems, ...taken]) };
   return { pipeline: pipelineOf(parsed.data, listeners, chains, file, warnings) };
 }
 
@@ -164,7 +164,7 @@ function pipelineOf(
     bodyLimits: { request: body_limits.max_request_bytes, response: body_limits.max_response_bytes },
     shutdownTimeoutMs: shutdown_timeout_secs * 1000,
     skipValidation: insecure_options.skip_pipeline_validation,
-    warnings: [...file.warnings, ...inOrder([...withoutEffect, ...warnings]).map(lineOf)],
+    warnings: [...file.warnings, ...sortProblems([...withoutEffect, ...warnings]).map(formatProblem)],
   };
 }
 

@@ -1,19 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../http/address.ts';
-import { lineOf } from '../yaml-document.ts';
+import { formatProblem } from '../yaml-document.ts';
 import { checkPipeline, embeddedPipeline, parsePipeline } from './parse.ts';
 import type { Pipeline } from './pipeline.ts';
 
 function pipelineOf(text: string): Pipeline {
   const checked = checkPipeline(text, 'p', '/etc/sluice');
-  if ('problems' in checked) throw new Error(checked.problems.map(lineOf).join('\n'));
+  if ('problems' in checked) throw new Error(checked.problems.map(formatProblem).join('\n'));
   return checked.pipeline;
 }
 
 function complaints(text: string): string[] {
   const checked = checkPipeline(text, 'p');
   if ('pipeline' in checked) throw new Error('it is taken');
-  return checked.problems.map(lineOf);
+  return checked.problems.map(formatProblem);
 }
 
 /** A whole file with these lines at its end, and what stands in the first of its listeners. */

@@ -5,7 +5,7 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { ConfigError, type HttpUpstream, type ListenAddress, quote } from '../../../http/address.ts';
 import { type ClusterSettings, upstreamOf, withUpstream } from '../../../http/clusters.ts';
 import { type Environment, parseEnvironment } from '../environment.ts';
-import { lineOf, type Position, type Problem, refusal } from '../yaml-document.ts';
+import { formatProblem, type Position, type Problem, refusal } from '../yaml-document.ts';
 import {
   checkPipeline,
   EMBEDDED_NAME,
@@ -258,7 +258,7 @@ export async function loadPipeline(
       keyPair: keyPairs.get(listener.name),
     })),
     inferenceUpstream: inferenceUpstream(pipeline) ?? (await embeddedInferenceUpstream()),
-    warnings: [...pipeline.warnings, ...warnings.map(lineOf)],
+    warnings: [...pipeline.warnings, ...warnings.map(formatProblem)],
   };
 }
 
@@ -322,7 +322,7 @@ export async function examinePipeline(path: string, name: string): Promise<Exami
   const { problems, warnings } = await readKeyPairs(checked.pipeline, new Date());
   return {
     problems,
-    warnings: [...checked.pipeline.warnings, ...warnings.map(lineOf)],
+    warnings: [...checked.pipeline.warnings, ...warnings.map(formatProblem)],
     listeners: problems.length > 0 ? [] : checked.pipeline.listeners.map((listener) => listener.name),
   };
 }

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { lineOf } from '../yaml-document.ts';
+import { formatProblem } from '../yaml-document.ts';
 import { checkPipeline } from './parse.ts';
 
 function said(text: string): string[] {
   const checked = checkPipeline(text, 'p');
-  return 'problems' in checked ? checked.problems.map(lineOf) : ['fine', ...checked.pipeline.warnings];
+  return 'problems' in checked ? checked.problems.map(formatProblem) : ['fine', ...checked.pipeline.warnings];
 }
 
 const FILE = `listeners:

@@ -8,8 +8,8 @@ import { close } from '../host/lockdown.ts';
 import type { ModuleHead } from '../host/messages.ts';
 import { Wire } from '../host/wire.ts';
 import { boundMemories } from '../validate/core-module.ts';
-import { ComponentRefusal, shown } from '../validate/reader.ts';
-import { judgeComponent } from '../validate/types.ts';
+import { InvalidComponentError, shown } from '../validate/reader.ts';
+import { validateComponent } from '../validate/types.ts';
 import { loadTools } from './tools.ts';
 
 const GLUE = 'action.js';
@@ -25,7 +25,7 @@ if (component && wit) answer(component, wit.toString());
 
 function answer(bytes: Uint8Array, witText: string): void {
   try {
-    judgeComponent(bytes, { tools, wit: witText });
+    validateComponent(bytes, { tools, wit: witText });
     const files = tools.generate(bytes);
     const glue = files.find(([name]) => name === GLUE);
     // What is no script would end the host only when somebody waits for it.
@@ -43,7 +43,7 @@ function answer(bytes: Uint8Array, witText: string): void {
 
 /** jco's tools throw errors with a payload. */
 function reasonOf(error: unknown): string {
-  if (error instanceof ComponentRefusal) return error.message;
+  if (error instanceof InvalidComponentError) return error.message;
   const payload = error instanceof Error && 'payload' in error ? error.payload : error;
   return `not a valid component: ${shown(String(payload), 120)}; build the action anew`;
 }

@@ -1,4 +1,4 @@
-import type { Door } from './realm-bridge.ts';
+import type { RealmBridge } from './realm-bridge.ts';
 import type { WasiStubs } from './wasi-stubs.ts';
 
 /** What an action's glue gives: made anew for each run. */
@@ -17,7 +17,7 @@ export interface HeldModule {
 }
 
 /** The inner side of a realm. */
-export interface Inside {
+export interface GuestBindings {
   readonly TextDecoder: object;
   readonly TextEncoder: object;
   /** `context` is JSON, and so is what comes back: a `FromHost` of the kind `done` or `failed`. */
@@ -34,11 +34,11 @@ export interface Inside {
  * could have changed is ever given them.
  */
 export function inside(
-  outer: Door,
+  outer: RealmBridge,
   held: readonly HeldModule[],
-  makeWasi: (door: Door, counted: (view: unknown) => Uint8Array, log: (line: string) => void) => WasiStubs,
+  makeWasi: (door: RealmBridge, counted: (view: unknown) => Uint8Array, log: (line: string) => void) => WasiStubs,
   harden: (...given: readonly object[]) => void,
-): Inside {
+): GuestBindings {
   /** What an action hands out in one run, each text counted with a little more than its bytes. */
   const MAX_TEXT_BYTES = 8 * 1024 * 1024;
   const TEXT_OVERHEAD = 16;
@@ -81,7 +81,7 @@ export function inside(
 
   /** What the outer realm throws for want of stack is of that realm, and must not be seen here. */
   const denied = (): Error => new RealmError('the service cannot be asked');
-  const door: Door = {
+  const door: RealmBridge = {
     decode(bytes) {
       try {
         return outer.decode(bytes);

@@ -1,7 +1,7 @@
 import { constants, createContext, Script } from 'node:vm';
-import { type HeldModule, type Inside, type Instantiate, inside } from './guest-realm.ts';
-import { harden } from './lockdown.ts';
-import type { Door } from './realm-bridge.ts';
+import { type GuestBindings, type HeldModule, type Instantiate, inside } from './guest-realm.ts';
+import { freezeIntrinsics } from './lockdown.ts';
+import type { RealmBridge } from './realm-bridge.ts';
 import { wasiStubs } from './wasi-stubs.ts';
 
 /** How jco exports what it makes. */
@@ -23,7 +23,7 @@ export function glueScript(glue: string): string {
 const PARTS = new Script(
   `'use strict';
   for (const name of ['console', 'SharedArrayBuffer', 'Atomics', 'Intl']) delete globalThis[name];
-  (outer, held) => (${inside})(outer, held, ${wasiStubs}, ${harden})`,
+  (outer, held) => (${inside})(outer, held, ${wasiStubs}, ${freezeIntrinsics})`,
   { filename: 'host.js' },
 );
 
@@ -36,14 +36,14 @@ const PARTS = new Script(
  * Measured: a realm for each run would cost a small component 1.2 ms, evaluating the glue anew costs 0.07 ms.
  */
 export class LoadedAction {
-  readonly #inside: Inside;
+  readonly #inside: GuestBindings;
   readonly #makeGlue: () => Instantiate;
   #next: Instantiate | undefined;
 
   /** Throws for glue that is no script. */
-  constructor(door: Door, glue: string, modules: readonly HeldModule[]) {
+  constructor(door: RealmBridge, glue: string, modules: readonly HeldModule[]) {
     const context = createContext(constants.DONT_CONTEXTIFY, { codeGeneration: { strings: false, wasm: true } });
-    const made: Inside = PARTS.runInContext(context)(door, modules);
+    const made: GuestBindings = PARTS.runInContext(context)(door, modules);
     const script = new Script(glueScript(glue), { filename: 'action.js' });
     this.#inside = made;
     this.#makeGlue = () => script.runInContext(context)(made.TextDecoder, made.TextEncoder);

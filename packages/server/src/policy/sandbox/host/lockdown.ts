@@ -56,7 +56,7 @@ export function close(): void {
  * Then nothing that one run leaves there can be found by the next. Like `inside`, it is evaluated in the realm and names
  * nothing but its parameters and ECMAScript's own.
  */
-export function harden(...given: readonly object[]): void {
+export function freezeIntrinsics(...given: readonly object[]): void {
   // What remembers the text that was looked at last.
   for (const name of ['input', 'lastMatch', 'lastParen', 'leftContext', 'rightContext', '$_', '$&', '$+', '$`', "$'"]) {
     Reflect.deleteProperty(RegExp, name);

@@ -8,7 +8,7 @@ import type { Question } from './messages.ts';
  * before anything is done with them; nothing here throws, but for want of stack, and nothing has a prototype that would
  * lead on.
  */
-export interface Door {
+export interface RealmBridge {
   /** The text of UTF-8; undefined where it is none. */
   decode(bytes: unknown): string | undefined;
   /** Writes UTF-8 and returns how many bytes it took. */
@@ -23,19 +23,19 @@ export interface Door {
 }
 
 /** Where the door leads. */
-export interface Outside {
+export interface HostBindings {
   ask(question: Question): string;
   log(level: ActionLogLevel, message: string): void;
 }
 
 /** Makes the door. What it works with is taken here, before anything of a component comes in. */
-export function makeDoor({ ask, log }: Outside): Door {
+export function makeDoor({ ask, log }: HostBindings): RealmBridge {
   const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const encoder = new TextEncoder();
   const { isUint8Array } = types;
   const { byteLength } = Buffer;
   const { hrtime } = process;
-  const door: Door = {
+  const door: RealmBridge = {
     decode: (bytes) => quietly(() => (isUint8Array(bytes) ? utf8.decode(bytes) : undefined), undefined),
     encodeInto: (text, into) =>
       quietly(() => (typeof text === 'string' && isUint8Array(into) ? encoder.encodeInto(text, into).written : 0), 0),

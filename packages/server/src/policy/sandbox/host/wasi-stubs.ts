@@ -1,4 +1,4 @@
-import type { Door } from './realm-bridge.ts';
+import type { RealmBridge } from './realm-bridge.ts';
 
 /** WASI 0.2 as actions get it (decisions 4.9). */
 export interface WasiStubs {
@@ -15,7 +15,11 @@ export interface WasiStubs {
  * prototypes. `counted` gives the bytes of a view, which count as text; `log` takes a line, and keeps the limits of the
  * log.
  */
-export function wasiStubs(door: Door, counted: (view: unknown) => Uint8Array, log: (line: string) => void): WasiStubs {
+export function wasiStubs(
+  door: RealmBridge,
+  counted: (view: unknown) => Uint8Array,
+  log: (line: string) => void,
+): WasiStubs {
   const MAX_RANDOM_BYTES = 65_536;
   const WRITE_BYTES = 65_536;
 

@@ -1,14 +1,14 @@
 import { Script } from 'node:vm';
 import { loadTools } from '../compiling/tools.ts';
 import { evaluatorWit } from '../fixtures/evaluator-wit.ts';
-import { judgeComponent } from './types.ts';
+import { validateComponent } from './types.ts';
 
 /** jco's tools, loaded as the compiling process does. */
 export const tools = await loadTools();
 
 /** Judges a component by the world of actions. */
 export function judged(bytes: Uint8Array): void {
-  judgeComponent(bytes, { tools, wit: evaluatorWit });
+  validateComponent(bytes, { tools, wit: evaluatorWit });
 }
 
 /** JavaScript that jco makes of a component, whatever is in it. */

@@ -1,5 +1,5 @@
 import { type CoreNames, isComponent, isCoreModule, walkCoreModule } from './core-module.ts';
-import { ByteReader, ComponentRefusal, isScriptWord, quoted, Tally } from './reader.ts';
+import { ByteReader, InvalidComponentError, isScriptWord, quoted, Tally } from './reader.ts';
 
 const longestName = 512;
 
@@ -21,7 +21,7 @@ for (const character of allowedCharacters) allowed[character.charCodeAt(0)] = 1;
 /** Throws `ComponentRefusal` unless a name may stand in glue; gives it as text. */
 export function checkedName(bytes: Uint8Array): string {
   if (bytes.length > longestName) {
-    throw new ComponentRefusal(`a name in it has ${bytes.length} bytes; actions may use names of ${longestName}`);
+    throw new InvalidComponentError(`a name in it has ${bytes.length} bytes; actions may use names of ${longestName}`);
   }
   for (const byte of bytes) {
     if (allowed[byte] === 0) throw refusedName(bytes, `has a character that names in actions may not have`);
@@ -43,9 +43,9 @@ export function checkedExport(bytes: Uint8Array): string {
   return name;
 }
 
-function refusedName(bytes: Uint8Array, why: string): ComponentRefusal {
+function refusedName(bytes: Uint8Array, why: string): InvalidComponentError {
   const name = String.fromCharCode(...bytes.subarray(0, 64));
-  return new ComponentRefusal(`the name ${quoted(name)} in it ${why}; rename it and build the action anew`);
+  return new InvalidComponentError(`the name ${quoted(name)} in it ${why}; rename it and build the action anew`);
 }
 
 /**
@@ -56,9 +56,9 @@ function refusedName(bytes: Uint8Array, why: string): ComponentRefusal {
  * counted.
  */
 export function walkComponent(bytes: Uint8Array): Readonly<Tally> {
-  if (bytes.length === 0) throw new ComponentRefusal('not a component: the file is empty; build the action anew');
+  if (bytes.length === 0) throw new InvalidComponentError('not a component: the file is empty; build the action anew');
   if (isCoreModule(bytes)) {
-    throw new ComponentRefusal('a core module, not a component: componentize it for the world evaluator-action');
+    throw new InvalidComponentError('a core module, not a component: componentize it for the world evaluator-action');
   }
   const tally = new Tally();
   tally.allCoreInstances(walkSections(new ByteReader(bytes), tally, undefined));
@@ -76,7 +76,7 @@ function walkSections(reader: ByteReader, tally: Tally, outer: Scope | undefined
   const scope: Scope = { costs: [], outer };
   let cost = 0;
   if (!isComponent(reader.rest())) {
-    throw new ComponentRefusal(
+    throw new InvalidComponentError(
       'not a component: it does not begin as one does; of TypeScript or JavaScript, sluice action build makes one',
     );
   }
@@ -133,7 +133,7 @@ function importOf(section: ByteReader): void {
   const name = externName(section);
   const { sort: kind } = externType(section);
   if (kind !== 'core' && kind !== 'component') return;
-  throw new ComponentRefusal(`imports ${quoted(name)}, a module or component, which actions cannot use; link it`);
+  throw new InvalidComponentError(`imports ${quoted(name)}, a module or component, which actions cannot use; link it`);
 }
 
 function exportOf(section: ByteReader, scope: Scope): void {

@@ -1,4 +1,4 @@
-import { ByteReader, ComponentRefusal, limits } from './reader.ts';
+import { ByteReader, InvalidComponentError, limits } from './reader.ts';
 
 /** Limits of a memory (pages) or table (elements), and where their bytes are. */
 export interface Limits {
@@ -130,7 +130,7 @@ function coreImport(section: ByteReader, names: CoreNames): void {
 
 function tableType(section: ByteReader): Limits {
   if (section.bytes[section.at] === 0x40) {
-    throw new ComponentRefusal('it has a table with an initial value, which actions cannot use; build it without');
+    throw new InvalidComponentError('it has a table with an initial value, which actions cannot use; build it without');
   }
   valueType(section);
   return sizeLimits(section, 'table');
@@ -151,7 +151,7 @@ function sizeLimits(section: ByteReader, what: 'memory' | 'table'): Limits {
   const start = section.at;
   const flags = section.byte();
   if (flags > 1) {
-    throw new ComponentRefusal(
+    throw new InvalidComponentError(
       `it has a ${what} that is shared, of 64 bits or of another page size, which actions cannot use; build it for wasm32`,
     );
   }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { assembled } from '../fixtures/wat-component.ts';
 import { allowedCharacters, checkedExport, checkedName, walkComponent } from './component.ts';
 import { glueOf, parsed } from './component-tools.fixture.ts';
-import { ComponentRefusal } from './reader.ts';
+import { InvalidComponentError } from './reader.ts';
 
 /** Where a component has names that are not validated. */
 interface Names {
@@ -123,7 +123,7 @@ describe('names that are not', () => {
       } catch (error) {
         refused = error;
       }
-      expect(refused, name).toBeInstanceOf(ComponentRefusal);
+      expect(refused, name).toBeInstanceOf(InvalidComponentError);
       expect(String(refused)).toMatch(/^[\x20-\x7e]{1,220}$/);
     }
   });

@@ -6,7 +6,7 @@ import { ordinaryWat } from '../fixtures/ordinary-wat.ts';
 import { componentOfCore } from '../fixtures/wat-component.ts';
 import { walkComponent } from './component.ts';
 import { glueOf, judged, parsed } from './component-tools.fixture.ts';
-import { ComponentRefusal, limits } from './reader.ts';
+import { InvalidComponentError, limits } from './reader.ts';
 
 const small = await componentOfCore(ordinaryWat);
 // What an export of a function begins with.
@@ -53,7 +53,7 @@ describe('hostile bytes', () => {
       judged(bytes);
       return true;
     } catch (error) {
-      if (!(error instanceof ComponentRefusal)) throw error;
+      if (!(error instanceof InvalidComponentError)) throw error;
       expect(error.message).toMatch(/^[\x20-\x7e]{1,200}$/);
       return false;
     }

@@ -2,7 +2,7 @@
  * Why a file is no action. The message is for the operator who reads the warning of `PUT /evaluators`: it says what is
  * wrong and what to do, and carries nothing of the file unescaped.
  */
-export class ComponentRefusal extends Error {
+export class InvalidComponentError extends Error {
   constructor(what: string, options?: ErrorOptions) {
     super(shown(what, 200), options);
   }
@@ -73,14 +73,15 @@ export class Tally {
   }
 
   #refuse(count: number, most: number, what: string): void {
-    if (count > most) throw new ComponentRefusal(`it has ${count} ${what}, actions may have ${most}; make it smaller`);
+    if (count > most)
+      throw new InvalidComponentError(`it has ${count} ${what}, actions may have ${most}; make it smaller`);
   }
 }
 
 /** Throws `ComponentRefusal` for a file that is too large to be looked at. */
 export function checkSize(bytes: Uint8Array): void {
   if (bytes.length > limits.fileBytes) {
-    throw new ComponentRefusal(
+    throw new InvalidComponentError(
       `it has ${bytes.length} bytes, actions may have ${limits.fileBytes}; leave out debug information`,
     );
   }
@@ -197,15 +198,15 @@ export class ByteReader {
     if (!this.done) throw this.malformed('has bytes that belong to nothing');
   }
 
-  malformed(what: string): ComponentRefusal {
-    return new ComponentRefusal(`not a valid component: at byte ${this.at} it ${what}; build the action anew`);
+  malformed(what: string): InvalidComponentError {
+    return new InvalidComponentError(`not a valid component: at byte ${this.at} it ${what}; build the action anew`);
   }
 
   /** The whole of a file that ends before what is in it was cut off; a part of it that does is wrong. */
-  #short(missing: number): ComponentRefusal {
+  #short(missing: number): InvalidComponentError {
     if (!this.#whole) return this.malformed('ends too early');
     const bytes = missing === 1 ? 'byte is' : 'bytes are';
-    return new ComponentRefusal(
+    return new InvalidComponentError(
       `not a whole component: it is cut off after ${this.end} bytes, at least ${missing} ${bytes} missing; copy it or build it anew`,
     );
   }

@@ -1,5 +1,5 @@
 import { externName, externType, type Sort, sort, walkComponent } from './component.ts';
-import { ByteReader, ComponentRefusal, checkSize, isScriptWord, quoted, shown } from './reader.ts';
+import { ByteReader, checkSize, InvalidComponentError, isScriptWord, quoted, shown } from './reader.ts';
 
 /**
  * A type of a component, resolved: what it is built of stands in it. Types that actions' interfaces do not use
@@ -106,7 +106,9 @@ class Scope {
     this.outer = outer;
     this.depth = outer ? outer.depth + 1 : 0;
     if (this.depth > deepest) {
-      throw new ComponentRefusal('its types are nested too deeply for an action; build it with a component toolchain');
+      throw new InvalidComponentError(
+        'its types are nested too deeply for an action; build it with a component toolchain',
+      );
     }
   }
 
@@ -396,7 +398,7 @@ function surfaceOf(component: Uint8Array, tools: ComponentTools): Surface {
     // Causes come below what they caused.
     const lines = (error instanceof Error ? error.message : String(error)).trim().split('\n');
     const reason = shown(lines.at(-1) ?? '', 120);
-    throw new ComponentRefusal(`not a valid component: ${reason}; build the action anew`, { cause: error });
+    throw new InvalidComponentError(`not a valid component: ${reason}; build the action anew`, { cause: error });
   }
   return { imports: importsOf(component), world: readPrintedWorld(text) };
 }
@@ -426,14 +428,14 @@ function checkStubbed({ name, type }: ComponentImport): void {
   }
 }
 
-function foreign(name: string): ComponentRefusal {
-  return new ComponentRefusal(
+function foreign(name: string): InvalidComponentError {
+  return new InvalidComponentError(
     `imports ${quoted(name)}, which actions cannot use; build it for the world evaluator-action`,
   );
 }
 
-function mismatch(name: string): ComponentRefusal {
-  return new ComponentRefusal(
+function mismatch(name: string): InvalidComponentError {
+  return new InvalidComponentError(
     `imports ${quoted(name)} with a type of its own; build it with the WIT file that comes with this version`,
   );
 }
@@ -449,7 +451,7 @@ function checkPrinted({ imports, world }: Surface): void {
 function checkEvaluate(given: PrintedWorld, wanted: PrintedWorld, wit: string): void {
   const type = given.exports.get('evaluate');
   if (type === undefined) {
-    throw new ComponentRefusal('exports no function "evaluate"; export it, outside of any interface');
+    throw new InvalidComponentError('exports no function "evaluate"; export it, outside of any interface');
   }
   const context = /^func\(ctx: %?([a-z0-9-]+)\)$/.exec(type)?.[1];
   const from = context === undefined ? undefined : given.uses.get(context);
@@ -457,7 +459,7 @@ function checkEvaluate(given: PrintedWorld, wanted: PrintedWorld, wit: string): 
   const same = from === undefined ? written === contextMembers(wit) : from === wanted.uses.get('evaluation-context');
   if (!same) {
     const signature = shown(type, 60);
-    throw new ComponentRefusal(
+    throw new InvalidComponentError(
       `exports "evaluate" as ${signature}; actions need func(ctx: evaluation-context) of service:evaluator/types`,
     );
   }
@@ -466,7 +468,7 @@ function checkEvaluate(given: PrintedWorld, wanted: PrintedWorld, wit: string): 
 /** Further exports are not called, but glue declares them. */
 function checkExports({ exports }: PrintedWorld): void {
   for (const name of exports.keys()) {
-    if (isScriptWord(name)) throw new ComponentRefusal(`exports ${quoted(name)}, a word of JavaScript; rename it`);
+    if (isScriptWord(name)) throw new InvalidComponentError(`exports ${quoted(name)}, a word of JavaScript; rename it`);
   }
 }
 
@@ -492,7 +494,7 @@ export interface Measure {
  * and number in it, its validity, its imports and exports. Throws `ComponentRefusal`, whose message names what is wrong
  * and the remedy. Function bodies are left to WebAssembly.
  */
-export function judgeComponent(bytes: Uint8Array, measure: Measure): void {
+export function validateComponent(bytes: Uint8Array, measure: Measure): void {
   checkSize(bytes);
   walkComponent(bytes);
   checkInterface(bytes, measure.tools, measure.wit);

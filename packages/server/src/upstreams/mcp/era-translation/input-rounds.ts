@@ -7,12 +7,12 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { withoutElicitationId } from '@sluice/protocol/mcp/era';
 import { type NotificationMessage, paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { RpcError } from '../../../http/context.ts';
-import type { CallAnswer } from '../../downstream.ts';
-import { type CallWatch, watchOfRounds } from '../relay/call-observer.ts';
-import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT } from '../relay/in-flight.ts';
+import type { CallResponse } from '../../downstream.ts';
+import { type CallObserver, watchOfRounds } from '../relay/call-observer.ts';
+import { CLIENT_CANCELLED, CLIENT_LEFT, type InFlightCall } from '../relay/in-flight.ts';
 import type { AnswerRewriting, CallParts, CallPlan, Rewritten } from '../relay/relay.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
-import { MAX_OPEN_REQUESTS, UpstreamQuestions } from '../relay/server-requests.ts';
+import { MAX_OPEN_REQUESTS, UpstreamServerRequests } from '../relay/server-requests.ts';
 import { type ClientFacts, modernEnvelope } from './messages.ts';
 
 /** How often an upstream may ask for input before it has to have an answer (mcp 5). */
@@ -23,7 +23,7 @@ const MAX_ROUNDS = 10;
  * asked on the call's own stream, and the upstream is sent the request again with the answers: a call upstream of its own
  * for each round, one call for the client.
  */
-export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
+export class MultiRoundCall implements CallResponse, InFlightCall, AnswerRewriting {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
@@ -32,9 +32,9 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
   /** Without what makes the request a modern one. */
   readonly #plan: CallPlan;
   readonly #facts: ClientFacts;
-  readonly #client: CallAnswer;
+  readonly #client: CallResponse;
   /** For the calls upstream. */
-  readonly #watch: CallWatch | undefined;
+  readonly #watch: CallObserver | undefined;
   #rounds = 0;
   /** The highest that the client was told of. */
   #progress = Number.NEGATIVE_INFINITY;
@@ -44,12 +44,12 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
   #leave: (() => void) | undefined = undefined;
   /** Of the call upstream that has just been answered. */
   #result: JsonObject | undefined = undefined;
-  #questions: UpstreamQuestions | undefined = undefined;
+  #questions: UpstreamServerRequests | undefined = undefined;
   /** Of this round: the answers so far, as members of `inputResponses`, and what they are to be sent with. */
   #answers: string[] = [];
   #state: string | undefined = undefined;
 
-  constructor(parts: CallParts, plan: CallPlan, facts: ClientFacts, client: CallAnswer) {
+  constructor(parts: CallParts, plan: CallPlan, facts: ClientFacts, client: CallResponse) {
     this.#parts = parts;
     this.#plan = plan;
     this.#facts = facts;
@@ -198,7 +198,7 @@ export class CallInRounds implements CallAnswer, CallUnderWay, AnswerRewriting {
       return this.#fail('the client cannot be asked: its session has ended');
     }
     this.#parts.calls.watch(this);
-    this.#questions ??= new UpstreamQuestions({
+    this.#questions ??= new UpstreamServerRequests({
       live: () => this.#parts.lives.of(session.id),
       send: (question) => this.#show(question),
       deliver: async (answer) => this.#answered(answer),

@@ -11,16 +11,16 @@ import {
 } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { RpcError } from '../../../http/context.ts';
-import type { CallAnswer } from '../../downstream.ts';
-import { tellsSessionLost } from '../client.ts';
+import type { CallResponse } from '../../downstream.ts';
+import { isSessionNotFound } from '../client.ts';
 import type { CallAttempt } from '../relay/relay.ts';
-import type { QuestionSink, Questions } from '../relay/server-requests.ts';
-import { decidesNothing } from '../rpc-request.ts';
+import type { ServerRequestSink, ServerRequests } from '../relay/server-requests.ts';
+import { isInconclusive } from '../rpc-request.ts';
 import { InputRequests } from './input-rounds.ts';
 import { type Binding, digestOf } from './parked-calls.ts';
 
-/** A complete response, as {@link CallAnswer} takes it. */
-export type Response = Parameters<CallAnswer['response']>;
+/** A complete response, as {@link CallResponse} takes it. */
+export type Response = Parameters<CallResponse['response']>;
 
 const TOO_MUCH: RpcError = {
   code: INTERNAL_ERROR,
@@ -28,7 +28,7 @@ const TOO_MUCH: RpcError = {
 };
 
 /** What has come of a parked call since its client was answered, until the client is back. */
-export class HeldMessages {
+export class BufferedMessages {
   /** Whether there is room for so many characters more. */
   readonly #admits: (characters: number) => boolean;
   #characters = 0;
@@ -73,7 +73,7 @@ export class HeldMessages {
   }
 
   /** Gives a client that is back what has come. False when it reads too slowly to be sent more. */
-  release(client: CallAnswer, retry: RequestMessage): boolean {
+  release(client: CallResponse, retry: RequestMessage): boolean {
     let reads = true;
     this.#characters = 0;
     for (const held of this.#notifications.splice(0)) {
@@ -110,28 +110,28 @@ function wantedBy(retry: RequestMessage, notification: string): string | undefin
 const GATHER_MS = 10;
 
 /** The client's side of one request. */
-export interface AskedClient extends CallAnswer {
+export interface AskedClient extends CallResponse {
   /** Answers it with a result, as JSON text. */
   result(json: string): void;
 }
 
 /** Where calls are held while their clients are away. */
-export interface ParkingPlace {
+export interface SuspensionStore {
   /** An id for a call that may be parked. */
   nextId(): string;
   /**
    * Keeps a place for a call that is parked or about to be, as large as it is now and `more` characters. False when there
    * is none, or not so much.
    */
-  admit(call: ParkableCall, more: number): boolean;
+  admit(call: SuspendableCall, more: number): boolean;
   /** Holds a call that has a place until it is resumed or expires. The `requestState` that its client comes back with. */
-  hold(call: ParkableCall): string;
+  hold(call: SuspendableCall): string;
   /** The call's place is free again. */
-  leave(call: ParkableCall): void;
+  leave(call: SuspendableCall): void;
 }
 
 export interface ParkableCallOptions {
-  readonly place: ParkingPlace;
+  readonly place: SuspensionStore;
   /** The client's first request. */
   readonly attempt: CallAttempt;
   /** Whose it is. */
@@ -146,10 +146,10 @@ export interface ParkableCallOptions {
  * be answered in the same way. What the upstream sends in between waits for the client: it is held back after the first
  * message.
  */
-export class ParkableCall implements CallAnswer, Questions {
+export class SuspendableCall implements CallResponse, ServerRequests {
   readonly id: string;
   readonly owner: Pick<Binding, 'namespace' | 'user'>;
-  readonly #place: ParkingPlace;
+  readonly #place: SuspensionStore;
   readonly #continueWith: (attempt: CallAttempt) => void;
   /** The client's request as it is now: its first one, or its latest retry; while the call is parked, its outline. */
   #attempt: CallAttempt;
@@ -158,8 +158,8 @@ export class ParkableCall implements CallAnswer, Questions {
   /** Undefined while the call is parked. */
   #client: AskedClient | undefined;
   readonly #inputs = new InputRequests();
-  readonly #held: HeldMessages;
-  #sink: QuestionSink | undefined = undefined;
+  readonly #held: BufferedMessages;
+  #sink: ServerRequestSink | undefined = undefined;
   #gathering: NodeJS.Timeout | undefined = undefined;
   #leave: (() => void) | undefined = undefined;
   #drain: (() => void) | undefined = undefined;
@@ -171,7 +171,7 @@ export class ParkableCall implements CallAnswer, Questions {
     this.#continueWith = continueWith;
     this.#attempt = attempt;
     this.#client = client;
-    this.#held = new HeldMessages((characters) => place.admit(this, characters));
+    this.#held = new BufferedMessages((characters) => place.admit(this, characters));
     this.id = place.nextId();
     client.onLeave(() => this.#leave?.());
   }
@@ -205,7 +205,7 @@ export class ParkableCall implements CallAnswer, Questions {
   }
 
   /** Where the client's answers go. */
-  connect(sink: QuestionSink): this {
+  connect(sink: ServerRequestSink): this {
     this.#sink = sink;
     return this;
   }
@@ -349,5 +349,5 @@ export class ParkableCall implements CallAnswer, Questions {
 /** True when the upstream has the answer and no use for it: it says on the call what comes of that. */
 function isRefusal(error: unknown): boolean {
   if (!(error instanceof UpstreamError) || error.kind !== 'http' || error.status === undefined) return false;
-  return !decidesNothing(error.status) && !tellsSessionLost(error.status, undefined);
+  return !isInconclusive(error.status) && !isSessionNotFound(error.status, undefined);
 }

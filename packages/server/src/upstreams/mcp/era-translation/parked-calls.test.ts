@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import { Sealer } from '@sluice/protocol/seal';
+import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, expect, it, vi } from 'vitest';
-import { type AskedClient, ParkableCall } from './parkable-call.ts';
+import { type AskedClient, SuspendableCall } from './parkable-call.ts';
 import { ParkedCalls } from './parked-calls.ts';
 
 const QUESTION = '{"jsonrpc":"2.0","id":1,"method":"roots/list"}';
@@ -12,7 +12,7 @@ afterEach(() => {
 });
 
 function parkedCalls(limit = 1_000): ParkedCalls {
-  return new ParkedCalls({ sealer: new Sealer(randomBytes(32)), replica: 'r', limit, timeoutMs: 3_600_000 });
+  return new ParkedCalls({ sealer: new TokenSealer(randomBytes(32)), replica: 'r', limit, timeoutMs: 3_600_000 });
 }
 
 /** A client, and the answer that it gets. */
@@ -49,7 +49,7 @@ function callOf(parked: ParkedCalls, characters = 100, user?: string) {
   };
   const owner = { namespace: 'n', user };
   const attempt = { message, capabilities: { roots: {} }, headers: [], streams: true, json: true };
-  const call = new ParkableCall({ place: parked, attempt, owner, continueWith: () => {} }, client);
+  const call = new SuspendableCall({ place: parked, attempt, owner, continueWith: () => {} }, client);
   const left = Promise.withResolvers<void>();
   call.onLeave(() => left.resolve());
   const refused: string[] = [];

@@ -3,10 +3,10 @@ import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/
 import { members } from '@sluice/protocol/json/scan';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import type { Sealer } from '@sluice/protocol/seal';
+import type { TokenSealer } from '@sluice/protocol/seal';
 import { type Outcome, rpcError } from '../../../http/context.ts';
 import type { CallAttempt } from '../relay/relay.ts';
-import type { AskedClient, ParkableCall, ParkingPlace } from './parkable-call.ts';
+import type { AskedClient, SuspendableCall, SuspensionStore } from './parkable-call.ts';
 
 /** Whose a parked call is, and for what: a retry has to agree in all of it (mcp 5). */
 export interface Binding {
@@ -30,9 +30,9 @@ const MAX_LENGTH = 4096;
 
 /** Seals what `requestState` says, so that clients can neither read nor change nor make it (2026-07-28, MRTR). */
 export class RequestStates {
-  readonly #sealer: Sealer;
+  readonly #sealer: TokenSealer;
 
-  constructor(sealer: Sealer) {
+  constructor(sealer: TokenSealer) {
     this.#sealer = sealer;
   }
 
@@ -74,7 +74,7 @@ export function digestOf({ method, text, paramsRange }: RequestMessage): string 
 }
 
 export interface ParkedCallsOptions {
-  readonly sealer: Sealer;
+  readonly sealer: TokenSealer;
   /** Names this process, which alone can go on with the calls that it holds. */
   readonly replica: string;
   /** How many calls may wait for their clients at a time. */
@@ -105,7 +105,7 @@ export type Resumption =
 
 /** What one call takes up. */
 interface Place {
-  readonly call: ParkableCall;
+  readonly call: SuspendableCall;
   readonly owner: string;
   characters: number;
   /** Set while it waits for its client. */
@@ -116,7 +116,7 @@ interface Place {
  * The calls of modern clients whose legacy upstream has asked the client something and waits for the answer (mcp 5). The
  * client has been answered `InputRequiredResult` and comes back with a request of its own, or does not.
  */
-export class ParkedCalls implements ParkingPlace {
+export class ParkedCalls implements SuspensionStore {
   readonly #options: ParkedCallsOptions;
   readonly #states: RequestStates;
   /** Those that wait, and those that are about to. */
@@ -136,7 +136,7 @@ export class ParkedCalls implements ParkingPlace {
     return `${this.#options.replica}.${++this.#count}`;
   }
 
-  admit(call: ParkableCall, more: number): boolean {
+  admit(call: SuspendableCall, more: number): boolean {
     const place = this.#places.get(call.id);
     if (!place && !this.#hasPlaceFor(call)) return false;
     const characters = call.characters + more;
@@ -149,19 +149,19 @@ export class ParkedCalls implements ParkingPlace {
   }
 
   /** Nobody can have so many places that there is none for others. */
-  #hasPlaceFor(call: ParkableCall): boolean {
+  #hasPlaceFor(call: SuspendableCall): boolean {
     const { limit } = this.#options;
     const own = this.#owners.get(ownerOf(call)) ?? 0;
     return !this.#closed && this.#places.size < limit && own < Math.ceil(limit / 2);
   }
 
-  #take(call: ParkableCall, characters: number): void {
+  #take(call: SuspendableCall, characters: number): void {
     const owner = ownerOf(call);
     this.#owners.set(owner, (this.#owners.get(owner) ?? 0) + 1);
     this.#places.set(call.id, { call, owner, characters, timer: undefined });
   }
 
-  hold(call: ParkableCall): string {
+  hold(call: SuspendableCall): string {
     const { id, round, binding } = call;
     const place = this.#places.get(id);
     // One that was about to be parked when all others were given up.
@@ -170,7 +170,7 @@ export class ParkedCalls implements ParkingPlace {
     return this.#states.seal({ call: id, round, ...binding });
   }
 
-  leave({ id }: ParkableCall): void {
+  leave({ id }: SuspendableCall): void {
     const place = this.#places.get(id);
     if (!place) return;
     clearTimeout(place.timer);
@@ -236,7 +236,7 @@ export class ParkedCalls implements ParkingPlace {
 /** What a `requestState` is called that was not given out for the request that it comes with. */
 export const NOT_OURS = 'parameter "requestState" is not one that was given out for this request';
 
-function ownerOf({ owner: { namespace, user } }: ParkableCall): string {
+function ownerOf({ owner: { namespace, user } }: SuspendableCall): string {
   return JSON.stringify([namespace, user]);
 }
 

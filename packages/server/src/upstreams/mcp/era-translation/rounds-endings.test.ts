@@ -5,7 +5,7 @@ import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtu
 import { type LoneCall, loneCall, NOTHING } from '../fixtures/lone-call.ts';
 import { modernHeaders } from '../relay/request-rewrite.ts';
 import { inputRequired, rootsUnder } from './fixtures/asking.ts';
-import { CallInRounds } from './input-rounds.ts';
+import { MultiRoundCall } from './input-rounds.ts';
 import { LegacyAnswer } from './messages.ts';
 
 const ASKS = inputRequired(rootsUnder('a', 'b'));
@@ -36,7 +36,7 @@ function started(answers: readonly Script[]): void {
   const plan = lone.plan(links.modern, { rewriting: new LegacyAnswer('failed', true), crosses: true });
   const headers = modernHeaders(plan.message, 'work', {}, undefined);
   const facts = { clientInfo: {}, capabilities: CAPABILITIES, logLevel: undefined, trace: undefined };
-  new CallInRounds(lone.parts, { ...plan, headers }, facts, lone.answer(plan)).start();
+  new MultiRoundCall(lone.parts, { ...plan, headers }, facts, lone.answer(plan)).start();
 }
 
 /** The questions, once the client has got two more than `before`. */

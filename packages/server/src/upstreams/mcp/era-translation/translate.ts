@@ -1,17 +1,17 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import { crossedCapabilities, isAskable } from '@sluice/protocol/mcp/capabilities';
+import { crossedCapabilities, supportsServerRequests } from '@sluice/protocol/mcp/capabilities';
 import { type Era, INVALID_PARAMS, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { type Outcome, rpcError } from '../../../http/context.ts';
-import type { ClientAnswer } from '../../../mcp/response.ts';
+import type { ResponseWriter } from '../../../mcp/response.ts';
 import type { Implementation } from '../../../mcp/server-info.ts';
 import type { ClientSession } from '../../../mcp/sessions/sessions.ts';
 import type { CallParts, CallPlan } from '../relay/relay.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
-import type { QuestionSink } from '../relay/server-requests.ts';
-import { CallInRounds } from './input-rounds.ts';
+import type { ServerRequestSink } from '../relay/server-requests.ts';
+import { MultiRoundCall } from './input-rounds.ts';
 import { LegacyAnswer, ModernAnswer, modernEnvelope, withoutEnvelope } from './messages.ts';
-import { ParkableCall } from './parkable-call.ts';
+import { SuspendableCall } from './parkable-call.ts';
 import { type Binding, NOT_OURS, type ParkedCalls } from './parked-calls.ts';
 
 export interface CrossedCallsOptions extends CallParts {
@@ -33,7 +33,7 @@ export interface CrossingCaller {
 const DEFAULT_LEVEL = 'info';
 
 /** Carries out calls whose client and upstream are of different eras (mcp 5). */
-export class CrossedCalls {
+export class EraTranslator {
   readonly #options: CrossedCallsOptions;
 
   constructor(options: CrossedCallsOptions) {
@@ -67,7 +67,7 @@ export class CrossedCalls {
     // Only these may be answered that input is needed (2026-07-28, MRTR).
     const inRounds = NAME_PARAM.has(method);
     const crossed = { ...plan, rewriting: new LegacyAnswer(plan.failure, inRounds) };
-    if (inRounds) return started((client) => new CallInRounds(this.#options, crossed, facts, client));
+    if (inRounds) return started((client) => new MultiRoundCall(this.#options, crossed, facts, client));
     const edits = [...plan.edits, ...modernEnvelope(plan.message, facts)];
     return started((client) => new RelayedCall(this.#options, { ...crossed, edits }, client));
   }
@@ -77,7 +77,7 @@ export class CrossedCalls {
     const edits = [...plan.edits, ...withoutEnvelope(message, plan.trace)];
     const rewriting = new ModernAnswer(message.method, capabilities);
     const crossed = { ...plan, edits, rewriting };
-    if (!NAME_PARAM.has(message.method) || !isAskable(capabilities)) {
+    if (!NAME_PARAM.has(message.method) || !supportsServerRequests(capabilities)) {
       return started((client) => new RelayedCall(this.#options, crossed, client));
     }
     const owner = { namespace: namespace?.name ?? '', user };
@@ -90,12 +90,12 @@ function parkableCall(
   parts: CrossedCallsOptions,
   plan: CallPlan,
   owner: Pick<Binding, 'namespace' | 'user'>,
-  client: ClientAnswer,
+  client: ResponseWriter,
 ): RelayedCall {
   const { message, capabilities, headers, streams, json } = plan;
   const { parked } = parts;
   const answer = new ModernAnswer(message.method, capabilities, () => parked.visit(parkable.binding));
-  const parkable = new ParkableCall(
+  const parkable = new SuspendableCall(
     {
       place: parked,
       attempt: { message, capabilities, headers, streams, json },
@@ -104,11 +104,11 @@ function parkableCall(
     },
     client,
   );
-  const questions = (sink: QuestionSink) => parkable.connect(sink);
+  const questions = (sink: ServerRequestSink) => parkable.connect(sink);
   const call = new RelayedCall(parts, { ...plan, questions, rewriting: answer }, parkable);
   return call;
 }
 
-function started(make: (client: ClientAnswer) => { start(): void }): Outcome {
+function started(make: (client: ResponseWriter) => { start(): void }): Outcome {
   return { kind: 'stream', start: (client) => make(client).start() };
 }

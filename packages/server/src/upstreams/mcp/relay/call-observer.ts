@@ -3,14 +3,14 @@ import { UpstreamError } from '../../../http/client/errors.ts';
 import { type OutgoingCall, TOOL_ERROR } from '../../../telemetry/request-telemetry.ts';
 import {
   contentOfResult,
+  isErrorResult,
   type RequestSummary,
-  saysError,
-  type ToolCallReport,
+  type ToolCallReporter,
   toolSummary,
 } from '../../../telemetry/tool-calls/report.ts';
 
 /** Is told how a call goes. Of several ends the first counts. */
-export interface CallWatch {
+export interface CallObserver {
   /** It is about to be sent. */
   begin(): void;
   /** The upstream's response to it, a result or an error. */
@@ -25,12 +25,12 @@ export interface CallWatch {
  * Reports one tool call that is forwarded, in the words of what relays it (decisions 6). Made with the plan of the call, and
  * keeps nothing of its request but what is told.
  */
-export class ToolCallWatch implements CallWatch {
-  readonly #report: ToolCallReport;
+export class ToolCallWatch implements CallObserver {
+  readonly #report: ToolCallReporter;
   readonly #summary: RequestSummary;
 
   /** `headers`: names and values, alternating, of those that the client's request brings along. */
-  constructor(report: ToolCallReport, args: unknown, headers: readonly string[]) {
+  constructor(report: ToolCallReporter, args: unknown, headers: readonly string[]) {
     this.#report = report;
     const names = headers.length === 0 ? headers : headers.filter((_, index) => index % 2 === 0);
     this.#summary = toolSummary(isJsonObject(args) ? args : {}, names);
@@ -41,7 +41,7 @@ export class ToolCallWatch implements CallWatch {
   }
 
   answered({ result, error }: JsonObject): void {
-    if (result !== undefined) return this.#report.completed(saysError(result), contentOfResult(result));
+    if (result !== undefined) return this.#report.completed(isErrorResult(result), contentOfResult(result));
     const message = isJsonObject(error) ? error.message : undefined;
     this.#report.failed('UNKNOWN', typeof message === 'string' ? message : 'an error without a message');
   }
@@ -59,7 +59,7 @@ export class ToolCallWatch implements CallWatch {
  * The watch of each call upstream of one that takes several: that input is needed ends a round and not the call, and goes
  * to `inputRequired`.
  */
-export function watchOfRounds(watch: CallWatch, inputRequired: () => void): CallWatch {
+export function watchOfRounds(watch: CallObserver, inputRequired: () => void): CallObserver {
   return {
     begin: () => watch.begin(),
     answered(value) {
@@ -92,11 +92,11 @@ function isUnavailable(error: unknown): boolean {
 }
 
 /** Tells metrics and traces how a call upstream ends, and goes on to what tells of tool calls. */
-export class ObservedWatch implements CallWatch {
+export class TelemetryObserver implements CallObserver {
   readonly #outgoing: OutgoingCall;
-  readonly #watch: CallWatch | undefined;
+  readonly #watch: CallObserver | undefined;
 
-  constructor(outgoing: OutgoingCall, watch: CallWatch | undefined) {
+  constructor(outgoing: OutgoingCall, watch: CallObserver | undefined) {
     this.#outgoing = outgoing;
     this.#watch = watch;
   }
@@ -127,5 +127,5 @@ function errorIn({ result, error }: JsonObject): string | undefined {
     // What is no code may be anything, of any length.
     return typeof code === 'number' && Number.isInteger(code) ? String(code) : '_OTHER';
   }
-  return saysError(result) ? TOOL_ERROR : undefined;
+  return isErrorResult(result) ? TOOL_ERROR : undefined;
 }

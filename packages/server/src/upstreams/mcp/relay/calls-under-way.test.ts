@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { CallsUnderWay, type Watched } from './in-flight.ts';
+import { InFlightCalls, type Watched } from './in-flight.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
@@ -30,14 +30,14 @@ class Call implements Watched {
   }
 }
 
-function watched(deadlines: CallsUnderWay<Call>): Call {
+function watched(deadlines: InFlightCalls<Call>): Call {
   const call = new Call(deadlines.now());
   deadlines.watch(call);
   return call;
 }
 
 it('a silent call is told soon after the limit, not before it, and once', () => {
-  const deadlines = new CallsUnderWay<Call>({ silenceMs: 1_000, totalMs: 60_000 });
+  const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 60_000 });
   const call = watched(deadlines);
   vi.advanceTimersByTime(1_000);
   expect(call.told).toEqual([]);
@@ -49,7 +49,7 @@ it('a silent call is told soon after the limit, not before it, and once', () => 
 });
 
 it('a call that shows life goes on until its whole time is over', () => {
-  const deadlines = new CallsUnderWay<Call>({ silenceMs: 1_000, totalMs: 5_000 });
+  const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
   const call = watched(deadlines);
   for (let elapsed = 0; elapsed < 5_000; elapsed += 500) {
     vi.advanceTimersByTime(500);
@@ -62,7 +62,7 @@ it('a call that shows life goes on until its whole time is over', () => {
 });
 
 it('a call that ended is told nothing, and neither is one after the end of all', () => {
-  const deadlines = new CallsUnderWay<Call>({ silenceMs: 1_000, totalMs: 5_000 });
+  const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
   const ended = watched(deadlines);
   deadlines.unwatch(ended);
   const left = watched(deadlines);
@@ -72,8 +72,8 @@ it('a call that ended is told nothing, and neither is one after the end of all',
 });
 
 it('limits of hours are looked at every second, those of milliseconds every few', () => {
-  const long = new CallsUnderWay<Call>({ silenceMs: 300_000, totalMs: 3_600_000 });
-  const short = new CallsUnderWay<Call>({ silenceMs: 1, totalMs: 3_600_000 });
+  const long = new InFlightCalls<Call>({ silenceMs: 300_000, totalMs: 3_600_000 });
+  const short = new InFlightCalls<Call>({ silenceMs: 1, totalMs: 3_600_000 });
   const [patient, hasty] = [watched(long), watched(short)];
   vi.advanceTimersByTime(20);
   expect(hasty.told).toEqual(['silence']);
@@ -86,7 +86,7 @@ it('limits of hours are looked at every second, those of milliseconds every few'
 });
 
 it('a call may unwatch others while it is told', () => {
-  const deadlines = new CallsUnderWay<Call>({ silenceMs: 1_000, totalMs: 5_000 });
+  const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
   const first = watched(deadlines);
   const second = watched(deadlines);
   first.onDeadline = () => deadlines.unwatch(second);
@@ -96,7 +96,7 @@ it('a call may unwatch others while it is told', () => {
 });
 
 it('a call that lasts is told so once', () => {
-  const calls = new CallsUnderWay<Call>({ silenceMs: 60_000, totalMs: 60_000 });
+  const calls = new InFlightCalls<Call>({ silenceMs: 60_000, totalMs: 60_000 });
   const call = watched(calls);
   vi.advanceTimersByTime(400);
   expect(call.lasted).toBe(0);
@@ -108,7 +108,7 @@ it('a call that lasts is told so once', () => {
 });
 
 it('the call that a message means is found among all that are under way', () => {
-  const calls = new CallsUnderWay<Call>({ silenceMs: 60_000, totalMs: 60_000 });
+  const calls = new InFlightCalls<Call>({ silenceMs: 60_000, totalMs: 60_000 });
   const [one, two] = [watched(calls), watched(calls)];
   expect(calls.find((call) => call === two)).toBe(two);
   calls.unwatch(one);

@@ -2,14 +2,14 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { readsStreams } from '@sluice/protocol/mcp/era';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import type { Outcome, RequestContext } from '../../../http/context.ts';
-import type { Upstream, UpstreamLink } from '../upstream.ts';
+import type { Upstream, UpstreamSession } from '../upstream.ts';
 
 /** A call, as it is watched for silence and for its whole length. */
 export interface Watched {
-  /** When it began, and when the other side last gave a sign of life: milliseconds of {@link CallsUnderWay.now}. */
+  /** When it began, and when the other side last gave a sign of life: milliseconds of {@link InFlightCalls.now}. */
   readonly startedAt: number;
   readonly activeAt: number;
-  /** Kept by {@link CallsUnderWay}: its place there, -1 while it is not watched. */
+  /** Kept by {@link InFlightCalls}: its place there, -1 while it is not watched. */
   slot: number;
   /** Set when {@link onLasting} was called. */
   lasting: boolean;
@@ -27,14 +27,14 @@ export interface DeadlineLimits {
 }
 
 /** From about here on a call lasts. */
-const LASTING_MS = 500;
+const SLOW_CALL_MS = 500;
 
 /**
  * All calls under way. Ends those whose upstream stays silent, or that have lasted too long (decisions 4.7): one timer
  * looks at all of them every so often, since a timer per call would cost each call more than its deadline is worth. And
  * finds the call that a message means, which is so rare that calls are not indexed for it.
  */
-export class CallsUnderWay<Call extends Watched> {
+export class InFlightCalls<Call extends Watched> {
   readonly limits: DeadlineLimits;
   /**
    * In no order. Not a Set: one whose members come and go at this rate is copied all the time, and a copy that has
@@ -88,7 +88,7 @@ export class CallsUnderWay<Call extends Watched> {
     for (const call of [...this.#watched]) {
       // One that was told before may have ended this one.
       if (call.slot === -1) continue;
-      if (!call.lasting && now - call.startedAt > LASTING_MS) {
+      if (!call.lasting && now - call.startedAt > SLOW_CALL_MS) {
         call.lasting = true;
         call.onLasting();
       }
@@ -106,7 +106,7 @@ export const CLIENT_LEFT = 'the client has left';
 export const CLIENT_CANCELLED = 'the client cancelled the call';
 
 /** A call that messages of the client's or the upstream's may mean, as it is found among all that are under way. */
-export interface CallUnderWay extends Watched {
+export interface InFlightCall extends Watched {
   /** True for the call that answers this request of this session. */
   isFor(session: string, idText: string): boolean;
   /** The client no longer wants the answer, as it says in this `notifications/cancelled`: nor does it get one. */
@@ -119,7 +119,7 @@ export interface CallUnderWay extends Watched {
   /** A progress notification of the upstream's that did not come on the call's own stream. */
   progressed?(text: string, value: JsonObject): void;
   /** True for a call that goes out over this link. */
-  uses?(link: UpstreamLink): boolean;
+  uses?(link: UpstreamSession): boolean;
   /**
    * A request or notification for this call that came on its session's own stream. False: send no more until the link's
    * channel is told to `resume`.
@@ -129,7 +129,7 @@ export interface CallUnderWay extends Watched {
 
 /** Hands a progress notification to the call that it is for, of this session (undefined: of none) at this upstream. */
 export function passProgress(
-  calls: Pick<CallsUnderWay<CallUnderWay>, 'find'>,
+  calls: Pick<InFlightCalls<InFlightCall>, 'find'>,
   upstream: Upstream,
   session: string | undefined,
   text: string,
@@ -144,17 +144,17 @@ export function passProgress(
  * it speaks. As long as it does, its client can take it back as it can a call that is carried out (mcp 1, 4): by a
  * cancellation in the legacy era, by leaving in the modern one. Then nothing of it is passed on.
  */
-export class WaitingRequest implements CallUnderWay {
+export class CancelableRequest implements InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
   lasting = false;
   readonly #context: RequestContext;
-  readonly #calls: CallsUnderWay<CallUnderWay>;
+  readonly #calls: InFlightCalls<InFlightCall>;
   readonly #ending = new AbortController();
   readonly #ended = Promise.withResolvers<Outcome>();
 
-  constructor(context: RequestContext, calls: CallsUnderWay<CallUnderWay>) {
+  constructor(context: RequestContext, calls: InFlightCalls<InFlightCall>) {
     this.#context = context;
     this.#calls = calls;
     this.startedAt = calls.now();

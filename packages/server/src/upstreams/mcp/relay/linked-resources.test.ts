@@ -1,6 +1,6 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
-import { LinkedResources } from './linked-resources.ts';
+import { ResourceLinkCache } from './linked-resources.ts';
 
 const always = () => true;
 const link = (uri: string) => ({ type: 'resource_link', uri, name: 'n' });
@@ -11,7 +11,7 @@ function answer(result: object): JsonObject {
 
 describe('links to resources', () => {
   it('are remembered from tool results and prompts, for their namespace', () => {
-    const links = new LinkedResources(always);
+    const links = new ResourceLinkCache(always);
     links.learn('a', 'one', answer({ content: [{ type: 'text', text: 'x' }, link('x://1'), link('x://2')] }));
     links.learn('a', 'two', answer({ messages: [{ role: 'user', content: link('x://3') }] }));
     links.learn('b', 'three', answer({ messages: [{ role: 'user', content: [link('x://1')] }] }));
@@ -26,7 +26,7 @@ describe('links to resources', () => {
 
   it('belong to who sent them first, until that forward is gone', () => {
     const registered = new Set(['one', 'two']);
-    const links = new LinkedResources((forward) => registered.has(forward));
+    const links = new ResourceLinkCache((forward) => registered.has(forward));
     links.learn('a', 'one', answer({ content: [link('x://1'), link('x://2')] }));
     links.learn('a', 'two', answer({ content: [link('x://1')] }));
     expect(links.find('a', 'x://1')).toBe('one');
@@ -39,7 +39,7 @@ describe('links to resources', () => {
   });
 
   it('of one forward do not push out those of another', () => {
-    const links = new LinkedResources(always, 3);
+    const links = new ResourceLinkCache(always, 3);
     links.learn('a', 'one', answer({ content: [link('x://1')] }));
     links.learn('b', 'two', answer({ content: Array.from({ length: 10 }, (_, n) => link(`y://${n}`)) }));
     expect([links.find('a', 'x://1'), links.find('b', 'y://9'), links.find('b', 'y://0')]).toEqual([
@@ -50,7 +50,7 @@ describe('links to resources', () => {
   });
 
   it('are forgotten, the oldest first, when there are too many', () => {
-    const links = new LinkedResources(always, 3);
+    const links = new ResourceLinkCache(always, 3);
     const uris = ['x://1', 'x://2', 'x://3'];
     links.learn('a', 'one', answer({ content: uris.map(link) }));
     links.learn('a', 'one', answer({ content: [link('x://1'), link('x://4')] }));
@@ -63,7 +63,7 @@ describe('links to resources', () => {
     ['something else of that name', { content: [{ type: 'text', text: '"resource_link"', uri: 'x://1' }] }],
     ['content of no form', { content: '"resource_link"', messages: [null, 'x', { content: [[]] }] }],
   ])('are not: %s', (_what, result) => {
-    const links = new LinkedResources(always);
+    const links = new ResourceLinkCache(always);
     links.learn('a', 'one', answer(result));
     links.learn('a', 'one', { error: {} });
     links.learn('a', 'one', { result: 'resource_link' });

@@ -10,7 +10,7 @@ const MAX_URI = 4096;
  * remembers it: one upstream must not take another's over. Lost at restart, when the only forward of a namespace that
  * offers resources is still asked.
  */
-export class LinkedResources {
+export class ResourceLinkCache {
   readonly #limit: number;
   readonly #registered: (forward: string) => boolean;
   readonly #senders = new Map<string, string>();

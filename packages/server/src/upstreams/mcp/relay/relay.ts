@@ -5,9 +5,9 @@ import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import {
   askedCapabilities,
   capabilityKey,
-  isAskable,
   lowerLevel,
   requestedLevel,
+  supportsServerRequests,
 } from '@sluice/protocol/mcp/capabilities';
 import { type Era, HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import { readsJson, readsStreams } from '@sluice/protocol/mcp/era';
@@ -16,26 +16,26 @@ import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { type ErrorOutcome, type Outcome, rpcError } from '../../../http/context.ts';
 import type { DeclaredParams } from '../../../mcp/client-profile.ts';
 import type { Implementation } from '../../../mcp/server-info.ts';
-import type { LiveSessions } from '../../../mcp/sessions/live-sessions.ts';
+import type { ActiveSessions } from '../../../mcp/sessions/live-sessions.ts';
 import type { ClientSession, ClientSessions } from '../../../mcp/sessions/sessions.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import type { NamespaceState } from '../../../registry/snapshot.ts';
 import type { Correlation } from '../../../telemetry/correlation.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { Asked, OutgoingCall, RequestObservation } from '../../../telemetry/request-telemetry.ts';
+import type { OutgoingCall, RequestObservation, UpstreamRequestInfo } from '../../../telemetry/request-telemetry.ts';
 import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
-import { type ToolCallReport, toolCallIdentity } from '../../../telemetry/tool-calls/report.ts';
+import { type ToolCallReporter, toolCallIdentity } from '../../../telemetry/tool-calls/report.ts';
 import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
 import { withoutRetry } from '../era-translation/messages.ts';
-import { CrossedCalls, type CrossedCallsOptions } from '../era-translation/translate.ts';
+import { type CrossedCallsOptions, EraTranslator } from '../era-translation/translate.ts';
 import type { Forwards } from '../forwards.ts';
-import type { CallSessions } from '../sessions/call-sessions.ts';
-import type { SessionLinks } from '../sessions/session-bindings.ts';
-import type { Upstream, UpstreamLink } from '../upstream.ts';
-import { within } from '../with-timeout.ts';
-import { type CallWatch, ObservedWatch, ToolCallWatch } from './call-observer.ts';
-import type { CallsUnderWay, CallUnderWay } from './in-flight.ts';
-import type { LinkedResources } from './linked-resources.ts';
+import type { CallSessionPool } from '../sessions/call-sessions.ts';
+import type { SessionBindings } from '../sessions/session-bindings.ts';
+import type { Upstream, UpstreamSession } from '../upstream.ts';
+import { withTimeout } from '../with-timeout.ts';
+import { type CallObserver, TelemetryObserver, ToolCallWatch } from './call-observer.ts';
+import type { InFlightCall, InFlightCalls } from './in-flight.ts';
+import type { ResourceLinkCache } from './linked-resources.ts';
 import { RelayedCall } from './relayed-call.ts';
 import {
   calledName,
@@ -47,11 +47,11 @@ import {
   traceEdits,
   withTrace,
 } from './request-rewrite.ts';
-import type { QuestionSink, Questions } from './server-requests.ts';
+import type { ServerRequestSink, ServerRequests } from './server-requests.ts';
 
 export interface CallLinksOptions {
-  readonly sessionLinks: SessionLinks;
-  readonly callSessions: CallSessions;
+  readonly sessionLinks: SessionBindings;
+  readonly callSessions: CallSessionPool;
   /** Who we are, told to upstreams by clients that open no session. */
   readonly serverInfo: Implementation;
 }
@@ -73,7 +73,7 @@ export interface LinkCaller {
 const LEVEL_MS = 5_000;
 
 /** Finds the session that a call to a legacy upstream goes out in. */
-export class CallLinks {
+export class SessionSelector {
   readonly #options: CallLinksOptions;
 
   constructor(options: CallLinksOptions) {
@@ -85,14 +85,14 @@ export class CallLinks {
    * client that can be asked something one that it has for itself; for others one that is shared by those who look the
    * same to the upstream (mcp 4). Rejects with `UpstreamError`.
    */
-  of(upstream: Upstream, caller: LinkCaller): () => UpstreamLink | Promise<UpstreamLink> {
+  of(upstream: Upstream, caller: LinkCaller): () => UpstreamSession | Promise<UpstreamSession> {
     const { links } = upstream;
     const { sessionLinks, callSessions, serverInfo } = this.#options;
     const { session, user, namespace, capabilities, headers, logLevel } = caller;
     if (session) return () => sessionLinks.link(upstream, session, headers);
     const key = JSON.stringify([namespace?.name, capabilityKey(capabilities), user, headers]);
     const owner = { key, protocolVersion: LATEST_LEGACY, capabilities, clientInfo: { ...serverInfo }, headers };
-    const link = isAskable(capabilities)
+    const link = supportsServerRequests(capabilities)
       ? () => callSessions.take(upstream, owner)
       : () => links.get(key) ?? links.open(owner);
     return logLevel === undefined ? link : async () => levelled(await link(), logLevel);
@@ -100,11 +100,11 @@ export class CallLinks {
 }
 
 /** Has the upstream send what this level lets through, if it sends less: what other calls do not want, they leave out. */
-async function levelled(link: UpstreamLink, level: string): Promise<UpstreamLink> {
+async function levelled(link: UpstreamSession, level: string): Promise<UpstreamSession> {
   const { client, logLevel } = link;
   if (client?.serverCapabilities.logging === undefined || !lowerLevel(level, logLevel)) return link;
   link.logLevel = level;
-  await within(
+  await withTimeout(
     LEVEL_MS,
     client.request('logging/setLevel', { level }).catch(() => undefined),
   );
@@ -159,15 +159,15 @@ const FAILURE: ReadonlyMap<string, string> = new Map([
 export const FORWARDING_LOOP: ErrorOutcome = rpcError(INTERNAL_ERROR, 'forwarding loop');
 
 /** Plans calls to upstream MCP servers: which one, under which name, with which headers, in whose session. */
-export class CallRelay {
+export class CallRouter {
   readonly #options: CallRelayOptions;
-  readonly #links: CallLinks;
-  readonly #crossed: CrossedCalls;
+  readonly #links: SessionSelector;
+  readonly #crossed: EraTranslator;
 
   constructor(options: CallRelayOptions) {
     this.#options = options;
-    this.#links = new CallLinks(options);
-    this.#crossed = new CrossedCalls(options);
+    this.#links = new SessionSelector(options);
+    this.#crossed = new EraTranslator(options);
   }
 
   /** The outcome that carries the call out. */
@@ -210,7 +210,7 @@ export class CallRelay {
     const foreign = crosses ? this.#crossed.refusal(caller.era, message, anew) : undefined;
     if (foreign) return foreign;
     const { edits, progressToken } = requestEdits(message, name);
-    const outgoing = caller.observation?.ask(asked(message, target, name, upstream));
+    const outgoing = caller.observation?.ask(describeUpstreamRequest(message, target, name, upstream));
     const trace = outgoing?.trace;
     // What crosses the eras has its metadata written anew, and the trace with it.
     if (trace && !crosses) edits.push(...traceEdits(message, trace));
@@ -262,7 +262,7 @@ export class CallRelay {
     return tool && new ToolCallWatch(this.#report(caller, tool, upstream), params.arguments, copied);
   }
 
-  #report(caller: Caller, tool: Entry, upstream: Upstream | undefined): ToolCallReport {
+  #report(caller: Caller, tool: Entry, upstream: Upstream | undefined): ToolCallReporter {
     const by = { transport: 'mcp', serviceAddress: upstream?.origin } as const;
     return this.#options.toolCalls.of(toolCallIdentity(caller, tool, by));
   }
@@ -303,7 +303,12 @@ export class CallRelay {
 }
 
 /** What is asked of the upstream, for metrics and traces. */
-function asked(message: RequestMessage, target: CallTarget, name: string, { server }: Upstream): Asked {
+function describeUpstreamRequest(
+  message: RequestMessage,
+  target: CallTarget,
+  name: string,
+  { server }: Upstream,
+): UpstreamRequestInfo {
   const { method } = message;
   const kind = 'entry' in target ? target.entry.kind : undefined;
   const subject = kind === 'tool' || kind === 'prompt' ? { kind, name } : undefined;
@@ -311,8 +316,8 @@ function asked(message: RequestMessage, target: CallTarget, name: string, { serv
 }
 
 /** The watch of a call, with what metrics and traces are told in front. */
-function observed(outgoing: OutgoingCall | undefined, watch: CallWatch | undefined): CallWatch | undefined {
-  return outgoing ? new ObservedWatch(outgoing, watch) : watch;
+function observed(outgoing: OutgoingCall | undefined, watch: CallObserver | undefined): CallObserver | undefined {
+  return outgoing ? new TelemetryObserver(outgoing, watch) : watch;
 }
 
 /** The tool that is called; undefined where something else is asked for. */
@@ -369,10 +374,10 @@ function upstreamName(message: RequestMessage, target: CallTarget): string {
 
 /** What all calls share. */
 export interface CallParts {
-  readonly calls: CallsUnderWay<CallUnderWay>;
-  readonly lives: LiveSessions;
+  readonly calls: InFlightCalls<InFlightCall>;
+  readonly lives: ActiveSessions;
   readonly sessions: ClientSessions;
-  readonly linkedResources: LinkedResources;
+  readonly linkedResources: ResourceLinkCache;
   /** Bound on an answer that must be held whole, in bytes. */
   readonly maxResponseBytes: number;
   readonly log: TargetLogger;
@@ -419,13 +424,13 @@ export interface CallPlan extends CallAttempt {
   /** True where client and upstream are of different eras. */
   readonly crosses: boolean;
   /** How a client can be asked something that has no session: its call is parked. */
-  readonly questions: ((sink: QuestionSink) => Questions) | undefined;
+  readonly questions: ((sink: ServerRequestSink) => ServerRequests) | undefined;
   /** Where the client's progress token stands in the text; undefined when it wants no progress. */
   readonly progressToken: Edit | undefined;
   /** The link to send on, asked for again after the upstream has forgotten its session. */
-  link(): UpstreamLink | Promise<UpstreamLink>;
+  link(): UpstreamSession | Promise<UpstreamSession>;
   /** Is told how it goes; undefined where nobody is to be. */
-  readonly watch: CallWatch | undefined;
+  readonly watch: CallObserver | undefined;
   /** What failures are called: `forwarded tool call failed`. */
   readonly failure: string;
   /** The client's; its leaving ends a modern call and not a legacy one (mcp 1). */

@@ -20,16 +20,21 @@ import {
 import { type NotificationMessage, withId, withParam } from '@sluice/protocol/mcp/message';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import { ByteCollector } from '../../../http/request-body.ts';
+import { ChunkBuffer } from '../../../http/request-body.ts';
 import { detached } from '../../../registry/stored.ts';
-import { type CallAnswer, makeResumable } from '../../downstream.ts';
-import { tellsSessionLost } from '../client.ts';
-import { contentType, decidesNothing, deliver } from '../rpc-request.ts';
-import type { Upstream, UpstreamLink } from '../upstream.ts';
-import { type CallUnderWay, CLIENT_CANCELLED, CLIENT_LEFT, passProgress } from './in-flight.ts';
+import { type CallResponse, makeResumable } from '../../downstream.ts';
+import { isSessionNotFound } from '../client.ts';
+import { contentType, isInconclusive, postMessage } from '../rpc-request.ts';
+import type { Upstream, UpstreamSession } from '../upstream.ts';
+import { CLIENT_CANCELLED, CLIENT_LEFT, type InFlightCall, passProgress } from './in-flight.ts';
 import type { AnswerRewriting, CallAttempt, CallParts, CallPlan } from './relay.ts';
 import { progressTokenOf } from './request-rewrite.ts';
-import { type QuestionSink, type Questions, UpstreamQuestions, UpstreamRequests } from './server-requests.ts';
+import {
+  type ServerRequestSink,
+  type ServerRequests,
+  UpstreamRequests,
+  UpstreamServerRequests,
+} from './server-requests.ts';
 
 /** When an upstream that has ended its stream is asked for the rest, where it does not say when; and how often in vain. */
 const RETRY_MS = 1_000;
@@ -111,21 +116,21 @@ type Mode = 'waiting' | 'json' | 'stream' | 'over';
  * same way. The hot path: one object per call is both the transport's handler and the event stream's sink, and
  * nothing is a promise unless a session has to be opened first.
  */
-export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
+export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
   lasting = false;
   readonly #parts: CallParts;
   #plan: CallPlan;
-  readonly #answer: CallAnswer;
+  readonly #answer: CallResponse;
   #mode: Mode = 'waiting';
-  #link: UpstreamLink | undefined = undefined;
+  #link: UpstreamSession | undefined = undefined;
   #call: UpstreamCall | undefined = undefined;
   /** Our id of the request upstream, which also serves as its progress token. */
   #id = 0;
   #status = 0;
-  #body = new ByteCollector();
+  #body = new ChunkBuffer();
   #decoder: EventStreamDecoder | undefined = undefined;
   #blocked = false;
   #renewed = false;
@@ -139,7 +144,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
   #resuming = false;
 
   /** `startedAt`: where it is not the first call upstream for its client's, when that one began. */
-  constructor(parts: CallParts, plan: CallPlan, answer: CallAnswer, startedAt?: number) {
+  constructor(parts: CallParts, plan: CallPlan, answer: CallResponse, startedAt?: number) {
     this.#parts = parts;
     this.#plan = plan;
     this.#answer = answer;
@@ -232,7 +237,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
     if (!this.#blocked) this.#pass(this.#withClientToken(data, value));
   }
 
-  uses(link: UpstreamLink): boolean {
+  uses(link: UpstreamSession): boolean {
     return this.#link === link;
   }
 
@@ -338,7 +343,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
     );
   }
 
-  #send(link: UpstreamLink): void {
+  #send(link: UpstreamSession): void {
     // The client may have left, and the deadline passed, while the session was being opened.
     if (this.#mode === 'over') {
       link.taken = false;
@@ -367,7 +372,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
     this.#release();
     this.#call?.abort();
     this.#mode = 'waiting';
-    this.#body = new ByteCollector();
+    this.#body = new ChunkBuffer();
     this.#plan.upstream.links.forget(link);
     this.#connect();
   }
@@ -378,7 +383,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
     if (!isJsonObject(value)) return this.#unusable('text that is not a JSON object');
     if (this.#link?.sessionId !== undefined && isJsonObject(value.error)) {
       const { code } = value.error;
-      if (tellsSessionLost(this.#status, typeof code === 'number' ? code : undefined)) return this.#renew();
+      if (isSessionNotFound(this.#status, typeof code === 'number' ? code : undefined)) return this.#renew();
     }
     if (!this.#answers(value)) return this.#unusable('JSON that is no answer to the call');
     this.#succeed(value);
@@ -475,13 +480,13 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
   }
 
   /** How this client can be asked: on the call's own stream, or by having its call parked. Undefined when it cannot. */
-  #questions(sink: QuestionSink): Questions | undefined {
+  #questions(sink: ServerRequestSink): ServerRequests | undefined {
     const { session, streams, era, questions } = this.#plan;
     if (questions) return questions(sink);
     const legacy = era === 'legacy' && this.#link?.era === 'legacy';
     if (!session || !streams || !legacy) return undefined;
     const live = () => this.#parts.lives.of(session.id);
-    return new UpstreamQuestions({ live, send: (text) => this.#pass(text), deliver: sink.deliver });
+    return new UpstreamServerRequests({ live, send: (text) => this.#pass(text), deliver: sink.deliver });
   }
 
   /** Puts the client's own progress token in place of ours. */
@@ -540,7 +545,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
   /** Sends the upstream a message of its own; resolves when it has taken it. */
   async #deliver(message: string): Promise<void> {
     const { upstream, headers } = this.#plan;
-    await deliver(upstream.transport, [...(this.#link?.identity ?? []), ...headers], message);
+    await postMessage(upstream.transport, [...(this.#link?.identity ?? []), ...headers], message);
     this.activeAt = this.#parts.calls.now();
   }
 
@@ -562,7 +567,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
     this.#decoder?.stop();
   }
 
-  #resume(link: UpstreamLink, eventId: string): void {
+  #resume(link: UpstreamSession, eventId: string): void {
     const { upstream, headers } = this.#plan;
     const resumption = ['Accept', 'text/event-stream', HEADER_LAST_EVENT_ID, eventId];
     this.#resuming = true;
@@ -580,7 +585,7 @@ export class RelayedCall implements ResponseHandler, EventSink, CallUnderWay {
     }
     const error = this.#error('http', `did not take its event stream up again (HTTP ${this.#status})`);
     this.#call?.abort();
-    if (decidesNothing(this.#status)) this.#interrupted(error);
+    if (isInconclusive(this.#status)) this.#interrupted(error);
     else this.#fail(error);
   }
 

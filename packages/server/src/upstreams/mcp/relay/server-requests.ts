@@ -3,27 +3,27 @@ import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import { members, memberText } from '@sluice/protocol/json/scan';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { paramText, progressTokenText, type ResponseMessage, refusalOf, withParam } from '@sluice/protocol/mcp/message';
-import type { LiveSession, Question } from '../../../mcp/sessions/live-sessions.ts';
+import type { ActiveSession, Question } from '../../../mcp/sessions/live-sessions.ts';
 import { Refusals } from './request-rewrite.ts';
 
 /** Requests of an upstream that are refused on one call before the call is given up. */
 const MAX_REFUSED = 16;
 
 /** What the requests of one call's upstream lead to. */
-export interface RequestRoute extends QuestionSink {
+export interface RequestRoute extends ServerRequestSink {
   /** The upstream goes on asking: it is not serious. */
   tooMany(): void;
 }
 
 /** What an upstream asks on one call: it goes to the client, where that can be asked, and is refused otherwise. */
 export class UpstreamRequests {
-  readonly #questions: Questions | undefined;
+  readonly #questions: ServerRequests | undefined;
   readonly #route: RequestRoute;
   readonly #pings: Refusals;
   #refused = 0;
 
   /** `questions` where the client can be asked. */
-  constructor(questions: Questions | undefined, route: RequestRoute) {
+  constructor(questions: ServerRequests | undefined, route: RequestRoute) {
     this.#questions = questions;
     this.#route = route;
     this.#pings = new Refusals((answer) => route.deliver(answer));
@@ -69,7 +69,7 @@ export const MAX_OPEN_REQUESTS = 32;
 /** Where questions come from and go to. */
 export interface QuestionRoute {
   /** The client's session, as it is when a question comes. */
-  live(): LiveSession;
+  live(): ActiveSession;
   /** Sends the client a message, on the stream that the questions belong to. */
   send(text: string): void;
   /** Sends the upstream a message; resolves when it has taken it, rejects with `UpstreamError`. */
@@ -77,7 +77,7 @@ export interface QuestionRoute {
 }
 
 /** What an upstream has asked the client of one call, or of one session, and waits to be answered. */
-export interface Questions {
+export interface ServerRequests {
   /** How many wait for the client. */
   readonly open: number;
   /**
@@ -94,7 +94,7 @@ export interface Questions {
 }
 
 /** Where a call's upstream is given answers. */
-export interface QuestionSink {
+export interface ServerRequestSink {
   /** The client cannot be asked this, and the upstream is told so. */
   refused(method: string, params: JsonValue | undefined): void;
   /** Sends the upstream a message; resolves when it has taken it, rejects with `UpstreamError`. */
@@ -104,7 +104,7 @@ export interface QuestionSink {
 }
 
 interface OpenQuestion extends Question {
-  readonly live: LiveSession;
+  readonly live: ActiveSession;
   /** The upstream's own id, as JSON text. */
   readonly upstreamId: string;
 }
@@ -114,7 +114,7 @@ interface OpenQuestion extends Question {
  * call's stream or from a session's notification stream: each goes out under an id of ours and its answer comes back
  * under the upstream's (mcp 4). An answer counts only from the session that was asked.
  */
-export class UpstreamQuestions implements Questions {
+export class UpstreamServerRequests implements ServerRequests {
   readonly #route: QuestionRoute;
   readonly #open = new Set<OpenQuestion>();
 

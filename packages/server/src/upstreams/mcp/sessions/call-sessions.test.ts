@@ -3,9 +3,9 @@ import { AskableClient, failure, inputRequired, resultText } from '../../../../t
 import { liveTests, notification } from '../../../../testing/live.ts';
 import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../../testing/live-upstream.ts';
 import { startTestService } from '../../../../testing/service.ts';
-import { CallsUnderWay, type CallUnderWay } from '../relay/in-flight.ts';
+import { type InFlightCall, InFlightCalls } from '../relay/in-flight.ts';
 import { Upstream } from '../upstream.ts';
-import { CallSessions } from './call-sessions.ts';
+import { CallSessionPool } from './call-sessions.ts';
 
 const { live, onEnd } = liveTests();
 
@@ -213,9 +213,9 @@ describe('the upstream sessions of calls that can ask', () => {
     onEnd(upstream.close);
     const there = new Upstream(upstream.url, { failed: () => {}, succeeded: () => {}, changed: () => {} });
     onEnd(() => there.destroy());
-    const calls = new CallsUnderWay<CallUnderWay>({ silenceMs: 60_000, totalMs: 60_000 });
+    const calls = new InFlightCalls<InFlightCall>({ silenceMs: 60_000, totalMs: 60_000 });
     onEnd(async () => calls.close());
-    const sessions = new CallSessions(calls);
+    const sessions = new CallSessionPool(calls);
     const clientInfo = { name: 'c', version: '1' };
     const owner = { key: 'k', protocolVersion: '2025-11-25', capabilities: { roots: {} }, clientInfo, headers: [] };
     const [idle, busy] = [await sessions.take(there, owner), await sessions.take(there, owner)];

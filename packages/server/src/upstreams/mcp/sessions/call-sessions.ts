@@ -1,20 +1,20 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
-import { type CallsUnderWay, type CallUnderWay, passProgress } from '../relay/in-flight.ts';
+import { type InFlightCall, type InFlightCalls, passProgress } from '../relay/in-flight.ts';
 import { Refusals } from '../relay/request-rewrite.ts';
-import { deliver } from '../rpc-request.ts';
+import { postMessage } from '../rpc-request.ts';
 import { SessionStream, type SessionStreamSink } from '../streams/notification-stream.ts';
-import type { LinkChannel, LinkOwner, Upstream, UpstreamLink } from '../upstream.ts';
-import { within } from '../with-timeout.ts';
+import type { LinkOwner, SessionNotificationBridge, Upstream, UpstreamSession } from '../upstream.ts';
+import { withTimeout } from '../with-timeout.ts';
 
 /** The notification stream of a session that calls have for themselves, one at a time: what comes is for that call. */
-export class CallChannel implements LinkChannel, SessionStreamSink {
+export class CallChannel implements SessionNotificationBridge, SessionStreamSink {
   readonly pinned = false;
   /** Ends when the upstream's stream is there, or never will be. */
   readonly ready: Promise<void>;
   readonly #upstream: Upstream;
-  readonly #link: UpstreamLink;
-  readonly #calls: CallsUnderWay<CallUnderWay>;
+  readonly #link: UpstreamSession;
+  readonly #calls: InFlightCalls<InFlightCall>;
   readonly #closed: () => void;
   readonly #refusals: Refusals;
   readonly #stream: SessionStream | undefined;
@@ -22,9 +22,9 @@ export class CallChannel implements LinkChannel, SessionStreamSink {
 
   constructor(
     upstream: Upstream,
-    link: UpstreamLink,
+    link: UpstreamSession,
     headers: readonly string[],
-    calls: CallsUnderWay<CallUnderWay>,
+    calls: InFlightCalls<InFlightCall>,
     closed: () => void,
   ) {
     this.#upstream = upstream;
@@ -38,7 +38,7 @@ export class CallChannel implements LinkChannel, SessionStreamSink {
       if (!streams) resolve();
     });
     const own = [...link.identity, ...headers];
-    this.#refusals = new Refusals((answer) => deliver(upstream.transport, own, answer));
+    this.#refusals = new Refusals((answer) => postMessage(upstream.transport, own, answer));
     this.#stream = streams ? new SessionStream(upstream.transport, own, this) : undefined;
   }
 
@@ -95,18 +95,18 @@ const MAX_IDLE = 32;
  * itself, so that whatever the upstream asks in it is asked by that call, on whichever stream it comes. When the call is
  * over, the next one of an equal client has it: calls that follow on each other share a session.
  */
-export class CallSessions {
-  readonly #calls: CallsUnderWay<CallUnderWay>;
+export class CallSessionPool {
+  readonly #calls: InFlightCalls<InFlightCall>;
   /** Of each upstream those that are open, the latest last. */
   readonly #open = new WeakMap<Upstream, CallSession[]>();
   #opened = 0;
 
-  constructor(calls: CallsUnderWay<CallUnderWay>) {
+  constructor(calls: InFlightCalls<InFlightCall>) {
     this.#calls = calls;
   }
 
   /** A session that no call has, of owners with this key. Rejects with `UpstreamError`. */
-  take(upstream: Upstream, owner: LinkOwner): UpstreamLink | Promise<UpstreamLink> {
+  take(upstream: Upstream, owner: LinkOwner): UpstreamSession | Promise<UpstreamSession> {
     const free = this.#open.get(upstream)?.find(({ key, link }) => key === owner.key && isFree(link));
     if (free) {
       free.link.taken = true;
@@ -116,7 +116,7 @@ export class CallSessions {
     return upstream.links.open({ ...owner, key, opened: (link) => this.#begin(upstream, owner, link) });
   }
 
-  async #begin(upstream: Upstream, { key, headers }: LinkOwner, link: UpstreamLink): Promise<void> {
+  async #begin(upstream: Upstream, { key, headers }: LinkOwner, link: UpstreamSession): Promise<void> {
     link.taken = true;
     const sessions = this.#open.get(upstream) ?? [];
     this.#open.set(upstream, sessions);
@@ -132,16 +132,16 @@ export class CallSessions {
     const idle = sessions.filter((other) => isFree(other.link));
     for (const { link: oldest } of idle.slice(0, Math.max(idle.length - MAX_IDLE, 0))) upstream.links.forget(oldest);
     // What the upstream asks before its stream is there would be lost.
-    await within(STREAM_MS, channel.ready);
+    await withTimeout(STREAM_MS, channel.ready);
   }
 }
 
 interface CallSession {
   /** Of owners who are equal to the upstream. */
   readonly key: string;
-  readonly link: UpstreamLink;
+  readonly link: UpstreamSession;
 }
 
-function isFree({ taken, active }: UpstreamLink): boolean {
+function isFree({ taken, active }: UpstreamSession): boolean {
   return !taken && active === 0;
 }

@@ -5,27 +5,27 @@ import { LEAST_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import type { LiveSession, LiveSessions, SessionChannel } from '../../../mcp/sessions/live-sessions.ts';
+import type { ActiveSession, ActiveSessions, SessionChannel } from '../../../mcp/sessions/live-sessions.ts';
 import type { SessionState } from '../../../mcp/sessions/session-store.ts';
 import type { ClientSession, ClientSessions } from '../../../mcp/sessions/sessions.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { LegacyClient, Reply } from '../client.ts';
-import { type CallsUnderWay, type CallUnderWay, passProgress } from '../relay/in-flight.ts';
+import { type InFlightCall, type InFlightCalls, passProgress } from '../relay/in-flight.ts';
 import { Refusals } from '../relay/request-rewrite.ts';
-import { UpstreamQuestions } from '../relay/server-requests.ts';
-import { deliver } from '../rpc-request.ts';
+import { UpstreamServerRequests } from '../relay/server-requests.ts';
+import { postMessage } from '../rpc-request.ts';
 import { SessionStream, type SessionStreamSink } from '../streams/notification-stream.ts';
-import type { SessionWatches } from '../streams/session-subscriptions.ts';
-import type { LinkChannel, Upstream, UpstreamLink } from '../upstream.ts';
-import { within } from '../with-timeout.ts';
+import type { SessionSubscriptions } from '../streams/session-subscriptions.ts';
+import type { SessionNotificationBridge, Upstream, UpstreamSession } from '../upstream.ts';
+import { withTimeout } from '../with-timeout.ts';
 
 export interface UpstreamChannelOptions {
   readonly upstream: Upstream;
-  readonly link: UpstreamLink;
+  readonly link: UpstreamSession;
   /** Headers besides the link's own. */
   readonly headers: readonly string[];
-  readonly live: LiveSession;
-  readonly calls: CallsUnderWay<CallUnderWay>;
+  readonly live: ActiveSession;
+  readonly calls: InFlightCalls<InFlightCall>;
   readonly log: TargetLogger;
   /** Delays between attempts to have the upstream's stream; begins anew when there is one. */
   readonly backoff: Backoff;
@@ -40,9 +40,9 @@ export interface UpstreamChannelOptions {
  * notification stream, the upstream's is open too, and what comes on it goes to that client (2025-11-25, "Listening for
  * Messages from the Server").
  */
-export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStreamSink {
+export class NotificationBridge implements SessionChannel, SessionNotificationBridge, SessionStreamSink {
   readonly #options: UpstreamChannelOptions;
-  readonly #questions: UpstreamQuestions;
+  readonly #questions: UpstreamServerRequests;
   readonly #refusals: Refusals;
   #stream: SessionStream | undefined = undefined;
   /** The upstream's stream is there, or never will be. */
@@ -56,9 +56,9 @@ export class UpstreamChannel implements SessionChannel, LinkChannel, SessionStre
   constructor(options: UpstreamChannelOptions) {
     this.#options = options;
     const { upstream, link, headers, live } = options;
-    const answer = (text: string) => deliver(upstream.transport, [...link.identity, ...headers], text);
+    const answer = (text: string) => postMessage(upstream.transport, [...link.identity, ...headers], text);
     this.#refusals = new Refusals(answer);
-    this.#questions = new UpstreamQuestions({
+    this.#questions = new UpstreamServerRequests({
       live: () => live,
       send: (text) => void this.#notify(text),
       deliver: answer,
@@ -208,10 +208,10 @@ export interface SessionLinksOptions {
   /** The one behind a forward. */
   upstream(forward: string): Upstream | undefined;
   readonly sessions: ClientSessions;
-  readonly lives: LiveSessions;
-  readonly calls: CallsUnderWay<CallUnderWay>;
+  readonly lives: ActiveSessions;
+  readonly calls: InFlightCalls<InFlightCall>;
   /** What sessions are subscribed to where the legacy era is not spoken. */
-  readonly watches: SessionWatches;
+  readonly watches: SessionSubscriptions;
   readonly log: TargetLogger;
 }
 
@@ -226,25 +226,29 @@ const SUBSCRIBING = 8;
  * The sessions that are held upstream for clients' sessions: opened with what the client has set and subscribed to, and
  * kept so for as long as it listens (mcp 3 and 4).
  */
-export class SessionLinks {
+export class SessionBindings {
   readonly #options: SessionLinksOptions;
   /** Session and forward of the links that are being opened for a client that listens. */
   readonly #holding = new Set<string>();
-  readonly #telling = new Map<UpstreamLink, Promise<void>>();
+  readonly #telling = new Map<UpstreamSession, Promise<void>>();
 
   constructor(options: SessionLinksOptions) {
     this.#options = options;
   }
 
   /** The session's link to an upstream, opened when there is none. Rejects with {@link UpstreamError}. */
-  link(upstream: Upstream, session: ClientSession, headers: readonly string[]): UpstreamLink | Promise<UpstreamLink> {
+  link(
+    upstream: Upstream,
+    session: ClientSession,
+    headers: readonly string[],
+  ): UpstreamSession | Promise<UpstreamSession> {
     return upstream.links.get(session.id) ?? this.#open(upstream, session, headers, newBackoff());
   }
 
   /** Has every upstream of the session told of its log level, for as long as a client waits. Never rejects. */
   async setLevel(session: ClientSession): Promise<void> {
     const told = this.#linksOf(session).map(async (link) => this.#toldLevel(session, await link));
-    await within(LEVEL_MS, Promise.allSettled(told));
+    await withTimeout(LEVEL_MS, Promise.allSettled(told));
   }
 
   /** Sends every upstream of the session a notification of the client's, as text. `headers` besides the link's own. */
@@ -254,7 +258,7 @@ export class SessionLinks {
       // A client that notifies faster than an upstream listens is not to use up our connections.
       if (!link || link instanceof Promise || link.notifying >= MAX_NOTIFYING) continue;
       link.notifying++;
-      deliver(upstream.transport, [...link.identity, ...headers], text)
+      postMessage(upstream.transport, [...link.identity, ...headers], text)
         .catch(() => undefined)
         .finally(() => link.notifying--);
     }
@@ -298,7 +302,7 @@ export class SessionLinks {
   }
 
   /** Those that are open, or are being opened. */
-  #linksOf(session: ClientSession): (UpstreamLink | Promise<UpstreamLink>)[] {
+  #linksOf(session: ClientSession): (UpstreamSession | Promise<UpstreamSession>)[] {
     const links = [...this.#options.upstreams()].map((upstream) => upstream.links.get(session.id));
     return links.filter((link) => link !== undefined);
   }
@@ -309,7 +313,7 @@ export class SessionLinks {
     session: ClientSession,
     headers: readonly string[],
     backoff: Backoff,
-  ): Promise<UpstreamLink> {
+  ): Promise<UpstreamSession> {
     // A call that outlives its client's session must not open another one upstream: nobody would end it.
     if (this.#options.sessions.ended(session)) {
       const what = 'is not asked: the session has ended';
@@ -332,12 +336,12 @@ export class SessionLinks {
     session: ClientSession,
     headers: readonly string[],
     backoff: Backoff,
-    link: UpstreamLink,
+    link: UpstreamSession,
     client: LegacyClient,
   ): Promise<void> {
     const { sessions, lives, calls, watches, log } = this.#options;
-    await within(LEVEL_MS, this.#tellLevel(session, client));
-    const channel = new UpstreamChannel({
+    await withTimeout(LEVEL_MS, this.#tellLevel(session, client));
+    const channel = new NotificationBridge({
       upstream,
       link,
       headers,
@@ -360,7 +364,7 @@ export class SessionLinks {
   }
 
   /** One request at a time tells a session upstream of the level, which ends with the one that is set then. */
-  #toldLevel(session: ClientSession, link: UpstreamLink): Promise<void> {
+  #toldLevel(session: ClientSession, link: UpstreamSession): Promise<void> {
     const underWay = this.#telling.get(link);
     if (underWay) return underWay;
     const telling = this.#tellLevel(session, link.client).finally(() => this.#telling.delete(link));
@@ -383,7 +387,7 @@ export class SessionLinks {
   async #resubscribe(
     { forward }: Upstream,
     session: ClientSession,
-    channel: UpstreamChannel,
+    channel: NotificationBridge,
     client: LegacyClient,
   ): Promise<void> {
     const made = () => this.#options.sessions.state(session)?.subscriptions ?? [];
@@ -458,7 +462,7 @@ async function setLevel(client: LegacyClient | undefined, level: string): Promis
   if (client?.serverCapabilities.logging !== undefined) await client.request('logging/setLevel', { level });
 }
 
-async function request({ client }: UpstreamLink, method: string, uri: string, upstream: Upstream): Promise<Reply> {
+async function request({ client }: UpstreamSession, method: string, uri: string, upstream: Upstream): Promise<Reply> {
   if (!client) throw new UpstreamError('invalid', upstream.transport.address, `cannot be asked for ${method}`);
   return await client.request(method, { uri });
 }

@@ -13,13 +13,13 @@ import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import { type ClientOptions, type LegacyClient, openLegacy, type UpstreamClient } from '../client.ts';
 import { Refusals } from '../relay/request-rewrite.ts';
-import { deliver } from '../rpc-request.ts';
-import { within } from '../with-timeout.ts';
-import { Listening, type ListenSink } from './listen-subscription.ts';
+import { postMessage } from '../rpc-request.ts';
+import { withTimeout } from '../with-timeout.ts';
+import { type ListenSink, ListenSubscription } from './listen-subscription.ts';
 import { SessionStream, type SessionStreamSink } from './notification-stream.ts';
 
 /** What an upstream says of itself in the eras that it speaks. */
-export interface Spoken {
+export interface ProbedClients {
   readonly legacy?: Pick<UpstreamClient, 'serverCapabilities'> | undefined;
   readonly modern?: Pick<UpstreamClient, 'serverCapabilities' | 'protocolVersion'> | undefined;
 }
@@ -50,9 +50,9 @@ const MAX_UNHEARD = 2;
  * The supervisor has it follow each discovery and pause while the upstream is down; between the two it reconnects by
  * itself.
  */
-export class UpstreamWatch {
+export class ListChangeWatcher {
   readonly #options: WatchOptions;
-  #watching: Watching | undefined = undefined;
+  #watching: ActiveWatch | undefined = undefined;
   /** What is watched, as a text that is equal as long as there is nothing to do anew; undefined while paused. */
   #key: string | undefined = undefined;
   #ended = false;
@@ -66,14 +66,14 @@ export class UpstreamWatch {
    * is watched already goes on. Resolves when notices would be heard or never will be, or when that takes too long: then
    * `changed` follows. Never rejects. `anew`: an upstream that has refused to be watched is asked again.
    */
-  async follow(spoken: Spoken, anew = false): Promise<void> {
+  async follow(spoken: ProbedClients, anew = false): Promise<void> {
     const targets = targetsOf(spoken);
     const key = JSON.stringify(targets);
     if (this.#ended || (key === this.#key && !(anew && this.#watching?.refused))) return;
     this.pause();
     this.#key = key;
     if (targets.length === 0) return;
-    this.#watching = new Watching(this.#options, targets);
+    this.#watching = new ActiveWatch(this.#options, targets);
     await this.#watching.ready(this.#options.readyMs ?? READY_MS);
   }
 
@@ -102,7 +102,7 @@ type Target =
   | { readonly era: 'legacy' };
 
 /** The ways to watch an upstream, the better one first; none when it announces no changes. */
-function targetsOf({ legacy, modern }: Spoken): Target[] {
+function targetsOf({ legacy, modern }: ProbedClients): Target[] {
   const targets: Target[] = [];
   if (modern) {
     const filter: ListenFilter = {
@@ -125,7 +125,7 @@ function announces({ serverCapabilities }: Pick<UpstreamClient, 'serverCapabilit
 }
 
 /** The watch over an upstream from one `follow` to its end. */
-class Watching implements ListenSink, SessionStreamSink {
+class ActiveWatch implements ListenSink, SessionStreamSink {
   readonly #options: WatchOptions;
   /** The ways that are left to try. */
   readonly #targets: Target[];
@@ -136,7 +136,7 @@ class Watching implements ListenSink, SessionStreamSink {
   /** True when there is no way left to try. */
   refused = false;
   #timer: NodeJS.Timeout | undefined = undefined;
-  #stream: Listening | SessionStream | undefined = undefined;
+  #stream: ListenSubscription | SessionStream | undefined = undefined;
   #session: LegacyClient | undefined = undefined;
   /** Notices may have been missed by the time that the stream is there. */
   #missed = false;
@@ -154,7 +154,7 @@ class Watching implements ListenSink, SessionStreamSink {
   /** Resolves when notices would be heard or never will be, or after this long: what comes to be heard then is a change. */
   async ready(ms: number): Promise<void> {
     let heard = false;
-    await within(
+    await withTimeout(
       ms,
       this.#heard.promise.then(() => {
         heard = true;
@@ -233,7 +233,7 @@ class Watching implements ListenSink, SessionStreamSink {
       const { transport, clientInfo, nextId, delays = {} } = this.#options;
       const { filter, protocolVersion } = target;
       const asked = { transport, clientInfo, capabilities: NO_CAPABILITIES, nextId, filter, protocolVersion };
-      this.#stream = new Listening({ ...asked, sink: this, delays });
+      this.#stream = new ListenSubscription({ ...asked, sink: this, delays });
     }
   }
 
@@ -267,7 +267,7 @@ class Watching implements ListenSink, SessionStreamSink {
   }
 
   async #deliver(answer: string): Promise<void> {
-    if (this.#session) await deliver(this.#options.transport, headersOf(this.#session), answer);
+    if (this.#session) await postMessage(this.#options.transport, headersOf(this.#session), answer);
   }
 }
 

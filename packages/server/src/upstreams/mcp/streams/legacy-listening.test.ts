@@ -3,7 +3,7 @@ import type { Answer, Seen } from '../../../../../../test/fixtures/raw-upstream/
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { notification } from '../../../../testing/live.ts';
 import { createTransport, type UpstreamTransport } from '../../../http/client/client.ts';
-import { LegacyListening, type LegacyListeningOptions } from './legacy-subscription.ts';
+import { type LegacyListeningOptions, LegacySubscription } from './legacy-subscription.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const INITIALIZED = (subscribe: boolean) =>
@@ -14,7 +14,7 @@ const UNKNOWN: Answer = { kind: 'error', text: '{"code":-32602,"message":"unknow
 
 let upstream: RawUpstream;
 let transport: UpstreamTransport;
-let listening: LegacyListening | undefined;
+let listening: LegacySubscription | undefined;
 /** What the sink was told, in order. */
 let told: string[];
 beforeEach(async () => {
@@ -37,8 +37,8 @@ function watch(
   uris: readonly string[],
   options: Partial<LegacyListeningOptions> = {},
   take: () => boolean = () => true,
-): LegacyListening {
-  listening = new LegacyListening({
+): LegacySubscription {
+  listening = new LegacySubscription({
     transport,
     clientInfo: { name: 'watcher' },
     headers: ['x-service-hops', '3', 'x-tenant', 'a'],

@@ -6,7 +6,7 @@ import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { errorOf, type LegacyClient, openLegacy, type Reply } from '../client.ts';
 import { Refusals } from '../relay/request-rewrite.ts';
-import { deliver } from '../rpc-request.ts';
+import { postMessage } from '../rpc-request.ts';
 import type { ListenSink } from './listen-subscription.ts';
 import { SessionStream, type SessionStreamSink } from './notification-stream.ts';
 import { isTemporary } from './reconnecting-stream.ts';
@@ -45,7 +45,7 @@ const SUBSCRIBING = 8;
  * A session that the upstream forgets, or in which a request fails, is given up and another one opened after a while.
  * Whoever watches cannot be asked anything: the upstream's requests are refused.
  */
-export class LegacyListening implements SessionStreamSink {
+export class LegacySubscription implements SessionStreamSink {
   readonly #options: LegacyListeningOptions;
   readonly #refusals: Refusals;
   readonly #delay: ReconnectDelay;
@@ -67,7 +67,7 @@ export class LegacyListening implements SessionStreamSink {
     this.#uris = new Set(options.uris);
     this.#delay = new ReconnectDelay(options.delays);
     this.#refusals = new Refusals(async (answer) => {
-      if (this.#session) await deliver(options.transport, this.#headers(this.#session), answer);
+      if (this.#session) await postMessage(options.transport, this.#headers(this.#session), answer);
     });
     this.#grantTimer = setTimeout(() => {
       if (!this.#granted && this.#accepted && this.#accepted.size > 0) this.#acknowledge(this.#accepted);

@@ -19,11 +19,11 @@ import {
   type ConnectionEnd,
   type ConnectionSink,
   isTemporary,
-  LastingConnection,
+  ReconnectingConnection,
   StreamConnection,
 } from './reconnecting-stream.ts';
 
-/** What a {@link Listening} calls back; never from inside its constructor, and nothing after `close`. */
+/** What a {@link ListenSubscription} calls back; never from inside its constructor, and nothing after `close`. */
 export interface ListenSink {
   /** The upstream granted this; again after each reconnect, then with `gap` true: notices may have been missed. */
   onAcknowledged(granted: ListenFilter, gap: boolean): void;
@@ -69,10 +69,10 @@ const SETTLED_MS = 60_000;
  * One `subscriptions/listen` request to a modern upstream, kept open (2026-07-28, "Subscriptions"): sent at once, and
  * again when the upstream ends it or the connection breaks. What comes before the acknowledgement is dropped.
  */
-export class Listening implements ConnectionSink {
+export class ListenSubscription implements ConnectionSink {
   readonly #options: ListeningOptions;
   readonly #headers: readonly string[];
-  readonly #lasting: LastingConnection;
+  readonly #lasting: ReconnectingConnection;
   /** Until the acknowledgement is overdue, and after it until the stream is there to stay. */
   #timer: NodeJS.Timeout | undefined = undefined;
   /** The id of the request under way. */
@@ -92,7 +92,7 @@ export class Listening implements ConnectionSink {
       ...[HEADER_METHOD, METHOD],
       ...headers,
     ];
-    this.#lasting = new LastingConnection(() => this.#connect(), options.delays);
+    this.#lasting = new ReconnectingConnection(() => this.#connect(), options.delays);
     this.#lasting.open();
   }
 

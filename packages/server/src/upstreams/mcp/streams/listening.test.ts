@@ -3,7 +3,7 @@ import { event } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { createTransport, type UpstreamTransport } from '../../../http/client/client.ts';
 import { openModern } from '../client.ts';
-import { Listening, type ListeningOptions } from './listen-subscription.ts';
+import { type ListeningOptions, ListenSubscription } from './listen-subscription.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const METHOD = 'subscriptions/listen';
@@ -14,7 +14,7 @@ const ACKNOWLEDGEMENT =
 
 let upstream: RawUpstream;
 let transport: UpstreamTransport;
-let listening: Listening | undefined;
+let listening: ListenSubscription | undefined;
 let heard: string[];
 beforeEach(async () => {
   upstream = await startRawUpstream({ eras: ['modern'] });
@@ -29,9 +29,9 @@ afterEach(async () => {
 });
 
 /** Begins to listen; what is called back is written down in `heard`. `take` answers `onNotification`. */
-function listen(options: Partial<ListeningOptions> = {}, take: () => boolean = () => true): Listening {
+function listen(options: Partial<ListeningOptions> = {}, take: () => boolean = () => true): ListenSubscription {
   let id = 40;
-  listening = new Listening({
+  listening = new ListenSubscription({
     transport,
     clientInfo: { name: 'ann', version: '1' },
     capabilities: { sampling: {} },

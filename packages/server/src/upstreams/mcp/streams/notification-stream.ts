@@ -2,12 +2,12 @@ import type { ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import type { UpstreamTransport } from '../../../http/client/client.ts';
-import { tellsSessionLost } from '../client.ts';
+import { isSessionNotFound } from '../client.ts';
 import {
   type ConnectionEnd,
   type ConnectionSink,
   isTemporary,
-  LastingConnection,
+  ReconnectingConnection,
   StreamConnection,
 } from './reconnecting-stream.ts';
 
@@ -47,7 +47,7 @@ export class SessionStream implements ConnectionSink {
   readonly #headers: readonly string[];
   readonly #sink: SessionStreamSink;
   readonly #maxEventBytes: number | undefined;
-  readonly #lasting: LastingConnection;
+  readonly #lasting: ReconnectingConnection;
   #lastEventId: string | undefined = undefined;
   /** Of the stream that is open, in milliseconds of `performance.now()`. */
   #openedAt: number | undefined = undefined;
@@ -65,7 +65,7 @@ export class SessionStream implements ConnectionSink {
     this.#headers = headersForGet(headers);
     this.#sink = sink;
     this.#maxEventBytes = maxEventBytes;
-    this.#lasting = new LastingConnection(() => this.#connect(), delays);
+    this.#lasting = new ReconnectingConnection(() => this.#connect(), delays);
     this.#lasting.open();
   }
 
@@ -117,7 +117,7 @@ export class SessionStream implements ConnectionSink {
       return this.#later();
     }
     const code = isJsonObject(value?.error) ? value.error.code : undefined;
-    if (tellsSessionLost(status, typeof code === 'number' ? code : undefined)) {
+    if (isSessionNotFound(status, typeof code === 'number' ? code : undefined)) {
       this.close();
       this.#sink.onSessionLost();
     } else {

@@ -10,8 +10,8 @@ import type {
   UpstreamTransport,
 } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import { ByteCollector } from '../../../http/request-body.ts';
-import { contentType, decidesNothing } from '../rpc-request.ts';
+import { ChunkBuffer } from '../../../http/request-body.ts';
+import { contentType, isInconclusive } from '../rpc-request.ts';
 
 /** How a connection came to its end. */
 export type ConnectionEnd =
@@ -46,7 +46,7 @@ export class StreamConnection implements ResponseHandler, EventSink {
   readonly #address: string;
   readonly #maxEventBytes: number | undefined;
   readonly #call: UpstreamCall;
-  readonly #body = new ByteCollector();
+  readonly #body = new ChunkBuffer();
   #status = 0;
   #decoder: EventStreamDecoder | undefined = undefined;
   #bodyTimer: NodeJS.Timeout | undefined = undefined;
@@ -153,14 +153,14 @@ export class StreamConnection implements ResponseHandler, EventSink {
  * with which the reference server says that it has not noticed yet that the last connection is gone.
  */
 export function isTemporary(status: number): boolean {
-  return (decidesNothing(status) && status !== 501) || status === 408 || status === 409;
+  return (isInconclusive(status) && status !== 501) || status === 408 || status === 409;
 }
 
 /**
  * The connections of a stream that is opened again whenever it ends, one at a time, for a reader that may be slow: while
  * it is, nothing more is sent to it and nothing is opened.
  */
-export class LastingConnection {
+export class ReconnectingConnection {
   /** The time before the next attempt. */
   readonly delay: ReconnectDelay;
   readonly #connect: () => StreamConnection;

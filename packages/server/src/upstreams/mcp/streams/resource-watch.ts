@@ -9,8 +9,8 @@ import { type NamespaceState, ResourceFinder } from '../../../registry/snapshot.
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Forwards } from '../forwards.ts';
 import type { Upstream } from '../upstream.ts';
-import { LegacyListening } from './legacy-subscription.ts';
-import { Listening, type ListenSink } from './listen-subscription.ts';
+import { LegacySubscription } from './legacy-subscription.ts';
+import { type ListenSink, ListenSubscription } from './listen-subscription.ts';
 import { concerns } from './notification-stream.ts';
 
 /** For whom resources are watched, as upstreams are told. */
@@ -21,8 +21,8 @@ export interface WatchingClient {
   readonly headers: readonly string[];
 }
 
-/** What a {@link WatchLeg} calls back; never from inside its constructor, and nothing after `close`. */
-export interface LegSink {
+/** What a {@link UpstreamSubscription} calls back; never from inside its constructor, and nothing after `close`. */
+export interface SubscriptionHandler {
   /** The upstream lets these be watched, of what it was asked for; `gap`: notices may have been missed before. */
   answered(granted: ReadonlySet<string>, gap: boolean): void;
   /** The upstream has refused, for good or for now. */
@@ -42,11 +42,11 @@ export interface LegOptions {
   readonly client: WatchingClient;
   /** Milliseconds that a modern upstream has for the acknowledgement (default 10000). */
   readonly acknowledgeMs?: number;
-  readonly sink: LegSink;
+  readonly sink: SubscriptionHandler;
 }
 
 /** What is watched for one client at one upstream, whichever era that speaks. */
-export class WatchLeg implements ListenSink {
+export class UpstreamSubscription implements ListenSink {
   readonly upstream: Upstream;
   /** What the upstream was asked for. */
   readonly asked: ReadonlySet<string>;
@@ -56,8 +56,8 @@ export class WatchLeg implements ListenSink {
   granted: ReadonlySet<string> | undefined = undefined;
   /** True once it has granted or refused. */
   answered = false;
-  readonly #sink: LegSink;
-  readonly #listening: Listening | LegacyListening;
+  readonly #sink: SubscriptionHandler;
+  readonly #listening: ListenSubscription | LegacySubscription;
 
   constructor(options: LegOptions) {
     const { upstream, uris, sink } = options;
@@ -122,9 +122,9 @@ function listeningOf({ upstream, era, uris, client, acknowledgeMs }: LegOptions,
   const { transport, links } = upstream;
   const { clientInfo, headers, capabilities } = client;
   if (era === 'legacy') {
-    return new LegacyListening({ transport, clientInfo, headers, uris, sink, changed: () => upstream.changed() });
+    return new LegacySubscription({ transport, clientInfo, headers, uris, sink, changed: () => upstream.changed() });
   }
-  return new Listening({
+  return new ListenSubscription({
     transport,
     clientInfo,
     capabilities,
@@ -182,7 +182,7 @@ export class ResourceWatch {
   #owners: Map<string, Upstream | undefined>;
   /** In which era each upstream is asked. */
   readonly #eras = new WeakMap<Upstream, Era>();
-  readonly #legs = new Map<Upstream, WatchLeg>();
+  readonly #legs = new Map<Upstream, UpstreamSubscription>();
   readonly #finder = new ResourceFinder();
   #ready = false;
   #closed = false;
@@ -251,7 +251,7 @@ export class ResourceWatch {
 
   #open(upstream: Upstream, uris: readonly string[]): void {
     const late = this.#ready;
-    const leg = new WatchLeg({
+    const leg = new UpstreamSubscription({
       upstream,
       era: this.#eras.get(upstream) ?? 'modern',
       uris,
@@ -266,13 +266,13 @@ export class ResourceWatch {
     this.#legs.set(upstream, leg);
   }
 
-  #answered(leg: WatchLeg, gap: boolean): void {
+  #answered(leg: UpstreamSubscription, gap: boolean): void {
     if (!this.#ready) return this.#settleIfAnswered();
     if (!gap) return;
     for (const uri of leg.uris) this.#sink.onUpdated(uri, undefined);
   }
 
-  #refused(leg: WatchLeg, error: UpstreamError, final: boolean): void {
+  #refused(leg: UpstreamSubscription, error: UpstreamError, final: boolean): void {
     this.#parts.log.debug('resources cannot be watched', { reason: error.message, final });
     if (!final) return;
     if (!this.#ready) return this.#settleIfAnswered();
@@ -282,7 +282,7 @@ export class ResourceWatch {
   }
 
   /** The forward is gone: what it served may be served by another one, or by the same at another address. */
-  #ended(leg: WatchLeg): void {
+  #ended(leg: UpstreamSubscription): void {
     this.#close(leg);
     if (this.#ready) this.refresh();
     else this.#settleIfAnswered();
@@ -309,7 +309,7 @@ export class ResourceWatch {
     this.refresh();
   }
 
-  #close(leg: WatchLeg): void {
+  #close(leg: UpstreamSubscription): void {
     this.#legs.delete(leg.upstream);
     leg.close();
   }

@@ -2,22 +2,22 @@ import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/bac
 import { crossedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { legacyResourceUpdated, withoutSubscriptionId } from '@sluice/protocol/mcp/subscriptions';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import type { LiveSession, LiveSessions, SessionChannel } from '../../../mcp/sessions/live-sessions.ts';
+import type { ActiveSession, ActiveSessions, SessionChannel } from '../../../mcp/sessions/live-sessions.ts';
 import type { ClientSession, ClientSessions } from '../../../mcp/sessions/sessions.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Upstream } from '../upstream.ts';
-import { WatchLeg } from './resource-watch.ts';
+import { UpstreamSubscription } from './resource-watch.ts';
 
 /** Tells a legacy session's notification stream of updated resources, as fast as the client reads. */
 export class SessionUpdates {
-  readonly #live: LiveSession;
+  readonly #live: ActiveSession;
   readonly #drained: () => void;
   /** What the client is to be told of once it reads on, once each. */
   readonly #untold = new Set<string>();
   #blocked = false;
 
   /** `drained` is called when the client reads on after {@link SessionUpdates.pass} returned false. */
-  constructor(live: LiveSession, drained: () => void) {
+  constructor(live: ActiveSession, drained: () => void) {
     this.#live = live;
     this.#drained = drained;
   }
@@ -55,7 +55,7 @@ export class SessionUpdates {
 export interface SessionWatchOptions {
   readonly upstream: Upstream;
   readonly session: ClientSession;
-  readonly live: LiveSession;
+  readonly live: ActiveSession;
   readonly log: TargetLogger;
   readonly delays?: ReconnectDelayOptions | undefined;
   /** What the client is subscribed to at this upstream, as it is kept. */
@@ -75,7 +75,7 @@ interface Ask {
 
 /** What the upstream is being asked for, and who waits for the answer. */
 interface Attempt {
-  readonly leg: WatchLeg;
+  readonly leg: UpstreamSubscription;
   readonly asks: ReadonlyMap<string, Ask>;
 }
 
@@ -92,13 +92,13 @@ const SETTLED_MS = 60_000;
  * What the upstream refuses after it was granted is asked for again, ever more patiently. Whatever was not watched for a
  * while, whyever, the client is told of once it is: it may have missed an update.
  */
-export class SessionWatch implements SessionChannel {
+export class SessionSubscription implements SessionChannel {
   readonly #options: SessionWatchOptions;
   readonly #delay: ReconnectDelay;
   readonly #updates: SessionUpdates;
   #headers: readonly string[] = [];
   /** Whose notices go to the client, and what it was granted last. */
-  #held: WatchLeg | undefined = undefined;
+  #held: UpstreamSubscription | undefined = undefined;
   #covered: ReadonlySet<string> = new Set();
   #heldAt = Number.POSITIVE_INFINITY;
   /** What the upstream was asked for last, whatever came of it. */
@@ -214,7 +214,7 @@ export class SessionWatch implements SessionChannel {
     this.#asked = wanted.union(new Set(asks.keys()));
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const leg = new WatchLeg({
+    const leg = new UpstreamSubscription({
       upstream,
       era: 'modern',
       uris: [...this.#asked],
@@ -234,7 +234,7 @@ export class SessionWatch implements SessionChannel {
     this.#next = { leg, asks };
   }
 
-  #answered(leg: WatchLeg, granted: ReadonlySet<string>): void {
+  #answered(leg: UpstreamSubscription, granted: ReadonlySet<string>): void {
     if (leg === this.#next?.leg) return this.#take(this.#next, granted);
     if (leg !== this.#held) return;
     // The connection was broken.
@@ -265,7 +265,7 @@ export class SessionWatch implements SessionChannel {
     this.check();
   }
 
-  #refused(leg: WatchLeg, error: UpstreamError, final: boolean): void {
+  #refused(leg: UpstreamSubscription, error: UpstreamError, final: boolean): void {
     this.#options.log.debug('resources cannot be watched', { reason: error.message, final });
     if (leg === this.#next?.leg) {
       const { asks } = this.#next;
@@ -321,7 +321,7 @@ function isSame(some: ReadonlySet<string>, others: ReadonlySet<string>): boolean
 
 export interface SessionWatchesOptions {
   readonly sessions: ClientSessions;
-  readonly lives: LiveSessions;
+  readonly lives: ActiveSessions;
   readonly log: TargetLogger;
   /** An upstream speaks the legacy era too, by now: what the session is subscribed to is to be held there. */
   elsewhere(session: ClientSession, headers: readonly string[]): void;
@@ -333,9 +333,9 @@ export interface SessionWatchesOptions {
  * What legacy clients' sessions are subscribed to at upstreams that speak the modern era alone; what `SessionLinks` is
  * for those that speak the legacy era. A watch is there only while there is something to do.
  */
-export class SessionWatches {
+export class SessionSubscriptions {
   readonly #options: SessionWatchesOptions;
-  readonly #watches = new WeakMap<Upstream, Map<string, SessionWatch>>();
+  readonly #watches = new WeakMap<Upstream, Map<string, SessionSubscription>>();
 
   constructor(options: SessionWatchesOptions) {
     this.#options = options;
@@ -371,22 +371,22 @@ export class SessionWatches {
     this.#find(upstream, session)?.close();
   }
 
-  #find(upstream: Upstream, { id }: ClientSession): SessionWatch | undefined {
+  #find(upstream: Upstream, { id }: ClientSession): SessionSubscription | undefined {
     return this.#watches.get(upstream)?.get(id);
   }
 
-  #watch(upstream: Upstream, session: ClientSession, headers: readonly string[]): SessionWatch {
+  #watch(upstream: Upstream, session: ClientSession, headers: readonly string[]): SessionSubscription {
     const watch = this.#find(upstream, session) ?? this.#open(upstream, session);
     watch.headers = headers;
     return watch;
   }
 
-  #open(upstream: Upstream, session: ClientSession): SessionWatch {
+  #open(upstream: Upstream, session: ClientSession): SessionSubscription {
     const { sessions, lives, log, elsewhere, delays } = this.#options;
-    const watches = this.#watches.get(upstream) ?? new Map<string, SessionWatch>();
+    const watches = this.#watches.get(upstream) ?? new Map<string, SessionSubscription>();
     this.#watches.set(upstream, watches);
     const kept = () => sessions.state(session)?.subscriptions ?? [];
-    const watch = new SessionWatch({
+    const watch = new SessionSubscription({
       upstream,
       session,
       live: lives.of(session.id),

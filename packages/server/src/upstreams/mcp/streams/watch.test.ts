@@ -11,7 +11,7 @@ import {
 import { DEFAULT_LOG_FILTER } from '../../../app/config/environment.ts';
 import { createTransport, type UpstreamTransport } from '../../../http/client/client.ts';
 import { createLogger, type TargetLogger } from '../../../telemetry/log.ts';
-import { type Spoken, UpstreamWatch, type WatchOptions } from './catalog-watch.ts';
+import { ListChangeWatcher, type ProbedClients, type WatchOptions } from './catalog-watch.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const LISTEN = 'subscriptions/listen';
@@ -33,7 +33,7 @@ function logTo(write: (line: string) => void): TargetLogger {
 
 let upstream: RawUpstream;
 let transport: UpstreamTransport;
-let watch: UpstreamWatch;
+let watch: ListChangeWatcher;
 const changed = vi.fn();
 
 async function start(options: RawUpstreamOptions = {}, more: Partial<WatchOptions> = {}): Promise<void> {
@@ -43,7 +43,7 @@ async function start(options: RawUpstreamOptions = {}, more: Partial<WatchOption
   const times = { delays: { firstMs: 10 }, readyMs: 10_000 };
   const nextId = () => ++id;
   const log = logTo(() => undefined);
-  watch = new UpstreamWatch({ transport, clientInfo: { name: 'us' }, nextId, changed, log, ...times, ...more });
+  watch = new ListChangeWatcher({ transport, clientInfo: { name: 'us' }, nextId, changed, log, ...times, ...more });
 }
 beforeEach(() => changed.mockReset());
 afterEach(async () => {
@@ -151,7 +151,7 @@ it.each([
   const dual = await startDualEra();
   await start();
   const complete = createTransport(dual.url);
-  const listener = new UpstreamWatch({
+  const listener = new ListChangeWatcher({
     transport: complete,
     clientInfo: { name: 'us', version: '1' },
     nextId: () => 1,
@@ -182,7 +182,7 @@ it.each([
   const granted = '{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{}}}';
   const script = answer.kind === 'http' ? { ...answer, body: answer.body.replace('$granted', granted) } : answer;
   await start({ scripts: { [LISTEN]: script } });
-  const spoken: Spoken = { legacy: ANNOUNCING, modern: ANNOUNCING };
+  const spoken: ProbedClients = { legacy: ANNOUNCING, modern: ANNOUNCING };
   await watch.follow(spoken);
   expect([gets(), upstream.count(LISTEN)]).toEqual([1, 1]);
   expect(changed).not.toHaveBeenCalled();
@@ -210,7 +210,7 @@ it.each(['modern', 'legacy'])(
       { scripts: { [LISTEN]: REFUSAL, GET: { kind: 'http', status: 405, type: 'text/plain', body: '' } } },
       { log },
     );
-    const spoken: Spoken = era === 'modern' ? { modern: ANNOUNCING } : { legacy: ANNOUNCING };
+    const spoken: ProbedClients = era === 'modern' ? { modern: ANNOUNCING } : { legacy: ANNOUNCING };
     await watch.follow(spoken, true);
     await expect.poll(() => lines.length, WAIT).toBe(1);
     delete upstream.scripts.GET;

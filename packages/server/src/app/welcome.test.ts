@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { welcome } from './main.ts';
+import { welcome } from './welcome.ts';
 
 const ADDRESSES = { management: '0.0.0.0:8080', mcp: '[::]:8081', agents: '127.0.0.1:8082' };
 const TLS = {

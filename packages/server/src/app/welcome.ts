@@ -1,0 +1,26 @@
+import type { PipelineListener } from './config/pipeline/pipeline.ts';
+
+/**
+ * What to do next, on a first start; for standard output, since the log goes to standard error. `addresses` are those that
+ * listeners were bound to, by name.
+ */
+export function welcome(
+  addresses: Readonly<Record<string, string>>,
+  listeners: readonly Pick<PipelineListener, 'name' | 'tls'>[],
+): string {
+  const management = reachable(addresses.management);
+  const mcp = listeners.find(({ name }) => name === 'mcp');
+  const endpoint = mcp && `${mcp.tls ? 'https' : 'http'}://${reachable(addresses.mcp)}/default/mcp`;
+  return (
+    `Sluice is up; nothing is registered yet. Register an upstream MCP server:\n` +
+    `  npx sluice forwards add --name my-tools --service http://HOST:PORT/mcp --host http://${management} --no-auth\n` +
+    // A pipeline may have its agents' listeners under other names, or none.
+    (endpoint ? `Then point your MCP client at ${endpoint}\n` : '') +
+    `The API and its reference: http://${management}/api/docs. The whole way in one go: npm run demo\n`
+  );
+}
+
+/** An address that a person can use: a listener on all interfaces is reached on this machine by its loopback name. */
+function reachable(address = ''): string {
+  return address.replace(/^(?:0\.0\.0\.0|\[::\]):/, 'localhost:');
+}
