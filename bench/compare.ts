@@ -29,7 +29,7 @@ import { bridged, type Message } from './messages.ts';
 import type { Options, Part, Plan } from './options.ts';
 import { load } from './programs.ts';
 import { caseMessages, checkAnswer, warmUp } from './requests.ts';
-import { busyStreams, type StreamResult } from './streams.ts';
+import { busyStreams, type StreamResult, steadyEveryMs } from './streams.ts';
 
 /** A case passes if its median is at least this, or if its interval contains 1. */
 const MIN_MEDIAN = 0.97;
@@ -232,11 +232,15 @@ function streamCase(measured: StreamCase): ComparedCase {
   };
 }
 
-function streams(gateway: Gateway, run: (seconds: number) => Promise<StreamResult>, plan: Plan): Workload {
+function streams(
+  gateway: Gateway,
+  run: (seconds: number, everyMs?: number) => Promise<StreamResult>,
+  plan: Plan,
+): Workload {
   return {
     warmUp: () => run(plan.streamWarmUpSeconds),
     async measure() {
-      const { cpuPerChunkUs } = await run(plan.streamSeconds);
+      const { cpuPerChunkUs } = await run(plan.streamSeconds, steadyEveryMs);
       gateway.child.clearOutput();
       return cpuPerChunkUs;
     },

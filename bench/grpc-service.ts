@@ -4,7 +4,7 @@
 // measured makes the same ones. Prints its port as one JSON line, and another one for each call that it refuses.
 import { isDeepStrictEqual } from 'node:util';
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
-import { loadProtocols } from '../packages/server/src/upstreams/grpc/channel.ts';
+import { loadProtocols } from '../packages/server/src/upstreams/grpc/channels.ts';
 import type { ToolInvokeReply } from '../packages/server/src/upstreams/grpc/generated/tool/ToolInvokeReply.ts';
 import type { ToolInvokeRequest__Output } from '../packages/server/src/upstreams/grpc/generated/tool/ToolInvokeRequest.ts';
 import { deadlineMs, invokeRequest, replyText } from './messages.ts';

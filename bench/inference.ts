@@ -9,13 +9,13 @@ import { connections, startNginx } from './programs.ts';
 import { type CaseFigures, type Lane, measureRequests } from './requests.ts';
 import { completionId } from './stream-events.ts';
 import {
-  busyLoad,
   loadStreams,
   measureLanes,
   type StreamFigures,
   type StreamLane,
   type StreamResult,
   streamCount,
+  streamSpec,
 } from './streams.ts';
 
 /** What one completion should have been recorded as. */
@@ -180,9 +180,13 @@ export async function measureInference(
 }
 
 /** Keeps a gateway busy with completions; resolves to that. */
-export function busyCompletions(url: URL, folder: string, pid?: number): (seconds: number) => Promise<StreamResult> {
-  return (seconds) => {
-    const asked = busyLoad(seconds);
+export function busyCompletions(
+  url: URL,
+  folder: string,
+  pid?: number,
+): (seconds: number, everyMs?: number) => Promise<StreamResult> {
+  return (seconds, everyMs) => {
+    const asked = streamSpec(seconds, everyMs);
     const messages = streamMessages(asked);
     return loadStreams(`${folder}/streams.json`, { kind: 'completion', url: url.href, messages, ...asked, pid });
   };

@@ -103,7 +103,7 @@ export interface StreamLane {
 }
 
 /** Milliseconds between two chunks of a stream where delays are measured: no process comes near to filling a core. */
-const everyMs = 100;
+export const steadyEveryMs = 100;
 /** The same where the gateway is kept busy, to warm it up and to profile it. */
 const busyEveryMs = 25;
 
@@ -158,10 +158,10 @@ export async function measureLanes(
     return seen;
   };
   for (const lane of lanes)
-    if (lane.contender.child !== undefined) await streamed(lane, busyLoad(plan.streamWarmUpSeconds));
+    if (lane.contender.child !== undefined) await streamed(lane, streamSpec(plan.streamWarmUpSeconds));
   for (let round = 0; round < plan.streamRounds; round++) {
     for (const lane of rotate(lanes, round)) {
-      const seen = await streamed(lane, { events: (plan.streamSeconds * 1000) / everyMs, everyMs });
+      const seen = await streamed(lane, streamSpec(plan.streamSeconds, steadyEveryMs));
       lane.seen.push(seen);
       const cpu = lane.contender.pid === undefined ? '' : `, ${seen.cpuPerChunkUs.toFixed(1)} µs CPU per chunk`;
       const where = `${name}, round ${round + 1} of ${plan.streamRounds}, ${lane.contender.name}`;
@@ -178,19 +178,19 @@ export async function busyStreams(
   url: URL,
   folder: string,
   pid?: number,
-): Promise<(seconds: number) => Promise<StreamResult>> {
+): Promise<(seconds: number, everyMs?: number) => Promise<StreamResult>> {
   const sessions = await openSessions(caller, measured, url);
-  return (seconds) => {
-    const asked = busyLoad(seconds);
+  return (seconds, intervalMs) => {
+    const asked = streamSpec(seconds, intervalMs);
     const messages = streamMessages(measured, asked, sessions);
     return loadStreams(`${folder}/streams.json`, { kind: 'progress', url: url.href, messages, ...asked, pid });
   };
 }
 
-/** What streams are asked for that keep a gateway busy. */
-export const busyLoad = (seconds: number): StreamSpec => ({
-  events: (seconds * 1000) / busyEveryMs,
-  everyMs: busyEveryMs,
+/** Returns the specification of streams of this duration, by default at the rate for warm-up and profiling. */
+export const streamSpec = (seconds: number, everyMs = busyEveryMs): StreamSpec => ({
+  events: (seconds * 1000) / everyMs,
+  everyMs,
 });
 
 /** A legacy client has a session, one for each stream. */

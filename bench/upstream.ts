@@ -2,7 +2,7 @@
 //   node bench/upstream.ts --era legacy|modern --tools <n> --page <n>
 // It speaks one era, so that the gateway has no choice of era on that leg, and prints its port as one JSON line.
 // Any path is served; its first segment, when it has two, prefixes the tool names, so that one process can stand for
-// many servers with catalogues of their own. A call whose arguments have `events` and `everyMs` is answered with an event
+// many servers with catalogs of their own. A call whose arguments have `events` and `everyMs` is answered with an event
 // stream.
 import { randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';

@@ -1,5 +1,5 @@
-// Runs before every npm script, on whatever Node.js the machine has (20 or newer): installs the locked dependencies
-// when they are missing or older than the lock file. They bring Node.js 26, which everything after this step runs on.
+// Runs before every npm script, on the machine's Node.js (20 or newer): installs the locked dependencies if they are
+// missing or older than the lock file. They include Node.js 26, which runs everything else.
 import { spawnSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -87,7 +87,10 @@ describe('tools', () => {
 
   it('http-get reads what is allowed', async () => {
     expect(await get(`http://${web}/hello`)).toEqual({ isError: false, text: 'hello, stranger' });
-    expect(await get(`http://${web}/none`)).toEqual({ isError: true, text: `${web} answered 404: no such page` });
+    expect(await get(`http://${web}/none`)).toEqual({
+      isError: true,
+      text: `${web} responded with status 404: no such page`,
+    });
   });
 
   it('http-get reaches no other host, port or scheme, and follows no redirect', async () => {
@@ -105,11 +108,14 @@ describe('tools', () => {
     for (const url of ['file:///etc/hostname', 'data:text/plain,x', 'no url', `http://a:b@${web}/hello`]) {
       expect(await get(url)).toEqual({ isError: true, text: expect.stringMatching(/^url must /) });
     }
-    expect(await get(`http://${web}/away`)).toMatchObject({ isError: true, text: `${web} answered 302: ` });
+    expect(await get(`http://${web}/away`)).toMatchObject({
+      isError: true,
+      text: `${web} responded with status 302: `,
+    });
   });
 
   it('http-get reads no more than it may', async () => {
-    const text = 'the answer is longer than 262144 bytes';
+    const text = 'response exceeds 262144 bytes';
     expect(await get(`http://${web}/long`)).toEqual({ isError: true, text });
   });
 
@@ -127,7 +133,7 @@ describe('tools', () => {
     await gateway.api('PUT', '/api/v1/tools/site?namespace=sample', { ...entry, secretsURI: 'memory://none' });
     expect(await call('site', { url: `http://${web}/hello` })).toEqual({
       isError: true,
-      text: 'the secret memory://none is not here any more: provision it again',
+      text: 'unknown secret memory://none: provision it again',
     });
     await gateway.api('DELETE', '/api/v1/tools/site?namespace=sample');
   });
@@ -180,13 +186,13 @@ describe('code', () => {
   it('that runs too long is ended, with what it wrote before', async () => {
     const { isError, text } = await endless;
     const [pid, ...rest] = text.split('\n');
-    expect([isError, rest]).toEqual([true, ['ended: it took longer than 4000 ms', '']]);
+    expect([isError, rest]).toEqual([true, ['terminated: timeout of 4000 ms exceeded', '']]);
     expect(lives(Number(pid))).toBe(false);
   });
 
   it('that puts out too much is ended', async () => {
     const { isError, text } = await run('process.stdout.write("x".repeat(1_100_000)); setInterval(() => 0, 1000)');
-    expect([isError, text.replace(/x+/, '')]).toEqual([true, 'ended: it put out more than 1048576 characters\n']);
+    expect([isError, text.replace(/x+/, '')]).toEqual([true, 'terminated: output exceeds 1048576 characters\n']);
   });
 
   it('whose caller cancels is gone, and others go on', async () => {
@@ -224,5 +230,5 @@ describe('code', () => {
 });
 
 it('http-get waits no longer than it may', async () => {
-  expect(await silent).toEqual({ isError: true, text: `${web} took longer than 4000 ms` });
+  expect(await silent).toEqual({ isError: true, text: `${web}: timeout after 4000 ms` });
 });

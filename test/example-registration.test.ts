@@ -107,7 +107,7 @@ it('does not take the name of a tool that is not its own, nor the place of anoth
   const example = start({ SAMPLE_NAMESPACE: 'taken' });
   expect(await example.ended).toBe(1);
   expect(example.lines).toEqual([
-    'namespace taken has another tool http-get: choose another namespace by SAMPLE_NAMESPACE',
+    'namespace taken already has another tool http-get: set SAMPLE_NAMESPACE to another namespace',
   ]);
   expect(await data('tools?namespace=taken')).toMatchObject([other]);
   expect(await data('services')).toEqual(services);
@@ -140,25 +140,27 @@ it('says in a line that its port is taken', async () => {
   const second = start({ SAMPLE_LISTEN: address });
   expect(await second.ended).toBe(1);
   expect(second.lines).toEqual([
-    `cannot listen at ${address}: something listens there already (EADDRINUSE); choose another host:port by SAMPLE_LISTEN`,
+    `cannot listen on ${address}: address already in use (EADDRINUSE); set SAMPLE_LISTEN to another host:port`,
   ]);
   const nowhere = start({ SAMPLE_LISTEN: 'nowhere' });
   expect(await nowhere.ended).toBe(1);
-  expect(nowhere.lines).toEqual([expect.stringMatching(/^cannot listen at nowhere: .*SAMPLE_LISTEN$/)]);
+  expect(nowhere.lines).toEqual([
+    expect.stringMatching(/^cannot listen on nowhere: .*set SAMPLE_LISTEN to another host:port$/),
+  ]);
 });
 
 it('says in a line that an origin is none', async () => {
   for (const entry of ['api.example.com', 'http://localhost:8123/path', 'ftp://localhost']) {
     const example = start({ SAMPLE_HTTP_ORIGINS: `https://api.example.com ${entry}` });
     expect(await example.ended).toBe(1);
-    expect(example.lines).toEqual([expect.stringContaining(`SAMPLE_HTTP_ORIGINS has ${entry}, which is no origin`)]);
+    expect(example.lines).toEqual([expect.stringContaining(`invalid origin ${entry} in SAMPLE_HTTP_ORIGINS`)]);
   }
 });
 
 it('waits for a gateway that is not there yet', async () => {
   await gateway.kill();
   const example = start();
-  await example.line(/^Sluice at http:\S+ cannot be asked, trying again in 2 s: .*ECONNREFUSED/);
+  await example.line(/^Sluice at http:\S+ is unreachable, retrying in 2 s: .*ECONNREFUSED/);
   await gateway.restart();
   await example.line(/ registered at /);
   expect(await echoed()).toBe('{"message":"hi"}');
@@ -166,14 +168,14 @@ it('waits for a gateway that is not there yet', async () => {
 
 it('can be stopped while it waits', async () => {
   const example = start({ SLUICE_HOST: `127.0.0.1:${await freePort()}` });
-  await example.line(/ cannot be asked/);
+  await example.line(/ is unreachable/);
   expect(await example.stop()).toBe(0);
   expect(example.lines).toHaveLength(1);
 });
 
 it('opens no debugger for who may signal it', async () => {
   const example = start({ SLUICE_HOST: `127.0.0.1:${await freePort()}` });
-  await example.line(/ cannot be asked/);
+  await example.line(/ is unreachable/);
   example.signal('SIGUSR1');
   expect(await example.stop()).toBe(0);
   expect(example.lines).toHaveLength(1);
@@ -191,7 +193,7 @@ it('sends its token, and ends when it is not accepted, without a word of it', as
       const example = start({ SLUICE_HOST: host, SLUICE_TOKEN: 'secret-token' });
       expect(await example.ended).toBe(1);
       expect(example.lines).toEqual([
-        `GET /api/v1/tools/echo?namespace=sample was answered ${status}: <h1>Log in</h1> (is SLUICE_TOKEN right?)`,
+        `GET /api/v1/tools/echo?namespace=sample: status ${status}: <h1>Log in</h1> (check SLUICE_TOKEN)`,
       ]);
     }
     expect(asked.map(({ authorization }) => authorization)).toEqual(['Bearer secret-token', 'Bearer secret-token']);

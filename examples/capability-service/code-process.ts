@@ -1,53 +1,50 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { CodeExecutionRequest } from './messages.ts';
-import { environmentOf, SANDBOX } from './sandbox.ts';
+import { SANDBOX_FLAGS, sandboxEnvironment } from './sandbox.ts';
 import type { ToolDefinition } from './tools.ts';
 
-/** What the service executes; a tool names it in its uri. */
+/** Language of the engine, part of the tool's URI. */
 export const LANGUAGE = 'javascript';
 
-/**
- * The tool that agents have code run with, by the engine of this name. What these arguments become, Sluice decides; it
- * decodes Base64, too.
- */
+/** Returns the tool that runs code with this engine. Sluice maps its arguments to the request and decodes Base64. */
 export function runJavascript(engine: string): ToolDefinition {
   return {
     name: 'run-javascript',
-    description: 'Runs JavaScript in a process of its own, without files or network, and answers with its output.',
+    description: 'Runs JavaScript in a separate process without file or network access and returns its output.',
     uri: `code-execution-engine://${engine}/${LANGUAGE}`,
     input_schema: {
       type: 'object',
       properties: {
-        code: { type: 'string', description: 'A script or a module, plain or in Base64' },
+        code: { type: 'string', description: 'Script or module, plain or Base64' },
         arguments: {
           type: ['array', 'object'],
-          description: 'A list: process.argv from 2 on. An object: --name=value',
+          description: 'List for process.argv, or object for --name=value',
         },
         environment: { type: 'object', description: 'process.env' },
-        timeout: { type: 'integer', description: 'Milliseconds, 1 to 300000; 30000 when absent' },
+        timeout: { type: 'integer', description: 'Milliseconds, 1 to 300000 (default 30000)' },
       },
       required: ['code'],
     },
   };
 }
 
-/** Starts code in a Node.js of its own, in the {@link SANDBOX}. Throws when the system refuses the process. */
+/** Starts code in a separate Node.js process with the {@link SANDBOX_FLAGS}. Throws if the process cannot be created. */
 export function startCode({
   code,
   arguments: given,
   environment,
 }: CodeExecutionRequest): ChildProcessWithoutNullStreams {
-  // The code comes on standard input (`-`): for a command line it may be too long, and those are there for all to read.
-  const child = spawn(process.execPath, [...SANDBOX, '-', ...commandLine(given)], {
+  // Passed on stdin (`-`): command lines are limited in length and visible to other users.
+  const child = spawn(process.execPath, [...SANDBOX_FLAGS, '-', ...commandLine(given)], {
     cwd: '/',
-    env: environmentOf(environment),
+    env: sandboxEnvironment(environment),
   });
-  // A process that is gone before it has read all of it says so itself.
+  // A process that exits early reports it by its exit code.
   child.stdin.on('error', () => undefined).end(code);
   return child;
 }
 
-/** `arg0`, `arg1` and so on, which a list came as, by their numbers; others as `--name=value`. */
+/** Returns `arg0`, `arg1` and so on (from a list) in order, others as `--name=value`. */
 function commandLine(given: CodeExecutionRequest['arguments']): string[] {
   const numbered = Object.keys(given).filter((name) => /^arg\d+$/.test(name));
   const inOrder = numbered.sort((a, b) => Number(a.slice(3)) - Number(b.slice(3)));

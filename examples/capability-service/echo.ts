@@ -1,13 +1,13 @@
 import type { Tool } from './tools.ts';
 
-/** Answers with its arguments, as they have arrived. Headers are left out: they may carry credentials. */
+/** Returns its arguments as received, without headers, which may contain credentials. */
 export const echo: Tool = {
   name: 'echo',
-  description: 'Answers with the arguments it was called with.',
+  description: 'Returns its arguments.',
   uri: 'sample://echo',
   input_schema: {
     type: 'object',
-    properties: { message: { type: 'string', description: 'Anything' } },
+    properties: { message: { type: 'string', description: 'Any text' } },
     required: ['message'],
   },
   run: async ({ arguments: given }) => [JSON.stringify(given)],

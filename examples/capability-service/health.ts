@@ -1,7 +1,7 @@
 import type { handleUnaryCall } from '@grpc/grpc-js';
 import type { HealthProbeReply } from './messages.ts';
 
-/** Says that the service is well. One that needs a database, say, answers STARTING until it has reached it. */
+/** Reports that the service is healthy. Return STARTING until dependencies, such as a database, are available. */
 export const probe: handleUnaryCall<unknown, HealthProbeReply> = (_call, callback) => {
   callback(null, { status: 'STARTED' });
 };

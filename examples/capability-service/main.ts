@@ -1,48 +1,47 @@
-// A capability service for Sluice: tools and code that are carried out here, called over gRPC. The README says how to
-// run it and what to change.
+// Sample capability service for Sluice: tools and code execution over gRPC. See README.md.
 
 import { echo } from './echo.ts';
 import { probe } from './health.ts';
 import { httpGet } from './http-get.ts';
-import { Provisioned } from './provisioning.ts';
+import { SecretStore } from './provisioning.ts';
 import { register } from './registration.ts';
 import { executeCode } from './run-code.ts';
-import { NotListening, startServer } from './server.ts';
-import { settingsOf, WrongSetting } from './settings.ts';
+import { ListenError, startServer } from './server.ts';
+import { InvalidSettingError, readSettings } from './settings.ts';
 import { invokeTool } from './tools.ts';
 
-/** What an operator can mend is said in a line. */
-function cannotStart(error: unknown): never {
-  if (!(error instanceof WrongSetting || error instanceof NotListening)) throw error;
+/** Prints configuration errors in one line and exits. */
+function exitWithError(error: unknown): never {
+  if (!(error instanceof InvalidSettingError || error instanceof ListenError)) throw error;
   console.error(error.message);
   process.exit(1);
 }
 
-const settings = await Promise.try(settingsOf, process.env).catch(cannotStart);
-const provisioned = new Provisioned();
-const tools = [echo, httpGet(settings.httpOrigins, provisioned)];
+const settings = await Promise.try(readSettings, process.env).catch(exitWithError);
+const secrets = new SecretStore();
+const tools = [echo, httpGet(settings.httpOrigins, secrets)];
 
 const server = await startServer(settings.listen, {
   'tool.ToolInvoker': { InvokeTool: invokeTool(tools) },
-  'tool.Provisioner': { Provision: provisioned.provision },
+  'tool.Provisioner': { Provision: secrets.provision },
   'codeexecution.CodeExecutor': { ExecuteCode: executeCode() },
   'health.HealthProbe': { Probe: probe },
-}).catch(cannotStart);
+}).catch(exitWithError);
 const address = settings.address ?? settings.listen.replace(/:\d+$/, `:${server.port}`);
 
 const stopped = new AbortController();
 async function stop(code: number): Promise<void> {
-  // The second time somebody is in a hurry.
+  // A second signal exits immediately.
   if (stopped.signal.aborted) process.exit(1);
   stopped.abort();
-  // What is registered stays so: see the README.
+  // Stays registered, see README.md.
   await server.stop();
   process.exit(code);
 }
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void stop(0));
 
 try {
-  await register(settings, { address, tools, report: console.error, signal: stopped.signal });
+  await register(settings, { address, tools, log: console.error, signal: stopped.signal });
   console.log(
     `capability service at ${address}, registered at ${settings.sluice.host}, namespace ${settings.namespace}`,
   );

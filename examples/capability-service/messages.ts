@@ -1,11 +1,11 @@
-// What is sent, as far as this service looks at it. The .proto files say the rest.
+// The members of the gRPC messages that this service uses. See the .proto files for all members.
 
 export interface ToolInvokeRequest {
-  /** The tool's `uri`, as it was registered. */
+  /** Registered `uri` of the tool. */
   readonly uri: string;
-  /** Strings as the caller sent them, other values as JSON. */
+  /** Strings unchanged, other values JSON-encoded. */
   readonly arguments: Readonly<Record<string, string>>;
-  /** What the tool was provisioned with; empty when it was not. */
+  /** Secrets reference of the tool; empty if it has none. */
   readonly secretsURI: string;
 }
 
@@ -16,7 +16,7 @@ export interface ToolInvokeReply {
 
 export interface CodeExecutionRequest {
   readonly code: string;
-  /** A list of arguments comes as `arg0`, `arg1` and so on. */
+  /** A list of arguments has the keys `arg0`, `arg1` and so on. */
   readonly arguments: Readonly<Record<string, string>>;
   readonly environment: Readonly<Record<string, string>>;
   /** Milliseconds. */
@@ -34,7 +34,7 @@ export interface CodeExecutionReply {
 }
 
 export interface ProvisionRequest {
-  /** Absent when the caller sent none. */
+  /** Null if the caller sent none. */
   readonly secret: { readonly name: string; readonly payload: string } | null;
 }
 

@@ -5,37 +5,42 @@ import { type handleServerStreamingCall, type ServerWritableStream, status } fro
 import { startCode } from './code-process.ts';
 import type { CodeExecutionReply, CodeExecutionRequest } from './messages.ts';
 
-/** Executions at the same time; more are refused. */
-const AT_ONCE = 4;
-/** Characters that an execution may put out. */
+/** Maximum number of concurrent executions. */
+const MAX_EXECUTIONS = 4;
+/** Maximum output of an execution in characters. */
 const MAX_OUTPUT = 1024 * 1024;
 
 type Call = ServerWritableStream<CodeExecutionRequest, CodeExecutionReply>;
 type OutputType = CodeExecutionReply['outputType'];
 type Status = CodeExecutionReply['status'];
 
-/** Why code was ended before it ended itself. */
-interface Ended {
+/** Reason why code was terminated. */
+interface Termination {
   readonly status: 'FAILED' | 'TIMEOUT';
   readonly exitCode: number;
-  readonly why: string;
+  readonly reason: string;
 }
 
 /**
- * Runs code and tells what it puts out as it comes: STATUS/PENDING, STATUS/RUNNING, STDOUT and STDERR, and COMPLETION
- * with status and exit code at the end.
+ * Runs code and streams its output: STATUS/PENDING, STATUS/RUNNING, STDOUT and STDERR, and COMPLETION with status and exit
+ * code at the end.
  */
 export function executeCode(): handleServerStreamingCall<CodeExecutionRequest, CodeExecutionReply> {
   let running = 0;
   return (call) => {
-    if (running === AT_ONCE) {
-      call.emit('error', { code: status.RESOURCE_EXHAUSTED, details: `${AT_ONCE} executions are running; try later` });
+    if (running === MAX_EXECUTIONS) {
+      call.emit('error', {
+        code: status.RESOURCE_EXHAUSTED,
+        details: `${MAX_EXECUTIONS} executions are running; retry later`,
+      });
       return;
     }
     running++;
     execute(call)
-      // Arguments or environment are too long for a process, or the system has no more processes to give.
-      .catch((error: unknown) => end(call, { status: 'FAILED', exitCode: 2, why: `not run: ${error}` }))
+      // Arguments or environment are too long, or the process limit of the system is reached.
+      .catch((error: unknown) =>
+        replyTermination(call, { status: 'FAILED', exitCode: 2, reason: `failed to start: ${error}` }),
+      )
       .finally(() => {
         running--;
         call.end();
@@ -44,62 +49,68 @@ export function executeCode(): handleServerStreamingCall<CodeExecutionRequest, C
 }
 
 async function execute(call: Call): Promise<void> {
-  tell(call, 'STATUS', 'PENDING');
+  reply(call, 'STATUS', 'PENDING');
   const { timeout } = call.request;
   const child = startCode(call.request);
-  child.once('spawn', () => tell(call, 'STATUS', 'RUNNING'));
-  let ended: Ended | undefined;
-  const stop = (how: Ended): void => {
-    ended ??= how;
+  child.once('spawn', () => reply(call, 'STATUS', 'RUNNING'));
+  let terminated: Termination | undefined;
+  const stop = (termination: Termination): void => {
+    terminated ??= termination;
     child.kill('SIGKILL');
   };
   call.on('cancelled', () => {
     child.kill('SIGKILL');
-    // Nobody reads the rest of it.
+    // Discards further output.
     child.stdout.destroy();
     child.stderr.destroy();
   });
-  const late = setTimeout(
-    () => stop({ status: 'TIMEOUT', exitCode: 124, why: `ended: it took longer than ${timeout} ms` }),
+  const timer = setTimeout(
+    () => stop({ status: 'TIMEOUT', exitCode: 124, reason: `terminated: timeout of ${timeout} ms exceeded` }),
     timeout,
   );
-  passOn(call, child, () =>
-    stop({ status: 'FAILED', exitCode: 1, why: `ended: it put out more than ${MAX_OUTPUT} characters` }),
+  forwardOutput(call, child, () =>
+    stop({ status: 'FAILED', exitCode: 1, reason: `terminated: output exceeds ${MAX_OUTPUT} characters` }),
   );
   try {
-    // Not before its output has been read to the end.
+    // Emitted after all output has been read.
     await once(child, 'close');
   } finally {
-    clearTimeout(late);
+    clearTimeout(timer);
   }
-  if (ended) return end(call, ended);
+  if (terminated) return replyTermination(call, terminated);
   const { exitCode, signalCode } = child;
-  // As a shell counts what a signal has ended.
+  // Exit code for signals, as in shells.
   const code = exitCode ?? 128 + (signalCode ? constants.signals[signalCode] : 0);
-  tell(call, 'COMPLETION', code === 0 ? 'COMPLETED' : 'FAILED', [], code);
+  reply(call, 'COMPLETION', code === 0 ? 'COMPLETED' : 'FAILED', [], code);
 }
 
-/** Passes on what comes, no faster than the caller reads: the code waits instead of filling our memory. */
-function passOn(call: Call, { stdout, stderr }: ChildProcessWithoutNullStreams, tooMuch: () => void): void {
+/** Forwards output with backpressure: the code waits for a slow caller instead of filling memory. */
+function forwardOutput(call: Call, { stdout, stderr }: ChildProcessWithoutNullStreams, onOverflow: () => void): void {
   let characters = 0;
   for (const [stream, outputType] of [[stdout, 'STDOUT'] as const, [stderr, 'STDERR'] as const]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
       characters += text.length;
-      if (characters > MAX_OUTPUT) return tooMuch();
-      if (tell(call, outputType, 'RUNNING', [text])) return;
+      if (characters > MAX_OUTPUT) return onOverflow();
+      if (reply(call, outputType, 'RUNNING', [text])) return;
       stream.pause();
       call.once('drain', () => stream.resume());
     });
   }
 }
 
-function end(call: Call, { status: how, exitCode, why }: Ended): void {
-  tell(call, 'STDERR', how, [`${why}\n`], exitCode);
-  tell(call, 'COMPLETION', how, [], exitCode);
+function replyTermination(call: Call, { status, exitCode, reason }: Termination): void {
+  reply(call, 'STDERR', status, [`${reason}\n`], exitCode);
+  reply(call, 'COMPLETION', status, [], exitCode);
 }
 
-/** Sends a reply; false when the caller has some way to go before the next one. */
-function tell(call: Call, outputType: OutputType, how: Status, content: readonly string[] = [], exitCode = 0): boolean {
+/** Sends a reply. Returns false if the write buffer is full. */
+function reply(
+  call: Call,
+  outputType: OutputType,
+  executionStatus: Status,
+  content: readonly string[] = [],
+  exitCode = 0,
+): boolean {
   if (call.cancelled) return true;
-  return call.write({ isError: false, content, outputType, status: how, exitCode, timestamp: Date.now() });
+  return call.write({ isError: false, content, outputType, status: executionStatus, exitCode, timestamp: Date.now() });
 }

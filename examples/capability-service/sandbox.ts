@@ -1,12 +1,12 @@
-/** For JavaScript's objects, in mebibytes. */
+/** Heap limit in MiB. */
 const MAX_HEAP_MB = 128;
 
 /**
- * What no flag of Node.js forbids, and code can do without: signals to others and their priority (the service is one of
- * them, and SIGUSR1 opens the debugger of a Node.js process); V8's flags and `process.report`, both of which write files;
- * certificates, read from wherever the environment says. Names that start with `_` are other ways to the same.
+ * Functions that no flag disables: signals and priorities of other processes (SIGUSR1 opens the service's debugger), V8
+ * flags and `process.report`, which write files, and certificates, which are read from paths in the environment. Names
+ * with `_` are internal equivalents.
  */
-const TAKEN = {
+const REMOVED = {
   process: ['kill', '_kill', '_debugProcess', 'report'],
   os: ['setPriority'],
   v8: ['setFlagsFromString'],
@@ -14,37 +14,36 @@ const TAKEN = {
 };
 
 /**
- * Takes away the above and sets the environment, from within. From without, NODE_OPTIONS would take back what
- * `--permission` forbids, and other variables would steer Node.js and the loader before the first line runs.
+ * Removes these functions and sets the environment inside the process. Set from outside, NODE_OPTIONS could revoke
+ * `--permission`, and other variables could control Node.js and the loader at startup.
  */
-const BEFORE_THE_CODE = `
+const PRELUDE = `
   import { syncBuiltinESMExports } from 'node:module';
   const given = JSON.parse(process.env.GIVEN);
   delete process.env.GIVEN;
-  for (const [name, taken] of Object.entries(${JSON.stringify(TAKEN)})) {
+  for (const [name, removed] of Object.entries(${JSON.stringify(REMOVED)})) {
     const module = process.getBuiltinModule(name);
-    for (const key of taken) delete module[key];
+    for (const key of removed) delete module[key];
   }
   syncBuiltinESMExports();
   Object.assign(process.env, given);
 `;
 
 /**
- * The flags of a Node.js for code of others, which opens no file and no connection and starts nothing. That keeps
- * mistakes in, not attackers: the README says what else it takes. A Node.js that does not know one of them does not
- * start. The environment of the code goes into {@link environmentOf}.
+ * Node.js flags for untrusted code: no files, connections or processes. This contains mistakes, not attackers, see
+ * README.md. Node.js does not start if it does not support a flag. Pass the environment with {@link sandboxEnvironment}.
  */
-export const SANDBOX: readonly string[] = [
+export const SANDBOX_FLAGS: readonly string[] = [
   '--permission',
-  // node:sqlite reads and writes any file, for it does not ask for permission.
+  // node:sqlite ignores --permission for files.
   '--no-experimental-sqlite',
   '--disable-sigusr1',
   `--max-old-space-size=${MAX_HEAP_MB}`,
   '--import',
-  `data:text/javascript,${encodeURIComponent(BEFORE_THE_CODE)}`,
+  `data:text/javascript,${encodeURIComponent(PRELUDE)}`,
 ];
 
-/** The environment to start it with, and nothing of the service's own. */
-export function environmentOf(given: Readonly<Record<string, string>>): { readonly GIVEN: string } {
+/** Returns the environment of the process, without that of the service. */
+export function sandboxEnvironment(given: Readonly<Record<string, string>>): { readonly GIVEN: string } {
   return { GIVEN: JSON.stringify(given) };
 }

@@ -8,33 +8,33 @@ import {
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 
-/** Where the `.proto` files are. With a copy of this folder elsewhere goes a copy of them. */
+/** Folder of the `.proto` files. Copy them along with this folder. */
 const PROTO_FOLDER = fileURLToPath(new URL('../../packages/server/proto', import.meta.url));
 const FILES = ['tool.proto', 'provision.proto', 'codeexecution.proto', 'health.proto'];
 
-/** How long calls under way may take once the service is asked to stop, in milliseconds. */
-const STOP_MS = 3_000;
+/** Time for in-flight calls on shutdown, in milliseconds. */
+const SHUTDOWN_TIMEOUT_MS = 3_000;
 
-/** A server that listens. */
-export interface Listening {
-  /** The port, also where the system chose it. */
+/** Listening server. */
+export interface RunningServer {
+  /** Bound port. */
   readonly port: number;
-  /** Takes no more calls, and resolves when those under way have ended; after 3 s they are broken off. */
+  /** Stops accepting calls and waits for in-flight calls; cancels them after 3 s. */
   stop(): Promise<void>;
 }
 
-/** A place where nobody can listen, or not now. The message says what to do. */
-export class NotListening extends Error {}
+/** The server cannot listen on the address. */
+export class ListenError extends Error {}
 
 /**
- * Serves protocols by their full names: `{ 'tool.ToolInvoker': { InvokeTool } }`. Rejects with {@link NotListening} when
- * the address is taken or is none.
+ * Starts a server for services by their full names: `{ 'tool.ToolInvoker': { InvokeTool } }`. Rejects with
+ * {@link ListenError} if the address is in use or invalid.
  */
 export async function startServer(
   listen: string,
   protocols: Readonly<Record<string, UntypedServiceImplementation>>,
-): Promise<Listening> {
-  // Field names exactly as in the files, 64-bit numbers as numbers, enumerations by their names.
+): Promise<RunningServer> {
+  // Keeps field names, 64-bit integers as numbers, enums as names.
   const options = { includeDirs: [PROTO_FOLDER], keepCase: true, longs: Number, enums: String, defaults: true };
   const definitions = loadSync(FILES, options);
   const server = new Server();
@@ -43,12 +43,12 @@ export async function startServer(
     if (!definition || 'format' in definition) throw new Error(`no .proto file has a service ${name}`);
     server.addService(definition, methods);
   }
-  // What the library would say of an address that is taken, it says in the error as well.
+  // The library would also log bind errors.
   setLogVerbosity(logVerbosity.NONE);
   const port = await new Promise<number>((resolve, reject) => {
-    // Plaintext is what Sluice speaks to capability services: keep both in one network that nobody else is in.
+    // Sluice connects without TLS: run both in a private network.
     server.bindAsync(listen, ServerCredentials.createInsecure(), (error, bound) =>
-      error ? reject(notListening(listen, error)) : resolve(bound),
+      error ? reject(toListenError(listen, error)) : resolve(bound),
     );
   });
   setLogVerbosity(logVerbosity.ERROR);
@@ -56,18 +56,18 @@ export async function startServer(
     port,
     stop: () =>
       new Promise((resolve) => {
-        const late = setTimeout(() => server.forceShutdown(), STOP_MS);
+        const timer = setTimeout(() => server.forceShutdown(), SHUTDOWN_TIMEOUT_MS);
         server.tryShutdown(() => {
-          clearTimeout(late);
+          clearTimeout(timer);
           resolve();
         });
       }),
   };
 }
 
-/** The library says how many addresses it has tried, and the reason in brackets behind that. */
-function notListening(listen: string, error: Error): NotListening {
+/** Extracts the reason from the library's error. */
+function toListenError(listen: string, error: Error): ListenError {
   const reason = /listen (E[A-Z]+)/.exec(error.message)?.[1] ?? error.message;
-  const what = reason === 'EADDRINUSE' ? 'something listens there already (EADDRINUSE)' : reason;
-  return new NotListening(`cannot listen at ${listen}: ${what}; choose another host:port by SAMPLE_LISTEN`);
+  const what = reason === 'EADDRINUSE' ? 'address already in use (EADDRINUSE)' : reason;
+  return new ListenError(`cannot listen on ${listen}: ${what}; set SAMPLE_LISTEN to another host:port`);
 }

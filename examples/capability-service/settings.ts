@@ -1,28 +1,28 @@
-/** Everything that can be set from outside. */
+/** Settings of the service. */
 export interface Settings {
-  /** Where to listen: `host:port`. Port 0 lets the system choose. */
+  /** Listen address, `host:port`. Port 0 is chosen by the system. */
   readonly listen: string;
-  /** The address that Sluice is to call; undefined: the one that is listened on. */
+  /** Address of this service for Sluice; default: the listen address. */
   readonly address: string | undefined;
-  /** What its entries at Sluice are named by: `sample-tools`, `sample-code`, and the engine `sample`. */
+  /** Prefix of the service entries: `sample-tools`, `sample-code`, and the engine `sample`. */
   readonly name: string;
-  /** The namespace whose agents get the tools. */
+  /** Namespace of the tools. */
   readonly namespace: string;
-  /** What http-get may reach, and what it sends its secret to: `https://api.example.com`, `http://localhost:8123`. */
+  /** Origins allowed for http-get, which receive its secret: `https://api.example.com`, `http://localhost:8123`. */
   readonly httpOrigins: ReadonlySet<string>;
-  /** Sluice's management API: an http(s) URL, and the token that goes with each request. */
+  /** URL and bearer token of Sluice's management API. */
   readonly sluice: { readonly host: string; readonly token: string | undefined };
 }
 
-/** A setting that cannot be. The message says what to do. */
-export class WrongSetting extends Error {}
+/** Invalid value of an environment variable. */
+export class InvalidSettingError extends Error {}
 
-/** Reads the environment; the README lists the variables. An empty value counts as unset. Throws {@link WrongSetting}. */
-export function settingsOf(env: Readonly<Record<string, string | undefined>>): Settings {
+/** Reads the environment variables listed in README.md; empty is unset. Throws {@link InvalidSettingError}. */
+export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
   const host = env.SLUICE_HOST || 'localhost:8080';
   const name = env.SAMPLE_NAME || 'sample';
   return {
-    // Whoever reaches this port can run code here, and gRPC asks nobody who they are. So: loopback, unless told otherwise.
+    // Loopback by default: clients of this port can run code and are not authenticated.
     listen: env.SAMPLE_LISTEN || '127.0.0.1:50051',
     address: env.SAMPLE_ADDRESS || undefined,
     name,
@@ -31,7 +31,7 @@ export function settingsOf(env: Readonly<Record<string, string | undefined>>): S
       (env.SAMPLE_HTTP_ORIGINS ?? '')
         .split(/[\s,]+/)
         .filter(Boolean)
-        .map(originOf),
+        .map(parseOrigin),
     ),
     sluice: {
       host: (/^https?:\/\//.test(host) ? host : `http://${host}`).replace(/\/+$/, ''),
@@ -40,11 +40,11 @@ export function settingsOf(env: Readonly<Record<string, string | undefined>>): S
   };
 }
 
-/** As URLs spell it: in lower case, without the usual port. The scheme has to be there, for it decides who reads along. */
-function originOf(entry: string): string {
+/** Normalizes an origin. The scheme is required, because it determines whether secrets are encrypted. */
+function parseOrigin(entry: string): string {
   const url = URL.parse(entry);
   if (url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`) return url.origin;
-  throw new WrongSetting(
-    `SAMPLE_HTTP_ORIGINS has ${entry}, which is no origin: write https://api.example.com or http://localhost:8123`,
+  throw new InvalidSettingError(
+    `invalid origin ${entry} in SAMPLE_HTTP_ORIGINS: expected a value like https://api.example.com`,
   );
 }

@@ -1,9 +1,9 @@
-const REQUEST_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 10_000;
 
-/** Sluice is there and said no: asking again would change nothing. */
-export class Refused extends Error {}
+/** Sluice rejected the request; a retry would not help. */
+export class RejectedError extends Error {}
 
-/** As much of Sluice's management API as a service needs that registers itself. */
+/** Minimal client of Sluice's management API. */
 export class SluiceApi {
   readonly #host: string;
   readonly #token: string | undefined;
@@ -14,8 +14,8 @@ export class SluiceApi {
   }
 
   /**
-   * Sends a request and resolves with the payload of its answer; undefined for a status in `unless`. Rejects with
-   * {@link Refused}, or with something else where another attempt may succeed.
+   * Sends a request and returns the payload of the response; undefined for the status `unless`. Rejects with
+   * {@link RejectedError}, or with another error if a retry may succeed.
    */
   async send(method: string, path: string, body?: object, unless?: 404 | 409): Promise<object | undefined> {
     const response = await fetch(`${this.#host}/api/v1/${path}`, {
@@ -25,17 +25,17 @@ export class SluiceApi {
         ...(this.#token !== undefined && { authorization: `Bearer ${this.#token}` }),
       },
       ...(body && { body: JSON.stringify(body) }),
-      // A proxy that wants people to log in redirects to a page; the token is not for that.
+      // An authenticating proxy redirects to its login page, which must not receive the token.
       redirect: 'manual',
-      signal: AbortSignal.timeout(REQUEST_MS),
+      signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
     });
     const text = await response.text();
     if (response.ok) return Object(JSON.parse(text)).data;
     if (response.status === unless) return undefined;
-    const what = `${method} /api/v1/${path} was answered ${response.status}: ${text.slice(0, 500)}`;
+    const what = `${method} /api/v1/${path}: status ${response.status}: ${text.slice(0, 500)}`;
     if (response.status >= 500) throw new Error(what);
-    // What asks for a log-in is a proxy before Sluice.
+    // Sent by an authenticating proxy.
     const login = response.status < 400 || response.status === 401 || response.status === 403;
-    throw new Refused(login ? `${what} (is SLUICE_TOKEN right?)` : what);
+    throw new RejectedError(login ? `${what} (check SLUICE_TOKEN)` : what);
   }
 }

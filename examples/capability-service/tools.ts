@@ -1,7 +1,7 @@
 import { type handleUnaryCall, status } from '@grpc/grpc-js';
 import type { ToolInvokeReply, ToolInvokeRequest } from './messages.ts';
 
-/** What agents see of a tool, and where its calls go. */
+/** Registered members of a tool. */
 export interface ToolDefinition {
   readonly name: string;
   readonly description: string;
@@ -10,31 +10,28 @@ export interface ToolDefinition {
   readonly input_schema: object;
 }
 
-/** A tool that is carried out here. */
+/** Tool with its implementation. */
 export interface Tool extends ToolDefinition {
-  /**
-   * Resolves with the texts of the answer. What it rejects with, the agent reads as an error. `left` is aborted when
-   * nobody waits for the answer any more.
-   */
-  run(request: ToolInvokeRequest, left: AbortSignal): Promise<readonly string[]>;
+  /** Returns the text contents of the result. An exception becomes an error result. `signal` is aborted on cancellation. */
+  run(request: ToolInvokeRequest, signal: AbortSignal): Promise<readonly string[]>;
 }
 
-/** Carries out the tool whose uri is asked for. */
+/** Returns the handler of `InvokeTool`, which runs the tool with the requested URI. */
 export function invokeTool(tools: readonly Tool[]): handleUnaryCall<ToolInvokeRequest, ToolInvokeReply> {
   const known = new Map(tools.map((tool) => [tool.uri, tool]));
   return (call, callback) => {
     const tool = known.get(call.request.uri);
-    if (!tool) return callback({ code: status.NOT_FOUND, details: `this service has no tool ${call.request.uri}` });
-    const left = new AbortController();
-    call.on('cancelled', () => left.abort());
-    tool.run(call.request, left.signal).then(
+    if (!tool) return callback({ code: status.NOT_FOUND, details: `unknown tool ${call.request.uri}` });
+    const controller = new AbortController();
+    call.on('cancelled', () => controller.abort());
+    tool.run(call.request, controller.signal).then(
       (content) => callback(null, { isError: false, content }),
-      (error: unknown) => callback(null, { isError: true, content: [messageOf(error)] }),
+      (error: unknown) => callback(null, { isError: true, content: [errorMessage(error)] }),
     );
   };
 }
 
-/** What an agent can make something of: the message, never the stack. */
-function messageOf(error: unknown): string {
+/** Returns the message of an error, without the stack. */
+function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { Children } from './children.ts';
+import { ChildProcesses } from './children.ts';
 
 const program = (name: string, code: string) => ({
   name,
@@ -9,13 +9,13 @@ const program = (name: string, code: string) => ({
   ready: (line: string) => (line === 'ready' ? name : undefined),
 });
 
-test('only a program that was ready is missed when it ends', async () => {
-  const children = new Children();
-  onTestFinished(() => children.end());
+test('reports the exit of a ready program only', async () => {
+  const children = new ChildProcesses();
+  onTestFinished(() => children.stop());
   await expect(children.start(program('first', 'console.error("no port"); process.exitCode = 3'))).rejects.toThrow(
-    /^first ended before it was ready \(3\)\n {4}no port$/,
+    /^first exited before it was ready \(3\)\n {4}no port$/,
   );
   const ends = program('second', 'console.log("ready"); process.exitCode = 4');
   expect(await children.start(ends)).toMatchObject({ value: 'second' });
-  expect(await children.lost).toBe('second ended by itself (4)');
+  expect(await children.exited).toBe('second exited unexpectedly (4)');
 });

@@ -2,53 +2,53 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
-/** A program to run as a process of its own, with the Node.js that runs this. */
+/** Node.js program to run as a child process. */
 export interface Program<T> {
-  /** What messages call it. */
+  /** Name in messages. */
   readonly name: string;
   /** Script and arguments. */
   readonly args: readonly string[];
-  /** Its whole environment: nothing of ours is passed on. */
+  /** Complete environment; nothing is inherited. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Working directory. */
   readonly folder: string;
-  /** What the line that says that it is ready says; undefined for every other line of its output. */
+  /** Parses the output line that signals readiness; returns undefined for other lines. */
   readonly ready: (line: string) => T | undefined;
 }
 
-/** A program that is ready. */
+/** Running program that is ready. */
 export interface Running<T> {
   readonly pid: number;
-  /** What its ready line said. */
+  /** Value parsed from the ready line. */
   readonly value: T;
-  /** The last lines of its output, as they come. */
+  /** Latest lines of output; grows as they arrive. */
   readonly output: readonly string[];
 }
 
-const START_MS = 20_000;
-/** How long a process that was asked to end may take; the service itself waits up to 30 s for calls under way. */
-const END_MS = 5_000;
-/** Lines of output that are kept to tell a failure with. */
-const KEPT = 10;
+const START_TIMEOUT_MS = 20_000;
+/** Time until a process is killed; the service itself waits up to 30 s for in-flight calls. */
+const STOP_TIMEOUT_MS = 5_000;
+/** Lines of output in error messages. */
+const OUTPUT_LINES = 10;
 
-/** The processes that were started here, which nobody but us ends. */
-export class Children {
+/** Child processes of the demo. */
+export class ChildProcesses {
   readonly #children = new Set<ChildProcess>();
   readonly #lost = Promise.withResolvers<string>();
   #ending = false;
 
-  /** Resolves when a process that was ready ends and was not asked to, with a line that says so. */
-  get lost(): Promise<string> {
+  /** Resolves with a message when a ready process exits unexpectedly. */
+  get exited(): Promise<string> {
     return this.#lost.promise;
   }
 
-  /** Starts a program and waits until it is ready. Rejects with the end of its output when it does not come to that. */
+  /** Starts a program and waits until it is ready. Rejects with its last output if it fails to start. */
   async start<T>({ name, args, env, folder, ready }: Program<T>): Promise<Running<T>> {
     const child = spawn(process.execPath, args, {
       cwd: folder,
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
-      // In a process group of its own Ctrl-C does not reach it: it is ended here, once, and in order.
+      // Keeps Ctrl-C from reaching it: children are stopped in order.
       detached: true,
     });
     this.#children.add(child);
@@ -59,20 +59,20 @@ export class Children {
     for (const stream of [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on('line', (line) => {
         output.push(line);
-        if (output.length > KEPT) output.shift();
+        if (output.length > OUTPUT_LINES) output.shift();
         const value = ready(line);
         if (value === undefined) return;
         isReady = true;
         resolve(value);
       });
     }
-    child.once('error', (error) => fail(`could not be started: ${error.message}`));
+    child.once('error', (error) => fail(`failed to start: ${error.message}`));
     child.once('close', (code, signal) => {
       this.#children.delete(child);
-      if (!isReady) fail(`ended before it was ready (${signal ?? code})`);
-      else if (!this.#ending) this.#lost.resolve(`${name} ended by itself (${signal ?? code})`);
+      if (!isReady) fail(`exited before it was ready (${signal ?? code})`);
+      else if (!this.#ending) this.#lost.resolve(`${name} exited unexpectedly (${signal ?? code})`);
     });
-    const late = setTimeout(() => fail(`was not ready within ${START_MS / 1000} s`), START_MS);
+    const late = setTimeout(() => fail(`was not ready within ${START_TIMEOUT_MS / 1000} s`), START_TIMEOUT_MS);
     try {
       return { value: await promise, pid: child.pid ?? 0, output };
     } finally {
@@ -80,13 +80,13 @@ export class Children {
     }
   }
 
-  /** Ends all of them, the last one started first, and resolves when they are gone. */
-  async end(): Promise<void> {
+  /** Stops all processes in reverse order and waits until they have exited. */
+  async stop(): Promise<void> {
     this.#ending = true;
     for (const child of [...this.#children].reverse()) {
       const gone = once(child, 'exit');
       if (child.exitCode !== null || child.signalCode !== null || !child.kill('SIGTERM')) continue;
-      const late = setTimeout(() => child.kill('SIGKILL'), END_MS);
+      const late = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
       await gone;
       clearTimeout(late);
     }

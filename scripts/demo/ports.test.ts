@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { freePort } from '../../test/fixtures/free-port.ts';
-import { onPorts } from './ports.ts';
+import { withPorts } from './ports.ts';
 
 const HOST = '127.0.0.1';
 
@@ -11,7 +11,7 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.close();
 });
 
-/** Listens on a port; the one that it got. */
+/** Listens on a port and returns the bound one. */
 async function listen(port: number): Promise<number> {
   const server = createServer();
   servers.push(server);
@@ -22,15 +22,15 @@ async function listen(port: number): Promise<number> {
   return address.port;
 }
 
-test('what is free is given, what is taken is left to the system', async () => {
+test('uses free ports, and 0 for ports in use', async () => {
   const wanted = [await freePort(), await listen(0)];
-  expect(await onPorts(wanted, HOST, async (ports) => ports)).toEqual([wanted[0], 0]);
+  expect(await withPorts(wanted, HOST, async (ports) => ports)).toEqual([wanted[0], 0]);
 });
 
-test('a port that another takes in between is left to the system, too', async () => {
+test('retries with 0 if a port is taken in the meantime', async () => {
   const wanted = await freePort();
   const tried: (number | undefined)[] = [];
-  const bound = await onPorts([wanted], HOST, async ([port = 0]) => {
+  const bound = await withPorts([wanted], HOST, async ([port = 0]) => {
     tried.push(port);
     if (port !== 0) await listen(port);
     return listen(port);
@@ -39,12 +39,12 @@ test('a port that another takes in between is left to the system, too', async ()
   expect(bound).not.toBe(wanted);
 });
 
-test('what fails for another reason is not started again', async () => {
+test('does not retry after other errors', async () => {
   let starts = 0;
   const start = async () => {
     starts++;
     throw new Error('no such file');
   };
-  await expect(onPorts([await freePort()], HOST, start)).rejects.toThrow('no such file');
+  await expect(withPorts([await freePort()], HOST, start)).rejects.toThrow('no such file');
   expect(starts).toBe(1);
 });

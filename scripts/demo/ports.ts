@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Whether something could listen there now; without a host, on all interfaces. */
+/** Returns true if the port is free; without a host, on all interfaces. */
 async function isFree(port: number, host?: string): Promise<boolean> {
   const server = createServer();
   server.listen({ port, host });
@@ -16,10 +16,10 @@ async function isFree(port: number, host?: string): Promise<boolean> {
 }
 
 /**
- * Starts something on these ports, of which those that are taken are 0: the system chooses one that is not. Another may
- * take a port before it is bound; then it is started once more, and the system chooses all of them.
+ * Starts a service on the given ports, with 0 (chosen by the system) in place of ports in use. If a port is taken before
+ * the service binds it, starts it again with all ports 0.
  */
-export async function onPorts<T>(
+export async function withPorts<T>(
   wanted: readonly number[],
   host: string,
   start: (ports: readonly number[]) => Promise<T>,
@@ -33,10 +33,10 @@ export async function onPorts<T>(
   }
 }
 
-const TRIES = 100;
+const MAX_ATTEMPTS = 100;
 
-/** The first free port from this one on, for a server that cannot be told to let the system choose. */
-export async function firstFree(from: number): Promise<number> {
-  for (let port = from; port < from + TRIES; port++) if (await isFree(port)) return port;
-  throw new Error(`all ports from ${from} to ${from + TRIES - 1} are taken`);
+/** Finds the first free port from a start, for servers that do not support port 0. */
+export async function findFreePort(from: number): Promise<number> {
+  for (let port = from; port < from + MAX_ATTEMPTS; port++) if (await isFree(port)) return port;
+  throw new Error(`no free port between ${from} and ${from + MAX_ATTEMPTS - 1}`);
 }
