@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import * as alphabet from './alphabets.ts';
-import { catalogues } from './catalogues.ts';
+import { catalogs } from './catalogs.ts';
 import type { ApiRequest, Collection } from './request.ts';
 import { addressOf, type Edit, itemOf, type Step } from './step.ts';
 import { bodies, changes } from './submissions.ts';
@@ -146,7 +146,7 @@ const upstream = fc.nat(UPSTREAMS - 1);
 const offering: fc.Arbitrary<Step[]> = fc
   .tuple(
     upstream,
-    fc.oneof(catalogues, fc.constantFrom('reversed', 'rotated', 'shorter')),
+    fc.oneof(catalogs, fc.constantFrom('reversed', 'rotated', 'shorter')),
     fc.option(refreshes, { freq: 2 }),
   )
   .map(([index, offers, refresh]) => [
@@ -165,7 +165,7 @@ const flickering: fc.Arbitrary<Step[]> = upstream.map((index) =>
 );
 
 const failing: fc.Arbitrary<Step[]> = fc
-  .tuple(upstream, fc.constantFrom('up', 'failing', 'down'), catalogues)
+  .tuple(upstream, fc.constantFrom('up', 'failing', 'down'), catalogs)
   .map(([index, mode, offers]) => [{ do: 'upstream', upstream: index, mode, offers }]);
 
 const restarting: fc.Arbitrary<Step[]> = signals.map((signal) => [{ do: 'restart', signal }]);
@@ -192,7 +192,7 @@ const steps: fc.Arbitrary<Step[]> = fc.oneof(
 
 /** A run: each upstream begins with something to offer, and some of them are registered. */
 export function runs(length: number): fc.Arbitrary<Step[]> {
-  const offered = fc.tuple(...Array.from({ length: UPSTREAMS }, () => catalogues));
+  const offered = fc.tuple(...Array.from({ length: UPSTREAMS }, () => catalogs));
   const registered = fc.subarray(['f', 'g', 'h/1 %'].map((name, index) => ({ name, address: addressOf(index) })));
   const then = fc.array(steps, { minLength: Math.trunc(length / 2), maxLength: length, size: 'max' });
   return fc.tuple(offered, registered, then).map(([begin, forwards, rest]) => [

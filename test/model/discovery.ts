@@ -1,7 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { addEntry, replaceEntry, takeAway } from './claims.ts';
 import { upstreamsName } from './entries.ts';
-import type { Catalogue, Entry, Forward, Kind, State } from './state.ts';
+import type { Catalog, Entry, Forward, Kind, State } from './state.ts';
 
 /** An upstream's lists, and what each addresses its objects by. */
 const LISTS = [
@@ -9,7 +9,7 @@ const LISTS = [
   { list: 'resources', kind: 'resource', member: 'uri' },
   { list: 'templates', kind: 'resource', member: 'uriTemplate' },
   { list: 'prompts', kind: 'prompt', member: 'name' },
-] as const satisfies readonly { list: keyof Catalogue; kind: Kind; member: string }[];
+] as const satisfies readonly { list: keyof Catalog; kind: Kind; member: string }[];
 
 /** One object of an upstream's list. */
 interface Item {
@@ -33,7 +33,7 @@ export function discover(state: State, name: string): boolean {
     setForward(state, { ...forward, available: false });
     return false;
   }
-  const { items, skipped } = itemsOf(upstream.catalogue);
+  const { items, skipped } = itemsOf(upstream.catalog);
   const gone = state.entries.filter(
     ({ kind, found }) => found?.forward === name && !items.some((item) => item.kind === kind && item.key === found.key),
   );
@@ -52,12 +52,12 @@ export function discover(state: State, name: string): boolean {
 }
 
 /** Entries without a name (or uri) and repeated keys are skipped; a uri that is a template as well is the resource. */
-function itemsOf(catalogue: Catalogue): { items: Item[]; skipped: number } {
+function itemsOf(catalog: Catalog): { items: Item[]; skipped: number } {
   const items: Item[] = [];
   let skipped = 0;
   for (const [number, { list, kind, member }] of LISTS.entries()) {
     const seen = new Set<string>();
-    for (const object of catalogue[list]) {
+    for (const object of catalog[list]) {
       const key = object[member];
       if (typeof key !== 'string' || key === '' || seen.has(key)) {
         skipped++;

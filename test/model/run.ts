@@ -3,7 +3,7 @@ import { answerDifferences, differences, likened } from './compare.ts';
 import { call } from './model.ts';
 import { outcomes, restarted, retried } from './outcomes.ts';
 import type { Answer, ApiRequest } from './request.ts';
-import { type Catalogue, copyOf, emptyState, NOTHING, type State, turned } from './state.ts';
+import { type Catalog, copyOf, emptyState, NOTHING, type State, turned } from './state.ts';
 import { describe, resolved, type Step, written } from './step.ts';
 import { servedBy, viewOf } from './view.ts';
 import type { World } from './world.ts';
@@ -48,7 +48,7 @@ class Run {
   readonly #tally: Tally;
   readonly #log: string[] = [];
   /** What each upstream offered before it was last changed. */
-  readonly #former = new Map<number, Catalogue>();
+  readonly #former = new Map<number, Catalog>();
   #state: State;
 
   constructor(world: World, tally: Tally) {
@@ -85,11 +85,11 @@ class Run {
         return restarted(this.#state);
       case 'upstream': {
         const { upstream, mode, offers } = step;
-        const before = this.#world.upstreams.states[upstream]?.catalogue ?? NOTHING;
+        const before = this.#world.upstreams.states[upstream]?.catalog ?? NOTHING;
         const former = this.#former.get(upstream) ?? NOTHING;
-        const catalogue = typeof offers === 'string' ? turned(before, former, offers) : offers;
+        const catalog = typeof offers === 'string' ? turned(before, former, offers) : offers;
         this.#former.set(upstream, before);
-        await this.#world.upstreams.set(upstream, { ...(mode && { mode }), ...(catalogue && { catalogue }) });
+        await this.#world.upstreams.set(upstream, { ...(mode && { mode }), ...(catalog && { catalog }) });
         await this.#world.settled();
         return retried({ ...copyOf(this.#state), upstreams: [...this.#world.upstreams.states] });
       }

@@ -73,15 +73,15 @@ export interface Service {
 }
 
 /** What an upstream lists, in order. A name or uri may be missing or repeated. */
-export interface Catalogue {
+export interface Catalog {
   readonly tools: readonly JsonObject[];
   readonly resources: readonly JsonObject[];
   readonly templates: readonly JsonObject[];
   readonly prompts: readonly JsonObject[];
 }
 
-/** An empty catalogue. */
-export const NOTHING: Catalogue = { tools: [], resources: [], templates: [], prompts: [] };
+/** An empty catalog. */
+export const NOTHING: Catalog = { tools: [], resources: [], templates: [], prompts: [] };
 
 /**
  * The same objects in another order: each list turned round, or its first object at the end, or gone; or what was offered
@@ -90,9 +90,9 @@ export const NOTHING: Catalogue = { tools: [], resources: [], templates: [], pro
 export type Turn = 'reversed' | 'rotated' | 'shorter' | 'former';
 
 /** What is offered after a turn. */
-export function turned(catalogue: Catalogue, former: Catalogue, turn: Turn): Catalogue {
+export function turned(catalog: Catalog, former: Catalog, turn: Turn): Catalog {
   if (turn === 'former') return former;
-  const { tools, resources, templates, prompts } = catalogue;
+  const { tools, resources, templates, prompts } = catalog;
   const each = (list: readonly JsonObject[]): readonly JsonObject[] => {
     if (turn === 'reversed') return list.toReversed();
     return turn === 'rotated' ? [...list.slice(1), ...list.slice(0, 1)] : list.slice(1);
@@ -107,7 +107,7 @@ export type Mode = 'up' | 'failing' | 'down';
 export interface UpstreamState {
   readonly address: string;
   readonly mode: Mode;
-  readonly catalogue: Catalogue;
+  readonly catalog: Catalog;
 }
 
 /** All that the model knows. */

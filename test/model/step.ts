@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { call } from './model.ts';
 import { type ApiRequest, type Collection, pathOf } from './request.ts';
-import type { Catalogue, Mode, State, Turn } from './state.ts';
+import type { Catalog, Mode, State, Turn } from './state.ts';
 
 /**
  * A PUT of what a GET of the same entry answers, changed: undefined takes a member away. The name may stand for an item
@@ -24,7 +24,7 @@ export interface Cut {
 export type Step =
   | { readonly do: 'call'; readonly call: ApiRequest | Edit }
   | { readonly do: 'together'; readonly calls: readonly (ApiRequest | Edit)[]; readonly cut: Cut | undefined }
-  | { readonly do: 'upstream'; readonly upstream: number; readonly mode?: Mode; readonly offers?: Catalogue | Turn }
+  | { readonly do: 'upstream'; readonly upstream: number; readonly mode?: Mode; readonly offers?: Catalog | Turn }
   | { readonly do: 'restart'; readonly signal: 'SIGTERM' | 'SIGKILL' };
 
 /** What stands for an upstream's address, which is another one in each run. */

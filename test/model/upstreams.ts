@@ -3,7 +3,7 @@ import { freePort } from '../fixtures/free-port.ts';
 import type { Era, Script } from '../fixtures/raw-upstream/message.ts';
 import { LIST_END } from '../fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../fixtures/raw-upstream.ts';
-import { type Catalogue, NOTHING, type UpstreamState } from './state.ts';
+import { type Catalog, NOTHING, type UpstreamState } from './state.ts';
 
 /** What they speak, one after the other. */
 const ERAS: readonly (readonly Era[])[] = [['legacy', 'modern'], ['modern'], ['legacy']];
@@ -15,7 +15,7 @@ const CAPABILITIES = '"capabilities":{"tools":{},"resources":{},"prompts":{}}';
 const SERVER = '"serverInfo":{"name":"raw","version":"1"}';
 
 /**
- * Real MCP servers whose catalogues the test changes. They announce no changes, so that what they offer is read when a
+ * Real MCP servers whose catalogs the test changes. They announce no changes, so that what they offer is read when a
  * forward is registered, refreshed, retried, or found at a start, and at no other time.
  */
 export class Upstreams {
@@ -29,14 +29,14 @@ export class Upstreams {
 
   private constructor(servers: readonly RawUpstream[]) {
     this.#servers = servers;
-    this.#states = servers.map(({ url }) => ({ address: url, mode: 'up', catalogue: NOTHING }));
+    this.#states = servers.map(({ url }) => ({ address: url, mode: 'up', catalog: NOTHING }));
     for (const [index, { scripts }] of servers.entries()) {
       const list =
-        (member: string, from: keyof Catalogue): Script =>
+        (member: string, from: keyof Catalog): Script =>
         () => {
-          const { mode, catalogue } = this.#states[index] ?? { mode: 'failing', catalogue: NOTHING };
+          const { mode, catalog } = this.#states[index] ?? { mode: 'failing', catalog: NOTHING };
           if (mode === 'failing') return { kind: 'error', text: '{"code":-32603,"message":"broken"}' };
-          return `{"${member}":${JSON.stringify(catalogue[from] satisfies readonly JsonObject[])},${LIST_END}`;
+          return `{"${member}":${JSON.stringify(catalog[from] satisfies readonly JsonObject[])},${LIST_END}`;
         };
       scripts['tools/list'] = list('tools', 'tools');
       scripts['resources/list'] = list('resources', 'resources');
@@ -52,7 +52,7 @@ export class Upstreams {
   }
 
   /** Makes one offer this from now on, or fail, or not listen; resolves when it does. */
-  async set(index: number, change: Partial<Pick<UpstreamState, 'mode' | 'catalogue'>>): Promise<void> {
+  async set(index: number, change: Partial<Pick<UpstreamState, 'mode' | 'catalog'>>): Promise<void> {
     const [server, before] = [this.#servers[index], this.#states[index]];
     if (!server || !before) throw new Error(`there is no upstream ${index}`);
     const after = { ...before, ...change };

@@ -2,30 +2,30 @@ import { memberText } from '@sluice/protocol/json/scan';
 import type { Draft } from './draft.ts';
 import {
   type Entry,
+  type EntryVariant,
   type Forward,
   isTemplate,
   KINDS,
   type Kind,
-  type KnownCatalogue,
+  type KnownCatalog,
   type Labels,
-  type Offer,
   TEMPLATE_LABEL,
 } from './entries.ts';
 import { discoveredMembers, render } from './serialize.ts';
 import { detached } from './stored.ts';
 
 /** One object that an upstream lists: what it is addressed by, and its exact text. */
-export interface FoundItem {
+export interface ListedItem {
   readonly key: string;
   readonly json: string;
 }
 
 /** What one discovery of a forward found for one era and set of client capabilities. */
-export interface FoundCatalogue extends KnownCatalogue {
-  readonly tools: readonly FoundItem[];
-  readonly resources: readonly FoundItem[];
-  readonly templates: readonly FoundItem[];
-  readonly prompts: readonly FoundItem[];
+export interface DiscoveredCatalog extends KnownCatalog {
+  readonly tools: readonly ListedItem[];
+  readonly resources: readonly ListedItem[];
+  readonly templates: readonly ListedItem[];
+  readonly prompts: readonly ListedItem[];
 }
 
 const LISTS = [
@@ -44,19 +44,19 @@ const ADDRESS_LABEL = 'service.forward_address';
  * upstream does not offer it (decisions 2.5). Copies are renewed, and removed with what they are copies of; what the
  * operator changed on them goes with them (decisions 2.11).
  */
-export function applyCatalogues(draft: Draft, forward: Forward, catalogues: readonly FoundCatalogue[]): void {
+export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly DiscoveredCatalog[]): void {
   const entries = draft.entriesOf(forward.name);
   const before = byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
   const copies = entries.filter(({ discovered }) => discovered?.copied);
-  const absent = byUpstreamKey(forward.absent ?? []);
+  const absent = byUpstreamKey(forward.orphanedOverrides ?? []);
   const taken = {
-    tool: new Map<string, Found>(),
-    resource: new Map<string, Found>(),
-    prompt: new Map<string, Found>(),
+    tool: new Map<string, DiscoveredItem>(),
+    resource: new Map<string, DiscoveredItem>(),
+    prompt: new Map<string, DiscoveredItem>(),
   };
   for (const { list, kind, template } of LISTS) {
     let position = 0;
-    for (const [key, offers] of merge(catalogues, list)) {
+    for (const [key, offers] of merge(catalogs, list)) {
       const found = { kind, template, key, offers, position: position++ };
       // A uri that is a template as well: the key is held, by the resource.
       if (taken[kind].has(key)) continue;
@@ -72,7 +72,7 @@ export function applyCatalogues(draft: Draft, forward: Forward, catalogues: read
   for (const kind of KINDS) {
     for (const [key, gone] of before[kind]) {
       draft.remove(gone);
-      if (isChanged(forward, gone)) absent[kind].set(key, gone);
+      if (hasOverrides(forward, gone)) absent[kind].set(key, gone);
     }
   }
   for (const copy of copies) {
@@ -81,7 +81,7 @@ export function applyCatalogues(draft: Draft, forward: Forward, catalogues: read
     else if (!isCurrent(forward, found, copy)) draft.put(discoveredEntry(draft, forward, found, copy));
   }
   const waiting = KINDS.flatMap((kind) => [...absent[kind].values()]);
-  putKnowledge(draft, forward, catalogues, waiting);
+  storeKnownCatalogs(draft, forward, catalogs, waiting);
 }
 
 function byUpstreamKey(entries: readonly Entry[]): Record<Kind, Map<string, Entry>> {
@@ -99,56 +99,56 @@ function upstreamKeyOf({ discovered, key }: Entry): string {
 }
 
 /** Keeps with the forward what discovery found besides entries, when that is news. */
-function putKnowledge(
+function storeKnownCatalogs(
   draft: Draft,
   forward: Forward,
-  catalogues: readonly FoundCatalogue[],
+  catalogs: readonly DiscoveredCatalog[],
   absent: readonly Entry[],
 ): void {
-  const known = catalogues.map(({ key, era, capabilities, identity, cache }) => {
+  const known = catalogs.map(({ key, era, capabilities, identity, cache }) => {
     return { key, era, capabilities, identity, cache };
   });
-  const waiting = forward.absent ?? [];
+  const waiting = forward.orphanedOverrides ?? [];
   const sameAbsent = absent.length === waiting.length && absent.every((entry, at) => entry === waiting[at]);
-  if (sameAbsent && JSON.stringify(known) === JSON.stringify(forward.catalogues)) return;
-  draft.putForward({ ...forward, catalogues: known, absent });
+  if (sameAbsent && JSON.stringify(known) === JSON.stringify(forward.catalogs)) return;
+  draft.putForward({ ...forward, catalogs: known, orphanedOverrides: absent });
 }
 
 /**
- * One list over all catalogues, by key: an object that reads the same in several becomes one offer. The longest
- * catalogue gives the order, since the shorter ones usually leave things out of it.
+ * One list over all catalogs, by key: an object that reads the same in several becomes one offer. The longest
+ * catalog gives the order, since the shorter ones usually leave things out of it.
  */
 function merge(
-  catalogues: readonly FoundCatalogue[],
+  catalogs: readonly DiscoveredCatalog[],
   list: (typeof LISTS)[number]['list'],
-): Map<string, readonly Offer[]> {
-  const merged = new Map<string, { json: string; catalogues: string[] | undefined }[]>();
-  for (const catalogue of [...catalogues].sort((a, b) => b[list].length - a[list].length)) {
-    for (const { key, json } of catalogue[list]) {
+): Map<string, readonly EntryVariant[]> {
+  const merged = new Map<string, { json: string; catalogs: string[] | undefined }[]>();
+  for (const catalog of [...catalogs].sort((a, b) => b[list].length - a[list].length)) {
+    for (const { key, json } of catalog[list]) {
       const offers = merged.get(key);
       const offer = offers?.find((other) => other.json === json);
-      if (offer) offer.catalogues?.push(catalogue.key);
-      else if (offers) offers.push({ json, catalogues: [catalogue.key] });
-      else merged.set(key, [{ json, catalogues: [catalogue.key] }]);
+      if (offer) offer.catalogs?.push(catalog.key);
+      else if (offers) offers.push({ json, catalogs: [catalog.key] });
+      else merged.set(key, [{ json, catalogs: [catalog.key] }]);
     }
   }
   for (const offers of merged.values()) {
-    for (const offer of offers) if (offer.catalogues?.length === catalogues.length) offer.catalogues = undefined;
+    for (const offer of offers) if (offer.catalogs?.length === catalogs.length) offer.catalogs = undefined;
   }
   return merged;
 }
 
 /** One object of an upstream, and where it lists it. */
-interface Found {
+interface DiscoveredItem {
   readonly kind: Kind;
   readonly template: boolean;
   readonly key: string;
-  readonly offers: readonly Offer[];
+  readonly offers: readonly EntryVariant[];
   readonly position: number;
 }
 
 /** `known` is the entry as it is, or was when the upstream last offered it. */
-function discoveredEntry(draft: Draft, forward: Forward, item: Found, known: Entry | undefined): Entry {
+function discoveredEntry(draft: Draft, forward: Forward, item: DiscoveredItem, known: Entry | undefined): Entry {
   const { kind } = item;
   const copy = known?.discovered?.copied && known;
   const key = kind === 'resource' ? item.key : forward.prefix + item.key;
@@ -159,14 +159,14 @@ function discoveredEntry(draft: Draft, forward: Forward, item: Found, known: Ent
     namespace,
     key: known?.key ?? key,
     name: kind === 'resource' ? entryName(item, known) : (known?.name ?? key),
-    source: copy?.source ?? forward.source,
+    registrationId: copy?.registrationId ?? forward.registrationId,
     position: item.position,
     labels: discoveredLabels(forward, item, known),
     members: { ...known?.members, ...discoveredMembers(kind, forward.address) },
     discovered: {
       forward: forward.name,
       upstreamKey: item.key,
-      offers: keptOffers(item.offers, known?.discovered?.offers ?? []),
+      variants: withStoredTexts(item.offers, known?.discovered?.variants ?? []),
       overrides: known?.discovered?.overrides ?? {},
       ...(copy && { copied: true }),
     },
@@ -175,7 +175,7 @@ function discoveredEntry(draft: Draft, forward: Forward, item: Found, known: Ent
 }
 
 /** The operator's labels, and with a resource those of the service (decisions 2.6). */
-function discoveredLabels(forward: Forward, { kind, template }: Found, known: Entry | undefined): Labels {
+function discoveredLabels(forward: Forward, { kind, template }: DiscoveredItem, known: Entry | undefined): Labels {
   if (kind !== 'resource') return known?.labels ?? {};
   const labels = Object.entries({ ...known?.labels, [ADDRESS_LABEL]: forward.address });
   const others = labels.filter(([label]) => label !== TEMPLATE_LABEL);
@@ -183,27 +183,27 @@ function discoveredLabels(forward: Forward, { kind, template }: Found, known: En
 }
 
 /** An unchanged text stays the one that is in memory; of a new one a copy, which does not hold its whole page there. */
-function keptOffers(offers: readonly Offer[], known: readonly Offer[]): Offer[] {
-  return offers.map(({ json, catalogues }) => {
+function withStoredTexts(offers: readonly EntryVariant[], known: readonly EntryVariant[]): EntryVariant[] {
+  return offers.map(({ json, catalogs }) => {
     const text = known.find((offer) => offer.json === json)?.json ?? detached(json);
-    return { json: text, catalogues };
+    return { json: text, catalogs };
   });
 }
 
 /** A renamed resource keeps its name, another follows its upstream. */
-function entryName(item: Found, known: Entry | undefined): string {
+function entryName(item: DiscoveredItem, known: Entry | undefined): string {
   const renamed = known?.discovered?.overrides.name;
   return typeof renamed === 'string' ? renamed : resourceName(item.key, item.offers);
 }
 
 /** A resource's name as its upstream gave it; its location when there is none. */
-export function resourceName(location: string, offers: readonly Offer[]): string {
+export function resourceName(location: string, offers: readonly EntryVariant[]): string {
   const name: unknown = JSON.parse(memberText(offers[0]?.json ?? '{}', 'name') ?? 'null');
   return typeof name === 'string' && name !== '' ? name : location;
 }
 
 /** True for an entry that is not as discovery would make it: an operator renamed, moved, labelled or overrode it. */
-function isChanged(forward: Forward, entry: Entry): boolean {
+function hasOverrides(forward: Forward, entry: Entry): boolean {
   const { kind, namespace, key, labels, members, discovered } = entry;
   if (!discovered) return false;
   return (
@@ -216,23 +216,23 @@ function isChanged(forward: Forward, entry: Entry): boolean {
 }
 
 /** True when nothing that discovery decides differs: most of a refresh, so that it makes nothing anew. */
-function isCurrent(forward: Forward, { kind, template, offers, position }: Found, known: Entry): boolean {
+function isCurrent(forward: Forward, { kind, template, offers, position }: DiscoveredItem, known: Entry): boolean {
   const { labels, members, discovered } = known;
-  const inPlace = known.position === position && known.source === forward.source;
+  const inPlace = known.position === position && known.registrationId === forward.registrationId;
   if (!inPlace && !discovered?.copied) return false;
-  if (!sameOffers(offers, discovered?.offers ?? [])) return false;
+  if (!sameVariants(offers, discovered?.variants ?? [])) return false;
   if (kind === 'resource' && (labels[ADDRESS_LABEL] !== forward.address || isTemplate(known) !== template))
     return false;
   return Object.entries(discoveredMembers(kind, forward.address)).every(([member, value]) => members[member] === value);
 }
 
-function sameOffers(a: readonly Offer[], b: readonly Offer[]): boolean {
+function sameVariants(a: readonly EntryVariant[], b: readonly EntryVariant[]): boolean {
   return (
     a.length === b.length &&
-    a.every(({ json, catalogues }, at) => {
+    a.every(({ json, catalogs }, at) => {
       const other = b[at];
-      if (json !== other?.json || catalogues?.length !== other.catalogues?.length) return false;
-      return catalogues?.every((key, index) => key === other.catalogues?.[index]) ?? true;
+      if (json !== other?.json || catalogs?.length !== other.catalogs?.length) return false;
+      return catalogs?.every((key, index) => key === other.catalogs?.[index]) ?? true;
     })
   );
 }
@@ -242,22 +242,22 @@ function sameOffers(a: readonly Offer[], b: readonly Offer[]): boolean {
  * asked at the moment, so that what it offered stays beside what the other one offers now (mcp 4). Items stand in the order
  * in which clients see them.
  */
-export function keptCatalogues(
+export function knownCatalogs(
   draft: Draft,
   forward: Forward,
-  eras: ReadonlySet<KnownCatalogue['era']>,
-): FoundCatalogue[] {
-  const kept = forward.catalogues.filter(({ era }) => eras.has(era));
+  eras: ReadonlySet<KnownCatalog['era']>,
+): DiscoveredCatalog[] {
+  const kept = forward.catalogs.filter(({ era }) => eras.has(era));
   if (kept.length === 0) return [];
   const originals = draft.entriesOf(forward.name).filter(({ discovered }) => !discovered?.copied);
   const entries = originals.sort((a, b) => a.position - b.position);
-  return kept.map((catalogue) => {
-    const items = (kind: Kind, template = false): FoundItem[] =>
+  return kept.map((catalog) => {
+    const items = (kind: Kind, template = false): ListedItem[] =>
       entries
         .filter((entry) => entry.kind === kind && isTemplate(entry) === template)
-        .flatMap((entry) => itemOf(entry, catalogue.key));
+        .flatMap((entry) => listedItem(entry, catalog.key));
     return {
-      ...catalogue,
+      ...catalog,
       tools: items('tool'),
       resources: items('resource'),
       templates: items('resource', true),
@@ -266,8 +266,8 @@ export function keptCatalogues(
   });
 }
 
-/** The upstream's object as this catalogue lists it; nothing when it does not. */
-function itemOf({ discovered }: Entry, catalogue: string): FoundItem[] {
-  const offer = discovered?.offers.find(({ catalogues }) => catalogues?.includes(catalogue) ?? true);
+/** The upstream's object as this catalog lists it; nothing when it does not. */
+function listedItem({ discovered }: Entry, catalog: string): ListedItem[] {
+  const offer = discovered?.variants.find(({ catalogs }) => catalogs?.includes(catalog) ?? true);
   return discovered && offer ? [{ key: discovered.upstreamKey, json: offer.json }] : [];
 }

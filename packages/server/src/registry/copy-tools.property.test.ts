@@ -1,9 +1,9 @@
 import { seeded } from '@sluice/protocol/json/fixtures/documents';
 import { expect, test } from 'vitest';
-import { applyCatalogues } from './catalogs.ts';
+import { applyCatalogs } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, type Namespace, parseNamespace } from './entries.ts';
-import { addForward, catalogue } from './fixtures/upstreams.ts';
+import { addForward, catalog } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { copyTools, removeForward, removeNamespace } from './operations-topology.ts';
 import { Registry } from './registry.ts';
@@ -40,7 +40,8 @@ class Copying {
     const forward = this.#pick([...draft.forwards.values()]);
     switch (this.#int(12)) {
       case 0:
-        if (draft.forwards.size < 2) addForward(draft, `up${draft.nextSource()}`, { namespace: this.#namespace() });
+        if (draft.forwards.size < 2)
+          addForward(draft, `up${draft.nextRegistrationId()}`, { namespace: this.#namespace() });
         return;
       case 1:
         if (forward && this.#int(3) === 0) {
@@ -76,7 +77,7 @@ class Copying {
           const found = new Map(NAMES.filter(() => this.#int(3) > 0).map((key) => [key, this.#object(key)]));
           this.offered.set(forward.name, found);
           const items = [...found].map(([key, json]) => ({ key, json }));
-          applyCatalogues(draft, forward, [catalogue({ tools: items })]);
+          applyCatalogs(draft, forward, [catalog({ tools: items })]);
           this.tally.renewed += this.copies.size;
           this.#drop(({ forward: of, upstreamKey }) => of === forward.name && !found.has(upstreamKey));
         }
@@ -100,7 +101,7 @@ class Copying {
     const after = draft.get('tool', targetNamespace, tool.key);
     if (outcome !== 'copied') return expect(after).toBe(before);
     expect(before).toBeUndefined();
-    expect(after?.served).toEqual(source?.served);
+    expect(after?.rendered).toEqual(source?.rendered);
     const { forward, upstreamKey, overrides } = source?.discovered ?? {};
     if (forward === undefined || upstreamKey === undefined) return expect(after?.discovered).toBeUndefined();
     const title = typeof overrides?.title === 'string' ? overrides.title : undefined;
@@ -113,7 +114,7 @@ class Copying {
     const [name, namespace] = [this.#pick([tool.key, ...NAMES, 'z']) ?? 'z', this.#namespace()];
     if (draft.get('tool', namespace, name)) return;
     const title = this.#pick(['T', 'U']);
-    const own = discovered ? JSON.parse(discovered.offers[0]?.json ?? '{}') : {};
+    const own = discovered ? JSON.parse(discovered.variants[0]?.json ?? '{}') : {};
     updateEntry(draft, 'tool', tool, { ...own, title, name, namespace });
     const copy = this.copies.get(placeOf(tool));
     if (!copy) return;
@@ -161,8 +162,8 @@ test('copies follow their forward and nobody else, whatever is changed around th
       const there = copies.map((tool) => {
         const { forward = '', upstreamKey = '', overrides = {} } = tool.discovered ?? {};
         // It holds its key, and says what its upstream says now.
-        expect(registry.current.namespace(tool.namespace)?.shelves.tool.get(tool.key)).toBe(tool);
-        expect(tool.discovered?.offers[0]?.json).toBe(copying.offered.get(forward)?.get(upstreamKey));
+        expect(registry.current.namespace(tool.namespace)?.indexes.tool.get(tool.key)).toBe(tool);
+        expect(tool.discovered?.variants[0]?.json).toBe(copying.offered.get(forward)?.get(upstreamKey));
         return [placeOf(tool), { forward, upstreamKey, title: overrides.title }] as const;
       });
       expect(new Map(there), `seed ${seed}, step ${step}`).toEqual(copying.copies);

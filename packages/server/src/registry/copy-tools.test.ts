@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { applyCatalogues, type FoundCatalogue, keptCatalogues } from './catalogs.ts';
+import { applyCatalogs, type DiscoveredCatalog, knownCatalogs } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Forward, type Namespace, parseNamespace } from './entries.ts';
 import { HeldStore, stored } from './fixtures/held-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
-import { addForward, catalogue, items } from './fixtures/upstreams.ts';
+import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { type CopyOutcome, copyTools, createNamespace, removeForward, removeNamespace } from './operations-topology.ts';
 import { Registry } from './registry.ts';
@@ -24,13 +24,13 @@ async function withForward(more: Partial<Forward> = {}) {
   const registry = new Registry(store);
   await registry.load();
   await registry.commit((draft) => addForward(draft, 'up', more));
-  const discover = (...found: Partial<FoundCatalogue>[]): Promise<void> =>
+  const discover = (...found: Partial<DiscoveredCatalog>[]): Promise<void> =>
     registry.commit((draft) => {
       const forward = draft.forwards.get('up');
-      if (forward) applyCatalogues(draft, forward, found.map(catalogue));
+      if (forward) applyCatalogs(draft, forward, found.map(catalog));
     });
   await discover({ tools: items('name', ['a', 'b']) });
-  const held = (namespace: string, name: string) => registry.current.namespace(namespace)?.shelves.tool.get(name);
+  const held = (namespace: string, name: string) => registry.current.namespace(namespace)?.indexes.tool.get(name);
   /** Copies the tool that holds this name in a namespace (`default`). */
   const copy = async (name: string, target: string, from = 'default'): Promise<CopyOutcome | undefined> => {
     const tool = held(from, name);
@@ -61,7 +61,7 @@ describe('a copy of a discovered tool', () => {
     expect(names()).toEqual(['crm.a', 'crm.b', 'crm.a']);
     expect([names('default'), names('finance')]).toEqual([['crm.a', 'crm.b'], ['crm.a']]);
     const made = held('finance', 'crm.a');
-    expect(made?.served).toEqual(held('default', 'crm.a')?.served);
+    expect(made?.rendered).toEqual(held('default', 'crm.a')?.rendered);
     expect(made && JSON.parse(entryJson(made))).toEqual({
       name: 'crm.a',
       namespace: 'finance',
@@ -86,9 +86,9 @@ describe('a copy of a discovered tool', () => {
     await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'z', namespace: 'default' }));
     await discover({ tools: [{ key: 'a', json: '{"name":"a","n":2.0,"more":true}' }, ...items('name', ['b'])] });
     const made = held('finance', 'z');
-    expect(made?.served).toEqual([{ json: '{"name":"z","n":2.0,"more":true,"title":"Ours"}', catalogues: undefined }]);
+    expect(made?.rendered).toEqual([{ json: '{"name":"z","n":2.0,"more":true,"title":"Ours"}', catalogs: undefined }]);
     expect(made?.labels).toEqual({ l: '1' });
-    expect(held('default', 'a')?.served[0]?.json).toBe('{"name":"a","n":2.0,"more":true}');
+    expect(held('default', 'a')?.rendered[0]?.json).toBe('{"name":"a","n":2.0,"more":true}');
   });
 
   test('is not written anew while its tool is what it was, wherever the upstream lists it', async () => {
@@ -144,7 +144,7 @@ describe('a copy of a discovered tool', () => {
     });
     await discover({ tools: [{ key: 'a', json: '{"name":"a","new":1}' }, ...items('name', ['b'])] });
     expect([names('default'), names('finance'), names('ops')]).toEqual([['a', 'b'], [], ['pay']]);
-    expect(held('ops', 'pay')?.served[0]?.json).toBe('{"name":"pay","new":1,"title":"Pay"}');
+    expect(held('ops', 'pay')?.rendered[0]?.json).toBe('{"name":"pay","new":1,"title":"Pay"}');
     expect(await copy('b', 'finance')).toBe('copied');
     // The name is free again, and a second copy of the same tool is its own.
     expect(await copy('a', 'ops')).toBe('copied');
@@ -159,9 +159,9 @@ describe('a copy of a discovered tool', () => {
     const both = [{ tools: items('name', ['b']) }, { key: 'legacy:rich', tools: [rich, ...items('name', ['b'])] }];
     await discover(...both);
     await copy('a', 'finance');
-    expect(held('finance', 'a')?.served).toEqual([{ json: rich.json, catalogues: ['legacy:rich'] }]);
+    expect(held('finance', 'a')?.rendered).toEqual([{ json: rich.json, catalogs: ['legacy:rich'] }]);
     await discover({ tools: [rich] });
-    expect(held('finance', 'a')?.served).toEqual([{ json: rich.json, catalogues: undefined }]);
+    expect(held('finance', 'a')?.rendered).toEqual([{ json: rich.json, catalogs: undefined }]);
   });
 
   test('is no second find where the lists of an era are put together from what is there', async () => {
@@ -169,7 +169,7 @@ describe('a copy of a discovered tool', () => {
     await copy('a', 'finance');
     const kept = await registry.commit((draft) => {
       const forward = draft.forwards.get('up');
-      return forward && keptCatalogues(draft, forward, new Set(['legacy'] as const));
+      return forward && knownCatalogs(draft, forward, new Set(['legacy'] as const));
     });
     expect(kept?.map(({ tools }) => tools)).toEqual([items('name', ['a', 'b'])]);
   });
@@ -211,7 +211,7 @@ describe('a name that is held', () => {
     await copy('a', 'finance');
     await registry.commit((draft) => {
       const late = addForward(draft, 'late', { namespace: ns('finance') });
-      applyCatalogues(draft, late, [catalogue({ tools: items('name', ['a'], ',"late":1') })]);
+      applyCatalogs(draft, late, [catalog({ tools: items('name', ['a'], ',"late":1') })]);
     });
     expect(held('finance', 'a')?.discovered?.forward).toBe('up');
     expect(registry.current.shadowed('late').map(({ key }) => key)).toEqual(['a']);
@@ -228,7 +228,7 @@ describe('a name that is held', () => {
     await registry.commit((draft) => removeEntry(draft, 'tool', { name: 'a', namespace: 'ops' }));
     await discover({ tools: items('name', ['a', 'b'], ',"v":2') });
     expect(held('default', 'a')?.discovered?.copied).toBe(true);
-    expect(held('default', 'a')?.served[0]?.json).toContain('"v":2');
+    expect(held('default', 'a')?.rendered[0]?.json).toContain('"v":2');
     expect(registry.current.shadowed('up').map(({ key }) => key)).toEqual(['a']);
     for (const again of await restarts(registry, store)) {
       expect(stateOf(again.current)).toEqual(stateOf(registry.current));
@@ -291,7 +291,7 @@ describe('copies after a restart', () => {
       expect(stateOf(other.current)).toEqual(stateOf(registry.current));
       await other.commit((draft) => {
         const forward = draft.forwards.get('up');
-        if (forward) applyCatalogues(draft, forward, [catalogue(found)]);
+        if (forward) applyCatalogs(draft, forward, [catalog(found)]);
       });
     }
     await discover(found);
@@ -306,8 +306,8 @@ describe('copies after a restart', () => {
     await copy('a', 'ops');
     for (const again of await restarts(registry, store)) {
       const copied = (namespace: string) => {
-        const tool = again.current.namespace(namespace)?.shelves.tool.get('a');
-        return [tool?.discovered?.copied, tool?.served[0]?.json];
+        const tool = again.current.namespace(namespace)?.indexes.tool.get('a');
+        return [tool?.discovered?.copied, tool?.rendered[0]?.json];
       };
       expect([copied('default'), copied('ops')]).toEqual([
         [undefined, own.json],
@@ -316,7 +316,7 @@ describe('copies after a restart', () => {
     }
     expect(held('ops', 'a') && JSON.parse(entryJson(held('ops', 'a') ?? never()))).toMatchObject({ copied: true });
 
-    const source = registry.current.forwards.get('up')?.source;
+    const source = registry.current.forwards.get('up')?.registrationId;
     const upstream = { name: 'a', copied: true };
     const old = new Registry(
       new HeldStore({

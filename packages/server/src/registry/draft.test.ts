@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { applyCatalogues } from './catalogs.ts';
+import { applyCatalogs } from './catalogs.ts';
 import { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from './entries.ts';
-import { addForward, catalogue, items, view } from './fixtures/upstreams.ts';
+import { addForward, catalog, items, view } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { registerService, removeServices } from './operations-topology.ts';
 import { Snapshot } from './snapshot.ts';
@@ -26,8 +26,8 @@ const base = after(Snapshot.empty(), (draft) => {
   createEntry(draft, 'tool', { ...TOOL, name: 'mine' });
   createEntry(draft, 'tool', { ...TOOL, name: 'theirs', namespace: 'crm' });
   const forward = addForward(draft, 'up', { namespace: namespace('ops') });
-  applyCatalogues(draft, forward, [
-    catalogue({ tools: items('name', ['a', 'b']), resources: items('uri', ['r:1']), prompts: items('name', ['p']) }),
+  applyCatalogs(draft, forward, [
+    catalog({ tools: items('name', ['a', 'b']), resources: items('uri', ['r:1']), prompts: items('name', ['p']) }),
   ]);
   registerService(draft, SERVICE);
   registerService(draft, { ...SERVICE, serviceType: 'resource-provider' });
@@ -91,7 +91,7 @@ const CHANGES: [string, (draft: Draft) => void][] = [
     'a forward discovered anew',
     (draft) => {
       const forward = draft.forwards.get('up');
-      if (forward) applyCatalogues(draft, forward, [catalogue({ tools: items('name', ['b', 'c'], ',"x":1') })]);
+      if (forward) applyCatalogs(draft, forward, [catalog({ tools: items('name', ['b', 'c'], ',"x":1') })]);
     },
   ],
 ];
@@ -99,14 +99,14 @@ const CHANGES: [string, (draft: Draft) => void][] = [
 describe.each(CHANGES)('%s', (_name, change) => {
   test('is not seen by who holds the state before', () => {
     const before = shown(base);
-    const lists = base.namespaces.get(namespace('ops'))?.shelves.tool.list(
+    const lists = base.namespaces.get(namespace('ops'))?.indexes.tool.list(
       view(() => []),
       'tools/list',
     );
     const { snapshot } = after(base, change);
     expect(shown(base)).toEqual(before);
     expect(
-      base.namespaces.get(namespace('ops'))?.shelves.tool.list(
+      base.namespaces.get(namespace('ops'))?.indexes.tool.list(
         view(() => []),
         'tools/list',
       ),
@@ -150,8 +150,8 @@ describe('what is touched', () => {
     ]);
     // All else is the same object, prebuilt lists included.
     expect(snapshot.namespaces.get(namespace('crm'))).toBe(base.namespaces.get(namespace('crm')));
-    expect(snapshot.namespaces.get(namespace('ops'))?.shelves.tool).toBe(
-      base.namespaces.get(namespace('ops'))?.shelves.tool,
+    expect(snapshot.namespaces.get(namespace('ops'))?.indexes.tool).toBe(
+      base.namespaces.get(namespace('ops'))?.indexes.tool,
     );
   });
 
@@ -164,7 +164,7 @@ describe('what is touched', () => {
     expect(touched).toEqual([]);
   });
 
-  test("are a forward's lists when its caching hints or catalogues change though no entry does", () => {
+  test("are a forward's lists when its caching hints or catalogs change though no entry does", () => {
     const found = (ttlMs: number, extra: string[] = []) => {
       const hints = { 'tools/list': { ttlMs, cacheScope: 'public' } } as const;
       const lists = {
@@ -172,19 +172,19 @@ describe('what is touched', () => {
         resources: items('uri', ['r:1']),
         prompts: items('name', ['p']),
       };
-      return ['legacy:{}', ...extra].map((key) => catalogue({ key, cache: hints, ...lists }));
+      return ['legacy:{}', ...extra].map((key) => catalog({ key, cache: hints, ...lists }));
     };
     const apply =
       (...args: Parameters<typeof found>) =>
       (draft: Draft) => {
         const forward = draft.forwards.get('up');
-        if (forward) applyCatalogues(draft, forward, found(...args));
+        if (forward) applyCatalogs(draft, forward, found(...args));
       };
     const tools = (snapshot: Snapshot) =>
       snapshot.namespaces
         .get(namespace('ops'))
-        ?.shelves.tool.list(
-          view(() => snapshot.forwards.get('up')?.catalogues ?? []),
+        ?.indexes.tool.list(
+          view(() => snapshot.forwards.get('up')?.catalogs ?? []),
           'tools/list',
         )
         .json.toString();
@@ -215,7 +215,7 @@ test('labelling a namespace keeps what it holds', () => {
   const { snapshot } = after(base, (draft) => draft.putNamespace(namespace('ops'), { a: '1' }));
   const state = snapshot.namespace('ops');
   expect(state?.labels).toEqual({ a: '1' });
-  expect(state?.shelves.tool.entries).toHaveLength(2);
+  expect(state?.indexes.tool.entries).toHaveLength(2);
   expect(snapshot.namespace('no such')).toBeUndefined();
 });
 
@@ -223,7 +223,7 @@ test('the shadowed entries of a forward are found, and counted with the others',
   const { snapshot } = after(base, (draft) => {
     createEntry(draft, 'tool', { ...TOOL, name: 'x', namespace: 'ops' });
     const late = addForward(draft, 'late', { namespace: namespace('ops') });
-    applyCatalogues(draft, late, [catalogue({ tools: items('name', ['a', 'x', 'own']) })]);
+    applyCatalogs(draft, late, [catalog({ tools: items('name', ['a', 'x', 'own']) })]);
   });
   expect(snapshot.shadowed('late').map(({ key }) => key)).toEqual(['a', 'x']);
   expect(snapshot.shadowed('up')).toEqual([]);

@@ -28,8 +28,8 @@ export interface ChangedLists {
 export class Draft {
   #namespaces: Map<Namespace, NamespaceState>;
   #forwards: Map<string, Forward>;
-  readonly #foreign: Map<Section, readonly string[]>;
-  readonly #shelves = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();
+  readonly #unusable: Map<Section, readonly string[]>;
+  readonly #indexes = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();
   readonly #services: Services;
   #draftServices: DraftServices | undefined;
   #next: number;
@@ -44,7 +44,7 @@ export class Draft {
     this.#recording = recording;
     this.#namespaces = new Map(base.namespaces);
     this.#forwards = new Map(base.forwards);
-    this.#foreign = new Map(base.foreign);
+    this.#unusable = new Map(base.unusable);
     this.#services = base.services;
     this.#next = base.next;
   }
@@ -76,12 +76,12 @@ export class Draft {
   }
 
   /** A registration number for a new forward, hand-made entry or service. */
-  nextSource(): number {
+  nextRegistrationId(): number {
     return this.#next++;
   }
 
   /** Keeps numbers given later above one that was read from disk. */
-  reserveSource(source: number): void {
+  reserveRegistrationId(source: number): void {
     this.#next = Math.max(this.#next, source + 1);
   }
 
@@ -89,7 +89,7 @@ export class Draft {
   putNamespace(name: Namespace, labels: Labels = {}, unknown?: UnknownMembers): void {
     const state = this.#namespaces.get(name) ?? emptyNamespace(name);
     const changed = { ...state, labels, unknown: unknown ?? state.unknown };
-    this.#undo?.push(takeBack(this.#namespaces, name));
+    this.#undo?.push(restoring(this.#namespaces, name));
     this.#namespaces.set(name, changed);
     this.#record('namespaces', () => storedNamespace(changed));
   }
@@ -104,23 +104,23 @@ export class Draft {
     if (name === DEFAULT_NAMESPACE) throw new Error('the default namespace cannot be removed');
     for (const kind of KINDS) for (const entry of [...this.entries(kind, name)]) this.remove(entry);
     const before = this.#namespaces;
-    const drafts = this.#shelves.get(name);
+    const drafts = this.#indexes.get(name);
     this.#undo?.push(() => {
       this.#namespaces = before;
-      if (drafts) this.#shelves.set(name, drafts);
+      if (drafts) this.#indexes.set(name, drafts);
     });
     // A copy, because what is deleted and put back into a map stands at its end.
     this.#namespaces = new Map(before);
     this.#namespaces.delete(name);
-    this.#shelves.delete(name);
+    this.#indexes.delete(name);
     this.#recordRemoval('namespaces', name);
   }
 
   putForward(forward: Forward): void {
     this.ensureNamespace(forward.namespace);
     const before = this.#forwards.get(forward.name);
-    if (before && listsDiffer(before, forward)) this.#renewLists(forward.name);
-    this.#undo?.push(takeBack(this.#forwards, forward.name));
+    if (before && listsDiffer(before, forward)) this.#invalidateLists(forward.name);
+    this.#undo?.push(restoring(this.#forwards, forward.name));
     this.#forwards.set(forward.name, forward);
     this.#record('forwards', () => storedForward(forward));
   }
@@ -162,8 +162,8 @@ export class Draft {
   }
 
   /** Keeps a stored record that this version has no use for. */
-  putForeign(section: Section, json: string): void {
-    this.#foreign.set(section, [...(this.#foreign.get(section) ?? []), json]);
+  putUnusable(section: Section, json: string): void {
+    this.#unusable.set(section, [...(this.#unusable.get(section) ?? []), json]);
   }
 
   /** The entry that holds a key. */
@@ -192,7 +192,7 @@ export class Draft {
     const found: Entry[] = [];
     for (const namespace of this.#namespaces.keys()) {
       for (const kind of KINDS) {
-        if (!this.#concerns(namespace, kind, forward)) continue;
+        if (!this.#mayHaveEntriesOf(namespace, kind, forward)) continue;
         for (const entry of this.entries(kind, namespace)) {
           if (entry.discovered?.forward === forward) found.push(entry);
         }
@@ -216,20 +216,20 @@ export class Draft {
   /** Ends the draft: the state it describes, and which lists differ from the base's. */
   finish(): { snapshot: Snapshot; touched: ChangedLists[] } {
     const touched: ChangedLists[] = [];
-    for (const [namespace, drafts] of this.#shelves) {
+    for (const [namespace, drafts] of this.#indexes) {
       const state = this.#namespaces.get(namespace);
       if (!state) continue;
-      const shelves = { ...state.shelves };
+      const shelves = { ...state.indexes };
       for (const kind of KINDS) {
         const draft = drafts[kind];
         if (!draft) continue;
         shelves[kind] = draft.publish();
         touched.push({ namespace, kind });
       }
-      this.#namespaces.set(namespace, { ...state, shelves });
+      this.#namespaces.set(namespace, { ...state, indexes: shelves });
     }
     const services = this.#draftServices?.publish() ?? this.#services;
-    return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#foreign, services), touched };
+    return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), touched };
   }
 
   /**
@@ -252,20 +252,20 @@ export class Draft {
   }
 
   /** Lists are kept prebuilt with their shelf: a copy of it has none. */
-  #renewLists(forward: string): void {
+  #invalidateLists(forward: string): void {
     for (const namespace of this.#namespaces.keys()) {
-      for (const kind of KINDS) if (this.#concerns(namespace, kind, forward)) this.#write(namespace, kind);
+      for (const kind of KINDS) if (this.#mayHaveEntriesOf(namespace, kind, forward)) this.#write(namespace, kind);
     }
   }
 
   /** False when the forward has surely nothing there. */
-  #concerns(namespace: Namespace, kind: Kind, forward: string): boolean {
-    if (this.#shelves.get(namespace)?.[kind]) return true;
-    return this.#namespaces.get(namespace)?.shelves[kind].counts.has(forward) ?? false;
+  #mayHaveEntriesOf(namespace: Namespace, kind: Kind, forward: string): boolean {
+    if (this.#indexes.get(namespace)?.[kind]) return true;
+    return this.#namespaces.get(namespace)?.indexes[kind].counts.has(forward) ?? false;
   }
 
   #read(namespace: Namespace, kind: Kind): DraftIndex | EntryIndex | undefined {
-    return this.#shelves.get(namespace)?.[kind] ?? this.#namespaces.get(namespace)?.shelves[kind];
+    return this.#indexes.get(namespace)?.[kind] ?? this.#namespaces.get(namespace)?.indexes[kind];
   }
 
   #changeable({ namespace, kind, key }: Entry): DraftIndex {
@@ -284,19 +284,19 @@ export class Draft {
   }
 
   #write(namespace: Namespace, kind: Kind): DraftIndex {
-    const drafts = this.#shelves.get(namespace) ?? {};
-    this.#shelves.set(namespace, drafts);
-    drafts[kind] ??= this.#shelf(namespace, kind).copy();
+    const drafts = this.#indexes.get(namespace) ?? {};
+    this.#indexes.set(namespace, drafts);
+    drafts[kind] ??= this.#index(namespace, kind).copy();
     return drafts[kind];
   }
 
-  #shelf(namespace: Namespace, kind: Kind): EntryIndex {
-    return (this.#namespaces.get(namespace) ?? emptyNamespace(namespace)).shelves[kind];
+  #index(namespace: Namespace, kind: Kind): EntryIndex {
+    return (this.#namespaces.get(namespace) ?? emptyNamespace(namespace)).indexes[kind];
   }
 }
 
 /** How to bring a map's member back to what it is now. */
-function takeBack<K, V>(map: Map<K, V>, key: K): () => void {
+function restoring<K, V>(map: Map<K, V>, key: K): () => void {
   const before = map.get(key);
   return () => {
     if (before === undefined) map.delete(key);
@@ -306,7 +306,7 @@ function takeBack<K, V>(map: Map<K, V>, key: K): () => void {
 
 /** True when clients may see other lists, or other caching hints with them, though no entry changed. */
 function listsDiffer(before: Forward, after: Forward): boolean {
-  const seen = ({ catalogues }: Forward): string =>
-    JSON.stringify(catalogues.map(({ key, era, capabilities, cache }) => [key, era, capabilities, cache]));
+  const seen = ({ catalogs }: Forward): string =>
+    JSON.stringify(catalogs.map(({ key, era, capabilities, cache }) => [key, era, capabilities, cache]));
   return seen(before) !== seen(after);
 }

@@ -15,12 +15,12 @@ export const SECTION: Readonly<Record<Kind, Section>> = { tool: 'tools', resourc
 export type Labels = Readonly<Record<string, string>>;
 
 /**
- * An MCP object as it is served, and to whom: `catalogues` are the keys of those catalogues of its forward that list
+ * An MCP object as it is served, and to whom: `catalogs` are the keys of those catalogs of its forward that list
  * it (an upstream may list other things to a client that can be elicited, and in its other era); undefined means all.
  */
-export interface Offer {
+export interface EntryVariant {
   readonly json: string;
-  readonly catalogues: readonly string[] | undefined;
+  readonly catalogs: readonly string[] | undefined;
 }
 
 /** An entry that discovery found. `offers` are the upstream's exact objects, `overrides` what an operator changed. */
@@ -28,7 +28,7 @@ export interface Discovered {
   readonly forward: string;
   /** The upstream's own name (tools, prompts) or uri (resources): what calls are made with. */
   readonly upstreamKey: string;
-  readonly offers: readonly Offer[];
+  readonly variants: readonly EntryVariant[];
   /** By member name of the MCP object; null takes a member away. Empty when nothing was changed. */
   readonly overrides: JsonObject;
   /**
@@ -50,7 +50,7 @@ export interface Entry {
    * Registration number of its forward, or its own when hand-made or copied, then place in the upstream's list: the order
    * of lists.
    */
-  readonly source: number;
+  readonly registrationId: number;
   readonly position: number;
   readonly labels: Labels;
   /**
@@ -63,7 +63,7 @@ export interface Entry {
   /** Members of a hand-made entry that belong to its MCP object, in MCP's spelling; empty for a discovered one. */
   readonly definition: JsonObject;
   /** What MCP serves, ready: for a discovered entry each offer with name and overrides applied. */
-  readonly served: readonly Offer[];
+  readonly rendered: readonly EntryVariant[];
 }
 
 /** Label that marks a resource as a template (decisions 2.6). */
@@ -83,7 +83,9 @@ export function isTemplate(entry: Pick<Entry, 'kind' | 'labels'>): boolean {
  * upstream's second list of resources and follow on the first.
  */
 export function byOrder(a: Entry, b: Entry): number {
-  return a.source - b.source || Number(isTemplate(a)) - Number(isTemplate(b)) || a.position - b.position;
+  return (
+    a.registrationId - b.registrationId || Number(isTemplate(a)) - Number(isTemplate(b)) || a.position - b.position
+  );
 }
 
 /** True for two states of one record under one key: a hand-made entry, one find of one forward, or a copy of that. */
@@ -106,14 +108,14 @@ export interface Forward {
   /** Put in front of discovered tool and prompt names; empty for none. */
   readonly prefix: string;
   /** Registration number: forwards, hand-made entries and services share one sequence. */
-  readonly source: number;
+  readonly registrationId: number;
   /** What discovery last found, one per (era, capability set); empty before the first success. */
-  readonly catalogues: readonly KnownCatalogue[];
+  readonly catalogs: readonly KnownCatalog[];
   /**
    * Entries that an operator changed and that discovery did not find of late, as they were. When the upstream offers
    * one again, the changes are there again, until the forward is deleted (decisions 2.5).
    */
-  readonly absent?: readonly Entry[] | undefined;
+  readonly orphanedOverrides?: readonly Entry[] | undefined;
   readonly unknown?: UnknownMembers | undefined;
 }
 
@@ -134,16 +136,16 @@ export interface ServiceEntry {
   readonly labels: Labels;
   readonly id: string | undefined;
   /** Registration number: the order of lists. One that replaces another has its number. */
-  readonly source: number;
+  readonly registrationId: number;
   readonly unknown: UnknownMembers | undefined;
 }
 
 /** Members of a stored record that this version does not know: exact text by name, written again as it was found. */
 export type UnknownMembers = ReadonlyMap<string, string>;
 
-/** What is kept of one discovered catalogue besides its entries. */
-export interface KnownCatalogue {
-  /** Names the catalogue among its forward's: era and canonical capability set. */
+/** What is kept of one discovered catalog besides its entries. */
+export interface KnownCatalog {
+  /** Names the catalog among its forward's: era and canonical capability set. */
   readonly key: string;
   readonly era: 'legacy' | 'modern';
   /** The client capabilities that discovery declared. */

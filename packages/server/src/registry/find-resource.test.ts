@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { applyCatalogues } from './catalogs.ts';
+import { applyCatalogs } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Entry } from './entries.ts';
-import { addForward, catalogue, items } from './fixtures/upstreams.ts';
+import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { EntryIndex, LayeredMap } from './index.ts';
 import { Registry } from './registry.ts';
 import { findResource, ResourceFinder } from './snapshot.ts';
@@ -13,10 +13,10 @@ async function offering() {
   await registry.load();
   return async (forward: string, uris: readonly string[], templates: readonly string[]): Promise<EntryIndex> => {
     await registry.commit((draft) => {
-      const found = catalogue({ resources: items('uri', uris), templates: items('uriTemplate', templates) });
-      applyCatalogues(draft, draft.forwards.get(forward) ?? addForward(draft, forward), [found]);
+      const found = catalog({ resources: items('uri', uris), templates: items('uriTemplate', templates) });
+      applyCatalogs(draft, draft.forwards.get(forward) ?? addForward(draft, forward), [found]);
     });
-    return registry.current.namespace(DEFAULT_NAMESPACE)?.shelves.resource ?? new EntryIndex();
+    return registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.resource ?? new EntryIndex();
   };
 }
 

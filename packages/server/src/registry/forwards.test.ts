@@ -35,5 +35,5 @@ test('the bootstrap file leaves an equal forward as it is and replaces one that 
   expect(registry.current.forwards.get('up')).toBe(stored);
   await boot({ ...INPUT, prefix: 'p.' });
   expect(registry.current.forwards.get('up')).toMatchObject({ prefix: 'p.' });
-  expect(registry.current.forwards.get('up')?.source).toBeGreaterThan(stored?.source ?? 0);
+  expect(registry.current.forwards.get('up')?.registrationId).toBeGreaterThan(stored?.registrationId ?? 0);
 });

@@ -1,7 +1,7 @@
-import { byOrder, type CacheHint, type Entry, isTemplate, type KnownCatalogue, sameRecord } from './entries.ts';
+import { byOrder, type CacheHint, type Entry, isTemplate, type KnownCatalog, sameRecord } from './entries.ts';
 
 /** So many changes are kept beside the entries they change: each copy takes them along, and then folds them in. */
-const FOLD_AT = 1024;
+const MERGE_FROM = 1024;
 
 /**
  * A map whose copies cost what was changed lately, and not what it holds: ten thousand single commits to a map of ten
@@ -63,7 +63,7 @@ export class DraftMap<V extends object> {
 
   /** The state of the map; the draft must not be changed after that. */
   publish(): LayeredMap<V> {
-    if (this.#changes.size < FOLD_AT) return this.#view;
+    if (this.#changes.size < MERGE_FROM) return this.#view;
     const folded = new Map(this.#base);
     for (const [key, value] of this.#changes) {
       if (value === undefined) folded.delete(key);
@@ -73,12 +73,12 @@ export class DraftMap<V extends object> {
   }
 }
 
-/** What a client sees of the forwards' catalogues. Made once per (era, capability set) of clients. */
-export interface CatalogueView {
+/** What a client sees of the forwards' catalogs. Made once per (era, capability set) of clients. */
+export interface CatalogView {
   /** Names the view; lists are prebuilt under it. */
   readonly key: string;
-  /** The forward's catalogue for this client; undefined when it has none. */
-  choose(forward: string): KnownCatalogue | undefined;
+  /** The forward's catalog for this client; undefined when it has none. */
+  choose(forward: string): KnownCatalog | undefined;
   /** An item of a list as this client takes it; asked for every item, so it is quick where there is nothing to change. */
   item(method: string, json: string): string;
   /** The result that carries a list: `items` is the array's JSON text, `cache` the hints of all its sources together. */
@@ -156,7 +156,7 @@ export class EntryIndex {
   }
 
   /** The list that this view's clients get; `method` picks templates or plain entries and the caching hints. */
-  list(view: CatalogueView, method: string): PrebuiltList {
+  list(view: CatalogView, method: string): PrebuiltList {
     const key = `${method} ${view.key}`;
     let list = this.#lists.get(key);
     if (!list) {
@@ -170,7 +170,7 @@ export class EntryIndex {
   }
 
   /** The list of these keys alone, made for one answer: what it leaves out is nothing that anybody else may keep. */
-  someOf(keys: ReadonlySet<string>, view: CatalogueView, method: string): PrebuiltList {
+  listOf(keys: ReadonlySet<string>, view: CatalogView, method: string): PrebuiltList {
     const entries = this.entries.filter(({ key }) => keys.has(key));
     return buildList(entries, view, method, { ttlMs: 0, cacheScope: 'private' });
   }
@@ -240,27 +240,22 @@ function count(claims: Iterable<readonly Entry[]>): Map<string, number> {
 const UNCACHED: CacheHint = { ttlMs: 0, cacheScope: 'public' };
 
 /** `hintOfAll`: in the place of those of the entries' sources. */
-function buildList(
-  entries: readonly Entry[],
-  view: CatalogueView,
-  method: string,
-  hintOfAll?: CacheHint,
-): PrebuiltList {
+function buildList(entries: readonly Entry[], view: CatalogView, method: string, hintOfAll?: CacheHint): PrebuiltList {
   const templates = method === 'resources/templates/list';
-  const chosen = new Map<string, KnownCatalogue | undefined>();
+  const chosen = new Map<string, KnownCatalog | undefined>();
   const parts: string[] = [];
   let cache: CacheHint | undefined;
   for (const entry of entries) {
     if (isTemplate(entry) !== templates) continue;
     const forward = entry.discovered?.forward;
     let hint = UNCACHED;
-    let offer = entry.served[0];
+    let offer = entry.rendered[0];
     if (forward !== undefined) {
       if (!chosen.has(forward)) chosen.set(forward, view.choose(forward));
-      const catalogue = chosen.get(forward);
-      if (catalogue) {
-        offer = entry.served.find(({ catalogues }) => !catalogues || catalogues.includes(catalogue.key));
-        hint = catalogue.cache[method] ?? UNCACHED;
+      const catalog = chosen.get(forward);
+      if (catalog) {
+        offer = entry.rendered.find(({ catalogs }) => !catalogs || catalogs.includes(catalog.key));
+        hint = catalog.cache[method] ?? UNCACHED;
       }
     }
     if (!offer) continue;

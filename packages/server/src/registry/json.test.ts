@@ -23,15 +23,14 @@ function discovered(kind: Kind, upstreamKey: string, json: string, made: Made = 
     namespace: DEFAULT_NAMESPACE,
     key,
     name,
-    source: 3,
+    registrationId: 3,
     position: 2,
     labels,
     members: object(members),
   };
-  const offers = [{ json, catalogues: undefined }];
   return render({
     ...base,
-    discovered: { forward: 'up', upstreamKey, offers, overrides: object(overrides) },
+    discovered: { forward: 'up', upstreamKey, variants: [{ json, catalogs: undefined }], overrides: object(overrides) },
     definition: {},
   });
 }
@@ -43,7 +42,7 @@ function handMade(kind: Kind, key: string, definition: string, made: Made = {}):
     namespace: DEFAULT_NAMESPACE,
     key,
     name,
-    source: 4,
+    registrationId: 4,
     position: 0,
     labels,
     members: object(members),
@@ -77,7 +76,7 @@ describe('over REST', () => {
       '{"name":"a","namespace":"default","uri":"ours","toolType":"mcp-forward","labels":{},"forward":"up",' +
         '"description":"","input_schema":{}}',
     );
-    expect(entry.served[0]?.json).toBe(json);
+    expect(entry.rendered[0]?.json).toBe(json);
   });
 
   test('a member is shown that objects in JavaScript inherit', () => {
@@ -112,7 +111,7 @@ describe('over REST', () => {
     expect(entryJson(entry)).toBe(
       '{"name":"p","namespace":"default","arguments":[{"name":"a"}],"messages":[{"role":"user","content":"{a}"}],"labels":{},"description":""}',
     );
-    expect(entry.served[0]?.json).not.toContain('messages');
+    expect(entry.rendered[0]?.json).not.toContain('messages');
   });
 
   test('overrides are shown as they are served', () => {
@@ -250,11 +249,11 @@ function entryOf(read: ReturnType<typeof readEntry>): Entry {
 test("variants of an upstream's object come back as they were spelled, each for whom it was", () => {
   const [first, second] = ['{"name":"a", "\\u0078":1.0}', '{ "name":"a","1":1,"0":2,"n":1,"n":2 }'];
   const base = discovered('tool', 'a', first ?? '');
-  const offers = [
-    { json: first ?? '', catalogues: ['legacy:{"a":{}}', 'modern:{}'] },
-    { json: second ?? '', catalogues: ['legacy:{}'] },
+  const variants = [
+    { json: first ?? '', catalogs: ['legacy:{"a":{}}', 'modern:{}'] },
+    { json: second ?? '', catalogs: ['legacy:{}'] },
   ];
-  const found = { forward: 'up', upstreamKey: 'a', offers, overrides: {} };
+  const found = { forward: 'up', upstreamKey: 'a', variants, overrides: {} };
   const entry = render({ ...base, discovered: found });
   for (const json of [storedEntry(entry), snapshotEntry(entry, false)]) {
     expect(

@@ -27,7 +27,7 @@ export interface ForwardInput {
 /** Registers a forward of which nothing is known yet. RegistryError CONFLICT when the name is taken. */
 export function addForward(draft: Draft, input: ForwardInput): Forward {
   if (draft.forwards.has(input.name)) throw new RegistryError('CONFLICT', `forward already exists: ${input.name}`);
-  const forward: Forward = { ...input, source: draft.nextSource(), catalogues: [] };
+  const forward: Forward = { ...input, registrationId: draft.nextRegistrationId(), catalogs: [] };
   draft.putForward(forward);
   return forward;
 }
@@ -56,7 +56,7 @@ function sameForward(known: Forward, input: ForwardInput): boolean {
 }
 
 /** A namespace as an operation leaves it. */
-export interface LabelledNamespace {
+export interface LabeledNamespace {
   readonly name: Namespace;
   readonly labels: Labels;
 }
@@ -69,7 +69,7 @@ export function createNamespace(
   draft: Draft,
   name: string,
   labels: Labels,
-): { namespace: LabelledNamespace; created: boolean } {
+): { namespace: LabeledNamespace; created: boolean } {
   const namespace = namespaceOf(name);
   const known = draft.namespaces.get(namespace);
   if (known) return { namespace: known, created: false };
@@ -78,7 +78,7 @@ export function createNamespace(
 }
 
 /** Replaces a namespace's labels (decisions 2.3). RegistryError NOT_FOUND. */
-export function labelNamespace(draft: Draft, name: string, labels: Labels): LabelledNamespace {
+export function labelNamespace(draft: Draft, name: string, labels: Labels): LabeledNamespace {
   const namespace = existing(draft, name);
   draft.putNamespace(namespace, labels);
   return { name: namespace, labels };
@@ -138,7 +138,7 @@ export function registerService(draft: Draft, input: ServiceInput): { entry: Ser
     languageName: input.languageName,
     labels: input.labels ?? {},
     id: input.id,
-    source: known?.source ?? draft.nextSource(),
+    registrationId: known?.registrationId ?? draft.nextRegistrationId(),
     unknown: known?.unknown,
   };
   draft.putService(entry);
@@ -202,9 +202,9 @@ export function copyTools(draft: Draft, copies: readonly ToolCopy[]): CopyOutcom
 }
 
 /** How much there is to copy of a tool, in bytes of JSON: the store takes two to three times that for each copy. */
-export function definitionBytes({ discovered, served, members, labels }: Entry): number {
+export function definitionBytes({ discovered, rendered: served, members, labels }: Entry): number {
   const own = JSON.stringify([members, labels, discovered?.overrides]);
-  const definitions = (discovered?.offers ?? served).map(({ json }) => json);
+  const definitions = (discovered?.variants ?? served).map(({ json }) => json);
   return [own, ...definitions].reduce((bytes, text) => bytes + Buffer.byteLength(text), 0);
 }
 
@@ -216,7 +216,7 @@ function copyTool(draft: Draft, { tool, targetNamespace }: ToolCopy): CopyOutcom
   draft.put({
     ...source,
     namespace: targetNamespace,
-    source: draft.nextSource(),
+    registrationId: draft.nextRegistrationId(),
     discovered: discovered && { ...discovered, copied: true },
   });
   return 'copied';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { applyCatalogues, type FoundCatalogue } from './catalogs.ts';
+import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { createNamespace, labelNamespace, removeNamespace } from './operations-topology.ts';
@@ -14,10 +14,10 @@ const UP: Forward = {
   namespace: DEFAULT_NAMESPACE,
   labels: {},
   prefix: '',
-  source: 1,
-  catalogues: [],
+  registrationId: 1,
+  catalogs: [],
 };
-const FOUND: FoundCatalogue = {
+const FOUND: DiscoveredCatalog = {
   key: 'legacy:',
   era: 'legacy',
   capabilities: {},
@@ -50,7 +50,7 @@ function shown(registry: Registry): unknown {
     namespaces: [...current.namespaces.values()].map(({ name, labels }) => ({ name, labels })),
     forwards: [...current.forwards.keys()],
     entries: (['tool', 'resource', 'prompt'] as const).map((kind) =>
-      current.entries(kind, { shadowed: true }).map((entry) => [entryJson(entry), entry.served]),
+      current.entries(kind, { shadowed: true }).map((entry) => [entryJson(entry), entry.rendered]),
     ),
   };
 }
@@ -59,8 +59,8 @@ test('what the operations made is there after a restart, from the journal and fr
   const journal: Change[][] = [];
   const registry = new Registry(rememberingStore(journal));
   await registry.load();
-  await registry.commit((draft) => draft.putForward({ ...UP, source: draft.nextSource() }));
-  await registry.commit((draft) => applyCatalogues(draft, UP, [FOUND]));
+  await registry.commit((draft) => draft.putForward({ ...UP, registrationId: draft.nextRegistrationId() }));
+  await registry.commit((draft) => applyCatalogs(draft, UP, [FOUND]));
   await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, source: 'mine', upstream: [1], kept: true }));
   await registry.commit((draft) => createEntry(draft, 'tool', { ...TOOL, name: 'gone' }));
   await registry.commit((draft) => createEntry(draft, 'prompt', { name: 'p', messages: [], namespace: 'ops' }));

@@ -54,9 +54,9 @@ interface Holders {
 export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selector): Entry {
   return find(kind, selector, {
     namespaces: snapshot.namespaces.keys(),
-    holder: (of, namespace, key) => snapshot.namespaces.get(namespace)?.shelves[of].get(key),
+    holder: (of, namespace, key) => snapshot.namespaces.get(namespace)?.indexes[of].get(key),
     named: (of, namespace, name) =>
-      (snapshot.namespaces.get(namespace)?.shelves[of].entries ?? []).filter((entry) => entry.name === name),
+      (snapshot.namespaces.get(namespace)?.indexes[of].entries ?? []).filter((entry) => entry.name === name),
   });
 }
 
@@ -143,7 +143,7 @@ const ABSENT: Readonly<Record<Kind, JsonObject>> = {
  * (labels, uri and the like) are not the upstream's and never overridden. `definition` is in MCP's spelling.
  */
 export function overridesOf(kind: Kind, discovered: Discovered, definition: JsonObject): JsonObject {
-  const parsed = parseLossless(discovered.offers[0]?.json ?? '{}');
+  const parsed = parseLossless(discovered.variants[0]?.json ?? '{}');
   const upstream = new Map(Object.entries(isJsonObject(parsed) ? parsed : {}));
   const wanted = new Map(Object.entries(definition));
   const own = new Set([...registryMembers(kind), UPSTREAM]);
@@ -240,10 +240,10 @@ export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): E
   if (name === undefined || key === undefined) {
     throw new RegistryError('BAD_REQUEST', `a ${kind} needs a ${name === undefined ? 'name' : 'location'}`);
   }
-  refuseMisspelt(kind, rest.definition, []);
-  refuseHeld(draft.get(kind, namespace, key));
+  rejectMisspelledMembers(kind, rest.definition, []);
+  rejectTakenKey(draft.get(kind, namespace, key));
   const base = { kind, namespace, key, name, ...rest, discovered: undefined };
-  const entry = render({ ...base, source: draft.nextSource(), position: 0 });
+  const entry = render({ ...base, registrationId: draft.nextRegistrationId(), position: 0 });
   draft.put(entry);
   return entry;
 }
@@ -257,13 +257,13 @@ export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): E
 export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submission: EntryInput): Entry {
   const entry = findInDraft(draft, kind, selector);
   const submitted = parseEntryInput(kind, submission);
-  refuseMisspelt(kind, submitted.definition, membersOf(entry));
+  rejectMisspelledMembers(kind, submitted.definition, membersOf(entry));
   const next = entry.discovered
     ? changeDiscovered(entry, entry.discovered, submitted)
     : changeHandMade(entry, submitted);
   const moved = next.key !== entry.key || next.namespace !== entry.namespace;
   if (moved) {
-    refuseHeld(draft.get(kind, next.namespace, next.key));
+    rejectTakenKey(draft.get(kind, next.namespace, next.key));
     draft.remove(entry);
   }
   draft.put(next);
@@ -291,15 +291,15 @@ function changeDiscovered(entry: Entry, discovered: Discovered, submitted: Submi
     const fixed = entry.members[member];
     if (fixed === undefined) continue;
     const wanted = members[member];
-    if (wanted !== undefined && !equal(wanted, fixed)) throw fixedMember(entry, discovered, member);
+    if (wanted !== undefined && !equal(wanted, fixed)) throw immutableMemberError(entry, discovered, member);
     members[member] = fixed;
   }
   if (submitted.location !== undefined && submitted.location !== entry.key) {
-    throw fixedMember(entry, discovered, 'location');
+    throw immutableMemberError(entry, discovered, 'location');
   }
   // A discovered prompt is always asked of its upstream: messages of its own would never be served.
   const { messages, ...kept } = members;
-  if (messages !== undefined && !equal(messages, [])) throw fixedMember(entry, discovered, 'messages');
+  if (messages !== undefined && !equal(messages, [])) throw immutableMemberError(entry, discovered, 'messages');
   const overrides = overridesOf(kind, discovered, definition);
   return render({
     ...entry,
@@ -314,7 +314,7 @@ function changeDiscovered(entry: Entry, discovered: Discovered, submitted: Submi
 
 /** A resource's name is no address on MCP, so that renaming it is an override like any other. */
 function withName(discovered: Discovered, name: string, overrides: JsonObject): JsonObject {
-  return name === resourceName(discovered.upstreamKey, discovered.offers) ? overrides : { ...overrides, name };
+  return name === resourceName(discovered.upstreamKey, discovered.variants) ? overrides : { ...overrides, name };
 }
 
 /**
@@ -329,7 +329,7 @@ function discoveredLabels(current: Labels, wanted: Labels): Labels {
   ]);
 }
 
-function fixedMember({ kind, name }: Entry, { forward }: Discovered, member: string): RegistryError {
+function immutableMemberError({ kind, name }: Entry, { forward }: Discovered, member: string): RegistryError {
   return new RegistryError(
     'CONFLICT',
     `${member} of ${kind} ${name} is set by its forward ${forward} and cannot change`,
@@ -340,7 +340,7 @@ function fixedMember({ kind, name }: Entry, { forward }: Discovered, member: str
  * Refuses members that are meant to say where configuration and secrets are, but do not. What is there already may be:
  * an upstream's tools have what members they like, and have to be put back with them.
  */
-function refuseMisspelt(kind: Kind, definition: JsonObject, there: readonly string[]): void {
+function rejectMisspelledMembers(kind: Kind, definition: JsonObject, there: readonly string[]): void {
   if (kind === 'prompt') return;
   for (const member of Object.keys(definition)) {
     const meant = there.includes(member) ? undefined : suggestUriMember(member);
@@ -350,11 +350,11 @@ function refuseMisspelt(kind: Kind, definition: JsonObject, there: readonly stri
 }
 
 /** The members that MCP clients see of an entry, whichever of its offers they get. */
-function membersOf({ served }: Entry): string[] {
+function membersOf({ rendered: served }: Entry): string[] {
   return served.flatMap(({ json }) => [...members(json)].map(({ key }) => key));
 }
 
-function refuseHeld(holder: Entry | undefined): void {
+function rejectTakenKey(holder: Entry | undefined): void {
   if (!holder) return;
   const { kind, key, namespace, discovered } = holder;
   const owner = discovered ? ` (from forward ${discovered.forward})` : '';

@@ -3,7 +3,7 @@ import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entr
 import { Snapshot } from './snapshot.ts';
 import { type Change, type Loaded, SECTIONS, type Section, type Store } from './store/store.ts';
 import {
-  LARGEST_SOURCE,
+  MAX_REGISTRATION_ID,
   readEntry,
   readForward,
   readNamespace,
@@ -71,7 +71,7 @@ class Restoration {
       this.#keep('forwards', json, forward);
       return;
     }
-    this.#draft.reserveSource(forward.source);
+    this.#draft.reserveRegistrationId(forward.registrationId);
     this.#draft.putForward(forward);
   }
 
@@ -81,20 +81,20 @@ class Restoration {
       this.#keep('services', json, service);
       return;
     }
-    this.#draft.reserveSource(service.source);
+    this.#draft.reserveRegistrationId(service.registrationId);
     this.#draft.putService(service);
   }
 
   #putEntry(section: Section, kind: Kind, json: string): void {
     let orphaned = false;
     const sourceOf = (forward: string): number | undefined => {
-      const source = this.#draft.forwards.get(forward)?.source;
+      const source = this.#draft.forwards.get(forward)?.registrationId;
       orphaned = source === undefined;
       return source;
     };
     const read = readEntry(kind, json, sourceOf, () => this.#number());
     if (typeof read !== 'string') {
-      this.#draft.reserveSource(read.entry.source);
+      this.#draft.reserveRegistrationId(read.entry.registrationId);
       if (read.shadowed) this.#shadowed.push(read.entry);
       else this.#draft.put(read.entry);
     } else if (orphaned) {
@@ -124,7 +124,7 @@ class Restoration {
   }
 
   #keep(section: Section, json: string, problem: string): void {
-    this.#draft.putForeign(section, json);
+    this.#draft.putUnusable(section, json);
     this.#problems.push(`an entry of ${section} in registry.json cannot be used: ${problem}`);
   }
 
@@ -135,11 +135,11 @@ class Restoration {
       for (const json of Object.values(this.#loaded.entries).flat()) {
         // Whatever is called so: a number too many is harmless, one that is given twice is not.
         for (const [, digits] of json.matchAll(/"source":\s*(\d{1,16})/g)) {
-          if (Number(digits) < LARGEST_SOURCE) this.#draft.reserveSource(Number(digits));
+          if (Number(digits) < MAX_REGISTRATION_ID) this.#draft.reserveRegistrationId(Number(digits));
         }
       }
     }
-    return this.#draft.nextSource();
+    return this.#draft.nextRegistrationId();
   }
 }
 
@@ -269,10 +269,10 @@ export class Registry {
 /** The committed state as the store writes it to `registry.json`: each entry's text, made when it is asked for. */
 export function snapshotEntries(snapshot: Snapshot): Record<Section, Iterable<string>> {
   const holds = (entry: Entry) =>
-    snapshot.namespaces.get(entry.namespace)?.shelves[entry.kind].get(entry.key) === entry;
+    snapshot.namespaces.get(entry.namespace)?.indexes[entry.kind].get(entry.key) === entry;
   function* texts<T>(section: Section, values: () => Iterable<T>, text: (value: T) => string): Generator<string> {
     for (const value of values()) yield text(value);
-    yield* snapshot.foreign.get(section) ?? [];
+    yield* snapshot.unusable.get(section) ?? [];
   }
   const entries = (section: Section, kind: Kind) =>
     texts(

@@ -14,15 +14,24 @@ function discovered(
   change: { key?: string; overrides?: string } = {},
 ): Entry {
   const key = change.key ?? upstreamKey;
-  const base = { kind, namespace: DEFAULT_NAMESPACE, key, name: key, source: 1, position: 0, labels: {}, members: {} };
+  const base = {
+    kind,
+    namespace: DEFAULT_NAMESPACE,
+    key,
+    name: key,
+    registrationId: 1,
+    position: 0,
+    labels: {},
+    members: {},
+  };
   const overrides = object(change.overrides ?? '{}');
-  const found = { forward: 'up', upstreamKey, offers: [{ json, catalogues: ['c'] }], overrides };
+  const found = { forward: 'up', upstreamKey, variants: [{ json, catalogs: ['c'] }], overrides };
   return render({ ...base, discovered: found, definition: {} });
 }
 
 function handMade(kind: Kind, key: string, name: string, definition: string, labels = {}): string | undefined {
-  const base = { kind, namespace: DEFAULT_NAMESPACE, key, name, source: 1, position: 0, members: { id: 'x' } };
-  return render({ ...base, labels, discovered: undefined, definition: object(definition) }).served[0]?.json;
+  const base = { kind, namespace: DEFAULT_NAMESPACE, key, name, registrationId: 1, position: 0, members: { id: 'x' } };
+  return render({ ...base, labels, discovered: undefined, definition: object(definition) }).rendered[0]?.json;
 }
 
 describe('a discovered entry', () => {
@@ -30,15 +39,15 @@ describe('a discovered entry', () => {
 
   test("that nobody changed is the upstream's own text", () => {
     const entry = discovered('tool', 'a', odd);
-    expect(entry.served).toEqual([{ json: odd, catalogues: ['c'] }]);
-    expect(entry.served[0]).toBe(entry.discovered?.offers[0]);
+    expect(entry.rendered).toEqual([{ json: odd, catalogs: ['c'] }]);
+    expect(entry.rendered[0]).toBe(entry.discovered?.variants[0]);
   });
 
   test('under another name differs in its name alone', () => {
-    expect(discovered('tool', 'a', odd, { key: 'z' }).served[0]?.json).toBe(
+    expect(discovered('tool', 'a', odd, { key: 'z' }).rendered[0]?.json).toBe(
       '{"x":1.0,"name":"z","__proto__":{"n":9223372036854775807},"toString":1e400}',
     );
-    expect(discovered('prompt', 'a', '{"title":"T","name":"a"}', { key: 'p.a' }).served[0]?.json).toBe(
+    expect(discovered('prompt', 'a', '{"title":"T","name":"a"}', { key: 'p.a' }).rendered[0]?.json).toBe(
       '{"title":"T","name":"p.a"}',
     );
   });
@@ -50,18 +59,18 @@ describe('a discovered entry', () => {
     ['takes away what is not there', '{"d":null}', '{"name":"a","b":1,"c":[1.0]}'],
     ['empties', '{"c":[],"b":""}', '{"name":"a","b":"","c":[]}'],
   ])('an override %s a member and leaves the others as they are', (_what, overrides, expected) => {
-    expect(discovered('tool', 'a', '{"name":"a","b":1,"c":[1.0]}', { overrides }).served[0]?.json).toBe(expected);
+    expect(discovered('tool', 'a', '{"name":"a","b":1,"c":[1.0]}', { overrides }).rendered[0]?.json).toBe(expected);
   });
 
   test('a member that objects in JavaScript inherit is overridden only when it is', () => {
     const json = '{"name":"a","constructor":1.0,"toString":2.0,"valueOf":3.0}';
-    expect(discovered('tool', 'a', json, { overrides: '{"toString":null,"title":"T"}' }).served[0]?.json).toBe(
+    expect(discovered('tool', 'a', json, { overrides: '{"toString":null,"title":"T"}' }).rendered[0]?.json).toBe(
       '{"name":"a","constructor":1.0,"valueOf":3.0,"title":"T"}',
     );
   });
 
   test('both of two members of one name give way to an override', () => {
-    expect(discovered('tool', 'a', '{"b":1,"name":"a","b":2}', { overrides: '{"b":3}' }).served[0]?.json).toBe(
+    expect(discovered('tool', 'a', '{"b":1,"name":"a","b":2}', { overrides: '{"b":3}' }).rendered[0]?.json).toBe(
       '{"b":3,"name":"a"}',
     );
   });

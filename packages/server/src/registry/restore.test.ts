@@ -2,12 +2,12 @@ import type { ServiceInput } from '@sluice/contract';
 import { seeded } from '@sluice/protocol/json/fixtures/documents';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import { applyCatalogues, type FoundCatalogue } from './catalogs.ts';
+import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, parseNamespace } from './entries.ts';
 import { HeldStore, stored } from './fixtures/held-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
-import { addForward, catalogue } from './fixtures/upstreams.ts';
+import { addForward, catalog } from './fixtures/upstreams.ts';
 import { createEntry, type EntryInput, removeEntry, updateEntry } from './operations.ts';
 import { copyTools, registerService, removeServices, type ToolCopy } from './operations-topology.ts';
 import { Registry } from './registry.ts';
@@ -76,7 +76,7 @@ class Life {
         copyTools(draft, this.#copies(draft));
         return;
       default:
-        if (forward) applyCatalogues(draft, forward, this.#catalogues());
+        if (forward) applyCatalogs(draft, forward, this.#catalogs());
     }
   }
 
@@ -117,7 +117,7 @@ class Life {
     };
   }
 
-  #catalogues(): FoundCatalogue[] {
+  #catalogs(): DiscoveredCatalog[] {
     const word = () => this.#word();
     const list = (member: string) => {
       const keys = new Set(Array.from({ length: this.#int(6) }, word));
@@ -129,7 +129,7 @@ class Life {
       });
     };
     return (this.#pick([['legacy:{}'], ['legacy:{}', 'legacy:rich', 'modern:{}']]) ?? []).map((key) =>
-      catalogue({
+      catalog({
         key,
         cache: key.startsWith('modern') ? { 'tools/list': { ttlMs: this.#int(3), cacheScope: 'private' } } : {},
         tools: list('name'),
@@ -220,7 +220,9 @@ describe('a file written by hand', () => {
     });
     expect(problems).toEqual([]);
     const { current } = registry;
-    const shown = KINDS.map((kind) => current.entries(kind).map((entry) => [entry.served[0]?.json, entryJson(entry)]));
+    const shown = KINDS.map((kind) =>
+      current.entries(kind).map((entry) => [entry.rendered[0]?.json, entryJson(entry)]),
+    );
     expect(shown).toEqual([
       [
         [
@@ -241,7 +243,7 @@ describe('a file written by hand', () => {
       [['{"name":"p"}', '{"name":"p","namespace":"ops","labels":{},"description":"","arguments":[],"messages":[]}']],
     ]);
     expect([...current.namespaces.keys()].sort()).toEqual(['default', 'ops']);
-    expect(current.forwards.get('f')).toMatchObject({ namespace: 'default', labels: {}, prefix: '', catalogues: [] });
+    expect(current.forwards.get('f')).toMatchObject({ namespace: 'default', labels: {}, prefix: '', catalogs: [] });
     expect(current.services.all.map(serviceMembers)).toEqual([
       { name: 's', host: '::1', port: 50051, address: '[::1]:50051', serviceType: 'tool-invoker', labels: {} },
       { name: 't', host: 'h.test', port: 1, address: 'h.test:1', serviceType: 'multi-capability', labels: {} },
@@ -264,7 +266,7 @@ describe('a file written by hand', () => {
       registerService(draft, { name: 's', host: 'h', port: 2, serviceType: 'tool-invoker' });
       draft.putNamespace(DEFAULT_NAMESPACE, { a: '1' });
       const forward = draft.forwards.get('f');
-      if (forward) applyCatalogues(draft, forward, [catalogue()]);
+      if (forward) applyCatalogs(draft, forward, [catalog()]);
     });
     const { namespaces, forwards, tools, services } = entryTexts(registry.current);
     expect(services).toEqual([expect.stringMatching(/"port": 2,.*"owner": 1\.0/s)]);
@@ -272,9 +274,9 @@ describe('a file written by hand', () => {
     expect(forwards[0]).toContain('"note": 9223372036854775807,\n  "a\\n": []');
     const served =
       '{"name":"t","x-mine":1.0,"source":"ours","upstream":"crm","__proto__":{"a":1},"inputSchema":{"type":"object"}}';
-    expect(registry.current.entries('tool')[0]?.served[0]?.json).toBe(served);
+    expect(registry.current.entries('tool')[0]?.rendered[0]?.json).toBe(served);
     const { registry: again } = await restored({ entries: { ...stored({}), namespaces, forwards, tools, services } });
-    expect(again.current.entries('tool')[0]?.served[0]?.json).toBe(served);
+    expect(again.current.entries('tool')[0]?.rendered[0]?.json).toBe(served);
     expect(stateOf(again.current)).toEqual(stateOf(registry.current));
   });
 
@@ -346,7 +348,7 @@ describe('a file written by hand', () => {
     });
     const { current } = registry;
     const numbers = [...current.forwards.values(), ...current.entries('tool'), ...current.services.all].map(
-      ({ name, source }) => [name, source],
+      ({ name, registrationId: source }) => [name, source],
     );
     expect(Object.fromEntries(numbers)).toEqual({
       old: 7,
@@ -367,7 +369,7 @@ describe('a file written by hand', () => {
       entries: stored({ services: [service('tool-invoker', 5), service('resource-provider', 3)] }),
     });
     const { services } = registry.current;
-    expect(services.named('s').map(({ source }) => source)).toEqual([3, 5]);
+    expect(services.named('s').map(({ registrationId: source }) => source)).toEqual([3, 5]);
     expect(services.all).toEqual(services.named('s'));
   });
 
@@ -379,7 +381,7 @@ describe('a file written by hand', () => {
     expect(
       registry.current
         .namespace('default')
-        ?.shelves.tool.claims('t')
+        ?.indexes.tool.claims('t')
         .map((entry) => entry.discovered?.forward),
     ).toEqual(['b', 'a']);
   });

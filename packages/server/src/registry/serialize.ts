@@ -1,7 +1,7 @@
 import { type Service, type ServiceHealth, serviceAddress } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { members } from '@sluice/protocol/json/scan';
-import { type Entry, FORWARD_TYPE, isTemplate, type Kind, type Offer, type ServiceEntry } from './entries.ts';
+import { type Entry, type EntryVariant, FORWARD_TYPE, isTemplate, type Kind, type ServiceEntry } from './entries.ts';
 
 /**
  * Entries as JSON text, as the management API shows them (decisions 2.5 to 2.7). Works on text, so that what an upstream
@@ -9,7 +9,7 @@ import { type Entry, FORWARD_TYPE, isTemplate, type Kind, type Offer, type Servi
  */
 
 /** How the members of one kind's MCP object and of its registry entry are called over REST. */
-interface Spelling {
+interface MemberNames {
   /** Members of the registry's own, besides name, namespace, labels, forward, upstreamName and shadowed. */
   readonly registry: readonly string[];
   /** MCP name to REST name, where they differ. */
@@ -18,7 +18,7 @@ interface Spelling {
   readonly defaults: Readonly<Record<string, string>>;
 }
 
-const SPELLING: Readonly<Record<Kind, Spelling>> = {
+const MEMBER_NAMES: Readonly<Record<Kind, MemberNames>> = {
   tool: {
     registry: ['uri', 'toolType', 'configurationURI', 'secretsURI', 'id'],
     rename: { inputSchema: 'input_schema', outputSchema: 'output_schema' },
@@ -36,12 +36,12 @@ const SPELLING: Readonly<Record<Kind, Spelling>> = {
   },
 };
 
-/** The read-only member that shows a discovered entry's upstream ({@link Shown}). Nobody can override it. */
+/** The read-only member that shows a discovered entry's upstream ({@link EntryJsonOptions}). Nobody can override it. */
 export const UPSTREAM = 'upstream';
 
 const COMMON = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed'];
 /** Members that REST shows from the registry, whatever the MCP object says. */
-const NOT_UPSTREAMS: Readonly<Record<Kind, ReadonlySet<string>>> = {
+const REGISTRY_OWNED: Readonly<Record<Kind, ReadonlySet<string>>> = {
   tool: new Set(registryMembers('tool')),
   // The upstream addresses a resource by `uri` or `uriTemplate`; over REST both are `location`.
   resource: new Set([...registryMembers('resource'), 'uri', 'uriTemplate']),
@@ -50,23 +50,23 @@ const NOT_UPSTREAMS: Readonly<Record<Kind, ReadonlySet<string>>> = {
 
 /** REST's own names of one kind's registry members: what an upstream's members of these names give way to. */
 export function registryMembers(kind: Kind): readonly string[] {
-  return [...COMMON, ...SPELLING[kind].registry];
+  return [...COMMON, ...MEMBER_NAMES[kind].registry];
 }
 
 /** REST's name of an MCP member. */
 export function restName(kind: Kind, member: string): string {
-  const { rename } = SPELLING[kind];
+  const { rename } = MEMBER_NAMES[kind];
   return (Object.hasOwn(rename, member) ? rename[member] : undefined) ?? member;
 }
 
 /** MCP's name of a REST member. */
 export function mcpName(kind: Kind, member: string): string {
-  for (const [mcp, rest] of Object.entries(SPELLING[kind].rename)) if (rest === member) return mcp;
+  for (const [mcp, rest] of Object.entries(MEMBER_NAMES[kind].rename)) if (rest === member) return mcp;
   return member;
 }
 
 /** What is shown of an entry only when it is asked for. */
-export interface Shown {
+export interface EntryJsonOptions {
   /** Marks it as shadowed. */
   readonly shadowed?: boolean;
   /** Adds `upstream`, what a discovered entry's upstream says itself: the values that overrides stand in front of. */
@@ -74,19 +74,19 @@ export interface Shown {
 }
 
 /** The entry as the management API shows it: JSON text of one object. */
-export function entryJson(entry: Entry, { shadowed = false, upstream = false }: Shown = {}): string {
+export function entryJson(entry: Entry, { shadowed = false, upstream = false }: EntryJsonOptions = {}): string {
   const shown = withDefaults(entry.kind, restMembers(entry));
   if (shadowed) shown.set('shadowed', 'true');
   if (upstream && entry.discovered) {
     const own = new Map<string, string>();
-    addObject(own, entry.kind, entry.discovered.offers[0]?.json ?? '{}');
+    addObject(own, entry.kind, entry.discovered.variants[0]?.json ?? '{}');
     shown.set(UPSTREAM, joined(withDefaults(entry.kind, own)));
   }
   return joined(shown);
 }
 
 function withDefaults(kind: Kind, shown: Map<string, string>): Map<string, string> {
-  for (const [key, text] of Object.entries(SPELLING[kind].defaults)) if (!shown.has(key)) shown.set(key, text);
+  for (const [key, text] of Object.entries(MEMBER_NAMES[kind].defaults)) if (!shown.has(key)) shown.set(key, text);
   return shown;
 }
 
@@ -119,11 +119,11 @@ export function restMembers(entry: Entry): Map<string, string> {
 }
 
 /** Adds the members of the served MCP object as text; a hand-made entry keeps empty ones too. */
-function addDefinition(shown: Map<string, string>, { kind, discovered, served, definition }: Entry): void {
+function addDefinition(shown: Map<string, string>, { kind, discovered, rendered: served, definition }: Entry): void {
   if (discovered) return addObject(shown, kind, served[0]?.json ?? '{}');
   for (const [key, value] of Object.entries(definition)) {
     const name = restName(kind, key);
-    if (!NOT_UPSTREAMS[kind].has(name)) shown.set(name, JSON.stringify(value));
+    if (!REGISTRY_OWNED[kind].has(name)) shown.set(name, JSON.stringify(value));
   }
 }
 
@@ -131,7 +131,7 @@ function addDefinition(shown: Map<string, string>, { kind, discovered, served, d
 function addObject(shown: Map<string, string>, kind: Kind, json: string): void {
   for (const { key, start, end } of members(json)) {
     const name = restName(kind, key);
-    if (!NOT_UPSTREAMS[kind].has(name)) shown.set(name, json.slice(start, end));
+    if (!REGISTRY_OWNED[kind].has(name)) shown.set(name, json.slice(start, end));
   }
 }
 
@@ -146,14 +146,14 @@ export function discoveredMembers(kind: Kind, address: string): JsonObject {
  * What MCP serves for an entry. A discovered one is the upstream's own text, untouched unless its name or an override
  * differs; a hand-made one is written from its definition (decisions 2.5 to 2.7).
  */
-export function render(entry: Omit<Entry, 'served'>): Entry {
+export function render(entry: Omit<Entry, 'rendered'>): Entry {
   const served = entry.discovered
-    ? entry.discovered.offers.map((offer) => renderOffer(entry, offer, entry.discovered?.overrides ?? {}))
-    : [{ json: JSON.stringify(handMade(entry)), catalogues: undefined }];
-  return { ...entry, served };
+    ? entry.discovered.variants.map((offer) => renderOffer(entry, offer, entry.discovered?.overrides ?? {}))
+    : [{ json: JSON.stringify(handMade(entry)), catalogs: undefined }];
+  return { ...entry, rendered: served };
 }
 
-function renderOffer(entry: Omit<Entry, 'served'>, offer: Offer, overrides: JsonObject): Offer {
+function renderOffer(entry: Omit<Entry, 'rendered'>, offer: EntryVariant, overrides: JsonObject): EntryVariant {
   const renamed = entry.kind !== 'resource' && entry.key !== entry.discovered?.upstreamKey;
   const changes: JsonObject = renamed ? { ...overrides, name: entry.key } : overrides;
   return Object.keys(changes).length === 0 ? offer : { ...offer, json: withMembers(offer.json, changes) };
@@ -173,7 +173,7 @@ function withMembers(json: string, changes: JsonObject): string {
   return `{${parts.join(',')}}`;
 }
 
-function handMade(entry: Omit<Entry, 'served'>): JsonObject {
+function handMade(entry: Omit<Entry, 'rendered'>): JsonObject {
   if (entry.kind === 'tool') {
     const tool: JsonObject = { name: entry.key, ...entry.definition };
     // A file written by hand may leave the schema out, and clients refuse a whole list for one tool without.

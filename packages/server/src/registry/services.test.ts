@@ -30,7 +30,7 @@ function register(registry: Registry, input: ServiceInput) {
 
 /** Name, port and place of all services. */
 function listed({ current }: Registry): unknown[] {
-  return current.services.all.map(({ name, port, source }) => [name, port, source]);
+  return current.services.all.map(({ name, port, registrationId: source }) => [name, port, source]);
 }
 
 describe('registering a service', () => {

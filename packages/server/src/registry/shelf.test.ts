@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { DEFAULT_NAMESPACE, type Entry, type KnownCatalogue, type Labels, TEMPLATE_LABEL } from './entries.ts';
-import { catalogue, view } from './fixtures/upstreams.ts';
-import { type CatalogueView, EntryIndex } from './index.ts';
+import { DEFAULT_NAMESPACE, type Entry, type KnownCatalog, type Labels, TEMPLATE_LABEL } from './entries.ts';
+import { catalog, view } from './fixtures/upstreams.ts';
+import { type CatalogView, EntryIndex } from './index.ts';
 import { render } from './serialize.ts';
 
 interface Made {
@@ -10,14 +10,14 @@ interface Made {
   readonly upstreamKey?: string;
   readonly position?: number;
   readonly labels?: Labels;
-  readonly offers?: readonly { json: string; catalogues: readonly string[] | undefined }[];
+  readonly variants?: readonly { json: string; catalogs: readonly string[] | undefined }[];
 }
 
-function entry(key: string, source: number, made: Made = {}): Entry {
+function entry(key: string, registrationId: number, made: Made = {}): Entry {
   const { kind = 'tool', forward, upstreamKey = key, position = 0, labels = {} } = made;
-  const offers = made.offers ?? [{ json: `{"name":"${upstreamKey}"}`, catalogues: undefined }];
-  const base = { kind, namespace: DEFAULT_NAMESPACE, key, name: key, source, position, labels, members: {} };
-  const discovered = forward === undefined ? undefined : { forward, upstreamKey, offers, overrides: {} };
+  const variants = made.variants ?? [{ json: `{"name":"${upstreamKey}"}`, catalogs: undefined }];
+  const base = { kind, namespace: DEFAULT_NAMESPACE, key, name: key, registrationId, position, labels, members: {} };
+  const discovered = forward === undefined ? undefined : { forward, upstreamKey, variants, overrides: {} };
   return render({ ...base, discovered, definition: {} });
 }
 
@@ -138,22 +138,22 @@ test('a change of a copy is not seen by the shelf that it was made of', () => {
 });
 
 describe('prebuilt lists', () => {
-  const both = { json: '{"name":"both"}', catalogues: undefined };
-  const poor = { json: '{"name":"v","poor":1.0}', catalogues: ['legacy:{}'] };
-  const rich = { json: '{"name":"v","rich":1.0}', catalogues: ['legacy:rich'] };
+  const both = { json: '{"name":"both"}', catalogs: undefined };
+  const poor = { json: '{"name":"v","poor":1.0}', catalogs: ['legacy:{}'] };
+  const rich = { json: '{"name":"v","rich":1.0}', catalogs: ['legacy:rich'] };
   const made = shelf(
-    entry('both', 1, { forward: 'f', offers: [both] }),
-    entry('v', 1, { forward: 'f', position: 1, offers: [poor, rich] }),
+    entry('both', 1, { forward: 'f', variants: [both] }),
+    entry('v', 1, { forward: 'f', position: 1, variants: [poor, rich] }),
     entry('only-rich', 1, {
       forward: 'f',
       position: 2,
-      offers: [{ json: '{"name":"only-rich"}', catalogues: ['legacy:rich'] }],
+      variants: [{ json: '{"name":"only-rich"}', catalogs: ['legacy:rich'] }],
     }),
     entry('own', 2),
   );
-  const known: readonly KnownCatalogue[] = [catalogue(), catalogue({ key: 'legacy:rich' })];
+  const known: readonly KnownCatalog[] = [catalog(), catalog({ key: 'legacy:rich' })];
 
-  test('hold for each view what its catalogue has, as the upstream spelled it', () => {
+  test('hold for each view what its catalog has, as the upstream spelled it', () => {
     const own = '{"name":"own","inputSchema":{"type":"object"}}';
     expect(
       textOf(
@@ -173,7 +173,7 @@ describe('prebuilt lists', () => {
     ).toBe(`tools/list [${both.json},${rich.json},{"name":"only-rich"},${own}] 0 public`);
   });
 
-  test('serve the first variant where the forward has no catalogue for the client', () => {
+  test('serve the first variant where the forward has no catalog for the client', () => {
     expect(
       textOf(
         made.list(
@@ -187,7 +187,7 @@ describe('prebuilt lists', () => {
   test('are built once per view and method', () => {
     const built = shelf(entry('a', 1), entry('r', 2, { kind: 'resource' }));
     let wraps = 0;
-    const counting = (key: string): CatalogueView => ({
+    const counting = (key: string): CatalogView => ({
       ...view(() => []),
       key,
       wrap: (_method, list) => `${key} ${list} ${wraps++}`,
@@ -212,7 +212,7 @@ describe('prebuilt lists', () => {
   test('are bounded in number: clients choose what they declare', () => {
     const built = shelf(entry('a', 1));
     let wraps = 0;
-    const own = (key: string): CatalogueView => ({
+    const own = (key: string): CatalogView => ({
       ...view(() => []),
       key,
       wrap: () => {
@@ -260,10 +260,10 @@ describe('prebuilt lists', () => {
 
   test('carry the least time and the narrower scope of the forwards in them', () => {
     const hints = (ttlMs: number, cacheScope: 'public' | 'private') => [
-      catalogue({ key: 'modern:{}', cache: { 'tools/list': { ttlMs, cacheScope } } }),
+      catalog({ key: 'modern:{}', cache: { 'tools/list': { ttlMs, cacheScope } } }),
     ];
-    const by: Record<string, readonly KnownCatalogue[]> = { a: hints(9_000, 'private'), b: hints(5_000, 'public') };
-    const seen: CatalogueView = { ...view(() => []), choose: (forward) => by[forward]?.[0] };
+    const by: Record<string, readonly KnownCatalog[]> = { a: hints(9_000, 'private'), b: hints(5_000, 'public') };
+    const seen: CatalogView = { ...view(() => []), choose: (forward) => by[forward]?.[0] };
     const built = shelf(entry('a', 1, { forward: 'a' }), entry('b', 2, { forward: 'b' }));
     expect(textOf(built.list(seen, 'tools/list'))).toMatch(/ 5000 private$/);
     expect(textOf(shelf(entry('b', 2, { forward: 'b' })).list(seen, 'tools/list'))).toMatch(/ 5000 public$/);

@@ -84,7 +84,7 @@ export class DraftServices {
 }
 
 function byRegistration(a: ServiceEntry, b: ServiceEntry): number {
-  return a.source - b.source;
+  return a.registrationId - b.registrationId;
 }
 
 /** A namespace with what it offers. */
@@ -93,7 +93,7 @@ export interface NamespaceState {
   /** Stays the same whatever changes in it; one of the same name that is made anew has another. */
   readonly identity: object;
   readonly labels: Labels;
-  readonly shelves: Readonly<Record<Kind, EntryIndex>>;
+  readonly indexes: Readonly<Record<Kind, EntryIndex>>;
   readonly unknown?: UnknownMembers | undefined;
 }
 
@@ -118,7 +118,7 @@ export class Snapshot {
    * Records of `registry.json` that this version has no use for, by section, as exact text: they are written again as
    * they were found, so that neither a slip of a hand nor an older release loses them.
    */
-  readonly foreign: ReadonlyMap<Section, readonly string[]>;
+  readonly unusable: ReadonlyMap<Section, readonly string[]>;
   #shadowed: Map<string, Entry[]> | undefined;
 
   constructor(
@@ -131,7 +131,7 @@ export class Snapshot {
     this.namespaces = namespaces;
     this.forwards = forwards;
     this.next = next;
-    this.foreign = foreign;
+    this.unusable = foreign;
     this.services = services;
   }
 
@@ -150,14 +150,17 @@ export class Snapshot {
       (state) => options.namespace === undefined || state.name === options.namespace,
     );
     return states
-      .flatMap(({ shelves }) => [...shelves[kind].entries, ...(options.shadowed ? shelves[kind].shadowed : [])])
+      .flatMap(({ indexes: shelves }) => [
+        ...shelves[kind].entries,
+        ...(options.shadowed ? shelves[kind].shadowed : []),
+      ])
       .sort(byOrder);
   }
 
   /** What a forward brought, in numbers (decisions 2.4, `tools_discovered` and its like). */
   counts(forward: string): Counts {
     const counts = { tool: 0, resource: 0, prompt: 0 };
-    for (const { shelves } of this.namespaces.values()) {
+    for (const { indexes: shelves } of this.namespaces.values()) {
       for (const kind of KINDS) counts[kind] += shelves[kind].counts.get(forward) ?? 0;
     }
     return counts;
@@ -171,7 +174,7 @@ export class Snapshot {
 
   #findShadowed(): Map<string, Entry[]> {
     const found = new Map<string, Entry[]>();
-    for (const { shelves } of this.namespaces.values()) {
+    for (const { indexes: shelves } of this.namespaces.values()) {
       for (const shelf of Object.values(shelves)) {
         for (const entry of shelf.shadowed) {
           const forward = entry.discovered?.forward;
@@ -192,7 +195,7 @@ export function emptyNamespace(name: Namespace, labels: Labels = {}): NamespaceS
     name,
     identity: {},
     labels,
-    shelves: { tool: new EntryIndex(), resource: new EntryIndex(), prompt: new EntryIndex() },
+    indexes: { tool: new EntryIndex(), resource: new EntryIndex(), prompt: new EntryIndex() },
   };
 }
 

@@ -11,8 +11,8 @@ const FORWARD: Forward = {
   namespace: DEFAULT_NAMESPACE,
   labels: { l: '1', __proto__x: '2' },
   prefix: 'p.',
-  source: 5,
-  catalogues: [
+  registrationId: 5,
+  catalogs: [
     {
       key: 'legacy:{"sampling":{}}',
       era: 'legacy',
@@ -31,7 +31,7 @@ const FORWARD: Forward = {
       },
     },
   ],
-  absent: undefined,
+  orphanedOverrides: undefined,
   unknown: undefined,
 };
 
@@ -40,14 +40,14 @@ const gone = render({
   namespace: DEFAULT_NAMESPACE,
   key: 'z',
   name: 'z',
-  source: 5,
+  registrationId: 5,
   position: 3,
   labels: { mine: '1' },
   members: {},
   discovered: {
     forward: 'up',
     upstreamKey: 'a',
-    offers: [{ json: '{"name":"a","n":1.0}', catalogues: undefined }],
+    variants: [{ json: '{"name":"a","n":1.0}', catalogs: undefined }],
     overrides: { title: 'T' },
   },
   definition: {},
@@ -65,7 +65,7 @@ const services = fc.record<ServiceEntry>({
   languageName: fc.option(text, { nil: undefined }),
   labels: fc.dictionary(text, text),
   id: fc.option(text, { nil: undefined }),
-  source: fc.integer({ min: 1, max: 10 ** 15 - 1 }),
+  registrationId: fc.integer({ min: 1, max: 10 ** 15 - 1 }),
   unknown: fc.option(
     fc
       .array(fc.tuple(text, fc.json()), { minLength: 1 })
@@ -79,9 +79,9 @@ describe.each([
   ['as lines', true],
 ])('%s', (_how, lines) => {
   test.each<[string, Forward]>([
-    ['with its catalogues', FORWARD],
-    ['without', { ...FORWARD, catalogues: [], labels: {}, prefix: '' }],
-    ['with entries that wait for their return', { ...FORWARD, absent: [gone, { ...gone, kind: 'prompt' }] }],
+    ['with its catalogs', FORWARD],
+    ['without', { ...FORWARD, catalogs: [], labels: {}, prefix: '' }],
+    ['with entries that wait for their return', { ...FORWARD, orphanedOverrides: [gone, { ...gone, kind: 'prompt' }] }],
     [
       'with members that nobody knows',
       {
@@ -121,9 +121,9 @@ test('a forward written by hand needs a name and an address; all else has a defa
     namespace: 'default',
     labels: {},
     prefix: '',
-    source: 9,
-    catalogues: [],
-    absent: undefined,
+    registrationId: 9,
+    catalogs: [],
+    orphanedOverrides: undefined,
     unknown: undefined,
   });
 });
@@ -148,7 +148,7 @@ test('labels that are no texts are left out', () => {
 });
 
 describe('a service written by hand', () => {
-  const whole = { name: 's', host: 'h', port: 7, serviceType: 'tool-invoker', labels: {}, source: 9 };
+  const whole = { name: 's', host: 'h', port: 7, serviceType: 'tool-invoker', labels: {}, registrationId: 9 };
 
   test.each([
     ['with host and port', '{"name":"s","host":"h","port":7.0,"serviceType":"tool-invoker"}'],

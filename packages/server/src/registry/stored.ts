@@ -5,13 +5,13 @@ import {
   type CacheHint,
   DEFAULT_NAMESPACE,
   type Entry,
+  type EntryVariant,
   type Forward,
   KINDS,
   type Kind,
-  type KnownCatalogue,
+  type KnownCatalog,
   type Labels,
   type Namespace,
-  type Offer,
   parseNamespace,
   SECTION,
   type ServiceEntry,
@@ -28,11 +28,11 @@ import { joined, mcpName, registryMembers, render, restMembers, serviceMembers }
 /** Members of a stored hand-made entry that are not the operator's: one that has its own of these names is in `kept`. */
 const RESERVED = ['source', 'kept'];
 /** Members of the registry's own that an entry keeps in places of their own. */
-const SEPARATE = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed', 'location'];
+const SEPARATE_MEMBERS = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'shadowed', 'location'];
 /** By these a resource is addressed on MCP; here it has a `location`. */
 const ADDRESSES = ['uri', 'uriTemplate'];
 /** Registration numbers are smaller: a larger one was not given by the registry, and counting on from it would go wrong. */
-export const LARGEST_SOURCE = 10 ** 15;
+export const MAX_REGISTRATION_ID = 10 ** 15;
 
 /** The entry as the journal keeps it: one line, its place among those who claim its key being that of the line. */
 export function storedEntry(entry: Entry): string {
@@ -49,15 +49,15 @@ export function snapshotEntry(entry: Entry, shadowed: boolean): string {
 function storedMembers(entry: Entry): Map<string, string> {
   const stored = restMembers(entry);
   if (entry.discovered) {
-    const [first, ...others] = entry.discovered.offers;
+    const [first, ...others] = entry.discovered.variants;
     stored.set('upstream', first?.json ?? '{}');
     stored.set('overrides', JSON.stringify(entry.discovered.overrides));
     // An upstream's own members of these names are in its object above, and must not be taken for ours.
     stored.delete('catalogues');
     stored.delete('offers');
-    if (first?.catalogues) stored.set('catalogues', JSON.stringify(first.catalogues));
+    if (first?.catalogs) stored.set('catalogues', JSON.stringify(first.catalogs));
     if (others.length > 0) {
-      const offers = others.map((o) => `{"catalogues":${JSON.stringify(o.catalogues ?? null)},"upstream":${o.json}}`);
+      const offers = others.map((o) => `{"catalogues":${JSON.stringify(o.catalogs ?? null)},"upstream":${o.json}}`);
       stored.set('offers', `[${offers.join(',')}]`);
     }
     stored.set('position', String(entry.position));
@@ -66,12 +66,12 @@ function storedMembers(entry: Entry): Map<string, string> {
   if (RESERVED.some((member) => Object.hasOwn(entry.definition, member))) {
     stored.set('kept', JSON.stringify(entry.definition));
   }
-  stored.set('source', String(entry.source));
+  stored.set('source', String(entry.registrationId));
   return stored;
 }
 
 /** What loading needs to know of an entry's forward: its registration number. */
-export type SourceOfForward = (forward: string) => number | undefined;
+export type ForwardRegistrationId = (forward: string) => number | undefined;
 
 /** An entry that was read. `shadowed`: another held its key, so that it comes back after that one. */
 export interface ReadEntry {
@@ -84,7 +84,12 @@ export interface ReadEntry {
  * (a file written by hand). Returns why not, as text, for an entry that cannot be one. SyntaxError where something is
  * nested too deeply.
  */
-export function readEntry(kind: Kind, json: string, sourceOf: SourceOfForward, next: () => number): ReadEntry | string {
+export function readEntry(
+  kind: Kind,
+  json: string,
+  idOf: ForwardRegistrationId,
+  next: () => number,
+): ReadEntry | string {
   const found = textOfMembers(json);
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
@@ -104,39 +109,47 @@ export function readEntry(kind: Kind, json: string, sourceOf: SourceOfForward, n
   const upstream = found.get('upstream');
   const shadowed = found.get('shadowed') === 'true';
   if (forward === undefined || upstream === undefined) {
-    const source = readSource(found) ?? next();
+    const registrationId = readRegistrationId(found) ?? next();
     const definition = readDefinition(kind, found);
-    return { entry: render({ ...base, source, position: 0, discovered: undefined, definition }), shadowed };
+    return {
+      entry: render({ ...base, registrationId, position: 0, discovered: undefined, definition }),
+      shadowed,
+    };
   }
-  const sourceOfForward = sourceOf(forward);
-  if (sourceOfForward === undefined) return `its forward ${JSON.stringify(forward)} is not registered`;
-  const source = sourceOfCopy(found, sourceOfForward);
+  const forwardId = idOf(forward);
+  if (forwardId === undefined) return `its forward ${JSON.stringify(forward)} is not registered`;
+  const copyId = copyRegistrationId(found, forwardId);
   const position: unknown = JSON.parse(found.get('position') ?? '0');
   const discovered = {
     forward,
     upstreamKey: kind === 'resource' ? key : (textIn(found, 'upstreamName') ?? name),
-    offers: readOffers(upstream, found.get('catalogues'), found.get('offers')),
+    variants: readVariants(upstream, found.get('catalogues'), found.get('offers')),
     overrides: readObject(found.get('overrides')),
-    ...(source !== undefined && { copied: true as const }),
+    ...(copyId !== undefined && { copied: true as const }),
   };
-  const place = typeof position === 'number' ? position : 0;
-  const own = source ?? sourceOfForward;
-  return { entry: render({ ...base, source: own, position: place, discovered, definition: {} }), shadowed };
+  const entry = render({
+    ...base,
+    registrationId: copyId ?? forwardId,
+    position: typeof position === 'number' ? position : 0,
+    discovered,
+    definition: {},
+  });
+  return { entry, shadowed };
 }
 
 /**
  * The registration number of a copy; undefined for what is none. An upstream's own member may be called `copied` too, but
  * what is not copied has its forward's number.
  */
-function sourceOfCopy(found: ReadonlyMap<string, string>, sourceOfForward: number): number | undefined {
-  const source = readSource(found);
-  return found.get('copied') === 'true' && source !== sourceOfForward ? source : undefined;
+function copyRegistrationId(found: ReadonlyMap<string, string>, forwardId: number): number | undefined {
+  const id = readRegistrationId(found);
+  return found.get('copied') === 'true' && id !== forwardId ? id : undefined;
 }
 
 /** The registration number in a stored record. */
-export function readSource(found: ReadonlyMap<string, string>): number | undefined {
+export function readRegistrationId(found: ReadonlyMap<string, string>): number | undefined {
   const source: unknown = JSON.parse(found.get('source') ?? 'null');
-  return typeof source === 'number' && Number.isInteger(source) && source > 0 && source < LARGEST_SOURCE
+  return typeof source === 'number' && Number.isInteger(source) && source > 0 && source < MAX_REGISTRATION_ID
     ? source
     : undefined;
 }
@@ -168,7 +181,7 @@ function ownMembers(kind: Kind, found: ReadonlyMap<string, string>): JsonObject 
   const names = registryMembers(kind);
   const own: [string, JsonValue][] = [];
   for (const [member, text] of found) {
-    if (names.includes(member) && !SEPARATE.includes(member)) own.push([member, parseLossless(text)]);
+    if (names.includes(member) && !SEPARATE_MEMBERS.includes(member)) own.push([member, parseLossless(text)]);
   }
   return Object.fromEntries(own);
 }
@@ -178,7 +191,7 @@ function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObj
   if (kept !== undefined) return readObject(kept);
   const skip = new Set(registryMembers(kind));
   // A number is ours; anything else of this name was written by hand.
-  if (readSource(found) !== undefined) skip.add('source');
+  if (readRegistrationId(found) !== undefined) skip.add('source');
   if (kind === 'resource') for (const member of ADDRESSES) skip.add(member);
   const definition: [string, JsonValue][] = [];
   for (const [member, text] of found) {
@@ -187,14 +200,14 @@ function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObj
   return Object.fromEntries(definition);
 }
 
-function readOffers(upstream: string, catalogues: string | undefined, others: string | undefined): Offer[] {
-  const offers: Offer[] = [{ json: detached(upstream), catalogues: readVariantCatalogs(catalogues) }];
+function readVariants(upstream: string, catalogs: string | undefined, others: string | undefined): EntryVariant[] {
+  const offers: EntryVariant[] = [{ json: detached(upstream), catalogs: readVariantCatalogs(catalogs) }];
   if (others === undefined) return offers;
   for (const { start, end } of elements(others)) {
     const found = textOfMembers(others.slice(start, end));
     const json = found.get('upstream');
     if (json !== undefined)
-      offers.push({ json: detached(json), catalogues: readVariantCatalogs(found.get('catalogues')) });
+      offers.push({ json: detached(json), catalogs: readVariantCatalogs(found.get('catalogues')) });
   }
   return offers;
 }
@@ -229,15 +242,15 @@ interface StoredNamespace {
 
 const HTTP: ReadonlySet<string> = new Set(['http:', 'https:']);
 
-const OF_NAMESPACES = ['name', 'labels'];
-const OF_FORWARDS = ['name', 'address', 'namespace', 'labels', 'prefix', 'source', 'upstream', 'absent'];
+const NAMESPACE_MEMBERS = ['name', 'labels'];
+const FORWARD_MEMBERS = ['name', 'address', 'namespace', 'labels', 'prefix', 'source', 'upstream', 'absent'];
 /** Members of a service that the API takes too, under each of their names. */
-const OF_SERVICE_INPUT = [
+const SERVICE_INPUT_MEMBERS = [
   ...['name', 'serviceName', 'host', 'port', 'address', 'serviceType', 'service_type'],
   ...['serviceSubType', 'languageName', 'id'],
 ];
 /** `health` is no member of ours: whoever copies what the API answers into the file has it there. */
-const OF_SERVICES = [...OF_SERVICE_INPUT, 'labels', 'source', 'health'];
+const SERVICE_MEMBERS = [...SERVICE_INPUT_MEMBERS, 'labels', 'source', 'health'];
 
 /** `lines` puts each member on a line of its own, here and below. */
 export function storedNamespace({ name, labels, unknown = new Map() }: StoredNamespace, lines = false): string {
@@ -248,21 +261,22 @@ export function storedNamespace({ name, labels, unknown = new Map() }: StoredNam
   return joined(new Map([...known, ...unknown]), lines);
 }
 
-/** A forward as `registry.json` keeps it, as JSON text: its catalogues are spelled as the upstream spelled them. */
+/** A forward as `registry.json` keeps it, as JSON text: its catalogs are spelled as the upstream spelled them. */
 export function storedForward(forward: Forward, lines = false): string {
   const stored = new Map<string, string>();
   for (const member of ['name', 'address', 'namespace', 'labels'] as const) {
     stored.set(member, JSON.stringify(forward[member]));
   }
   if (forward.prefix !== '') stored.set('prefix', JSON.stringify(forward.prefix));
-  stored.set('source', String(forward.source));
+  stored.set('source', String(forward.registrationId));
   // The upstream's own words are joined in as text: they are kept exactly as it sent them.
-  const catalogues = forward.catalogues.map(
+  const catalogs = forward.catalogs.map(
     ({ key, era, capabilities, identity, cache }) =>
       `${JSON.stringify({ key, era, capabilities, cache }).slice(0, -1)},"identity":${identity}}`,
   );
-  stored.set('upstream', `[${catalogues.join(',')}]`);
-  if (forward.absent && forward.absent.length > 0) stored.set('absent', storedAbsent(forward.absent));
+  stored.set('upstream', `[${catalogs.join(',')}]`);
+  if (forward.orphanedOverrides && forward.orphanedOverrides.length > 0)
+    stored.set('absent', storedOrphans(forward.orphanedOverrides));
   for (const [member, text] of forward.unknown ?? []) stored.set(member, text);
   return joined(stored, lines);
 }
@@ -271,7 +285,7 @@ export function storedForward(forward: Forward, lines = false): string {
 export function storedService(entry: ServiceEntry, lines = false): string {
   const stored = new Map<string, string>();
   for (const [member, value] of Object.entries(serviceMembers(entry))) stored.set(member, JSON.stringify(value));
-  stored.set('source', String(entry.source));
+  stored.set('source', String(entry.registrationId));
   for (const [member, text] of entry.unknown ?? []) stored.set(member, text);
   return joined(stored, lines);
 }
@@ -281,7 +295,7 @@ export function readNamespace(json: string): StoredNamespace | string {
   const found = textOfMembers(json);
   const name = parseNamespace(textIn(found, 'name') ?? '');
   if (!name) return `invalid namespace name ${found.get('name')}`;
-  return { name, labels: readLabels(found.get('labels')), unknown: unknownIn(found, OF_NAMESPACES) };
+  return { name, labels: readLabels(found.get('labels')), unknown: unknownIn(found, NAMESPACE_MEMBERS) };
 }
 
 /** Reads a stored forward; `next` numbers one that carries no number. A text saying why not when it cannot be one. */
@@ -296,17 +310,17 @@ export function readForward(json: string, next: () => number): Forward | string 
   if (!HTTP.has(url.protocol)) return `invalid address ${JSON.stringify(address)}: only http and https are spoken`;
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
-  const source = readSource(found) ?? next();
+  const source = readRegistrationId(found) ?? next();
   return {
     name,
     address,
     namespace,
     labels: readLabels(found.get('labels')),
     prefix: textIn(found, 'prefix') ?? '',
-    source,
-    catalogues: readCatalogues(found.get('upstream')),
-    absent: readAbsent(found.get('absent'), source),
-    unknown: unknownIn(found, OF_FORWARDS),
+    registrationId: source,
+    catalogs: readKnownCatalogs(found.get('upstream')),
+    orphanedOverrides: readOrphans(found.get('absent'), source),
+    unknown: unknownIn(found, FORWARD_MEMBERS),
   };
 }
 
@@ -316,7 +330,10 @@ export function readForward(json: string, next: () => number): Forward | string 
  */
 export function readService(json: string, next: () => number): ServiceEntry | string {
   const found = textOfMembers(json);
-  const given = OF_SERVICE_INPUT.map((member): [string, unknown] => [member, JSON.parse(found.get(member) ?? 'null')]);
+  const given = SERVICE_INPUT_MEMBERS.map((member): [string, unknown] => [
+    member,
+    JSON.parse(found.get(member) ?? 'null'),
+  ]);
   const result = validate(serviceInput, Object.fromEntries(given.filter(([, value]) => value !== null)));
   if ('issues' in result) return `${result.issues[0]?.path} ${result.issues[0]?.message}`;
   const { name, host, port, serviceType, serviceSubType, languageName, id } = result.value;
@@ -329,12 +346,12 @@ export function readService(json: string, next: () => number): ServiceEntry | st
     languageName,
     labels: readLabels(found.get('labels')),
     id,
-    source: readSource(found) ?? next(),
-    unknown: unknownIn(found, OF_SERVICES),
+    registrationId: readRegistrationId(found) ?? next(),
+    unknown: unknownIn(found, SERVICE_MEMBERS),
   };
 }
 
-function storedAbsent(absent: readonly Entry[]): string {
+function storedOrphans(absent: readonly Entry[]): string {
   const sections = new Map<string, string>();
   for (const kind of KINDS) {
     const entries = absent.filter((entry) => entry.kind === kind).map((entry) => storedEntry(entry));
@@ -343,7 +360,7 @@ function storedAbsent(absent: readonly Entry[]): string {
   return joined(sections);
 }
 
-function readAbsent(text: string | undefined, source: number): readonly Entry[] | undefined {
+function readOrphans(text: string | undefined, source: number): readonly Entry[] | undefined {
   if (text === undefined) return undefined;
   const sections = textOfMembers(text);
   const absent: Entry[] = [];
@@ -367,9 +384,9 @@ function unknownIn(found: ReadonlyMap<string, string>, known: readonly string[])
   return unknown.length > 0 ? new Map(unknown.map(([member, text]) => [member, detached(text)])) : undefined;
 }
 
-function readCatalogues(text: string | undefined): KnownCatalogue[] {
-  const catalogues: KnownCatalogue[] = [];
-  if (text === undefined) return catalogues;
+function readKnownCatalogs(text: string | undefined): KnownCatalog[] {
+  const catalogs: KnownCatalog[] = [];
+  if (text === undefined) return catalogs;
   for (const { start, end } of elements(text)) {
     const found = textOfMembers(text.slice(start, end));
     const key = textIn(found, 'key');
@@ -377,9 +394,9 @@ function readCatalogues(text: string | undefined): KnownCatalogue[] {
     const capabilities = parseLossless(found.get('capabilities') ?? '{}');
     const identity = found.get('identity');
     if (key === undefined || identity === undefined || !isJsonObject(capabilities)) continue;
-    catalogues.push({ key, era, capabilities, identity: detached(identity), cache: readCache(found.get('cache')) });
+    catalogs.push({ key, era, capabilities, identity: detached(identity), cache: readCache(found.get('cache')) });
   }
-  return catalogues;
+  return catalogs;
 }
 
 function readCache(text: string | undefined): Record<string, CacheHint> {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { applyCatalogues, type FoundCatalogue, keptCatalogues } from './catalogs.ts';
+import { applyCatalogs, type DiscoveredCatalog, knownCatalogs } from './catalogs.ts';
 import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
 import { addForward } from './operations-topology.ts';
@@ -8,7 +8,7 @@ import { memoryStore } from './store/store.ts';
 
 const item = (key: string, era: string) => ({ key, json: `{"key":"${key}","era":"${era}"}` });
 
-function catalogue(era: 'legacy' | 'modern', more: string): FoundCatalogue {
+function catalog(era: 'legacy' | 'modern', more: string): DiscoveredCatalog {
   return {
     key: `${era}:{}`,
     era,
@@ -24,11 +24,11 @@ function catalogue(era: 'legacy' | 'modern', more: string): FoundCatalogue {
 
 test('what discovery found in an era comes back from the entries, in the order of the lists and its own words', async () => {
   const registry = new Registry(memoryStore());
-  const found = [catalogue('legacy', 'old'), catalogue('modern', 'new')] as const;
+  const found = [catalog('legacy', 'old'), catalog('modern', 'new')] as const;
   const input = { name: 'up', address: 'http://up.test/', namespace: DEFAULT_NAMESPACE, labels: {}, prefix: 'x.' };
-  await registry.commit((draft) => applyCatalogues(draft, addForward(draft, input), found));
+  await registry.commit((draft) => applyCatalogs(draft, addForward(draft, input), found));
   const kept = (draft: Draft, forward: Forward | undefined, ...eras: ('legacy' | 'modern')[]) =>
-    forward && keptCatalogues(draft, forward, new Set(eras));
+    forward && knownCatalogs(draft, forward, new Set(eras));
   await registry.commit((draft) => {
     const forward = draft.forwards.get('up');
     expect(kept(draft, forward, 'modern')).toEqual([found[1]]);

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import fc from 'fast-check';
 import { locations, resourceNames, schemas, some, spelled, texts, upstreamNames } from './alphabets.ts';
-import type { Catalogue } from './state.ts';
+import type { Catalog } from './state.ts';
 
 /** Members that any object may have; the last ones are called like the registry's own (decisions 2.5). */
 const ANY = {
@@ -32,7 +32,7 @@ const prompt = object(
 );
 
 /** What an upstream may offer: a few of each, repeated ones among them. */
-export const catalogues: fc.Arbitrary<Catalogue> = fc.record({
+export const catalogs: fc.Arbitrary<Catalog> = fc.record({
   tools: fc.array(tool, { maxLength: 4 }),
   resources: fc.array(resource, { maxLength: 3 }),
   templates: fc.array(template, { maxLength: 2 }),

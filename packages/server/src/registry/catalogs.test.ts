@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { applyCatalogues, type FoundCatalogue } from './catalogs.ts';
+import { applyCatalogs, type DiscoveredCatalog } from './catalogs.ts';
 import type { Entry, Forward, Kind } from './entries.ts';
 import { HeldStore } from './fixtures/held-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
-import { addForward, catalogue, items } from './fixtures/upstreams.ts';
+import { addForward, catalog, items } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { Registry } from './registry.ts';
 
@@ -13,13 +13,13 @@ async function withForward(more: Partial<Forward> = {}) {
   const registry = new Registry(store);
   await registry.load();
   await registry.commit((draft) => addForward(draft, 'up', more));
-  const discover = (found: Partial<FoundCatalogue> | FoundCatalogue[]): Promise<void> =>
+  const discover = (found: Partial<DiscoveredCatalog> | DiscoveredCatalog[]): Promise<void> =>
     registry.commit((draft) => {
       const forward = draft.forwards.get('up');
-      if (forward) applyCatalogues(draft, forward, Array.isArray(found) ? found : [catalogue(found)]);
+      if (forward) applyCatalogs(draft, forward, Array.isArray(found) ? found : [catalog(found)]);
     });
   const entries = (kind: Kind = 'tool'): readonly Entry[] => registry.current.entries(kind);
-  const served = (kind: Kind = 'tool') => entries(kind).map((entry) => entry.served.map(({ json }) => json));
+  const served = (kind: Kind = 'tool') => entries(kind).map((entry) => entry.rendered.map(({ json }) => json));
   /** What the commits wrote since the last call. */
   const written = () => store.journal.splice(0).flat();
   written();
@@ -62,8 +62,8 @@ describe('what discovery finds', () => {
   test('writes nothing and touches no list when it is what is there', async () => {
     const { registry, discover, entries, written } = await withForward({ prefix: 'p.' });
     const found = () => [
-      catalogue({ tools: items('name', ['a', 'b']), templates: items('uriTemplate', ['x:{y}']) }),
-      catalogue({
+      catalog({ tools: items('name', ['a', 'b']), templates: items('uriTemplate', ['x:{y}']) }),
+      catalog({
         key: 'modern:{}',
         era: 'modern',
         tools: items('name', ['b', 'c']),
@@ -87,7 +87,7 @@ describe('what discovery finds', () => {
     await again.load();
     await again.commit((draft) => {
       const forward = draft.forwards.get('up');
-      if (forward) applyCatalogues(draft, forward, found());
+      if (forward) applyCatalogs(draft, forward, found());
     });
     expect(store.journal).toEqual([]);
   });
@@ -121,41 +121,41 @@ describe('what discovery finds', () => {
   });
 });
 
-describe('over several catalogues', () => {
+describe('over several catalogs', () => {
   test('an object that reads the same in all is one offer to all, others are offered to whom they were listed', async () => {
     const { discover, entries } = await withForward();
     const poor = { key: 'v', json: '{"name":"v","for":"poor"}' };
     const rich = { key: 'v', json: '{"name":"v","for":"rich"}' };
     await discover([
-      catalogue({ key: 'poor', tools: [...items('name', ['all']), poor] }),
-      catalogue({ key: 'rich', tools: [...items('name', ['all']), rich, ...items('name', ['only'])] }),
-      catalogue({ key: 'modern', tools: [...items('name', ['all']), rich] }),
+      catalog({ key: 'poor', tools: [...items('name', ['all']), poor] }),
+      catalog({ key: 'rich', tools: [...items('name', ['all']), rich, ...items('name', ['only'])] }),
+      catalog({ key: 'modern', tools: [...items('name', ['all']), rich] }),
     ]);
-    expect(Object.fromEntries(entries().map(({ key, served }) => [key, served]))).toEqual({
-      all: [{ json: '{"name":"all","n":1.0}', catalogues: undefined }],
+    expect(Object.fromEntries(entries().map(({ key, rendered: served }) => [key, served]))).toEqual({
+      all: [{ json: '{"name":"all","n":1.0}', catalogs: undefined }],
       v: [
-        { json: rich.json, catalogues: ['rich', 'modern'] },
-        { json: poor.json, catalogues: ['poor'] },
+        { json: rich.json, catalogs: ['rich', 'modern'] },
+        { json: poor.json, catalogs: ['poor'] },
       ],
-      only: [{ json: '{"name":"only","n":1.0}', catalogues: ['rich'] }],
+      only: [{ json: '{"name":"only","n":1.0}', catalogs: ['rich'] }],
     });
   });
 
   test('an object that is listed to others than before is offered to those', async () => {
     const { discover, entries } = await withForward();
     const listed = (...to: string[]) =>
-      ['1', '2', '3'].map((key) => catalogue({ key, tools: to.includes(key) ? items('name', ['a']) : [] }));
+      ['1', '2', '3'].map((key) => catalog({ key, tools: to.includes(key) ? items('name', ['a']) : [] }));
     await discover(listed('1', '2'));
     await discover(listed('2', '3'));
-    expect(entries()[0]?.served.map(({ catalogues }) => catalogues)).toEqual([['2', '3']]);
+    expect(entries()[0]?.rendered.map(({ catalogs }) => catalogs)).toEqual([['2', '3']]);
   });
 
   test('the longest gives the order, and what only others have comes behind', async () => {
     const { discover, entries } = await withForward();
     await discover([
-      catalogue({ key: '1', tools: items('name', ['c', 'x']) }),
-      catalogue({ key: '2', tools: items('name', ['a', 'b', 'c']) }),
-      catalogue({ key: '3', tools: items('name', ['b', 'a', 'y']) }),
+      catalog({ key: '1', tools: items('name', ['c', 'x']) }),
+      catalog({ key: '2', tools: items('name', ['a', 'b', 'c']) }),
+      catalog({ key: '3', tools: items('name', ['b', 'a', 'y']) }),
     ]);
     expect(keys(entries())).toEqual(['a', 'b', 'c', 'y', 'x']);
   });
@@ -163,8 +163,8 @@ describe('over several catalogues', () => {
   test('each of its texts is renamed and overridden', async () => {
     const { registry, discover, served } = await withForward();
     await discover([
-      catalogue({ key: '1', tools: [{ key: 'a', json: '{"name":"a","one":1.0}' }] }),
-      catalogue({ key: '2', tools: [{ key: 'a', json: '{"name":"a","title":"T","two":2.0}' }] }),
+      catalog({ key: '1', tools: [{ key: 'a', json: '{"name":"a","one":1.0}' }] }),
+      catalog({ key: '2', tools: [{ key: 'a', json: '{"name":"a","title":"T","two":2.0}' }] }),
     ]);
     await registry.commit((draft) =>
       updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'z', one: JSON.rawJSON('1.0'), title: 'Ours' }),
@@ -190,7 +190,7 @@ describe('a uri that is a resource and a template', () => {
 
   test('turns from one into the other with its upstream', async () => {
     const { discover, entries } = await withForward();
-    const shown = () => entries('resource').map(({ key, labels, served }) => [key, labels, served[0]?.json]);
+    const shown = () => entries('resource').map(({ key, labels, rendered: served }) => [key, labels, served[0]?.json]);
     const address = { 'service.forward_address': 'http://up.test/mcp' };
     await discover({ templates: items('uriTemplate', ['x:1']) });
     expect(shown()).toEqual([['x:1', { ...address, 'service.is_template': 'true' }, '{"uriTemplate":"x:1","n":1.0}']]);
@@ -213,7 +213,8 @@ describe('a resource', () => {
         { key: 'x:2', json: `{"uri":"x:2","name":${name}}` },
       ],
     });
-    const names = () => entries('resource').map(({ name, served }) => [name, JSON.parse(served[0]?.json ?? '').name]);
+    const names = () =>
+      entries('resource').map(({ name, rendered: served }) => [name, JSON.parse(served[0]?.json ?? '').name]);
     await discover(found('"one"'));
     await registry.commit((draft) =>
       updateEntry(
@@ -282,11 +283,11 @@ describe('what an operator changed', () => {
     for (const each of [registry, again]) {
       await each.commit((draft) => {
         const forward = draft.forwards.get('up');
-        if (forward) applyCatalogues(draft, forward, [catalogue({ tools: items('name', ['a', 'b'], ',"new":2.0') })]);
+        if (forward) applyCatalogs(draft, forward, [catalog({ tools: items('name', ['a', 'b'], ',"new":2.0') })]);
       });
       expect(each.current.entries('tool')).toMatchObject([CHANGED, { key: 'b' }]);
-      expect(each.current.entries('tool')[0]?.served[0]?.json).toBe('{"name":"z","n":1.0,"new":2.0,"title":"Ours"}');
-      expect(each.current.forwards.get('up')?.absent).toEqual([]);
+      expect(each.current.entries('tool')[0]?.rendered[0]?.json).toBe('{"name":"z","n":1.0,"new":2.0,"title":"Ours"}');
+      expect(each.current.forwards.get('up')?.orphanedOverrides).toEqual([]);
     }
   });
 
@@ -299,7 +300,7 @@ describe('what an operator changed', () => {
     });
     await change(registry);
     await discover({});
-    expect(registry.current.forwards.get('up')?.absent).toMatchObject([CHANGED]);
+    expect(registry.current.forwards.get('up')?.orphanedOverrides).toMatchObject([CHANGED]);
     written();
     await discover({});
     expect(written()).toEqual([]);
@@ -359,7 +360,7 @@ describe('a key that is held', () => {
     const origins = () =>
       registry.current
         .namespace('default')
-        ?.shelves.tool.claims('b')
+        ?.indexes.tool.claims('b')
         .map(({ discovered }) => discovered?.upstreamKey);
     await discover({ tools: items('name', ['a']) });
     await registry.commit((draft) => updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'b' }));
@@ -381,10 +382,10 @@ describe('a key that is held', () => {
   });
 });
 
-test('what else a catalogue says is kept with the forward', async () => {
+test('what else a catalog says is kept with the forward', async () => {
   const { registry, discover } = await withForward();
   const cache = { 'tools/list': { ttlMs: 5, cacheScope: 'private' } } as const;
-  const { tools, resources, templates, prompts, ...known } = catalogue({
+  const { tools, resources, templates, prompts, ...known } = catalog({
     key: 'modern:{}',
     era: 'modern',
     capabilities: { sampling: {} },
@@ -392,5 +393,5 @@ test('what else a catalogue says is kept with the forward', async () => {
     cache,
   });
   await discover([{ ...known, tools, resources, templates, prompts }]);
-  expect(registry.current.forwards.get('up')?.catalogues).toEqual([known]);
+  expect(registry.current.forwards.get('up')?.catalogs).toEqual([known]);
 });
