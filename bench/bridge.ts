@@ -8,25 +8,25 @@ import type { Plan } from './options.ts';
 import { connections, type Load, load } from './programs.ts';
 import { type CaseFigures, caseMessages, checkAnswer, type Row, rotate, warmUp } from './requests.ts';
 
-/** What the bare client is told to do. */
+/** Request to the gRPC client: a number of calls. */
 export interface CallBatch {
-  /** Of the clients whose calls it makes. */
+  /** Era of the MCP clients whose calls are imitated. */
   readonly era: Era;
   readonly calls: number;
   readonly atOnce: number;
 }
 
-/** A capability service in a process of its own. */
+/** Capability service in a separate process. */
 export interface GrpcService extends AsyncDisposable {
   readonly port: number;
-  /** Throws when it has refused a call. */
+  /** Throws if it has rejected a call. */
   check(): void;
 }
 
-/** A bare gRPC client in a process of its own. */
+/** Plain gRPC client in a separate process. */
 export interface GrpcClient extends AsyncDisposable {
   readonly child: Child;
-  /** Has it make calls; the milliseconds that they took. Rejects when one was not answered as it should be. */
+  /** Makes calls and returns the milliseconds. Rejects if a reply is not the expected one. */
   run(caller: Caller, stretch: CallBatch): Promise<number>;
 }
 
@@ -44,7 +44,7 @@ export async function startGrpcService(folder: string): Promise<GrpcService> {
   };
 }
 
-/** Starts the bare client of a service; Node.js gets the same flags as for the gateway. */
+/** Starts the gRPC client of a service, with the Node.js flags of the gateway. */
 export async function startGrpcClient(
   folder: string,
   service: GrpcService,
@@ -67,13 +67,13 @@ export async function startGrpcClient(
   };
 }
 
-/** One contender and what it has shown so far. */
+/** Target with its measurements. */
 interface Lane {
   readonly contender: Row['contender'];
   readonly pid: number;
-  /** Calls for so long, or as often as the other one did. */
+  /** Runs a load measurement. */
   load(): Promise<Load>;
-  /** Makes one call; its answer time in milliseconds. */
+  /** Makes one call and returns its response time in milliseconds. */
   single(): Promise<number>;
   readonly perCpuSecond: number[];
   readonly perSecond: number[];
@@ -81,7 +81,7 @@ interface Lane {
 }
 
 /**
- * Measures the same calls to one capability service through the gateway and by a bare client, in turn in every round.
+ * Measures the same calls through the gateway and by the gRPC client, in turn in every round.
  *
  * @param log called after every measurement
  */
@@ -108,7 +108,7 @@ export async function measureBridge(
         const where = `${measured.name}, round ${round + 1} of ${plan.rounds}, ${lane.contender}`;
         log(`${where}: ${Math.round(perCpuSecond)} per CPU-second`);
       }
-      // The first calls meet connections that have been idle.
+      // The first calls use idle connections.
       for (let call = -10; call < plan.singleCalls; call++) {
         for (const lane of rotate(lanes, round)) {
           const took = await lane.single();
@@ -121,14 +121,14 @@ export async function measureBridge(
   return figures;
 }
 
-/** Gives the gateway the tool, and the service that carries it out. */
+/** Registers the tool and its service. */
 export async function connectService(gateway: Gateway, { port }: GrpcService): Promise<void> {
   const service = { name: bridged.toolType, serviceType: 'tool-invoker', host: '127.0.0.1', port };
   await gateway.create('services', service);
   await gateway.create('tools', bridgedTool);
 }
 
-/** Both contenders, warmed up with as many calls. */
+/** Returns both targets, warmed up with the same number of calls. */
 async function openLanes(
   caller: Caller,
   measured: BridgeCase,
@@ -141,7 +141,7 @@ async function openLanes(
   const url = gateway.endpoint(bridged.namespace);
   const messages = await caseMessages(caller, measured, url);
   const [message] = messages;
-  if (message === undefined) throw new Error(`${measured.name}: there is no request`);
+  if (message === undefined) throw new Error(`${measured.name}: no request`);
   const answerBytes = await checkAnswer(caller, measured, url, message);
   const empty = () => ({ perCpuSecond: [], perSecond: [], times: [] });
 

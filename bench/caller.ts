@@ -1,21 +1,21 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { initializedMessage, initializeMessage, type Message } from './messages.ts';
 
-/** An answer read to its end. */
+/** Complete response. */
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
 }
 
-/** One caller: a client that keeps one connection per server and sends one request at a time. */
+/** HTTP client with one connection per server and one request at a time. */
 export interface Caller extends Disposable {
   post(url: URL, message: Message): Promise<Answer>;
   get(url: URL): Promise<Answer>;
   delete(url: URL): Promise<Answer>;
 }
 
-/** Makes a caller. Refused and broken connections reject with the system's error. */
+/** Creates a caller. Requests reject with connection errors. */
 export function makeCaller(): Caller {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const send = (method: string, url: URL, headers: Readonly<Record<string, string>>, body: string) =>
@@ -41,7 +41,7 @@ export function makeCaller(): Caller {
   };
 }
 
-/** Opens a legacy session at an MCP endpoint and returns its id. */
+/** Opens a legacy session and returns its id. */
 export async function openSession(caller: Caller, url: URL): Promise<string> {
   const opened = await caller.post(url, initializeMessage());
   const session = opened.headers['mcp-session-id'];
@@ -53,7 +53,7 @@ export async function openSession(caller: Caller, url: URL): Promise<string> {
   return session;
 }
 
-/** Parses JSON text; `undefined` where it is none. */
+/** Parses JSON; returns undefined for invalid JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -62,7 +62,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Follows `path` through objects and arrays; `undefined` where it leads nowhere. */
+/** Returns the value at a path in objects and arrays; undefined if it does not exist. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
   let current = value;
   for (const key of path) {

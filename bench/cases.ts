@@ -1,10 +1,10 @@
 import type { Era } from './messages.ts';
 
-/** The cases of requests: a method with a client and an upstream of one protocol era. */
+/** Cases of requests: a method, with client and upstream of the same protocol era. */
 export const caseNames = ['list-legacy', 'list-modern', 'call-legacy', 'call-modern'] as const;
 export type CaseName = (typeof caseNames)[number];
 
-/** The pairings of a client's era with an upstream's, in the order in which they are measured and printed. */
+/** Pairings of client and upstream era, in order of measurement. */
 export const pairingNames = [
   'call-legacy-to-legacy',
   'call-legacy-to-modern',
@@ -13,35 +13,35 @@ export const pairingNames = [
 ] as const;
 export type PairingName = (typeof pairingNames)[number];
 
-/** The cases of event streams, likewise. */
+/** Cases of event streams. */
 export const streamCaseNames = ['streams-legacy', 'streams-modern'] as const;
 export type StreamCaseName = (typeof streamCaseNames)[number];
 
-/** The cases of calls that a capability service carries out, likewise. */
+/** Cases of calls to a capability service. */
 export const bridgeCaseNames = ['bridge-legacy', 'bridge-modern'] as const;
 export type BridgeCaseName = (typeof bridgeCaseNames)[number];
 
-/** The cases of chat completions, likewise. */
+/** Cases of chat completions. */
 export const inferenceCaseNames = ['inference-streams', 'inference-json'] as const;
 export type InferenceCaseName = (typeof inferenceCaseNames)[number];
 
-/** A method, by a client of one era, with an upstream of the same or of the other one. */
+/** A method with the eras of client and upstream. */
 export interface Exchange {
   readonly name: CaseName | PairingName;
   readonly title: string;
   readonly method: 'list' | 'call';
-  /** The client's. */
+  /** Era of the client. */
   readonly era: Era;
   readonly upstream: Era;
 }
 
-/** One case with what is expected of it. Ratios are requests per CPU-second against nginx in the same run. */
+/** Case of requests with its aim and floor. Ratios are requests per CPU-second relative to nginx. */
 export interface Case extends Exchange {
   readonly aim: number;
   readonly floor: number;
 }
 
-/** One case of event streams. Ratios are chunks per CPU-second against nginx in the same run. */
+/** Case of event streams. Ratios are chunks per CPU-second relative to nginx. */
 export interface StreamCase {
   readonly name: StreamCaseName;
   readonly title: string;
@@ -51,7 +51,7 @@ export interface StreamCase {
   readonly floor: number;
 }
 
-/** One case of calls over gRPC. Ratios are calls per CPU-second against a bare client of the service in the same run. */
+/** Case of calls over gRPC. Ratios are calls per CPU-second relative to a plain gRPC client. */
 export interface BridgeCase {
   readonly name: BridgeCaseName;
   readonly title: string;
@@ -61,33 +61,33 @@ export interface BridgeCase {
   readonly floor: number;
 }
 
-/** One case of chat completions. Ratios are chunks or answers per CPU-second against nginx in the same run. */
+/** Case of chat completions. Ratios are chunks or responses per CPU-second relative to nginx. */
 export interface InferenceCase {
   readonly name: InferenceCaseName;
   readonly title: string;
   readonly method: 'completion';
-  /** Undefined: nothing is expected of it, it is shown for comparison. */
+  /** Undefined if the case has no limits. */
   readonly aim: number | undefined;
   readonly floor: number | undefined;
 }
 
-/** Most that the gateway may add to the median answer time of a single caller, in milliseconds. */
+/** Limit of the added median response time of a single caller, in milliseconds. */
 export const addedLimitMs = 0.2;
 
-/** Most that the gateway may add to the median delay of a chunk, in milliseconds. */
+/** Limit of the added median delay of a chunk, in milliseconds. */
 export const streamAddedLimitMs = 0.25;
 
-/** Most CPU time that a `tools/call` across the eras may take, against one that stays in the client's era. */
+/** Limit of the CPU time of a `tools/call` across eras, relative to one within the client's era. */
 export const pairingLimit = 1.5;
 
-/** A plain `tools/call` in every pairing of eras. */
+/** `tools/call` in every pairing of eras. */
 export const pairings: readonly Exchange[] = pairingNames.map((name) => {
   const era = name.startsWith('call-legacy') ? 'legacy' : 'modern';
   const upstream = name.endsWith('legacy') ? 'legacy' : 'modern';
   return { name, method: 'call', era, upstream, title: `tools/call, ${era} to ${upstream}` };
 });
 
-/** All cases of requests in the order in which they are measured and printed. */
+/** Cases of requests in order of measurement. */
 export const cases: readonly Case[] = caseNames.map((name) => {
   const method = name.startsWith('list') ? 'list' : 'call';
   const era = name.endsWith('legacy') ? 'legacy' : 'modern';
@@ -102,13 +102,13 @@ export const cases: readonly Case[] = caseNames.map((name) => {
   };
 });
 
-/** All cases of event streams, likewise. */
+/** Cases of event streams in order of measurement. */
 export const streamCases: readonly StreamCase[] = streamCaseNames.map((name) => {
   const era = name.endsWith('legacy') ? 'legacy' : 'modern';
   return { name, method: 'stream', era, title: `event streams, ${era} to ${era}`, aim: 0.45, floor: 0.38 };
 });
 
-/** All cases of calls over gRPC, likewise. */
+/** Cases of calls over gRPC in order of measurement. */
 export const bridgeCases: readonly BridgeCase[] = bridgeCaseNames.map((name) => {
   const era = name.endsWith('legacy') ? 'legacy' : 'modern';
   return { name, method: 'bridge', era, title: `tools/call over gRPC, ${era}`, aim: 0.5, floor: 0.35 };
@@ -132,7 +132,7 @@ export const completionAnswers: InferenceCase = {
   floor: undefined,
 };
 
-/** The call that telemetry is measured with. */
+/** Call of the telemetry part. */
 export const telemetryCall: Exchange = {
   name: 'call-modern',
   title: 'tools/call, modern to modern',
@@ -141,9 +141,9 @@ export const telemetryCall: Exchange = {
   upstream: 'modern',
 };
 
-/** Most that a `tools/call` may cost with telemetry exported, against off: what is aimed at, and the limit. */
+/** Aim and limit of the CPU time of a `tools/call` with telemetry export, relative to without. */
 export const exportingAim = 1.15;
 export const exportingLimit = 1.3;
 
-/** Most that telemetry may cost when it is off, against a source without it: a tie. */
+/** Limit of the CPU time with telemetry off, relative to a commit without telemetry. */
 export const offLimit = 1.1;

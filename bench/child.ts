@@ -4,21 +4,21 @@ import { closeSync, existsSync, openSync, readdirSync, readFileSync, truncateSyn
 import { createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** A process that the bench started. Its output goes to a file, so that reading it costs nobody anything. */
+/** Child process. Its output goes to a file, so that reading it does not affect measurements. */
 export interface Child extends AsyncDisposable {
   readonly pid: number;
-  /** What it wrote to both outputs since the last `forget`. */
+  /** Returns stdout and stderr since the last `clearOutput`. */
   output(): string;
-  /** Empties the file of its output. */
+  /** Truncates the output file. */
   clearOutput(): void;
-  /** Asks it to end (SIGTERM), insists after `graceMs`, and waits until it is gone. */
+  /** Sends SIGTERM, and SIGKILL after `graceMs`, and waits for the exit. */
   stop(graceMs?: number): Promise<void>;
-  /** Waits until it has ended by itself; throws with its last output when that takes longer. */
+  /** Waits for the exit. Throws with the last output after the timeout. */
   waitForExit(timeoutMs: number): Promise<void>;
   /**
-   * Asks `probe` every few milliseconds until it gives a value.
+   * Polls `probe` until it returns a value.
    *
-   * @throws Error with the last lines of output when the process ends first or `timeoutMs` passes
+   * @throws Error with the last output if the process exits or the timeout elapses
    */
   waitFor<T>(what: string, timeoutMs: number, probe: () => T | undefined | Promise<T | undefined>): Promise<T>;
 }
@@ -26,8 +26,8 @@ export interface Child extends AsyncDisposable {
 /**
  * Starts a process.
  *
- * @param name what error messages call it
- * @param outputFile file that takes its standard output and standard error, emptied first
+ * @param name name in error messages
+ * @param outputFile file for stdout and stderr, truncated first
  */
 export function startChild(
   name: string,
@@ -37,24 +37,24 @@ export function startChild(
   env: NodeJS.ProcessEnv = process.env,
 ): Child {
   writeFileSync(outputFile, '');
-  // Opened for appending, so that emptying it moves the writer's position too.
+  // In append mode, truncation also resets the write position.
   const file = openSync(outputFile, 'a');
   const child: ChildProcess = spawn(command, [...args], { stdio: ['ignore', file, file], env });
   closeSync(file);
   const { pid } = child;
-  // A command that cannot be started has no id; the event only repeats that, and would end the bench unheard.
+  // A command that fails to start has no pid, which is checked below.
   child.once('error', () => {});
-  if (pid === undefined) throw new Error(`${name}: ${command} could not be started; is it installed?`);
+  if (pid === undefined) throw new Error(`${name}: failed to start ${command}: check that it is installed`);
   const exited = new Promise((resolve) => child.once('exit', resolve));
-  const gone = () => child.exitCode !== null || child.signalCode !== null;
+  const hasExited = () => child.exitCode !== null || child.signalCode !== null;
   const output = () => readFileSync(outputFile, 'utf8');
 
   const stop = async (graceMs = 10_000) => {
-    if (gone()) return;
+    if (hasExited()) return;
     child.kill('SIGTERM');
-    const insist = setTimeout(() => child.kill('SIGKILL'), graceMs);
+    const killTimer = setTimeout(() => child.kill('SIGKILL'), graceMs);
     await exited;
-    clearTimeout(insist);
+    clearTimeout(killTimer);
   };
 
   return {
@@ -65,17 +65,17 @@ export function startChild(
     [Symbol.asyncDispose]: () => stop(2_000),
     async waitForExit(timeoutMs) {
       await Promise.race([exited, wait(timeoutMs, undefined, { ref: false })]);
-      if (!gone())
-        throw new Error(`${name}: still runs after ${timeoutMs} ms; its last output:\n${output().slice(-2000)}`);
+      if (!hasExited())
+        throw new Error(`${name}: still running after ${timeoutMs} ms; last output:\n${output().slice(-2000)}`);
     },
     async waitFor(what, timeoutMs, probe) {
       const end = performance.now() + timeoutMs;
       for (;;) {
         const value = await probe();
         if (value !== undefined) return value;
-        const reason = gone() ? `ended (${child.exitCode ?? child.signalCode})` : `took over ${timeoutMs} ms`;
-        if (gone() || performance.now() > end) {
-          throw new Error(`${name}: ${reason} before ${what}; its last output:\n${output().slice(-2000)}`);
+        const reason = hasExited() ? `exited (${child.exitCode ?? child.signalCode})` : `timeout of ${timeoutMs} ms`;
+        if (hasExited() || performance.now() > end) {
+          throw new Error(`${name}: ${reason} before ${what}; last output:\n${output().slice(-2000)}`);
         }
         await wait(5);
       }
@@ -83,13 +83,10 @@ export function startChild(
   };
 }
 
-// The unit of times in /proc is fixed at 1/100 s for programs, whatever the kernel's own tick.
+// Times in /proc are in units of 1/100 s, whatever the kernel's tick.
 const ticksPerSecond = 100;
 
-/**
- * CPU time that a process has used in user and system mode, all its threads together, in seconds. The scheduler's own
- * account has nanoseconds; where the kernel does not show it, there are hundredths of a second.
- */
+/** Returns the CPU time (user and system) of all threads in seconds, in nanosecond resolution if the kernel supports it. */
 export function cpuSeconds(pid: number): number {
   const threads = `/proc/${pid}/task`;
   if (existsSync(`/proc/${pid}/schedstat`)) {
@@ -102,13 +99,13 @@ export function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }
 
-/** Resident memory of a process in MiB. */
+/** Returns the resident memory of a process in MiB. */
 export function residentMiB(pid: number): number {
   const match = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
   return Number(match?.[1] ?? Number.NaN) / 1024;
 }
 
-/** Ids of the processes whose parent is `pid`. */
+/** Returns the ids of the child processes. */
 export function childrenOf(pid: number): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -117,21 +114,21 @@ export function childrenOf(pid: number): number[] {
       try {
         return Number(readStat(candidate).fields[1]) === pid;
       } catch {
-        // It ended while we looked.
+        // Exited in the meantime.
         return false;
       }
     });
 }
 
-/** The fields after the command, which may itself hold spaces and brackets: [0] is the state, [1] the parent. */
+/** Returns the fields after the command, which may contain spaces and parentheses: [0] is the state, [1] the parent. */
 function readStat(pid: number): { fields: string[] } {
   const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
   return { fields: text.slice(text.lastIndexOf(')') + 2).split(' ') };
 }
 
 /**
- * A loopback port that was free a moment ago. nginx cannot report a port that the system chose, and the gateway reports
- * it in a log line that `--log` may hide.
+ * Returns a free loopback port. nginx cannot report a port chosen by the system, and the gateway reports it in a log line
+ * that `--log` may hide.
  */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
@@ -139,6 +136,6 @@ export async function freePort(): Promise<number> {
   const address = server.address();
   server.close();
   await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('the system gave no port');
+  if (address === null || typeof address === 'string') throw new Error('no free port');
   return address.port;
 }

@@ -1,7 +1,7 @@
-// A chat-completions server that costs as little as plain node:http can, run as a process of its own:
+// Process with a minimal chat-completions server:
 //   node bench/completions.ts
-// It prints its port as one JSON line. A request with `stream: true` is answered with so many chunks as `max_tokens`
-// says, one every `metadata.every_ms` milliseconds; any other one with a completion that was built beforehand.
+// Prints its port as one JSON line. With `stream: true` it sends `max_tokens` chunks, one every `metadata.every_ms`
+// milliseconds; otherwise a completion in one piece.
 import { createServer, type ServerResponse } from 'node:http';
 import { at } from './caller.ts';
 import { filler } from './messages.ts';
@@ -11,7 +11,7 @@ import { completionId } from './stream-events.ts';
 const model = 'bench-model-2026-01-01';
 const created = 1_790_000_000;
 const pacer = makePacer();
-/** Fills a chunk up to about 220 bytes, those of its frame included. */
+/** Pads a chunk to about 220 bytes. */
 const word = filler(8);
 
 function usage(tokens: number): object {
@@ -32,7 +32,7 @@ function handle(body: string, res: ServerResponse): void {
   res.end(text);
 }
 
-/** Answers with chunks, each of which says in nanoseconds when it was sent and what its place is. */
+/** Sends chunks, which contain their send time in nanoseconds and their index. */
 function stream(id: string, events: number, everyMs: number, res: ServerResponse): void {
   const chunk = (rest: object) =>
     `data: ${JSON.stringify({ id, object: 'chat.completion.chunk', created, model, ...rest })}\n\n`;
@@ -62,7 +62,7 @@ const server = createServer((req, res) => {
   });
   req.on('end', () => handle(body, res));
 });
-// Idle connections of a pool stay open through the whole run: reconnecting is not what is measured.
+// Keeps idle connections open, because reconnecting is not measured.
 server.keepAliveTimeout = 0;
 server.listen(0, '127.0.0.1', () => {
   const address = server.address();

@@ -15,36 +15,36 @@ import { percentile, type Spread, spread } from './figures.ts';
 import type { Plan } from './options.ts';
 import { rotate } from './requests.ts';
 
-/** What evaluations cost without the LLM, and what host processes do when one is killed. */
+/** Figures of evaluations without the LLM call, and of host processes. */
 export interface EvaluatorFigures {
   readonly toolchains: readonly ToolchainFigures[];
-  /** Milliseconds from the deadline of a run that does not end until another run, which waited, is over. */
+  /** Milliseconds from the deadline of an endless run to the end of a waiting run. */
   readonly failoverMs: Spread;
-  /** Milliseconds from starting a host process until it has taken a small action in. */
+  /** Milliseconds from the start of a host process until it has loaded a small action. */
   readonly startMs: Spread;
 }
 
-/** Evaluations by the same action, built by one tool chain. */
+/** Figures of the action built with one toolchain. */
 export interface ToolchainFigures {
   readonly toolchain: Toolchain;
   readonly componentBytes: number;
-  /** Milliseconds in which a component becomes an action, in a process of its own; once. */
+  /** Milliseconds to compile the component, in a separate process. */
   readonly compileMs: number;
-  /** Milliseconds in which a host that has started takes the action in. */
+  /** Milliseconds to load the action in a running host. */
   readonly loadMs: Spread;
-  /** Milliseconds of one evaluation at a time. */
+  /** Milliseconds of sequential evaluations. */
   readonly p50Ms: Spread;
   readonly p99Ms: Spread;
-  /** With as many under way as there are hosts. */
+  /** With one evaluation in flight for each host. */
   readonly perSecond: Spread;
-  /** CPU time of one evaluation then, in this process and in the hosts, in microseconds. */
+  /** CPU time per evaluation in this process and in the hosts, in microseconds. */
   readonly ownUs: Spread;
   readonly hostUs: Spread;
-  /** Of the largest host process at the end. */
+  /** Resident memory of the largest host process at the end. */
   readonly hostMiB: number;
 }
 
-/** The pool of one tool chain's action, and what it has shown so far, a value for each round. */
+/** Pool of a toolchain's action, with its measurements, one for each round. */
 interface Lane extends Pick<ToolchainFigures, 'toolchain' | 'componentBytes' | 'compileMs' | 'loadMs'> {
   readonly action: Action;
   readonly hosts: ActionHosts;
@@ -55,7 +55,7 @@ interface Lane extends Pick<ToolchainFigures, 'toolchain' | 'componentBytes' | '
   readonly hostUs: number[];
 }
 
-/** A `tools/call` of some 300 bytes that is blocked, for which the action reads what the LLM said. */
+/** Context of a `tools/call` of about 300 bytes, which the action blocks according to the LLM output. */
 const reason = 'the amount is larger than what agents may transfer';
 const context: EvaluationContext = {
   method: 'tools/call',
@@ -71,7 +71,7 @@ const context: EvaluationContext = {
   conversationId: 'conversation-4711',
 };
 
-/** The action asks nothing. */
+/** The action calls no host functions. */
 const answers: HostAnswers = {
   tools: () => '[]',
   tool: () => undefined,
@@ -81,21 +81,21 @@ const answers: HostAnswers = {
   log: () => undefined,
 };
 
-/** Of each pool, besides one that waits. Aims and floors are those of two cores. */
+/** Active hosts of each pool, in addition to a spare one. Aims and floors are for two cores. */
 export const hostCount = 2;
 
-/** What a run that does not end gets in place of a second, so that many of them can be killed. */
+/** Deadline of endless runs, instead of a second. */
 const KILL_AFTER_MS = 100;
-/** In which a pool becomes whole again. */
+/** Time for a pool to replace a host. */
 const REST_MS = 1_000;
 const WARM_UP_CALLS = 300;
 
 /**
- * Measures evaluations from handing an action over to the hosts until its response is there, by tool chain, in turn in
- * every round. Each tool chain has a pool of its own.
+ * Measures evaluations from the call of the pool to the response, for all toolchains in turn in every round. Each
+ * toolchain has its own pool.
  *
  * @param log called after every measurement
- * @throws Error when an evaluation does not respond as it should
+ * @throws Error if the response is not the expected one
  */
 export async function measureEvaluators(plan: Plan, log: (line: string) => void): Promise<EvaluatorFigures> {
   await using owned = new AsyncDisposableStack();
@@ -105,7 +105,7 @@ export async function measureEvaluators(plan: Plan, log: (line: string) => void)
   const small = await compiler.compile(await toolchains.wat());
   const lanes: Lane[] = [];
   for (const toolchain of toolchainNames) {
-    log(`evaluators: ${toolchain} is built and taken in`);
+    log(`evaluators: building and loading ${toolchain}`);
     const lane = await openLane(toolchain, compiler, endless, plan.evaluatorStarts);
     owned.defer(() => lane.hosts.close());
     lanes.push(lane);
@@ -119,7 +119,7 @@ export async function measureEvaluators(plan: Plan, log: (line: string) => void)
       log(`evaluators, ${lane.toolchain}, round ${round + 1} of ${plan.evaluatorRounds}: ${shown}`);
     }
   }
-  log('evaluators: hosts are killed and started');
+  log('evaluators: killing and starting hosts');
   const successionMs = spread(await measureFailover(endless, small, plan.evaluatorStarts));
   const startMs = spread(await times(plan.evaluatorStarts, async () => (await startHost(small, endless))[0]));
   return { toolchains: lanes.map(figures), failoverMs: successionMs, startMs };
@@ -137,7 +137,7 @@ function figures({ action: _, hosts, p50Ms, p99Ms, perSecond, ownUs, hostUs, ...
   };
 }
 
-/** Compiles the action and gives it a pool that keeps it. */
+/** Compiles the action and creates its pool. */
 async function openLane(
   toolchain: Toolchain,
   compiler: ActionCompiler,
@@ -155,13 +155,13 @@ async function openLane(
   return { ...built, action, hosts, p50Ms: [], p99Ms: [], perSecond: [], ownUs: [], hostUs: [] };
 }
 
-/** One evaluation, in milliseconds. */
+/** Returns the milliseconds of an evaluation. */
 async function evaluate({ toolchain, action, hosts }: Lane): Promise<number> {
   const began = performance.now();
   const { response } = await hosts.run(action, context, answers);
   const took = performance.now() - began;
   if (response?.kind !== 'block' || response.reason !== reason) {
-    throw new Error(`${toolchain}: the action responded with ${JSON.stringify(response)}`);
+    throw new Error(`${toolchain}: unexpected response ${JSON.stringify(response)}`);
   }
   return took;
 }
@@ -186,17 +186,17 @@ async function manyAtOnce(lane: Lane, seconds: number): Promise<void> {
   const after = usage(lane);
   lane.perSecond.push((count * 1_000) / ms);
   lane.ownUs.push(((after.own - before.own) * 1e6) / count);
-  // A host that was replaced meanwhile counts no more.
+  // Hosts replaced in the meantime are not counted.
   const hosts = [...after.hosts].map(([pid, used]) => used - (before.hosts.get(pid) ?? 0));
   lane.hostUs.push((hosts.reduce((sum, used) => sum + used, 0) * 1e6) / count);
 }
 
-/** CPU seconds used so far, here and by host. */
+/** Returns the CPU seconds of this process and of each host. */
 function usage({ hosts }: Lane): { readonly own: number; readonly hosts: ReadonlyMap<number, number> } {
   return { own: cpuSeconds(process.pid), hosts: new Map(hosts.pids.map((pid) => [pid, cpuSeconds(pid)])) };
 }
 
-/** Has a pool of one host kill it again and again while another run waits, with a spare that has had time to start. */
+/** Measures the failover to the spare host after the deadline of an endless run, while another run waits. */
 async function measureFailover(endless: Action, small: Action, kills: number): Promise<number[]> {
   const hosts = new ActionHosts({ size: 1, limits: { ...HOST_LIMITS, runMs: KILL_AFTER_MS } });
   try {
@@ -205,7 +205,7 @@ async function measureFailover(endless: Action, small: Action, kills: number): P
       await wait(REST_MS);
       const began = performance.now();
       const killed = hosts.run(endless, context, answers).then(
-        () => Promise.reject(new Error('a run without end has ended')),
+        () => Promise.reject(new Error('an endless run has ended')),
         () => undefined,
       );
       await Promise.all([killed, hosts.run(small, context, answers)]);
@@ -216,7 +216,7 @@ async function measureFailover(endless: Action, small: Action, kills: number): P
   }
 }
 
-/** Milliseconds from starting a host process until it has a small action, and in which it takes another one in then. */
+/** Returns the milliseconds to start a host process with a small action, and to load another one. */
 async function startHost(small: Action, other: Action): Promise<readonly [startMs: number, loadMs: number]> {
   const began = performance.now();
   const host = new Host(readSandboxScripts(['host']), HOST_LIMITS, () => undefined);

@@ -3,47 +3,47 @@ import { type Child, freePort, startChild } from './child.ts';
 import type { Era } from './messages.ts';
 import { type Relayed, startNginx } from './programs.ts';
 
-/** How to start the gateway. */
+/** Start options of a gateway. */
 export interface GatewayStart {
   readonly entry: string;
   readonly nodeFlags: readonly string[];
   readonly log: string | undefined;
-  /** Folder for its registry; made by the gateway. */
+  /** Folder of the registry, created by the gateway. */
   readonly registryFolder: string;
   readonly outputFile: string;
-  /** Variables of its environment besides those that every gateway of the bench has. */
+  /** Additional environment variables. */
   readonly variables?: Readonly<Record<string, string>>;
 }
 
-/** A running gateway of which `/readyz` answered 200. */
+/** Running gateway that is ready. */
 export interface Gateway extends AsyncDisposable {
   readonly child: Child;
-  /** Milliseconds from starting the process to `/readyz` answering 200. */
+  /** Milliseconds from process start to readiness. */
   readonly readyMs: number;
-  /** Origin of the management API. */
+  /** URL of the management API. */
   readonly management: URL;
-  /** Where chat completions are asked for. */
+  /** URL of chat completions. */
   readonly completions: URL;
-  /** MCP endpoint of a namespace. */
+  /** Returns the MCP endpoint of a namespace. */
   endpoint(namespace: string): URL;
   /** Registers an entry through the management API. */
   create(kind: 'forwards' | 'services' | 'tools', entry: object): Promise<void>;
   /** Registers a forward and waits until it is available with `tools` tools. */
   addForward(name: string, address: URL, namespace: string, tools: number): Promise<void>;
-  /** Waits until all `count` forwards are available: discovery after a start is over. */
+  /** Waits until all `count` forwards are available. */
   waitForForwards(count: number): Promise<void>;
 }
 
 /**
  * Starts the gateway on free ports and waits until it is ready.
  *
- * @throws Error with the end of its log when it ends or does not become ready within a minute
+ * @throws Error with its last output if it exits or is not ready within a minute
  */
 export async function startGateway(start: GatewayStart): Promise<Gateway> {
   const managementAddress = `127.0.0.1:${await freePort()}`;
   const mcpAddress = `127.0.0.1:${await freePort()}`;
   const inferenceAddress = `127.0.0.1:${await freePort()}`;
-  // What this shell exports of telemetry is not meant for the bench.
+  // The shell's telemetry settings must not affect measurements.
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('OTEL_'));
   const env: NodeJS.ProcessEnv = {
     ...Object.fromEntries(inherited),
@@ -64,7 +64,7 @@ export async function startGateway(start: GatewayStart): Promise<Gateway> {
   };
   try {
     const management = (path: string) => new URL(`http://${managementAddress}${path}`);
-    await child.waitFor('/readyz answered 200', 60_000, () => succeeds(caller, management('/readyz')));
+    await child.waitFor('/readyz responded with 200', 60_000, () => succeeds(caller, management('/readyz')));
     const readyMs = performance.now() - began;
     const forward = (name: string) =>
       caller.get(management(`/api/v1/forwards/${name}`)).then(({ body }) => at(parseJson(body), 'data'));
@@ -111,14 +111,14 @@ async function succeeds(caller: Caller, url: URL): Promise<true | undefined> {
   return answer?.status === 200 || undefined;
 }
 
-/** A running upstream of the bench. */
+/** Running upstream MCP server. */
 export interface Upstream extends AsyncDisposable {
   readonly child: Child;
-  /** Its MCP endpoint; a name in front gives a server of its own whose tools carry that name. */
+  /** Returns the MCP endpoint. A name selects a server whose tool names have it as a prefix. */
   endpoint(name?: string): URL;
 }
 
-/** Waits until a process of the bench has printed the port that it listens on, as one JSON line. */
+/** Waits until a child process has printed its port as a JSON line. */
 export function readPort(child: Child): Promise<number> {
   return child.waitFor('it printed its port', 10_000, () => {
     const found = at(parseJson(child.output()), 'port');
@@ -126,7 +126,7 @@ export function readPort(child: Child): Promise<number> {
   });
 }
 
-/** Starts an upstream of one era with `tools` tools, answered in pages of `page`. */
+/** Starts an upstream of one era with `tools` tools in pages of `page`. */
 export async function startUpstream(folder: string, era: Era, tools: number, page: number): Promise<Upstream> {
   const args = ['--era', era, '--tools', String(tools), '--page', String(page)];
   const file = `${import.meta.dirname}/upstream.ts`;
@@ -142,31 +142,30 @@ export async function startUpstream(folder: string, era: Era, tools: number, pag
   };
 }
 
-/** What the tables call what is measured. */
+/** Name of a measured target in the tables. */
 export type ContenderName = 'gateway' | 'gateway, recording off' | 'nginx' | 'direct';
 
-/** Something that answers requests: a gateway, nginx in front of the upstream, or the upstream itself. */
+/** Target of requests: a gateway, nginx in front of the upstream, or the upstream itself. */
 export interface Running {
   readonly name: ContenderName;
-  /** The proxy's own process, whose CPU time counts; none for the upstream itself. */
+  /** Process whose CPU time is measured; undefined for the upstream. */
   readonly pid: number | undefined;
-  /** Its process as started, whose log is emptied between stretches of load. */
+  /** Process whose output is truncated between measurements. */
   readonly child: Child | undefined;
 }
 
-/** Something that answers MCP requests. */
+/** Target of MCP requests. */
 export interface Contender extends Running {
   endpoint(era: Era): URL;
 }
 
-/** One upstream for each protocol era. */
+/** Upstreams by protocol era. */
 export type Upstreams = Readonly<Record<Era, Upstream>>;
 
 /**
- * Starts nginx, where there is one, and the gateway in front of the upstreams.
+ * Starts nginx, if available, and the gateway in front of the upstreams.
  *
- * @param folder takes nginx's files
- * @param owned ends what was started
+ * @param owned stops the processes
  */
 export async function startContenders(
   start: GatewayStart,
@@ -187,7 +186,7 @@ export async function startContenders(
   return contenders;
 }
 
-/** Gives the gateway one namespace per era, each with an upstream that speaks only that era. */
+/** Registers one forward per era, in a namespace named after the era. */
 export async function connectUpstreams(gateway: Gateway, upstreams: Upstreams): Promise<void> {
   for (const era of ['legacy', 'modern'] as const) {
     await gateway.addForward(`bench-${era}`, upstreams[era].endpoint(), era, 20);

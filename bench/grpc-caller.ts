@@ -1,8 +1,7 @@
-// Calls a capability service with nothing but grpc-js, run as a process of its own:
+// Process with a plain grpc-js client of a capability service:
 //   node bench/grpc-caller.ts --service <host:port>
-// One channel with the library's own options, as a plain program has it. Prints as one JSON line the port at which it is
-// told over HTTP what to do (a StretchOfCalls as JSON); it answers with the milliseconds that took, once all is done. A call
-// that is not answered as it should be fails the stretch.
+// Uses one channel with default options. Prints its HTTP port as one JSON line. A POST with a CallBatch makes the calls and
+// responds with the milliseconds. An unexpected reply fails the batch.
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { parseArgs } from 'node:util';
@@ -15,7 +14,7 @@ const { values } = parseArgs({ options: { service: { type: 'string' } } });
 const client = new Client(values.service ?? '', credentials.createInsecure());
 const { path, requestSerialize, responseDeserialize } = loadProtocols().toolInvoker.InvokeTool;
 
-/** Makes the calls, so many at a time; the next one as soon as one is answered. */
+/** Makes the calls with a fixed number in flight and returns the milliseconds. */
 function run({ era, calls, atOnce }: CallBatch): Promise<number> {
   const request = invokeRequest(era);
   const began = performance.now();
@@ -36,8 +35,7 @@ function run({ era, calls, atOnce }: CallBatch): Promise<number> {
         options,
         (error, reply) => {
           if (error) return reject(error);
-          if (reply?.isError !== false || reply.content[0] !== replyText)
-            return reject(new Error('not the right reply'));
+          if (reply?.isError !== false || reply.content[0] !== replyText) return reject(new Error('unexpected reply'));
           if (++done === calls) resolve(performance.now() - began);
           else next();
         },
@@ -57,7 +55,7 @@ const server = createServer(async (req, res) => {
     res.writeHead(500).end(String(error));
   }
 });
-// The bench keeps one connection through the whole run.
+// Keeps the connection open for the whole run.
 server.keepAliveTimeout = 0;
 server.listen(0, '127.0.0.1', () => {
   const address = server.address();

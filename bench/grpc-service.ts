@@ -1,7 +1,7 @@
-// A capability service that carries out one tool, run as a process of its own:
+// Process with a capability service with one tool:
 //   node bench/grpc-service.ts
-// It takes exactly the calls that the gateway makes for the bench's clients and refuses all others, so that whoever is
-// measured makes the same ones. Prints its port as one JSON line, and another one for each call that it refuses.
+// Accepts only the calls that the gateway makes for the clients of the benchmark, so that all targets make the same calls.
+// Prints its port as one JSON line, and one for each rejected call.
 import { isDeepStrictEqual } from 'node:util';
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
 import { loadProtocols } from '../packages/server/src/upstreams/grpc/channels.ts';
@@ -14,23 +14,23 @@ const reply = { isError: false, content: [replyText] };
 
 type Call = ServerUnaryCall<ToolInvokeRequest__Output, ToolInvokeReply>;
 
-/** What of a call is not as it should be; undefined when all is. */
-function wrong(call: Call): string | undefined {
+/** Returns the reason to reject a call; undefined if it is valid. */
+function findMismatch(call: Call): string | undefined {
   const ids = call.metadata.get('x-service-request-id');
-  if (ids.length !== 1 || String(ids[0]).length !== 36) return `its request id is ${JSON.stringify(ids)}`;
-  if (!(Number(call.getDeadline()) <= Date.now() + deadlineMs + 100)) return 'its deadline is too far or missing';
+  if (ids.length !== 1 || String(ids[0]).length !== 36) return `request id ${JSON.stringify(ids)}`;
+  if (!(Number(call.getDeadline()) <= Date.now() + deadlineMs + 100)) return 'deadline too late or missing';
   const { request } = call;
-  // Proto-loader makes objects of classes of its own.
+  // Proto-loader creates instances of its own classes.
   const plain = { ...request, arguments: { ...request.arguments }, headers: { ...request.headers } };
-  return expected.some((one) => isDeepStrictEqual(plain, one)) ? undefined : 'its request is another one';
+  return expected.some((one) => isDeepStrictEqual(plain, one)) ? undefined : 'different request';
 }
 
 const server = new Server();
 server.addService(loadProtocols().toolInvoker, {
   InvokeTool(call: Call, callback: sendUnaryData<ToolInvokeReply>) {
-    const found = wrong(call);
+    const found = findMismatch(call);
     if (found === undefined) return callback(null, reply);
-    const details = `not the call of the bench: ${found}`;
+    const details = `unexpected call: ${found}`;
     console.log(JSON.stringify({ refused: details }));
     callback({ code: status.FAILED_PRECONDITION, details });
   },

@@ -18,33 +18,32 @@ import {
   streamSpec,
 } from './streams.ts';
 
-/** What one completion should have been recorded as. */
+/** Expected interaction. */
 export interface Expected {
-  /** The `user` of the request. */
+  /** `user` of the request. */
   readonly user: string;
-  /** SHA-256 of the text that the client read. */
+  /** SHA-256 of the text received by the client. */
   readonly digest: unknown;
   readonly tokens: number;
 }
 
-/** How many interactions have to be there. */
+/** Expected number of interactions. */
 export interface Count {
   readonly all: number;
-  /** Of these at most so many whose clients left before they had the whole answer. */
+  /** Maximum number of those whose clients disconnected early. */
   readonly left: number;
 }
 
-/** Has the gateway forget what it recorded. */
+/** Deletes all interactions. */
 export async function clearRecorded(caller: Caller, gateway: Gateway): Promise<void> {
   const { status, body } = await caller.delete(new URL('/api/v1/interactions', gateway.management));
   if (status !== 200) throw new Error(`DELETE /api/v1/interactions: status ${status}: ${body.slice(0, 200)}`);
 }
 
 /**
- * Compares what the gateway recorded with what clients read: every completion that they read whole is there once, as
- * they read it.
+ * Compares the interactions with the completions received by clients.
  *
- * @throws Error when one is missing, cut, or not what the client read
+ * @throws Error if one is missing, truncated or different
  */
 export async function checkRecorded(
   caller: Caller,
@@ -52,7 +51,7 @@ export async function checkRecorded(
   expected: readonly Expected[],
   { all, left }: Count,
 ): Promise<void> {
-  // The recorder works behind the answer: the last ones are there a moment after their clients have them.
+  // Interactions are recorded asynchronously, shortly after the response.
   const list = await gateway.child.waitFor(`it had recorded ${all} interactions`, 10_000, async () => {
     const { body } = await caller.get(new URL('/api/v1/interactions', gateway.management));
     const data = at(parseJson(body), 'data');
@@ -89,33 +88,33 @@ function isWhole(interaction: unknown, { user, digest, tokens }: Expected): bool
   );
 }
 
-/** As the digests of streams are made. */
+/** Returns the digest of a text, like those of the stream reader. */
 export const textDigest = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-/** What was found of chat completions. */
+/** Figures of chat completions. */
 export interface InferenceFigures {
   readonly streams: StreamFigures;
-  /** Those in one piece; undefined without the load generator. */
+  /** Completions in one piece; undefined without the load generator. */
   readonly answers: CaseFigures | undefined;
 }
 
-/** A running chat-completions server of the bench. */
+/** Running chat-completions server. */
 export interface CompletionServer extends AsyncDisposable {
-  /** Where completions are asked for. */
+  /** URL of chat completions. */
   readonly url: URL;
 }
 
-/** Something that passes completions on, with the gateway where it is one. */
+/** Proxy of completions. */
 interface Relay {
   readonly running: Running;
   readonly url: URL;
   readonly gateway: Gateway | undefined;
 }
 
-/** Tokens of a completion in one piece: 2 kB. */
+/** Tokens of a completion in one piece (2 kB). */
 const answerTokens = 450;
 
-/** Interactions that the gateway keeps as shipped. */
+/** Default interaction capacity of the gateway. */
 const capacity = 1000;
 
 /** Starts the chat-completions server. */
@@ -129,7 +128,7 @@ export async function startCompletions(folder: string): Promise<CompletionServer
   };
 }
 
-/** How a gateway is started in front of that server; `recorded` interactions are kept. */
+/** Returns the start options of a gateway in front of the server, with this interaction capacity. */
 export const inferenceStart = (start: GatewayStart, { url }: CompletionServer, recorded = capacity): GatewayStart => ({
   ...start,
   variables: {
@@ -139,12 +138,12 @@ export const inferenceStart = (start: GatewayStart, { url }: CompletionServer, r
 });
 
 /**
- * Measures chat completions through a gateway that records them, one that records none, nginx and none of these, in turn
- * in every round. What was recorded is compared with what was read, after every stretch of streams and at the end.
+ * Measures chat completions through a gateway with recording, one without, nginx, and directly, in turn in every round.
+ * Interactions are compared with the received completions after every measurement of streams and at the end.
  *
- * @param withLoad false leaves out what needs the load generator
+ * @param withLoad false omits measurements with the load generator
  * @param log called after every measurement
- * @throws Error when a contender loses or changes a single chunk, or when a completion was not recorded as it was read
+ * @throws Error if a target loses or changes a chunk, or if an interaction is wrong
  */
 export async function measureInference(
   start: GatewayStart,
@@ -179,7 +178,7 @@ export async function measureInference(
   return { streams, answers };
 }
 
-/** Keeps a gateway busy with completions; resolves to that. */
+/** Returns a function that runs streamed completions. */
 export function busyCompletions(
   url: URL,
   folder: string,
@@ -243,7 +242,7 @@ async function measureAnswers(
   const rows = await measureRequests(caller, completionAnswers.name, lanes, inOnePiece, folder, true, log);
   for (const { running, gateway } of relays) {
     if (gateway !== undefined) {
-      // The load generator leaves its last requests behind.
+      // The load generator aborts its last requests.
       const all = running.name === 'gateway' ? capacity : 0;
       await checkRecorded(caller, gateway, expected, { all, left: connections });
     }

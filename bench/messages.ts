@@ -1,13 +1,13 @@
 /** Protocol era of a client or an upstream (mcp 1). */
 export type Era = 'legacy' | 'modern';
 
-/** Newest protocol version of each era. */
+/** Latest protocol version of each era. */
 export const protocolVersions: Readonly<Record<Era, string>> = { legacy: '2025-11-25', modern: '2026-07-28' };
 
-/** Name of the tool that the call cases call; every upstream of the bench offers it. */
+/** Tool of the call cases, offered by every upstream. */
 export const calledTool = 'lookup_customer_0';
 
-/** One MCP request as it goes over the wire, without Host and Content-Length. */
+/** MCP request with its headers, without Host and Content-Length. */
 export interface Message {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -18,12 +18,12 @@ const envelope = {
   'io.modelcontextprotocol/clientCapabilities': {},
 };
 
-/** `tools/list` as a client of that era sends it; a legacy one inside its session. */
+/** Returns a `tools/list` request; a legacy one has a session. */
 export function listMessage(era: Era, session?: string): Message {
   return message(era, 'tools/list', undefined, {}, session);
 }
 
-/** `tools/call` with a body of 300 bytes; a legacy one inside its session. */
+/** Returns a `tools/call` request with a body of 300 bytes; a legacy one has a session. */
 export function callMessage(era: Era, session?: string): Message {
   return callWithQuery(era, callQuery(era), session);
 }
@@ -37,16 +37,16 @@ function callQuery(era: Era): string {
   return filler(300 - callWithQuery(era, '').body.length);
 }
 
-/** What the upstream of the bench is asked to stream: so many progress notifications, one every so many milliseconds. */
+/** Number of events of a stream and their interval. */
 export interface StreamSpec {
   readonly events: number;
   readonly everyMs: number;
 }
 
 /**
- * `tools/call` that is answered with an event stream: progress first, the result as its last event.
+ * Returns a `tools/call` request whose response is an event stream: progress notifications, then the result.
  *
- * @param index makes the request's id and its progress token its own
+ * @param index used for the request id and the progress token
  */
 export function streamMessage(era: Era, streamed: StreamSpec, index: number, session?: string): Message {
   const params = { name: calledTool, arguments: { query: 'all', ...streamed } };
@@ -54,9 +54,9 @@ export function streamMessage(era: Era, streamed: StreamSpec, index: number, ses
 }
 
 /**
- * A chat completion of so many tokens, about 700 bytes: streamed, one token every so many milliseconds, or in one piece.
+ * Returns a chat completion request of about 700 bytes, streamed at an interval per token or in one piece.
  *
- * @param user makes the completion's id its own
+ * @param user used for the completion id
  */
 export function completionMessage(user: string, tokens: number, everyMs?: number): Message {
   const messages = [
@@ -77,10 +77,10 @@ export function completionMessage(user: string, tokens: number, everyMs?: number
   return { headers, body };
 }
 
-/** The progress token of a stream's call, and the user that a streamed completion is for. */
+/** Returns the progress token of a stream, which is also the user of a streamed completion. */
 export const streamToken = (index: number): string => `stream-${index}`;
 
-/** `initialize` of a legacy client that declares no capability. */
+/** Returns `initialize` of a legacy client without capabilities. */
 export function initializeMessage(): Message {
   return message('legacy', 'initialize', undefined, {
     protocolVersion: protocolVersions.legacy,
@@ -89,13 +89,13 @@ export function initializeMessage(): Message {
   });
 }
 
-/** The notification that ends the handshake of a legacy session. */
+/** Returns `notifications/initialized` of a legacy session. */
 export function initializedMessage(session: string): Message {
   const { headers } = message('legacy', 'notifications/initialized', undefined, {}, session);
   return { headers, body: JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }) };
 }
 
-/** A tool object of about 490 bytes, the size of a tool with a short description and three parameters. */
+/** Returns a tool of about 490 bytes, with a short description and three parameters. */
 export function tool(prefix: string, index: number): object {
   return {
     name: `${prefix}lookup_customer_${index}`,
@@ -114,7 +114,7 @@ export function tool(prefix: string, index: number): object {
   };
 }
 
-/** Plain words, `length` bytes of them. */
+/** Returns text of `length` bytes. */
 export function filler(length: number): string {
   return 'the quick brown fox jumps over the lazy dog and '.repeat(Math.ceil(length / 48)).slice(0, length);
 }
@@ -142,10 +142,10 @@ function message(
   return { headers, body: JSON.stringify({ jsonrpc: '2.0', id, method, params: full }) };
 }
 
-/** The namespace of the tool that the part `bridge` registers, and its type, which is the name of the service too. */
+/** Namespace and type of the tool of the part `bridge`. The type is also the name of the service. */
 export const bridged = { namespace: 'bridge', toolType: 'bench' } as const;
 
-/** The tool of which a capability service carries out every call, as the management API takes it. */
+/** Tool of the capability service, as registered through the management API. */
 export const bridgedTool = {
   name: calledTool,
   namespace: bridged.namespace,
@@ -163,13 +163,13 @@ export const bridgedTool = {
   },
 } as const;
 
-/** What every call is answered with. */
+/** Reply of every call. */
 export const replyText = filler(400);
 
-/** Milliseconds after which a caller gives a call up: what the gateway allows by default. */
+/** Deadline of a call in milliseconds: the gateway's default. */
 export const deadlineMs = 5_000;
 
-/** `ToolInvokeRequest` with all its members. */
+/** `ToolInvokeRequest`. */
 export interface InvokeRequest {
   readonly uri: string;
   readonly body: string;
@@ -179,7 +179,7 @@ export interface InvokeRequest {
   readonly headers: Record<string, string>;
 }
 
-/** What the `tools/call` of a client of that era becomes: the bare client sends the same. */
+/** Returns the gRPC request that the gateway sends for a `tools/call`. */
 export function invokeRequest(era: Era): InvokeRequest {
   return {
     uri: bridgedTool.uri,

@@ -1,31 +1,31 @@
-// An OTLP/HTTP receiver that counts what it is sent and keeps nothing of it, run as a process of its own:
+// Process with an OTLP/HTTP receiver that counts exports:
 //   node bench/otlp-receiver.ts
-// It prints its port as one JSON line. POST /v1/traces, /v1/metrics and /v1/logs take protobuf, also compressed;
-// GET / answers what came so far (Received in otlp-counts.ts).
+// Prints its port as one JSON line. POST /v1/traces, /v1/metrics and /v1/logs accept protobuf, optionally gzipped; GET /
+// returns the totals (Received).
 import { createServer } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 
-/** What the receiver has been sent so far. */
+/** Totals of the receiver. */
 export interface Received {
   readonly requests: number;
-  /** Bytes of their bodies, uncompressed. */
+  /** Uncompressed bytes of the bodies. */
   readonly bytes: number;
   readonly spans: number;
   readonly metricExports: number;
-  /** Requests that were not answered 200. */
+  /** Rejected requests. */
   readonly refused: number;
-  /** Spans by kind and name, as `server tools/call lookup`. */
+  /** Spans by kind and name, such as `server tools/call lookup`. */
   readonly names: Readonly<Record<string, number>>;
 }
 
-/** Kinds of spans by number (opentelemetry.proto.trace.v1.Span.SpanKind). */
+/** Span kinds by number (opentelemetry.proto.trace.v1.Span.SpanKind). */
 const kinds = ['unspecified', 'internal', 'server', 'client', 'producer', 'consumer'] as const;
 
 /**
- * Calls back for each span of an ExportTraceServiceRequest, with its kind and the bytes of its name. Of the message only
- * what leads there is read: resource_spans (1), scope_spans (2), spans (2), and of a span name (5) and kind (6).
+ * Invokes the callback for each span of an ExportTraceServiceRequest, with its kind and name. Reads only the fields
+ * resource_spans (1), scope_spans (2), spans (2), and name (5) and kind (6) of a span.
  *
- * @throws RangeError when it is not protobuf
+ * @throws RangeError for invalid protobuf
  */
 export function eachSpan(body: Uint8Array, found: (kind: (typeof kinds)[number], name: Uint8Array) => void): void {
   for (const resource of fields(body)) {
@@ -49,15 +49,15 @@ function readSpan(bytes: Uint8Array, found: Parameters<typeof eachSpan>[1]): voi
 
 interface Field {
   readonly number: number;
-  /** Of a varint; 0 otherwise. */
+  /** Value of a varint; otherwise 0. */
   readonly value: number;
-  /** Of what has a length; empty otherwise. */
+  /** Value of a length-delimited field; otherwise empty. */
   readonly bytes: Uint8Array;
 }
 
 const nothing = new Uint8Array();
 
-/** The fields of one message, in order. */
+/** Iterates over the fields of a message. */
 function* fields(message: Uint8Array): Generator<Field> {
   let at = 0;
   const varint = () => {
@@ -118,10 +118,10 @@ const server = createServer((req, res) => {
       const plain = req.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body;
       status = take(req.url, req.headers['content-type'], plain);
     } catch {
-      // Not protobuf as OTLP has it: refused, and counted as such.
+      // Invalid body: rejected and counted.
     }
     if (status !== 200) received.refused++;
-    // An empty message of any kind has no bytes.
+    // An empty protobuf message has no bytes.
     res.writeHead(status, { 'Content-Type': 'application/x-protobuf', 'Content-Length': 0 }).end();
   });
 });

@@ -1,6 +1,6 @@
-/** Calls back at steady intervals. */
+/** Invokes callbacks at steady intervals. */
 export interface Pacer {
-  /** Calls `send` every `everyMs` milliseconds until it returns false; the first time at any moment of its interval. */
+  /** Calls `send` every `everyMs` milliseconds, with a random phase, until it returns false. */
   add(everyMs: number, send: () => boolean): void;
 }
 
@@ -10,13 +10,12 @@ interface Paced {
   readonly send: () => boolean;
 }
 
-/** Longest that the event loop is kept from its other work, in milliseconds. */
+/** Maximum time that the event loop is blocked, in milliseconds. */
 const longestWaitMs = 1;
 
 /**
- * Makes a pacer for many senders that know nothing of each other. Timers count milliseconds, and would send in bursts:
- * with 500 senders at ten times per second, five at once, of which the last one waits for the others in whatever
- * relays them (measured: it doubles everybody's median delay). So the thread itself sleeps until the next one is due.
+ * Creates a pacer for many independent senders. Timers have a resolution of a millisecond and would send in bursts of five
+ * (500 senders at 10 per second), which doubles the median delay. So the thread sleeps until the next sender is due.
  */
 export function makePacer(): Pacer {
   const cell = new Int32Array(new SharedArrayBuffer(4));

@@ -9,16 +9,16 @@ import { load } from './programs.ts';
 import { caseMessages, checkAnswer, warmUp } from './requests.ts';
 import { busyStreams } from './streams.ts';
 
-/** A share of the busy time, 0 to 1, and whose it is. */
+/** Share of the busy time, 0 to 1. */
 export interface Share {
   readonly name: string;
   readonly share: number;
 }
 
-/** What can be profiled. */
+/** Case that can be profiled. */
 export type ProfiledCase = Exchange | StreamCase | BridgeCase | InferenceCase;
 
-/** Where the gateway's time went in one case, by self time; idle time is left out. */
+/** Self time of the gateway in a case, without idle time. */
 export interface Profile {
   readonly case: ProfiledCase;
   readonly groups: readonly Share[];
@@ -27,11 +27,11 @@ export interface Profile {
 }
 
 /**
- * Runs one case against a gateway under `--cpu-prof` and sums what the samples during the load show.
+ * Runs a case with `--cpu-prof` and sums up the samples taken under load.
  *
- * @param seconds length of the load that is sampled, after a warm-up
- * @param connect registers what the case calls in the started gateway
- * @throws Error when the gateway left no profile
+ * @param seconds duration of the sampled load, after the warm-up
+ * @param connect registers the upstreams of the case
+ * @throws Error if the gateway wrote no profile
  */
 export async function profileCase(
   measured: ProfiledCase,
@@ -43,23 +43,23 @@ export async function profileCase(
 ): Promise<Profile> {
   const profiles = `${folder}/profile-${measured.name}`;
   mkdirSync(profiles);
-  // The default interval of 1 ms is longer than most of the functions of a request.
+  // Most functions of a request are shorter than the default interval of 1 ms.
   const flags = ['--cpu-prof', `--cpu-prof-dir=${profiles}`, '--cpu-prof-interval=250'];
   await using gateway = await startGateway({ ...start, nodeFlags: [...start.nodeFlags, ...flags] });
   await connect(gateway);
   using caller = makeCaller();
   const loaded = await warm(caller, measured, gateway, plan, folder);
-  // The profiler's clock and this one are the same monotonic clock, in microseconds there.
+  // The profiler uses the same monotonic clock, in microseconds.
   const from = Number(process.hrtime.bigint() / 1000n);
   await loaded(seconds);
   const to = Number(process.hrtime.bigint() / 1000n);
   await gateway.child.stop(40_000);
   const file = readdirSync(profiles).find((name) => name.endsWith('.cpuprofile'));
-  if (file === undefined) throw new Error(`the gateway left no profile in ${profiles}; did it end by itself?`);
-  return summarise(measured, parseJson(readFileSync(`${profiles}/${file}`, 'utf8')), from, to);
+  if (file === undefined) throw new Error(`the gateway wrote no profile to ${profiles}`);
+  return summarize(measured, parseJson(readFileSync(`${profiles}/${file}`, 'utf8')), from, to);
 }
 
-/** Warms the gateway up for a case; returns what loads it. */
+/** Warms up the gateway and returns the load function of a case. */
 async function warm(caller: Caller, measured: ProfiledCase, gateway: Gateway, plan: Plan, folder: string) {
   if (measured.method === 'stream') {
     return warmStreams(await busyStreams(caller, measured, gateway.endpoint(measured.era), folder), plan);
@@ -69,7 +69,7 @@ async function warm(caller: Caller, measured: ProfiledCase, gateway: Gateway, pl
   return warmRequests(caller, measured, gateway.endpoint(namespace), plan, folder);
 }
 
-/** Warms the gateway up for a case of requests; returns what loads it. */
+/** Warms up the gateway and returns the load function of a case of requests. */
 async function warmRequests(caller: Caller, measured: Exchange | BridgeCase, url: URL, plan: Plan, folder: string) {
   const messages = await caseMessages(caller, measured, url);
   const bytes = messages[0] === undefined ? 0 : await checkAnswer(caller, measured, url, messages[0]);
@@ -78,13 +78,13 @@ async function warmRequests(caller: Caller, measured: Exchange | BridgeCase, url
   return loaded;
 }
 
-/** The same for event streams. */
+/** Warms up the gateway with event streams and returns the load function. */
 async function warmStreams(loaded: (seconds: number) => Promise<unknown>, plan: Plan) {
   await loaded(plan.streamWarmUpSeconds);
   return loaded;
 }
 
-function summarise(measured: ProfiledCase, profile: unknown, from: number, to: number): Profile {
+function summarize(measured: ProfiledCase, profile: unknown, from: number, to: number): Profile {
   const frames = new Map<number, { group: string; file: string; name: string }>();
   for (const node of list(at(profile, 'nodes'))) frames.set(Number(at(node, 'id')), frame(at(node, 'callFrame')));
   const deltas = list(at(profile, 'timeDeltas')).map(Number);
@@ -96,7 +96,7 @@ function summarise(measured: ProfiledCase, profile: unknown, from: number, to: n
   let clock = Number(at(profile, 'startTime'));
   for (const [index, id] of list(at(profile, 'samples')).entries()) {
     clock += deltas[index] ?? 0;
-    // A sample stands for the time until the next one.
+    // A sample represents the time until the next one.
     const time = deltas[index + 1] ?? 0;
     const found = frames.get(Number(id));
     if (found === undefined || found.name === '(idle)' || clock < from || clock > to) continue;
@@ -121,7 +121,7 @@ const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 const native = 'native code and system calls';
 
-/** Says to whom a frame belongs. Functions of the engine and of Node.js that are written in C++ have no file. */
+/** Classifies a frame. C++ functions of V8 and Node.js have no file. */
 function frame(callFrame: unknown): { group: string; file: string; name: string } {
   const name = String(at(callFrame, 'functionName')) || '(anonymous)';
   const url = String(at(callFrame, 'url'));

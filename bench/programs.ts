@@ -5,7 +5,7 @@ import { at, makeCaller, parseJson } from './caller.ts';
 import { type Child, childrenOf, cpuSeconds, freePort, startChild } from './child.ts';
 import type { Message } from './messages.ts';
 
-/** Which of the yardsticks' programs are there. */
+/** Available external programs. */
 export interface Programs {
   readonly nginx: boolean;
   readonly wrk: boolean;
@@ -15,7 +15,7 @@ const policy = '/usr/sbin/policy-rc.d';
 const packageTool = 'apt-get';
 
 /**
- * Looks for nginx and wrk and, as root on a Debian system, installs the missing ones from its packages.
+ * Looks for nginx and wrk and, as root on Debian, installs missing ones.
  *
  * @param log called for each missing program
  */
@@ -23,8 +23,8 @@ export function findPrograms(log: (line: string) => void): Programs {
   const missing = ['nginx', 'wrk'].filter((name) => !present(name));
   if (missing.length > 0 && process.getuid?.() === 0 && present(packageTool)) install(missing);
   for (const name of missing.filter((name) => !present(name))) {
-    const left = name === 'wrk' ? 'all requests per CPU-second' : 'the rows and ratios of nginx';
-    log(`${name} is not installed (${packageTool} install ${name}): left out ${left}`);
+    const omitted = name === 'wrk' ? 'requests per CPU-second' : 'figures and ratios of nginx';
+    log(`${name} is not installed (${packageTool} install ${name}): omitting ${omitted}`);
   }
   return { nginx: present('nginx'), wrk: present('wrk') };
 }
@@ -43,9 +43,9 @@ const present = (name: string) =>
     .some((path) => existsSync(path));
 
 function install(names: readonly string[]): void {
-  // Debian starts a freshly installed nginx as a service on port 80; this file forbids it, and goes again.
-  const forbid = !existsSync(policy);
-  if (forbid) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
+  // This file keeps Debian from starting nginx as a service on port 80.
+  const createPolicy = !existsSync(policy);
+  if (createPolicy) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
   try {
     const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
     const apt = (...args: string[]) =>
@@ -56,27 +56,27 @@ function install(names: readonly string[]): void {
       installed();
     }
   } finally {
-    if (forbid) rmSync(policy, { force: true });
+    if (createPolicy) rmSync(policy, { force: true });
   }
 }
 
-/** What nginx is to relay: answers at once, as it does by default, or event streams, whose pieces it must not hold back. */
+/** Mode of nginx: buffered responses (default), or unbuffered event streams. */
 export type Relayed = 'answers' | 'streams';
 
 /** A running nginx with one worker. */
 export interface Nginx extends AsyncDisposable {
   readonly child: Child;
-  /** The process that relays. */
+  /** Worker process. */
   readonly workerPid: number;
-  /** Where it relays to the upstream of that name. */
+  /** Returns the URL that is proxied to the upstream of this name. */
   endpoint(name: string): URL;
 }
 
 /**
- * Starts nginx as a relay in front of named upstreams: one worker, no access log, kept-alive connections on both
- * sides, everything it writes inside `folder`.
+ * Starts nginx as a proxy in front of named upstreams: one worker, no access log, keep-alive on both sides, all files
+ * inside `folder`.
  *
- * @throws Error with its own message when it does not start
+ * @throws Error with its output if it fails to start
  */
 export async function startNginx(
   folder: string,
@@ -91,11 +91,11 @@ export async function startNginx(
   const child = startChild('nginx', `${folder}/output.log`, 'nginx', args);
   try {
     using caller = makeCaller();
-    await child.waitFor('it answered', 5_000, async () => {
+    await child.waitFor('it responded', 5_000, async () => {
       const answer = await caller.get(new URL(`http://127.0.0.1:${port}/ready`)).catch(() => undefined);
       return answer?.status === 204 || undefined;
     });
-    const workerPid = await child.waitFor('its worker ran', 5_000, () => childrenOf(child.pid)[0]);
+    const workerPid = await child.waitFor('its worker started', 5_000, () => childrenOf(child.pid)[0]);
     return {
       child,
       workerPid,
@@ -115,10 +115,10 @@ function configurationText(
   relayed: Relayed,
 ): string {
   const named = Object.entries(upstreams);
-  // Each stream holds two connections.
+  // Each stream uses two connections.
   const [connections, kept] = relayed === 'streams' ? [4096, 1024] : [1024, 128];
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
-  // As root the worker would change to a user who cannot enter the temporary folder.
+  // As root, the worker would switch to a user without access to the temporary folder.
   const user = process.getuid?.() === 0 ? 'user root;' : '';
   return `
 ${user}
@@ -151,28 +151,28 @@ ${named
 `;
 }
 
-/** Connections that the load generator keeps busy. */
+/** Connections of the load generator. */
 export const connections = 64;
 
-/** What one stretch of load came to. */
+/** Result of a load measurement. */
 export interface Load {
   readonly requests: number;
-  /** Answers per second of wall-clock time. */
+  /** Responses per second of wall-clock time. */
   readonly perSecond: number;
-  /** Answers per CPU-second of the watched process; NaN when none was watched. */
+  /** Responses per CPU-second of the process; NaN without a process. */
   readonly perCpuSecond: number;
 }
 
 const run = promisify(execFile);
 
 /**
- * Loads an endpoint with `wrk`: one thread, 64 kept-alive connections, `messages` taken in turn.
+ * Loads an endpoint with `wrk`: one thread, 64 keep-alive connections, `messages` in turn.
  *
- * @param script file that takes the generated wrk script
- * @param pid process whose CPU time is watched meanwhile
- * @param leastBytes size of a right answer's body: smaller ones on average mean that errors were measured
- * @param pauseMs what each connection waits between an answer and its next request; 0 for as much load as there can be
- * @throws Error when connections broke or answers were not 2xx or too small
+ * @param script path of the generated wrk script
+ * @param pid process whose CPU time is measured
+ * @param leastBytes expected body size: a smaller average indicates error responses
+ * @param pauseMs delay of each connection between requests
+ * @throws Error if requests fail, or responses are not 2xx or too small
  */
 export async function load(
   script: string,
@@ -196,12 +196,12 @@ export async function load(
   if (!(requests > 0) || failed !== 0) throw new Error(`load on ${url}: ${failed} of ${requests} requests failed`);
   const size = figure('bytes') / requests;
   if (size < leastBytes) {
-    throw new Error(`load on ${url}: answers had ${size.toFixed(0)} bytes on average, right ones have ${leastBytes}`);
+    throw new Error(`load on ${url}: responses have ${size.toFixed(0)} bytes on average, expected ${leastBytes}`);
   }
   return { requests, perSecond: requests / (figure('microseconds') / 1e6), perCpuSecond: requests / used };
 }
 
-// A string of plain ASCII means the same in JSON and in Lua.
+// An ASCII string has the same syntax in JSON and Lua.
 const lua = (text: string) => JSON.stringify(text);
 
 function scriptText(messages: readonly Message[], pauseMs: number): string {

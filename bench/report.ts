@@ -20,7 +20,7 @@ import {
 import { type StreamFigures, streamCount } from './streams.ts';
 import type { Telemetry, TelemetryFigures } from './telemetry.ts';
 
-/** Tells `missed` of a ratio below its floor and of an added time above its limit, where there are such. */
+/** Adds a line to `missed` for a ratio below its floor and for an added time above its limit. */
 export function checkLimits(
   ratio: Spread | undefined,
   addedMs: number | undefined,
@@ -36,7 +36,7 @@ export function checkLimits(
   }
 }
 
-/** The table of event streams; tells `missed` of floors and limits that were missed. */
+/** Returns the table of event streams; adds missed floors and limits to `missed`. */
 export function streamTable(figures: readonly StreamFigures[], missed: string[]): string {
   const head = [
     `${streamCount} at once`,
@@ -77,27 +77,18 @@ export function streamTable(figures: readonly StreamFigures[], missed: string[])
 const names: Readonly<Record<Telemetry, string>> = {
   off: 'off',
   exporting: 'exporting',
-  absent: 'another source (off against it)',
+  absent: 'other commit (off relative to it)',
 };
 
-/** The table of calls with telemetry and without; tells `missed` of limits that were missed. */
+/** Returns the table of the telemetry part; adds missed limits to `missed`. */
 export function telemetryTable(figures: readonly TelemetryFigures[], missed: string[]): string {
   return table(
-    [
-      'telemetry',
-      'CPU µs per call',
-      'ratio',
-      'aim',
-      'limit',
-      'per second',
-      'calls whose spans arrived',
-      'bytes per call',
-    ],
+    ['telemetry', 'CPU µs per call', 'ratio', 'aim', 'limit', 'per second', 'calls with spans', 'bytes per call'],
     figures.map(({ telemetry, cpuPerCallUs, ratio, perSecond, arrived }) => {
       const limit = telemetry === 'absent' ? offLimit : exportingLimit;
       if (ratio !== undefined && ratio.median > limit) {
         const what =
-          telemetry === 'absent' ? 'telemetry off against another source' : 'telemetry exporting against off';
+          telemetry === 'absent' ? 'telemetry off relative to the other commit' : 'telemetry exporting relative to off';
         missed.push(`${what}: ${hundredths(ratio.median)} times the CPU time of a tools/call, limit ${limit}`);
       }
       return [
@@ -116,7 +107,7 @@ export function telemetryTable(figures: readonly TelemetryFigures[], missed: str
   );
 }
 
-/** What the parts found; empty or undefined where they did not run. */
+/** Figures of the parts; empty or undefined for parts that did not run. */
 export interface Results {
   readonly cases: readonly CaseFigures[];
   readonly pairings: readonly PairingFigures[];
@@ -128,14 +119,14 @@ export interface Results {
   readonly imports: readonly ImportFigures[];
 }
 
-/** What was found, as text, and which limits were missed. */
+/** Report of a run. */
 export interface Report {
   readonly text: string;
-  /** One line for each floor or limit that was missed. */
+  /** One line for each missed floor or limit. */
   readonly missed: readonly string[];
 }
 
-/** Puts the figures of one run into tables; `loadBefore` is the machine's load average when it began. */
+/** Formats the figures as tables. `loadBefore` is the load average at the start. */
 export function report(found: Results, options: Options, loadBefore: number): Report {
   const { cases, pairings, streams, bridge, inference, telemetry, size, imports } = found;
   const missed: string[] = [];
@@ -152,7 +143,7 @@ export function report(found: Results, options: Options, loadBefore: number): Re
   return { text: parts.join('\n\n'), missed };
 }
 
-/** Puts profiles into tables of their largest shares. */
+/** Formats profiles as tables of the largest shares. */
 export function profileReport(profiles: readonly Profile[]): string {
   const shares = (head: string, list: readonly Share[]) =>
     table(
@@ -162,8 +153,8 @@ export function profileReport(profiles: readonly Profile[]): string {
   return profiles
     .map((profile) =>
       [
-        `**${profile.case.title}**: whose time it is`,
-        shares('whose', profile.groups),
+        `**${profile.case.title}**`,
+        shares('component', profile.groups),
         'by file',
         shares('file', profile.files),
         'by function',
@@ -173,12 +164,12 @@ export function profileReport(profiles: readonly Profile[]): string {
     .join('\n\n');
 }
 
-/** Replaces the block between the two comments that carry `name` in a Markdown file. */
+/** Replaces the block between the comments with this name in a Markdown file. */
 export function writeBlock(file: string, name: string, text: string): void {
   const [begin, end] = [`<!-- ${name}: begin -->`, `<!-- ${name}: end -->`];
   const page = readFileSync(file, 'utf8');
   const [from, to] = [page.indexOf(begin), page.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`${file}: the comments "${begin}" and "${end}" are not there in order`);
+  if (from < 0 || to < from) throw new Error(`${file}: missing or misplaced comments "${begin}" and "${end}"`);
   writeFileSync(file, `${page.slice(0, from + begin.length)}\n\n${text}\n\n${page.slice(to)}`);
 }
 
@@ -188,9 +179,9 @@ function environmentLine({ quick, plan, nodeFlags, log }: Options, loadBefore: n
   const flags = nodeFlags.length > 0 ? ` with ${nodeFlags.join(' ')}` : '';
   return (
     `${form}, ${new Date().toISOString().slice(0, 10)}: ${cpus().length} cores of ${processor?.model.trim() ?? 'unknown'}, ` +
-    `Node.js ${process.version.slice(1)}${flags}, ${nginxVersion()}, log ${log ?? 'as shipped'}; ` +
-    `load of the machine before ${loadBefore.toFixed(1)}; ` +
-    `${plan.rounds} rounds of ${plan.loadSeconds} s, of pairings ${plan.pairingRounds}, of event streams ${plan.streamRounds} of ${plan.streamSeconds} s, of completions ${plan.completionRounds} and in one piece ${plan.answerRounds}, of telemetry ${plan.telemetryRounds}. Medians, in brackets least to greatest.`
+    `Node.js ${process.version.slice(1)}${flags}, ${nginxVersion()}, log ${log ?? 'default'}; ` +
+    `load average before ${loadBefore.toFixed(1)}; ` +
+    `${plan.rounds} rounds of ${plan.loadSeconds} s, pairings ${plan.pairingRounds}, event streams ${plan.streamRounds} of ${plan.streamSeconds} s, streamed completions ${plan.completionRounds}, completions in one piece ${plan.answerRounds}, telemetry ${plan.telemetryRounds}. Medians with minimum and maximum.`
   );
 }
 
@@ -202,7 +193,7 @@ function nginxVersion(): string {
   }
 }
 
-/** `limitMs`: most that the gateway may add to the p50, where there is a limit. */
+/** Returns the table of request cases. `limitMs` is the limit of the added p50. */
 function caseTable(figures: readonly CaseFigures[], limitMs: number | undefined, missed: string[]): string {
   const head = [
     'case',
@@ -242,11 +233,11 @@ function caseTable(figures: readonly CaseFigures[], limitMs: number | undefined,
 
 function pairingTable(pairs: readonly PairingFigures[], missed: string[]): string {
   return table(
-    ['pairing of eras', 'CPU µs per call', 'against the relay in the client’s era', 'limit', 'per second'],
+    ['pairing of eras', 'CPU µs per call', 'relative to the client’s era', 'limit', 'per second'],
     pairs.map(({ pairing: { title }, cpuPerCallUs, against, perSecond }) => {
       if (against !== undefined && against.median > pairingLimit) {
         missed.push(
-          `${title}: ${hundredths(against.median)} times the relay in the client’s era, limit ${pairingLimit}`,
+          `${title}: ${hundredths(against.median)} times the pairing in the client’s era, limit ${pairingLimit}`,
         );
       }
       return [
@@ -263,21 +254,21 @@ function pairingTable(pairs: readonly PairingFigures[], missed: string[]): strin
 function pairingSummary(pairs: readonly PairingFigures[]): string {
   const most = Math.max(...pairs.map(({ against }) => against?.median ?? 0));
   return most > pairingLimit
-    ? `A pairing costs ${hundredths(most)} times its same-era relay, which is more than ${pairingLimit}.`
-    : `No pairing costs more than ${pairingLimit} times its same-era relay: the dearest ${hundredths(most)} times.`;
+    ? `The most expensive pairing across eras costs ${hundredths(most)} times the pairing in the client’s era (limit ${pairingLimit}, missed).`
+    : `The most expensive pairing across eras costs ${hundredths(most)} times the pairing in the client’s era (limit ${pairingLimit}).`;
 }
 
 function sizeTable({ full, alone }: SizeFigures, missed: string[]): string {
   const growth = (what: string, pick: (figures: RegistryFigures) => Spread | undefined) => {
     const ratio = (pick(full)?.median ?? Number.NaN) / (pick(alone)?.median ?? Number.NaN);
-    if (ratio > growthLimit) missed.push(`${what}: costs ${hundredths(ratio)} times as much beside others' tools`);
+    if (ratio > growthLimit) missed.push(`${what}: costs ${hundredths(ratio)} times as much with other namespaces`);
     const cell = (figures: RegistryFigures) => formatRange(pick(figures), (value) => value.toFixed(3));
     const verdict = Number.isNaN(ratio) ? '' : `${hundredths(ratio)} (aim ${growthAim}, limit ${growthLimit})`;
     return [what, cell(full), cell(alone), verdict];
   };
   const holds = ({ tools, namespaces }: RegistryFigures) => `${tools} tools in ${namespaces} namespaces`;
   return table(
-    ['registry', holds(full), holds(alone), 'full against alone'],
+    ['registry', holds(full), holds(alone), 'ratio'],
     [
       ['start to ready, ms', formatRange(full.readyMs, whole), formatRange(alone.readyMs, whole), ''],
       ['RSS when ready, MiB', formatRange(full.readyMiB, whole), formatRange(alone.readyMiB, whole), ''],
@@ -292,7 +283,7 @@ function importTable(imports: readonly ImportFigures[], missed: string[]): strin
   const smallest = imports[0]?.toolMs.median ?? Number.NaN;
   const body = imports.map(({ tools, wholeMs, toolMs, progress }) => {
     const ratio = toolMs.median / smallest;
-    if (ratio > importLimit) missed.push(`import of ${tools} tools: each takes ${hundredths(ratio)} times as long`);
+    if (ratio > importLimit) missed.push(`import of ${tools} tools: ${hundredths(ratio)} times the time per tool`);
     return [
       whole(tools),
       formatRange(wholeMs, whole),
@@ -301,23 +292,23 @@ function importTable(imports: readonly ImportFigures[], missed: string[]): strin
       whole(progress),
     ];
   });
-  const verdict = `per tool against the smallest (aim ${importAim}, limit ${importLimit})`;
-  return table(['tools imported', 'ms', 'ms per tool', verdict, 'lines of progress'], body);
+  const verdict = `per tool relative to the smallest (aim ${importAim}, limit ${importLimit})`;
+  return table(['tools imported', 'ms', 'ms per tool', verdict, 'progress lines'], body);
 }
 
-/** Of components without an engine in them: the median of one evaluation, and evaluations per second on two cores. */
+/** Limits for components without a JavaScript engine, on two cores. */
 const engineLessLimits = { p50Ms: { aim: 1, limit: 2 }, perSecond: { aim: 2_000, floor: 800 } };
 
-/** Of a host process that is started anew. */
+/** Limit of the start time of a host process. */
 const startLimitMs = 150;
 
-/** Puts evaluations into tables. */
+/** Formats the figures of evaluations as tables. */
 export function evaluatorReport(found: EvaluatorFigures, { quick, plan }: Options, loadBefore: number): Report {
   const missed: string[] = [];
   const [processor] = cpus();
   const circumstances =
     `${quick ? 'Quick form' : 'Full form'}, ${new Date().toISOString().slice(0, 10)}: ${cpus().length} cores of ` +
-    `${processor?.model.trim() ?? 'unknown'}, Node.js ${process.version.slice(1)}; load of the machine before ` +
+    `${processor?.model.trim() ?? 'unknown'}, Node.js ${process.version.slice(1)}; load average before ` +
     `${loadBefore.toFixed(1)}; ${plan.evaluatorRounds} rounds of ${plan.evaluatorSeconds} s. Medians, in brackets least ` +
     `to greatest.`;
   return { text: [circumstances, evaluations(found, missed), processes(found, missed)].join('\n\n'), missed };
@@ -326,16 +317,16 @@ export function evaluatorReport(found: EvaluatorFigures, { quick, plan }: Option
 function evaluations({ toolchains }: EvaluatorFigures, missed: string[]): string {
   return table(
     [
-      'the same action, built with',
+      'toolchain',
       'p50 ms',
       'p99 ms',
-      `per second, ${hostCount} at once`,
+      `per second, ${hostCount} in flight`,
       'CPU µs in the service',
       'CPU µs in the hosts',
       'host MiB',
       'component kB',
-      'ms to compile',
-      'ms to take in',
+      'compile ms',
+      'load ms',
     ],
     toolchains.map((figures) => {
       const limits = checkEvaluatorLimits(figures, missed);
@@ -355,7 +346,7 @@ function evaluations({ toolchains }: EvaluatorFigures, missed: string[]): string
   );
 }
 
-/** Whether there are limits for it; tells `missed` of those that were missed. */
+/** Returns true if the toolchain has limits; adds missed ones to `missed`. */
 function checkEvaluatorLimits({ toolchain, p50Ms, perSecond }: ToolchainFigures, missed: string[]): boolean {
   if (toolchain !== 'wat' && toolchain !== 'assemblyscript') return false;
   if (p50Ms.median > engineLessLimits.p50Ms.limit) {
@@ -373,17 +364,13 @@ function checkEvaluatorLimits({ toolchain, p50Ms, perSecond }: ToolchainFigures,
 
 function processes({ failoverMs: successionMs, startMs }: EvaluatorFigures, missed: string[]): string {
   if (startMs.median > startLimitMs) {
-    missed.push(`a host process takes ${whole(startMs.median)} ms to start, limit ${startLimitMs} ms`);
+    missed.push(`start of a host process: ${whole(startMs.median)} ms, limit ${startLimitMs} ms`);
   }
   return table(
     ['host processes', 'ms', 'limit'],
     [
-      ['from a kill until what waited has been run by the spare one', formatRange(successionMs, tenths), ''],
-      [
-        'from the start of a process until it can run a small action',
-        bold(formatRange(startMs, whole), true),
-        String(startLimitMs),
-      ],
+      ['failover: from a kill to the response of a waiting evaluation', formatRange(successionMs, tenths), ''],
+      ['start of a process with a small action', bold(formatRange(startMs, whole), true), String(startLimitMs)],
     ],
   );
 }

@@ -15,27 +15,27 @@ import { callMessage, listMessage, type Message } from './messages.ts';
 import type { Plan } from './options.ts';
 import { connections, type Load, load } from './programs.ts';
 
-/** Figures of one contender in one case. */
+/** Figures of a target in a case. */
 export interface Row {
   readonly contender: ContenderName | 'grpc-js client';
   readonly perCpuSecond: Spread | undefined;
-  /** Requests per CPU-second against nginx, or against the bare client, in the same round. */
+  /** Requests per CPU-second relative to nginx, or to the gRPC client, in the same round. */
   readonly ratio: Spread | undefined;
   readonly perSecond: Spread | undefined;
-  /** Answer times of a single caller, and what the proxy adds to the median, in milliseconds. */
+  /** Response times of a single caller, and the time added to the median, in milliseconds. */
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly addedMs: number | undefined;
   readonly rssMiB: number | undefined;
 }
 
-/** All figures of one case. */
+/** Figures of a case. */
 export interface CaseFigures {
   readonly case: Case | BridgeCase | InferenceCase;
   readonly rows: readonly Row[];
 }
 
-/** One contender with the requests it is sent and what it has shown so far. */
+/** Target with its requests and measurements. */
 export interface Lane {
   readonly contender: Running;
   readonly url: URL;
@@ -47,10 +47,10 @@ export interface Lane {
 }
 
 /**
- * Measures the cases of the given methods: all contenders in turn in every round, so that what else the machine does
- * meets all of them alike.
+ * Measures the cases of the given methods, with all targets in turn in every round, so that other activity on the machine
+ * affects all of them.
  *
- * @param withLoad false leaves out everything that needs the load generator
+ * @param withLoad false omits measurements with the load generator
  * @param log called after every measurement
  */
 export async function measureCases(
@@ -73,9 +73,9 @@ export async function measureCases(
 }
 
 /**
- * Measures one case of requests, after each gateway has been warmed up: all lanes in turn in every round.
+ * Warms up the gateways and measures a case of requests, with all lanes in turn in every round.
  *
- * @param name what is said of the case while it is measured
+ * @param name name of the case in the log
  */
 export async function measureRequests(
   caller: Caller,
@@ -107,13 +107,13 @@ export async function measureRequests(
       const where = `${name}, round ${round + 1} of ${plan.rounds}, ${lane.contender.name}`;
       log(`${where}: ${Math.round(figure)} ${unit}`);
     }
-    // The first calls open connections; where no load came before them, they also get the code compiled.
+    // The first calls open connections and, without preceding load, compile the code.
     await callSingly(caller, rotate(lanes, round), plan.singleCalls, withLoad || round > 0 ? 10 : 1_000);
   }
   return lanes.map((lane) => row(lane, lanes));
 }
 
-/** The requests of a case for one endpoint: those of a legacy client carry its session, one for each connection. */
+/** Returns the requests of a case: for legacy clients one for each session, with one session per connection. */
 export async function caseMessages(caller: Caller, measured: Exchange | BridgeCase, url: URL): Promise<Message[]> {
   const message = measured.method === 'list' ? listMessage : callMessage;
   if (measured.era === 'modern') return [message('modern')];
@@ -122,7 +122,7 @@ export async function caseMessages(caller: Caller, measured: Exchange | BridgeCa
   return sessions.map((session) => message('legacy', session));
 }
 
-/** Asks once and returns the size of the answer in bytes; an answer that is not the expected one throws. */
+/** Sends a request and returns the size of the response in bytes. Throws if the response is not the expected one. */
 export async function checkAnswer(
   caller: Caller,
   measured: Exchange | BridgeCase,
@@ -148,10 +148,10 @@ async function openLane(caller: Caller, contender: Contender, measured: Case): P
 }
 
 /**
- * Loads until the engine has compiled what the case runs. Measured: the CPU time of a relayed call falls to less than
- * half within the first 80,000 calls and stays there, and on a busy machine it takes long to get through them.
+ * Generates load until the engine has compiled the code of the case. Measured: the CPU time of a call falls to less than
+ * half within the first 80,000 calls and stays there; on a busy machine these take long.
  *
- * @returns how many requests that took
+ * @returns number of requests
  */
 export async function warmUp(
   { warmUpRequests, warmUpSeconds }: Pick<Plan, 'warmUpRequests' | 'warmUpSeconds'>,
@@ -164,7 +164,7 @@ export async function warmUp(
   return requests;
 }
 
-/** One caller that asks the contenders in turn, so that all meet the same moments; the first `ignored` do not count. */
+/** Calls the targets in turn with a single caller; the first `ignored` calls do not count. */
 async function callSingly(caller: Caller, lanes: readonly Lane[], count: number, ignored: number): Promise<void> {
   for (let call = -ignored; call < count; call++) {
     for (const { url, messages, times } of lanes) {
@@ -179,7 +179,7 @@ async function callSingly(caller: Caller, lanes: readonly Lane[], count: number,
   }
 }
 
-/** The items with another one at the front, so that no contender always has the same neighbours in time. */
+/** Rotates the items, so that the order of targets changes between rounds. */
 export const rotate = <T>(items: readonly T[], by: number): T[] => {
   const from = by % items.length;
   return [...items.slice(from), ...items.slice(0, from)];
@@ -202,11 +202,11 @@ function row(lane: Lane, lanes: readonly Lane[]): Row {
   };
 }
 
-/** What a `tools/call` costs the gateway in one pairing of eras. */
+/** Figures of a pairing of eras. */
 export interface PairingFigures {
   readonly pairing: Exchange;
   readonly cpuPerCallUs: Spread;
-  /** That, against the pairing in which the same client's upstream is of its own era, in the same round; undefined there. */
+  /** CPU time relative to the pairing within the client's era in the same round; undefined for that pairing. */
   readonly against: Spread | undefined;
   readonly perSecond: Spread;
 }
@@ -221,7 +221,7 @@ interface PairingLane {
 }
 
 /**
- * Measures all pairings on one gateway, which therefore runs the code of all of them, in turn in every round.
+ * Measures all pairings in turn in every round, on one gateway.
  *
  * @param log called after every measurement
  */

@@ -9,34 +9,34 @@ import type { Options } from './options.ts';
 import { load } from './programs.ts';
 import { caseMessages, checkAnswer } from './requests.ts';
 
-/** Most that a list may cost in a registry full of others' tools, against the same list in a registry of its own. */
+/** Limit of the CPU time of a list in the large registry, relative to the small one. */
 export const growthLimit = 1.25;
-/** Beneath this it is a tie: rounds differ as much among themselves. */
+/** Differences below this are a tie. */
 export const growthAim = 1.1;
 
-/** Tools in each namespace of the registry at size. */
+/** Tools in each namespace of the large registry. */
 export const toolsPerNamespace = 2_000;
 
-/** Figures of one registry: that with all namespaces, or that with the measured ones alone. */
+/** Figures of a registry. */
 export interface RegistryFigures {
   readonly namespaces: number;
   readonly tools: number;
   readonly readyMs: Spread;
-  /** Resident memory when `/readyz` answered, and after discovery and the lists. */
+  /** Resident memory when ready, and after discovery and lists. */
   readonly readyMiB: Spread;
   readonly settledMiB: number;
-  /** CPU milliseconds of one `tools/list`, of the namespace with 2,000 tools and of that with 20. */
+  /** CPU milliseconds of a `tools/list` in the namespaces with 2,000 and 20 tools. */
   readonly largeListMs: Spread | undefined;
   readonly smallListMs: Spread | undefined;
 }
 
-/** The registry at size beside one that holds only what is measured. */
+/** Figures of the large registry, and of one with only the measured namespaces. */
 export interface SizeFigures {
   readonly full: RegistryFigures;
   readonly alone: RegistryFigures;
 }
 
-/** One forward of the registry: its namespace and where its tools come from. */
+/** Forward of the registry. */
 interface RegistryForward {
   readonly namespace: string;
   readonly address: URL;
@@ -44,8 +44,8 @@ interface RegistryForward {
 }
 
 /**
- * Fills two registries through the management API, starts the gateway on each of them anew and compares what starting
- * and listing cost.
+ * Fills two registries through the management API, restarts the gateway on each, and compares the cost of starting and
+ * listing.
  */
 export async function measureSize(
   options: Options,
@@ -83,7 +83,7 @@ const member = (fixture: Upstream, namespace: string, tools: number): RegistryFo
   tools,
 });
 
-/** Registers the members in a gateway on a new folder and stops it: what stays is its registry on disk. */
+/** Registers the forwards in a gateway with a new folder and stops it. */
 async function prepare(
   options: Options,
   folder: string,
@@ -91,7 +91,7 @@ async function prepare(
   log: (line: string) => void,
 ) {
   const seconds = options.quick ? 1 : 2;
-  // Long enough for the garbage of discovery to be gone, too.
+  // Long enough to collect the garbage of discovery.
   const warmUpSeconds = options.quick ? 1 : 5;
   const tools = members.reduce((sum, { tools }) => sum + tools, 0);
   const start = () => startGateway({ ...options, registryFolder: folder, outputFile: `${folder}.log` });
@@ -114,7 +114,7 @@ async function prepare(
   }
 
   return {
-    /** Starts the gateway on that registry so many times and returns the last one, its discovery over. */
+    /** Starts the gateway repeatedly and returns the last one after discovery. */
     async startOften(times: number, log: (line: string) => void): Promise<Gateway> {
       for (let started = 1; ; started++) {
         const gateway = await start();
@@ -129,7 +129,7 @@ async function prepare(
     },
     async list(gateway: Gateway, warmUp: boolean): Promise<void> {
       using caller = makeCaller();
-      // The small one first: what is left over from answers of a megabyte is not its doing.
+      // The small list first, so that garbage of large responses does not affect it.
       for (const namespace of ['small', 'ns0'] as const) {
         const url = gateway.endpoint(namespace);
         const messages = await caseMessages(caller, listCase(), url);
@@ -160,33 +160,33 @@ async function prepare(
 
 function listCase(): Case {
   const found = cases.find(({ name }) => name === 'list-legacy');
-  if (found === undefined) throw new Error('there is no case list-legacy');
+  if (found === undefined) throw new Error('no case list-legacy');
   return found;
 }
 
-/** The command that operators run. */
+/** Path of the `sluice` command. */
 const SLUICE = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url));
 
-/** Most that one tool may take in the largest import, against one in the smallest. */
+/** Limit of the time per tool in the largest import, relative to the smallest. */
 export const importLimit = 1.5;
-/** Beneath this it is a tie: rounds differ as much among themselves. */
+/** Differences below this are a tie. */
 export const importAim = 1.25;
 
-/** How long `sluice tools import` takes for one size of file. */
+/** Figures of an import. */
 export interface ImportFigures {
   readonly tools: number;
-  /** Milliseconds from starting the command to its end. */
+  /** Milliseconds of the whole command. */
   readonly wholeMs: Spread;
-  /** Milliseconds per tool, without what an import of one tool takes. */
+  /** Milliseconds per tool, without the time of importing a single tool. */
   readonly toolMs: Spread;
-  /** Lines of progress that it wrote. */
+  /** Number of progress lines. */
   readonly progress: number;
 }
 
 /**
- * Imports files of each size, each into a gateway that was started for it with an empty registry.
+ * Imports files of each size, each into a new gateway with an empty registry.
  *
- * @throws Error when an import fails, or shows no progress though it takes longer than two seconds
+ * @throws Error if an import fails, or prints no progress within three seconds
  */
 export async function measureImport(
   options: Options,
@@ -235,11 +235,11 @@ async function importTools(options: Options, folder: string, tools: number): Pro
   const output = command.output();
   if (!output.includes(`created ${tools},`)) throw new Error(`sluice tools import of ${tools} tools: ${output}`);
   const progress = output.split('\n').filter((line) => line.includes(` of ${tools} tools`)).length;
-  if (ms > 3_000 && progress === 0) throw new Error(`sluice tools import showed no progress in ${Math.round(ms)} ms`);
+  if (ms > 3_000 && progress === 0) throw new Error(`sluice tools import printed no progress in ${Math.round(ms)} ms`);
   return { ms, progress };
 }
 
-/** A tool as servers in the field have them: a sentence of description, some properties. */
+/** Returns a typical tool: a sentence of description, some properties. */
 function tool(index: number): object {
   return {
     name: `crm.customers.search_${index}`,

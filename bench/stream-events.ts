@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { at, parseJson } from './caller.ts';
 import { streamToken } from './messages.ts';
 
-/** What an event stream consists of: progress of a tool call and its result, or the chunks of a chat completion. */
+/** Content of an event stream: progress and result of a tool call, or chunks of a chat completion. */
 export type StreamKind = 'progress' | 'completion';
 
-/** Checks one event stream while it is read. */
+/** Validator of an event stream. */
 export interface StreamCheck {
   /**
    * Takes the data of the next event.
@@ -14,15 +14,15 @@ export interface StreamCheck {
    * @throws Error when it is not the event whose turn it is
    */
   take(data: string): number | undefined;
-  /** Counted events so far. */
+  /** Number of counted events. */
   readonly count: number;
-  /** Whether the last one has come. */
+  /** True after the last event. */
   readonly over: boolean;
-  /** SHA-256 of the text that a completion's chunks make; undefined for progress. */
+  /** Returns the SHA-256 of a completion's text; undefined for progress. */
   digest(): string | undefined;
 }
 
-/** Makes the check of the stream with this index, which is to bring `events` counted events. */
+/** Creates the validator of the stream with this index and `events` counted events. */
 export function checkStream(kind: StreamKind, index: number, events: number): StreamCheck {
   return kind === 'progress' ? new ProgressCheck(index, events) : new CompletionCheck(index, events);
 }
@@ -98,5 +98,5 @@ class CompletionCheck implements StreamCheck {
   }
 }
 
-/** The id of the completion that the bench's server makes for this `user`. */
+/** Returns the completion id that the server uses for this `user`. */
 export const completionId = (user: string): string => `chatcmpl-${user}`;

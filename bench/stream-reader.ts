@@ -1,8 +1,6 @@
-// Reads many event streams at once, as a process of its own:
+// Process that reads and validates concurrent event streams:
 //   node bench/stream-reader.ts <file with a StreamPlan as JSON>
-// Every stream is checked: each event in its turn, under its own name, and the right one as the last. Prints
-// what it saw while all streams were flowing as one JSON line; a stream that is not as it should be ends it with exit
-// code 1 and a line that says why.
+// Prints a StreamResult as one JSON line. Exits with code 1 and an error message if a stream is invalid.
 import { readFileSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { cpuSeconds } from './child.ts';
@@ -11,10 +9,10 @@ import type { Message } from './messages.ts';
 import { checkStream, type StreamCheck } from './stream-events.ts';
 import type { StreamPlan, StreamResult } from './streams.ts';
 
-/** Streams that take so much longer than they should stand still, in milliseconds. */
+/** Time after the expected end until streams count as stalled, in milliseconds. */
 const stalledMs = 30_000;
 
-/** The streams flow so long before they are counted, in milliseconds: connections and sessions have been opened. */
+/** Delay between the start of the last stream and the measurement, in milliseconds. */
 const settleMs = 300;
 
 const plan: StreamPlan = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8'));
@@ -25,7 +23,7 @@ let flowing = 0;
 let ended = 0;
 let chunks = 0;
 const delaysMs: number[] = [];
-/** Set while chunks are counted. */
+/** Set during the measurement. */
 let from: { readonly time: number; readonly cpu: number } | undefined;
 let result: Omit<StreamResult, 'digests'> | undefined;
 const checks = plan.messages.map((_, index) => checkStream(plan.kind, index, plan.events));
@@ -46,7 +44,7 @@ function open(message: Message, index: number, check: StreamCheck): void {
 
 function read(res: IncomingMessage, index: number, check: StreamCheck): void {
   const type = res.headers['content-type'];
-  if (res.statusCode !== 200 || type !== 'text/event-stream') fail(index, `answered ${res.statusCode} with ${type}`);
+  if (res.statusCode !== 200 || type !== 'text/event-stream') fail(index, `status ${res.statusCode} with ${type}`);
   let rest = '';
   res.on('data', (piece: Buffer) => {
     const arrived = clock();
@@ -54,7 +52,7 @@ function read(res: IncomingMessage, index: number, check: StreamCheck): void {
     rest = events.pop() ?? '';
     for (const event of events) {
       const data = /^data: (.+)$/m.exec(event)?.[1];
-      // A comment, or an event that carries an id and nothing else.
+      // Comments and events with only an id have no data.
       if (data !== undefined) take(check, index, data, arrived);
     }
   });
@@ -87,9 +85,9 @@ function startCounting(): void {
   from = { time: clock(), cpu: cpu() };
 }
 
-/** The first stream has ended: from here on not all are flowing. */
+/** Ends the measurement when the first stream ends. */
 function counted(index: number): Omit<StreamResult, 'digests'> {
-  if (from === undefined) return fail(index, 'had ended before all others flowed');
+  if (from === undefined) return fail(index, 'ended before all other streams had started');
   const seconds = (clock() - from.time) / 1e9;
   return {
     chunks,
@@ -106,7 +104,7 @@ for (const [index, check] of checks.entries()) {
 }
 setTimeout(
   () => {
-    console.error(`${plan.messages.length - ended} of ${plan.messages.length} streams at ${plan.url} stand still`);
+    console.error(`${plan.messages.length - ended} of ${plan.messages.length} streams at ${plan.url} stalled`);
     process.exit(1);
   },
   plan.events * plan.everyMs + stalledMs,

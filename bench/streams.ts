@@ -11,40 +11,40 @@ import type { Plan } from './options.ts';
 import { rotate } from './requests.ts';
 import type { StreamKind } from './stream-events.ts';
 
-/** Event streams that are read at once. */
+/** Number of concurrent event streams. */
 export const streamCount = 500;
 
-/** What the process that reads event streams is told. */
+/** Input of the stream reader. */
 export interface StreamPlan extends StreamSpec {
   readonly kind: StreamKind;
   readonly url: string;
-  /** One call for each stream, which asks for what the plan says. */
+  /** Requests, one for each stream. */
   readonly messages: readonly Message[];
-  /** Process whose CPU time is watched meanwhile. */
+  /** Process whose CPU time is measured. */
   readonly pid?: number;
 }
 
-/** What arrived while all streams were flowing. */
+/** Result of the stream reader, while all streams were active. */
 export interface StreamResult {
   readonly chunks: number;
-  /** Chunks per second of wall-clock time, of all streams together. */
+  /** Chunks of all streams per second of wall-clock time. */
   readonly perSecond: number;
-  /** CPU time of the watched process per chunk, in microseconds; NaN when none was watched. */
+  /** CPU time of the process per chunk in microseconds; NaN without a process. */
   readonly cpuPerChunkUs: number;
-  /** From just before the upstream wrote a chunk until the reader had it, in milliseconds. */
+  /** Delay between writing and receiving a chunk, in milliseconds. */
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Of completions: SHA-256 of each stream's text, in the order of the plan's messages. */
+  /** Completions: SHA-256 of the text of each stream, in the order of the messages. */
   readonly digests: readonly unknown[];
 }
 
 const run = promisify(execFile);
 
 /**
- * Opens all streams of the plan at once and reads each of them to its end.
+ * Opens all streams of the plan and reads them to the end.
  *
- * @param file takes the plan
- * @throws Error when a stream broke, stood still, or lost or changed an event
+ * @param file path for the plan
+ * @throws Error if a stream breaks, stalls, or loses or changes an event
  */
 export async function loadStreams(file: string, plan: StreamPlan): Promise<StreamResult> {
   writeFileSync(file, JSON.stringify(plan));
@@ -55,7 +55,7 @@ export async function loadStreams(file: string, plan: StreamPlan): Promise<Strea
   );
   const seen = parseJson(stdout);
   const digests = at(seen, 'digests');
-  // JSON has no NaN: a figure that is none comes back as null.
+  // NaN is null in JSON.
   const figure = (name: string) => Number(at(seen, name) ?? Number.NaN);
   return {
     chunks: figure('chunks'),
@@ -67,51 +67,51 @@ export async function loadStreams(file: string, plan: StreamPlan): Promise<Strea
   };
 }
 
-/** Figures of one contender in one case of event streams. */
+/** Figures of a target in a case of event streams. */
 export interface StreamRow {
   readonly contender: Running['name'];
   /** CPU time of the proxy's process per chunk, in microseconds. */
   readonly cpuPerChunkUs: Spread | undefined;
-  /** Chunks per CPU-second against nginx in the same round. */
+  /** Chunks per CPU-second relative to nginx in the same round. */
   readonly ratio: Spread | undefined;
   readonly perSecond: Spread;
-  /** From the upstream's writing of a chunk to the reader's having it, in milliseconds. */
+  /** Delay of a chunk in milliseconds. */
   readonly p50Ms: Spread;
   readonly p99Ms: Spread;
-  /** What the proxy adds to the median against the upstream itself in the same round. */
+  /** Median delay minus that without a proxy in the same round. */
   readonly addedMs: Spread | undefined;
   readonly rssMiB: number | undefined;
 }
 
-/** All figures of one case of event streams. */
+/** Figures of a case of event streams. */
 export interface StreamFigures {
   readonly case: StreamCase | InferenceCase;
   readonly rows: readonly StreamRow[];
 }
 
-/** One contender with what its clients ask and what it has shown so far. */
+/** Target with its requests and measurements. */
 export interface StreamLane {
   readonly contender: Running;
   readonly url: URL;
-  /** What all streams of one stretch are asked for. */
+  /** Returns the requests of a measurement. */
   messages(asked: StreamSpec): readonly Message[];
-  /** Does what has to be done before a stretch begins. */
+  /** Prepares a measurement. */
   before?(): Promise<void>;
-  /** Looks at what a stretch has left behind; throws when it is not right. */
+  /** Verifies the state after a measurement; throws if it is wrong. */
   after?(asked: StreamSpec, seen: StreamResult): Promise<void>;
   readonly seen: StreamResult[];
 }
 
-/** Milliseconds between two chunks of a stream where delays are measured: no process comes near to filling a core. */
+/** Interval of chunks for measurements in milliseconds: no process saturates a core. */
 export const steadyEveryMs = 100;
-/** The same where the gateway is kept busy, to warm it up and to profile it. */
+/** Interval of chunks for warm-up and profiling. */
 const busyEveryMs = 25;
 
 /**
- * Measures all cases of event streams: the contenders in turn in every round.
+ * Measures all cases of event streams, with the targets in turn in every round.
  *
  * @param log called after every measurement
- * @throws Error when a contender loses or changes a single event
+ * @throws Error if a target loses or changes an event
  */
 export async function measureStreams(
   contenders: readonly Contender[],
@@ -134,10 +134,10 @@ export async function measureStreams(
 }
 
 /**
- * Measures one case of event streams, after each gateway has been warmed up: all lanes in turn in every round.
+ * Warms up the gateways and measures a case of event streams, with all lanes in turn in every round.
  *
- * @param name what is said of the case while it is measured
- * @throws Error when a contender loses or changes a single event
+ * @param name name of the case in the log
+ * @throws Error if a target loses or changes an event
  */
 export async function measureLanes(
   name: string,
@@ -171,7 +171,7 @@ export async function measureLanes(
   return lanes.map((lane) => row(lane, lanes));
 }
 
-/** Keeps a gateway busy with the streams of a case, opened anew each time; resolves to that. */
+/** Opens the sessions of a case and returns a function that runs its streams. */
 export async function busyStreams(
   caller: Caller,
   measured: StreamCase,
@@ -193,7 +193,7 @@ export const streamSpec = (seconds: number, everyMs = busyEveryMs): StreamSpec =
   everyMs,
 });
 
-/** A legacy client has a session, one for each stream. */
+/** Opens a session for each stream of a legacy client. */
 async function openSessions(caller: Caller, { era }: StreamCase, url: URL): Promise<(string | undefined)[]> {
   const sessions: (string | undefined)[] = [];
   for (let opened = 0; opened < streamCount; opened++) {

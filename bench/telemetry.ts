@@ -16,17 +16,17 @@ import type { Plan } from './options.ts';
 import { load } from './programs.ts';
 import { caseMessages, checkAnswer, rotate, warmUp } from './requests.ts';
 
-/** What a gateway does with telemetry; `absent` is one of a source that may know nothing of it. */
+/** Telemetry of a gateway; `absent` is the gateway of another commit, which may not support it. */
 export type Telemetry = 'off' | 'exporting' | 'absent';
 
-/** What a `tools/call` costs a gateway with telemetry as it is there. */
+/** Figures of `tools/call` with this telemetry. */
 export interface TelemetryFigures {
   readonly telemetry: Telemetry;
   readonly cpuPerCallUs: Spread;
-  /** That, against telemetry off in the same round; of `absent` the other way round: what off costs against it. */
+  /** CPU time relative to `off` in the same round; for `absent`, CPU time of `off` relative to it. */
   readonly ratio: Spread | undefined;
   readonly perSecond: Spread;
-  /** Spans of calls that arrived, and of all kinds, both for each call; undefined where nothing is exported. */
+  /** Received server spans, all spans, and bytes, per call; undefined without export. */
   readonly arrived: { readonly calls: number; readonly spans: number; readonly bytes: number } | undefined;
 }
 
@@ -36,29 +36,29 @@ interface Lane {
   readonly url: URL;
   readonly messages: readonly Message[];
   readonly answerBytes: number;
-  /** Calls since it was started. */
+  /** Calls since the start of the gateway. */
   calls: number;
-  /** CPU time that it had used, and its calls in that turn, at the beginning of each. */
+  /** CPU time at the start of each measurement, and its number of calls. */
   readonly turns: { readonly cpu: number; readonly calls: number }[];
   readonly perSecond: number[];
 }
 
 /**
- * What each connection waits between two calls: the same calls per second in every lane, and fewer than the machine can
- * take. Else whoever costs more has fewer calls to share its wakings with, and who receives the spans takes its time.
+ * Delay of each connection between calls, for an equal rate below saturation in every lane. Otherwise a slower gateway
+ * would handle fewer calls per wakeup, and the receiver would compete for CPU time.
  */
 const pauseMs = 10;
 
-/** A batch of spans waits so long at most before it is sent (OTEL_BSP_SCHEDULE_DELAY), with a second to send it. */
+/** Maximum delay of a batch of spans (OTEL_BSP_SCHEDULE_DELAY), plus one second. */
 const batchMs = 6_000;
 
 /**
- * Measures the same calls with telemetry off and exporting, and by another source, in turn in every round. CPU time
- * counts from the beginning of a turn to that of the next one, so that what is exported after it counts too.
+ * Measures the same calls with telemetry off and exporting, and with another commit, in turn in every round. CPU time is
+ * counted until the start of the next measurement, to include delayed exports.
  *
- * @param entry the other source's; undefined for none
+ * @param entry file that starts the gateway of the other commit
  * @param log called after every measurement
- * @throws Error when not a single span of a call has arrived
+ * @throws Error if no span of a call is received
  */
 export async function measureTelemetry(
   start: GatewayStart,
@@ -123,12 +123,12 @@ export async function measureTelemetry(
   }
   await wait(batchMs);
   for (const { gateway, turns } of lanes) turns.push({ cpu: cpuSeconds(gateway.child.pid), calls: 0 });
-  // What still waits to be sent is sent at a stop.
+  // Stopping flushes the remaining spans.
   for (const { gateway } of lanes) await gateway.child.stop(10_000);
   return await Promise.all(lanes.map((lane) => figures(caller, collector, lane, lanes)));
 }
 
-/** After the warm-up some batch must have arrived, or telemetry is not exported and what follows would say nothing. */
+/** Verifies after the warm-up that spans are exported. */
 async function requireSpans(caller: Caller, collector: URL, lanes: readonly Lane[]): Promise<void> {
   const exporting = lanes.find(({ telemetry }) => telemetry === 'exporting');
   if (exporting === undefined) return;
@@ -140,11 +140,11 @@ async function requireSpans(caller: Caller, collector: URL, lanes: readonly Lane
   } catch (error) {
     const { text } = await received(caller, collector);
     const reason = error instanceof Error ? error.message : String(error);
-    throw new Error(`telemetry, after ${calls} calls: ${reason}\nthe receiver has ${text}`, { cause: error });
+    throw new Error(`telemetry, after ${calls} calls: ${reason}\nreceived: ${text}`, { cause: error });
   }
 }
 
-/** Spans of calls are those of kind server that are named for the method. */
+/** Returns the received totals; calls are server spans named after the method. */
 async function received(caller: Caller, collector: URL) {
   const { body } = await caller.get(collector);
   const value = parseJson(body);
@@ -152,7 +152,7 @@ async function received(caller: Caller, collector: URL) {
   const calls = Object.entries(typeof names === 'object' && names !== null ? names : {})
     .filter(([name]) => name.startsWith('server tools/call'))
     .reduce((sum, [, count]) => sum + Number(count), 0);
-  if (at(value, 'refused') !== 0) throw new Error(`the receiver could not take all that was exported: ${body}`);
+  if (at(value, 'refused') !== 0) throw new Error(`the receiver rejected exports: ${body}`);
   return { calls, spans: Number(at(value, 'spans')), bytes: Number(at(value, 'bytes')), text: body };
 }
 
@@ -175,7 +175,7 @@ async function figures(caller: Caller, collector: URL, lane: Lane, lanes: readon
   };
 }
 
-/** CPU time per call of each turn, in microseconds. */
+/** Returns the CPU time per call of each measurement, in microseconds. */
 function perCall({ turns }: Lane): number[] {
   return turns
     .slice(0, -1)

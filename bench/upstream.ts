@@ -1,9 +1,7 @@
-// An upstream MCP server that costs as little as plain node:http can, run as a process of its own:
+// Process with a minimal upstream MCP server of one protocol era:
 //   node bench/upstream.ts --era legacy|modern --tools <n> --page <n>
-// It speaks one era, so that the gateway has no choice of era on that leg, and prints its port as one JSON line.
-// Any path is served; its first segment, when it has two, prefixes the tool names, so that one process can stand for
-// many servers with catalogs of their own. A call whose arguments have `events` and `everyMs` is answered with an event
-// stream.
+// Prints its port as one JSON line. Serves any path. The first of two path segments is the prefix of tool names, so that
+// one process can act as many servers. A call with the arguments `events` and `everyMs` responds with an event stream.
 import { randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import { parseArgs } from 'node:util';
@@ -47,7 +45,7 @@ function listResult(prefix: string, cursor: string): string {
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, name)?.value : undefined;
 
-/** What goes out for a request: the member after its id, and the HTTP side of it. */
+/** Response to a request: HTTP status, JSON-RPC members after the id, and session id. */
 interface Reply {
   readonly status: number;
   readonly rest: string;
@@ -99,10 +97,10 @@ function handle(path: string, body: string, res: ServerResponse): void {
 }
 
 const pacer = makePacer();
-/** Fills an event up to about 200 bytes, those of its frame included. */
+/** Pads an event to about 200 bytes. */
 const eventFiller = filler(40);
 
-/** Answers with progress notifications, each of which says in nanoseconds when it was sent, and with `last`. */
+/** Sends progress notifications, which contain their send time in nanoseconds, and then `last`. */
 function stream(params: unknown, events: number, last: string, res: ServerResponse): void {
   const token = JSON.stringify(member(member(params, '_meta'), 'progressToken'));
   const start = `event: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},`;
@@ -134,7 +132,7 @@ const server = createServer((req, res) => {
   });
   req.on('end', () => handle(req.url ?? '/', body, res));
 });
-// Idle connections of a pool stay open through the whole run: reconnecting is not what is measured.
+// Keeps idle connections open, because reconnecting is not measured.
 server.keepAliveTimeout = 0;
 server.listen(0, '127.0.0.1', () => {
   const address = server.address();
