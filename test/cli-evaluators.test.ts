@@ -105,19 +105,19 @@ test('one that does not compile is left out with a warning, and the exit code sa
   const { code, out, err } = await evaluators('apply', '-f', name);
   expect(cells(out)).toEqual([HEAD, GATE_ROW, NOTES_ROW]);
   expect(err).toMatch(
-    /^revision \d+ is active\nwarning: evaluator broken was left out and judges nothing: broken\.wasm: .+\n$/,
+    /^revision \d+ is active\nwarning: evaluator broken was skipped and is not active: broken\.wasm: .+\n$/,
   );
   expect(code).toBe(1);
 
   const asJson = await evaluators('apply', '-f', name, '--output', 'json');
   expect(JSON.parse(asJson.out)).toMatchObject([{ name: 'gate' }, { name: 'notes' }]);
-  expect(asJson.err).toMatch(/^warning: evaluator broken was left out and judges nothing: .+\n$/);
+  expect(asJson.err).toMatch(/^warning: evaluator broken was skipped and is not active: .+\n$/);
   expect(asJson.code).toBe(1);
 
   const got = await evaluators('get');
   expect(got).toMatchObject({
     code: 0,
-    err: 'warning: evaluator broken was left out and judges nothing: apply says why\n',
+    err: 'warning: evaluator broken was skipped and is not active: run apply to see why\n',
   });
 });
 
@@ -125,7 +125,7 @@ test('what a name has in it that cannot be seen is spelled out', async () => {
   const named = { ...BROKEN, name: 'bro\u202eken' };
   const applied = await sluice(['evaluators', 'apply', '-f', '-'], JSON.stringify([named]));
   for (const { err } of [applied, await evaluators('get')]) {
-    expect(err).toContain('warning: evaluator bro\\u202eken was left out and judges nothing: ');
+    expect(err).toContain('warning: evaluator bro\\u202eken was skipped and is not active: ');
   }
 });
 
@@ -144,7 +144,7 @@ test('a key beside a prompt is not even sent, and not repeated', async () => {
   const refused = await sluice(['evaluators', 'apply', '-f', '-', '--verbose'], JSON.stringify([inline]));
   expect(refused).toMatchObject({ code: 1, out: '' });
   expect(refused.err).toMatch(
-    /^sluice: standard input: nothing was sent, because this is wrong\n {2}evaluators\.0\.llm\.api_key: is not a known field; .*\n$/,
+    /^sluice: standard input: invalid, nothing was sent\n {2}evaluators\.0\.llm\.api_key: is not a known field; .*\n$/,
   );
   expect(refused.err).not.toContain(KEY);
   expect(await json('revisions', 'list')).toEqual(before);
@@ -248,7 +248,7 @@ test('the number of a revision is a whole number, which is not rounded', async (
 });
 
 test('namespaces are bound to conversations and unbound', async () => {
-  expect(await evaluators('bindings')).toEqual({ code: 0, out: '', err: 'no namespace is bound\n' });
+  expect(await evaluators('bindings')).toEqual({ code: 0, out: '', err: 'no bindings\n' });
   expect(await evaluators('bind', 'finance', 'c-17')).toEqual({
     code: 0,
     out: 'bound namespace finance to conversation c-17\n',

@@ -63,7 +63,7 @@ test('with --output json they have their bodies, numbers spelled as they were se
 
 test('they are cleared', async () => {
   record();
-  expect(await sluice('clear')).toEqual({ code: 0, out: 'cleared: no interaction is kept any more\n', err: '' });
+  expect(await sluice('clear')).toEqual({ code: 0, out: 'deleted all recorded interactions\n', err: '' });
   expect(api.interactions.list()).toEqual([]);
   expect(JSON.parse((await sluice('clear', '--output', 'json')).out)).toEqual({ cleared: true });
 });

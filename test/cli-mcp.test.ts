@@ -131,7 +131,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
       err: [
         `${new URL(address()).host} asks: What is your name?`,
         '  name (text): ',
-        '    this is needed',
+        '    required',
         '  name (text): Ada',
         `Send this to ${new URL(address()).host}? [y/N] y`,
         '',
@@ -143,7 +143,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     const args = ['-n', 'test_elicitation', '-p', 'message=Who?'];
     expect(await mcp('tool', args)).toMatchObject({
       out: 'action=decline, content={}\n',
-      err: expect.stringContaining('Declined: there is no terminal to ask at.\n'),
+      err: expect.stringContaining('Declined: no terminal for a prompt.\n'),
     });
     expect(await mcp('tool', args, { answers: ['Ada', 'n'] })).toMatchObject({ out: 'action=decline, content={}\n' });
     expect(await mcp('tool', args, { answers: ['Ada'] })).toMatchObject({ out: 'action=cancel, content={}\n' });
@@ -154,7 +154,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
       await mcp('tool', ['-n', 'test_elicitation_sep1034_defaults'], { answers: ['', 'x', '31', '', '2', 'no', 'y'] }),
     ).toMatchObject({
       out: 'action=accept, content={"name":"John Doe","age":31,"score":95.5,"status":"inactive","verified":false}\n',
-      err: expect.stringContaining('    not understood: a whole number\n'),
+      err: expect.stringContaining('    expected a whole number\n'),
     });
     expect(
       await mcp('tool', ['-n', 'test_elicitation_sep1330_enums'], {
@@ -188,7 +188,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
     expect(await mcp('tool', ['-n', 'slow', '-p', 'ms=60000', '--timeout', '0.2'])).toEqual({
       code: 1,
       out: '',
-      err: `sluice: no answer from ${address()} for 0.2 s (--timeout)\n`,
+      err: `sluice: no response from ${address()} for 0.2 s (--timeout)\n`,
     });
   });
 });
@@ -201,7 +201,7 @@ it('a server whose first answer does not come to its end has as long as any othe
   try {
     expect(await sluice(['mcp', 'tool', '--uri', url, '-n', 'x', '--timeout', '0.2'])).toMatchObject({
       code: 1,
-      err: `sluice: no answer from ${url} for 0.2 s (--timeout)\n`,
+      err: `sluice: no response from ${url} for 0.2 s (--timeout)\n`,
     });
   } finally {
     server.close();
@@ -267,10 +267,12 @@ describe('a server that is spelled by the test', () => {
   it('is not called with arguments that are none', async () => {
     offer('{"id":{"type":"integer"}}');
     const refused = async (args: readonly string[]) => (await tool(args)).err;
-    expect(await refused(['-p', 'id=x'])).toMatch(/^sluice: --param id: the tool wants no text here: not JSON \(/);
-    expect(await refused(['-p', 'id'])).toBe('sluice: --param "id": must be NAME=VALUE\n');
+    expect(await refused(['-p', 'id=x'])).toMatch(
+      /^sluice: --param id: the tool does not take a string here: invalid JSON \(/,
+    );
+    expect(await refused(['-p', 'id'])).toBe('sluice: --param "id": expected NAME=VALUE\n');
     expect(await refused(['-p', 'id=1', '-p', 'id=2'])).toMatch(/^sluice: --param id: is given twice/);
-    expect(await refused(['--params', '[]'])).toBe('sluice: --params: must be a JSON object\n');
+    expect(await refused(['--params', '[]'])).toBe('sluice: --params: expected a JSON object\n');
     expect(await refused(['-p', 'id=@nowhere'])).toMatch(/^sluice: --param id: .*nowhere/);
     expect(server.count('tools/call')).toBe(0);
   });
@@ -325,7 +327,7 @@ describe('a server that is spelled by the test', () => {
       `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":${params}}}}`;
     const asked = await tool([], { answers: [] });
     expect(asked.err).toContain(
-      `asks you to visit an address: Please sign in\n  ${url}\nThat is no plain web address; declined.`,
+      `asks you to visit an address: Please sign in\n  ${url}\nDeclined: not a plain http or https URL.`,
     );
     const data = JSON.stringify({
       elicitations: [JSON.parse(params), { ...JSON.parse(params), url: 'https://ex\u0430mple.com/' }],
@@ -333,8 +335,8 @@ describe('a server that is spelled by the test', () => {
     server.scripts['tools/call'] = { kind: 'error', text: `{"code":-32042,"message":"first","data":${data}}` };
     expect((await tool([])).err).toBe(
       [
-        'sluice: error -32042: first: visit this first, then run the command again',
-        `  no plain web address: ${url} (Please sign in)`,
+        'sluice: error -32042: first: open this URL first, then run the command again',
+        `  not a plain http or https URL: ${url} (Please sign in)`,
         '  https://xn--exmple-4nf.com/ (Please sign in)',
         '',
       ].join('\n'),
@@ -378,7 +380,7 @@ describe('a server that is spelled by the test', () => {
     await tool(['--token', 'given', '--header', 'Authorization=Basic abc']);
     expect(server.seen.at(-1)?.headers).toMatchObject({ authorization: 'Basic abc' });
     const { err } = await tool(['--header', 'x=s3cret\nvalue']);
-    expect(err).toBe('sluice: the header "x" has a name or a value that HTTP does not allow\n');
+    expect(err).toBe('sluice: invalid HTTP header "x"\n');
   });
 
   it.each([
@@ -446,12 +448,12 @@ describe('a server that is spelled by the test', () => {
     await server.down();
     expect(await tool([])).toMatchObject({
       code: 1,
-      err: `sluice: connection refused: is the service running at ${server.url}?\n`,
+      err: `sluice: connection refused by ${server.url}: check that the service is running\n`,
     });
   });
 });
 
-it('binary content is saved into files, none of which is overwritten', async () => {
+it('binary content is saved into files, none of which is overcreated', async () => {
   const save = ['mcp', 'tool', '--uri', modern.url, '-n', 'all_content', '--save', 'saved'];
   const { out } = await sluice(save);
   expect(out).toContain(`[image, image/png, 70 bytes, saved as ${join(home, 'saved/content-1.png')}]`);
@@ -463,14 +465,14 @@ it('binary content is saved into files, none of which is overwritten', async () 
 
 describe('an address', () => {
   it.each([
-    [[], 'which server? Give its address as --uri, or --namespace for one of this service'],
+    [[], 'missing server: use --uri, or --namespace for a namespace of this service'],
     [
       ['--uri', 'localhost:8081'],
-      '--uri "localhost:8081": must be an http or https URL such as http://localhost:8081/default/mcp',
+      '--uri "localhost:8081": expected an http:// or https:// URL such as http://localhost:8081/default/mcp',
     ],
-    [['--uri', 'http://a:b@c/mcp'], '--uri: must not carry a user name or password; give --header or --token'],
-    [['--uri', 'http://c/mcp', '--timeout', '0'], '--timeout "0": must be a number of seconds, up to 2147483'],
-    [['--uri', 'http://c/mcp', '--header', 'x'], '--header: must be NAME=VALUE'],
+    [['--uri', 'http://a:b@c/mcp'], '--uri: must not contain a user name or password; use --header or --token'],
+    [['--uri', 'http://c/mcp', '--timeout', '0'], '--timeout "0": expected a number of seconds up to 2147483'],
+    [['--uri', 'http://c/mcp', '--header', 'x'], '--header: expected NAME=VALUE'],
   ])('is never %j', async (args, problem) => {
     expect(await sluice(['mcp', 'tool', 'list', ...args])).toEqual({ code: 1, out: '', err: `sluice: ${problem}\n` });
   });
@@ -500,7 +502,7 @@ describe('a namespace that a program is configured for', () => {
     expect(await configure('finance')).toMatchObject({
       code: 0,
       out: expect.stringContaining('/finance/mcp'),
-      err: `warning: http://${gateway.management()} has no namespace "finance" yet: sluice namespaces create finance\n`,
+      err: `warning: http://${gateway.management()} has no namespace "finance" yet: run "sluice namespaces create finance"\n`,
     });
   });
 });

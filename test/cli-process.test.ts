@@ -75,7 +75,7 @@ describe('a command', () => {
     expect(refused).toEqual({
       code: 1,
       out: '',
-      err: `sluice: connection refused: is the service running at ${host}?\n`,
+      err: `sluice: connection refused by ${host}: check that the service is running\n`,
     });
     expect(misspelt).toEqual({ code: 1, out: '', err: "sluice: unknown command 'heatlh'\n(Did you mean health?)\n" });
   });

@@ -70,7 +70,11 @@ it('reads either from standard input, but not both', async () => {
     });
   }
   const both = await line.sluice([...PROVISION, '--secrets', '-', '--config', '-'], { input: SECRETS });
-  expect(both).toMatchObject({ code: 1, out: '', err: expect.stringContaining('standard input can be read once') });
+  expect(both).toMatchObject({
+    code: 1,
+    out: '',
+    err: expect.stringContaining('standard input can be read only once'),
+  });
   expect(seen).toEqual([]);
 });
 
@@ -103,7 +107,7 @@ it('refuses to provision nothing, which would put an empty secret over the one t
   expect(await line.sluice(PROVISION)).toEqual({
     code: 1,
     out: '',
-    err: 'sluice: nothing to provision: give --config <file> or --secrets <file>, or both\n',
+    err: 'sluice: nothing to provision: use --config, --secrets or both\n',
   });
   expect(seen).toEqual([]);
 });

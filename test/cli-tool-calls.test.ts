@@ -104,7 +104,7 @@ describe('the latest events', () => {
     expect(await line.sluice(['tool-calls', '-f', '--host', host])).toEqual({
       code: 1,
       out: '',
-      err: `sluice: connection refused: is the service running at ${host}?\n`,
+      err: `sluice: connection refused by ${host}: check that the service is running\n`,
     });
   });
 });
@@ -150,7 +150,7 @@ describe('--follow, as people run it', () => {
     expect(await line()).toMatch(/ FAILED +storm +default +weather +[\d.]+ +SERVICE_UNAVAILABLE: .*lightning/);
     child.kill('SIGINT');
     expect(await exitCode(child)).toBe(130);
-    expect(said).toEqual([`sluice: following the tool calls at http://${gateway.management()}; Ctrl-C ends it`]);
+    expect(said).toEqual([`sluice: following tool calls at http://${gateway.management()}; press Ctrl-C to stop`]);
   });
 
   it('ends quietly when nobody reads any more', async () => {
@@ -183,9 +183,9 @@ describe('--follow, as people run it', () => {
     await expect
       .poll(() => said.slice(1))
       .toEqual([
-        `sluice: the connection to ${host} broke off (trying again)`,
-        `sluice: connection refused: is the service running at ${host}? (trying again)`,
-        'sluice: connected again; events may have been missed, if the service was started anew',
+        `sluice: the connection to ${host} was lost (retrying)`,
+        `sluice: connection refused by ${host}: check that the service is running (retrying)`,
+        'sluice: reconnected; events may have been missed if the service was restarted',
       ]);
     child.kill('SIGINT');
     expect(await exitCode(child)).toBe(130);

@@ -95,7 +95,7 @@ describe('tools', () => {
     await commandLine.service.register('tools', TOOL);
     const edit = (editor: string) =>
       sluice(['tools', 'edit', 'weather'], { answers: [], env: { EDITOR: editor, PATH: process.env.PATH ?? '' } });
-    expect(await edit('true')).toMatchObject({ code: 0, out: 'tool weather: nothing was changed\n' });
+    expect(await edit('true')).toMatchObject({ code: 0, out: 'tool weather unchanged\n' });
     expect(await edit('sed -i.bak s/Weather/Forecast/')).toMatchObject({
       code: 0,
       out: 'changed tool weather in default\n',
@@ -119,7 +119,7 @@ describe('tools', () => {
 
   it('are not looked for in a namespace that does not exist, which is said; one that is made is called new', async () => {
     await commandLine.service.register('tools', TOOL);
-    const nothing = { code: 1, out: '', err: 'sluice: there is no namespace "finanec"\n' };
+    const nothing = { code: 1, out: '', err: 'sluice: namespace "finanec" does not exist\n' };
     for (const command of ['list', 'show weather', 'edit weather -d x', 'label add weather a=b', 'remove weather']) {
       expect(await sluice(['tools', ...command.split(' '), '-N', 'finanec'])).toEqual(nothing);
     }
@@ -185,7 +185,7 @@ describe('an import', () => {
     expect(await sluice(['tools', 'import', tools])).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: wrong.json: nothing was sent, because this is wrong\n  tool 2 (wrong): labels.a: must be a string\n',
+      err: 'sluice: wrong.json: invalid, nothing was sent\n  tool 2 (wrong): labels.a: must be a string\n',
     });
     expect(await sluice(['tools', 'show', 'right'])).toMatchObject({ code: 1 });
   });

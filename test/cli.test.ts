@@ -46,7 +46,7 @@ describe('forwards', () => {
     const add = ['forwards', 'add', '--service', upstream.url, '--name'];
     expect(await text(...add, 'first')).toMatch(/^added forward first to default: \d+ tools, \d+ resources/);
     expect(await text(...add, 'second')).toMatch(
-      /^added forward second to default: \d+ tools, all shadowed by forward first \(give --prefix\), \d+ resources/,
+      /^added forward second to default: \d+ tools, all shadowed by forward first \(use --prefix\), \d+ resources/,
     );
     const [head, , second] = cells(await text('forwards', 'list'));
     expect(second?.[head?.indexOf('STATUS') ?? -1]).toMatch(
@@ -61,7 +61,7 @@ describe('forwards', () => {
     });
     await commandLine.service.register('tools', { ...TOOL, name: 'test_error_handling', namespace: 'some' });
     expect(await text(...add, 'third', '-N', 'some')).toMatch(
-      / tools \(1 shadowed by tools made by hand; give --prefix\), /,
+      / tools \(1 shadowed by manually registered tools; give --prefix\), /,
     );
     for (const name of ['first', 'third']) await text('forwards', 'delete', name);
   });
@@ -147,7 +147,7 @@ describe('prompts', () => {
 describe('namespaces', () => {
   it('are created, once, listed, labelled and deleted', async () => {
     expect(await text('namespaces', 'create', 'finance', '-l', 'team=f')).toBe('created namespace finance\n');
-    expect(await text('namespaces', 'create', 'finance')).toBe('namespace finance exists already\n');
+    expect(await text('namespaces', 'create', 'finance')).toBe('namespace finance already exists\n');
     expect(await text('namespaces', 'label', 'add', 'finance', 'a=b')).toBe('namespace finance: team=f,a=b\n');
     expect(await text('namespaces', 'list')).toMatch(/^finance +team=f,a=b$/m);
     await commandLine.service.register('tools', { ...TOOL, namespace: 'finance' });
@@ -252,7 +252,7 @@ describe('the frame', () => {
     const { origin } = new URL(commandLine.service.url());
     expect(await sluice(['tools', 'list', '--host', origin])).toMatchObject({
       code: 1,
-      err: `sluice: ${origin} is the MCP port; the management API is at another (8080 by default)\n`,
+      err: `sluice: ${origin} is the MCP listener; the management API is on another port (8080 by default)\n`,
     });
   });
 

@@ -90,7 +90,7 @@ tools:
     uri: "http://t/mcp"
     toolType: "custom"
     input_schema: {"maximum":9223372036854775807}
-~ tool tell in namespace finance (forward crm, there echo_arguments)
+~ tool tell in namespace finance (forward crm, upstream name echo_arguments)
     name: "tell" -> "say"
     title: "Tell" -> (none)
 
@@ -181,7 +181,7 @@ tools:
   expect(failed.err).toContain(
     'sluice: stopped after 1 of 3 changes: tool search in namespace default (forward up): standard input:4:3: forward up is not available (',
   );
-  expect(failed.err).toContain('what was done stays; apply again to do the rest');
+  expect(failed.err).toContain('completed changes are kept; apply again to continue');
   expect(failed.out + failed.err).not.toContain('retrying');
 
   const report = JSON.parse((await sluice('apply -f - --output json', state)).out);
@@ -195,7 +195,7 @@ tools:
   const missing = await sluice('apply -f -', state);
   expect(missing.code).toBe(1);
   expect(missing.out).toContain('changed tool search');
-  expect(missing.err).toContain('standard input:5:3: forward up has no tool that its upstream calls later');
+  expect(missing.err).toContain('standard input:5:3: forward up has no tool with the upstream name later');
   server.scripts['tools/list'] = toolList(toolText('search'), toolText('later'));
   await sluice('forwards refresh --name up');
   expect(await sluice('apply -f -', state)).toMatchObject({ code: 0 });
@@ -223,8 +223,8 @@ test('a name that a tool of the service has is a problem when planning, and one 
     code: 1,
     out: '',
     err: `\
-warning: standard input:1:59: tools: titel: is not known, and kept; is title meant?
-sluice: standard input:1:9: tools: the name get-sum in namespace default is taken by a tool of forward up, which keeps it; rename that one too, or choose another name
+warning: standard input:1:59: tools: titel: unknown member; did you mean title?
+sluice: standard input:1:9: tools: name get-sum in namespace default is already used by a tool of forward up; rename that tool, or choose another name
 `,
   });
 
@@ -238,7 +238,7 @@ sluice: standard input:1:9: tools: the name get-sum in namespace default is take
   expect(await run(argv, { ...terminal, stdin: { ...terminal.stdin, line } })).toBe(1);
   expect(terminal.out()).toMatch(/\nfailed tool say in namespace default\n$/);
   expect(terminal.err()).toMatch(/stopped after 0 of 1 changes: tool say in namespace default: .*\(409 CONFLICT\)/);
-  expect(terminal.err()).toMatch(/what was done stays; set that right before applying again\n$/);
+  expect(terminal.err()).toMatch(/completed changes are kept; fix this before applying again\n$/);
 });
 
 test('what is exported makes the same of an empty service, and nothing of this one', async (context) => {
@@ -299,7 +299,7 @@ test('pruning removes what the file does not name, a namespace only with what th
   const none = 'namespaces: []\nforwards: []\nservices: []\ntools: []';
   expect(await sluice('apply -f -', none)).toMatchObject({ code: 0, out: 'nothing to do\n' });
   const plan = (await sluice('apply --prune --dry-run -f -', none)).out;
-  expect(plan).toContain('- namespace old\n    (with all that is in it: 1 prompt)\n');
+  expect(plan).toContain('- namespace old\n    (with its contents: 1 prompt)\n');
   expect(await listed(service, '/forwards')).toHaveLength(1);
   const pruned = await sluice('apply --prune -f -', none);
   expect(pruned).toMatchObject({ code: 0, err: '' });
@@ -327,7 +327,7 @@ test('a step whose work is done already when its turn comes is no failure', asyn
   const state = `forwards: [{ name: up, address: "${server.url}" }]\ntools: [{ forward: up, upstreamName: search, title: Theirs }]`;
   const applied = await sluice('apply -f -', state);
   expect(applied).toMatchObject({ code: 0, err: '' });
-  expect(applied.out).toContain('as it should be tool search');
+  expect(applied.out).toContain('unchanged tool search');
 });
 
 test('what is gone already when it is to be deleted is no failure', async (context) => {
@@ -354,7 +354,7 @@ test('a namespace in which something else is by now is not deleted', async (cont
   const client = createClient({ host: service.management });
   const preparePlan = { tools: 0, resources: 0, prompts: 0, forwards: 0 };
   for (const contents of [preparePlan, { ...preparePlan, tools: 1 }, { ...preparePlan, prompts: 2 }]) {
-    await expect(deleteNamespace(client, 'old', contents)).rejects.toThrow('namespace old holds 1 prompt now');
+    await expect(deleteNamespace(client, 'old', contents)).rejects.toThrow('namespace old now contains 1 prompt now');
   }
   expect(await listed(service, '/prompts')).toHaveLength(1);
   await deleteNamespace(client, 'old', { ...preparePlan, prompts: 1 });
@@ -406,11 +406,11 @@ test('a file that is wrong is told of before anything is asked of the service', 
   expect(await sluice('apply -f -')).toEqual({
     code: 1,
     out: '',
-    err: 'sluice: standard input is empty; a state without anything is {}\n',
+    err: 'sluice: standard input is empty; use {} for an empty state\n',
   });
   expect(await sluice('diff -f none.yaml')).toEqual({ code: 1, out: '', err: 'sluice: none.yaml: no such file\n' });
   expect((await sluice('diff')).code).toBe(1);
-  expect((await sluice('diff -f - -f -')).err).toBe('sluice: -f -: standard input can be read once\n');
+  expect((await sluice('diff -f - -f -')).err).toBe('sluice: -f -: standard input can be read only once\n');
 });
 
 test('Ctrl-C between two steps leaves the rest undone', async (context) => {

@@ -1,14 +1,11 @@
 import { diffChars } from 'diff';
 
-/** Letters that may be too many or missing, a wrong one being both. */
+/** Maximum number of added or removed letters; a replaced letter counts twice. */
 const MAX_DISTANCE = 2;
-/** Of a shorter one too little is left to be near to it. */
+/** Shorter candidates match only exactly. */
 const MIN_LENGTH = 3;
 
-/**
- * The one of these that a word is most likely meant to be; undefined when it is near to none. Case counts for nothing,
- * nor do `-` and `_`.
- */
+/** Returns the candidate that is most similar to a word; undefined when none is similar. Ignores case, `-` and `_`. */
 export function closestMatch(word: string, known: readonly string[]): string | undefined {
   const [found] = known
     .map((name) => ({ name, distance: distance(normalize(word), normalize(name)) }))

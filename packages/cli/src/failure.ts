@@ -1,4 +1,4 @@
-/** A failure that the message says all about, in one line; `notes` are listed below it. The exit code is 1. */
+/** An expected failure that its message explains in one line, with optional `notes` below it. The exit code is 1. */
 export class Failure extends Error {
   override name = 'Failure';
   readonly notes: readonly string[];
@@ -9,7 +9,7 @@ export class Failure extends Error {
   }
 }
 
-/** Ends the command with an exit code and without a message: everything has been said already. */
+/** Ends the command with an exit code and without a message, because everything has been printed. */
 export class Exit extends Error {
   override name = 'Exit';
   readonly code: number;

@@ -3,5 +3,5 @@ import { processTerminal } from './terminal/process-terminal.ts';
 
 const terminal = processTerminal(process);
 process.exitCode = await run(process.argv.slice(2), terminal);
-// Idle connections to the service would keep the process for some seconds more; what was written must be out before.
+// Idle connections would keep the process alive for some seconds. Exit once all output is flushed.
 terminal.end(() => process.exit());

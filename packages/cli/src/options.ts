@@ -2,31 +2,31 @@ import { type Command, Option } from 'commander';
 import { Failure } from './failure.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** A token, and who gave it: one of the environment is for the management API alone. */
+/** A token and its source: a token from the environment is sent to the management API only. */
 interface TokenAuth {
   readonly kind: 'token';
   readonly token: string;
   readonly from: 'option' | 'environment';
 }
 
-/** The options that every command has (decisions 1.8). */
+/** Options of every command (decisions 1.8). */
 export interface GlobalOptions {
-  /** Where the management API is: http or https, without a slash at the end. */
+  /** Management API URL: http or https, without a trailing slash. */
   readonly host: string;
-  /** How to prove who asks: a token given, none at all, or what is stored for the host. */
+  /** Authentication: with a given token, without one, or with the stored credentials of the host. */
   readonly auth: TokenAuth | { readonly kind: 'none' | 'stored' };
-  /** No check of certificates. */
+  /** Skips the verification of TLS certificates. */
   readonly insecure: boolean;
   readonly output: 'table' | 'json';
-  /** No colours, even on a terminal. */
+  /** Disables colors, also on a terminal. */
   readonly plain: boolean;
-  /** Says on standard error what is asked for and how long it takes. */
+  /** Logs requests with their duration to stderr. */
   readonly verbose: boolean;
 }
 
 const DEFAULT_HOST = 'http://localhost:8080';
 
-/** Adds the global options to the program. They may stand before or after the command. */
+/** Adds the global options to the program. They are accepted before and after the command. */
 export function addGlobalOptions(program: Command): void {
   program
     .addOption(new Option('--host <url>', 'Management API URL (env: SLUICE_HOST)').default(DEFAULT_HOST))
@@ -54,8 +54,8 @@ interface OptionValues {
 }
 
 /**
- * The global options as they were given, else as the environment has them. Throws {@link Failure} for a host that is no
- * URL, and for an environment that contradicts itself.
+ * Returns the global options, with defaults from the environment. Throws {@link Failure} for an invalid host URL and
+ * for contradicting environment variables.
  */
 export function parseGlobalOptions(program: Command, env: Terminal['env']): GlobalOptions {
   const { host, insecure = false, output, plain = false, verbose = false, ...given } = program.opts<OptionValues>();
@@ -70,7 +70,7 @@ export function parseGlobalOptions(program: Command, env: Terminal['env']): Glob
   };
 }
 
-/** A variable that is set to nothing is not set. */
+/** An empty variable counts as not set. */
 function resolveAuth(
   { token, auth }: Pick<OptionValues, 'token' | 'auth'>,
   { SLUICE_TOKEN, SLUICE_NO_AUTH }: Terminal['env'],
@@ -78,7 +78,7 @@ function resolveAuth(
   if (token !== undefined) return { kind: 'token', token: parseAccessToken(token, '--token'), from: 'option' };
   if (!auth) return { kind: 'none' };
   if (SLUICE_NO_AUTH && SLUICE_NO_AUTH !== '0' && SLUICE_NO_AUTH !== '1') {
-    throw new Failure('SLUICE_NO_AUTH: must be 1, or 0 for nothing');
+    throw new Failure('SLUICE_NO_AUTH: expected 1 or 0');
   }
   const none = SLUICE_NO_AUTH === '1';
   if (SLUICE_TOKEN && none) throw new Failure('SLUICE_NO_AUTH cannot be used with SLUICE_TOKEN: unset one of them');
@@ -88,28 +88,29 @@ function resolveAuth(
 }
 
 function parseHost(text: string, source: string): string {
-  // "127.0.0.1:8080" and "localhost:8080" are what people type.
+  // Accept "127.0.0.1:8080" and "localhost:8080" without a scheme.
   const url = URL.parse(text.includes('://') ? text : `http://${text}`);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new Failure(`${source}: must be an http or https URL such as ${DEFAULT_HOST}`);
+    throw new Failure(`${source}: expected an http:// or https:// URL such as ${DEFAULT_HOST}`);
   }
   if (url.username !== '' || url.password !== '')
-    throw new Failure(`${source}: must not carry a user name or password`);
-  if (url.search !== '' || url.hash !== '') throw new Failure(`${source}: must not carry a query or fragment`);
+    throw new Failure(`${source}: must not contain a user name or password`);
+  if (url.search !== '' || url.hash !== '') throw new Failure(`${source}: must not contain a query or fragment`);
   const path = url.pathname.replace(/\/+$/, '');
   if (path.endsWith('/api/v1')) {
-    throw new Failure(`${source}: leave the path out: ${url.origin}${path.slice(0, -'/api/v1'.length)}`);
+    throw new Failure(`${source}: omit the path: ${url.origin}${path.slice(0, -'/api/v1'.length)}`);
   }
   return url.origin + path;
 }
 
 /**
- * A token as a header can carry it, without the blanks around it. Throws {@link Failure} for any other, without
- * repeating it; what sends the request would repeat it in its own message.
+ * Returns a trimmed token that is valid in a header. Throws {@link Failure} for any other, without the token in the
+ * message; `fetch` would print it.
  */
 export function parseAccessToken(text: string, source: string): string {
   const token = text.trim();
   if (token === '') throw new Failure(`${source}: is empty`);
-  if (!/^[\x21-\x7e]+$/.test(token)) throw new Failure(`${source}: has characters that no access token has`);
+  if (!/^[\x21-\x7e]+$/.test(token))
+    throw new Failure(`${source}: contains characters that are not allowed in an access token`);
   return token;
 }

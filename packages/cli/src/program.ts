@@ -23,7 +23,7 @@ import { mcpCommand } from './mcp/mcp.ts';
 import { addGlobalOptions } from './options.ts';
 import { toolCallsCommand } from './tool-calls/tool-calls.ts';
 
-/** What a command is called elsewhere in the program, or by those who know another one. */
+/** Alternative names of commands. */
 const ALIASES: Readonly<Record<string, readonly string[]>> = {
   add: ['create'],
   create: ['add'],
@@ -32,7 +32,7 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   delete: ['remove'],
 };
 
-/** Lets the commands below this one be called by other words, which help does not name. */
+/** Adds aliases to the commands below this one; help does not list them. */
 export function addAliases(command: Command): void {
   for (const child of command.commands) {
     child.aliases([...(ALIASES[child.name()] ?? [])]);
@@ -40,7 +40,7 @@ export function addAliases(command: Command): void {
   }
 }
 
-/** Help that names each command once. */
+/** Help configuration that omits the aliases of commands. */
 export const HIDE_ALIASES: HelpConfiguration = {
   subcommandTerm: (command) => unaliased(Help.prototype.subcommandTerm.call(new Help(), command), command),
   commandUsage: (command) => unaliased(Help.prototype.commandUsage.call(new Help(), command), command),
@@ -50,10 +50,7 @@ function unaliased(text: string, command: Command): string {
   return text.replace(`${command.name()}|${command.alias()}`, command.name());
 }
 
-/**
- * All groups of commands, in the order in which help names them. A group is a file here, or a room of its own, with a
- * function that takes the context and makes the command; libraries that take long to load are imported inside its actions.
- */
+/** Returns all command groups in the order of the help. Libraries that load slowly are imported inside the actions. */
 export function commandGroups(context: Context): Command[] {
   return [
     serveCommand(context),
@@ -81,7 +78,7 @@ export function commandGroups(context: Context): Command[] {
   ];
 }
 
-/** `sluice help [command...]`: the help of a command, however deep in the program it is. */
+/** `sluice help [command...]`: help for a command at any depth. */
 export function helpCommand(program: Command): Command {
   return new Command('help')
     .description('Print help for a command')
@@ -97,7 +94,7 @@ export function helpCommand(program: Command): Command {
     });
 }
 
-/** What the parser says of a value that is not among the choices, and under it the choice that may have been meant. */
+/** Adds the closest choice to the parser's message about an invalid choice. */
 export function addSuggestion(text: string): string {
   const [, value, choices] =
     /(?:value|argument) '([^']*)' is invalid\b.*\. Allowed choices are (.*)\.\n$/s.exec(text) ?? [];
@@ -106,7 +103,7 @@ export function addSuggestion(text: string): string {
   return meant === undefined ? text : `${text}(Did you mean ${meant}?)\n`;
 }
 
-/** The whole command line: global options and all groups. Nothing of it ends the process; it throws instead. */
+/** Builds the whole command line. The program throws instead of ending the process. */
 export function createProgram(context: Context): Command {
   const { terminal } = context;
   const program = new Command('sluice')
@@ -135,7 +132,7 @@ export function createProgram(context: Context): Command {
   return program;
 }
 
-/** Commands that were made apart do not take on what the program has set. */
+/** Commands that are created separately do not inherit the settings of the program. */
 function inherit(command: Command, parent: Command): void {
   command.copyInheritedSettings(parent);
   if (command.commands.length > 0) command.helpCommand('help [command]', 'Print help for a command');

@@ -83,15 +83,15 @@ describe('the command line', () => {
     expect(await sluice('health', '--host', 'https://sluice.example.com/')).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: no credentials for https://sluice.example.com: sluice auth login --host https://sluice.example.com, or give --token or --no-auth (SLUICE_NO_AUTH=1)\n',
+      err: 'sluice: no credentials for https://sluice.example.com: run "sluice auth login --host https://sluice.example.com", or use --token or --no-auth (SLUICE_NO_AUTH=1)\n',
     });
   });
 
   it('takes only a host that is an http or https URL, and a token that a header can carry', async () => {
     const hosts = {
-      'ftp://a': 'http or https',
-      'http://a/api/v1/': 'leave the path out: http://a\n',
-      'http://a/gateway/api/v1': 'leave the path out: http://a/gateway\n',
+      'ftp://a': 'http:// or https://',
+      'http://a/api/v1/': 'omit the path: http://a\n',
+      'http://a/gateway/api/v1': 'omit the path: http://a/gateway\n',
       'http://u:p@a': 'user name',
       'http://a?b': 'query',
     };
@@ -101,7 +101,7 @@ describe('the command line', () => {
       );
     }
     const { err } = await sluice('health', '--token', 'to\nken');
-    expect(err).toBe('sluice: --token: has characters that no access token has\n');
+    expect(err).toBe('sluice: --token: contains characters that are not allowed in an access token\n');
   });
 
   it('takes host and credentials from the environment where no option gives them', async () => {
@@ -114,10 +114,10 @@ describe('the command line', () => {
       /^sluice: no credentials for /,
     );
     const refused = {
-      'SLUICE_HOST: must be an http': { SLUICE_HOST: 'ftp://a' },
-      'SLUICE_NO_AUTH: must be 1': { SLUICE_NO_AUTH: 'yes' },
+      'SLUICE_HOST: expected an http': { SLUICE_HOST: 'ftp://a' },
+      'SLUICE_NO_AUTH: expected 1': { SLUICE_NO_AUTH: 'yes' },
       'SLUICE_NO_AUTH cannot be used with SLUICE_TOKEN': { SLUICE_NO_AUTH: '1', SLUICE_TOKEN: 'abc' },
-      'SLUICE_TOKEN: has characters': { SLUICE_TOKEN: 'to\nken' },
+      'SLUICE_TOKEN: contains characters': { SLUICE_TOKEN: 'to\nken' },
     };
     for (const [message, env] of Object.entries(refused)) {
       expect((await sluiceWith(env, 'health')).err).toMatch(new RegExp(`^sluice: ${message}`));
@@ -127,18 +127,18 @@ describe('the command line', () => {
   it('refuses values of options with the form that they must have', async () => {
     expect((await sluice('tools', 'list', '--output', 'xml')).err).toContain('Allowed choices are table, json');
     const add = ['tools', 'add', '-n', 'a', '--no-auth'];
-    expect((await sluice(...add, '-l', 'novalue')).err).toBe('sluice: "novalue" must be of the form key=value\n');
+    expect((await sluice(...add, '-l', 'novalue')).err).toBe('sluice: invalid value "novalue": expected key=value\n');
     expect((await sluice(...add, '-p', 'city:text')).err).toMatch(
-      /^sluice: -p city:text: must be name:type,description/,
+      /^sluice: -p city:text: expected name:type,description/,
     );
     expect((await sluice(...add, '-p', 'city', '-r', 'town')).err).toMatch(/^sluice: --required town: /);
     expect((await sluice('prompts', 'add', '-m', 'nobody:hello')).err).toMatch(/^sluice: -m nobody:hello: /);
     expect((await sluice('tools', 'import', 'missing.json')).err).toBe('sluice: missing.json: no such file\n');
-    expect((await sluice('forwards', 'refresh')).err).toBe('sluice: which forward? give its name\n');
-    expect((await sluice('tools', 'remove')).err).toBe('sluice: which tool? give its name\n');
+    expect((await sluice('forwards', 'refresh')).err).toBe('sluice: missing name of the forward\n');
+    expect((await sluice('tools', 'remove')).err).toBe('sluice: missing name of the tool\n');
     for (const limit of ['0', '1001', '1.5', 'x', '']) {
       expect((await sluice('tool-calls', '--limit', limit)).err).toBe(
-        `sluice: --limit "${limit}": must be a number from 1 to 1000\n`,
+        `sluice: --limit "${limit}": expected a number from 1 to 1000\n`,
       );
     }
     const evaluators = (...argv: string[]) => sluice('evaluators', '--no-auth', ...argv);
@@ -154,7 +154,9 @@ describe('the command line', () => {
       /^sluice: invalid namespace\n {2}must consist/,
     );
     expect((await evaluators('unbind', '')).err).toBe('sluice: invalid namespace\n  must have 1 to 63 characters\n');
-    expect((await sluice('services', 'show', 'a', '-n', 'a')).err).toMatch(/^sluice: the service is named twice/);
+    expect((await sluice('services', 'show', 'a', '-n', 'a')).err).toMatch(
+      /^sluice: the name of the service is given twice/,
+    );
     expect((await sluice('apply', '--help')).out).toContain('-y, --yes');
     const { out } = await sluice('serve', '--help');
     expect(out).toContain('--pipeline-config <file>');

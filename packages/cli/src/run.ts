@@ -10,8 +10,8 @@ import { EXIT_INTERRUPTED, type Terminal } from './terminal/terminal.ts';
 import { sanitizeLine } from './terminal/text.ts';
 
 /**
- * Runs one command. `argv` is without executable and script. Resolves with the exit code: 0, 1 when it failed, 130 after
- * Ctrl-C, or the code of an {@link Exit} that the command threw. Never rejects; what failed is told on standard error.
+ * Runs one command; `argv` excludes executable and script. Resolves with the exit code: 0, 1 on failure, 130 after
+ * Ctrl-C, or the code of an {@link Exit}. Never rejects; failures are printed to stderr.
  */
 export async function run(argv: readonly string[], terminal: Terminal): Promise<number> {
   const context: Context = {
@@ -27,7 +27,7 @@ export async function run(argv: readonly string[], terminal: Terminal): Promise<
   } catch (error) {
     if (terminal.interrupted.aborted) return EXIT_INTERRUPTED;
     if (error instanceof Exit) return error.code;
-    // The parser has said already what it did not understand, or has printed help or version.
+    // The parser has already printed its error, the help or the version.
     if (error instanceof CommanderError) return error.exitCode;
     const { message, notes } = explainError(error, configuredHost(context));
     terminal.stderr.write(`sluice: ${sanitizeLine(message)}\n`);
@@ -36,7 +36,7 @@ export async function run(argv: readonly string[], terminal: Terminal): Promise<
   }
 }
 
-/** Where the management API is; undefined when it is the options that were wrong. */
+/** Returns the management API URL; undefined when the options are invalid. */
 function configuredHost({ options }: Context): string | undefined {
   try {
     return options().host;

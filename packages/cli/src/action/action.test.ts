@@ -130,17 +130,17 @@ describe('sluice action test', () => {
     const calls = await context('ctx.json', { llmResult: 'pass warn filter' });
     expect((await sluice('test', 'obedient.wasm', '--context', calls)).out).toContain(`
 decision: filter tools: a, b
-without effect: the request lists no tools
-without effect: 2 other calls of a response
+no effect: the request lists no tools
+no effect: 2 other response calls
 time: `);
     const none = await context('none.json', { llmResult: 'none', method: 'tools/list' });
     expect((await sluice('test', 'obedient.wasm', '--context', none)).out).toContain(
-      '\ndecision: filter tools: none is left\ntime: ',
+      '\ndecision: filter tools: none\ntime: ',
     );
     const list = await context('list.json', { llmResult: 'warn filter', method: 'tools/list' });
     expect((await sluice('test', 'obedient.wasm', '--context', list)).out).toContain(`
 decision: filter tools: a, b
-without effect: 1 other call of a response
+no effect: 1 other response call
 time: `);
   });
 
@@ -252,7 +252,7 @@ time: `);
       err: 'sluice: gone.wasm: no such file\n',
     });
     const text = await file('text.wasm', 'no component');
-    expect((await sluice('test', text, '--context', ctx)).err).toMatch(/^sluice: text\.wasm is no action: /);
+    expect((await sluice('test', text, '--context', ctx)).err).toMatch(/^sluice: text\.wasm is not an action: /);
     expect((await sluice('test', 'obedient.js', '--context', ctx)).err).toBe(
       'sluice: obedient.js is a source: sluice action build obedient.js makes obedient.wasm of it, which can be tested\n',
     );
@@ -263,12 +263,12 @@ time: `);
     const misspelt = await context('misspelt.json', { llm_result: 'x' });
     expect((await sluice('test', 'obedient.wasm', '--context', misspelt)).err).toBe(
       `sluice: invalid context (misspelt.json)
-  llm_result: is not known; known are method, namespace, toolName, arguments, llmResult, conversationId\n`,
+  llm_result: is not a known field; known fields: method, namespace, toolName, arguments, llmResult, conversationId\n`,
     );
     const pairs = await context('pairs.json', { arguments: [['a', 1]] });
     expect((await sluice('test', 'obedient.wasm', '--context', pairs)).err).toBe(
       `sluice: invalid context (pairs.json)
-  arguments: must be an object, or a list of pairs of texts: [["path", "/x"]]\n`,
+  arguments: must be an object or a list of string pairs: [["path", "/x"]]\n`,
     );
     const schema = await file('no-schema.json', { type: 'nothing' });
     expect((await sluice('test', 'obedient.wasm', '--context', ctx, '--schema', schema)).err).toMatch(
@@ -292,7 +292,7 @@ describe('sluice action build', () => {
     expect(one.err).toMatch(/^sluice: .*wrong\.ts:1:\d+: .*\n$/);
     await file('wrong.ts', `import 'node:fs';\nimport 'node:net';\nexport function evaluate() {}`);
     expect((await sluice('build', 'wrong.ts')).err).toMatch(
-      /^sluice: wrong\.ts: 2 things are wrong\n {2}.*wrong\.ts:1:8: .*"node:fs" .*\n {2}.*wrong\.ts:2:8: .*"node:net" .*\n$/,
+      /^sluice: wrong\.ts: 2 problems\n {2}.*wrong\.ts:1:8: .*"node:fs" .*\n {2}.*wrong\.ts:2:8: .*"node:net" .*\n$/,
     );
   });
 
@@ -367,7 +367,7 @@ describe('sluice action init', () => {
     await writeFile(join(folder, 'first/ctx.json'), '{"method":"tools/call","namespace":"default","llmResult":"Safe"}');
     const made = await sluice('init', 'first');
     expect(made.code).toBe(0);
-    expect(made.out).toMatch(/^written my-action\.ts\nkept {4}ctx\.json\nwritten /);
+    expect(made.out).toMatch(/^created my-action\.ts\nskipped ctx\.json\ncreated /);
     expect(made.err).toMatch(
       /^\nnext: cd first\n {6}sluice action build my-action\.ts\n {6}sluice action test .*\n {6}sluice evaluators apply -f evaluator\.yaml .*ALL.*\n$/,
     );
@@ -408,11 +408,11 @@ describe('sluice action init', () => {
 
   it('says why it cannot', async () => {
     await file('plain', '');
-    expect((await sluice('init', 'plain')).err).toBe('sluice: plain: a file stands in its place\n');
-    expect((await sluice('init', 'plain/in')).err).toBe('sluice: plain/in: a part of the path is no folder\n');
+    expect((await sluice('init', 'plain')).err).toBe('sluice: plain: a file with this name exists\n');
+    expect((await sluice('init', 'plain/in')).err).toBe('sluice: plain/in: a part of the path is not a folder\n');
   });
 
   it.runIf(process.platform === 'linux')('ends where the system makes no folders', async () => {
-    expect((await sluice('init', '/proc/sluice/x')).err).toBe('sluice: /proc/sluice/x: no folder can be made there\n');
+    expect((await sluice('init', '/proc/sluice/x')).err).toBe('sluice: /proc/sluice/x: cannot create the folder\n');
   });
 });

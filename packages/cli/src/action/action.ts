@@ -13,7 +13,7 @@ interface BuildOptions {
 
 const ENGINES: readonly ActionEngine[] = ['quickjs', 'starlingmonkey'];
 
-/** `sluice action build`: a component of an action in TypeScript or JavaScript. */
+/** `sluice action build`: builds a component from TypeScript or JavaScript. */
 export function buildCommand({ terminal, output }: Context): Command {
   return new Command('build')
     .description('Build a WebAssembly component from a TypeScript or JavaScript action')
@@ -29,7 +29,7 @@ Example:
   sluice action build my-action.ts -o my-action.wasm`,
     )
     .action(async (entry: string, { out = `${basename(entry, extname(entry))}.wasm`, engine }: BuildOptions) => {
-      // The bundler takes a moment to load.
+      // Loaded on demand, because the bundler loads slowly.
       const { ActionBuildError, buildAction } = await import('@sluice/actions/build');
       const started = performance.now();
       const options = { entry: resolve(terminal.cwd, entry), output: resolve(terminal.cwd, out), engine };
@@ -38,7 +38,7 @@ Example:
           const { problems } = error;
           throw problems.length === 1
             ? new Failure(error.message, { cause: error })
-            : new Failure(`${entry}: ${problems.length} things are wrong`, { notes: problems, cause: error });
+            : new Failure(`${entry}: ${problems.length} problems`, { notes: problems, cause: error });
         }
         const reason = errorCode(error) === 'ENOENT' ? `no such folder: ${dirname(out)}` : errorReason(error);
         throw new Failure(`${out}: ${reason ?? String(error)}`, { cause: error });
@@ -46,17 +46,17 @@ Example:
       const ms = Math.round(performance.now() - started);
       output().done(
         { file: out, bytes: component.length, engine, duration_ms: ms },
-        `${out}: ${(component.length / 1e6).toFixed(1)} MB, made with ${engine} in ${ms} ms`,
+        `${out}: ${(component.length / 1e6).toFixed(1)} MB, built with ${engine} in ${ms} ms`,
       );
     });
 }
 
 const ERROR_REASONS: ReadonlyMap<string, string> = new Map([
-  ['EEXIST', 'a file stands in its place'],
-  ['ENOENT', 'no folder can be made there'],
+  ['EEXIST', 'a file with this name exists'],
+  ['ENOENT', 'cannot create the folder'],
 ]);
 
-/** `sluice action init`: a folder to begin with. */
+/** `sluice action init`: creates a sample action. */
 export function initCommand({ terminal, output }: Context): Command {
   return new Command('init')
     .description('Create a sample action and the files to test it')
@@ -73,20 +73,20 @@ export function initCommand({ terminal, output }: Context): Command {
       const out = output();
       if (out.format === 'json') return out.json(files);
       for (const { name, written } of files) {
-        out.done({}, `${written ? 'written' : 'kept   '} ${name}`);
+        out.done({}, `${written ? 'created' : 'skipped'} ${name}`);
       }
       const quoted = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`;
       const steps = [
         ...(path === resolve(terminal.cwd) ? [] : [`cd ${quoted}`]),
         'sluice action build my-action.ts',
         'sluice action test my-action.wasm --context ctx.json',
-        'sluice evaluators apply -f evaluator.yaml   (replaces ALL evaluators by those of the file)',
+        'sluice evaluators apply -f evaluator.yaml   (replaces ALL evaluators)',
       ];
       terminal.stderr.write(`\nnext: ${steps.join('\n      ')}\n`);
     });
 }
 
-/** `sluice action`: for authors of actions. None of it needs a service. */
+/** `sluice action`: commands for authors of actions; none needs a service. */
 export function actionCommand(context: Context): Command {
   return new Command('action')
     .description('Write, build and test evaluator actions')

@@ -16,10 +16,10 @@ interface TestOptions {
   readonly schema?: string;
 }
 
-/** What `sluice action build` takes. */
+/** Extensions of files that `sluice action build` compiles. */
 const SOURCE_EXTENSION = /^\.[cm]?[jt]sx?$/;
 
-/** `sluice action test`: one run of an action in the host that the service has, with what files say. */
+/** `sluice action test`: runs an action once in the host of the service, with inputs from files. */
 export function testCommand(context: Context): Command {
   const { terminal } = context;
   return new Command('test')
@@ -44,7 +44,7 @@ Example:
       const ending = extname(file);
       if (SOURCE_EXTENSION.test(ending)) {
         const made = `${basename(file, ending)}.wasm`;
-        throw new Failure(`${file} is a source: sluice action build ${file} makes ${made} of it, which can be tested`);
+        throw new Failure(`${file} is a source file: run "sluice action build ${file}", then test ${made}`);
       }
       const component = await readFile(resolve(terminal.cwd, file)).catch((error: unknown) => {
         throw new Failure(`${file}: ${errorReason(error) ?? 'cannot be read'}`, { cause: error });
@@ -69,13 +69,14 @@ Example:
       try {
         const action = await compiler.compile(component);
         const run = await hosts.run(action, given, answers);
-        // What a request costs: a host process knows its actions, and in the first run it does not yet.
+        // The first run includes loading the action into the host process; the second shows the usual cost of a
+        // request.
         const again = await hosts.run(action, given, new TestHost(world)).catch(() => run);
         const ignored = withoutEffect(run.response, given.method);
         printResult(context, answers, { run, ignored, usualMs: again.durationMs });
       } catch (error) {
         if (error instanceof ActionCompileError) {
-          throw new Failure(`${file} is no action: ${error.message}`, { cause: error });
+          throw new Failure(`${file} is not an action: ${error.message}`, { cause: error });
         }
         if (!(error instanceof ActionFailure)) throw error;
         printResult(context, answers, { failure: error });
@@ -89,7 +90,7 @@ Example:
 type TestResult =
   | {
       readonly run: ActionRun;
-      /** Why the service would do nothing of what was decided. */
+      /** Reason why the service would ignore the decision. */
       readonly ignored: string | undefined;
       readonly usualMs: number;
       readonly failure?: never;
@@ -110,7 +111,7 @@ function printResult({ terminal, output }: Context, { lines, copies }: TestHost,
           first_duration_ms: run.durationMs,
         }
       : { failure: { fault: failure.fault, message: failure.message } };
-    // What was copied by a run that failed is not kept.
+    // The copies of a failed run are discarded.
     return out.json({ ...how, copies: run ? copies : [], log: lines });
   }
   for (const { level, message } of lines) {
@@ -123,14 +124,14 @@ function printResult({ terminal, output }: Context, { lines, copies }: TestHost,
   }
   for (const { tool, namespace } of copies) out.done({}, `copied: ${tool} to ${namespace}`);
   out.done({}, `decision: ${formatDecision(run.response)}`);
-  if (ended.ignored !== undefined) out.done({}, `without effect: ${ended.ignored}`);
+  if (ended.ignored !== undefined) out.done({}, `no effect: ${ended.ignored}`);
   const others = run.ignoredResponses;
-  if (others > 0) out.done({}, `without effect: ${others} other ${others === 1 ? 'call' : 'calls'} of a response`);
+  if (others > 0) out.done({}, `no effect: ${others} other response ${others === 1 ? 'call' : 'calls'}`);
   out.done({}, `time: ${ended.usualMs.toFixed(1)} ms (${run.durationMs.toFixed(1)} ms in a new host process)`);
 }
 
 function formatDecision(response: ActionResponse | undefined): string {
-  if (response === undefined) return 'pass (no response was called)';
+  if (response === undefined) return 'pass (no response called)';
   switch (response.kind) {
     case 'pass':
       return 'pass';
@@ -141,7 +142,7 @@ function formatDecision(response: ActionResponse | undefined): string {
     case 'warn':
       return `warn: ${response.message}`;
     case 'filter_tools':
-      return `filter tools: ${response.tools.join(', ') || 'none is left'}`;
+      return `filter tools: ${response.tools.join(', ') || 'none'}`;
     case 'set_metadata':
       return `set metadata: ${response.key} = ${response.value}`;
   }

@@ -1,30 +1,29 @@
 import { DEFAULT_NAMESPACE, namespaceName, validate } from '@sluice/contract';
 import type { ActionLogLevel, HistoryMessage, HostAnswers, ToolEntry } from '@sluice/server/actions';
 
-/** A line that an action has logged. */
+/** A log line of an action. */
 export interface LogLine {
   readonly level: ActionLogLevel;
   readonly message: string;
 }
 
-/** A tool that an action has copied. */
+/** A tool copied by an action. */
 export interface ToolCopy {
   readonly tool: string;
   readonly namespace: string;
 }
 
-/** What a trial answers an action of. */
+/** Inputs of a test run. */
 export interface TestInputs {
   /** In order of registration. */
   readonly tools: readonly (ToolEntry & { readonly namespace: string })[];
-  /** That of the request. */
   readonly namespace: string;
   readonly history: readonly HistoryMessage[];
   readonly conversationId: string | undefined;
   readonly verify: (raw: string) => Promise<string | undefined>;
 }
 
-/** What the service would answer an action, out of files (decisions 2.11). */
+/** Host functions backed by files instead of the service (decisions 2.11). */
 export class TestHost implements HostAnswers {
   readonly lines: LogLine[] = [];
   readonly copies: ToolCopy[] = [];
@@ -49,7 +48,7 @@ export class TestHost implements HostAnswers {
   copyTool(name: string, namespace: string): boolean {
     const tool = this.tool(name);
     if (tool === undefined || !isNamespace(namespace)) return false;
-    // The namespace's own tool of that name stays.
+    // A tool of that name in the target namespace is not replaced.
     if (this.#tools.some((held) => held.name === name && held.namespace === namespace)) return true;
     this.#tools.push({ ...tool, namespace });
     this.copies.push({ tool: name, namespace });
@@ -70,7 +69,7 @@ export class TestHost implements HostAnswers {
   }
 }
 
-/** The service takes names of actions as they are, and those of operators trimmed. */
+/** Unlike operators' input, namespaces given by actions are not trimmed. */
 function isNamespace(name: string): boolean {
   const result = validate(namespaceName, name);
   return 'value' in result && result.value === name;

@@ -4,7 +4,7 @@ import { Failure } from '../failure.ts';
 import { readDocument, validated } from '../files/document.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
-/** As pairs, or as the arguments of a call are written. */
+/** Arguments as pairs, or as an object. */
 const argumentPairs = z.union(
   [
     z.array(z.tuple([z.string(), z.string()])),
@@ -12,16 +12,16 @@ const argumentPairs = z.union(
       .record(z.string(), z.unknown())
       .transform((members) => Object.entries(members).map(([name, value]): [string, string] => [name, toText(value)])),
   ],
-  { error: 'must be an object, or a list of pairs of texts: [["path", "/x"]]' },
+  { error: 'must be an object or a list of string pairs: [["path", "/x"]]' },
 );
 
-/** An object that has these members and no others, of which is said what the service says of those of evaluators. */
+/** An object schema that rejects unknown members with the same message as the service. */
 function closedObject<T extends z.core.$ZodLooseShape>(members: T) {
-  const unknown = `is not known; known are ${Object.keys(members).join(', ')}`;
+  const unknown = `is not a known field; known fields: ${Object.keys(members).join(', ')}`;
   return z.strictObject(members, { error: ({ code }) => (code === 'unrecognized_keys' ? unknown : undefined) });
 }
 
-/** What every request has is needed: who forgets it tests another request than they think. */
+/** Members that every request has are required, so that a typo does not test a different request. */
 const contextSchema = closedObject({
   method: z.string(),
   namespace: z.string(),
@@ -34,7 +34,7 @@ const contextSchema = closedObject({
   conversationId: z.string().optional(),
 });
 
-/** More members may be there: `sluice tools list --output json` has them. */
+/** Additional members are allowed, as in the output of `sluice tools list --output json`. */
 const toolListSchema = z.array(
   z.object({
     name: z.string(),
@@ -47,7 +47,7 @@ const toolListSchema = z.array(
 
 const historySchema = z.array(closedObject({ role: z.string().default('unknown'), content: z.string() }));
 
-/** The context of a file for `--context`. Throws `Failure`. */
+/** Reads the file of `--context`. Throws `Failure`. */
 export async function readContext(path: string, terminal: Terminal): Promise<EvaluationContext> {
   const { toolName, conversationId, ...context } = validated(
     contextSchema,
@@ -61,12 +61,12 @@ export async function readContext(path: string, terminal: Terminal): Promise<Eva
   };
 }
 
-/** The tools of a file for `--tools`, in order of registration. Throws `Failure`. */
+/** Reads the file of `--tools`, in order of registration. Throws `Failure`. */
 export async function readTools(path: string, terminal: Terminal): Promise<(ToolEntry & { namespace: string })[]> {
   return validated(toolListSchema, await readDocument(path, terminal), `list of tools (${path})`);
 }
 
-/** The messages of a file for `--history`, oldest first. Throws `Failure`. */
+/** Reads the file of `--history`, oldest message first. Throws `Failure`. */
 export async function readHistory(path: string, terminal: Terminal): Promise<HistoryMessage[]> {
   return validated(historySchema, await readDocument(path, terminal), `history (${path})`);
 }
@@ -75,13 +75,15 @@ function toText(value: unknown): string {
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
 }
 
-/** What texts are checked by in a trial. It has a thread, which ends when it is disposed of. */
+/** Validator of LLM results in a test run. Its thread ends when it is disposed of. */
 export interface ResultValidator extends AsyncDisposable {
-  /** What is wrong with a text, joined with `; `; undefined when nothing is. */
+  /** Returns the problems of a text, joined with `; `; undefined when it is valid. */
   readonly verify: (raw: string) => Promise<string | undefined>;
 }
 
-/** The schema of a file for `--schema`, as the service uses it; without a file everything is right. Throws {@link Failure}. */
+/**
+ * Compiles the schema of `--schema` as the service does; without a file every text is valid. Throws {@link Failure}.
+ */
 export async function readResultSchema(path: string | undefined, terminal: Terminal): Promise<ResultValidator> {
   if (path === undefined) return { verify: async () => undefined, [Symbol.asyncDispose]: async () => undefined };
   const document = await readDocument(path, terminal);

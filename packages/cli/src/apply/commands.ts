@@ -12,13 +12,13 @@ import { plan } from './plan.ts';
 import { formatFailure, formatOutcome, formatPlan, planToJson, reportToJson } from './report.ts';
 import type { Step } from './step.ts';
 
-/** What the options of `apply` and `diff` name. */
+/** Options of `apply` and `diff`. */
 export interface StateOptions {
   readonly file: readonly string[];
   readonly prune?: boolean;
 }
 
-/** Adds the options that say what there shall be. */
+/** Adds {@link StateOptions} to a command. */
 export function addStateOptions(command: Command): Command {
   return command
     .addOption(
@@ -31,24 +31,24 @@ export function addStateOptions(command: Command): Command {
     );
 }
 
-/** A plan, and what it was made of. */
+/** A plan with its inputs. */
 export interface PreparedPlan {
   readonly client: Client;
   readonly actual: CurrentState;
   readonly steps: readonly Step[];
 }
 
-/** Reads the state files and the service, and plans. No request is sent before the files are known to be right. */
+/** Reads the state files and the service state and plans the changes. Invalid files fail before the first request. */
 export async function preparePlan(
   { file, prune = false }: StateOptions,
   { terminal, connect }: Context,
 ): Promise<PreparedPlan> {
-  if (file.filter((name) => name === '-').length > 1) throw new Failure('-f -: standard input can be read once');
+  if (file.filter((name) => name === '-').length > 1) throw new Failure('-f -: standard input can be read only once');
   const texts = [];
   for (const name of file) {
     texts.push({ name: name === '-' ? 'standard input' : name, text: await readText(name, terminal) });
   }
-  // The YAML parser is loaded for who needs it.
+  // Loaded on demand, because the YAML parser loads slowly.
   const { readStateFiles } = await import('./state-file.ts');
   const desired = readStateFiles(texts);
   for (const warning of desired.warnings) terminal.stderr.write(`warning: ${sanitizeLine(warning)}\n`);
@@ -62,7 +62,7 @@ interface ApplyOptions extends StateOptions {
   readonly dryRun?: true;
 }
 
-/** `sluice apply`: makes the service what a state file says, after showing how (docs/desired-state.md). */
+/** `sluice apply`: applies a desired-state file after a confirmation (docs/desired-state.md). */
 export function applyCommand(context: Context): Command {
   return addStateOptions(new Command('apply'))
     .description('Apply a desired-state file')
@@ -90,7 +90,7 @@ export function applyCommand(context: Context): Command {
       const failed = outcomes.find((outcome) => outcome.status === 'failed');
       if (failed) {
         throw new Failure(`stopped after ${done} of ${steps.length} changes: ${formatFailure(failed, host)}`, {
-          notes: [`what was done stays; ${retryHint(failed.error)}`],
+          notes: [`completed changes are kept; ${retryHint(failed.error)}`],
         });
       }
       if (done < steps.length) throw new Exit(1);
@@ -98,10 +98,10 @@ export function applyCommand(context: Context): Command {
     });
 }
 
-/** What the service refuses because of what it has, or does not have, it refuses again. */
+/** Conflicts and missing entries do not go away by themselves. */
 function retryHint(error: unknown): string {
   const isFinal = error instanceof ApiError && (error.status === 404 || error.status === 409);
-  return isFinal ? 'set that right before applying again' : 'apply again to do the rest';
+  return isFinal ? 'fix this before applying again' : 'apply again to continue';
 }
 
 function printPlan(steps: readonly Step[], context: Context): void {
@@ -111,12 +111,12 @@ function printPlan(steps: readonly Step[], context: Context): void {
   else terminal.stdout.write(formatPlan(steps, createStyle(terminal.stdout, terminal, context.options().plain)));
 }
 
-/** Asks where somebody can answer. Throws {@link Failure} when they do not agree. */
+/** Asks for confirmation on a terminal. Throws {@link Failure} when declined. */
 async function confirmPlan(steps: readonly Step[], { yes }: ApplyOptions, context: Context): Promise<void> {
   const { terminal } = context;
   if (yes || !terminal.stdin.isTerminal) return;
   if (context.output().format === 'json') {
-    // The report alone is to be what a program reads.
+    // stdout is reserved for the JSON report.
     terminal.stderr.write(formatPlan(steps, createStyle(terminal.stderr, terminal, context.options().plain)));
   }
   const these = steps.length === 1 ? 'this change' : `these ${steps.length} changes`;
@@ -126,7 +126,7 @@ async function confirmPlan(steps: readonly Step[], { yes }: ApplyOptions, contex
 /** Exit code when there are differences (decisions 1.8). */
 const EXIT_DIFFERENT = 2;
 
-/** `sluice diff`: what `sluice apply` would do; exit code 2 when that is something. */
+/** `sluice diff`: shows what `sluice apply` would change. */
 export function diffCommand(context: Context): Command {
   return addStateOptions(new Command('diff'))
     .description('Show pending changes (exit code 2 if any)')
@@ -141,7 +141,7 @@ export function diffCommand(context: Context): Command {
     });
 }
 
-/** `sluice export`: what the service has, as a state file on standard output. */
+/** `sluice export`: prints the service state as a state file. */
 export function exportCommand(context: Context): Command {
   return new Command('export')
     .description('Print the service state as a desired-state file (YAML, or JSON with --output json)')
@@ -149,7 +149,7 @@ export function exportCommand(context: Context): Command {
       const state = toStateFile(await readCurrentState(await context.connect(), false));
       const output = context.output();
       if (output.format === 'json') return output.json(state);
-      // The YAML writer is loaded for who needs it.
+      // Loaded on demand, because the YAML library loads slowly.
       const { toYaml } = await import('../files/yaml-text.ts');
       context.terminal.stdout.write(toYaml(state));
     });

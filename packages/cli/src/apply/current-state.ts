@@ -3,16 +3,16 @@ import { type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
 
-/** What the service has, as far as a state file can say something of it. */
+/** State of the service, as far as a state file can describe it. */
 export interface CurrentState {
   readonly namespaces: readonly Namespace[];
   /** In order of registration. */
   readonly forwards: readonly CurrentForward[];
   readonly services: readonly CurrentService[];
   readonly manual: readonly ManualTool[];
-  /** Shadowed ones included, after those that are served. */
+  /** Served tools first, then shadowed ones. */
   readonly discovered: readonly DiscoveredTool[];
-  /** Resources and prompts, of which a state file says nothing: they go with their namespace. */
+  /** Resources and prompts, which state files do not contain; they are deleted with their namespace. */
   readonly others: readonly OtherEntry[];
 }
 
@@ -40,23 +40,23 @@ export interface DiscoveredTool {
   readonly upstreamName: string;
   readonly namespace: string;
   readonly name: string;
-  /** Another entry holds its key, so that it can be neither called nor changed. */
+  /** Another entry has its key, so it can neither be called nor changed. */
   readonly shadowed: boolean;
   readonly labels: Labels;
   /** Its members besides these, with overrides applied. */
   readonly members: JsonObject;
-  /** What the upstream says itself in the members that can be overridden. */
+  /** The members that can be overridden, as the upstream returns them. */
   readonly upstream: JsonObject;
 }
 
 export interface OtherEntry {
   readonly kind: 'resource' | 'prompt';
   readonly namespace: string;
-  /** Undefined for a hand-made one. */
+  /** undefined; | Undefined for a manually registered entry. */
   readonly forward: string | undefined;
 }
 
-/** Reads all of it. Resources and prompts only `withOthers`. */
+/** Reads the state; resources and prompts only `withOthers`. */
 export async function readCurrentState(client: Client, withOthers: boolean): Promise<CurrentState> {
   const [namespaces, forwards, services, tools, others] = await Promise.all([
     unwrap(client.GET('/api/v1/namespaces')),
@@ -75,10 +75,10 @@ export async function readCurrentState(client: Client, withOthers: boolean): Pro
   return { namespaces, forwards: known, services, ...tools, others };
 }
 
-/** The tools of the service, by who made them. */
+/** The tools of the service by origin. */
 export type CurrentTools = Pick<CurrentState, 'manual' | 'discovered'>;
 
-/** Reads the tools alone. */
+/** Reads the tools only. */
 export async function readTools(client: Client): Promise<CurrentTools> {
   const query = { include: 'shadowed,upstream' } as const;
   const manual: ManualTool[] = [];
@@ -89,14 +89,15 @@ export async function readTools(client: Client): Promise<CurrentTools> {
     if (!isJsonObject(tool)) continue;
     const { shadowed: isShadowed, forward, upstreamName = name, upstream, ...members } = tool;
     if (typeof forward !== 'string' || typeof upstreamName !== 'string') {
-      // One that is shadowed cannot be addressed.
+      // A shadowed manual tool cannot be addressed.
       if (isShadowed !== true)
         manual.push({ namespace, name, members: { ...members, ...pickMember(tool, 'upstream') } });
       continue;
     }
-    if (!isJsonObject(upstream)) throw new Failure('this version of the service does not show what upstreams say');
+    if (!isJsonObject(upstream))
+      throw new Failure('the service is too old: it does not return the upstream members of tools');
     const { name: _name, namespace: _namespace, labels: _labels, ...others } = members;
-    // One of its own of that name is not shown beside it, and nobody can override it.
+    // An upstream member called `upstream` is not returned and cannot be overridden.
     const { upstream: _upstream, ...theirs } = upstream;
     const found = { forward, upstreamName, namespace, name, labels, members: others, upstream: theirs };
     if (isShadowed === true) shadowed.push({ ...found, shadowed: true });
@@ -105,7 +106,7 @@ export async function readTools(client: Client): Promise<CurrentTools> {
   return { manual, discovered: [...served, ...shadowed] };
 }
 
-/** A member that means something on discovered tools alone; a hand-made one may have its own of the name. */
+/** Has a meaning on discovered tools only; a manual tool may have a member of that name. */
 function pickMember(tool: JsonObject, member: string): JsonObject {
   const value = tool[member];
   return value === undefined ? {} : { [member]: value };

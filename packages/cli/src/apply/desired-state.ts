@@ -7,9 +7,9 @@ export const SECTIONS = ['namespaces', 'forwards', 'services', 'tools'] as const
 /** One of {@link SECTIONS}. */
 export type Section = (typeof SECTIONS)[number];
 
-/** What state files say there shall be. Of a section that no file has nothing is said: what there is of it stays. */
+/** State described by state files. Sections that no file contains stay unchanged. */
 export interface DesiredState {
-  /** What is in the files and may be meant otherwise, each with its place. */
+  /** Possible mistakes in the files, each with its position. */
   readonly warnings: readonly string[];
   readonly sections: ReadonlySet<Section>;
   readonly namespaces: readonly DesiredNamespace[];
@@ -19,18 +19,16 @@ export interface DesiredState {
   readonly overrides: readonly DesiredOverrides[];
 }
 
-/** Where an entry stands, as `{file}:{line}:{column}`. Found only when it is asked for. */
+/** Position in a file as `{file}:{line}:{column}`, computed on demand. */
 interface Located {
   readonly position: () => string;
 }
 
-/** A namespace that there shall be. */
 export interface DesiredNamespace extends Located {
   readonly name: string;
   readonly labels: Labels;
 }
 
-/** A forward that there shall be. */
 export interface DesiredForward extends Located {
   readonly name: string;
   readonly address: string;
@@ -40,12 +38,11 @@ export interface DesiredForward extends Located {
   readonly prefix: string;
 }
 
-/** A capability service that there shall be. */
 export interface DesiredService extends Located {
   readonly entry: ServiceInput;
 }
 
-/** A hand-made tool that there shall be. */
+/** A manually registered tool. */
 export interface DesiredTool extends Located {
   readonly namespace: string;
   readonly name: string;
@@ -53,7 +50,7 @@ export interface DesiredTool extends Located {
   readonly members: JsonObject;
 }
 
-/** What somebody wants of a discovered tool. What is undefined, or is no member, follows the forward and the upstream. */
+/** Overrides of a discovered tool. Undefined and missing members follow the forward and the upstream. */
 export interface Overrides {
   readonly name: string | undefined;
   readonly namespace: string | undefined;
@@ -62,7 +59,7 @@ export interface Overrides {
   readonly members: JsonObject;
 }
 
-/** What a discovered tool shall be. */
+/** The desired overrides of one discovered tool. */
 export interface DesiredOverrides extends Located, Overrides {
   readonly forward: string;
   /** The name that the upstream uses. */

@@ -7,13 +7,13 @@ import { type DiscoveredTool, readTools } from './current-state.ts';
 import type { Overrides } from './desired-state.ts';
 import { type Change, diffMembers, type OverrideStep } from './step.ts';
 
-/** What a forward decides of its tools: where they are and how they are called unless somebody says otherwise. */
+/** Defaults that a forward sets for its tools. */
 export interface ForwardDefaults {
   readonly namespace: string;
   readonly prefix: string;
 }
 
-/** The whole of a discovered tool that a PUT sets, `uri` and `toolType` being its forward's. */
+/** All members that a PUT of a discovered tool sets; `uri` and `toolType` belong to its forward. */
 export interface EffectiveTool {
   readonly name: string;
   readonly namespace: string;
@@ -21,19 +21,16 @@ export interface EffectiveTool {
   readonly members: JsonObject;
 }
 
-/** Takes every change of an operator back. */
+/** Reverts all overrides. */
 export const NO_OVERRIDES: Overrides = { name: undefined, namespace: undefined, labels: {}, members: {} };
 
-/**
- * What a discovered tool will be once `wanted` is put on it: the members that are wanted, and for all others the
- * upstream's own (decisions 2.5).
- */
+/** Returns a discovered tool with overrides applied; all other members are the upstream's (decisions 2.5). */
 export function applyOverrides(wanted: Overrides, tool: DiscoveredTool, home: ForwardDefaults): EffectiveTool {
   const { upstream } = tool;
   const members = new Map(Object.entries(upstream));
   for (const [member, value] of Object.entries(wanted.members)) {
     const theirs = members.get(member);
-    // The service takes a number for equal that lost its spelling on the way, and keeps the upstream's.
+    // The service treats equal numbers with different spellings as equal and keeps the upstream's spelling.
     if (value !== null && theirs !== undefined && equal(value, theirs)) continue;
     if (value !== null) members.set(member, value);
     else if (member === 'description') members.set(member, '');
@@ -52,28 +49,28 @@ export function applyOverrides(wanted: Overrides, tool: DiscoveredTool, home: Fo
   };
 }
 
-/** What changes on a discovered tool when it becomes that. */
+/** Returns the changes from a discovered tool to its next state. */
 export function toolChanges({ name, namespace, labels, members }: DiscoveredTool, next: EffectiveTool): Change[] {
   return diffMembers({ name, namespace, labels, ...members }, flattenTool(next));
 }
 
-/** All of it as one map of members. */
+/** Returns all members in one object. */
 export function flattenTool({ name, namespace, labels, members }: EffectiveTool): JsonObject {
   return { name, namespace, labels, ...members };
 }
 
-/** Labels that the service sets itself and that no PUT changes (decisions 2.6). */
+/** Whether a label is set by the service and not changed by a PUT (decisions 2.6). */
 export function isServiceLabel(label: string): boolean {
   return label.startsWith('service.') && label !== 'service.forward_headers';
 }
 
-/** Which tool of which upstream: what stays the same whatever a discovered tool is called. */
+/** Origin of a discovered tool, which is the same whatever the tool is called. */
 interface Origin {
   readonly forward: string;
   readonly upstreamName: string;
 }
 
-/** Things about discovered tools by where they come from. Of several of one origin the first counts. */
+/** Map of values of discovered tools by origin. The first of several with the same origin wins. */
 export class ToolsByOrigin<T extends Origin> {
   readonly #byOrigin = new Map<string, T>();
 
@@ -88,7 +85,6 @@ export class ToolsByOrigin<T extends Origin> {
     return [...this.#byOrigin.values()];
   }
 
-  /** Puts this one in the place of that of its origin. */
   replace(tool: T): void {
     this.#byOrigin.set(originKey(tool.forward, tool.upstreamName), tool);
   }
@@ -102,7 +98,7 @@ function originKey(forward: string, upstreamName: string): string {
   return JSON.stringify([forward, upstreamName]);
 }
 
-/** Finds discovered tools while names change. Asks the service only when it has to. */
+/** Looks up discovered tools while names change. Sends requests only when its data may be stale. */
 export class ToolLookup {
   readonly #client: Client;
   #tools: ToolsByOrigin<DiscoveredTool>;
@@ -113,24 +109,27 @@ export class ToolLookup {
     this.#tools = new ToolsByOrigin(tools);
   }
 
-  /** Something happened that may show in tools: those that are missing or shadowed are looked for anew. */
+  /** Marks the data as stale: missing and shadowed tools are looked up again. */
   invalidate(): void {
     this.#current = false;
   }
 
-  /** Nothing that is known of a forward's tools holds any more. */
+  /** Removes all tools of a forward. */
   forgetForward(forward: string): void {
     this.#tools = new ToolsByOrigin(this.#tools.all.filter((tool) => tool.forward !== forward));
     this.#current = false;
   }
 
-  /** The tool is like this now. */
+  /** Records a changed tool. */
   update(tool: DiscoveredTool): void {
     this.#tools.replace(tool);
     this.#current = false;
   }
 
-  /** The tool of a step, as it is now. Throws {@link Failure} that says why it is not there, or cannot be changed. */
+  /**
+   * Returns the current tool of a step. Throws {@link Failure} with the reason when it does not exist or cannot be
+   * changed.
+   */
   async find({ forward, upstreamName, position }: OverrideStep): Promise<DiscoveredTool> {
     let tool = this.#tools.find(forward, upstreamName);
     if ((!tool || tool.shadowed) && !this.#current) {
@@ -146,14 +145,16 @@ export class ToolLookup {
   async #explainMissing(forward: string, upstreamName: string): Promise<string> {
     const state = await unwrap(this.#client.GET('/api/v1/forwards/{name}', { params: { path: { name: forward } } }));
     if (!state.available) {
-      return `forward ${forward} is not available (${unavailableReason(state)}), so that its tool ${upstreamName} is not known; apply again when it is`;
+      return `forward ${forward} is not available (${unavailableReason(state)}), so its tool ${upstreamName} cannot be changed; apply again when it is available`;
     }
     const meant = explainMisnamed(this.#tools.all, forward, upstreamName);
-    return meant ?? `forward ${forward} has no tool that its upstream calls ${upstreamName}`;
+    return meant ?? `forward ${forward} has no tool with the upstream name ${upstreamName}`;
   }
 }
 
-/** That a tool is named by what it is called here, where the upstream's name is asked for; undefined when it is not. */
+/**
+ * Explains that `upstreamName` is the current name of a tool instead of its upstream name; undefined when it is not.
+ */
 export function explainMisnamed(
   tools: readonly DiscoveredTool[],
   forward: string,
@@ -162,18 +163,18 @@ export function explainMisnamed(
   const meant = tools.find((tool) => tool.forward === forward && tool.name === upstreamName);
   return (
     meant &&
-    `forward ${forward} has no tool ${upstreamName}; its upstream calls that one ${meant.upstreamName}: give it as upstreamName`
+    `forward ${forward} has no tool with the upstream name ${upstreamName}; use upstreamName ${meant.upstreamName}`
   );
 }
 
-/** That a tool cannot be changed because another one has its name, and what to do. */
+/** Explains that a tool is shadowed, and the remedy. */
 export function explainShadowed({ forward, upstreamName, namespace, name }: ShadowedTool): string {
-  return `tool ${upstreamName} of forward ${forward} cannot be changed: another tool is called ${name} in namespace ${namespace}; rename that one, or give the forward a prefix`;
+  return `tool ${upstreamName} of forward ${forward} is shadowed by another tool ${name} in namespace ${namespace}; rename that tool, or set a prefix for the forward`;
 }
 
 type ShadowedTool = Pick<DiscoveredTool, 'forward' | 'upstreamName' | 'namespace' | 'name'>;
 
-/** Why a forward is not available. When the service tries again itself is of no use to who reads it later. */
-export function unavailableReason({ statusMessage = 'not asked yet' }: Pick<Forward, 'statusMessage'>): string {
+/** Returns why a forward is not available, without the retry interval, which is outdated when the message is read. */
+export function unavailableReason({ statusMessage = 'not discovered yet' }: Pick<Forward, 'statusMessage'>): string {
   return statusMessage.replace(/; retrying in [\d.]+ s/, '');
 }

@@ -13,25 +13,25 @@ import {
 } from './discovered-tools.ts';
 import { formatNamespaceContents, type NamespaceContents, type OverrideStep, type Step } from './step.ts';
 
-/** What became of a step. */
+/** Outcome of a step. */
 export type Outcome = { readonly step: Step } & (
   | { readonly status: 'done'; readonly notes: readonly string[] }
-  /** It was so already when its turn came. */
+  /** The entry was already in the desired state. */
   | { readonly status: 'unchanged' }
   | { readonly status: 'failed'; readonly error: unknown }
-  /** Its turn did not come. */
+  /** The run stopped before. */
   | { readonly status: 'not done' }
 );
 
 /** Settings of {@link executeSteps}. */
 export interface ExecuteOptions {
-  /** Once aborted, no further step is begun. */
+  /** No further step is started once aborted. */
   readonly interrupted: AbortSignal;
-  /** Told of every step, in order. */
+  /** Called for every step, in order. */
   readonly onOutcome: (outcome: Outcome) => void;
 }
 
-/** Does one step after the other, until one fails. Never rejects; `actual` is what the steps were planned on. */
+/** Executes the steps in order until one fails. Never rejects. `actual` is the state that the plan is based on. */
 export async function executeSteps(
   client: Client,
   steps: readonly Step[],
@@ -60,7 +60,7 @@ async function runStep(executor: StepExecutor, step: Step): Promise<Outcome> {
   }
 }
 
-/** What a step has to say when it is done; undefined when there was nothing to do. */
+/** Notes of a completed step; undefined when nothing had to be done. */
 type StepNotes = readonly string[] | undefined;
 
 class StepExecutor {
@@ -75,7 +75,7 @@ class StepExecutor {
   }
 
   async run(step: Step): Promise<StepNotes> {
-    // A step may free a name, so that what it shadowed is served.
+    // The step may free a name, so that a shadowed tool becomes served.
     if (step.kind !== 'override') this.#tools.invalidate();
     switch (step.kind) {
       case 'namespace':
@@ -142,7 +142,7 @@ class StepExecutor {
   async #runOverride(step: Step & OverrideStep): Promise<StepNotes> {
     const tool = await this.#tools.find(step);
     const home = this.#forwards.get(step.forward);
-    if (!home) throw new Failure(`forward ${step.forward} is not known`);
+    if (!home) throw new Failure(`unknown forward ${step.forward}`);
     const { name: next = tool.name } = step.wanted;
     const changed = step.action === 'park' ? { ...tool, name: next } : applyOverrides(step.wanted, tool, home);
     if (toolChanges(tool, changed).length === 0) return undefined;
@@ -159,7 +159,7 @@ class StepExecutor {
   }
 }
 
-/** Something deleted: nothing was to be done when it was not there. */
+/** Resolves with undefined when the entry was already deleted. */
 async function ignoreNotFound(removal: Promise<unknown>): Promise<StepNotes> {
   try {
     await removal;
@@ -171,8 +171,8 @@ async function ignoreNotFound(removal: Promise<unknown>): Promise<StepNotes> {
 }
 
 /**
- * Deletes a namespace with exactly what the plan has shown to be in it. Throws {@link Failure} when something else is in
- * it by now, and changes nothing then.
+ * Deletes a namespace with exactly the planned contents. Throws {@link Failure} and changes nothing when the contents
+ * differ.
  */
 export async function deleteNamespace(client: Client, name: string, preparePlan: NamespaceContents): Promise<void> {
   const remove = (cascade: boolean) =>
@@ -188,7 +188,7 @@ export async function deleteNamespace(client: Client, name: string, preparePlan:
     const now = error.details;
     const differs = Object.entries(preparePlan).some(([what, count]) => now[what] !== count);
     if (differs) {
-      throw new Failure(`namespace ${name} holds ${formatNamespaceContents(now)} now, which is not what was planned`, {
+      throw new Failure(`namespace ${name} now contains ${formatNamespaceContents(now)}, which differs from the plan`, {
         cause: error,
       });
     }

@@ -6,8 +6,8 @@ import type { Section } from './desired-state.ts';
 import { type ForwardDefaults, isServiceLabel, ToolsByOrigin } from './discovered-tools.ts';
 
 /**
- * The content of a state file that says what the service has: all sections, each entry with the members that are not as
- * they would be without it. Of discovered tools it has those that an operator changed.
+ * Converts the state of the service to the content of a state file: all sections, without default values. Contains only
+ * discovered tools with overrides.
  */
 export function toStateFile({
   namespaces,
@@ -54,7 +54,7 @@ export function toStateFile({
   };
 }
 
-/** What an operator changed on a discovered tool, as a state file says it. */
+/** Returns the overrides of a discovered tool as written in a state file. */
 function overridesOf(
   tool: DiscoveredTool,
   home: ForwardDefaults = { namespace: DEFAULT_NAMESPACE, prefix: '' },

@@ -4,17 +4,20 @@ import type { DesiredForward, DesiredState } from './desired-state.ts';
 import { applyOverrides, NO_OVERRIDES, toolChanges } from './discovered-tools.ts';
 import { diffMembers, initialMembers, type PlannedSteps, type Step } from './step.ts';
 
-/** What becomes of the forwards, besides the steps. */
+/** Planned steps for forwards and their result. */
 export interface ForwardPlan extends PlannedSteps {
-  /** By name, every forward that there will be, in order of registration. */
+  /** All forwards after the plan by name, in order of registration. */
   readonly result: ReadonlyMap<string, CurrentForward>;
-  /** Those that are registered by a step, so that nothing is known yet of their tools. */
+  /** Forwards that a step registers (again); their tools are not known yet. */
   readonly registered: ReadonlySet<string>;
-  /** Those that a step deletes, to be registered again or not. */
+  /** Forwards that a step deletes, whether they are registered again or not. */
   readonly deleted: ReadonlySet<string>;
 }
 
-/** What to do with forwards. There is no PUT: one that differs is deleted and registered anew (specification, "Endpoints"). */
+/**
+ * Plans the forwards. The API has no PUT: a forward that differs is deleted and registered again (specification,
+ * "Endpoints").
+ */
 export function planForwards(desired: DesiredState, actual: CurrentState, prune: boolean): ForwardPlan {
   const known = new Map(actual.forwards.map((forward) => [forward.name, forward]));
   const upserts: Step[] = [];
@@ -51,7 +54,13 @@ export function planForwards(desired: DesiredState, actual: CurrentState, prune:
   const unnamed = prune ? actual.forwards.filter(({ name }) => !named.has(name)) : [];
   for (const { name } of unnamed) stay.delete(name);
   const deletions = unnamed.map(
-    ({ name }): Step => ({ kind: 'forward', action: 'delete', name, changes: [], notes: ['with all that it brought'] }),
+    ({ name }): Step => ({
+      kind: 'forward',
+      action: 'delete',
+      name,
+      changes: [],
+      notes: ['with its discovered entries'],
+    }),
   );
   const deleted = new Set([
     ...unnamed.map(({ name }) => name),
@@ -77,10 +86,10 @@ function replacementNotes(
     .filter((tool) => toolChanges(tool, applyOverrides(NO_OVERRIDES, tool, forward)).length > 0)
     .map((tool) => tool.name);
   return [
-    'a forward cannot be changed: it is deleted and registered anew, and what was changed on its resources and prompts goes',
+    'forwards cannot be updated: it is deleted and registered again, and changes to its resources and prompts are lost',
     ...(lost.length === 0
       ? []
-      : [`what was changed on these tools goes, the file does not name them: ${lost.join(', ')}`]),
+      : [`changes to these tools are lost, because the file does not contain them: ${lost.join(', ')}`]),
   ];
 }
 

@@ -12,7 +12,7 @@ import {
 import type { ForwardPlan } from './plan-forwards.ts';
 import { diffMembers, initialMembers, type PlannedSteps, type Step } from './step.ts';
 
-/** What to do with hand-made tools. Namespace and name are their key: with another one a tool is another tool. */
+/** Plans the manually registered tools; namespace and name are their key. */
 export function planManualTools({ tools }: DesiredState, { manual }: CurrentState, prune: boolean): PlannedSteps {
   const known = new Map(manual.map((tool) => [toolKey(tool.namespace, tool.name), tool]));
   const upserts = tools.flatMap(({ namespace, name, members }): Step[] => {
@@ -37,8 +37,8 @@ export function planManualTools({ tools }: DesiredState, { manual }: CurrentStat
 }
 
 /**
- * What to do with discovered tools. Nothing is known yet of those that a forward of the plan will bring: what the files
- * say of them is planned as it stands. Adds to `problems` what cannot be.
+ * Plans the overrides of discovered tools. Tools of a forward that the plan registers are unknown; their overrides are
+ * planned as written. Adds to `problems` what cannot be applied.
  */
 export function planOverrides(
   desired: DesiredState,
@@ -53,13 +53,13 @@ export function planOverrides(
   for (const wanted of desired.overrides) {
     const home = forwards.result.get(wanted.forward);
     if (!home) {
-      const why = forwards.deleted.has(wanted.forward) ? 'is not in the files, so that it goes' : 'is not known';
+      const why = forwards.deleted.has(wanted.forward) ? 'is not in the files and would be deleted' : 'does not exist';
       problems.push(`${wanted.position()}: tools: forward ${wanted.forward} ${why}`);
       continue;
     }
     const key = toolKey(wanted.namespace ?? home.namespace, wanted.name ?? home.prefix + wanted.upstreamName);
     const holder = keys.get(key);
-    if (holder) problems.push(`${wanted.position()}: tools: its name is given to another tool at ${holder()}`);
+    if (holder) problems.push(`${wanted.position()}: tools: name is already used at ${holder()}`);
     else keys.set(key, wanted.position);
     const tool = forwards.registered.has(wanted.forward) ? undefined : tools.find(wanted.forward, wanted.upstreamName);
     if (tool) {
@@ -85,14 +85,14 @@ export function planOverrides(
       const holder = key === toolKey(namespace, name) ? undefined : keys.get(key);
       if (holder) {
         const other = `tool ${upstreamName} of forward ${forward}`;
-        problems.push(`${holder()}: tools: ${other} gets its name back, which is this one; say what that is called`);
+        problems.push(`${holder()}: tools: ${other} would get this name back; set its name in the file`);
       }
       return overrideSteps(tool, NO_OVERRIDES, home, undefined);
     }),
   ];
 }
 
-/** The key of a tool as one text (decisions 2.2). */
+/** Returns the key of a tool as a string (decisions 2.2). */
 export function toolKey(namespace: string, name: string): string {
   return JSON.stringify([namespace, name]);
 }
@@ -122,13 +122,13 @@ function overrideSteps(
   ];
 }
 
-/** For a tool that is not there, and may be once the forward is. */
+/** Steps for a tool that may exist once the forward is available. */
 function undiscoveredSteps(wanted: DesiredOverrides, home: ForwardDefaults, forwards: ForwardPlan): Step[] {
   const { forward, upstreamName, position } = wanted;
   const arrives = { name: home.prefix + upstreamName, namespace: home.namespace };
   const { name = arrives.name, namespace = arrives.namespace, labels, members } = wanted;
   const changes = diffMembers({ ...arrives, labels: {} }, flattenTool({ name, namespace, labels, members }));
   if (changes.length === 0) return [];
-  const notes = forwards.registered.has(forward) ? [] : ['the forward has no such tool at present'];
+  const notes = forwards.registered.has(forward) ? [] : ['the forward has no such tool at the moment'];
   return [{ kind: 'override', action: 'update', forward, upstreamName, ...arrives, wanted, position, changes, notes }];
 }

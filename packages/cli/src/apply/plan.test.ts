@@ -52,7 +52,7 @@ services: [{ name: py, host: "::1", port: 50051, serviceType: code-execution-eng
     address: "http://one/mcp?key=***&***"
     namespace: "crm"
     prefix: "p_"
-~ tool p_x in namespace crm (forward up, there x)
+~ tool p_x in namespace crm (forward up, upstream name x)
     name: "p_x" -> "say"
     namespace: "crm" -> "ops"
     labels: {} -> {"team":"a"}
@@ -91,9 +91,9 @@ test('a forward that differs is replaced, and what is lost with it is said', () 
   expect(shown(after, before)).toBe(`\
 ± forward up
     prefix: "p_"
-    (a forward cannot be changed: it is deleted and registered anew, and what was changed on its resources and prompts goes)
-    (what was changed on these tools goes, the file does not name them: tell)
-~ tool p_x in namespace default (forward up, there x)
+    (forwards cannot be updated: it is deleted and registered again, and changes to its resources and prompts are lost)
+    (changes to these tools are lost, because the file does not contain them: tell)
+~ tool p_x in namespace default (forward up, upstream name x)
     name: "p_x" -> "say"
 
 2 changes: 1 to change, 1 to replace
@@ -116,7 +116,7 @@ tools: [{ forward: up, upstreamName: x, name: say }, { name: made, <<: ${MADE} }
   test('takes back what was changed on discovered tools, and deletes in reverse order', () => {
     const none = 'namespaces: []\nforwards: []\nservices: []\ntools: []';
     expect(shown('tools: []', actual(all), true)).toBe(`\
-~ tool say in namespace default (forward up, there x)
+~ tool say in namespace default (forward up, upstream name x)
     name: "say" -> "x"
 - tool made in namespace default
 
@@ -125,7 +125,7 @@ tools: [{ forward: up, upstreamName: x, name: say }, { name: made, <<: ${MADE} }
     expect(shown(none, actual(all), true)).toBe(`\
 - tool made in namespace default
 - forward up
-    (with all that it brought)
+    (with its discovered entries)
 - service s (tool-invoker)
 - namespace old
 
@@ -143,7 +143,7 @@ tools: [{ name: made, namespace: old, <<: ${MADE} }, { name: other, namespace: o
     const removal = (text: string) => steps(text, { ...before, others }, true).at(-1);
     expect(removal('namespaces: []')).toMatchObject({
       contents: { tools: 4, resources: 1, prompts: 1, forwards: 1 },
-      notes: ['with all that is in it: 4 tools, 1 resource, 1 prompt, 1 forward'],
+      notes: ['with its contents: 4 tools, 1 resource, 1 prompt, 1 forward'],
     });
     expect(removal('namespaces: []\nforwards: []')).toMatchObject({
       contents: { tools: 2, resources: 1, prompts: 0, forwards: 0 },
@@ -234,18 +234,18 @@ describe('numbers', () => {
 });
 
 test.each([
-  ['tools: [{ forward: none, name: x }]', 'state.yaml:1:9: tools: forward none is not known'],
+  ['tools: [{ forward: none, name: x }]', 'state.yaml:1:9: tools: forward none does not exist'],
   [
     'forwards: []\ntools: [{ forward: up, name: x }]',
-    'state.yaml:2:9: tools: forward up is not in the files, so that it goes',
+    'state.yaml:2:9: tools: forward up is not in the files and would be deleted',
   ],
   [
     'tools: [{ forward: up, name: x }, { forward: up, upstreamName: y, name: x }]',
-    'state.yaml:1:35: tools: its name is given to another tool at state.yaml:1:9',
+    'state.yaml:1:35: tools: name is already used at state.yaml:1:9',
   ],
   [
     `tools: [{ forward: up, name: x }, { name: x, <<: ${MADE} }]`,
-    'state.yaml:1:9: tools: its name is given to another tool at state.yaml:1:35',
+    'state.yaml:1:9: tools: name is already used at state.yaml:1:35',
   ],
 ])('what cannot be is refused with its place: %s', (text, message) => {
   expect(() => steps(text, actual(UP), true)).toThrow(expect.objectContaining({ message }));
@@ -256,25 +256,25 @@ describe('names that the service has given away', () => {
     `forwards: [{ name: up, address: http://one/mcp }, { name: hidden, address: http://one/mcp }]
 tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
   );
-  const ofForward = 'is taken by a tool of forward up, which keeps it; rename that one too, or choose another name';
+  const ofForward = 'is already used by a tool of forward up; rename that tool, or choose another name';
 
   test.each([
     [
       'tools: [{ forward: up, upstreamName: x, name: y }]',
-      `state.yaml:1:9: tools: the name y in namespace default ${ofForward}`,
+      `state.yaml:1:9: tools: name y in namespace default ${ofForward}`,
     ],
     [
       'tools: [{ forward: up, upstreamName: x, name: made }]',
-      'state.yaml:1:9: tools: the name made in namespace default is taken by a tool made by hand, which stays; delete that one, or choose another name',
+      'state.yaml:1:9: tools: name made in namespace default is already used by a manually registered tool; delete that tool, or choose another name',
     ],
-    [`tools: [{ name: x, <<: ${MADE} }]`, `state.yaml:1:9: tools: the name x in namespace default ${ofForward}`],
+    [`tools: [{ name: x, <<: ${MADE} }]`, `state.yaml:1:9: tools: name x in namespace default ${ofForward}`],
     [
       'forwards: [{ name: new, address: http://one/mcp, prefix: n_ }]\ntools: [{ forward: new, upstreamName: x, name: y }]',
-      `state.yaml:2:9: tools: the name y in namespace default ${ofForward}`,
+      `state.yaml:2:9: tools: name y in namespace default ${ofForward}`,
     ],
     [
       'tools: [{ forward: hidden, upstreamName: x, title: X }]',
-      'state.yaml:1:9: tools: tool x of forward hidden cannot be changed: another tool is called x in namespace default; rename that one, or give the forward a prefix',
+      'state.yaml:1:9: tools: tool x of forward hidden is shadowed by another tool x in namespace default; rename that tool, or set a prefix for the forward',
     ],
   ])('are a problem before anything is done: %s', (text, message) => {
     expect(() => steps(text, before)).toThrow(expect.objectContaining({ message }));
@@ -297,11 +297,13 @@ tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
     const renamed = actual(`${UP}tools: [{ forward: up, upstreamName: x, name: say }]`);
     const made = `tools: [{ name: x, <<: ${MADE} }]`;
     expect(() => steps(made, renamed, true)).toThrow(
-      'state.yaml:1:9: tools: tool x of forward up gets its name back, which is this one; say what that is called',
+      'state.yaml:1:9: tools: tool x of forward up would get this name back; set its name in the file',
     );
     expect(steps(made, renamed)).toHaveLength(1);
     const taken = actual(`${UP}tools: [{ forward: up, upstreamName: x, name: say }]`, made);
-    expect(() => steps(made, taken, true)).toThrow('state.yaml:1:9: tools: tool x of forward up gets its name back');
+    expect(() => steps(made, taken, true)).toThrow(
+      'state.yaml:1:9: tools: tool x of forward up would get this name back',
+    );
     const third = `${UP}tools: [{ forward: up, upstreamName: x, name: say }, { forward: up, upstreamName: y, name: x }]`;
     const late = {
       ...actual(third),
@@ -314,7 +316,7 @@ tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
       tool.name === 'x' ? { ...tool, forward: 'late', upstreamName: 'x' } : tool,
     );
     expect(() => steps('tools: []', { ...late, discovered: ofLate }, true)).toThrow(
-      'what was changed on tool say of forward up cannot be taken back: the name x in namespace default is taken by a tool of forward late, which keeps it; rename that one too, or choose another name',
+      'cannot revert the changes to tool say of forward up: name x in namespace default is already used by a tool of forward late; rename that tool, or choose another name',
     );
   });
 });
@@ -322,13 +324,13 @@ tools: [{ name: made, <<: ${MADE} }, { forward: up, name: y, title: Y }]`,
 test('a tool that is named as it is called here is found when planning', () => {
   const renamed = actual(`${UP}tools: [{ forward: up, upstreamName: x, name: say }]`);
   expect(() => steps('tools: [{ forward: up, name: say, title: T }]', renamed)).toThrow(
-    'state.yaml:1:9: tools: forward up has no tool say; its upstream calls that one x: give it as upstreamName',
+    'state.yaml:1:9: tools: forward up has no tool with the upstream name say; use upstreamName x',
   );
 });
 
 test('an entry that says nothing of a tool is no difference, be the tool there or not', () => {
   expect(steps('tools: [{ forward: up, name: x }, { forward: up, upstreamName: later }]', actual(UP))).toEqual([]);
   expect(steps('tools: [{ forward: up, upstreamName: later, title: T }]', actual(UP))).toMatchObject([
-    { upstreamName: 'later', notes: ['the forward has no such tool at present'] },
+    { upstreamName: 'later', notes: ['the forward has no such tool at the moment'] },
   ]);
 });

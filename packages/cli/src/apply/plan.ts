@@ -16,8 +16,8 @@ import {
 import { findConflicts, NameClaims, orderSteps } from './step-order.ts';
 
 /**
- * The namespaces that there will be. One that forwards and tools of the files are in need not be named itself: then it
- * keeps its labels, or with `prune` has none.
+ * Returns the namespaces after the plan, including those that forwards and tools of the files name: these keep their
+ * labels, or with `prune` have none.
  */
 export function resultingNamespaces(
   { namespaces, forwards, tools, overrides }: DesiredState,
@@ -35,7 +35,7 @@ export function resultingNamespaces(
   return wanted;
 }
 
-/** Namespaces to make or to label anew. */
+/** Plans the namespaces to create or relabel. */
 export function planNamespaces(wanted: ReadonlyMap<string, Labels>, { namespaces }: CurrentState): Step[] {
   const known = new Map(namespaces.map(({ name, labels }) => [name, labels]));
   return [...wanted].flatMap(([name, labels]): Step[] => {
@@ -48,7 +48,7 @@ export function planNamespaces(wanted: ReadonlyMap<string, Labels>, { namespaces
   });
 }
 
-/** All other namespaces, to be deleted after the steps `before`, with what is in them then. */
+/** Plans the deletion of all other namespaces after the steps `before`, with their remaining contents. */
 export function planNamespaceDeletions(
   wanted: ReadonlyMap<string, Labels>,
   actual: CurrentState,
@@ -80,13 +80,11 @@ export function planNamespaceDeletions(
     contents: held,
     changes: [],
     notes:
-      formatNamespaceContents({ ...held }) === ''
-        ? []
-        : [`with all that is in it: ${formatNamespaceContents({ ...held })}`],
+      formatNamespaceContents({ ...held }) === '' ? [] : [`with its contents: ${formatNamespaceContents({ ...held })}`],
   }));
 }
 
-/** Tools that steps delete, or move: a move goes to a namespace that stays. */
+/** Returns the tools that steps delete or move; moves always lead to a remaining namespace. */
 function removedTools(steps: readonly Step[]): Set<string> {
   return new Set(
     steps.flatMap((step) => {
@@ -101,7 +99,7 @@ function identityKey(...parts: readonly string[]): string {
   return JSON.stringify(parts);
 }
 
-/** What to do with capability services. A POST replaces one of the same key (decisions 4.1). */
+/** Plans the capability services. A POST replaces an entry with the same key (decisions 4.1). */
 export function planServices(
   { services: wanted }: DesiredState,
   { services: actual }: CurrentState,
@@ -135,7 +133,7 @@ export function planServices(
 
 function deletionStep(entry: CurrentService, wanted: readonly ServiceInput[]): Step {
   const reregister = wanted.filter(({ name, serviceType }) => name === entry.name && serviceType === entry.serviceType);
-  const notes = reregister.length === 0 ? [] : ['others of its name and type are registered anew'];
+  const notes = reregister.length === 0 ? [] : ['other entries with its name and type are registered again'];
   return { kind: 'service', action: 'delete', name: entry.name, entry, reregister, changes: [], notes };
 }
 
@@ -166,16 +164,15 @@ type ServiceFields = Omit<CurrentService, 'address' | 'labels'> & {
 
 /** Settings of {@link plan}. */
 export interface PlanOptions {
-  /** Of sections that the files have, what they do not name goes. */
+  /** Deletes entries that are not in the files, in the sections that the files contain. */
   readonly prune: boolean;
 }
 
 /**
- * The steps that make the service what the files say, in the order in which they can be done; none when it is so
- * already. Things are made in the order namespaces, services, hand-made tools, forwards, discovered tools, and go in the
- * reverse one; what gives up a name that something else is to have goes before that.
- *
- * Throws {@link Failure} with everything in the files that cannot be made so.
+ * Plans the steps from the current to the desired state, in executable order; empty when there is no difference.
+ * Entries are created in the order namespaces, services, manual tools, forwards, discovered tools and deleted in
+ * reverse; a step that frees a name precedes the step that takes it. Throws {@link Failure} with everything in the
+ * files that cannot be applied.
  */
 export function plan(desired: DesiredState, actual: CurrentState, { prune }: PlanOptions): Step[] {
   const pruned = (section: Section): boolean => prune && desired.sections.has(section);
@@ -186,7 +183,7 @@ export function plan(desired: DesiredState, actual: CurrentState, { prune }: Pla
   const overrides = planOverrides(desired, actual, forwards, pruned('tools'), problems);
   const steps = [...manual.upserts, ...forwards.upserts, ...overrides, ...manual.deletions, ...forwards.deletions];
   const claims = new NameClaims(steps, actual, forwards);
-  // What the files say twice is in its own way too: told once.
+  // Duplicates in the files would be reported as conflicts again.
   if (problems.length === 0) problems.push(...findConflicts(steps, desired, claims));
   const [first, ...others] = problems;
   if (first !== undefined && others.length === 0) throw new Failure(first);

@@ -14,7 +14,7 @@ const SUMMARY_TERMS = [
   ['delete', 'to delete'],
 ] as const;
 
-/** The plan for people: a line per step, its changes and notes below it, and how many there are of each kind. */
+/** Formats a plan as text: a line per step with its changes and notes, and a summary. */
 export function formatPlan(steps: readonly Step[], style: Style): string {
   const lines = steps.flatMap((step) => [
     style(COLORS[step.action], `${SIGNS[step.action]} ${describeStep(step)}`),
@@ -24,7 +24,7 @@ export function formatPlan(steps: readonly Step[], style: Style): string {
   return [...lines, '', formatSummary(steps), ''].join('\n');
 }
 
-/** What a new thing is called stands in the line above. */
+/** The name of a new entry is in the line above. */
 function isListed(step: Step): (change: Step['changes'][number]) => boolean {
   return ({ member }) =>
     step.action !== 'create' ||
@@ -43,12 +43,12 @@ function formatSummary(steps: readonly Step[]): string {
   return `${steps.length} ${steps.length === 1 ? 'change' : 'changes'}: ${counts.filter(Boolean).join(', ')}`;
 }
 
-/** The plan for programs: `{changes: [{action, kind, name, ..., members: [{member, from, to}], notes}]}`. */
+/** Converts a plan to JSON: `{changes: [{action, kind, name, ..., members: [{member, from, to}], notes}]}`. */
 export function planToJson(steps: readonly Step[]): { changes: JsonObject[] } {
   return { changes: steps.map(stepToJson) };
 }
 
-/** One step for programs. Values are whole, but without the secrets in them. */
+/** Values are complete, except for secrets. */
 function stepToJson(step: Step): JsonObject {
   const members = step.changes.map(({ member, from, to }): JsonObject => ({ member, ...shown(member, { from, to }) }));
   return {
@@ -98,7 +98,7 @@ const PAST_TENSE = {
   delete: 'deleted',
 } as const;
 
-/** A step that has had its turn, or will not have it, on a line for people. Why it failed is told at the end. */
+/** Formats the outcome of a step as one line; the error follows at the end of the run. */
 export function formatOutcome(outcome: Outcome, style: Style): string {
   const what = describeStep(outcome.step);
   switch (outcome.status) {
@@ -107,7 +107,7 @@ export function formatOutcome(outcome: Outcome, style: Style): string {
       return `${style('green', PAST_TENSE[outcome.step.action])} ${what}${notes}`;
     }
     case 'unchanged':
-      return `${style('green', 'as it should be')} ${what}`;
+      return `${style('green', 'unchanged')} ${what}`;
     case 'failed':
       return `${style('red', 'failed')} ${what}`;
     case 'not done':
@@ -115,7 +115,7 @@ export function formatOutcome(outcome: Outcome, style: Style): string {
   }
 }
 
-/** Which step failed and why, on one line. */
+/** Formats a failed step and its error as one line. */
 export function formatFailure({ step, error }: FailedOutcome, host: string): string {
   return `${describeStep(step)}: ${failureReason(error, host)}`;
 }
@@ -127,7 +127,9 @@ function failureReason(error: unknown, host: string): string {
   return sanitizeLine([message, ...notes].join('; '));
 }
 
-/** The report for programs: `{changes: [{..., status, error?}]}`, the status of each being done, unchanged, failed or not done. */
+/**
+ * Converts outcomes to JSON: `{changes: [{..., status, error?}]}` with the status done, unchanged, failed or not done.
+ */
 export function reportToJson(outcomes: readonly Outcome[], host: string): { changes: JsonObject[] } {
   return {
     changes: outcomes.map((outcome) => ({
@@ -139,7 +141,7 @@ export function reportToJson(outcomes: readonly Outcome[], host: string): { chan
   };
 }
 
-/** What a step is about: `tool say in namespace default`. */
+/** Describes the entry of a step: `tool say in namespace default`. */
 function describeStep(step: Step): string {
   switch (step.kind) {
     case 'namespace':
@@ -153,16 +155,16 @@ function describeStep(step: Step): string {
     case 'tool':
       return sanitizeLine(`tool ${step.name} in namespace ${step.namespace}`);
     case 'override': {
-      const theirs = step.name === step.upstreamName ? '' : `, there ${step.upstreamName}`;
+      const theirs = step.name === step.upstreamName ? '' : `, upstream name ${step.upstreamName}`;
       return sanitizeLine(`tool ${step.name} in namespace ${step.namespace} (forward ${step.forward}${theirs})`);
     }
   }
 }
 
-/** Longest value that is shown whole. */
+/** Longer values are truncated. */
 const MAX_VALUE_LENGTH = 60;
 
-/** One member's change on a line: `labels: {} -> {"team":"a"}`. */
+/** Formats a change: `labels: {} -> {"team":"a"}`. */
 function formatChange({ member, from, to }: Change, isNew: boolean): string {
   const line =
     isNew || (from === undefined && to !== undefined)
@@ -177,10 +179,10 @@ function formatValue(member: string, value: JsonValue | undefined): string {
   return text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text;
 }
 
-/** Members that are addresses. Credentials may stand in them, which belong on no screen and in no build log. */
+/** Members that are URLs, which may contain credentials. */
 const URL_MEMBERS = ['address', 'uri', 'configurationURI', 'secretsURI'];
 
-/** The value, of an address without user, password, fragment and the values in its query. */
+/** Removes user, password, fragment and query values from a URL. */
 function redactUrl(member: string, value: JsonValue): JsonValue {
   if (typeof value !== 'string' || !URL_MEMBERS.includes(member)) return value;
   const [, base = '', query, fragment] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(value) ?? [];

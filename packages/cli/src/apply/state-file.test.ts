@@ -18,9 +18,9 @@ function problems(text: string): readonly string[] {
 test('the smallest state is {}; a file without anything is refused', () => {
   expect(read('{} # nothing yet\n').sections).toEqual(new Set());
   for (const text of ['', ' \n', '\ufeff', '# nothing yet\n', 'null']) {
-    expect(problems(text)).toEqual(['s.yaml is empty; a state without anything is {}']);
+    expect(problems(text)).toEqual(['s.yaml is empty; use {} for an empty state']);
   }
-  expect(() => read('', 's.json')).toThrow('s.json is empty; a state without anything is {}');
+  expect(() => read('', 's.json')).toThrow('s.json is empty; use {} for an empty state');
 });
 
 test('the files of the documentation are right', async () => {
@@ -79,23 +79,23 @@ namespaces: [{ name: n, labels: *labels }]
 });
 
 test.each([
-  ['- a', ['s.yaml:1:1: must be a map with any of namespaces, forwards, services, tools']],
+  ['- a', ['s.yaml:1:1: expected a map with the sections namespaces, forwards, services, tools']],
   [
     'evaluators: []',
     [
-      's.yaml:1:1: unknown section "evaluators"; there are namespaces, forwards, services, tools; "sluice evaluators apply" takes these',
+      's.yaml:1:1: unknown section "evaluators"; expected namespaces, forwards, services, tools; use "sluice evaluators apply" for evaluators',
     ],
   ],
-  ['a: 1', ['s.yaml:1:1: unknown section "a"; there are namespaces, forwards, services, tools']],
-  ['tools:\n', ['s.yaml:1:1: tools must be a list; [] is an empty one']],
-  ['tools: [a]', ['s.yaml:1:9: must be a map with the members of one of the tools']],
+  ['a: 1', ['s.yaml:1:1: unknown section "a"; expected namespaces, forwards, services, tools']],
+  ['tools:\n', ['s.yaml:1:1: tools must be a list; use [] for an empty one']],
+  ['tools: [a]', ['s.yaml:1:9: an entry of tools must be a map']],
   ['tools: [\n', ['s.yaml:2:1: Flow sequence in block collection must be sufficiently indented and end with a ]']],
-  ['a: 1\na: 2', ['s.yaml:2:1: the key a is given twice']],
+  ['a: 1\na: 2', ['s.yaml:2:1: duplicate key a']],
   ['namespaces: [{ name: *a }]', ['s.yaml: Unresolved alias (the anchor must be set before the alias): a']],
   ['namespaces: [{ name: !!x a }]', ['s.yaml:1:22: Unresolved tag: tag:yaml.org,2002:x']],
-  ['? [a]\n: b', ['s.yaml:1:3: a key must be a text']],
-  ['namespaces: [{ name: a, labels: { x: .inf } }]', ['s.yaml:1:38: .inf is no number in JSON']],
-  ['namespaces: [{ nam: a }]', ['s.yaml:1:16: namespaces: nam: unknown member; there are name, labels']],
+  ['? [a]\n: b', ['s.yaml:1:3: keys must be strings']],
+  ['namespaces: [{ name: a, labels: { x: .inf } }]', ['s.yaml:1:38: .inf is not a JSON number']],
+  ['namespaces: [{ nam: a }]', ['s.yaml:1:16: namespaces: nam: unknown member; expected name, labels']],
   ['namespaces: [{}]', ['s.yaml:1:14: namespaces: name: is required']],
   [
     'namespaces: [{ name: A }]',
@@ -104,10 +104,10 @@ test.each([
   ['namespaces: [{ name: 007 }]', ['s.yaml:1:16: namespaces: name: must be a string; quote it']],
   ['namespaces: [{ name: a, labels: { b: true } }]', ['s.yaml:1:35: namespaces: labels.b: must be a string; quote it']],
   ['namespaces: [{ name: a, labels: [] }]', ['s.yaml:1:25: namespaces: labels: must be an object']],
-  ['namespaces: [{ name: a }, { name: " a" }]', ['s.yaml:1:27: namespaces: is there already at s.yaml:1:14']],
+  ['namespaces: [{ name: a }, { name: " a" }]', ['s.yaml:1:27: namespaces: duplicate entry; first at s.yaml:1:14']],
   [
     'forwards:\n- name: f\n  address: ftp://h\n  available: true\n',
-    ['s.yaml:4:3: forwards: available: unknown member; there are name, address, namespace, labels, prefix'],
+    ['s.yaml:4:3: forwards: available: unknown member; expected name, address, namespace, labels, prefix'],
   ],
   ['forwards:\n- name: f\n  address: ftp://h\n', ['s.yaml:3:3: forwards: address: must be an http or https URL']],
   [
@@ -132,26 +132,23 @@ test.each([
   ],
   [
     'tools:\n- name: t\n  description: x\n',
-    ['s.yaml:2:3: tools: a tool of a forward needs forward; one made by hand needs uri and toolType'],
+    ['s.yaml:2:3: tools: a discovered tool needs forward; any other tool needs uri and toolType'],
   ],
-  [
-    'tools: [{ upstreamName: a }]',
-    ['s.yaml:1:11: tools: upstreamName: goes with forward, which says whose tool it is'],
-  ],
-  ['tools: [{ forward: f }]', ['s.yaml:1:9: tools: upstreamName: is required, or name']],
-  ['tools: [{ forward: f, name: a, uri: u }]', ['s.yaml:1:32: tools: uri: is set by its forward; leave it out']],
+  ['tools: [{ upstreamName: a }]', ['s.yaml:1:11: tools: upstreamName: is allowed only with forward']],
+  ['tools: [{ forward: f }]', ['s.yaml:1:9: tools: upstreamName: is required unless name is set']],
+  ['tools: [{ forward: f, name: a, uri: u }]', ['s.yaml:1:32: tools: uri: is set by its forward; remove it']],
   [
     'tools: [{ forward: f, name: a, upstream: {} }]',
-    ['s.yaml:1:32: tools: upstream: is set by its forward; leave it out'],
+    ['s.yaml:1:32: tools: upstream: is set by its forward; remove it'],
   ],
   ['tools: [{ forward: f, name: a, input_schema: null }]', ['s.yaml:1:32: tools: input_schema: must be an object']],
   [
     'tools: [{ forward: f, name: a, labels: { service.x: b } }]',
-    ['s.yaml:1:42: tools: labels.service.x: is set by the service; leave it out'],
+    ['s.yaml:1:42: tools: labels.service.x: is set by the service; remove it'],
   ],
   [
     'tools: [{ forward: f, name: a }, { forward: f, upstreamName: a }]',
-    ['s.yaml:1:34: tools: is there already at s.yaml:1:9'],
+    ['s.yaml:1:34: tools: duplicate entry; first at s.yaml:1:9'],
   ],
 ])('%j is refused with its place', (text, expected) => {
   expect(problems(text)).toEqual(expected);
@@ -166,19 +163,19 @@ test('a member that is near to a known one is kept, with a warning', () => {
   expect(tools).toMatchObject([{ members: { titel: 'T', vendor: 1 } }]);
   expect(overrides).toMatchObject([{ members: { descripton: 'y' } }]);
   expect(warnings).toEqual([
-    's.yaml:2:70: tools: titel: is not known, and kept; is title meant?',
-    's.yaml:3:17: tools: upstreamNam: is not known, and kept; is upstreamName meant?',
-    's.yaml:3:50: tools: descripton: is not known, and kept; is description meant?',
-    's.yaml:3:65: tools: output-schema: is not known, and kept; is output_schema meant?',
-    's.yaml:3:102: tools: icon: is not known, and kept; is icons meant?',
-    's.yaml:3:112: tools: ID: is not known, and kept; is id meant?',
+    's.yaml:2:70: tools: titel: unknown member; did you mean title?',
+    's.yaml:3:17: tools: upstreamNam: unknown member; did you mean upstreamName?',
+    's.yaml:3:50: tools: descripton: unknown member; did you mean description?',
+    's.yaml:3:65: tools: output-schema: unknown member; did you mean output_schema?',
+    's.yaml:3:102: tools: icon: unknown member; did you mean icons?',
+    's.yaml:3:112: tools: ID: unknown member; did you mean id?',
   ]);
 });
 
 test('uris of configuration and secrets in other letters are refused', () => {
   const made = 'name: t, description: "", uri: "w:t", type: w, input_schema: {}';
   expect(problems(`tools:\n- { ${made}, configuration_uri: c, secretUri: s }`)).toEqual([
-    's.yaml:2:92: tools: secretUri: has no effect; it is spelled secretsURI',
+    's.yaml:2:92: tools: secretUri: unknown member; did you mean secretsURI?',
   ]);
 });
 
@@ -202,7 +199,7 @@ test('several files are one state, in which nothing is said twice', () => {
     { name: 'b' },
   ]);
   expect(() => readStateFiles([one, { ...one, name: 'two.yaml' }])).toThrow(
-    'two.yaml:1:14: namespaces: is there already at one.yaml:1:14',
+    'two.yaml:1:14: namespaces: duplicate entry; first at one.yaml:1:14',
   );
 });
 

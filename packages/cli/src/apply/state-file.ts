@@ -23,24 +23,24 @@ import { type KeyPath, type LocatedDocument, parseLocated } from '../files/locat
 import { type DesiredState, SECTIONS, type Section } from './desired-state.ts';
 import { isServiceLabel } from './discovered-tools.ts';
 
-/** Members that say which tool of a forward is meant. */
+/** Members that identify a discovered tool. */
 const ORIGIN_MEMBERS = ['forward', 'upstreamName'];
 const TOOL_MEMBERS = [...Object.keys(toolMembers.shape), ...Object.keys(toolAliases)];
 
 /**
- * The member of a tool that this one, which nobody knows, is most likely meant to be; undefined when it is known, or is
- * near to none. Case counts for nothing, nor do `-` and `_`.
+ * Returns the known tool member that an unknown one is most likely meant to be; undefined when it is known or similar
+ * to none. Ignores case, `-` and `_`.
  */
 export function suggestMember(member: string): string | undefined {
   const known = [...TOOL_MEMBERS, ...ORIGIN_MEMBERS];
   return known.includes(member) ? undefined : closestMatch(member, known);
 }
 
-const forwardManaged = z.never({ error: 'is set by its forward; leave it out' }).optional();
+const forwardManaged = z.never({ error: 'is set by its forward; remove it' }).optional();
 
 /**
- * What somebody wants of a discovered tool, under canonical names: which one it is, and any of the members that a PUT can
- * change. A member that is left out follows the upstream; null takes an optional one of the upstream's away.
+ * Overrides of a discovered tool under canonical names. Missing members follow the upstream; null removes an optional
+ * member of the upstream.
  */
 export const toolOverridesSchema = withAliases(
   toolAliases,
@@ -62,16 +62,16 @@ export const toolOverridesSchema = withAliases(
     .catchall(jsonValue),
 );
 
-/** A state file as it was read. */
+/** Name and text of a state file. */
 export interface StateSource {
-  /** As messages name it. */
+  /** Name for messages. */
   readonly name: string;
   readonly text: string;
 }
 
 /**
- * What state files say together (docs/desired-state.md). Throws {@link Failure} with everything that is wrong with them,
- * each with file, line and column.
+ * Merges state files (docs/desired-state.md). Throws {@link Failure} with all problems, each with file, line and
+ * column.
  */
 export function readStateFiles(texts: readonly StateSource[]): DesiredState {
   const reader = new StateReader();
@@ -79,7 +79,7 @@ export function readStateFiles(texts: readonly StateSource[]): DesiredState {
   return reader.result();
 }
 
-/** Members that a section's entries may have. Those of tools are open: what is not known is kept (decisions 4.1). */
+/** Members allowed in the entries of a section. Tools may have any (decisions 4.1). */
 const KNOWN_MEMBERS: Readonly<Partial<Record<Section, readonly string[]>>> = {
   namespaces: Object.keys(namespace.shape),
   forwards: Object.keys(forwardInput.shape),
@@ -90,14 +90,14 @@ const ALIASES = new Map(Object.entries(toolAliases));
 
 const EMPTY: LocatedDocument = { content: null, positionOf: () => '' };
 
-/** One entry of a section: its value, and where it stands. */
+/** An entry of a section with its position. */
 interface Entry {
   readonly section: Section;
   readonly value: JsonObject;
   readonly position: (path?: KeyPath) => string;
 }
 
-/** Problems that are listed one by one. */
+/** Maximum number of listed problems. */
 const MAX_PROBLEMS = 20;
 
 class StateReader {
@@ -109,29 +109,29 @@ class StateReader {
   readonly #services: DesiredState['services'][number][] = [];
   readonly #tools: DesiredState['tools'][number][] = [];
   readonly #overrides: DesiredState['overrides'][number][] = [];
-  /** By identity, where it stands. */
+  /** Position by identity of the entry. */
   readonly #seen = new Map<string, () => string>();
 
   read(name: string, text: string): void {
-    // Nothing at all is more often what is left of something that went wrong than a state.
+    // An empty file is more often the result of a failed command than a state.
     const { content, positionOf } = text.trim() === '' ? EMPTY : parseLocated(text, name);
     if (content === null) {
-      this.#problems.push(`${name} is empty; a state without anything is {}`);
+      this.#problems.push(`${name} is empty; use {} for an empty state`);
       return;
     }
     if (!isJsonObject(content)) {
-      this.#problems.push(`${positionOf([])}: must be a map with any of ${SECTIONS.join(', ')}`);
+      this.#problems.push(`${positionOf([])}: expected a map with the sections ${SECTIONS.join(', ')}`);
       return;
     }
     for (const [key, list] of Object.entries(content)) {
       const section = SECTIONS.find((known) => known === key);
       if (section === undefined) {
-        const hint = key === 'evaluators' ? '; "sluice evaluators apply" takes these' : '';
+        const hint = key === 'evaluators' ? '; use "sluice evaluators apply" for evaluators' : '';
         this.#problems.push(
-          `${positionOf([key])}: unknown section ${quote(key)}; there are ${SECTIONS.join(', ')}${hint}`,
+          `${positionOf([key])}: unknown section ${quote(key)}; expected ${SECTIONS.join(', ')}${hint}`,
         );
       } else if (!Array.isArray(list)) {
-        this.#problems.push(`${positionOf([key])}: ${key} must be a list; [] is an empty one`);
+        this.#problems.push(`${positionOf([key])}: ${key} must be a list; use [] for an empty one`);
       } else {
         this.#sections.add(section);
         list.forEach((value, index) => {
@@ -160,14 +160,14 @@ class StateReader {
 
   #readEntry(section: Section, value: JsonValue, position: Entry['position']): void {
     if (!isJsonObject(value)) {
-      this.#problems.push(`${position()}: must be a map with the members of one of the ${section}`);
+      this.#problems.push(`${position()}: an entry of ${section} must be a map`);
       return;
     }
     const entry = { section, value, position };
     const known = KNOWN_MEMBERS[section];
     const unknown = known === undefined ? [] : Object.keys(value).filter((member) => !known.includes(member));
     for (const member of unknown) {
-      this.#addProblem(entry, [member], `unknown member; there are ${known?.join(', ')}`);
+      this.#addProblem(entry, [member], `unknown member; expected ${known?.join(', ')}`);
     }
     if (unknown.length > 0) return;
     if (section === 'namespaces') this.#readNamespace(entry);
@@ -198,12 +198,12 @@ class StateReader {
 
   #readTool(entry: Entry): void {
     if (Object.hasOwn(entry.value, 'upstreamName')) {
-      this.#addProblem(entry, ['upstreamName'], 'goes with forward, which says whose tool it is');
+      this.#addProblem(entry, ['upstreamName'], 'is allowed only with forward');
       return;
     }
     const named = new Set(Object.keys(entry.value).map((member) => ALIASES.get(member) ?? member));
     if (!named.has('uri') && !named.has('toolType')) {
-      return this.#addProblem(entry, [], 'a tool of a forward needs forward; one made by hand needs uri and toolType');
+      return this.#addProblem(entry, [], 'a discovered tool needs forward; any other tool needs uri and toolType');
     }
     const parsed = this.#parse(entry, toolInput);
     if (!parsed || this.#hasMisspelledUri(entry)) return;
@@ -218,10 +218,10 @@ class StateReader {
     const parsed = this.#parse(entry, toolOverridesSchema);
     if (!parsed) return;
     const { forward, name, upstreamName = name, namespace: target, labels = {}, ...others } = parsed;
-    if (upstreamName === undefined) return this.#addProblem(entry, ['upstreamName'], 'is required, or name');
+    if (upstreamName === undefined) return this.#addProblem(entry, ['upstreamName'], 'is required unless name is set');
     const reserved = Object.keys(labels).find(isServiceLabel);
     if (reserved !== undefined) {
-      return this.#addProblem(entry, ['labels', reserved], 'is set by the service; leave it out');
+      return this.#addProblem(entry, ['labels', reserved], 'is set by the service; remove it');
     }
     if (!this.#isUnique(entry, ['override', forward, upstreamName])) return;
     this.#warnMisspelled(entry);
@@ -241,27 +241,27 @@ class StateReader {
   #isUnique(entry: Entry, identity: readonly string[]): boolean {
     const key = JSON.stringify(identity);
     const before = this.#seen.get(key);
-    if (before) this.#addProblem(entry, [], `is there already at ${before()}`);
+    if (before) this.#addProblem(entry, [], `duplicate entry; first at ${before()}`);
     else this.#seen.set(key, entry.position);
     return before === undefined;
   }
 
-  /** Members that the service refuses, since they look as if they said where secrets are; an upstream may have them. */
+  /** Reports misspelled secret and configuration URIs, which the service rejects; an upstream may have such members. */
   #hasMisspelledUri(entry: Entry): boolean {
     const misspelt = Object.keys(entry.value).filter(
       (member) => !ALIASES.has(member) && suggestUriMember(member) !== undefined,
     );
     for (const member of misspelt)
-      this.#addProblem(entry, [member], `has no effect; it is spelled ${suggestUriMember(member)}`);
+      this.#addProblem(entry, [member], `unknown member; did you mean ${suggestUriMember(member)}?`);
     return misspelt.length > 0;
   }
 
-  /** Members that nobody knows are kept, but most of those that are near to a known one are meant to be that. */
+  /** Unknown members are allowed, but one that is similar to a known member is probably a typo. */
   #warnMisspelled({ section, value, position }: Entry): void {
     for (const member of Object.keys(value)) {
       const meant = suggestMember(member);
       if (meant === undefined) continue;
-      this.#warnings.push(`${position([member])}: ${section}: ${member}: is not known, and kept; is ${meant} meant?`);
+      this.#warnings.push(`${position([member])}: ${section}: ${member}: unknown member; did you mean ${meant}?`);
     }
   }
 
@@ -271,12 +271,12 @@ class StateReader {
   }
 }
 
-/** What is missing or of the wrong type, for someone who writes YAML; the other words are those of the contract. */
+/** Messages for missing members and wrong types in YAML terms; other messages come from the contract. */
 const describeIssue: z.core.$ZodErrorMap = ({ code, input, expected }) => {
   if (input === undefined) return 'is required';
   if (code !== 'invalid_type') return undefined;
   if (expected === 'array') return 'must be a list';
-  // A name such as 007 or true is a number or a truth value to YAML.
+  // A name such as 007 or true is a number or a boolean in YAML.
   const quote = expected === 'string' && (typeof input !== 'object' || JSON.isRawJSON(input));
   return `must be a ${expected}${quote ? '; quote it' : ''}`;
 };

@@ -6,9 +6,8 @@ import { toolKey } from './plan-tools.ts';
 import type { OverrideStep, Step } from './step.ts';
 
 /**
- * Steps about tools and forwards in an order in which every name is free when something is to have it: a step that waits
- * for a name comes right after the one that gives it up. Apart from that they keep their order. Where names go round in
- * a circle, one of the tools gets another name for the meantime, by a step of its own.
+ * Orders steps for tools and forwards so that every name is free when a step needs it: a step that waits for a name
+ * follows the step that frees it. Otherwise the order is kept. Cycles are broken by renaming a tool temporarily.
  */
 export function orderSteps(steps: readonly Step[], claims: NameClaims): Step[] {
   return new StepOrdering(steps, claims).run();
@@ -21,7 +20,7 @@ class StepOrdering {
   readonly #blocks: number[][];
   readonly #placed: Step[] = [];
   readonly #done = new Set<number>();
-  /** Steps up to here have had their turn. */
+  /** Steps up to this index have been visited. */
   #current = 0;
 
   constructor(steps: readonly Step[], claims: NameClaims) {
@@ -36,14 +35,14 @@ class StepOrdering {
 
   run(): Step[] {
     for (this.#current = 0; this.#current < this.#steps.length; this.#current++) this.#place(this.#current);
-    // What is left now goes round in circles, or waits for what does.
+    // The remaining steps are part of a cycle or wait for one.
     for (let index = 0; index < this.#steps.length; index++) {
       while (!this.#done.has(index)) this.#renameTemporarily(this.#findCycle(index));
     }
     return this.#placed;
   }
 
-  /** Places the step when it waits for nothing, and then those that have had their turn and waited for it. */
+  /** Places a step that is not blocked, and then visited steps that it blocked. */
   #place(index: number): void {
     const ready = [index];
     for (let next = ready.shift(); next !== undefined; next = ready.shift()) {
@@ -55,7 +54,7 @@ class StepOrdering {
     }
   }
 
-  /** Nobody waits for this step any more; those that have had their turn already are returned. */
+  /** Unblocks the steps that wait for this one and returns those that have been visited. */
   #release(index: number): number[] {
     const waiting = this.#blocks[index] ?? [];
     for (const other of waiting) this.#blockedBy[other]?.delete(index);
@@ -63,8 +62,8 @@ class StepOrdering {
   }
 
   /**
-   * A step that waits for itself in the end. What others wait for first holds the name that they wait for, so that its
-   * tool is not shadowed and can be changed.
+   * Returns a step that transitively waits for itself. The first blocker has the name that others wait for, so its tool
+   * is not shadowed and can be changed.
    */
   #findCycle(index: number): number {
     const seen = new Set<number>();
@@ -80,7 +79,7 @@ class StepOrdering {
 
   #renameTemporarily(index: number): void {
     const step = this.#steps[index];
-    if (step?.kind !== 'override') throw new Error('only discovered tools give up one name for another');
+    if (step?.kind !== 'override') throw new Error('only discovered tools can be renamed temporarily');
     const { name, namespace, wanted } = step;
     const meanwhile = this.#claims.freeName(namespace, name);
     this.#placed.push({
@@ -88,28 +87,28 @@ class StepOrdering {
       action: 'park',
       wanted: { ...wanted, name: meanwhile },
       changes: [{ member: 'name', from: name, to: meanwhile }],
-      notes: ['for a moment, because another tool is to have its name'],
+      notes: ['temporarily, because another tool takes its name'],
     });
     for (const other of this.#release(index)) this.#place(other);
   }
 }
 
 /**
- * Why a step cannot be done: its tool is `hidden` behind another of its name, or the name that it needs is `taken`.
- * `forward` brought the tool in the way; undefined for one made by hand.
+ * Reason why a step is impossible: its tool is `hidden` behind another tool of its name, or its new name is `taken`.
+ * `forward` is the forward of the conflicting tool; undefined for a manual tool.
  */
 export interface NameConflict {
   readonly kind: 'hidden' | 'taken';
   readonly forward: string | undefined;
 }
 
-/** Who has or will have which name, and which step makes them give it up. */
+/** Tracks which tools have or will have each name, and which step frees it. */
 export class NameClaims {
-  /** By key of a tool, who claims it: the one that is served, then those that it shadows. */
+  /** Claimants by tool key: the served tool, then the tools it shadows. */
   readonly #claimants = new Map<string, string[]>();
-  /** By claimant, the index of the step. */
+  /** Index of the step that frees the name, by claimant. */
   readonly #releasedBy = new Map<string, number>();
-  /** By claimant, what the service has already. */
+  /** Existing tools of the service, by claimant. */
   readonly #existing = new Map<string, Pick<NameConflict, 'forward'>>();
   readonly #steps: readonly Step[];
   readonly #forwards: ForwardPlan;
@@ -147,16 +146,13 @@ export class NameClaims {
     });
   }
 
-  /** Indexes of the steps that have to come first; of those that claim one name in the order in which they hold it. */
+  /** Returns the indexes of the steps that must run first; claimants of one name in the order in which they have it. */
   prerequisites(step: Step): number[] {
     const { holders, takers } = this.#blockers(step);
     return [...holders, ...takers].map((own) => this.#releasedBy.get(own)).filter((index) => index !== undefined);
   }
 
-  /**
-   * Who is in front of the step and stays, so that it cannot be done: of what the service has, not of what is yet to
-   * come. Undefined when nobody is.
-   */
+  /** Returns the existing tool that makes a step impossible; undefined when there is none. */
   conflict(step: Step): NameConflict | undefined {
     const { holders, takers } = this.#blockers(step);
     const stays = (own: string) => this.#existing.has(own) && !this.#releasedBy.has(own);
@@ -167,8 +163,8 @@ export class NameClaims {
   }
 
   /**
-   * Claimants that have to give up a name before the step: `holders` that of the tool, which is shadowed until then and
-   * cannot be changed, `takers` the one that it is to have.
+   * Returns the claimants that must free a name first: `holders` of the tool's current name, which shadow it, and
+   * `takers` of its new name.
    */
   #blockers(step: Step): { readonly holders: readonly string[]; readonly takers: readonly string[] } {
     if (step.kind === 'tool' && step.action === 'create') {
@@ -183,19 +179,19 @@ export class NameClaims {
     return { holders, takers: target === present ? [] : this.#claimantsOf(target).filter((other) => other !== own) };
   }
 
-  /** The key that the tool will have. */
+  /** Returns the key of the tool after the step. */
   targetKey(step: OverrideStep): string {
     const { namespace, name } = this.destination(step);
     return toolKey(namespace, name);
   }
 
-  /** Where the tool will be, and what it will be called there. */
+  /** Returns namespace and name of the tool after the step. */
   destination({ forward, upstreamName, wanted }: OverrideStep): { readonly namespace: string; readonly name: string } {
     const { namespace = '', prefix = '' } = this.#forwards.result.get(forward) ?? {};
     return { namespace: wanted.namespace ?? namespace, name: wanted.name ?? prefix + upstreamName };
   }
 
-  /** A name in the namespace that nobody has or is to have. */
+  /** Returns a name that no tool has or will have in the namespace. */
   freeName(namespace: string, name: string): string {
     const targets = new Set(this.#steps.flatMap((step) => (step.kind === 'override' ? [this.targetKey(step)] : [])));
     let free = `${name}.moving`;
@@ -214,7 +210,7 @@ export class NameClaims {
     return this.#claimants.get(key) ?? [];
   }
 
-  /** What a forward brings anew is not what it had. */
+  /** Tools of a forward that is registered again are new tools. */
   #claimantOf({ forward, upstreamName }: OverrideStep): string {
     return claimantKey(this.#forwards.registered.has(forward) ? 'arriving' : 'discovered', forward, upstreamName);
   }
@@ -224,7 +220,7 @@ function claimantKey(...parts: readonly string[]): string {
   return JSON.stringify(parts);
 }
 
-/** Steps that the service would refuse because of a tool that it has and that none of the steps moves, in words. */
+/** Describes the steps that the service would reject because of an existing tool that no step moves. */
 export function findConflicts(steps: readonly Step[], { tools }: DesiredState, claims: NameClaims): string[] {
   const places = new Map(tools.map(({ namespace, name, position }) => [toolKey(namespace, name), position]));
   return steps.flatMap((step) => {
@@ -235,16 +231,16 @@ export function findConflicts(steps: readonly Step[], { tools }: DesiredState, c
     const hidden = step.kind === 'override' && conflict.kind === 'hidden';
     const problem = hidden
       ? explainShadowed(step)
-      : `the name ${name} in namespace ${namespace} is taken by ${resolutionHint(conflict.forward)}, or choose another name`;
+      : `name ${name} in namespace ${namespace} is already used by ${resolutionHint(conflict.forward)}, or choose another name`;
     if (position) return [`${position()}: tools: ${problem}`];
     const whose = step.kind === 'override' ? ` of forward ${step.forward}` : '';
-    return [`what was changed on tool ${step.name}${whose} cannot be taken back: ${problem}`];
+    return [`cannot revert the changes to tool ${step.name}${whose}: ${problem}`];
   });
 }
 
-/** Whose tool is in the way, and how it gets out of it. */
+/** Names the owner of the conflicting tool and the remedy. */
 function resolutionHint(forward: string | undefined): string {
   return forward === undefined
-    ? 'a tool made by hand, which stays; delete that one'
-    : `a tool of forward ${forward}, which keeps it; rename that one too`;
+    ? 'a manually registered tool; delete that tool'
+    : `a tool of forward ${forward}; rename that tool`;
 }

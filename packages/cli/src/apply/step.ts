@@ -4,15 +4,15 @@ import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import type { CurrentService } from './current-state.ts';
 import type { DesiredForward, Overrides } from './desired-state.ts';
 
-/** One member that differs. */
+/** A changed member. */
 export interface Change {
   readonly member: string;
-  /** Undefined where there is nothing, or where it is not known yet. */
+  /** Undefined when the member is new or its value is not known yet. */
   readonly from?: JsonValue | undefined;
   readonly to?: JsonValue | undefined;
 }
 
-/** What is in a namespace that nothing else of the plan takes out of it. */
+/** Entries in a namespace that no other step removes from it. */
 export interface NamespaceContents {
   readonly tools: number;
   readonly resources: number;
@@ -20,11 +20,11 @@ export interface NamespaceContents {
   readonly forwards: number;
 }
 
-/** What to do with one thing. */
+/** One step of a plan. */
 export type Step = (NamespaceStep | ForwardStep | ServiceStep | ToolStep | OverrideStep) & {
-  /** Members that the step changes. Empty when all of it goes. */
+  /** Changed members; empty for deletions. */
   readonly changes: readonly Change[];
-  /** What else people should know before they agree, a line each. */
+  /** Additional information to show before the confirmation, one line each. */
   readonly notes: readonly string[];
 };
 
@@ -58,11 +58,11 @@ export type ServiceStep =
       readonly action: 'delete';
       readonly name: string;
       readonly entry: CurrentService;
-      /** Others of its name and type, which the API deletes along with it. */
+      /** Other entries with its name and type, which the API deletes along with it. */
       readonly reregister: readonly ServiceInput[];
     };
 
-/** A hand-made tool. */
+/** A manually registered tool. */
 export type ToolStep =
   | {
       readonly kind: 'tool';
@@ -73,10 +73,10 @@ export type ToolStep =
     }
   | { readonly kind: 'tool'; readonly action: 'delete'; readonly namespace: string; readonly name: string };
 
-/** A discovered tool. What it is called when the step's turn comes is looked up then. */
+/** A discovered tool. Its current name is looked up when the step runs. */
 export interface OverrideStep {
   readonly kind: 'override';
-  /** `park`: it gives its name up for a while, so that another one can take it. */
+  /** `park` renames the tool temporarily, so that another tool can take its name. */
   readonly action: 'update' | 'park';
   readonly forward: string;
   readonly upstreamName: string;
@@ -84,17 +84,19 @@ export interface OverrideStep {
   readonly name: string;
   readonly namespace: string;
   readonly wanted: Overrides;
-  /** Where the file says so; undefined for what takes changes back. */
+  /** Position in the state file; undefined when the step reverts overrides. */
   readonly position: (() => string) | undefined;
 }
 
-/** Steps that make things, and steps that take things away. */
+/** Steps that create or change entries, and steps that delete them. */
 export interface PlannedSteps {
   readonly upserts: Step[];
   readonly deletions: Step[];
 }
 
-/** The members that differ, in the order of `to`, then those that go. The spelling of numbers counts. */
+/**
+ * Returns the members that differ: first those of `to` in its order, then removed ones. Compares numbers by spelling.
+ */
 export function diffMembers(from: JsonObject, to: JsonObject): Change[] {
   const [old, next] = [new Map(Object.entries(from)), new Map(Object.entries(to))];
   const changed = [...next].filter(([member, value]) => !isSame(old.get(member), value));
@@ -105,7 +107,7 @@ export function diffMembers(from: JsonObject, to: JsonObject): Change[] {
   ];
 }
 
-/** What something new has, but empty maps, which say nothing. */
+/** Returns the members of a new entry, without empty maps. */
 export function initialMembers(members: JsonObject): Change[] {
   return diffMembers({}, members).filter(({ to }) => JSON.stringify(to) !== '{}');
 }
@@ -114,7 +116,7 @@ function isSame(a: JsonValue | undefined, b: JsonValue): boolean {
   return a !== undefined && identical(a, b);
 }
 
-/** What is in a namespace: `2 tools, 1 forward`; empty for nothing. */
+/** Formats the contents of a namespace: `2 tools, 1 forward`; empty for none. */
 export function formatNamespaceContents(contents: Readonly<Record<string, JsonValue>>): string {
   const held = Object.entries(contents).filter(([, count]) => typeof count === 'number' && count > 0);
   return held.map(([what, count]) => `${count} ${count === 1 ? what.slice(0, -1) : what}`).join(', ');

@@ -4,12 +4,12 @@ import type { GlobalOptions } from '../options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { type Credential, openCredentialStore } from './credential-store.ts';
 
-/** An access token this close to its end is renewed before it is used. */
+/** Access tokens are renewed this long before they expire. */
 const EXPIRY_MARGIN_MS = 30_000;
 
 /**
- * The access token that requests carry: the given one, the stored one, or none with `--no-auth`. A stored one that has
- * expired is renewed first. Throws {@link Failure} when there is none, or it cannot be renewed or is not to be.
+ * Returns the access token for requests: the given one, the stored one (renewed when expired), or none with
+ * `--no-auth`. Throws {@link Failure} when there is none, or it cannot or must not be renewed.
  */
 export async function resolveToken(
   options: GlobalOptions,
@@ -26,13 +26,13 @@ export async function resolveToken(
       const token = await readStoredToken(options, terminal, renew);
       if (token !== undefined) return token;
       throw new Failure(
-        `no credentials for ${host}: sluice auth login --host ${host}, or give --token or --no-auth (SLUICE_NO_AUTH=1)`,
+        `no credentials for ${host}: run "sluice auth login --host ${host}", or use --token or --no-auth (SLUICE_NO_AUTH=1)`,
       );
     }
   }
 }
 
-/** The stored access token of the host, renewed when it has expired; undefined when there is none. */
+/** Returns the stored access token of the host, renewed when expired; undefined when there is none. */
 export async function readStoredToken(
   options: GlobalOptions,
   terminal: Terminal,
@@ -42,11 +42,11 @@ export async function readStoredToken(
   const store = openCredentialStore(terminal);
   const stored = await store.get(host);
   if (stored === undefined || !isExpired(stored)) return tokenOf(stored);
-  if (!renew) throw new Failure(`the log-in at ${host} has expired`);
+  if (!renew) throw new Failure(`the login for ${host} has expired`);
   return tokenOf(await store.update(host, (current) => renewCredential(current, options, terminal)));
 }
 
-/** Another command may have renewed it, or logged out, while we waited for our turn. */
+/** Another command may have renewed or removed the credential while this one waited for the lock. */
 async function renewCredential(
   stored: Credential | undefined,
   options: GlobalOptions,
@@ -55,7 +55,7 @@ async function renewCredential(
   if (stored?.kind !== 'login' || !isExpired(stored)) return stored;
   const { refreshToken } = stored;
   const login = `sluice auth login --host ${options.host}`;
-  if (refreshToken === undefined) throw new Failure(`the log-in at ${options.host} has expired: ${login}`);
+  if (refreshToken === undefined) throw new Failure(`the login for ${options.host} has expired: run "${login}"`);
   const { renew } = await import('./identity-provider.ts');
   return renew(stored, refreshToken, login, await createFetch(options, terminal));
 }
@@ -64,7 +64,7 @@ function tokenOf(credential: Credential | undefined): string | undefined {
   return credential?.kind === 'login' ? credential.accessToken : credential?.token;
 }
 
-/** Whether a log-in's access token is of no use any more, or soon will be. */
+/** Whether the access token of a login has expired or is about to. */
 export function isExpired(credential: Credential): boolean {
   return (
     credential.kind === 'login' &&

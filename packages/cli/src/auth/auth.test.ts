@@ -56,7 +56,7 @@ const mode = async (path: string) => ((await stat(path)).mode & 0o777).toString(
 describe('a log-in with a password', () => {
   it('is kept in a file for its owner alone, and lets commands pass the proxy', async () => {
     expect(await sluice(['health'])).toMatchObject({ code: 1, err: expect.stringContaining('no credentials for') });
-    expect(await logIn()).toEqual({ code: 0, out: `logged in at ${host} as alice\n`, err: '' });
+    expect(await logIn()).toEqual({ code: 0, out: `logged in to ${host} as alice\n`, err: '' });
     expect([await mode(file), await mode(dirname(file))]).toEqual(['600', '700']);
     expect(await readFile(file, 'utf8')).not.toContain('horse');
     expect(await readdir(dirname(file))).toEqual(['credentials.json']);
@@ -66,10 +66,10 @@ describe('a log-in with a password', () => {
   it('asks for the password on a terminal, and remembers all else from the time before', async () => {
     await logIn();
     const again = await sluice(['auth', 'login'], { answers: [PASSWORD] });
-    expect(again).toMatchObject({ code: 0, err: 'Password of alice: \n' });
+    expect(again).toMatchObject({ code: 0, err: 'Password for alice: \n' });
     const nothing = await sluice(['auth', 'login'], { answers: [] });
-    expect(nothing).toMatchObject({ code: 1, err: 'Password of alice: \nsluice: nothing was entered\n' });
-    expect(await sluice(['auth', 'login'])).toMatchObject({ code: 1, err: expect.stringContaining('give --password') });
+    expect(nothing).toMatchObject({ code: 1, err: 'Password for alice: \nsluice: no input\n' });
+    expect(await sluice(['auth', 'login'])).toMatchObject({ code: 1, err: expect.stringContaining('use --password') });
   });
 
   it('shows its client secret to nobody but the identity provider', async () => {
@@ -86,7 +86,7 @@ describe('a log-in with a password', () => {
     const login = ['auth', 'login', '--username', 'alice', '--password', 'wrong-password', ...client()];
     const { code, err } = await sluice(login);
     expect(code).toBe(1);
-    expect(err).toMatch(/^sluice: http:\S+\/realms\/sluice\/protocol\/openid-connect\/token refuses the log-in: .+\n$/);
+    expect(err).toMatch(/^sluice: http:\S+\/realms\/sluice\/protocol\/openid-connect\/token rejected the login: .+\n$/);
     expect(err).not.toContain('wrong-password');
     await expect(stat(file)).rejects.toThrow();
   });
@@ -94,10 +94,10 @@ describe('a log-in with a password', () => {
   it('says which part is missing or wrong', async () => {
     const login = ['auth', 'login', '--username', 'alice', '--password', 'x'];
     expect((await sluice(login)).err).toBe(
-      'sluice: --auth-server is needed to log in with a password; or give --api-token\n',
+      'sluice: --auth-server is required to log in with a password; use --api-token to store a token instead\n',
     );
     expect((await sluice([...login, ...client(), '--realm', 'other'])).err).toMatch(
-      /does not answer like a token endpoint \(status 404\): are --auth-server and --realm right\?/,
+      /is not a token endpoint \(status 404\): check --auth-server and --realm/,
     );
     expect((await sluice([...login, ...client(), '--auth-server', 'http://no-such-host.invalid'])).err).toBe(
       'sluice: unknown host: no-such-host.invalid\n',
@@ -157,7 +157,7 @@ describe('a log-in that has expired', () => {
     expect(await sluice(['health'])).toEqual({
       code: 1,
       out: '',
-      err: `sluice: the log-in has expired: sluice auth login --host ${host}\n`,
+      err: `sluice: the login has expired: run "sluice auth login --host ${host}"\n`,
     });
   });
 
@@ -193,7 +193,7 @@ describe('a token that was made elsewhere', () => {
     await sluice(['auth', 'token', '--set', TOKEN]);
     const other = await sluice(['health', '--host', 'http://127.0.0.1:1/']);
     expect(other.err).toContain('no credentials for http://127.0.0.1:1:');
-    expect(await sluice(['auth', 'logout'])).toMatchObject({ code: 0, out: `logged out at ${host}\n` });
+    expect(await sluice(['auth', 'logout'])).toMatchObject({ code: 0, out: `logged out of ${host}\n` });
     expect(await sluice(['auth', 'logout'])).toMatchObject({ code: 0, out: `no credentials for ${host}\n` });
     expect(await sluice(['auth', 'status', '--output', 'json'])).toEqual({
       code: 1,
@@ -207,7 +207,7 @@ describe('a token that was made elsewhere', () => {
     expect(await sluice(['health'])).toEqual({
       code: 1,
       out: '',
-      err: `sluice: not accepted by ${host} (401): sluice auth login --host ${host}\n`,
+      err: `sluice: rejected by ${host} (401): run "sluice auth login --host ${host}"\n`,
     });
   });
 });
@@ -218,7 +218,7 @@ describe('the file of credentials', () => {
     await chmod(file, 0o644);
     const { code, err } = await sluice(['health']);
     expect(code).toBe(1);
-    expect(err).toBe(`sluice: ${file}: others may read it (mode 0644): chmod 600 ${file}, and log in anew\n`);
+    expect(err).toBe(`sluice: ${file}: readable by others (mode 0644): run "chmod 600 ${file}" and log in again\n`);
   });
 
   it('is refused when it is damaged, and not repeated', async () => {
@@ -226,7 +226,7 @@ describe('the file of credentials', () => {
     await writeFile(file, '{"version":1,"hosts":["abc"]}');
     const { code, err } = await sluice(['health']);
     expect(code).toBe(1);
-    expect(err).toBe(`sluice: ${file}: is damaged or of another version: delete it, and log in anew\n`);
+    expect(err).toBe(`sluice: ${file}: corrupt, or of another version: delete the file and log in again\n`);
   });
 
   it('is of use although what it has for another host is damaged', async () => {
@@ -238,9 +238,9 @@ describe('the file of credentials', () => {
     expect(JSON.parse(await readFile(file, 'utf8')).hosts['http://other']).toEqual(damaged);
     const there = await sluice(['health', '--host', 'http://other']);
     expect(there.err).toMatch(
-      /^warning: \S+: what is stored for http:\/\/other is damaged: log in anew\nsluice: no cred/,
+      /^warning: \S+: the credentials stored for http:\/\/other are corrupt: log in again\nsluice: no cred/,
     );
-    expect((await sluice(['auth', 'logout', '--host', 'http://other'])).out).toBe('logged out at http://other\n');
+    expect((await sluice(['auth', 'logout', '--host', 'http://other'])).out).toBe('logged out of http://other\n');
     expect(Object.keys(JSON.parse(await readFile(file, 'utf8')).hosts)).toEqual([host]);
   });
 });

@@ -8,9 +8,8 @@ import { isExpired, readStoredToken } from './access-token.ts';
 import { type Credential, type Login, openCredentialStore } from './credential-store.ts';
 
 /**
- * A secret that an option gives: itself, or with `-` the first line of standard input, so that no list of processes shows
- * it. Without the option it is asked for on the terminal, unseen. Throws {@link Failure} when nobody can be asked, or
- * nothing is entered.
+ * Returns the secret of an option: its value, or with `-` the first line of stdin, which keeps it out of the process
+ * list. Without the option, prompts for it without echo. Throws {@link Failure} without a terminal and for empty input.
  */
 export async function readSecret(
   given: string | undefined,
@@ -23,9 +22,9 @@ export async function readSecret(
     const [line = ''] = (await stdin.text()).split(/\r?\n/);
     return line;
   }
-  if (!stdin.isTerminal) throw new Failure(`no terminal to ask on: give ${option}, with "-" to read standard input`);
+  if (!stdin.isTerminal) throw new Failure(`no terminal for a prompt: use ${option}, with "-" for standard input`);
   const secret = await stdin.secret(question);
-  if (secret === undefined) throw new Failure('nothing was entered');
+  if (secret === undefined) throw new Failure('no input');
   return secret;
 }
 
@@ -41,7 +40,7 @@ interface LoginOptions {
 
 const PASSWORD_OPTIONS = ['username', 'password', 'authServer', 'realm', 'clientId', 'clientSecret'];
 
-/** `sluice auth login`: by name and password at an identity provider, or with a token that somebody made. */
+/** `sluice auth login`: with a password at an identity provider, or with an existing token. */
 export function loginCommand(context: Context): Command {
   return new Command('login')
     .description('Log in and store the credentials for --host')
@@ -76,7 +75,7 @@ Examples:
           : await logInWithPassword(options, await store.get(host), context);
       await store.update(host, () => credential);
       const who = credential.kind === 'login' ? `as ${credential.username}` : 'with a token';
-      context.output().done({ host, kind: credential.kind }, `logged in at ${host} ${who}`);
+      context.output().done({ host, kind: credential.kind }, `logged in to ${host} ${who}`);
     });
 }
 
@@ -96,10 +95,10 @@ async function logInWithPassword(
   const realm = requireOption(options.realm ?? before.realm, '--realm');
   const clientId = requireOption(options.clientId ?? before.clientId, '--client-id');
   const username = requireOption(options.username ?? before.username, '--username');
-  // A secret belongs to a client: another client does not get it.
+  // The client secret must not be sent for another client.
   const same = clientId === before.clientId && authServer === before.authServer && realm === before.realm;
   const clientSecret = options.clientSecret ?? (same ? before.clientSecret : undefined);
-  const password = await readSecret(options.password, '--password', `Password of ${username}: `, terminal);
+  const password = await readSecret(options.password, '--password', `Password for ${username}: `, terminal);
   const { logIn } = await import('./identity-provider.ts');
   const client = { authServer, realm, clientId, ...(clientSecret !== undefined && { clientSecret }) };
   return logIn(client, username, password, await createFetch(context.options(), terminal));
@@ -107,30 +106,29 @@ async function logInWithPassword(
 
 function requireOption(value: string | undefined, option: string): string {
   if (value) return value;
-  throw new Failure(`${option} is needed to log in with a password; or give --api-token`);
+  throw new Failure(`${option} is required to log in with a password; use --api-token to store a token instead`);
 }
 
 function parseAuthServer(text: string): string {
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
-    throw new Failure('--auth-server: must be an http or https URL such as https://login.example.com');
+    throw new Failure('--auth-server: expected an http:// or https:// URL such as https://login.example.com');
   }
   if (url.username !== '' || url.password !== '')
-    throw new Failure('--auth-server: must not carry a user name or password');
+    throw new Failure('--auth-server: must not contain a user name or password');
   return url.href.replace(/\/+$/, '');
 }
 
-/** `sluice auth logout`. */
 export function logoutCommand(context: Context): Command {
   return new Command('logout').description('Delete the stored credentials for --host').action(async () => {
     const { host } = context.options();
     const store = openCredentialStore(context.terminal);
     const known = await store.remove(host);
-    context.output().done({ host, removed: known }, known ? `logged out at ${host}` : `no credentials for ${host}`);
+    context.output().done({ host, removed: known }, known ? `logged out of ${host}` : `no credentials for ${host}`);
   });
 }
 
-/** `sluice auth status`: what is stored, without asking anybody whether it is still accepted. */
+/** `sluice auth status`: shows stored credentials, without a request. */
 export function statusCommand(context: Context): Command {
   return new Command('status')
     .description('Show the stored credentials for --host (exit code 1 if there are no valid ones)')
@@ -174,7 +172,7 @@ interface TokenOptions {
   readonly clear?: true;
 }
 
-/** `sluice auth token`: the stored token itself. */
+/** `sluice auth token`: prints, stores or deletes the token. */
 export function tokenCommand(context: Context): Command {
   return new Command('token')
     .description('Print, store or delete the access token for --host')
@@ -206,7 +204,7 @@ Example:
         if (token === undefined) throw new Failure(`no token for ${host}: sluice auth login --host ${host}`);
         const shown = unmask ? token : maskToken(token);
         output.done({ host, token: shown }, shown);
-      } else throw new Failure('auth token: give --get, --set or --clear');
+      } else throw new Failure('auth token requires --get, --set or --clear');
     });
 }
 
@@ -220,7 +218,7 @@ export function authCommand(context: Context): Command {
     .addCommand(tokenCommand(context));
 }
 
-/** Enough of a token to recognise it, and nothing that it could be used by. */
+/** Masks a token, leaving enough to recognize it. */
 export function maskToken(token: string): string {
   return token.length < 32 ? '********' : `${token.slice(0, 4)}********${token.slice(-4)}`;
 }

@@ -8,18 +8,18 @@ import { errorCode, errorReason } from '../files/system-error.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { withLock } from './file-lock.ts';
 
-/** The last one that has a date, in milliseconds since 1970. */
+/** Latest valid date, in milliseconds since 1970. */
 const LAST_DATE = 8.64e15;
 
-/** An access token that somebody handed over: nothing is known of it. */
+/** An access token from elsewhere. */
 const apiToken = z.object({ kind: z.literal('token'), token: z.string() });
 
-/** What a log-in at an identity provider gave, and what it takes to renew it. */
+/** Result of a login at an identity provider, and the data to renew it. */
 const login = z.object({
   kind: z.literal('login'),
   accessToken: z.string(),
   refreshToken: z.string().optional(),
-  /** When the access token expires, in milliseconds since 1970; undefined when it was not said. */
+  /** Expiry of the access token in milliseconds since 1970; undefined when unknown. */
   expiresAt: z.number().min(0).max(LAST_DATE).optional(),
   username: z.string(),
   authServer: z.string(),
@@ -31,23 +31,23 @@ const login = z.object({
 /** Credentials for one host. */
 export const credential = z.discriminatedUnion('kind', [apiToken, login]);
 
-/** The file of credentials: by host, as `--host` is spelled after parsing. Each is a {@link credential}, or damaged. */
+/** Credentials file: by host, in the normalized form of `--host`. Values are {@link credential} or corrupt. */
 export const credentialsFile = z.object({ version: z.literal(1), hosts: z.record(z.string(), z.unknown()) });
 
 export type Login = z.infer<typeof login>;
 export type Credential = z.infer<typeof credential>;
 
-/** Stored credentials, per host, in a file that only its owner can read (decisions 1.8). */
+/** Stored credentials per host, in a file that is readable by its owner only (decisions 1.8). */
 export interface CredentialStore {
-  /** Where they are. */
+  /** Path of the file. */
   readonly file: string;
   readonly get: (host: string) => Promise<Credential | undefined>;
-  /** Forgets what is stored for a host, damaged or not. Resolves with whether there was anything. */
+  /** Deletes the credentials of a host, even when corrupt. Resolves with whether there were any. */
   readonly remove: (host: string) => Promise<boolean>;
   /**
-   * Replaces what is stored for a host by what is made of it. Other commands wait meanwhile, so that
-   * of two that renew a log-in at once the second one sees the first one's: a refresh token may be good for one use, and
-   * using it twice ends the log-in at many identity providers. Resolves with what is stored then.
+   * Replaces the credentials of a host under a lock and resolves with the stored ones. Two commands that renew a login
+   * at once must not both use the refresh token: it may be valid only once, and a second use ends the login at many
+   * identity providers.
    */
   readonly update: (
     host: string,
@@ -55,12 +55,12 @@ export interface CredentialStore {
   ) => Promise<Credential | undefined>;
 }
 
-/** As they stand in the file, so that what is damaged stays as it is until it is replaced. */
+/** Unparsed, so that corrupt entries stay unchanged until they are replaced. */
 type StoredHosts = Map<string, unknown>;
 
 /**
- * The store in `$XDG_CONFIG_HOME/sluice/credentials.json`. A file that is damaged, or that others may read, is refused
- * with a `Failure` that names it; its content is in no message. What is damaged of one host is told and passed over.
+ * Opens the store in `$XDG_CONFIG_HOME/sluice/credentials.json`. Throws `Failure` for a file that is corrupt or
+ * readable by others, without its content; a corrupt entry of one host only causes a warning.
  */
 export function openCredentialStore({ env, stderr }: Pick<Terminal, 'env' | 'stderr'>): CredentialStore {
   const config = env.XDG_CONFIG_HOME || join(env.HOME || homedir(), '.config');
@@ -69,7 +69,7 @@ export function openCredentialStore({ env, stderr }: Pick<Terminal, 'env' | 'std
     const stored = hosts.get(host);
     if (stored === undefined) return undefined;
     const { success, data } = credential.safeParse(stored);
-    if (!success) stderr.write(`warning: ${file}: what is stored for ${host} is damaged: log in anew\n`);
+    if (!success) stderr.write(`warning: ${file}: the credentials stored for ${host} are corrupt: log in again\n`);
     return data;
   };
   return {
@@ -91,7 +91,7 @@ export function openCredentialStore({ env, stderr }: Pick<Terminal, 'env' | 'std
         const before = credentialOf(hosts, host);
         const after = await to(before);
         if (after === undefined || after === before) return after;
-        // Nothing is stored that would not be read again.
+        // Rejects what could not be read again.
         hosts.set(host, credential.parse(after));
         await save(file, hosts);
         return after;
@@ -110,7 +110,7 @@ async function load(file: string): Promise<StoredHosts> {
     const { mode } = await handle.stat();
     if ((mode & 0o077) !== 0) {
       const octal = (mode & 0o777).toString(8).padStart(4, '0');
-      throw new Failure(`${file}: others may read it (mode ${octal}): chmod 600 ${file}, and log in anew`);
+      throw new Failure(`${file}: readable by others (mode ${octal}): run "chmod 600 ${file}" and log in again`);
     }
     return parse(file, await handle.readFile('utf8'));
   } finally {
@@ -126,7 +126,7 @@ function parse(file: string, text: string): StoredHosts {
     value = undefined;
   }
   const { success, data } = credentialsFile.safeParse(value);
-  if (!success) throw new Failure(`${file}: is damaged or of another version: delete it, and log in anew`);
+  if (!success) throw new Failure(`${file}: corrupt, or of another version: delete the file and log in again`);
   return new Map(Object.entries(data.hosts));
 }
 

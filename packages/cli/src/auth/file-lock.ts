@@ -4,12 +4,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { errorCode } from '../files/system-error.ts';
 
 const RETRY_MS = 50;
-/** A holder that took longer has died: what it may do, renewing a log-in, gives up after 30 s. */
+/** Older locks belong to a process that died: renewing a login gives up after 30 s. */
 const STALE_MS = 120_000;
 
 /**
- * Does work on a file while no other command does. Its folder must exist. `pause` is what a command does before it tries
- * again to get the lock that another one holds.
+ * Runs `work` while no other command holds the lock of the file. The folder must exist. `pause` waits between attempts.
  */
 export async function withLock<T>(file: string, work: () => Promise<T>, pause = () => delay(RETRY_MS)): Promise<T> {
   const lock = `${file}.lock`;
@@ -18,12 +17,12 @@ export async function withLock<T>(file: string, work: () => Promise<T>, pause = 
   try {
     return await work();
   } finally {
-    // Whoever held us for dead has a lock of its own there.
+    // Another process may have taken over the lock as stale.
     await removeIfHeldBy(id, lock);
   }
 }
 
-/** True when the lock is ours. One that nobody will release is removed, so that the next try may get it. */
+/** Returns whether the lock was acquired. Removes a stale lock, so that the next attempt succeeds. */
 async function acquire(lock: string, id: string): Promise<boolean> {
   try {
     const handle = await open(lock, 'wx', 0o600);
@@ -49,7 +48,7 @@ async function removeIfHeldBy(id: string | undefined, lock: string): Promise<voi
   if (id !== undefined && (await readHolder(lock)) === id) await rm(lock, { force: true });
 }
 
-/** The id in the lock; undefined when there is none any more. */
+/** Returns the id in the lock file; undefined without a lock. */
 async function readHolder(lock: string): Promise<string | undefined> {
   return readFile(lock, 'utf8').catch(() => undefined);
 }

@@ -17,10 +17,10 @@ import type { Login } from './credential-store.ts';
 
 const TEN_YEARS_S = 10 * 365 * 24 * 3600;
 
-/** Where and as which client to log in. */
+/** Identity provider and OAuth client of a login. */
 export type OAuthClient = Pick<Login, 'authServer' | 'realm' | 'clientId' | 'clientSecret'>;
 
-/** Logs in with name and password (decisions 1.8). Throws {@link Failure}; neither of them is in its message. */
+/** Logs in with user name and password (decisions 1.8). Throws {@link Failure}, without either in the message. */
 export async function logIn(client: OAuthClient, username: string, password: string, send: Send): Promise<Login> {
   const response = await requestToken(client, send, (configuration) =>
     genericGrantRequest(configuration, 'password', { username, password }),
@@ -28,14 +28,14 @@ export async function logIn(client: OAuthClient, username: string, password: str
   return toLogin(response, { ...client, username });
 }
 
-/** A log-in renewed by its refresh token. Throws {@link Failure}; `remedy` is the command that logs in anew. */
+/** Renews a login with its refresh token. Throws {@link Failure}; `remedy` is the login command to suggest. */
 export async function renew(login: Login, refreshToken: string, remedy: string, send: Send): Promise<Login> {
   const response = await requestToken(login, send, async (configuration) => {
     try {
       return await refreshTokenGrant(configuration, refreshToken);
     } catch (error) {
       if (!(error instanceof ResponseBodyError) || error.error !== 'invalid_grant') throw error;
-      throw new Failure(`the log-in has expired: ${remedy}`, { cause: error });
+      throw new Failure(`the login has expired: run "${remedy}"`, { cause: error });
     }
   });
   return { ...toLogin(response, login), refreshToken: response.refresh_token ?? refreshToken };
@@ -68,13 +68,13 @@ async function requestToken(
 function tokenErrorMessage(error: unknown, endpoint: string): string {
   if (error instanceof ResponseBodyError) {
     const { error: code, error_description: description } = error;
-    return `${endpoint} refuses the log-in: ${description ?? code}`;
+    return `${endpoint} rejected the login: ${description ?? code}`;
   }
   const network = explainNetworkError(error, endpoint);
   if (network !== undefined) return network;
   const status =
     error instanceof ClientError && error.cause instanceof Response ? ` (status ${error.cause.status})` : '';
-  return `${endpoint} does not answer like a token endpoint${status}: are --auth-server and --realm right?`;
+  return `${endpoint} is not a token endpoint${status}: check --auth-server and --realm`;
 }
 
 function toLogin(response: TokenEndpointResponse, known: OAuthClient & { readonly username: string }): Login {
@@ -92,7 +92,7 @@ function toLogin(response: TokenEndpointResponse, known: OAuthClient & { readonl
   };
 }
 
-/** Identity providers that mean "for ever" give numbers that no date can be made of. */
+/** Identity providers may return a lifetime beyond the range of dates for "unlimited". */
 function lifetimeMs(seconds: number): number {
   return Math.min(seconds, TEN_YEARS_S) * 1000;
 }

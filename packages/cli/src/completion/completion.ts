@@ -5,18 +5,15 @@ import { sanitizeLine } from '../terminal/text.ts';
 import { afterWordBreak, COMPLETION_SCRIPTS, type Shell, splitWords } from './shells.ts';
 import { type NameCompletion, type Suggestion, suggest } from './suggest.ts';
 
-/** Whoever presses a key does not wait longer. */
+/** Maximum delay after a key press. */
 const LOOKUP_TIMEOUT_MS = 1500;
 
-/** Whether the service has a list of what an argument or option is named for. */
+/** Whether the service has a list of names for an argument or option. */
 export function hasNameList(kind: string): boolean {
   return Object.hasOwn(NAME_LISTS, kind);
 }
 
-/**
- * The names of a kind (`tool`, `namespace`) that the service has. Whatever goes wrong is kept quiet: a person is in the
- * middle of a line.
- */
+/** Fetches the names of a kind (`tool`, `namespace`). Errors are ignored, because the user is typing. */
 export async function fetchNames(kind: string, context: Context): Promise<string[]> {
   const list = NAME_LISTS[kind];
   if (!list) return [];
@@ -24,7 +21,7 @@ export async function fetchNames(kind: string, context: Context): Promise<string
   const tooLate = new Promise<never>((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
-  // What an identity provider takes to renew a log-in is not for the middle of a line.
+  // Renewing a login takes too long here.
   const asked = context.connect({ renew: false }).then((client) => list(client, signal));
   try {
     const found = await Promise.race([asked, tooLate]);
@@ -50,7 +47,7 @@ const NAME_LISTS: Readonly<Record<string, NameList>> = {
   moveTo: listNamespaces,
 };
 
-/** `sluice completion <shell>`: a script that makes the shell complete commands, options and names. */
+/** `sluice completion <shell>`: prints the completion script of a shell. */
 export function completionCommand({ terminal }: Context): Command {
   return new Command('completion')
     .description('Print a shell completion script')
@@ -66,8 +63,8 @@ For fish:                  sluice completion fish > ~/.config/fish/completions/s
 }
 
 /**
- * `sluice complete <shell> -- <words...>`: what the scripts ask. Global options in the words count, so that names come
- * from the host that the line names.
+ * `sluice complete <shell> -- <words...>`: called by the scripts. Applies the global options in the words, so that
+ * names come from the host on the line.
  */
 export function completeCommand(context: Context, program: Command): Command {
   const named = async (
@@ -77,7 +74,7 @@ export function completeCommand(context: Context, program: Command): Command {
     if (!hasNameList(of)) return [];
     program.parseOptions(words.slice(0, -1));
     const names = await fetchNames(of, context);
-    // Whoever names a tool could put an option into the line, such as another host for the token that is in it.
+    // A name that starts with "-" could inject an option, such as a --host that receives the token on the line.
     const isName = (name: string) => !name.startsWith('-') || words.slice(0, -1).includes('--');
     return names
       .filter((name) => name.startsWith(start) && isName(name))
@@ -91,7 +88,7 @@ export function completeCommand(context: Context, program: Command): Command {
       const wanted = suggest(program, typed);
       const found = wanted.kind === 'suggestions' ? wanted.suggestions : await named(wanted, typed);
       for (const { value, description } of found) {
-        // A name that a terminal could not show as it is cannot be typed either.
+        // A name with control characters can be neither displayed nor typed.
         if (sanitizeLine(value) !== value) continue;
         const line =
           shell === 'bash'

@@ -2,7 +2,7 @@
 // per line, a description behind a tab. No suggestions: the shell completes files. Suggestions are data that upstreams have
 // named, so no script may hand them to `eval`, or to `compgen -W`, which expands them.
 
-/** Bash gives the line, because it takes words apart at `:` and `=`; and wants suggestions quoted. */
+/** Bash passes the whole line, because it splits words at `:` and `=`, and needs quoted suggestions. */
 const BASH = `_sluice() {
   local line
   COMPREPLY=()
@@ -43,13 +43,16 @@ end
 complete -c sluice -f -a '(__sluice_complete)'
 `;
 
-/** What a shell reads to complete `sluice`. */
+/** Completion script by shell. */
 export const COMPLETION_SCRIPTS = { bash: BASH, zsh: ZSH, fish: FISH } as const;
 
 /** A shell that has a script. */
 export type Shell = keyof typeof COMPLETION_SCRIPTS;
 
-/** The words of a command line up to the cursor, quotes and backslashes resolved; the last one is what is being typed. */
+/**
+ * Splits a command line at the cursor into words, with quotes and backslashes resolved; the last word is the one being
+ * typed.
+ */
 export function splitWords(line: string): string[] {
   const words: string[] = [];
   let word = '';
@@ -74,7 +77,7 @@ export function splitWords(line: string): string[] {
   return [...words, word];
 }
 
-/** Bash replaces only what stands behind the last `:` or `=` of a word, so suggestions go without what is before. */
+/** Bash replaces only the text after the last `:` or `=` of a word, so suggestions omit what precedes it. */
 export function afterWordBreak(suggestion: string, word: string): string {
   return suggestion.slice(Math.max(word.lastIndexOf(':'), word.lastIndexOf('=')) + 1);
 }

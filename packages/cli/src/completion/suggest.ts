@@ -1,6 +1,6 @@
 import type { Command, Option } from 'commander';
 
-/** What could stand where the cursor is. */
+/** A completion of the word at the cursor. */
 export interface Suggestion {
   readonly value: string;
   readonly description: string;
@@ -9,18 +9,18 @@ export interface Suggestion {
 /** Names that only the service knows. */
 export interface NameCompletion {
   readonly kind: 'names';
-  /** The argument's or option's name: `tool`, `namespace`. */
+  /** Name of the argument or option: `tool`, `namespace`. */
   readonly of: string;
-  /** Goes in front of each name. */
+  /** Prefix of each name. */
   readonly before: string;
-  /** What the names begin with. */
+  /** Typed part of the name. */
   readonly typed: string;
 }
 
-/** What could stand at the cursor: things that the command line itself knows, or names. */
+/** Completions from the command line definition, or names from the service. */
 export type Completion = { readonly kind: 'suggestions'; readonly suggestions: readonly Suggestion[] } | NameCompletion;
 
-/** What could stand in place of the last word. The words are those behind `sluice`. */
+/** Returns completions for the last word. The words exclude `sluice`. */
 export function suggest(program: Command, words: readonly string[]): Completion {
   const typed = words.at(-1) ?? '';
   let command = program;
@@ -62,13 +62,13 @@ function completeValue(option: Option, command: Command, before: string, typed: 
       option.argChoices.map((choice) => valueSuggestion(before + choice)),
       before + typed,
     );
-  // `--name` may say which one is meant, as the argument does; where something is made or renamed, it is a new name.
+  // `--name` selects an existing entry, except where it sets a new name.
   const isNew = command.name() === 'edit' || command.name() === 'create';
   const [argument] = option.long === '--name' && !isNew ? command.registeredArguments : [];
   return { kind: 'names', of: argument?.name() ?? option.attributeName(), before, typed };
 }
 
-/** Options of the command and of the program; those that are hidden from help stay hidden. */
+/** Visible options of the command and the program. */
 function optionsOf(command: Command): Option[] {
   const help = command.createHelp();
   help.showGlobalOptions = true;

@@ -18,8 +18,8 @@ import { removeEntry, setEntry } from './server-entry.ts';
 const DEADLINE_MS = 2000;
 
 /**
- * Whether the service says that there is no such namespace. False too when it cannot be asked: that a program is
- * configured before the service runs, or by somebody who may not administer it, is nothing to talk about.
+ * Whether the service reports that a namespace does not exist. False when the request fails: a client may be configured
+ * before the service runs, or without administrative access.
  */
 export async function isMissingNamespace(
   context: Context,
@@ -47,12 +47,12 @@ export interface ConfigureOptions {
   readonly yes?: true;
 }
 
-/** What a token is that only refers to one: the client program puts the real one in its place. */
+/** A token that is only a reference, which the client resolves. */
 const TOKEN_REFERENCE = /^\$\{[^}]+\}$/;
 
 /**
- * Shows what would change in the configuration of a client program, asks, and changes it. Throws `Failure` when it cannot
- * be changed, nobody can be asked, or the person does not want it.
+ * Prints the change of a client's configuration, asks for confirmation and writes it. Throws `Failure` when the file
+ * cannot be changed, there is no terminal, or the user declines.
  */
 export async function changeConfiguration(
   context: Context,
@@ -93,37 +93,37 @@ export async function changeConfiguration(
   const isReference = token !== undefined && TOKEN_REFERENCE.test(token);
   if (!options.remove && (await isMissingNamespace(context, namespace, isReference))) {
     terminal.stderr.write(
-      `warning: ${host} has no namespace "${namespace}" yet: sluice namespaces create ${namespace}\n`,
+      `warning: ${host} has no namespace "${namespace}" yet: run "sluice namespaces create ${namespace}"\n`,
     );
   }
   if (!options.remove && token !== undefined && !(isReference && program.reference !== undefined)) {
     terminal.stderr.write(`warning: ${plainTextWarning(program, options)}\n`);
   }
-  // Where the result is for a program, what people are to see goes elsewhere.
+  // stdout is reserved for the JSON result.
   const screen = output.format === 'json' ? terminal.stderr : terminal.stdout;
   const style = createStyle(screen, terminal, context.options().plain);
   screen.write(formatDiff(file.target, file.exists, [file.text, after], place, style));
   if (options.dryRun) {
-    output.done({ ...result, change: 'planned' }, 'Nothing was written (--dry-run).');
+    output.done({ ...result, change: 'planned' }, 'Not written (--dry-run)');
     return;
   }
   if (!options.yes) await confirmChange(context, shownPath);
   await file.replace(after);
-  output.done({ ...result, change: 'written' }, `Written: ${shownPath}. ${program.nextStep}`);
+  output.done({ ...result, change: 'written' }, `Updated ${shownPath}. ${program.nextStep}`);
 }
 
 async function confirmChange({ terminal }: Context, path: string): Promise<void> {
   if (!terminal.stdin.isTerminal) {
-    throw new Failure(`${path} belongs to another program: give --yes to change it, or --dry-run to see the change`);
+    throw new Failure(`no terminal for a confirmation: use --yes to change ${path}, or --dry-run to print the change`);
   }
   await requireConfirmation(`Change ${path}?`, terminal.stdin);
 }
 
-/** A link that came with a project may lead anywhere. */
+/** A symbolic link in a checked-out project may lead anywhere. */
 async function requireInside(folder: string, { path, target }: ConfigurationFile): Promise<void> {
   const inside = relative(await realpath(folder), target);
   if (inside !== '..' && !inside.startsWith(`..${sep}`) && !isAbsolute(inside)) return;
-  throw new Failure(`${path} leads out of the project, to ${target}; give that as --file to change it`);
+  throw new Failure(`${path} leads out of the project, to ${target}; use --file to change that file`);
 }
 
 function withFilePosition(path: string, edit: () => string): string {
@@ -131,7 +131,7 @@ function withFilePosition(path: string, edit: () => string): string {
     return edit();
   } catch (error) {
     if (!(error instanceof JsoncError)) throw error;
-    throw new Failure(`${path}:${error.line}:${error.column}: ${error.message}; the file was left as it is`);
+    throw new Failure(`${path}:${error.line}:${error.column}: ${error.message}; the file was not changed`);
   }
 }
 
@@ -146,7 +146,7 @@ async function configurationPath(
 ): Promise<string> {
   if (file !== undefined) return resolve(around.cwd, file);
   const path = program.files[scope];
-  if (path === undefined) throw new Failure(`--scope ${scope}: ${program.title} has no such configuration`);
+  if (path === undefined) throw new Failure(`--scope ${scope}: ${program.title} has no configuration in this scope`);
   return resolve(around.cwd, await path(around));
 }
 
@@ -156,7 +156,7 @@ function parseNamespace(text: string): string {
   return data;
 }
 
-/** Several namespaces can be servers of the same program, so each has a name of its own. */
+/** One name per namespace, so that several can be configured in one client. */
 function defaultName(namespace: string): string {
   return namespace === 'default' ? 'sluice' : `sluice-${namespace}`;
 }

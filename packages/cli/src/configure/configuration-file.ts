@@ -6,17 +6,17 @@ import { errorCode, errorReason } from '../files/system-error.ts';
 
 /** A configuration file as it was read. */
 export interface ConfigurationFile {
-  /** The path that was asked for. */
+  /** The requested path. */
   readonly path: string;
-  /** The file itself, where the path leads over symbolic links. */
+  /** The file after resolving symbolic links. */
   readonly target: string;
-  /** What it holds, without a byte order mark; empty when there is none yet. */
+  /** Content without a byte order mark; empty for a new file. */
   readonly text: string;
   readonly exists: boolean;
   /**
-   * Puts another text in its place, in one step and with the mode that it has (0600 when it is new, since such files
-   * carry tokens). Folders are made, a symbolic link stays one. Rejects with {@link Failure}, and leaves the file alone,
-   * when somebody else has changed it since it was read.
+   * Replaces the content atomically and keeps the file mode (0600 for a new file, because it may contain tokens).
+   * Creates folders; symbolic links stay links. Rejects with {@link Failure} when the file has changed since it was
+   * read.
    */
   readonly replace: (text: string) => Promise<void>;
 }
@@ -24,7 +24,7 @@ export interface ConfigurationFile {
 const BYTE_ORDER_MARK = '\uFEFF';
 const MAX_LINKS = 40;
 
-/** Reads a configuration file. Rejects with {@link Failure} when it cannot be read as text. */
+/** Reads a configuration file. Rejects with {@link Failure} when it is not readable text. */
 export async function readConfigurationFile(path: string): Promise<ConfigurationFile> {
   try {
     const target = await resolveTarget(path);
@@ -55,20 +55,20 @@ async function replace(path: string, target: string, before: Buffer | undefined,
   const unchanged = async (): Promise<void> => {
     const now = await read(target);
     if (now === undefined ? before !== undefined : before === undefined || !now.equals(before)) {
-      throw new Failure(`${path} has been changed by another program meanwhile; run the command again`);
+      throw new Failure(`${path} was changed by another program; run the command again`);
     }
   };
   await replaceFile(target, text, { like: old, beforeRename: unchanged });
 }
 
-/** The file itself, where the path leads over symbolic links, also of its folders; it need not exist. */
+/** Resolves symbolic links, also of folders; the file need not exist. */
 async function resolveTarget(path: string, links = 0): Promise<string> {
   try {
     return await realpath(path);
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error;
   }
-  if (links === MAX_LINKS) throw new Failure(`${path}: symbolic links lead in a circle`);
+  if (links === MAX_LINKS) throw new Failure(`${path}: too many symbolic links`);
   const folder = await resolveTarget(dirname(path), links + 1);
   const here = join(folder, basename(path));
   const link = await readlink(here).catch((error: unknown) => {
@@ -91,7 +91,7 @@ function decode(path: string, bytes: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (error) {
-    throw new Failure(`${path} is not UTF-8 text; it was left as it is`, { cause: error });
+    throw new Failure(`${path} is not UTF-8 text; the file was not changed`, { cause: error });
   }
 }
 

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts';
 import type { ConfigureOptions } from './change.ts';
 import { PROGRAMS } from './programs.ts';
 
-/** `sluice configure PROGRAM`: writes where a namespace is to be found into a client program's own configuration. */
+/** `sluice configure PROGRAM`: adds a namespace to the MCP configuration of a client. */
 export function configureCommand(context: Context): Command {
   return new Command('configure')
     .description("Add Sluice to an MCP client's configuration")

@@ -4,26 +4,26 @@ import type { Style } from '../terminal/terminal.ts';
 import { sanitizeText } from '../terminal/text.ts';
 import type { EntryPath } from './server-entry.ts';
 
-/** Hides secrets of a configuration file for a comparison of what it was and what it will be. */
+/** Masks secrets of a configuration file in a diff. */
 export interface SecretMask {
   /**
-   * The text with `"…"` in the place of its secrets and comments. Two that differ still do: a number between NUL
-   * characters, which JSON cannot have, follows each.
+   * Replaces secrets and comments by `"…"`. Different secrets stay different: each is followed by a number between NUL
+   * characters, which JSON text cannot contain.
    */
   readonly mask: (text: string) => string;
-  /** A line without those numbers. */
+  /** Removes these numbers from a line. */
   readonly unmark: (line: string) => string;
 }
 
 const SECRET_NAME = /auth|token|secret|key|passw|credential/i;
 const SECRET_OPTION = /^-.*(?:auth|token|secret|key|passw|credential|header)/i;
-/** What takes the place of a secret that is kept elsewhere; also as the value of a header. */
+/** A reference to a secret, also as a header value. */
 const REFERENCE = /^(?:[\w-]+: ?)?(?:Bearer )?\$\{[^{}]+\}$/;
-/** Words and names of packages, options and files, as people make them; what has been made by dice has digits. */
+/** Readable words and names of packages, options and files; generated secrets contain digits. */
 const PLAIN_WORD = /^-{0,2}[@./~]{0,2}[a-z]+(?:[._/:@-]{1,2}[a-z]+)*$/i;
 const LONGEST_WORD = 100;
 
-/** A mask for the files of one program; of the entry at `ours` more is shown than of others. */
+/** Creates a mask for one configuration. More of our own entry (`ours`) is shown than of others. */
 export function createSecretMask(ours: EntryPath): SecretMask {
   const numbers = new Map<string, number>();
   const marked = (shown: string, secret: string): string => {
@@ -36,7 +36,7 @@ export function createSecretMask(ours: EntryPath): SecretMask {
       const hidden: MaskedRange[] = [];
       const root = parseTree(text, [], { allowTrailingComma: true });
       if (root !== undefined) collectSecrets(root, [], ours, hidden);
-      // What has been commented out may have been an entry.
+      // A comment may contain an entry that was commented out.
       visit(text, { onComment: (offset, length) => hidden.push({ offset, length, shown: '/* … */' }) });
       let result = '';
       let end = 0;
@@ -53,11 +53,11 @@ export function createSecretMask(ours: EntryPath): SecretMask {
 interface MaskedRange {
   readonly offset: number;
   readonly length: number;
-  /** What is shown in its place. */
+  /** Replacement text. */
   readonly shown: string;
 }
 
-/** `path` are the keys that lead to the node; places in lists have none. */
+/** `path` contains the keys that lead to the node; list items add none. */
 function collectSecrets(node: Node, path: readonly string[], ours: EntryPath, hidden: MaskedRange[]): void {
   if (node.type === 'property') {
     const [key, value] = node.children ?? [];
@@ -82,13 +82,13 @@ function isSecret(node: Node, value: string, path: readonly string[], { servers,
   return !isWord || SECRET_OPTION.test(previousItem(node));
 }
 
-/** The text before a node in its list. */
+/** Value of the preceding list item. */
 function previousItem(node: Node): string {
   const list = node.parent?.children ?? [];
   return String(list[list.indexOf(node) - 1]?.value ?? '');
 }
 
-/** An address without what may let somebody in; any other text as it is. */
+/** Removes credentials and the query from a URL; returns other text unchanged. */
 function redactUrl(value: string): string {
   if (!value.includes('://')) return value;
   const url = URL.parse(value);
@@ -98,7 +98,7 @@ function redactUrl(value: string): string {
   return `${url.protocol}//${person}${url.host}${url.pathname}${url.search === '' && url.hash === '' ? '' : '?…'}`;
 }
 
-/** The change from one text to another as a unified diff, without the secrets that stand in either. */
+/** Formats a change as a unified diff with masked secrets. */
 export function formatDiff(
   path: string,
   exists: boolean,

@@ -1,6 +1,6 @@
 import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
 
-/** A configuration file's text that cannot be changed as it is: what is wrong, and where (counted from 1). */
+/** A configuration file that cannot be edited, with the position of the problem (counted from 1). */
 export class JsoncError extends Error {
   override readonly name = 'DocumentError';
   readonly line: number;
@@ -23,19 +23,19 @@ export interface Member {
 }
 
 /**
- * Parses JSON as the editors among the client programs read it, with comments and trailing commas. Throws
- * {@link JsoncError} at the first mistake, and when the outermost value is not an object.
+ * Parses JSON with comments and trailing commas. Throws {@link JsoncError} at the first error, and when the root is not
+ * an object.
  */
 export function parseJsonc(text: string): Node {
   const errors: ParseError[] = [];
   const root = parseTree(text, errors, { allowTrailingComma: true });
   const [first] = errors;
   if (first !== undefined) throw new JsoncError(text, first.offset, readableCode(printParseErrorCode(first.error)));
-  if (root?.type !== 'object') throw new JsoncError(text, root?.offset ?? 0, 'an object was expected');
+  if (root?.type !== 'object') throw new JsoncError(text, root?.offset ?? 0, 'expected an object');
   return root;
 }
 
-/** The members of an object, in the order of the text; none when the node is no object. */
+/** Returns the members of an object in source order; none for other nodes. */
 export function membersOf(object: Node): readonly Member[] {
   if (object.type !== 'object') return [];
   return (object.children ?? []).flatMap((node) => {
@@ -45,21 +45,21 @@ export function membersOf(object: Node): readonly Member[] {
 }
 
 /**
- * The member of that key. Throws {@link JsoncError} when there are two: which of them counts depends on the program
- * that reads the file.
+ * Returns the member with a key. Throws {@link JsoncError} for a duplicate key, because clients differ in which one
+ * they use.
  */
 export function findMember(text: string, object: Node, key: string): Member | undefined {
   const [found, second] = membersOf(object).filter((member) => member.key === key);
-  if (second !== undefined) throw new JsoncError(text, second.node.offset, `"${key}" is there a second time`);
+  if (second !== undefined) throw new JsoncError(text, second.node.offset, `duplicate key "${key}"`);
   return found;
 }
 
-/** `CommaExpected`, as the parser has it, to `comma expected`. */
+/** Converts the parser's `CommaExpected` to `comma expected`. */
 function readableCode(code: string): string {
   return code.replace(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter}`).toLowerCase();
 }
 
-/** How a JSON text is laid out, so that what is added looks like what is there. */
+/** Layout of a JSON text, which added members follow. */
 export interface Layout {
   /** One level of indentation. */
   readonly unit: string;
@@ -68,7 +68,7 @@ export interface Layout {
 
 const INDENTED_LINE = /^([ \t]+)\S/m;
 
-/** Reads the layout off the first line break and the first indented line; two blanks and `\n` where there is none. */
+/** Detects the layout from the first line break and the first indented line; default: two spaces and `\n`. */
 export function detectLayout(text: string): Layout {
   return {
     unit: INDENTED_LINE.exec(text)?.[1] ?? '  ',
@@ -76,13 +76,13 @@ export function detectLayout(text: string): Layout {
   };
 }
 
-/** The blanks and tabs at the beginning of the line that an offset is in. */
+/** Returns the indentation of the line at an offset. */
 export function indentationAt(text: string, offset: number): string {
   const line = text.slice(text.lastIndexOf('\n', offset - 1) + 1);
   return /^[ \t]*/.exec(line)?.[0] ?? '';
 }
 
-/** A value as it is written on lines of its own, the first of which begins after `indentation`. */
+/** Formats a value for a line with this indentation. */
 export function formatValue(value: unknown, { unit, lineBreak }: Layout, indentation: string): string {
   return JSON.stringify(value, null, unit).replaceAll('\n', lineBreak + indentation);
 }
@@ -90,7 +90,7 @@ export function formatValue(value: unknown, { unit, lineBreak }: Layout, indenta
 // The edits of jsonc-parser itself lay whole lines out anew, take neighbours' comments with what they remove, and leave
 // a comma alone where one trailed. Here nothing changes but the member.
 
-/** Adds a member at an object's end and returns the new text. Comments stay with what they stand behind. */
+/** Adds a member at the end of an object and returns the new text. Comments keep their place. */
 export function addMember(text: string, object: Node, key: string, value: unknown): string {
   const layout = detectLayout(text);
   const last = membersOf(object).at(-1);
@@ -108,7 +108,7 @@ export function addMember(text: string, object: Node, key: string, value: unknow
   return `${text.slice(0, tail.end)}${member},${text.slice(tail.end)}`;
 }
 
-/** Puts another value in a member's place and returns the new text. */
+/** Replaces the value of a member and returns the new text. */
 export function replaceValue(text: string, { node, value: old }: Member, value: unknown): string {
   const onLines = /\n/.test(text);
   const layout = detectLayout(text);
@@ -116,12 +116,12 @@ export function replaceValue(text: string, { node, value: old }: Member, value: 
   return text.slice(0, old.offset) + formatMember + text.slice(endOf(old));
 }
 
-/** Takes a member out and returns the new text; a line that nothing is left on goes too, comments stay. */
+/** Removes a member and returns the new text. Removes a line that becomes empty; comments stay. */
 export function removeMember(text: string, object: Node, { node }: Member): string {
   const members = membersOf(object);
   const previous = members[members.findIndex((member) => member.node === node) - 1];
   const { comma } = findTail(text, node);
-  // From the end to the beginning, so that the offsets before stay right.
+  // Edit from the end, so that earlier offsets stay valid.
   let result = comma === undefined ? text : cutRange(text, comma, comma + 1);
   result = cutRange(result, startWithSpace(result, node, previous?.node), endOf(node));
   const end = endOf(object) - (text.length - result.length);
@@ -136,7 +136,7 @@ export function removeMember(text: string, object: Node, { node }: Member): stri
 function addFirst(text: string, object: Node, key: string, value: unknown, layout: Layout): string {
   const end = endOf(object) - 1;
   const inside = text.slice(object.offset + 1, end).trimEnd();
-  // An empty document is laid out in the way of most; one that is all on one line stays so.
+  // A document on one line stays on one line; an empty one gets the usual layout.
   if (!/\n/.test(text) && text.trim() !== '{}') {
     return text.slice(0, end) + JSON.stringify({ [key]: value }).slice(1, -1) + text.slice(end);
   }
@@ -151,10 +151,10 @@ function formatMember(key: string, value: unknown, layout: Layout, indentation: 
   return `${JSON.stringify(key)}: ${formatValue(value, layout, indentation)}`;
 }
 
-/** What may stand between two members, a piece at a time: line breaks, blanks, comments and the comma. */
+/** Tokens between two members: line breaks, spaces, comments and the comma. */
 const BETWEEN = /(?<lineBreak>[\r\n]+)|[^\S\r\n]+|(?<comment>\/\/[^\r\n]*|\/\*.*?\*\/)|(?<comma>,)/suy;
 
-/** What follows a member: its comma, when it has one, and where the comments end that stand behind it on its line. */
+/** Returns the offset of the comma after a member, if any, and the end of the comments on its line. */
 function findTail(text: string, node: Node): { readonly comma: number | undefined; readonly end: number } {
   const pieces = new RegExp(BETWEEN);
   pieces.lastIndex = endOf(node);
@@ -172,14 +172,14 @@ function findTail(text: string, node: Node): { readonly comma: number | undefine
   return { comma, end };
 }
 
-/** Where a member begins; with the blanks before it when it follows another one on the same line. */
+/** Start of a member, including the spaces that separate it from a member on the same line. */
 function startWithSpace(text: string, node: Node, previous: Node | undefined): number {
   if (previous === undefined) return node.offset;
   const between = text.slice(endOf(previous), node.offset);
   return /\n/.test(between) ? node.offset : node.offset - (/[ \t]*$/.exec(between)?.[0].length ?? 0);
 }
 
-/** Without the line that an offset is in, when there is nothing on it. */
+/** Removes the line at an offset when it is blank. */
 function removeBlankLine(text: string, offset: number): string {
   const start = text.lastIndexOf('\n', offset - 1) + 1;
   const lineBreak = text.indexOf('\n', start);

@@ -43,7 +43,7 @@ it('a packaged Claude Desktop on Windows has its settings with the package', asy
   expect(await fileOf('claude', { platform: 'win32' })).toBe(`~/AppData/Local/Packages/Claude_abc/${path}`);
   await mkdir(join(packages, 'Claude_def'));
   await expect(fileOf('claude', { platform: 'win32' })).rejects.toMatchObject({
-    message: 'Claude Desktop is installed more than once; say which one with --file',
+    message: 'Claude Desktop is installed more than once; choose one with --file',
     notes: [join(packages, 'Claude_abc', path), join(packages, 'Claude_def', path)],
   });
 });

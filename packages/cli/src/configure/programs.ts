@@ -2,50 +2,50 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Failure } from '../failure.ts';
 
-/** What a program's configuration is found by. */
+/** Environment that determines the location of configuration files. */
 export interface HostEnvironment {
   readonly platform: NodeJS.Platform;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The person's home folder. */
+  /** Home folder of the user. */
   readonly home: string;
-  /** The project: the folder that the command runs in. */
+  /** Project folder: the folder in which the command runs. */
   readonly cwd: string;
 }
 
-/** Whose configuration is changed: the person's own, for all projects, or that of the project. */
+/** Configuration of the user, for all projects, or of one project. */
 export type Scope = 'user' | 'project';
 
-/** The MCP endpoint that a program is to reach. */
+/** The MCP endpoint to configure. */
 export interface Endpoint {
   readonly url: URL;
-  /** Value of the header `Authorization`; none is written without one. */
+  /** Value of the `Authorization` header, if any. */
   readonly authorization: string | undefined;
 }
 
-/** A client program, and how it wants to be told of an MCP server. */
+/** An MCP client and its configuration format. */
 export interface Program {
-  /** What it is called on the command line. */
+  /** Name on the command line. */
   readonly name: string;
   readonly title: string;
-  /** Where its configuration is, for each scope that it has. Rejects with {@link Failure} when that cannot be told. */
+  /** Path of the configuration by scope. Rejects with {@link Failure} when it is ambiguous. */
   readonly files: { readonly [scope in Scope]?: (environment: HostEnvironment) => string | Promise<string> };
-  /** The member of the file that has all servers, by name. */
+  /** Member of the file that contains all servers by name. */
   readonly servers: string;
-  /** Members of the server's entry. One that is undefined is taken out where it is; others, and others' members, stay. */
+  /** Members of the server entry. Undefined members are removed; all others are kept. */
   readonly entry: (endpoint: Endpoint, existing: ExistingNames) => Readonly<Record<string, unknown>>;
-  /** How it refers to a secret that is kept elsewhere, for those that can; NAME stands for the name. */
+  /** Syntax of a reference to a secret, if supported; NAME is a placeholder. */
   readonly reference?: string;
-  /** What has to be done before it sees the change. */
+  /** What the user has to do for the change to take effect. */
   readonly nextStep: string;
 }
 
-/** Names in an entry that is there already. */
+/** Names of headers and environment variables in an existing entry. */
 export interface ExistingNames {
   readonly headers: readonly string[];
   readonly env: readonly string[];
 }
 
-/** The client programs that can be configured. */
+/** The supported MCP clients. */
 export const PROGRAMS: readonly Program[] = [
   {
     name: 'claude',
@@ -53,7 +53,7 @@ export const PROGRAMS: readonly Program[] = [
     files: { user: claudeDesktopFile },
     servers: 'mcpServers',
     entry: mcpRemoteEntry,
-    nextStep: 'Quit Claude Desktop and start it again.',
+    nextStep: 'Restart Claude Desktop.',
   },
   {
     name: 'claude-code',
@@ -65,7 +65,7 @@ export const PROGRAMS: readonly Program[] = [
     servers: 'mcpServers',
     entry: (endpoint, existing) => ({ type: 'http', ...httpEntry(endpoint, existing) }),
     reference: `\${NAME}`,
-    nextStep: 'Start Claude Code anew; /mcp shows the connection.',
+    nextStep: 'Restart Claude Code; /mcp shows the connection.',
   },
   {
     name: 'cursor',
@@ -77,7 +77,7 @@ export const PROGRAMS: readonly Program[] = [
     servers: 'mcpServers',
     entry: (endpoint, existing) => ({ type: undefined, ...httpEntry(endpoint, existing) }),
     reference: `\${env:NAME}`,
-    nextStep: 'Restart Cursor, and see in its MCP settings that the server is switched on.',
+    nextStep: 'Restart Cursor and enable the server in its MCP settings.',
   },
   {
     name: 'vscode',
@@ -93,7 +93,7 @@ export const PROGRAMS: readonly Program[] = [
   },
 ];
 
-/** For programs that speak HTTP themselves. */
+/** For clients that support HTTP. */
 function httpEntry({ url, authorization }: Endpoint, { headers }: ExistingNames): Record<string, unknown> {
   const header = headers.find((name) => name.toLowerCase() === 'authorization') ?? 'Authorization';
   return {
@@ -104,10 +104,10 @@ function httpEntry({ url, authorization }: Endpoint, { headers }: ExistingNames)
   };
 }
 
-/** Blanks within arguments do not survive on every system; the environment carries them. */
+/** Spaces in arguments are not preserved on every system, so the header is passed in the environment. */
 const HEADER_VARIABLE = 'AUTH_HEADER';
 
-/** For programs that know servers on standard input and output alone: `mcp-remote` stands in between. */
+/** For clients that support only stdio servers: `mcp-remote` bridges to HTTP. */
 function mcpRemoteEntry({ url, authorization }: Endpoint, { env }: ExistingNames): Record<string, unknown> {
   const withHeader = authorization !== undefined || env.includes(HEADER_VARIABLE);
   return {
@@ -116,7 +116,7 @@ function mcpRemoteEntry({ url, authorization }: Endpoint, { env }: ExistingNames
       '-y',
       'mcp-remote',
       url.href,
-      // It refuses http anywhere else.
+      // mcp-remote rejects plain http for any other host.
       ...(url.protocol === 'http:' && !['localhost', '127.0.0.1'].includes(url.hostname) ? ['--allow-http'] : []),
       ...(withHeader ? ['--header', `Authorization:\${${HEADER_VARIABLE}}`] : []),
     ],
@@ -126,7 +126,7 @@ function mcpRemoteEntry({ url, authorization }: Endpoint, { env }: ExistingNames
   };
 }
 
-/** The folder that programs keep a person's settings in. */
+/** Folder for application settings. */
 function appDataFolder({ platform, env, home }: HostEnvironment): string {
   if (platform === 'win32') return env.APPDATA || join(home, 'AppData', 'Roaming');
   if (platform === 'darwin') return join(home, 'Library', 'Application Support');
@@ -135,10 +135,7 @@ function appDataFolder({ platform, env, home }: HostEnvironment): string {
 
 const CLAUDE_DESKTOP_FILE = 'claude_desktop_config.json';
 
-/**
- * On Windows, Claude Desktop comes as a package whose settings the system puts elsewhere; what stands in the usual place
- * it never reads.
- */
+/** On Windows, a packaged Claude Desktop has its settings in the package folder and never reads the usual path. */
 async function claudeDesktopFile(environment: HostEnvironment): Promise<string> {
   const { platform, env, home } = environment;
   if (platform === 'win32') {
@@ -148,7 +145,7 @@ async function claudeDesktopFile(environment: HostEnvironment): Promise<string> 
       .filter((name) => name.startsWith('Claude_'))
       .map((name) => join(packages, name, 'LocalCache', 'Roaming', 'Claude', CLAUDE_DESKTOP_FILE));
     if (packaged !== undefined && another !== undefined) {
-      throw new Failure('Claude Desktop is installed more than once; say which one with --file', {
+      throw new Failure('Claude Desktop is installed more than once; choose one with --file', {
         notes: [packaged, another],
       });
     }

@@ -12,19 +12,19 @@ import {
 } from './jsonc.ts';
 import type { ExistingNames } from './programs.ts';
 
-/** Where a server's entry is in a program's configuration: the member with all servers, and the server's name. */
+/** Path of a server entry: the member that contains all servers, and the server name. */
 export interface EntryPath {
   readonly servers: string;
   readonly name: string;
 }
 
-/** Members of an entry; one that is undefined is not to be there. */
+/** Members of an entry; undefined members are removed. */
 export type ServerEntry = Readonly<Record<string, unknown>>;
 
 /**
- * The text of a configuration file with the entry in it, everything else as it was: comments, order, indentation, line
- * breaks. Members of an entry that is there already stay when `entry` does not name them. An empty text becomes a new
- * document. Throws {@link JsoncError} for a text that is not understood.
+ * Adds or updates an entry and leaves everything else unchanged: comments, order, indentation, line breaks. Members of
+ * an existing entry that `entry` does not name are kept. Empty text becomes a new document. Throws {@link JsoncError}
+ * for invalid text.
  */
 export function setEntry(text: string, place: EntryPath, entry: (existing: ExistingNames) => ServerEntry): string {
   const before = text.trim() === '' ? '{}\n' : text;
@@ -38,7 +38,7 @@ export function setEntry(text: string, place: EntryPath, entry: (existing: Exist
   return result;
 }
 
-/** The text without the entry; the same text when it has none. Throws like {@link setEntry}. */
+/** Removes an entry; returns the same text when there is none. Throws like {@link setEntry}. */
 export function removeEntry(text: string, place: EntryPath): string {
   if (text.trim() === '') return text;
   const { servers, entry } = findEntry(text, place);
@@ -63,7 +63,7 @@ function addEntry(text: string, place: EntryPath, wanted: ServerEntry): string {
     : addMember(text, servers.value, place.name, value);
 }
 
-/** One member after the other, each found anew, since the one before has moved it. */
+/** Sets one member at a time and parses again, because each edit moves the following offsets. */
 function mergeEntry(text: string, path: readonly string[], wanted: ServerEntry): string {
   return Object.entries(wanted).reduce((result, [key, value]) => {
     const object = path.reduce((node, name) => findMember(result, node, name)?.value ?? node, parseJsonc(result));
@@ -71,12 +71,12 @@ function mergeEntry(text: string, path: readonly string[], wanted: ServerEntry):
     if (value === undefined) return member === undefined ? result : removeMember(result, object, member);
     if (member === undefined) return addMember(result, object, key, value);
     if (isRecord(value) && member.value.type === 'object') return mergeEntry(result, [...path, key], value);
-    // A value that says the same already stays as it is written.
+    // Equal values keep their spelling.
     return isDeepStrictEqual(getNodeValue(member.value), value) ? result : replaceValue(result, member, value);
   }, text);
 }
 
-/** What has been made must say what was meant, before it is shown to anyone. */
+/** Verifies the result before it is shown or written. */
 function verifyEntry(text: string, { servers, name }: EntryPath, wanted: ServerEntry): void {
   const entry: unknown = parse(text, [], { allowTrailingComma: true })?.[servers]?.[name];
   if (!contains(entry, wanted)) throw new Error(`the entry "${name}" was not written as it should be`);

@@ -9,19 +9,16 @@ import type { Terminal } from '../terminal/terminal.ts';
 /** Media type of a stream of server-sent events. */
 export const EVENT_STREAM = 'text/event-stream';
 
-/** Any of them: what does not belong where it is. Others, such as a value of later versions, may be printed all the same. */
+/** Issues that mean a wrong shape. Others, such as a value of a later version, do not prevent printing. */
 const WRONG_SHAPE = ['invalid_type', 'invalid_union'];
 const MAX_NOTES = 3;
 
-/** What is thrown when something else than the API answers at the host; `notes` say what is wrong with the answer. */
+/** Error for a host that is not the management API; `notes` describe the response. */
 export function notManagementApi(host: string, notes: readonly string[] = []): Failure {
-  return new Failure(
-    `what answers at ${host} is not the management API: is it the right address, and are you logged in?`,
-    { notes },
-  );
+  return new Failure(`${host} is not the management API: check the address and whether you are logged in`, { notes });
 }
 
-/** Refuses answers that miss what the API's have, so that no command prints or reports what is not there. */
+/** Rejects responses without the members that the API guarantees, so that commands never print missing data. */
 export function validateResponses(client: Client, host: string): void {
   client.use({
     async onResponse({ request, response, schemaPath }) {
@@ -30,7 +27,7 @@ export function validateResponses(client: Client, host: string): void {
       // Events are looked at one by one, by who reads them.
       if (answer === undefined || answer.eventStream) return undefined;
       const body = parseBody(await response.clone().text(), host);
-      // The members of what is asked for. What is missing deeper down is a service of another version.
+      // Check only the members of the requested items: a service of another version may differ in nested ones.
       const depth = Array.isArray(Object(body).data) ? 2 : 1;
       const payload = answer.raw ? body : Object(body).data;
       const { success, error } = answer.data.safeParse(payload);
@@ -50,13 +47,13 @@ function parseBody(text: string, host: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw notManagementApi(host, ['it is not JSON']);
+    throw notManagementApi(host, ['invalid JSON']);
   }
 }
 
 /**
- * The management API as the global options say. Throws `Failure` when there are no credentials to send, or they have
- * expired and are not to be renewed.
+ * Connects to the management API with the global options. Throws `Failure` when there are no credentials, or they have
+ * expired and must not be renewed.
  */
 export async function connect(
   options: GlobalOptions,
@@ -73,7 +70,7 @@ export async function connect(
   return client;
 }
 
-/** The API answers in JSON unless it is asked for events. A page instead is of something else, such as a log-in. */
+/** The API returns JSON or events. Any other content type comes from something else, such as a login page. */
 function requireApiResponse(send: Send, host: string): Send {
   return async (request) => {
     const response = await send(request);

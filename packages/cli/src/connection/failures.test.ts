@@ -38,12 +38,12 @@ describe('a command that fails says why in a line', () => {
   it('when nobody listens', async () => {
     // A port that the system gives to nobody.
     const host = 'http://127.0.0.1:2';
-    expect(await list(host)).toBe(`sluice: connection refused: is the service running at ${host}?\n`);
+    expect(await list(host)).toBe(`sluice: connection refused by ${host}: check that the service is running\n`);
   });
 
   it('when the port is one that no HTTP client connects to', async () => {
     expect(await list('http://127.0.0.1:6000')).toBe(
-      'sluice: http://127.0.0.1:6000 cannot be asked: HTTP clients do not connect to port 6000; serve it on another\n',
+      'sluice: http://127.0.0.1:6000 is unreachable: HTTP clients block port 6000; use another port\n',
     );
   });
 
@@ -53,14 +53,14 @@ describe('a command that fails says why in a line', () => {
 
   it('when the connection breaks off', async () => {
     const host = await listening(createTcpServer((socket) => socket.destroy()));
-    expect(await list(host)).toBe(`sluice: the connection to ${host} was closed before it had answered\n`);
+    expect(await list(host)).toBe(`sluice: the connection to ${host} was closed before the response\n`);
   });
 
   it('when the other side speaks no HTTP, or no TLS', async () => {
     const host = await listening(createTcpServer((socket) => socket.end('+OK POP3 ready\r\n')));
-    expect(await list(host)).toBe(`sluice: no HTTP at ${host}: does it speak https?\n`);
+    expect(await list(host)).toBe(`sluice: no HTTP at ${host}: use https://\n`);
     const secure = host.replace('http:', 'https:');
-    expect(await list(secure)).toBe(`sluice: no TLS at ${secure}: does it speak http?\n`);
+    expect(await list(secure)).toBe(`sluice: no TLS at ${secure}: use http://\n`);
   });
 
   it('when a proxy does not accept the token, which is not repeated', async () => {
@@ -71,7 +71,7 @@ describe('a command that fails says why in a line', () => {
     });
     const said = await failure(['tools', 'list', '--token', 'secret-token', '--host', host, '--verbose']);
     expect(said).toMatch(/^GET \/api\/v1\/tools 401 \d+ ms\n/);
-    expect(said).toContain(`sluice: not accepted by ${host} (401): sluice auth login --host ${host}\n`);
+    expect(said).toContain(`sluice: rejected by ${host} (401): run "sluice auth login --host ${host}"\n`);
     expect(said).not.toContain('secret-token');
   });
 
@@ -86,7 +86,7 @@ describe('a command that fails says why in a line', () => {
     };
     expect(await said()).toContain('(401)');
     expect(await said('--token', 'other')).toContain('(403)');
-    expect(await said('--no-auth')).toContain('answered 500');
+    expect(await said('--no-auth')).toContain('returned 500');
   });
 
   it('when a proxy leads to its log-in page, without the state that the page carries', async () => {
@@ -94,7 +94,7 @@ describe('a command that fails says why in a line', () => {
       response.writeHead(302, { location: 'https://login.example.com/auth?state=sealed' }).end();
     });
     expect(await list(host)).toBe(
-      `sluice: ${host} needs authentication (302 to https://login.example.com/auth): sluice auth login --host ${host}\n`,
+      `sluice: ${host} requires authentication (302 to https://login.example.com/auth): run "sluice auth login --host ${host}"\n`,
     );
   });
 
@@ -103,7 +103,7 @@ describe('a command that fails says why in a line', () => {
       response.writeHead(308, { location: 'https://sluice.example.com/api/v1/tools' }).end();
     });
     expect(await list(host)).toBe(
-      `sluice: ${host} has moved to https://sluice.example.com/api/v1/tools: give that as --host\n`,
+      `sluice: ${host} has moved to https://sluice.example.com/api/v1/tools: use that as --host\n`,
     );
   });
 
@@ -113,7 +113,7 @@ describe('a command that fails says why in a line', () => {
       response.end('{"jsonrpc":"2.0","error":{"code":-32600,"message":"not found"},"id":null}');
     });
     expect(await list(host)).toBe(
-      `sluice: ${host} is the MCP port; the management API is at another (8080 by default)\n`,
+      `sluice: ${host} is the MCP listener; the management API is on another port (8080 by default)\n`,
     );
   });
 
@@ -121,22 +121,22 @@ describe('a command that fails says why in a line', () => {
     const good = await answering((_request, response) => {
       response.setHeader('content-type', 'text/html').end('<html></html>');
     });
-    expect(await list(good)).toMatch(/^sluice: what answers at http:\S+ is not the management API: .*\n$/);
+    expect(await list(good)).toMatch(/^sluice: http:\S+ is not the management API: .*\n$/);
     const bad = await answering((_request, response) => {
       response.writeHead(502, { 'content-type': 'text/html' }).end('<html>Bad gateway</html>');
     });
-    expect(await list(bad)).toBe(`sluice: ${bad} answered 502: a page that is not of the management API\n`);
+    expect(await list(bad)).toBe(`sluice: ${bad} returned 502: a page that is not from the management API\n`);
   });
 
   it('when a failure is no envelope: its text, harmless, in one line', async () => {
     const host = await answering((_request, response) => {
       response.writeHead(503, { 'content-type': 'text/plain' }).end('upstream\nis \u001b[31mdown');
     });
-    expect(await list(host)).toBe(`sluice: ${host} answered 503: upstream is \\u001b[31mdown\n`);
+    expect(await list(host)).toBe(`sluice: ${host} returned 503: upstream is \\u001b[31mdown\n`);
     const json = await answering((_request, response) => {
       response.writeHead(500, { 'content-type': 'application/json' }).end('{"message":"no"}');
     });
-    expect(await list(json)).toBe(`sluice: ${json} answered 500: {"message":"no"}\n`);
+    expect(await list(json)).toBe(`sluice: ${json} returned 500: {"message":"no"}\n`);
   });
 
   it('in words of the command line where the service speaks of queries', async () => {
@@ -176,9 +176,7 @@ describe('an answer that is not of the API', () => {
     });
     const said = await failure([...argv, '--no-auth', '--host', host]);
     const [first, ...notes] = said.split('\n');
-    expect(first).toBe(
-      `sluice: what answers at ${host} is not the management API: is it the right address, and are you logged in?`,
-    );
+    expect(first).toBe(`sluice: ${host} is not the management API: check the address and whether you are logged in`);
     return notes;
   };
 
@@ -222,7 +220,7 @@ describe('what does not end is ended', () => {
       await setImmediate();
     }
     expect(await said).toMatch(
-      new RegExp(`^GET /api/v1/tools (?:200|failed) \\d+ ms\nsluice: no answer from ${host} for 60 s\n$`),
+      new RegExp(`^GET /api/v1/tools (?:200|failed) \\d+ ms\nsluice: no response from ${host} for 60 s\n$`),
     );
   });
 
@@ -237,7 +235,7 @@ describe('what does not end is ended', () => {
         response,
       ).catch(() => undefined);
     });
-    expect(await list(host)).toBe(`sluice: the answer of ${host} is larger than 256 MiB\n`);
+    expect(await list(host)).toBe(`sluice: response from ${host} is larger than 256 MiB\n`);
   });
 });
 

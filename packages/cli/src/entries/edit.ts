@@ -13,7 +13,7 @@ import type { EntrySelector } from './entry-api.ts';
 import { type Entry, type EntryApi, formatPlace, writableMembers } from './entry-api.ts';
 import { getEntry, isNewNamespace, NEW_NAMESPACE_NOTE } from './lookup.ts';
 
-/** What came back from the editor. */
+/** Result of an editor session. */
 export interface EditedFile {
   readonly text: string;
   /** The file, which stays until {@link discard}. */
@@ -22,38 +22,40 @@ export interface EditedFile {
 }
 
 /**
- * Opens a text in `$VISUAL` or `$EDITOR` and waits until the operator has closed it. The file is for its owner alone.
- * Throws {@link Failure} without an editor, without a terminal, or when the editor fails.
+ * Opens a text in `$VISUAL` or `$EDITOR` and waits until it is closed. The file is readable by its owner only. Throws
+ * {@link Failure} without an editor or terminal, and when the editor fails.
  */
 export async function openEditor({ env, stdin }: Terminal, name: string, text: string): Promise<EditedFile> {
   const editor = env.VISUAL || env.EDITOR;
-  if (!editor) throw new Failure('no editor: set VISUAL or EDITOR, or give fields or --file');
-  if (!stdin.isTerminal) throw new Failure('no terminal to edit on: give fields or --file');
+  if (!editor) throw new Failure('no editor: set VISUAL or EDITOR, or use field options or --file');
+  if (!stdin.isTerminal) throw new Failure('no terminal for the editor: use field options or --file');
   const folder = await mkdtemp(join(tmpdir(), 'sluice-'));
   const file = join(folder, name);
   const discard = () => rm(folder, { recursive: true, force: true });
   await writeFile(file, text, { mode: 0o600 });
-  // The variable may carry arguments (`code --wait`), so a shell takes it apart, as it does for other programs.
+  // The variable may contain arguments (`code --wait`), so a shell splits it, as for other programs.
   const child = spawn('/bin/sh', ['-c', `${editor} "$1"`, editor, file], { stdio: 'inherit', env });
   const [code] = await once(child, 'exit');
   if (code !== 0) {
     await discard();
-    throw new Failure(`${editor} ended with ${code === null ? 'a signal' : `exit code ${code}`}; nothing was changed`);
+    throw new Failure(
+      `${editor} ${code === null ? 'was killed by a signal' : `exited with code ${code}`}; nothing was changed`,
+    );
   }
   return { text: await readFile(file, 'utf8'), file, discard };
 }
 
-/** What is to become of an entry: `file`, or `fields`, or neither. */
+/** The change of an entry: by `file`, by `fields`, or in an editor. */
 export interface EntryChange {
   /** A file with the whole entry, or `-`. */
   readonly file: string | undefined;
-  /** Makes the changed entry of the present one. */
+  /** Returns the entry with the field options applied. */
   readonly fields: ((entry: Readonly<Record<string, unknown>>) => Promise<unknown>) | undefined;
-  /** The namespace that the fields move it to. */
+  /** undefined; | Target namespace of the field options. */
   readonly moveTo: string | undefined;
 }
 
-/** The entry that is edited, and how it is written back. */
+/** The entry that is being edited. */
 interface EditSession {
   readonly api: EntryApi;
   readonly entry: Readonly<Record<string, unknown>>;
@@ -61,10 +63,7 @@ interface EditSession {
   readonly name: string;
 }
 
-/**
- * Changes an entry: by the fields that were given, by a file with the whole of it, or, where neither was given, in the
- * operator's editor.
- */
+/** Edits an entry with field options, with a file, or in the editor. */
 export async function editEntry(
   context: Context,
   api: EntryApi,
@@ -72,7 +71,7 @@ export async function editEntry(
   selection: EntrySelector,
   { file, fields, moveTo }: EntryChange,
 ): Promise<void> {
-  if (file !== undefined && fields) throw new Failure('--file has the whole entry: give no fields with it');
+  if (file !== undefined && fields) throw new Failure('--file replaces the whole entry: omit the other field options');
   const client = await context.connect();
   const put = (changed: unknown) => api.update(client, name, selection, changed);
   const replacement = file === undefined ? undefined : await readDocument(file, context.terminal);
@@ -85,7 +84,7 @@ export async function editEntry(
       : fields
         ? await put(await fields(entry))
         : await editInEditor(context, { api, entry, put, name });
-  if (updated === undefined) output.done(entry, `${api.kind} ${name}: nothing was changed`);
+  if (updated === undefined) output.done(entry, `${api.kind} ${name} unchanged`);
   else
     output.done(
       updated,
@@ -94,8 +93,8 @@ export async function editEntry(
 }
 
 /**
- * Undefined when the text came back as it was. JSON, because that keeps every number as it is spelled. What the operator
- * has written is kept until the service has taken it.
+ * Resolves with undefined when the text is unchanged. The text is JSON, which preserves the spelling of numbers. The
+ * file is kept until the service has accepted it.
  */
 async function editInEditor(context: Context, { api, entry, put, name }: EditSession): Promise<Entry | undefined> {
   const before = `${JSON.stringify(entry, null, 2)}\n`;
@@ -106,7 +105,7 @@ async function editInEditor(context: Context, { api, entry, put, name }: EditSes
     return updated;
   } catch (error) {
     const { message, notes } = explainError(error, context.options().host);
-    const again = `what was written is kept: sluice ${api.kind}s edit ${name} --file ${file}`;
+    const again = `your changes are saved; to retry: sluice ${api.kind}s edit ${name} --file ${file}`;
     throw new Failure(message, { notes: [...notes, again], cause: error });
   }
 }

@@ -10,35 +10,35 @@ import {
 import { type Client, unwrap } from '@sluice/contract/client';
 import { validated } from '../files/document.ts';
 
-/** A tool, resource, prompt or namespace as it was answered. Numbers in it keep their spelling. */
+/** A tool, resource, prompt or namespace as returned by the API. Numbers keep their spelling. */
 export interface Entry {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly [member: string]: unknown;
 }
 
-/** Where an entry is, as a part of a sentence: `in default`; nothing for a namespace itself. */
+/** Formats the namespace of an entry for a message: ` in default`; empty for a namespace itself. */
 export function formatPlace({ namespace }: Entry, word: 'in' | 'from'): string {
   return typeof namespace === 'string' ? ` ${word} ${namespace}` : '';
 }
 
-/** Members that the service sets and ignores in what it is sent (decisions 2.5). */
+/** Members that the service sets and ignores in requests (decisions 2.5). */
 const READ_ONLY: readonly string[] = ['forward', 'upstreamName', 'shadowed'];
 
-/** What of an entry can be changed. */
+/** Returns the members that can be changed. */
 export function writableMembers(entry: Entry): Record<string, unknown> {
   return Object.fromEntries(Object.entries(entry).filter(([member]) => !READ_ONLY.includes(member)));
 }
 
-/** Which one is meant, where several share the name (decisions 2.2). */
+/** Selects one of several entries with the same name (decisions 2.2). */
 export interface EntrySelector {
   readonly namespace?: string | undefined;
   readonly uri?: string | undefined;
 }
 
-/** The API's calls for one kind of entry. Bodies are checked before they are sent. */
+/** API operations for one kind of entry. Bodies are validated before they are sent. */
 export interface EntryApi {
-  /** For messages: `tool`. */
+  /** Kind for messages: `tool`. */
   readonly kind: 'tool' | 'resource' | 'prompt' | 'namespace';
   readonly get: (client: Client, name: string, selection: EntrySelector) => Promise<Entry>;
   readonly create: (client: Client, body: unknown) => Promise<Entry>;

@@ -15,7 +15,7 @@ import {
 } from './entry-options.ts';
 import { getEntry } from './lookup.ts';
 
-/** `show <name>`: one entry with all its members. */
+/** `show <name>`: prints all members of an entry. */
 export function showCommand(context: Context, api: Pick<EntryApi, 'kind' | 'get'>): Command {
   const command = addNameOption(new Command('show').description(`Show a ${api.kind}`), api.kind);
   return addSelectorOptions(command, api.kind).action(
@@ -36,7 +36,7 @@ export function removeCommand(context: Context, api: EntryApi): Command {
       const client = await context.connect();
       const selection = parseSelector(options, api.kind);
       const entry = await getEntry(client, api, name, selection);
-      // Nothing else is removed than what is told, whatever has got the name meanwhile.
+      // Delete exactly the entry that is reported, even if the name is reused meanwhile.
       const namespace = typeof entry.namespace === 'string' ? entry.namespace : undefined;
       const removed = await api.remove(client, name, { ...selection, namespace });
       context.output().done(removed, `removed ${api.kind} ${removed.removed}${formatPlace(entry, 'from')}`);
@@ -49,7 +49,7 @@ export function removeCommand(context: Context, api: EntryApi): Command {
 
 type Labels = Readonly<Record<string, string>>;
 
-/** `label add <name> key=value...` and `label remove <name> key...`: all other labels and members stay. */
+/** `label add <name> key=value...` and `label remove <name> key...`; other labels and members stay. */
 export function labelCommand(context: Context, api: Pick<EntryApi, 'kind' | 'get' | 'update'>): Command {
   const change = async (name: string, options: EntrySelector, to: (labels: Labels) => Labels): Promise<void> => {
     const client = await context.connect();

@@ -9,7 +9,7 @@ import { labelCommand, removeCommand, showCommand } from './entry-commands.ts';
 import { addSelectorOptions, collectKeyValue, parseSelector } from './entry-options.ts';
 import { isNewNamespace, NEW_NAMESPACE_NOTE, requireNamespace } from './lookup.ts';
 
-/** What the rows of every list have. */
+/** Columns that every list has. */
 export interface ListRow {
   readonly name: string;
   readonly namespace: string;
@@ -18,34 +18,34 @@ export interface ListRow {
   readonly description: string;
 }
 
-/** The query of a list. */
+/** Query parameters of a list. */
 export interface ListQuery {
   readonly namespace?: string | undefined;
   readonly include?: 'shadowed';
 }
 
-/** What one kind of entry brings to its group of commands, which is the same for all kinds (decisions 1.8). */
+/** What differs between the command groups of the kinds of entries (decisions 1.8). */
 export interface EntryKind<Row extends ListRow, Fields> extends EntryApi {
   /** What they are, for help. */
   readonly description: string;
   readonly list: (client: Client, query: ListQuery) => Promise<readonly Row[]>;
-  /** What is listed, where that is more than the plural of the kind. */
+  /** Listed entries, when they are more than the plural of the kind. */
   readonly listed?: string;
-  /** Columns of the list that only this kind has. */
+  /** Additional columns of the list. */
   readonly columns: readonly Column<Row>[];
-  /** The command that registers one by hand: `add`. */
+  /** Name of the command that adds an entry. */
   readonly add: string;
-  /** Adds the options of this kind's fields to `add` and `edit`. Namespace, labels and file are there already. */
+  /** Adds the field options to `add` and `edit`. Namespace, labels and file are common to all kinds. */
   readonly addFieldOptions: (command: Command) => Command;
-  /** An entry's body: the given one with the fields over it. Labels are not its business. */
+  /** Returns the body with the field options applied, except labels. */
   readonly applyFields: (
     entry: Readonly<Record<string, unknown>>,
     fields: Fields,
     terminal: Terminal,
   ) => Promise<Record<string, unknown>> | Record<string, unknown>;
-  /** Stands behind the help of `add`. */
+  /** Additional help of `add`. */
   readonly addHelp: string;
-  /** Stands behind the help of `edit`. */
+  /** Additional help of `edit`. */
   readonly editHelp?: string;
 }
 
@@ -54,7 +54,7 @@ interface ListOptions {
   readonly shadowed?: true;
 }
 
-/** `list`: a row per entry. */
+/** `list`: prints a row per entry. */
 export function listCommand<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
   const plural = `${kind.kind}s`;
   return new Command('list')
@@ -69,7 +69,7 @@ export function listCommand<Row extends ListRow, Fields>(context: Context, kind:
     });
 }
 
-/** Says which are shadowed, when those are listed too. */
+/** With `shadowed`, a column tells which entries are shadowed. */
 function columnsOf<Row extends ListRow, Fields>(kind: EntryKind<Row, Fields>, shadowed = false): Column<Row>[] {
   return [
     { title: 'NAME', value: ({ name }) => name, cut: 'never' },
@@ -81,7 +81,7 @@ function columnsOf<Row extends ListRow, Fields>(kind: EntryKind<Row, Fields>, sh
   ];
 }
 
-/** The group of commands of one kind of entry, such as `sluice tools` (decisions 1.8). */
+/** Creates the command group of a kind of entry, such as `sluice tools` (decisions 1.8). */
 export function entryGroup<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
   return new Command(`${kind.kind}s`)
     .description(kind.description)
@@ -144,7 +144,7 @@ function editCommand<Row extends ListRow, Fields>(context: Context, kind: EntryK
   return kind.editHelp === undefined ? command : command.addHelpText('after', `\n${kind.editHelp}`);
 }
 
-/** Labels are added to what is there. */
+/** New labels are added to the existing ones. */
 function mergeLabels(body: Body, { label }: LabelOption): Body {
   if (label === undefined) return body;
   return { ...body, labels: { ...(typeof body.labels === 'object' ? body.labels : {}), ...label } };

@@ -2,53 +2,54 @@ import type { Command } from 'commander';
 import { Failure } from '../failure.ts';
 import type { EntryApi, EntrySelector } from './entry-api.ts';
 
-/** Adds the options that say which entry of a name is meant. */
+/** Adds the options of {@link EntrySelector}. */
 export function addSelectorOptions(command: Command, kind: EntryApi['kind']): Command {
   if (kind === 'namespace') return command;
   command.option('-N, --namespace <namespace>', `Namespace of the ${kind}, if the name is ambiguous`);
   return kind === 'resource' ? command.option('--uri <uri>', 'URI of the resource, if the name is ambiguous') : command;
 }
 
-/** The selection out of a command's options. Only resources are told apart by uri; of a tool it is a field. */
+/** Returns the selector from the options of a command. `uri` selects resources only; of a tool it is a field. */
 export function parseSelector({ namespace, uri }: EntrySelector, kind: EntryApi['kind']): EntrySelector {
   return kind === 'resource' ? { namespace, uri } : { namespace };
 }
 
-/** The name of what a command is about, as an option. */
+/** The name of the entry as an option. */
 export interface NameOption {
   readonly name?: string;
 }
 
-/** Lets a command take the name of what it is about as an argument or as `--name`. */
+/** Adds the name of the entry as an argument and as `--name`. */
 export function addNameOption(command: Command, kind: string): Command {
   return command
     .argument(`[${kind}]`, `Name of the ${kind}`)
     .option(`-n, --name <${kind}>`, `Name of the ${kind}, instead of the argument`);
 }
 
-/** The name that was given. Throws {@link Failure} for none and for two. */
+/** Returns the given name. Throws {@link Failure} when none or two are given. */
 export function requireName(argument: string | undefined, { name }: NameOption, kind: string): string {
-  if (argument !== undefined && name !== undefined) throw new Failure(`the ${kind} is named twice: leave out --name`);
+  if (argument !== undefined && name !== undefined)
+    throw new Failure(`the name of the ${kind} is given twice: omit --name`);
   const given = argument ?? name;
-  if (given === undefined) throw new Failure(`which ${kind}? give its name`);
+  if (given === undefined) throw new Failure(`missing name of the ${kind}`);
   return given;
 }
 
-/** Collects `-l key=value`, as an option's parser for commander. Throws {@link Failure} for text without `=`. */
+/** Option parser that collects `key=value` pairs. Throws {@link Failure} for text without `=`. */
 export function collectKeyValue(text: string, so: Readonly<Record<string, string>> = {}): Record<string, string> {
   const at = text.indexOf('=');
-  if (at < 1) throw new Failure(`"${text}" must be of the form key=value`);
+  if (at < 1) throw new Failure(`invalid value "${text}": expected key=value`);
   return { ...so, [text.slice(0, at)]: text.slice(at + 1) };
 }
 
-/** Labels as people read them. */
+/** Formats labels as `key=value,...`. */
 export function formatLabels(labels: Readonly<Record<string, string>>): string {
   return Object.entries(labels)
     .map(([key, value]) => `${key}=${value}`)
     .join(',');
 }
 
-/** Where a capability service finds what it was provisioned with; tools and resources have both. */
+/** URIs of the provisioned configuration and secrets of a tool or resource. */
 export interface ProvisionFields {
   readonly configurationUri?: string;
   readonly secretsUri?: string;
@@ -61,7 +62,7 @@ export function addProvisionOptions(command: Command): Command {
     .option('--secrets-uri <uri>', 'Secrets URI (secretUri from "sluice services provision")');
 }
 
-/** A body with the fields over it, as its members are spelled. */
+/** Returns the body with the fields applied under their API names. */
 export function applyProvisionFields(
   body: Readonly<Record<string, unknown>>,
   { configurationUri, secretsUri }: ProvisionFields,

@@ -2,12 +2,12 @@ import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { Failure } from '../failure.ts';
 import type { Entry, EntryApi, EntrySelector } from './entry-api.ts';
 
-/** Stands behind the name of a namespace that was not there before: it may be misspelt. */
+/** Appended to the name of a namespace that did not exist before and may be misspelled. */
 export const NEW_NAMESPACE_NOTE = ' (new namespace)';
 
 /**
- * Whether the service says that it has no such namespace. False too when it says anything else: what is asked for next
- * tells what is wrong.
+ * Whether the service reports that a namespace does not exist. False on other errors: the following request reports
+ * them.
  */
 export async function isNewNamespace(
   client: Client,
@@ -23,15 +23,12 @@ export async function isNewNamespace(
   }
 }
 
-/**
- * Throws {@link Failure} when the namespace that a command was told of does not exist: it has nothing because it is
- * misspelt.
- */
+/** Throws {@link Failure} when a namespace does not exist; otherwise it is merely empty. */
 export async function requireNamespace(client: Client, namespace: string | undefined): Promise<void> {
-  if (await isNewNamespace(client, namespace)) throw new Failure(`there is no namespace "${namespace}"`);
+  if (await isNewNamespace(client, namespace)) throw new Failure(`namespace "${namespace}" does not exist`);
 }
 
-/** The entry that a command names. Where its namespace is not there, that is said instead of "not found". */
+/** Returns an entry. When its namespace does not exist, the error says so instead of "not found". */
 export async function getEntry(
   client: Client,
   api: Pick<EntryApi, 'get'>,

@@ -39,7 +39,7 @@ export function unbindCommand(context: Context): Command {
     });
 }
 
-/** `bindings`: with `--output json` an object, as the API answers it. */
+/** `bindings`; prints the object of the API with `--output json`. */
 export function bindingsCommand(context: Context): Command {
   return new Command('bindings')
     .description('List the namespaces that are bound to a conversation')
@@ -54,7 +54,7 @@ export function bindingsCommand(context: Context): Command {
           { title: 'NAMESPACE', value: ([namespace]) => namespace, cut: 'never' },
           { title: 'CONVERSATION', value: ([, conversation]) => conversation, cut: 'never' },
         ],
-        'no namespace is bound',
+        'no bindings',
       );
     });
 }
@@ -81,7 +81,7 @@ function getCommand(context: Context): Command {
       context.output().list(await unwrap(client.GET('/api/v1/evaluators')), EVALUATOR_COLUMNS, 'no evaluators');
       const { data } = await client.GET('/api/v1/evaluators/revisions/active');
       for (const name of data?.data.skipped ?? []) {
-        const warning = `warning: evaluator ${name} was left out and judges nothing: apply says why`;
+        const warning = `warning: evaluator ${name} was skipped and is not active: run apply to see why`;
         context.terminal.stderr.write(`${sanitizeLine(warning)}\n`);
       }
     });
@@ -95,7 +95,7 @@ function connectionsCommand(context: Context): Command {
       .list(
         await unwrap(client.GET('/api/v1/evaluators/llm-connections')),
         [{ title: 'CONNECTION', value: (name) => name, cut: 'never' }],
-        'no connections to models',
+        'no LLM connections',
       );
   });
 }

@@ -41,7 +41,7 @@ it('keeps the spelling of numbers in a schema', () => {
 it('says what it needs instead of something else', async () => {
   for (const text of ['name: gate', '5', '', 'null', 'evaluators: { gate: {} }', '"x"']) {
     await expect(read(text), text).rejects.toThrow(
-      'e.yaml: must be a list of evaluators, or an object with "evaluators"',
+      'e.yaml: expected a list of evaluators, or an object with "evaluators"',
     );
   }
 });
@@ -49,7 +49,7 @@ it('says what it needs instead of something else', async () => {
 it('lists what is wrong, and does not repeat a key that stands where it must not be', async () => {
   const wrong = LIST.replace('connection: local', 'model: m, api_key: s3cret').replace('gate.wasm', '5');
   const failure = await read(wrong).catch((error: unknown) => error);
-  expect(failure).toMatchObject({ message: 'e.yaml: nothing was sent, because these are wrong' });
+  expect(failure).toMatchObject({ message: 'e.yaml: invalid, nothing was sent' });
   expect(failure).toMatchObject({
     notes: [
       'evaluators.0.llm.connection: is required',
@@ -60,7 +60,7 @@ it('lists what is wrong, and does not repeat a key that stands where it must not
   });
   expect(JSON.stringify(failure)).not.toContain('s3cret');
   await expect(read(LIST.replace('gate.wasm', '5'))).rejects.toMatchObject({
-    message: 'e.yaml: nothing was sent, because this is wrong',
+    message: 'e.yaml: invalid, nothing was sent',
     notes: [expect.stringMatching(/^evaluators\.0\.processor\.path: /)],
   });
   const many = await read(Array.from({ length: 30 }, () => '- {}').join('\n')).catch((error: unknown) => error);
@@ -72,11 +72,11 @@ it('refuses members that the service would ignore: what was meant would not be',
     .replace('{ method:', '{ namespce: finance, method:')
     .replace('path:', 'pth: 1, path:');
   await expect(read(misspelt)).rejects.toMatchObject({
-    message: 'e.yaml: nothing was sent, because these are wrong',
+    message: 'e.yaml: invalid, nothing was sent',
     notes: [
-      'evaluators.0.on_eror: is not known; known are name, trigger, llm, processor, on_error',
-      'evaluators.0.trigger.namespce: is not known; known are method, namespace',
-      'evaluators.0.processor.pth: is not known; known are path',
+      'evaluators.0.on_eror: is not a known field; known fields: name, trigger, llm, processor, on_error',
+      'evaluators.0.trigger.namespce: is not a known field; known fields: method, namespace',
+      'evaluators.0.processor.pth: is not a known field; known fields: path',
     ],
   });
 });

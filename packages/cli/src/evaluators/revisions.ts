@@ -7,7 +7,7 @@ import type { Column } from '../output/table.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 import { parseEvaluators } from './read-evaluators.ts';
 
-/** That a change is made only when nobody else has made one meanwhile. */
+/** Makes a change conditional on the active revision. */
 export interface ExpectedRevisionOption {
   readonly expectedRevision?: number;
 }
@@ -19,7 +19,7 @@ export function expectedRevisionOption(): Option {
   );
 }
 
-/** A whole number that is not less than this. `or`: a sentence that says what else it may be. */
+/** Parses an integer of at least `least`. `or` describes other accepted values. */
 export function parseWholeNumber(text: string, least: number, or = ''): number {
   const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isSafeInteger(number) && number >= least) return number;
@@ -28,7 +28,7 @@ export function parseWholeNumber(text: string, least: number, or = ''): number {
 
 type Evaluator = components['schemas']['Evaluator'];
 
-/** What a row says of an evaluator. */
+/** Columns of an evaluator list. */
 export const EVALUATOR_COLUMNS: readonly Column<Evaluator>[] = [
   { title: 'NAME', value: ({ name }) => name, cut: 'never' },
   { title: 'METHOD', value: ({ trigger }) => trigger.method },
@@ -39,17 +39,17 @@ export const EVALUATOR_COLUMNS: readonly Column<Evaluator>[] = [
   { title: 'ACTION', value: ({ processor }) => processor.path },
 ];
 
-/** What a change of the evaluators was answered. */
+/** Response to a change of the evaluators. */
 export interface LoadResult {
   readonly active: readonly Evaluator[];
   readonly warnings: readonly components['schemas']['CompileWarning'][] | undefined;
-  /** Its header `ETag` names the revision. */
+  /** Its `ETag` header contains the revision. */
   readonly response: Response;
 }
 
 /**
- * Prints what is active after a change, and a line on standard error for each evaluator that was left out. Throws
- * {@link Exit} 1 when there is one: a gate that is not there must not go unnoticed by a script.
+ * Prints the active evaluators after a change and a warning for each skipped one. Throws {@link Exit} 1 when one was
+ * skipped: scripts must notice a missing gate.
  */
 export function printLoadResult({ output, terminal }: Context, { active, warnings = [], response }: LoadResult): void {
   const { list, format } = output();
@@ -58,7 +58,7 @@ export function printLoadResult({ output, terminal }: Context, { active, warning
   const [, revision] = /^(?:W\/)?"(\d+)"$/.exec(response.headers.get('etag') ?? '') ?? [];
   if (format === 'table' && revision !== undefined) warn(`revision ${revision} is active`);
   for (const { evaluator, path, message } of warnings) {
-    warn(`warning: evaluator ${evaluator} was left out and judges nothing: ${path}: ${message}`);
+    warn(`warning: evaluator ${evaluator} was skipped and is not active: ${path}: ${message}`);
   }
   if (warnings.length > 0) throw new Exit(1);
 }

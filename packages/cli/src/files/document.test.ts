@@ -25,19 +25,19 @@ it('puts what an anchor names in the place of its merge key', async () => {
 
 describe('what has no meaning in JSON is refused, in one line that names the place', () => {
   it.each([
-    ['a: .inf', 'tools.yaml:1:4: .inf is no number in JSON'],
-    ['a: .nan', 'tools.yaml:1:4: .nan is no number in JSON'],
-    ['1: a\n"1": b', 'tools.yaml:2:1: the key 1 is given twice'],
+    ['a: .inf', 'tools.yaml:1:4: .inf is not a JSON number'],
+    ['a: .nan', 'tools.yaml:1:4: .nan is not a JSON number'],
+    ['1: a\n"1": b', 'tools.yaml:2:1: duplicate key 1'],
     ['a: !!foo 1', 'tools.yaml:1:4: Unresolved tag: tag:yaml.org,2002:foo'],
-    ['? [1]\n: b', 'tools.yaml:1:3: a key must be a text'],
+    ['? [1]\n: b', 'tools.yaml:1:3: keys must be strings'],
   ])('%j', async (text, message) => {
     await expect(parseDocument(text, 'tools.yaml')).rejects.toThrow(new RegExp(`^${RegExp.escape(message)}$`));
   });
 });
 
 it('says what is wrong with a file, in one line that names it', async () => {
-  await expect(parseDocument('{"a":\n', 'tools.json')).rejects.toThrow(/^tools\.json: is not JSON: .*$/);
-  await expect(parseDocument('{"a": tru}', 'tools.json')).rejects.toThrow(/^tools\.json: is not JSON: .*$/);
+  await expect(parseDocument('{"a":\n', 'tools.json')).rejects.toThrow(/^tools\.json: invalid JSON: .*$/);
+  await expect(parseDocument('{"a": tru}', 'tools.json')).rejects.toThrow(/^tools\.json: invalid JSON: .*$/);
   await expect(parseDocument('a: [1\nb: 2', 'tools.yaml')).rejects.toThrow(/^tools\.yaml:2:1: .*$/);
   const deep = '['.repeat(100_000);
   await expect(parseDocument(deep, '-')).rejects.toThrow(/^-.*$/);

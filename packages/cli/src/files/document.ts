@@ -5,21 +5,21 @@ import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { parseJsonText, readText } from './read-file.ts';
 
-/** A file, or standard input for `-`, as JSON or YAML. Throws `Failure` that names the file and the place. */
+/** Reads a file, or stdin for `-`, as JSON or YAML. Throws `Failure` with file and position. */
 export async function readDocument(path: string, terminal: Terminal): Promise<JsonValue> {
   return parseDocument(await readText(path, terminal), path === '-' ? 'standard input' : path);
 }
 
-/** JSON or YAML as a value in which numbers keep their spelling. `source` names where it comes from. */
+/** Parses JSON or YAML; numbers keep their spelling. `source` is the name for messages. */
 export async function parseDocument(text: string, source: string): Promise<JsonValue> {
   const json = parseJsonText(text, source);
   if (json !== undefined) return json;
-  // The YAML parser is loaded for who needs it.
+  // Loaded on demand, because the YAML parser loads slowly.
   const { parseLocated } = await import('./located-document.ts');
   return parseLocated(text, source).content;
 }
 
-/** A value as the schema's type, or what is wrong with it, a line each: `input_schema: is required`. */
+/** Validates a value and returns it, or the findings, one line each: `input_schema: is required`. */
 export function tryValidate<T extends z.ZodType>(
   schema: T,
   value: unknown,
@@ -29,7 +29,7 @@ export function tryValidate<T extends z.ZodType>(
   return { findings: result.issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)) };
 }
 
-/** A value as the schema's type. Throws {@link Failure} with what is wrong with it; `what` is what it should be. */
+/** Validates a value and returns it. Throws {@link Failure} with the findings; `what` names the expected type. */
 export function validated<T extends z.ZodType>(schema: T, value: unknown, what: string): z.output<T> {
   const result = tryValidate(schema, value);
   if ('value' in result) return result.value;

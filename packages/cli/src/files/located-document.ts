@@ -3,25 +3,25 @@ import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Node, 
 import { Failure } from '../failure.ts';
 import { parseJsonText } from './read-file.ts';
 
-/** Keys and indexes from the top of a document down to one value. */
+/** Keys and indexes from the root to a value. */
 export type KeyPath = readonly PropertyKey[];
 
-/** A YAML or JSON document in which numbers keep their spelling, and where in it each value stands. */
+/** A YAML or JSON document with positions. Numbers keep their spelling. */
 export interface LocatedDocument {
   /** null for an empty document. */
   readonly content: JsonValue;
-  /** `{name}:{line}:{column}` of a key, or of the deepest part of the path that the document has. */
+  /** Returns `{name}:{line}:{column}` of a key, or of the deepest existing part of the path. */
   readonly positionOf: (path: KeyPath) => string;
 }
 
-/** Reads YAML or JSON. `name` is the file as messages name it. Throws {@link Failure} that names the place. */
+/** Parses YAML or JSON. `name` is the name for messages. Throws {@link Failure} with the position. */
 export function parseLocated(text: string, name: string): LocatedDocument {
   const json = parseJsonText(text, name);
   if (json === undefined) {
     const parsed = parseYaml(text, name);
     return { content: toJson(parsed, name), positionOf: (path) => findPosition(parsed, path) };
   }
-  // Parsed as YAML only when it is asked where something stands, and then once.
+  // undefined; | Parsed as YAML once, when the first position is requested.
   let parsed: ParsedYaml | undefined;
   return {
     content: json,
@@ -32,7 +32,7 @@ export function parseLocated(text: string, name: string): LocatedDocument {
   };
 }
 
-/** A parsed document with a way to name an offset of it. */
+/** A parsed document with a function that formats offsets. */
 interface ParsedYaml {
   readonly document: Document.Parsed;
   readonly at: (offset: number) => string;
@@ -40,14 +40,14 @@ interface ParsedYaml {
 
 function parseYaml(text: string, name: string): ParsedYaml {
   const lines = new LineCounter();
-  // Merge keys are no part of YAML 1.2, but people who use anchors expect them.
+  // Merge keys are not part of YAML 1.2, but users of anchors expect them.
   const options = {
     lineCounter: lines,
     prettyErrors: false,
     logLevel: 'error',
     intAsBigInt: true,
     merge: true,
-    // The library compares each key with all others, which takes minutes for the keys of a large map.
+    // The library compares each key with all others, which takes minutes for large maps.
     uniqueKeys: false,
   } as const;
   const document = parseDocument(text, options);
@@ -68,22 +68,22 @@ function toJson({ document, at }: ParsedYaml, name: string): JsonValue {
       const seen = new Set<string>();
       for (const { key } of items) {
         if (!isScalar(key) || key.value === '<<') continue;
-        // As a member of an object, 1 and "1" are the same.
+        // As object members, 1 and "1" are the same key.
         const name = String(key.value);
-        if (seen.has(name)) throw new Failure(`${at(startOf(key))}: the key ${name} is given twice`);
+        if (seen.has(name)) throw new Failure(`${at(startOf(key))}: duplicate key ${name}`);
         seen.add(name);
       }
     },
     Pair: (_key, { key }) => {
-      if (!isScalar(key)) throw new Failure(`${at(isNode(key) ? startOf(key) : 0)}: a key must be a text`);
+      if (!isScalar(key)) throw new Failure(`${at(isNode(key) ? startOf(key) : 0)}: keys must be strings`);
     },
     Scalar: (key, node) => {
       const { value, source = '' } = node;
       if (key === 'key' || (typeof value !== 'number' && typeof value !== 'bigint')) return;
       if (typeof value === 'number' && !Number.isFinite(value)) {
-        if (!JSON_NUMBER.test(source)) throw new Failure(`${at(startOf(node))}: ${source} is no number in JSON`);
+        if (!JSON_NUMBER.test(source)) throw new Failure(`${at(startOf(node))}: ${source} is not a JSON number`);
       }
-      // What YAML alone may spell so (0x1f, +1, 007) gets the spelling that JSON has for it.
+      // Numbers in YAML-only notation (0x1f, +1, 007) are converted to JSON notation.
       node.value = parseLossless(JSON_NUMBER.test(source) ? source : String(value));
     },
   });
@@ -91,7 +91,7 @@ function toJson({ document, at }: ParsedYaml, name: string): JsonValue {
     const value: JsonValue = document.toJS();
     return value;
   } catch (error) {
-    // An alias without its anchor, one that contains itself, or aliases that multiply beyond measure.
+    // An alias without its anchor, a circular alias, or excessive aliases.
     throw new Failure(`${name}: ${error instanceof Error ? oneLine(error.message) : 'cannot be read'}`, {
       cause: error,
     });

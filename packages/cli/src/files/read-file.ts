@@ -5,7 +5,7 @@ import { Failure } from '../failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { errorReason } from './system-error.ts';
 
-/** The text of a file, or of standard input for `-`. Throws {@link Failure} when it cannot be read. */
+/** Reads a file, or stdin for `-`. Throws {@link Failure} when it cannot be read. */
 export async function readText(path: string, { cwd, stdin }: Terminal): Promise<string> {
   if (path === '-') return stdin.text();
   try {
@@ -16,9 +16,8 @@ export async function readText(path: string, { cwd, stdin }: Terminal): Promise<
 }
 
 /**
- * The value of a file that is JSON, in which numbers keep their spelling; undefined when it must be YAML. JSON is YAML
- * too, but takes a YAML parser twenty times as long. Throws {@link Failure} for a file called `.json` that is none: in
- * YAML a misspelt `true` would be a text.
+ * Parses a JSON file; undefined when it must be YAML. JSON is valid YAML too, but a YAML parser takes twenty times as
+ * long. Throws {@link Failure} for invalid JSON in a `.json` file: as YAML, a misspelled `true` would be a string.
  */
 export function parseJsonText(text: string, name: string): JsonValue | undefined {
   const mustBeJson = name.endsWith('.json');
@@ -28,6 +27,6 @@ export function parseJsonText(text: string, name: string): JsonValue | undefined
   } catch (error) {
     if (!mustBeJson) return undefined;
     const reason = error instanceof Error ? error.message : String(error);
-    throw new Failure(`${name}: is not JSON: ${reason.replace(/\s+/g, ' ')}`, { cause: error });
+    throw new Failure(`${name}: invalid JSON: ${reason.replace(/\s+/g, ' ')}`, { cause: error });
   }
 }

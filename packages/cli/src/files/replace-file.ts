@@ -5,15 +5,17 @@ import { dirname, join } from 'node:path';
 
 /** Settings of {@link replaceFile}. */
 export interface ReplaceOptions {
-  /** Whose owner and mode the file gets. Without it, it is for its owner alone (0600). */
+  /** Owner and mode of the file; default: readable by its owner only (0600). */
   readonly like?: Stats | undefined;
-  /** Called when all is written, right before it takes the file's place. When it rejects, the file stays as it is. */
+  /**
+   * Called after the new content is written and before it replaces the file. The file stays unchanged when it rejects.
+   */
   readonly beforeRename?: () => Promise<void>;
 }
 
 /**
- * Puts a text in a file's place in one step: whoever reads sees the old file or the new one, also after a crash. Its
- * folder must exist. Rejects with the error of the system, and leaves the file alone.
+ * Replaces a file atomically, also across crashes. The folder must exist. Rejects with the system error and leaves the
+ * file unchanged.
  */
 export async function replaceFile(
   path: string,
@@ -22,12 +24,12 @@ export async function replaceFile(
 ): Promise<void> {
   const temporary = join(dirname(path), `.sluice-${randomUUID()}`);
   try {
-    // Nobody else may read it, not even for a moment.
+    // Never readable by others, not even for a moment.
     const handle = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
     try {
       await handle.writeFile(text);
       if (like !== undefined) {
-        // Only root can give a file away, and only root needs to.
+        // Only root can change the owner, and only root needs to.
         await handle.chown(like.uid, like.gid).catch(() => undefined);
         await handle.chmod(like.mode & 0o777);
       }

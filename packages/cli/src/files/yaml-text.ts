@@ -2,7 +2,7 @@ import type { JsonValue, RawNumber } from '@sluice/protocol/json/parse';
 import { Document, Scalar, type ScalarTag, visit } from 'yaml';
 import { sanitizeJson } from '../terminal/text.ts';
 
-/** Numbers that a double does not spell as they came. Never read with this: `test` fits nothing. */
+/** Numbers that a double cannot represent. Output only: `test` never matches. */
 const rawNumber: ScalarTag = {
   identify: (value) => JSON.isRawJSON(value),
   default: true,
@@ -12,15 +12,14 @@ const rawNumber: ScalarTag = {
   stringify: ({ value }) => rawText(value),
 };
 
-/** Characters that no file should have as they are, and a text that would be taken for a merge key. */
+/** Characters that must be escaped, and a string that would be read as a merge key. */
 const NOT_PLAIN =
   /^<<$|[^\n\x20-\x7e\u00a0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
-/** Blanks that a block of lines may lose: before its first character and after its last, and on a line of their own. */
+/** Whitespace that a block scalar may lose: at its start, at its end, and on blank lines. */
 const LOST_IN_BLOCK = /^\n* | $|\n +(?:\n|$)/;
 
 /**
- * A JSON value as YAML in which every number is spelled as it came, and nothing leads a terminal astray: it is read there
- * before it is read by anything else.
+ * Formats a JSON value as YAML with the original spelling of numbers and without characters that manipulate a terminal.
  */
 export function toYaml(value: JsonValue): string {
   const document = new Document(value, { customTags: (tags) => [rawNumber, ...tags], aliasDuplicateObjects: false });
@@ -33,7 +32,7 @@ export function toYaml(value: JsonValue): string {
     },
   });
   const text = document.toString({ lineWidth: 0, doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER });
-  // In double quotes, where such characters stand now, YAML has the escapes of JSON.
+  // Such characters are in double-quoted scalars now, where YAML has the escapes of JSON.
   return sanitizeJson(text);
 }
 

@@ -8,8 +8,8 @@ import { validated } from '../files/document.ts';
 import { createProgress } from '../terminal/progress.ts';
 
 /**
- * Which of a forward's tools agents do not get, because others have their names: ` (3 shadowed by forward crm; give
- * --prefix)`. Empty when they get all, and when that cannot be asked: the forward is there in any case.
+ * Describes the tools of a forward that are shadowed: ` (3 shadowed by forward crm; use --prefix)`. Empty when none is
+ * shadowed or the request fails: the forward was added in any case.
  */
 export async function describeShadowedTools(
   client: Client,
@@ -21,9 +21,11 @@ export async function describeShadowedTools(
   const names = new Set(ours.filter(({ shadowed }) => shadowed).map(({ name }) => name));
   if (names.size === 0) return '';
   const holders = tools.filter(({ name, shadowed }) => names.has(name) && !shadowed);
-  const by = [...new Set(holders.map((tool) => (tool.forward ? `forward ${tool.forward}` : 'tools made by hand')))];
+  const by = [
+    ...new Set(holders.map((tool) => (tool.forward ? `forward ${tool.forward}` : 'manually registered tools'))),
+  ];
   const those = `shadowed by ${by.join(', ')}`;
-  return names.size === ours.length ? `, all ${those} (give --prefix)` : ` (${names.size} ${those}; give --prefix)`;
+  return names.size === ours.length ? `, all ${those} (use --prefix)` : ` (${names.size} ${those}; use --prefix)`;
 }
 
 /** `sluice forwards` (decisions 1.8). */
@@ -148,7 +150,7 @@ function removeCommand(context: Context): Command {
   });
 }
 
-/** Shows on a terminal that something is still going on, and for how long. */
+/** Shows the elapsed time on a terminal while work is running. */
 async function withProgress<T>(context: Context, what: string, work: Promise<T>): Promise<T> {
   const { stderr } = context.terminal;
   if (!stderr.isTerminal) return work;

@@ -38,7 +38,7 @@ Example:
         conversation_id: conversation,
         completion_id: completion,
         limit,
-        // The table shows none.
+        // The table does not show bodies.
         ...(bodies && output.format === 'json' ? {} : { bodies: 'false' as const }),
       };
       output.list(
@@ -65,8 +65,6 @@ function parsePositive(text: string): string {
 function clearCommand(context: Context): Command {
   return new Command('clear').description('Delete all recorded interactions').action(async () => {
     const client = await context.connect();
-    context
-      .output()
-      .done(await unwrap(client.DELETE('/api/v1/interactions')), 'cleared: no interaction is kept any more');
+    context.output().done(await unwrap(client.DELETE('/api/v1/interactions')), 'deleted all recorded interactions');
   });
 }

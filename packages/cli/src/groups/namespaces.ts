@@ -50,10 +50,12 @@ function createCommand(context: Context): Command {
       const call = client.POST('/api/v1/namespaces', { body });
       const created = await unwrap(call);
       const { response } = await call;
-      const sentence = response.status === 201 ? `created namespace ${name}` : `namespace ${name} exists already`;
+      const sentence = response.status === 201 ? `created namespace ${name}` : `namespace ${name} already exists`;
       context.output().done(created, sentence);
       if (created.name === 'public') {
-        context.terminal.stderr.write('warning: authenticating proxies are set up to let the path /public/ pass\n');
+        context.terminal.stderr.write(
+          'warning: authenticating proxies usually let the path /public/ through without authentication\n',
+        );
       }
     });
 }

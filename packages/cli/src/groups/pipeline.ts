@@ -4,10 +4,7 @@ import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 
-/**
- * What the service knows of pipeline files, loaded when it is wanted. What is wrong with a file rejects with
- * {@link Failure}, in the service's words.
- */
+/** Loads the pipeline module of the service on demand. Invalid files reject with {@link Failure}. */
 export async function withPipelineModule<T>(
   use: (files: typeof import('@sluice/server/pipeline')) => Promise<T>,
 ): Promise<T> {
@@ -19,7 +16,7 @@ export async function withPipelineModule<T>(
   }
 }
 
-/** `sluice pipeline check`: all that keeps the service from starting with a file, each with its place. */
+/** `sluice pipeline check`: lists all problems that would prevent the service from starting, with positions. */
 export function checkCommand({ terminal, output }: Context): Command {
   return new Command('check')
     .description('Validate a pipeline file')
@@ -47,7 +44,7 @@ export function checkCommand({ terminal, output }: Context): Command {
     });
 }
 
-/** `sluice pipeline show`: the pipeline that the service would run, as a file. */
+/** `sluice pipeline show`: prints the effective pipeline. */
 export function showCommand({ terminal, output }: Context): Command {
   return new Command('show')
     .description('Print a pipeline file with defaults and environment variables applied')
@@ -66,7 +63,7 @@ export function showCommand({ terminal, output }: Context): Command {
     });
 }
 
-/** `sluice pipeline`: looks at pipeline files (decisions 1.4) without a service. */
+/** `sluice pipeline`: works with pipeline files (decisions 1.4) without a service. */
 export function pipelineCommand(context: Context): Command {
   return new Command('pipeline')
     .description('Validate and show pipeline files')

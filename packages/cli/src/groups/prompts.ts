@@ -43,7 +43,7 @@ const PROMPT: EntryKind<PromptRow, PromptFields> = {
   sluice prompts add -n greet -m "user:Say hello to {who}." -a "who:Whom to greet:required"`,
 };
 
-/** An argument's name; a question mark behind one that is optional. */
+/** Name of an argument, with a question mark when it is optional. */
 function formatArgument(argument: unknown): string {
   if (!isJsonObject(argument) || typeof argument.name !== 'string') return '?';
   return argument.required === true ? argument.name : `${argument.name}?`;
@@ -51,12 +51,12 @@ function formatArgument(argument: unknown): string {
 
 function collectMessage(text: string, so: readonly object[] = []): object[] {
   const [, role, content] = /^(user|assistant|system):(.*)$/s.exec(text) ?? [];
-  if (role === undefined) throw new Failure(`-m ${text}: must be role:text with a role of user, assistant, system`);
+  if (role === undefined) throw new Failure(`-m ${text}: expected role:text with the role user, assistant or system`);
   return [...so, { role, content }];
 }
 
 function collectArgument(text: string, so: readonly object[] = []): object[] {
   const [, name, description = '', required] = /^([^:]+)(?::(.*?))?(:required)?$/s.exec(text) ?? [];
-  if (name === undefined) throw new Failure(`-a ${text}: must be name:description, with :required behind it if it is`);
+  if (name === undefined) throw new Failure(`-a ${text}: expected name:description[:required]`);
   return [...so, { name, description, required: required !== undefined }];
 }

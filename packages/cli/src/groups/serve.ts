@@ -10,7 +10,7 @@ interface ServeOptions {
   readonly pluginsPath?: string;
 }
 
-/** `sluice serve`: the service itself, in place of this process (decisions 1.1). `npm start` is the same. */
+/** `sluice serve`: replaces this process by the service (decisions 1.1), like `npm start`. */
 export function serveCommand({ terminal }: Context): Command {
   return (
     new Command('serve')
@@ -20,7 +20,7 @@ export function serveCommand({ terminal }: Context): Command {
         'Forwards and namespaces to register at startup (YAML; default: service.yaml, if it exists)',
       )
       .option('--pipeline-config <file>', 'Pipeline file (YAML; default: the one that "sluice pipeline show" prints)')
-      // The service says that it has no effect.
+      // The service warns that it has no effect.
       .addOption(new Option('--plugins-path <folder>').hideHelp())
       .addHelpText(
         'after',
@@ -32,8 +32,9 @@ export function serveCommand({ terminal }: Context): Command {
           ...(pipelineConfig === undefined ? [] : [`--pipeline-config=${pipelineConfig}`]),
           ...(pluginsPath === undefined ? [] : [`--plugins-path=${pluginsPath}`]),
         ];
-        // The process becomes the service: signals, exit code and process id are its own, and nothing of us stays in memory.
-        if (!process.execve) throw new Failure('this system cannot put the service in place of the command');
+        // The process becomes the service, with its own signals, exit code and process id, and without the memory of
+        // the CLI.
+        if (!process.execve) throw new Failure('sluice serve is not supported on this system: run npm start');
         const node = process.execPath;
         const main = fileURLToPath(import.meta.resolve('@sluice/server/main'));
         process.execve(node, [node, ...NODE_FLAGS, main, ...args], terminal.env);

@@ -134,12 +134,12 @@ Example:
   sluice services provision weather --name crm --config crm.json --secrets - < crm.key`,
     )
     .action(async (service: string, { name, config, secrets, uri, type }: ProvisionOptions) => {
-      // An empty secret would be put over the one that is there.
+      // An empty secret would replace the existing one.
       if (config === undefined && secrets === undefined) {
-        throw new Failure('nothing to provision: give --config <file> or --secrets <file>, or both');
+        throw new Failure('nothing to provision: use --config, --secrets or both');
       }
       if (config === '-' && secrets === '-') {
-        throw new Failure('--config - --secrets -: standard input can be read once; give a file for one of them');
+        throw new Failure('--config - --secrets -: standard input can be read only once; use a file for one of them');
       }
       const given = {
         name,

@@ -4,7 +4,7 @@ import { isJsonObject } from '@sluice/protocol/json/parse';
 import { Command } from 'commander';
 import type { Context } from '../context.ts';
 
-/** `sluice health`: whether the service lives. The exit code says it too. */
+/** `sluice health`: checks the health of the service; the exit code tells too. */
 export function healthCommand(context: Context): Command {
   return new Command('health').description('Check service health').action(async () => {
     const client = await context.connect();
@@ -13,7 +13,7 @@ export function healthCommand(context: Context): Command {
   });
 }
 
-/** `sluice statistics`: how much is served, over all namespaces. */
+/** `sluice statistics`: shows the number of entries in all namespaces. */
 export function statisticsCommand(context: Context): Command {
   return new Command('statistics').description('Show the number of entries in all namespaces').action(async () => {
     const client = await context.connect();
@@ -21,7 +21,7 @@ export function statisticsCommand(context: Context): Command {
   });
 }
 
-/** `sluice metrics`: what was counted since the service began; a row per filter, then what else is not zero. */
+/** `sluice metrics`: a row per filter, then all other nonzero counters. */
 export function metricsCommand(context: Context): Command {
   return new Command('metrics').description('Show metrics').action(async () => {
     const client = await context.connect();
@@ -57,7 +57,7 @@ export function metricsCommand(context: Context): Command {
   });
 }
 
-/** Every number in there that is not zero, under the names that lead to it: `pipeline.trigger_matches`. */
+/** Returns all nonzero numbers with their paths: `pipeline.trigger_matches`. */
 function nonZeroCounters(value: unknown, path: readonly string[]): { readonly name: string; readonly value: string }[] {
   if (isJsonObject(value))
     return Object.entries(value).flatMap(([name, member]) => nonZeroCounters(member, [...path, name]));

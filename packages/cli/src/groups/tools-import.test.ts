@@ -42,7 +42,7 @@ describe('tools of a file', () => {
   it('may share a name only in different namespaces', () => {
     expect(read([tool('a'), tool('a', { namespace: 'finance' })])).toHaveLength(2);
     expect(notesOf([tool('a'), tool('x'), tool('a', { namespace: 'default' })])).toEqual([
-      'tool 3 (a): tool 1 has this name in default too',
+      'tool 3 (a): same name as tool 1 in default',
     ]);
   });
 
@@ -53,6 +53,6 @@ describe('tools of a file', () => {
   });
 
   it('are no other thing', () => {
-    expect(() => read({ tool: [] })).toThrow('tools.json: must be an array of tools, or an object with "tools"');
+    expect(() => read({ tool: [] })).toThrow('tools.json: expected an array of tools, or an object with "tools"');
   });
 });

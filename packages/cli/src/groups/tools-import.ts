@@ -8,16 +8,16 @@ import { readDocument, tryValidate } from '../files/document.ts';
 import { createProgress } from '../terminal/progress.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 
-/** Findings that are listed; a file that is wrong throughout would fill the screen. */
+/** Maximum number of listed findings. */
 const MAX_FINDINGS = 20;
 
 /**
- * The tools of a document: an array, or an object with `tools` (decisions 1.8). All of them are checked, as the service
- * would. Throws {@link Failure} that lists what is wrong; two tools of one name in a namespace are wrong too.
+ * Parses tools: an array, or an object with `tools` (decisions 1.8). Validates all of them like the service. Throws
+ * {@link Failure} with all findings; duplicate names in a namespace are findings too.
  */
 export function parseTools(document: JsonValue, source: string): ToolInput[] {
   const items = isJsonObject(document) ? document.tools : document;
-  if (!Array.isArray(items)) throw new Failure(`${source}: must be an array of tools, or an object with "tools"`);
+  if (!Array.isArray(items)) throw new Failure(`${source}: expected an array of tools, or an object with "tools"`);
   const tools: ToolInput[] = [];
   const findings: string[] = [];
   const places = new Map<string, number>();
@@ -30,68 +30,64 @@ export function parseTools(document: JsonValue, source: string): ToolInput[] {
     const { name, namespace = DEFAULT_NAMESPACE } = result.value;
     const key = `${namespace}/${name}`;
     const earlier = places.get(key);
-    if (earlier !== undefined)
-      findings.push(`${describeItem(item, at)}: tool ${earlier} has this name in ${namespace} too`);
+    if (earlier !== undefined) findings.push(`${describeItem(item, at)}: same name as tool ${earlier} in ${namespace}`);
     else places.set(key, at + 1);
     tools.push(result.value);
   }
   if (findings.length === 0) return tools;
   const more = findings.length > MAX_FINDINGS ? [`and ${findings.length - MAX_FINDINGS} more`] : [];
-  throw new Failure(`${source}: nothing was sent, because ${findings.length === 1 ? 'this is' : 'these are'} wrong`, {
+  throw new Failure(`${source}: invalid, nothing was sent`, {
     notes: [...findings.slice(0, MAX_FINDINGS), ...more],
   });
 }
 
-/** Which one it is, counted from one. */
+/** Describes an item by its number, counted from one, and its name. */
 function describeItem(item: JsonValue, at: number): string {
   const name = isJsonObject(item) && typeof item.name === 'string' ? ` (${item.name})` : '';
   return `tool ${at + 1}${name}`;
 }
 
-/** A tool that was not taken. */
+/** A tool that the service rejected. */
 export interface FailedTool {
   readonly name: string;
   readonly namespace: string;
   readonly reason: string;
 }
 
-/** How far an import is, or how it went. */
+/** Progress or result of an import. */
 export interface ImportCounts {
   readonly created: number;
   readonly updated: number;
-  /** Of tools that were there already and have been left as they were. */
+  /** Existing tools that were skipped. */
   readonly existing: number;
   readonly failed: readonly FailedTool[];
-  /** Tools that were not sent any more, or whose answer did not come, after Ctrl-C or because of {@link stoppedBy}. */
+  /** Tools that were not sent or got no response, after Ctrl-C or because of {@link stoppedBy}. */
   readonly unfinished: number;
-  /** What made it pointless to go on: a service that has gone, credentials that are not accepted. */
+  /** Error that ended the import: the service is unavailable or the credentials were rejected. */
   readonly stoppedBy: unknown;
 }
 
 /** Settings of {@link sendTools}. */
 export interface SendOptions {
   readonly client: Client;
-  /** Existing tools are replaced. */
+  /** Replaces existing tools. */
   readonly update: boolean;
   readonly interrupted: AbortSignal;
   /** Called after each tool. */
   readonly onProgress: (counts: ImportCounts) => void;
 }
 
-/**
- * Requests under way at a time. The service commits all that wait in one write, so that more of them cost it little, and
- * one after the other would wait for the disk each.
- */
+/** Maximum number of concurrent requests. The service commits all waiting requests in one disk write. */
 const MAX_IN_FLIGHT = 32;
 
-/** Registers all tools. A tool that is refused does not keep the others from being sent. */
+/** Registers all tools. A rejected tool does not stop the others. */
 export async function sendTools(tools: readonly ToolInput[], sending: SendOptions): Promise<ImportCounts> {
   const counted = { created: 0, updated: 0, existing: 0, unfinished: tools.length };
   const failed: FailedTool[] = [];
   let stoppedBy: unknown;
   const counts = (): ImportCounts => ({ ...counted, failed, stoppedBy });
   const waiting = tools.values();
-  /** Sends one; false when there are no more, or it is pointless. */
+  /** Sends the next tool; false when there is none or the import has stopped. */
   const sendNext = async (): Promise<boolean> => {
     if (stoppedBy !== undefined || sending.interrupted.aborted) return false;
     const { value: tool, done } = waiting.next();
@@ -114,7 +110,7 @@ export async function sendTools(tools: readonly ToolInput[], sending: SendOption
   const sendAll = async (): Promise<void> => {
     while (await sendNext());
   };
-  // The first one finds out whether there is anybody to take them.
+  // The first request finds out whether the service is available.
   if (await sendNext()) await Promise.all(Array.from({ length: MAX_IN_FLIGHT }, sendAll));
   return counts();
 }
@@ -132,7 +128,7 @@ async function sendTool(tool: ToolInput, { client, update }: SendOptions): Promi
   }
 }
 
-/** Reasons that people get to read; `--output json` has all. */
+/** Maximum number of printed reasons; `--output json` contains all. */
 const MAX_REASONS = 5;
 
 /** `sluice tools import <file>` (decisions 1.8). */
@@ -171,8 +167,7 @@ Example:
       for (const { name, namespace, reason } of failed.slice(0, MAX_REASONS))
         writeLine(`  ${name} in ${namespace}: ${reason}`);
       if (failed.length > MAX_REASONS) writeLine(`  and ${failed.length - MAX_REASONS} more; --output json lists all`);
-      if (existing > 0 && failed.length === 0)
-        writeLine('  existing tools were left as they are; --update replaces them');
+      if (existing > 0 && failed.length === 0) writeLine('  existing tools were skipped; use --update to replace them');
       if (stoppedBy !== undefined && !terminal.interrupted.aborted) throw stoppedBy;
       if (failed.length > 0) throw new Exit(1);
     });

@@ -11,14 +11,14 @@ import { importCommand } from './tools-import.ts';
 
 const PARAMETER_TYPES: readonly string[] = ['string', 'number', 'integer', 'boolean', 'object', 'array'];
 
-/** A parameter of a tool: `-p city:string,Name of the city`. */
+/** A tool argument: `-p city:string,Name of the city`. */
 interface Parameter {
   readonly name: string;
   readonly type: string;
   readonly description: string;
 }
 
-/** The fields of a tool that options give. */
+/** Field options of a tool. */
 export interface ToolFields extends ProvisionFields {
   readonly name?: string;
   readonly description?: string;
@@ -44,8 +44,8 @@ export function addToolOptions(command: Command): Command {
 }
 
 /**
- * A tool's body: the given one with the fields over it. Parameters are added to what is there. Throws
- * {@link Failure} for a schema that cannot be read and for a required argument that the schema does not have.
+ * Returns the tool with the field options applied; arguments are added to existing ones. Throws {@link Failure} for an
+ * unreadable schema and for a required argument that is not in the schema.
  */
 export async function applyToolFields(
   tool: Readonly<Record<string, unknown>>,
@@ -79,7 +79,7 @@ async function readSchema(text: string, terminal: Terminal): Promise<unknown> {
   return text.trimStart().startsWith('{') ? parseDocument(text, '--input-schema') : readDocument(text, terminal);
 }
 
-/** A schema that is no object goes on to the check, which says so. */
+/** A schema that is not an object is replaced here or rejected by the validation. */
 function objectOr(value: unknown, otherwise: object): object {
   return typeof value === 'object' && value !== null ? value : otherwise;
 }
@@ -87,7 +87,7 @@ function objectOr(value: unknown, otherwise: object): object {
 function collectParameter(text: string, so: readonly Parameter[] = []): Parameter[] {
   const [, name = '', type = 'string', description = ''] = /^([^:]+)(?::([^,]*))?(?:,(.*))?$/s.exec(text) ?? [];
   if (name === '' || !PARAMETER_TYPES.includes(type)) {
-    throw new Failure(`-p ${text}: must be name:type,description with a type of ${PARAMETER_TYPES.join(', ')}`);
+    throw new Failure(`-p ${text}: expected name:type,description with one of the types ${PARAMETER_TYPES.join(', ')}`);
   }
   return [...so, { name, type, description }];
 }

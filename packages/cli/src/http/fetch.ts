@@ -3,20 +3,20 @@ import type { Terminal } from '../terminal/terminal.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 import { limitResponse } from './limit-response.ts';
 
-/** Somebody was silent for too long. */
+/** No data arrived within the idle timeout. */
 export class IdleTimeoutFailure extends Failure {
   override name = 'SilenceFailure';
 }
 
-/** An end to waiting for somebody who says nothing. */
+/** Idle timeout for a sequence of waits. */
 export interface IdleGuard {
-  /** Aborted, with the reason, when it has lasted too long. */
+  /** Aborted with the reason when the timeout expires. */
   readonly signal: AbortSignal;
-  /** Hands on what the work comes to; the work is what is waited for. */
+  /** Applies the timeout to one wait and returns its result. */
   readonly guard: <T>(work: Promise<T>) => Promise<T>;
 }
 
-/** A silence that may last for some milliseconds; without a number, for ever. */
+/** Creates an idle guard with a timeout in milliseconds; undefined for none. */
 export function createIdleGuard(ms: number | undefined, reason: () => Error): IdleGuard {
   const controller = new AbortController();
   return {
@@ -33,31 +33,31 @@ export function createIdleGuard(ms: number | undefined, reason: () => Error): Id
   };
 }
 
-/** Sends a request. Rejects as `fetch` does, and with {@link Failure} for an answer that no API gives. */
+/** Sends a request. Rejects like `fetch`, and with {@link Failure} for a response over the limits. */
 export type Send = (request: Request) => Promise<Response>;
 
-/** How requests are sent: as the global options of these names say. */
+/** Global options that affect requests. */
 export interface FetchOptions {
   readonly insecure: boolean;
   readonly verbose: boolean;
 }
 
-/** What answers may take. */
+/** Limits for responses. */
 export interface ResponseLimits {
-  /** How large a body may be, or an event of a stream of events: in bytes. */
+  /** Maximum size of a body, or of one event of a stream, in bytes. */
   readonly maxBytes: number;
-  /** How long a server may say nothing in the middle of an answer or before it, in milliseconds; default: for ever. */
+  /** Maximum time without data in milliseconds; default: unlimited. */
   readonly idleTimeoutMs?: number;
-  /** Told of an answer that is too large. */
+  /** Called when a response is too large. */
   readonly onTooLarge?: (failure: Failure) => void;
 }
 
-/** The management API's: it takes up to 30 s itself, when it asks an upstream what it offers. */
+/** The management API itself may take up to 30 s for a discovery. */
 const DEFAULT_LIMITS: ResponseLimits = { maxBytes: 256 * 2 ** 20, idleTimeoutMs: 60_000 };
 
 /**
- * Sends requests as the global options say: with or without a check of certificates, told or not, ended by Ctrl-C. An
- * answer that is too large, or does not come, is a {@link Failure}.
+ * Creates a function that sends requests with the global options and that Ctrl-C aborts. A response that is too large
+ * or times out is a {@link Failure}.
  */
 export async function createFetch(
   { insecure, verbose }: FetchOptions,
@@ -69,7 +69,7 @@ export async function createFetch(
     const { origin } = new URL(request.url);
     const idle = createIdleGuard(
       idleTimeoutMs,
-      () => new IdleTimeoutFailure(`no answer from ${origin} for ${Number(idleTimeoutMs) / 1000} s`),
+      () => new IdleTimeoutFailure(`no response from ${origin} for ${Number(idleTimeoutMs) / 1000} s`),
     );
     const signal = AbortSignal.any([request.signal, terminal.interrupted, idle.signal]);
     const response = await idle.guard(fetch(request, { signal, ...(dispatcher && { dispatcher }) }));
@@ -78,7 +78,7 @@ export async function createFetch(
   return verbose ? logRequests(send, terminal) : send;
 }
 
-/** One line per request: method, path, status and time. Headers and bodies are nobody's business. */
+/** Logs method, path, status and duration, but neither headers nor bodies. */
 function logRequests(send: Send, { stderr }: Terminal): Send {
   return async (request) => {
     const { pathname, search } = new URL(request.url);
@@ -98,7 +98,7 @@ function logRequests(send: Send, { stderr }: Terminal): Send {
   };
 }
 
-/** Loaded only for who asks for it. */
+/** Loaded on demand. */
 async function insecureDispatcher() {
   const { Agent } = await import('undici');
   return new Agent({ connect: { rejectUnauthorized: false } });

@@ -31,7 +31,7 @@ it('hands on an answer that is small enough', async () => {
 });
 
 it('ends one that is not as soon as it is known', async () => {
-  const message = 'the answer of http://there is larger than 1 MiB';
+  const message = 'response from http://there is larger than 1 MiB';
   const { text, told, left } = await read('application/json', [HALF, HALF, 'x', HALF, HALF, HALF]);
   expect(text).toHaveProperty('message', message);
   expect(told).toEqual([message]);

@@ -4,20 +4,20 @@ const MIB = 2 ** 20;
 const LF = 10;
 const CR = 13;
 
-/** Adds up what is held in memory at once as bytes arrive, and returns it. */
+/** Adds a chunk and returns the current size of the buffered data. */
 type Meter = (chunk: Uint8Array) => number;
 
-/** What is done while an answer is read. */
+/** Hooks while a body is read. */
 export interface BodyReading {
-  /** Put around each wait for the next piece. */
+  /** Wraps each wait for the next chunk. */
   readonly guard: <T>(work: Promise<T>) => Promise<T>;
-  /** Told of a body that has become too large. */
+  /** Called when the limit is exceeded. */
   readonly onTooLarge: (failure: Failure) => void;
 }
 
 /**
- * The answer, with a body that fails with {@link Failure} once it is larger than `limit` bytes after decompression; in a
- * stream of events, once one of them is.
+ * Limits the decompressed body of a response, or each event of an event stream, to `limit` bytes. The body fails with
+ * {@link Failure} when it is larger.
  */
 export function limitResponse(response: Response, limit: number, from: string, reading: BodyReading): Response {
   const { body, status, statusText, headers } = response;
@@ -31,9 +31,7 @@ export function limitResponse(response: Response, limit: number, from: string, r
         const { done, value } = await reading.guard(reader.read());
         if (done) return controller.close();
         if (meter(value) <= limit) return controller.enqueue(value);
-        const failure = new Failure(
-          `${events ? 'an event' : 'the answer'} of ${from} is larger than ${limit / MIB} MiB`,
-        );
+        const failure = new Failure(`${events ? 'event' : 'response'} from ${from} is larger than ${limit / MIB} MiB`);
         reading.onTooLarge(failure);
         await reader.cancel(failure).catch(() => undefined);
         throw failure;
@@ -53,7 +51,7 @@ function bodyMeter(): Meter {
   };
 }
 
-/** Begins anew after each empty line. */
+/** Starts again after each empty line. */
 function eventMeter(): Meter {
   let size = 0;
   let line = 0;

@@ -4,12 +4,10 @@ import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@s
 import { Failure } from '../failure.ts';
 import { errorReason } from '../files/system-error.ts';
 
-/** Schemas may refer to each other in circles. */
+/** Schemas may be recursive. */
 const MAX_DEPTH = 20;
 
-/**
- * Whether a property may be text, as far as the schema of the whole object says: true too when it says nothing of it.
- */
+/** Whether a property may be a string according to the schema; true when the schema does not say. */
 export function acceptsStrings(schema: unknown, property: string): boolean {
   const properties = getMember(schema, 'properties');
   const own = getMember(properties, property);
@@ -35,7 +33,7 @@ function allowsStrings(schema: unknown, root: unknown, depth: number): boolean {
   );
 }
 
-/** What a reference within the schema (`#/$defs/x`) leads to; undefined for any other. */
+/** Resolves a reference within the schema (`#/$defs/x`); undefined for others. */
 function resolveReference(reference: string, root: unknown): unknown {
   if (!reference.startsWith('#/')) return undefined;
   return reference
@@ -52,8 +50,8 @@ function getMember(value: unknown, key: string): unknown {
 }
 
 /**
- * The arguments of a call: those of `--params`, and over them each `--param NAME=VALUE`. A value is text where the tool's
- * schema lets it be or says nothing of it, and JSON otherwise; `@FILE` as a value is the content of that file. Numbers
+ * Builds the arguments of a call: `--params`, overridden by each `--param NAME=VALUE`. A value is a string where the
+ * schema of the tool allows strings or does not say, and JSON otherwise; `@FILE` reads the value from a file. Numbers
  * keep their spelling. Throws {@link Failure}.
  */
 export async function toolArguments(
@@ -66,25 +64,24 @@ export async function toolArguments(
   const given = new Set<string>();
   for (const pair of pairs) {
     const { name, text } = await namedValue('--param', pair, cwd);
-    if (given.has(name))
-      throw new Failure(`--param ${name}: is given twice; a list is written as JSON: '${name}=["a","b"]'`);
+    if (given.has(name)) throw new Failure(`--param ${name}: given twice; write a list as JSON: '${name}=["a","b"]'`);
     given.add(name);
     result[name] = convertArgument(name, text, schema);
   }
   return result;
 }
 
-/** The arguments of a prompt, which are all text. Throws {@link Failure}. */
+/** Builds the arguments of a prompt, which are all strings. Throws {@link Failure}. */
 export async function promptArguments(pairs: readonly string[], cwd: string): Promise<Record<string, string>> {
   const values = await Promise.all(pairs.map((pair) => namedValue('--arg', pair, cwd)));
   const twice = values.find(({ name }, at) => values.findIndex((other) => other.name === name) !== at);
-  if (twice !== undefined) throw new Failure(`--arg ${twice.name}: is given twice`);
+  if (twice !== undefined) throw new Failure(`--arg ${twice.name}: given twice`);
   return Object.fromEntries(values.map(({ name, text }) => [name, text]));
 }
 
 async function namedValue(option: string, pair: string, cwd: string) {
   const [, name, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
-  if (name === undefined || value === undefined) throw new Failure(`${option} "${pair}": must be NAME=VALUE`);
+  if (name === undefined || value === undefined) throw new Failure(`${option} "${pair}": expected NAME=VALUE`);
   return { name, text: await readValue(`${option} ${name}`, value, cwd) };
 }
 
@@ -100,18 +97,18 @@ async function readValue(option: string, value: string, cwd: string): Promise<st
 
 function parseObject(text: string): JsonObject {
   const value = parseJson('--params', text);
-  if (!isJsonObject(value)) throw new Failure('--params: must be a JSON object');
+  if (!isJsonObject(value)) throw new Failure('--params: expected a JSON object');
   return value;
 }
 
 function convertArgument(name: string, text: string, schema: unknown): JsonValue {
-  return acceptsStrings(schema, name) ? text : parseJson(`--param ${name}: the tool wants no text here`, text);
+  return acceptsStrings(schema, name) ? text : parseJson(`--param ${name}: the tool does not take a string here`, text);
 }
 
 function parseJson(option: string, text: string): JsonValue {
   try {
     return parseLossless(text);
   } catch (error) {
-    throw new Failure(`${option}: not JSON (${error instanceof Error ? error.message : error})`, { cause: error });
+    throw new Failure(`${option}: invalid JSON (${error instanceof Error ? error.message : error})`, { cause: error });
   }
 }

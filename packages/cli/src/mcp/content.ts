@@ -6,7 +6,7 @@ import { Failure } from '../failure.ts';
 import { errorCode, errorReason } from '../files/system-error.ts';
 import { sanitizeLine, sanitizeText } from '../terminal/text.ts';
 
-/** Content for people: text as text, anything else as a line that says what it is, and where it has been saved. */
+/** Formats content: text as is, anything else as a line with its type, size and saved file. */
 export async function formatBlock(block: ContentBlock, save: Saver | undefined): Promise<string> {
   switch (block.type) {
     case 'text':
@@ -21,7 +21,7 @@ export async function formatBlock(block: ContentBlock, save: Saver | undefined):
   }
 }
 
-/** The same for what a resource holds. */
+/** Formats the contents of a resource likewise. */
 export async function formatContents(contents: ResourceContents, save: Saver | undefined): Promise<string> {
   if ('text' in contents && typeof contents.text === 'string') return sanitizeText(contents.text);
   if (!('blob' in contents) || typeof contents.blob !== 'string')
@@ -44,7 +44,7 @@ function formatBrackets(parts: readonly (string | undefined)[]): string {
   return sanitizeLine(`[${parts.filter((part) => part !== undefined).join(', ')}]`);
 }
 
-/** Writes bytes into a new file and resolves with its path. */
+/** Writes bytes to a new file and resolves with its path. */
 export type Saver = (bytes: Buffer, mimeType: string | undefined) => Promise<string>;
 
 const EXTENSIONS: ReadonlyMap<string, string> = new Map([
@@ -56,14 +56,15 @@ const EXTENSIONS: ReadonlyMap<string, string> = new Map([
 ]);
 const MAX_FILES = 10_000;
 
-/** The saver that the options ask for. Throws {@link Failure} when the content is printed as it is. */
+/** Creates the saver for `--save`. Throws {@link Failure} with JSON output. */
 export function createSaver(folder: string | undefined, { terminal, output }: Context): Saver | undefined {
   if (folder === undefined) return undefined;
-  if (output().format === 'json') throw new Failure('--save: not with --output json, which has all content in it');
+  if (output().format === 'json')
+    throw new Failure('--save cannot be used with --output json, which contains all content');
   return saveToFolder(resolve(terminal.cwd, folder));
 }
 
-/** Saves into a folder, which is made: `content-1.png`, `content-2.wav` ... Files that are there already stay. */
+/** Saves to `content-1.png`, `content-2.wav` ... in a folder, which is created. Existing files are kept. */
 function saveToFolder(folder: string): Saver {
   let next = 1;
   return async (bytes, mimeType) => {
@@ -79,7 +80,7 @@ function saveToFolder(folder: string): Saver {
     } catch (error) {
       throw new Failure(`--save: ${folder} cannot be written to: ${errorReason(error) ?? error}`, { cause: error });
     }
-    throw new Failure(`--save: ${folder} is full of content already; name another folder`);
+    throw new Failure(`--save: ${folder} contains too many files; use another folder`);
   };
 }
 
@@ -93,7 +94,7 @@ async function writeNewFile(path: string, bytes: Buffer): Promise<boolean> {
   }
 }
 
-/** Never more than letters and digits: the type is the server's word. */
+/** Letters and digits only, because the server chooses the type. */
 function fileExtension(mimeType = ''): string {
   const type = mimeType.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   return EXTENSIONS.get(type) ?? /^[a-z]+\/([a-z0-9]{1,8})$/.exec(type)?.[1] ?? 'bin';

@@ -5,8 +5,8 @@ import { fillForm } from './form.ts';
 import type { IdleTimeout } from './idle-timeout.ts';
 
 /**
- * An address that somebody may be asked to visit; undefined for anything else. Shown as it is parsed, so that letters of
- * other alphabets cannot pass for another host; and none with a name before the host, which passes for the host itself.
+ * Parses an http or https URL that is safe to show; undefined for others. The parsed form reveals look-alike hosts in
+ * other alphabets, and user names that pass for a host are rejected.
  */
 export function parseWebUrl(text: string): URL | undefined {
   const url = URL.parse(text);
@@ -15,8 +15,8 @@ export function parseWebUrl(text: string): URL | undefined {
 }
 
 /**
- * Puts the server's questions to the person at the terminal, one after the other even when several come at once, and
- * declines them where nobody can be asked. Nothing is sent that the person has not seen and agreed to.
+ * Handles elicitation requests of the server at the terminal, one at a time; declines them without a terminal. Nothing
+ * is sent that the user has not seen and confirmed.
  */
 export function handleElicitations(client: Client, terminal: Terminal, server: URL, idleTimeout: IdleTimeout): void {
   let before: Promise<unknown> = Promise.resolve();
@@ -31,7 +31,7 @@ export function handleElicitations(client: Client, terminal: Terminal, server: U
 
 async function elicitForm(params: ElicitRequestFormParams, terminal: Terminal, server: URL): Promise<ElicitResult> {
   const { stdin, stderr } = terminal;
-  printMessage(terminal, `${server.host} asks: ${params.message}`);
+  printMessage(terminal, `${server.host} requests input: ${params.message}`);
   if (!stdin.isTerminal) return decline(terminal);
   const content = await fillForm(params.requestedSchema, terminal);
   if (content === undefined) return { action: 'cancel' };
@@ -47,10 +47,10 @@ async function elicitUrl(
   terminal: Terminal,
   server: URL,
 ): Promise<ElicitResult> {
-  printMessage(terminal, `${server.host} asks you to visit an address: ${message}`);
+  printMessage(terminal, `${server.host} asks you to open a URL: ${message}`);
   const url = parseWebUrl(address);
   if (url === undefined) {
-    terminal.stderr.write(`  ${sanitizeLine(abbreviate(address))}\nThat is no plain web address; declined.\n`);
+    terminal.stderr.write(`  ${sanitizeLine(abbreviate(address))}\nDeclined: not a plain http or https URL.\n`);
     return { action: 'decline' };
   }
   terminal.stderr.write(`  ${url.href}\n`);
@@ -65,6 +65,6 @@ function printMessage({ stderr }: Terminal, text: string): void {
 }
 
 function decline({ stderr }: Terminal): ElicitResult {
-  stderr.write('Declined: there is no terminal to ask at.\n');
+  stderr.write('Declined: no terminal for a prompt.\n');
   return { action: 'decline' };
 }

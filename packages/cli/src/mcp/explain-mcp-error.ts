@@ -11,15 +11,15 @@ import { abbreviate } from '../terminal/text.ts';
 import { parseWebUrl } from './elicitation.ts';
 
 /**
- * What went wrong with an MCP server, in words: a JSON-RPC error with its code and message (and its data, when `verbose`),
- * an HTTP status, or a network that does not carry. Anything else is handed back as it is.
+ * Explains an error of an MCP server: a JSON-RPC error with code and message (and its data when `verbose`), an HTTP
+ * status, or a network error. Returns other errors unchanged.
  */
 export function explainMcpError(error: unknown, url: URL, verbose: boolean): unknown {
   if (error instanceof Failure || error instanceof Exit) return error;
   if (UrlElicitationRequiredError.isInstance(error)) {
-    return new Failure(`error ${error.code}: ${error.message}: visit this first, then run the command again`, {
+    return new Failure(`error ${error.code}: ${error.message}: open this URL first, then run the command again`, {
       notes: error.elicitations.map(({ url: address, message }) => {
-        const shown = parseWebUrl(address)?.href ?? `no plain web address: ${abbreviate(address)}`;
+        const shown = parseWebUrl(address)?.href ?? `not a plain http or https URL: ${abbreviate(address)}`;
         return `${shown} (${abbreviate(message)})`;
       }),
       cause: error,
@@ -34,7 +34,7 @@ export function explainMcpError(error: unknown, url: URL, verbose: boolean): unk
   const network = explainNetworkError(error, url.href);
   if (network !== undefined) return new Failure(network, { cause: error });
   if (SdkError.isInstance(error)) {
-    const text = error.code === SdkErrorCode.RequestTimeout ? `no answer from ${url}` : `${url}: ${error.message}`;
+    const text = error.code === SdkErrorCode.RequestTimeout ? `no response from ${url}` : `${url}: ${error.message}`;
     return new Failure(text, { cause: error });
   }
   return error;
@@ -43,12 +43,12 @@ export function explainMcpError(error: unknown, url: URL, verbose: boolean): unk
 function httpFailure(status: number, message: string, { href }: URL): string {
   switch (status) {
     case 401:
-      return `${href} needs authentication (401): give --token`;
+      return `${href} requires authentication (401): use --token`;
     case 403:
-      return `${href} does not let you in (403)`;
+      return `${href} denied access (403)`;
     case 404:
-      return `${href} is not there (404): is the address right?`;
+      return `${href} was not found (404): check the URL`;
     default:
-      return `${href} answered with HTTP status ${status}: ${message}`;
+      return `${href} returned HTTP status ${status}: ${message}`;
   }
 }

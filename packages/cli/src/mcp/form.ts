@@ -7,13 +7,13 @@ import {
 import type { Terminal } from '../terminal/terminal.ts';
 import { abbreviate, sanitizeLine } from '../terminal/text.ts';
 
-/** Something that can be chosen: what is sent, and what people see. */
+/** A choice: its value and its displayed title. */
 export interface Choice {
   readonly value: string;
   readonly title: string;
 }
 
-/** What a field lets people choose from, in all the ways in which a schema can say so; none when it takes any text. */
+/** Returns the choices of a field in all schema variants; none when it is free text. */
 export function fieldChoices(field: FieldSchema): readonly Choice[] {
   const schema = field.type === 'array' ? field.items : field;
   if ('oneOf' in schema) return titled(schema.oneOf);
@@ -28,21 +28,21 @@ function titled(options: readonly { readonly const: string; readonly title: stri
 }
 
 type FormSchema = ElicitRequestFormParams['requestedSchema'];
-/** What one field of a form may be. */
+/** Schema of a form field. */
 export type FieldSchema = FormSchema['properties'][string];
-/** A form that has been filled in. */
+/** Content of a completed form. */
 export type FormContent = NonNullable<ElicitResult['content']>;
 type FieldValue = FormContent[string];
 
-/** What somebody who is asked may have typed. */
+/** Parsed input of a field. */
 type FieldInput =
   | { readonly kind: 'value'; readonly value: FieldValue }
   | { readonly kind: 'left out' }
   | { readonly kind: 'refused'; readonly problem: string };
 
 /**
- * Asks for one field after the other, again when an answer does not fit. An empty line takes the default, or leaves the
- * field out where it is not required. Undefined when the person does not go on (Ctrl-D).
+ * Prompts for each field until its input is valid. An empty line takes the default or skips an optional field.
+ * Undefined when the user cancels (Ctrl-D).
  */
 export async function fillForm(schema: FormSchema, terminal: Terminal): Promise<FormContent | undefined> {
   const content: FormContent = {};
@@ -77,7 +77,7 @@ async function promptField(
 
 function formatPrompt(name: string, field: FieldSchema, choices: readonly Choice[], required: boolean): string {
   const about = [field.title, field.description].filter((text) => text !== undefined && text !== name).join(': ');
-  const hint = required ? describeExpected(field, choices) : `${describeExpected(field, choices)}, may be left out`;
+  const hint = required ? describeExpected(field, choices) : `${describeExpected(field, choices)}, optional`;
   const { default: initial } = field;
   const shown = initial === undefined ? '' : ` [${typeof initial === 'string' ? initial : JSON.stringify(initial)}]`;
   return `  ${sanitizeLine(`${abbreviate(name)}${about === '' ? '' : ` - ${abbreviate(about)}`} (${hint})${abbreviate(shown)}`)}: `;
@@ -92,16 +92,16 @@ async function parseField(
   const text = line.trim();
   if (text === '') {
     if (field.default !== undefined) return { kind: 'value', value: field.default };
-    return required ? { kind: 'refused', problem: 'this is needed' } : { kind: 'left out' };
+    return required ? { kind: 'refused', problem: 'required' } : { kind: 'left out' };
   }
   const value = convertValue(text, field, choices);
-  if (value === undefined) return { kind: 'refused', problem: `not understood: ${describeExpected(field, choices)}` };
+  if (value === undefined) return { kind: 'refused', problem: `expected ${describeExpected(field, choices)}` };
   const checked = await fromJsonSchema(pickConstraints(field))['~standard'].validate(value);
   if (checked.issues === undefined) return { kind: 'value', value };
   return { kind: 'refused', problem: checked.issues.map(({ message }) => message).join('; ') };
 }
 
-/** What was typed as a value of the field's type; undefined when it is none. */
+/** Converts input to the type of the field; undefined when it is not valid. */
 function convertValue(text: string, field: FieldSchema, choices: readonly Choice[]): FieldValue | undefined {
   switch (field.type) {
     case 'boolean':
@@ -118,18 +118,18 @@ function convertValue(text: string, field: FieldSchema, choices: readonly Choice
   }
 }
 
-/** By value, by title, or by number in the list. */
+/** Finds a choice by value, title or number. */
 function findChoice(text: string, choices: readonly Choice[]): string | undefined {
   const choice = choices.find(({ value }) => value === text) ?? choices.find(({ title }) => title === text);
   return (choice ?? (/^\d+$/.test(text) ? choices[Number(text) - 1] : undefined))?.value;
 }
 
 function describeExpected({ type }: FieldSchema, choices: readonly Choice[]): string {
-  if (choices.length > 0) return type === 'array' ? 'numbers of the list, with commas' : 'a number of the list';
+  if (choices.length > 0) return type === 'array' ? 'comma-separated numbers from the list' : 'a number from the list';
   return { boolean: 'y or n', integer: 'a whole number', number: 'a number', string: 'text', array: 'a list' }[type];
 }
 
-/** Nothing else of the server's may become a check: a pattern may take for ever. What is chosen needs none. */
+/** Only these constraints of the server are validated: a pattern may take forever. Choices need no validation. */
 const CONSTRAINTS: readonly string[] = [
   'type',
   'format',
@@ -141,7 +141,6 @@ const CONSTRAINTS: readonly string[] = [
   'maxItems',
 ];
 
-/** The constraints alone. */
 function pickConstraints(field: FieldSchema): JsonSchemaType {
   return Object.fromEntries(Object.entries(field).filter(([key]) => CONSTRAINTS.includes(key)));
 }

@@ -1,15 +1,15 @@
-/** How long a server may be silent. */
+/** Idle timeout of an MCP server. */
 export interface IdleTimeout {
-  /** Aborted when it has been silent for too long. */
+  /** Aborted when the server has been idle for too long. */
   readonly signal: AbortSignal;
-  /** It has been heard of: the time begins anew. */
+  /** Restarts the timeout after a message of the server. */
   readonly restart: () => void;
-  /** The time stands still while a person is asked. */
+  /** Pauses the timeout, for example while the user is prompted. */
   readonly pauseDuring: <T>(work: Promise<T>) => Promise<T>;
   readonly stop: () => void;
 }
 
-/** Begins to wait; `ms` is at most 2147483647. `reason` is what the signal is aborted with. */
+/** Starts the timeout; `ms` is at most 2147483647. `reason` creates the abort reason. */
 export function createIdleTimeout(ms: number, reason: () => Error): IdleTimeout {
   const controller = new AbortController();
   let paused = 0;
@@ -33,7 +33,7 @@ export function createIdleTimeout(ms: number, reason: () => Error): IdleTimeout 
       }
     },
     stop: () => {
-      // Whatever is still heard of must not begin it again.
+      // Later messages must not restart the timeout.
       paused = Number.POSITIVE_INFINITY;
       clearTimeout(timer);
     },

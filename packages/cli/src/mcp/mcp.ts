@@ -15,7 +15,7 @@ export const LOG_LEVELS: readonly LoggingLevel[] = [
   'emergency',
 ];
 
-/** `sluice mcp`: talks MCP to any server, in whichever era it speaks (decisions 1.8). */
+/** `sluice mcp`: an MCP client for servers of either era (decisions 1.8). */
 export function mcpCommand(context: Context): Command {
   const group = new Command('mcp')
     .description('Call tools, read resources and get prompts of any MCP server')

@@ -17,18 +17,19 @@ export interface ToolOptions extends TargetOptions {
   readonly save?: string;
 }
 
-/** Calls a tool and prints its result. `Exit` 1 when the result says that the tool has failed. */
+/** Calls a tool and prints its result. Throws `Exit` 1 when the result is an error. */
 export async function callTool(context: Context, options: ToolOptions): Promise<void> {
   const { name } = options;
-  if (name === undefined) throw new Failure('which tool? Give --name, or see them all: sluice mcp tool list');
+  if (name === undefined) throw new Failure('missing --name: run "sluice mcp tool list" to list the tools');
   const { cwd } = context.terminal;
   const save = createSaver(options.save, context);
   const result = await withSession(context, options, async ({ client, request, meta }) => {
-    // The schema says which arguments are text; the client wants the whole list, since some arguments go into headers.
+    // The schema tells which arguments are strings; the client needs the whole list, because some arguments become
+    // headers.
     const { tools } = await client.listTools(undefined, request);
     const tool = tools.find((candidate) => candidate.name === name);
     const args = await toolArguments(options.param ?? [], options.params, tool?.inputSchema, cwd);
-    // A tool that is not listed is called all the same: what can be called is for the server to say.
+    // The tool need not be listed: the server decides what can be called.
     return client.callTool({ name, arguments: args, _meta: meta }, request);
   });
   const output = context.output();
@@ -37,7 +38,7 @@ export async function callTool(context: Context, options: ToolOptions): Promise<
   if (result.isError === true) throw new Exit(1);
 }
 
-/** Prints the tools that the server offers. */
+/** Prints the tools of the server. */
 export async function listTools(context: Context, options: TargetOptions): Promise<void> {
   const { tools } = await withSession(context, options, ({ client, request }) => client.listTools(undefined, request));
   context.output().list(
@@ -58,7 +59,7 @@ export async function listTools(context: Context, options: TargetOptions): Promi
 async function formatResult({ content, structuredContent }: CallToolResult, save: Saver | undefined): Promise<string> {
   const parts: string[] = [];
   for (const block of content) {
-    // Servers say structured content a second time as text, for clients that know no other.
+    // Servers repeat structured content as text for older clients.
     const same =
       block.type === 'text' &&
       structuredContent !== undefined &&
@@ -69,7 +70,7 @@ async function formatResult({ content, structuredContent }: CallToolResult, save
   return parts.map((part) => (part.endsWith('\n') ? part : `${part}\n`)).join('');
 }
 
-/** Names of the parameters; those that are required have an asterisk. */
+/** Names of the parameters; required ones have an asterisk. */
 function parameters({ inputSchema }: Tool): string {
   return Object.keys(inputSchema.properties ?? {})
     .map((name) => (inputSchema.required?.includes(name) ? `${name}*` : name))
@@ -82,11 +83,11 @@ export interface ResourceOptions extends TargetOptions {
   readonly save?: string;
 }
 
-/** Reads a resource and prints what it holds. */
+/** Reads a resource and prints its contents. */
 export async function readResource(context: Context, options: ResourceOptions): Promise<void> {
   const { resourceUri: uri } = options;
   if (uri === undefined)
-    throw new Failure('which resource? Give --resource-uri, or see them all: sluice mcp resource list');
+    throw new Failure('missing --resource-uri: run "sluice mcp resource list" to list the resources');
   const save = createSaver(options.save, context);
   const result = await withSession(context, options, ({ client, request, meta }) =>
     client.readResource({ uri, _meta: meta }, request),
@@ -100,7 +101,7 @@ export async function readResource(context: Context, options: ResourceOptions): 
   }
 }
 
-/** Prints the resources that the server offers, and the templates for addresses of further ones. */
+/** Prints the resources and resource templates of the server. */
 export async function listResources(context: Context, options: TargetOptions): Promise<void> {
   const lists = await withSession(context, options, async ({ client, request }) => {
     const { resources } = await client.listResources(undefined, request);
@@ -131,10 +132,10 @@ export interface PromptOptions extends TargetOptions {
   readonly arg?: readonly string[];
 }
 
-/** Gets a prompt and prints its messages, each below who says it. */
+/** Gets a prompt and prints its messages with their roles. */
 export async function getPrompt(context: Context, options: PromptOptions): Promise<void> {
   const { name } = options;
-  if (name === undefined) throw new Failure('which prompt? Give --name, or see them all: sluice mcp prompt list');
+  if (name === undefined) throw new Failure('missing --name: run "sluice mcp prompt list" to list the prompts');
   const args = await promptArguments(options.arg ?? [], context.terminal.cwd);
   const result = await withSession(context, options, ({ client, request, meta }) =>
     client.getPrompt({ name, arguments: args, _meta: meta }, request),
@@ -146,7 +147,7 @@ export async function getPrompt(context: Context, options: PromptOptions): Promi
   }
 }
 
-/** Prints the prompts that the server offers. */
+/** Prints the prompts of the server. */
 export async function listPrompts(context: Context, options: TargetOptions): Promise<void> {
   const { prompts } = await withSession(context, options, ({ client, request }) =>
     client.listPrompts(undefined, request),

@@ -20,8 +20,8 @@ import { createIdleTimeout } from './idle-timeout.ts';
 import { resolveTarget, type TargetOptions } from './target.ts';
 
 /**
- * Tells the server's log messages from `level` on at standard error. Resolves with what requests have to carry in their
- * `_meta` for it: in the modern era the level goes with each request, in the legacy era it is set for the session.
+ * Prints log messages of at least `level` to stderr. Resolves with the `_meta` that requests need for it: in the modern
+ * era the level is sent with each request, in the legacy era it is set for the session.
  */
 export async function printLogs(
   client: Client,
@@ -38,15 +38,15 @@ export async function printLogs(
   });
   if (client.getProtocolEra() === 'modern') return { [LOG_LEVEL_META_KEY]: level };
   if (client.getServerCapabilities()?.logging !== undefined) {
-    // A server that cannot set it may log all the same.
+    // A server that does not support it may send logs anyway.
     await client.setLoggingLevel(level, { signal }).catch(() => undefined);
   }
   return {};
 }
 
 /**
- * Finds every result right. The client would check results against the server's own schemas, whose patterns may take for
- * ever, and nothing, not even Ctrl-C, gets through while they do. What is printed needs no check.
+ * Accepts every result. The client would validate results with schemas of the server, whose patterns may block the
+ * process forever, Ctrl-C included.
  */
 export function permissiveValidator(): jsonSchemaValidator {
   const validator = new AjvJsonSchemaValidator();
@@ -56,26 +56,26 @@ export function permissiveValidator(): jsonSchemaValidator {
 /** A connection to an MCP server of either era. */
 export interface Session {
   readonly client: Client;
-  /** For each request: its progress is told on standard error, and it ends when nobody wants to wait any longer. */
+  /** Options of each request: progress is printed to stderr, and the idle timeout applies. */
   readonly request: RequestOptions;
-  /** For the `_meta` of requests whose log messages are wanted. */
+  /** `_meta` of requests, for log messages. */
   readonly meta: Record<string, unknown>;
 }
 
-/** For the client's own limit: ours begins anew when the server is heard of, and stops while a person is asked. */
+/** Disables the client's own timeout: ours restarts with each message and pauses during prompts. */
 const NO_LIMIT_MS = 2_147_483_647;
-/** A server that does not answer to the end of its session is left alone. */
+/** Maximum time to wait for the end of the session. */
 const CLOSE_TIMEOUT_MS = 1000;
-/** How the client tells of rounds of questions, as if it were the server's progress. */
+/** Prefix of progress messages that the client itself creates for input rounds. */
 const INPUT_ROUND_PREFIX = 'Fulfilling input required by ';
-/** No message of a server may be larger, in bytes. */
+/** Maximum size of a message in bytes. */
 const MAX_MESSAGE_BYTES = 64 * 2 ** 20;
-/** A list may have this many pages: a guard against servers whose lists never end. */
+/** Maximum number of pages of a list, for servers whose lists never end. */
 const MAX_PAGES = 10_000;
 
 /**
- * Connects to the server that the options name, in the era that it speaks, hands the session to `use` and ends it.
- * Rejects with `Failure` when the server cannot be reached or refuses.
+ * Connects to the server of the options in its era, calls `use` with the session and closes it. Rejects with `Failure`
+ * when the server is unreachable or rejects a request.
  */
 export async function withSession<T>(
   context: Context,
@@ -86,11 +86,11 @@ export async function withSession<T>(
   const { url, headers, timeoutMs } = resolveTarget(context, options);
   const idleTimeout = createIdleTimeout(
     timeoutMs,
-    () => new Failure(`no answer from ${url} for ${timeoutMs / 1000} s (--timeout)`),
+    () => new Failure(`no response from ${url} for ${timeoutMs / 1000} s (--timeout)`),
   );
   const oversized = new AbortController();
   const signal = AbortSignal.any([idleTimeout.signal, oversized.signal, terminal.interrupted]);
-  // Ctrl-C ends the calls through the signal; the request that ends the session is still sent.
+  // Ctrl-C aborts calls through the signal; the request that ends the session is still sent.
   const uninterrupted = { ...terminal, interrupted: new AbortController().signal };
   const limits = { maxBytes: MAX_MESSAGE_BYTES, onTooLarge: (failure: Failure) => oversized.abort(failure) };
   const send = await createFetch(context.options(), uninterrupted, limits);
@@ -135,7 +135,7 @@ export async function withSession<T>(
   }
 }
 
-/** Connecting does not heed a signal everywhere. */
+/** Connecting does not respect the signal everywhere. */
 function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });

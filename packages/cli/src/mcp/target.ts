@@ -6,21 +6,21 @@ import type { Terminal } from '../terminal/terminal.ts';
 const MCP_PORT = '8081';
 
 /**
- * The MCP endpoint of a namespace beside the management API at `host` (as `--host` was parsed): the MCP listener on its
- * usual port. Throws {@link Failure} where that cannot be told.
+ * Derives the MCP endpoint of a namespace from the management API URL: the MCP listener on its default port. Throws
+ * {@link Failure} when that is impossible.
  */
 function defaultEndpoint(host: string, namespace: string): URL {
   const url = new URL(host);
-  // What leads to the management API by its path may lead to the MCP listener by another, or by none.
-  if (url.pathname !== '/') throw new Failure(`--host ${host} does not tell where the MCP listener is: give --mcp-url`);
+  // A path prefix of the management API says nothing about the MCP listener.
+  if (url.pathname !== '/') throw new Failure(`cannot derive the MCP listener from --host ${host}: use --mcp-url`);
   url.port = MCP_PORT;
   url.pathname = `/${encodeURIComponent(namespace)}/mcp`;
   return url;
 }
 
 /**
- * The MCP endpoint of a namespace: at the MCP listener that `--mcp-url` names, else SLUICE_MCP_URL, else the usual one
- * beside `host`. Throws {@link Failure}.
+ * Resolves the MCP endpoint of a namespace at the listener of `--mcp-url`, else SLUICE_MCP_URL, else at the default
+ * port of `host`. Throws {@link Failure}.
  */
 export function resolveEndpoint(
   { mcpUrl, namespace }: { readonly mcpUrl?: string | undefined; readonly namespace: string },
@@ -32,27 +32,29 @@ export function resolveEndpoint(
   return defaultEndpoint(host, namespace);
 }
 
-/** The endpoint at a listener's URL, which may be that of the endpoint already. `source` is where the URL is from. */
+/** The URL of the listener may already be that of the endpoint. `source` is the option or variable for messages. */
 function endpointAt(mcpUrl: string, namespace: string, source: string): URL {
   const url = URL.parse(mcpUrl);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new Failure(`${source} "${mcpUrl}": must be an http or https URL such as http://localhost:${MCP_PORT}`);
+    throw new Failure(
+      `${source} "${mcpUrl}": expected an http:// or https:// URL such as http://localhost:${MCP_PORT}`,
+    );
   }
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
-    throw new Failure(`${source}: must not carry a user name, password, query or fragment`);
+    throw new Failure(`${source}: must not contain a user name, password, query or fragment`);
   }
   const [, given] = /\/([^/]+)\/mcp\/*$/.exec(url.pathname) ?? [];
   if (given === encodeURIComponent(namespace)) return url;
   if (given !== undefined) {
     throw new Failure(
-      `${source} is the endpoint of the namespace ${given}, not of ${namespace}: give -N, or leave out /${given}/mcp`,
+      `${source} is the endpoint of namespace ${given}, not ${namespace}: use -N ${given}, or omit /${given}/mcp`,
     );
   }
   url.pathname = `${url.pathname.replace(/\/+$/, '')}/${encodeURIComponent(namespace)}/mcp`;
   return url;
 }
 
-/** Options of every command that talks MCP, as they are given. */
+/** Options of all `mcp` commands. */
 export interface TargetOptions {
   readonly uri?: string;
   readonly namespace?: string;
@@ -66,16 +68,16 @@ export interface TargetOptions {
 export interface Target {
   readonly url: URL;
   readonly headers: Headers;
-  /** How long it may be silent, in milliseconds. */
+  /** Idle timeout in milliseconds. */
   readonly timeoutMs: number;
 }
 
-/** Timers of Node.js cannot wait longer. */
+/** Limit of Node.js timers. */
 const MAX_TIMEOUT_S = 2_147_483;
 
 /**
- * The server that the options name. It gets a token only when one is given with `--token`: stored credentials are the
- * management API's, and who runs the server is unknown. Throws {@link Failure}.
+ * Resolves the server of the options. Only a token from `--token` is sent: stored credentials belong to the management
+ * API, and the server may be anyone's. Throws {@link Failure}.
  */
 export function resolveTarget(context: Context, options: TargetOptions): Target {
   const { auth, host } = context.options();
@@ -91,14 +93,13 @@ export function resolveTarget(context: Context, options: TargetOptions): Target 
 
 function targetUrl({ uri, namespace, mcpUrl }: TargetOptions, host: string, env: Terminal['env']): URL {
   if (namespace !== undefined) return resolveEndpoint({ namespace, mcpUrl }, host, env);
-  if (uri === undefined)
-    throw new Failure('which server? Give its address as --uri, or --namespace for one of this service');
+  if (uri === undefined) throw new Failure('missing server: use --uri, or --namespace for a namespace of this service');
   const url = URL.parse(uri);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw new Failure(`--uri "${uri}": must be an http or https URL such as http://localhost:8081/default/mcp`);
+    throw new Failure(`--uri "${uri}": expected an http:// or https:// URL such as http://localhost:8081/default/mcp`);
   }
   if (url.username !== '' || url.password !== '') {
-    throw new Failure('--uri: must not carry a user name or password; give --header or --token');
+    throw new Failure('--uri: must not contain a user name or password; use --header or --token');
   }
   return url;
 }
@@ -107,23 +108,23 @@ function parseHeaders(pairs: readonly string[]): Headers {
   const headers = new Headers();
   for (const pair of pairs) {
     const [, name, value] = /^([^=]+)=(.*)$/s.exec(pair) ?? [];
-    if (name === undefined || value === undefined) throw new Failure('--header: must be NAME=VALUE');
+    if (name === undefined || value === undefined) throw new Failure('--header: expected NAME=VALUE');
     setHeader(headers, name.trim(), value);
   }
   return headers;
 }
 
-/** The value may be a secret, so it is in no message. */
+/** The value may be a secret and is not part of messages. */
 function setHeader(headers: Headers, name: string, value: string): void {
   try {
     headers.set(name, value);
   } catch {
-    throw new Failure(`the header "${name}" has a name or a value that HTTP does not allow`);
+    throw new Failure(`invalid HTTP header "${name}"`);
   }
 }
 
 function parseTimeout(text: string): number {
   const seconds = Number(text);
   if (text.trim() !== '' && seconds > 0 && seconds <= MAX_TIMEOUT_S) return seconds;
-  throw new Failure(`--timeout "${text}": must be a number of seconds, up to ${MAX_TIMEOUT_S}`);
+  throw new Failure(`--timeout "${text}": expected a number of seconds up to ${MAX_TIMEOUT_S}`);
 }

@@ -4,21 +4,18 @@ import { sanitizeJson, sanitizeLine } from '../terminal/text.ts';
 import { type Column, createRunningTable, formatTable } from './table.ts';
 import { formatView } from './view.ts';
 
-/** Prints results on standard output: for people, or with `--output json` the payload as it was answered. */
+/** Prints results to stdout as tables, or as JSON with `--output json`. */
 export interface Output {
   readonly format: 'table' | 'json';
-  /** Many of a kind. `none` is what people read when there are none, for example `no tools`. */
+  /** Prints a list. `none` is printed to stderr when it is empty, for example `no tools`. */
   readonly list: <Row>(rows: readonly Row[], columns: readonly Column<Row>[], none: string) => void;
-  /**
-   * Many of a kind that come one by one, for who prints them as they come: a line each, the cells of which are aligned
-   * under a head, or one JSON object in a line.
-   */
+  /** Returns a function that prints rows as they arrive: aligned lines under a header, or one JSON object per line. */
   readonly lines: <Row>(columns: readonly Column<Row>[]) => (row: Row) => void;
-  /** One thing with its members. */
+  /** Prints one object with its members. */
   readonly show: (payload: object) => void;
-  /** Something was done: one line for people. */
+  /** Prints a one-line message about a completed action. */
   readonly done: (payload: unknown, sentence: string) => void;
-  /** A payload as JSON, whatever the form. Numbers keep their spelling when it was parsed losslessly. */
+  /** Prints a payload as JSON. Numbers keep their spelling when it was parsed losslessly. */
   readonly json: (payload: unknown) => void;
 }
 
@@ -32,7 +29,7 @@ export function createOutput({ output, plain }: GlobalOptions, terminal: Termina
     list: (rows, columns, none) => {
       if (output === 'json') json(rows);
       else if (rows.length > 0) stdout.write(formatTable(rows, columns, stdout.columns, style));
-      // Not on standard output: a script that counts lines finds none.
+      // Not on stdout: scripts that count lines find none.
       else terminal.stderr.write(`${none}\n`);
     },
     lines: (columns) => {

@@ -4,26 +4,26 @@ import { displayWidth, padToWidth, sanitizeLine, truncateToWidth } from '../term
 /** One column of a table. */
 export interface Column<Row> {
   readonly title: string;
-  /** The cell's text; made harmless and put on one line here. */
+  /** Text of a cell; sanitized by the table. */
   readonly value: (row: Row) => string;
   /**
-   * `never` for names, which people must be able to type. `first` for prose, which gives way before anything else, and
-   * is cut even where there is no terminal. Others are cut when that is not enough.
+   * `never` for names, which users must be able to copy. `first` for prose, which is truncated first, also without a
+   * terminal. Other columns are truncated when that is not enough.
    */
   readonly cut?: 'never' | 'first';
 }
 
 const GAP = 2;
-/** A column is not cut to less than this. */
+/** Minimum width of a truncated column. */
 const MIN_WIDTH = 8;
-/** Prose is cut to this in any case; all of it is in JSON, and where one thing is shown. */
+/** Maximum width of prose; JSON and `show` contain all of it. */
 const MAX_PROSE_WIDTH = 80;
-/** What a cell of a row that comes alone asks of the rows after it. */
+/** Maximum width that a cell imposes on the following rows. */
 const MAX_CARRIED_WIDTH = 40;
 
 /**
- * Rows as aligned lines under a head. With a width, columns are cut until a row fits, prose first, then the widest; a
- * row of long names may be wider all the same. Without a width only prose is cut, to a line.
+ * Formats rows as aligned lines under a header. With a width, columns are truncated until rows fit: prose first, then
+ * the widest column; rows with long names may be wider. Without a width only prose is truncated.
  */
 export function formatTable<Row>(
   rows: readonly Row[],
@@ -43,8 +43,8 @@ export function formatTable<Row>(
 }
 
 /**
- * The lines of rows that come one by one, so that nobody knows how wide their cells will be: columns become as wide as
- * the widest cell so far. The head stands before the first. Otherwise as {@link formatTable}.
+ * Formats rows that arrive one by one: each column is as wide as its widest cell so far. The header precedes the first
+ * row. Otherwise like {@link formatTable}.
  */
 export function createRunningTable<Row>(
   columns: readonly Column<Row>[],
@@ -59,7 +59,7 @@ export function createRunningTable<Row>(
       const own = Math.max(displayWidth(cell), displayWidth(titles[at] ?? ''));
       return columns[at]?.cut === 'first' ? Math.min(own, MAX_PROSE_WIDTH) : Math.max(own, widest[at] ?? 0);
     });
-    // One name without end must not push the cells of all later rows away.
+    // One very long name must not shift all later rows.
     widest = natural.map((own) => Math.min(own, MAX_CARRIED_WIDTH));
     const widths = fitWidths(columns, natural, width);
     const head = begun ? '' : `${style('bold', formatLine(titles, widths))}\n`;
@@ -75,7 +75,7 @@ function formatLine(texts: readonly string[], widths: readonly number[]): string
     .trimEnd();
 }
 
-/** The widths of columns, cut until a row fits or nothing more may be cut. */
+/** Reduces column widths until a row fits or nothing more may be truncated. */
 function fitWidths<Row>(
   columns: readonly Column<Row>[],
   natural: readonly number[],
@@ -86,7 +86,7 @@ function fitWidths<Row>(
   return narrow(narrow(natural, having('first'), available), having(undefined), available);
 }
 
-/** The widths, with those of some columns cut to a limit, as far as is needed. */
+/** Limits the widths of some columns as far as needed. */
 function narrow(widths: readonly number[], those: readonly boolean[], available: number): number[] {
   const limited = (limit: number) => widths.map((width, at) => (those[at] ? Math.min(width, limit) : width));
   const tooWide = (limit: number) => limited(limit).reduce((sum, width) => sum + width, 0) > available;

@@ -4,7 +4,7 @@ import { displayWidth, padToWidth, sanitizeLine, sanitizeText } from '../termina
 
 const INDENT = '  ';
 
-/** One thing for people: a line per member, names aligned; objects and lists are indented below their name. */
+/** Formats an object: a line per member with aligned values; objects and lists are indented below their name. */
 export function formatView(payload: object, style: Style): string {
   return formatMembers(payload, style)
     .map((line) => `${line}\n`)
@@ -24,7 +24,7 @@ function formatMembers(payload: object, style: Style): string[] {
   });
 }
 
-/** What fits on the line of its name. */
+/** Whether a value fits on the line of its name. */
 function isInline(value: unknown): boolean {
   if (typeof value === 'string') return !value.includes('\n');
   if (Array.isArray(value)) return value.every((item) => isInline(item) && !Array.isArray(item));

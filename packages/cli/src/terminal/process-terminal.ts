@@ -4,12 +4,12 @@ import { text } from 'node:stream/consumers';
 import type { WriteStream } from 'node:tty';
 import { EXIT_INTERRUPTED, type Terminal, type TerminalInput, type TerminalOutput } from './terminal.ts';
 
-/** One Ctrl-C may arrive twice: from the terminal, and passed on by what started us. */
+/** One Ctrl-C may arrive twice: from the terminal and from the parent process. */
 const SAME_SIGINT_MS = 100;
-/** What a command may take to end in good order after Ctrl-C. */
+/** Time for a command to end cleanly after Ctrl-C. */
 const GRACE_MS = 2000;
 
-/** The terminal of a process. `end` calls back when everything that was written is out. */
+/** Creates the terminal of a process. `end` calls back when all output is flushed. */
 export function processTerminal(owner: NodeJS.Process): Terminal & { readonly end: (done: () => void) => void } {
   const { stdout, stderr } = owner;
   return {
@@ -25,7 +25,7 @@ export function processTerminal(owner: NodeJS.Process): Terminal & { readonly en
 
 function outputOf(stream: WriteStream): TerminalOutput {
   const reader = new AbortController();
-  // Whoever reads may stop early (`| head -1`). That is no fault, and nothing is worth saying any more.
+  // The reader may close early (`| head -1`), which is not an error.
   stream.on('error', () => reader.abort());
   return {
     isTerminal: stream.isTTY === true,
@@ -59,7 +59,7 @@ function inputOf(owner: NodeJS.Process): TerminalInput {
       }),
     secret: (question) =>
       new Promise((resolve) => {
-        // The line editor echoes to its output, so it gets one that shows nothing.
+        // The line editor echoes to its output, which therefore discards everything.
         const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
         const lines = createInterface({ input: stdin, output: silent, terminal: true });
         stderr.write(question);

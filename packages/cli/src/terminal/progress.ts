@@ -1,11 +1,11 @@
 import type { TerminalOutput } from './terminal.ts';
 import { sanitizeLine, truncateToWidth } from './text.ts';
 
-/** Tells people how far a long command is, on standard error. */
+/** Progress of a long command on stderr. */
 export interface Progress {
-  /** The present state, in a line. May be called as often as one likes. */
+  /** Shows the current state in one line. May be called at any rate. */
   readonly update: (line: string) => void;
-  /** Takes the last line away, where it can be. */
+  /** Erases the line on a terminal. */
   readonly end: () => void;
 }
 
@@ -14,8 +14,8 @@ const ELSEWHERE_MS = 1000;
 const ERASE_LINE = '\r\u001b[K';
 
 /**
- * One line that is renewed, on a terminal that may get control sequences; a line a second elsewhere. A command that ends
- * within the first interval says nothing.
+ * Updates one line in place on a terminal with control sequences; prints a line per second elsewhere. A command that
+ * ends within the first interval prints nothing.
  */
 export function createProgress(screen: TerminalOutput, plain: boolean): Progress {
   const renewed = screen.isTerminal && !plain;

@@ -4,20 +4,22 @@ import Provider, { errors } from 'oidc-provider';
 
 /** A real identity provider with one realm, `sluice`, and one user, `alice`. */
 export interface IdentityProvider {
-  /** What `--auth-server` takes. */
+  /** Value of `--auth-server`. */
   readonly authServer: string;
-  /** Whether an access token is one of its, and still good. */
+  /** Whether an access token is valid. */
   readonly accepts: (token: string) => Promise<boolean>;
-  /** What it was asked for so far, in order: `password`, `refresh_token`. */
+  /** Grants requested so far, in order: `password`, `refresh_token`. */
   readonly grants: readonly string[];
   readonly close: () => Promise<void>;
 }
 
-/** The user's password, and the secret of the confidential client `backend`; the client `cli` has none. */
+/**
+ * Password of the user. The confidential client `backend` has {@link CLIENT_SECRET}; the client `cli` has no secret.
+ */
 export const PASSWORD = 'correct horse/battery & staple';
 export const CLIENT_SECRET = 'secret of the client';
 
-/** Starts one whose access tokens live for some seconds. It has the paths of the provider that deployments use. */
+/** Starts a provider with the given access token lifetime and the paths of Keycloak. */
 export async function startIdentityProvider(lifetimeSeconds: number): Promise<IdentityProvider> {
   const server = createServer();
   server.listen(0, '127.0.0.1');

@@ -1,22 +1,22 @@
 import type { Terminal, TerminalOutput } from '../terminal/terminal.ts';
 
-/** A terminal whose person has made up their mind beforehand. */
+/** A terminal with scripted answers. */
 export interface ScriptedTerminal extends Terminal {
-  /** What has been written to standard output. */
+  /** Returns the text written to stdout. */
   readonly out: () => string;
-  /** What has been written to standard error, the questions and their answers included. */
+  /** Returns the text written to stderr, with prompts and answers. */
   readonly err: () => string;
   /** Presses Ctrl-C. */
   readonly interrupt: () => void;
-  /** Closes what reads standard output. */
+  /** Closes the reader of stdout. */
   readonly closeReader: () => void;
 }
 
 /** Settings of {@link scriptedTerminal}. */
 export interface Script {
-  /** What is typed at each question; Ctrl-D when there is no more. Without it nobody is there, and there is no terminal. */
+  /** Answers to prompts; Ctrl-D when there are no more. Without answers there is no terminal. */
   readonly answers?: readonly string[];
-  /** What comes from standard input. */
+  /** Content of stdin. */
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
@@ -24,7 +24,7 @@ export interface Script {
   readonly columns?: number;
 }
 
-/** A terminal for a command that runs in the test's own process. It shows no colours. */
+/** Creates a terminal without colors for a command in the process of the test. */
 export function scriptedTerminal({ answers, input = '', env = {}, cwd = '/', columns }: Script = {}): ScriptedTerminal {
   const interruption = new AbortController();
   const reader = new AbortController();

@@ -2,7 +2,7 @@ import type { ToolCallErrorCategory } from '@sluice/contract';
 import { z } from 'zod';
 import type { Column } from '../output/table.ts';
 
-/** What of an event is shown or looked at; a service of another version may say more, and other words. */
+/** Members that are displayed or used. A service of another version may send more members and other values. */
 const receivedEvent = z.object({
   eventId: z.string(),
   eventType: z.string(),
@@ -20,18 +20,17 @@ const receivedEvent = z.object({
   errorMessage: z.string().optional(),
 });
 
-/** An event of a tool call, as the command line sees it (decisions 6). */
+/** An event of a tool call as received (decisions 6). */
 export type ReceivedEvent = z.infer<typeof receivedEvent>;
 
-/** Whether what a stream has told is an event. */
 export function isReceivedEvent(value: unknown): value is ReceivedEvent {
   return receivedEvent.safeParse(value).success;
 }
 
-/** Enough of an id to find the other event of the call by. */
+/** Enough of an id to find the other event of the call. */
 const SHORT_ID_LENGTH = 8;
 
-/** An event as a row. Events of one call have the same CALL. */
+/** Columns of an event. Events of one call have the same CALL. */
 export const EVENT_COLUMNS: readonly Column<ReceivedEvent>[] = [
   { title: 'TIME', value: ({ timestamp }) => timestamp, cut: 'never' },
   { title: 'CALL', value: ({ eventId }) => eventId.slice(0, SHORT_ID_LENGTH), cut: 'never' },
@@ -43,7 +42,7 @@ export const EVENT_COLUMNS: readonly Column<ReceivedEvent>[] = [
   { title: 'DETAIL', value: formatDetail, cut: 'first' },
 ];
 
-/** Why it failed, what the tool has said, or what it was called with. */
+/** Error, result or arguments of the call. */
 function formatDetail({
   errorCategory,
   errorMessage,
@@ -58,7 +57,7 @@ function formatDetail({
   return argumentCount === undefined ? '' : `${JSON.stringify(argumentCount)} arguments`;
 }
 
-/** Which events are wanted; all of them where nothing is said. */
+/** Filter of events; everything by default. */
 export interface EventFilter {
   /** Only those of this tool. */
   readonly tool?: string;
@@ -66,7 +65,7 @@ export interface EventFilter {
   readonly category?: ToolCallErrorCategory;
 }
 
-/** Whether an event is wanted. The service filters its list in the same way, and its stream not at all. */
+/** Whether an event matches. The service filters its list in the same way, but not its stream. */
 export function matchesFilter({ tool, category }: EventFilter, event: ReceivedEvent): boolean {
   return (
     (tool === undefined || event.toolName === tool) && (category === undefined || event.errorCategory === category)

@@ -76,8 +76,8 @@ function begin({
 
 const tools = () => [...terminal.out().matchAll(/^.{24} {2}\w{8} {2}\w+ +(\S+)/gm)].map(([, name]) => name);
 const said = () => terminal.err().replaceAll(management.host, 'HOST').split('\n').slice(0, -1);
-const BEGAN = 'sluice: following the tool calls at HOST; Ctrl-C ends it';
-const AGAIN = 'sluice: connected again; no events were missed';
+const BEGAN = 'sluice: following tool calls at HOST; press Ctrl-C to stop';
+const AGAIN = 'sluice: reconnected; no events were missed';
 
 describe('events are printed as they come', () => {
   it('a line each, without those of before, in words that a terminal does not obey', async () => {
@@ -139,8 +139,8 @@ describe('when the service goes away', () => {
     await expect.poll(tools).toEqual(['a', 'b', 'c', 'd']);
     expect(said()).toEqual([
       BEGAN,
-      'sluice: the connection to HOST broke off (trying again)',
-      'sluice: HOST answered 503: refused (trying again)',
+      'sluice: the connection to HOST was lost (retrying)',
+      'sluice: HOST returned 503: refused (retrying)',
       AGAIN,
     ]);
     // Three attempts were refused in between.
@@ -148,12 +148,12 @@ describe('when the service goes away', () => {
   });
 
   it.each([
-    ['none was read', [], 'events may have been missed, if the service was started anew'],
-    ['the last one read is not known any more', [c, b], 'events may have been missed, if the service was started anew'],
+    ['none was read', [], 'events may have been missed if the service was restarted'],
+    ['the last one read does not exist any more', [c, b], 'events may have been missed if the service was restarted'],
     [
       'there were more than are kept',
       Array.from({ length: 1000 }, (_, at) => startedEvent(`${at}`)),
-      'events were missed: no more than the latest 1000 are kept',
+      'events were missed: only the latest 1000 are kept',
     ],
   ])('it is said that events may be missing where %s', async (_when, kept, cost) => {
     management.kept = kept.length === 0 ? [] : [a];
@@ -165,7 +165,7 @@ describe('when the service goes away', () => {
     await management.stream();
     await expect
       .poll(said)
-      .toEqual([BEGAN, 'sluice: HOST has ended the stream (trying again)', `sluice: connected again; ${cost}`]);
+      .toEqual([BEGAN, 'sluice: HOST closed the stream (retrying)', `sluice: reconnected; ${cost}`]);
     expect(tools()).toEqual(kept.map(({ toolName }) => toolName).reverse());
   });
 
@@ -187,7 +187,7 @@ describe('when the service goes away', () => {
     (await management.stream()).write(encodeEvent(b));
     await expect.poll(tools).toEqual(['b']);
     await closed;
-    expect(said().slice(2)).toEqual(['sluice: HOST answered 502: refused (trying again)', AGAIN]);
+    expect(said().slice(2)).toEqual(['sluice: HOST returned 502: refused (retrying)', AGAIN]);
   });
 
   it.each([401, 403, 404])('and then refuses with %i, that is the end', async (status) => {
@@ -207,7 +207,7 @@ describe('when the service goes away', () => {
       vi.advanceTimersByTime(60_000);
       await setImmediate();
     }
-    expect(said()).toEqual([BEGAN, 'sluice: no answer from HOST for 60 s (trying again)']);
+    expect(said()).toEqual([BEGAN, 'sluice: no response from HOST for 60 s (retrying)']);
   });
 
   it('waits become longer, and short again after a connection that has lasted', async () => {

@@ -11,13 +11,13 @@ import { sanitizeLine } from '../terminal/text.ts';
 import { EVENT_COLUMNS, type EventFilter, matchesFilter } from './event.ts';
 import { type EventGap, Watch } from './watch.ts';
 
-/** A connection that has lasted so long was no accident: the next wait is a first one again. */
+/** After a connection that lasted this long, the retry delay starts again. */
 const SETTLED_MS = 10_000;
 
 /**
- * Prints events as they happen, `latest` of those before them first, until Ctrl-C or until nobody reads them. When the
- * service goes away, it is told on standard error, tried again after 1 s to 30 s, and told what that has cost. Rejects
- * when the service is not there in the beginning, and whenever it refuses.
+ * Prints events as they happen, preceded by the `latest` ones, until Ctrl-C or until the reader closes. Reconnects
+ * after 1 s to 30 s when the service becomes unavailable, and reports missed events. Rejects when the first connection
+ * fails, and whenever a request is rejected.
  */
 export async function followEvents(
   context: Context,
@@ -34,39 +34,39 @@ export async function followEvents(
     latest,
     isWanted: (event) => matchesFilter(filter, event),
     onEvent: context.output().lines(EVENT_COLUMNS),
-    onBegin: () => say(`following the tool calls at ${host}; Ctrl-C ends it`),
+    onBegin: () => say(`following tool calls at ${host}; press Ctrl-C to stop`),
     onResume: (missed) => {
       trouble = undefined;
-      say(`connected again; ${describeGap(missed)}`);
+      say(`reconnected; ${describeGap(missed)}`);
     },
   });
   while (!ended.aborted) {
     const since = performance.now();
     const reason = await watch.listen(ended).then(
-      () => `${host} has ended the stream`,
+      () => `${host} closed the stream`,
       (error: unknown) => {
         if (ended.aborted) return '';
         if (!watch.begun || !isTransient(error, host)) throw error;
         const brokeOff = watch.listening && !(error instanceof IdleTimeoutFailure);
-        return brokeOff ? `the connection to ${host} broke off` : explainError(error, host).message;
+        return brokeOff ? `the connection to ${host} was lost` : explainError(error, host).message;
       },
     );
     if (ended.aborted) return;
-    // Once for all attempts that fail alike.
-    if (reason !== trouble) say(`${reason} (trying again)`);
+    // Report repeated failures once.
+    if (reason !== trouble) say(`${reason} (retrying)`);
     trouble = reason;
     if (watch.listening && performance.now() - since > SETTLED_MS) delays.reset();
-    // Rejects when it is ended.
+    // Rejects when aborted.
     await delay(delays.next(), undefined, { signal: ended }).catch(() => undefined);
   }
 }
 
-/** What a gap has cost. */
+/** Describes the events missed during a gap. */
 function describeGap({ events, complete }: EventGap): string {
   if (complete) return 'no events were missed';
   return events.length >= TOOL_CALL_EVENT_CAPACITY
-    ? `events were missed: no more than the latest ${TOOL_CALL_EVENT_CAPACITY} are kept`
-    : 'events may have been missed, if the service was started anew';
+    ? `events were missed: only the latest ${TOOL_CALL_EVENT_CAPACITY} are kept`
+    : 'events may have been missed if the service was restarted';
 }
 
 interface ToolCallsOptions {
@@ -76,7 +76,7 @@ interface ToolCallsOptions {
   readonly follow?: true;
 }
 
-/** `sluice tool-calls`: the latest events of tool calls, or those from now on (decisions 6). */
+/** `sluice tool-calls`: lists the latest events of tool calls, or follows new ones (decisions 6). */
 export function toolCallsCommand(context: Context): Command {
   return new Command('tool-calls')
     .description('List recent tool-call events, newest first, or follow new ones')
@@ -110,5 +110,5 @@ Examples:
 function parseLimit(text: string): number {
   const limit = /^\d+$/.test(text) ? Number(text) : 0;
   if (limit >= 1 && limit <= TOOL_CALL_EVENT_CAPACITY) return limit;
-  throw new Failure(`--limit "${text}": must be a number from 1 to ${TOOL_CALL_EVENT_CAPACITY}`);
+  throw new Failure(`--limit "${text}": expected a number from 1 to ${TOOL_CALL_EVENT_CAPACITY}`);
 }

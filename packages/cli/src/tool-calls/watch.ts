@@ -7,14 +7,14 @@ import type { Context } from '../context.ts';
 import { isReceivedEvent, type ReceivedEvent } from './event.ts';
 
 /**
- * The data of each event of a stream (HTML standard, "Server-sent events"), as they come; ends when the stream does.
- * Comments, which keep it alive, are no events. Whoever stops early closes the stream.
+ * Yields the data of each event of a stream (HTML standard, "Server-sent events") until it ends. Comments are ignored.
+ * Closes the stream when the consumer stops.
  */
 export async function* readEvents(stream: ReadableStream<Uint8Array>): AsyncGenerator<string, void> {
   const come: string[] = [];
   const decoder = new EventStreamDecoder({
     onEvent: ({ data }) => {
-      // One without data says where to resume, which the management API knows nothing of.
+      // An event without data only sets the resume position, which the management API does not use.
       if (data !== '') come.push(data);
     },
     onEventError: (error) => {
@@ -27,36 +27,36 @@ export async function* readEvents(stream: ReadableStream<Uint8Array>): AsyncGene
   }
 }
 
-/** What came while nobody listened. */
+/** Events missed during a gap. */
 export interface EventGap {
-  /** What the service still knows of it, oldest first. */
+  /** Events that are still available, oldest first. */
   readonly events: readonly ReceivedEvent[];
-  /** Whether that is all of it. */
+  /** Whether these are all of them. */
   readonly complete: boolean;
 }
 
 /**
- * How far events have been read. The stream tells none again; what it did not tell is looked up in the list of the
- * latest events, which is asked for once the stream is open, so that some events stand in both.
+ * Position in the sequence of events. The stream does not repeat events; missed ones come from the list of the latest
+ * events, which is requested after the stream is open, so some events may be in both.
  */
 export class EventCursor {
   #last: string | undefined;
   /** What the list has told, and the stream may tell too. */
   #listed: ReadonlySet<string> = new Set();
 
-  /** Begins behind the list, which is newest first; all of it counts as read. */
+  /** Starts after the list, which is newest first. */
   reset(kept: readonly ReceivedEvent[]): void {
     this.#last = kept[0] && keyOf(kept[0]);
     this.#listed = new Set(kept.map(keyOf));
   }
 
-  /** Begins behind the newest event, if there is one; the stream may tell it, as it may have come after it was opened. */
+  /** Starts after the newest event, if any. The stream may still send it. */
   startAfter(newest: ReceivedEvent | undefined): void {
     this.#last = newest && keyOf(newest);
     this.#listed = new Set();
   }
 
-  /** Reads on with an event of the stream; false when it was read before. */
+  /** Advances to an event of the stream; false when it is a duplicate. */
   advance(event: ReceivedEvent): boolean {
     const key = keyOf(event);
     if (this.#listed.has(key)) return false;
@@ -64,7 +64,7 @@ export class EventCursor {
     return true;
   }
 
-  /** Reads on with the list after a gap. */
+  /** Advances to the list after a gap. */
   catchUp(kept: readonly ReceivedEvent[]): EventGap {
     const last = this.#last;
     const at = last === undefined ? -1 : kept.findIndex((event) => keyOf(event) === last);
@@ -73,25 +73,25 @@ export class EventCursor {
   }
 }
 
-/** The two events of a call share its id. */
+/** Both events of a call share its id. */
 function keyOf({ eventId, eventType }: ReceivedEvent): string {
   return `${eventId} ${eventType}`;
 }
 
-/** Who watches. */
+/** Callbacks of a {@link Watch}. */
 export interface WatchHandler {
-  /** How many of the latest events to begin with; none when undefined. */
+  /** Number of latest events to start with; none when undefined. */
   readonly latest: number | undefined;
-  /** Whether an event is to be told. */
+  /** Whether to report an event. */
   readonly isWanted: (event: ReceivedEvent) => boolean;
   readonly onEvent: (event: ReceivedEvent) => void;
-  /** Events are told from now on. */
+  /** Called when the first connection is established. */
   readonly onBegin: () => void;
-  /** They are told again after a gap; called before those of the gap that are still known. */
+  /** Called when a connection is re-established, before the missed events. */
   readonly onResume: (missed: EventGap) => void;
 }
 
-/** The events of tool calls, over as many connections as it takes: none is told twice, and gaps are closed. */
+/** Events of tool calls over any number of connections, without duplicates and gaps. */
 export class Watch {
   readonly #context: Context;
   readonly #handler: WatchHandler;
@@ -104,26 +104,26 @@ export class Watch {
     this.#handler = handler;
   }
 
-  /** Whether it has ever come as far as to tell events. */
+  /** Whether a connection was ever established. */
   get begun(): boolean {
     return this.#begun;
   }
 
-  /** Whether the last connection has come so far. */
+  /** Whether the latest connection was established. */
   get listening(): boolean {
     return this.#listening;
   }
 
-  /** One connection: resolves when the service ends the stream, rejects as any request, and when the signal is aborted. */
+  /** Runs one connection. Resolves when the service closes the stream; rejects on failures and when aborted. */
   async listen(ended: AbortSignal): Promise<void> {
     this.#listening = false;
     const connection = new AbortController();
     const signal = AbortSignal.any([ended, connection.signal]);
     try {
-      // Each time anew: a log-in may have to be renewed.
+      // Connects again each time, because a login may have to be renewed.
       const client = await this.#context.connect();
       const stream = await open(client, signal);
-      // Asked for now that nothing can fall between the list and the stream.
+      // Requested after the stream is open, so that no event is lost in between.
       await (this.#begun ? this.#resume(client, signal) : this.#begin(client, signal));
       this.#listening = true;
       for await (const data of readEvents(stream)) {
@@ -161,7 +161,7 @@ function open(client: Client, signal: AbortSignal): Promise<ReadableStream<Uint8
   return unwrapStream(client.GET('/api/v1/tool-calls/notifications', { parseAs: 'stream', headers, signal }));
 }
 
-/** The latest events, newest first. */
+/** Returns the latest events, newest first. */
 function fetchRecentEvents(client: Client, limit: number, signal: AbortSignal): Promise<readonly ReceivedEvent[]> {
   return unwrap(client.GET('/api/v1/tool-calls', { params: { query: { limit: String(limit) } }, signal }));
 }
@@ -169,7 +169,7 @@ function fetchRecentEvents(client: Client, limit: number, signal: AbortSignal): 
 function parseEvent(data: string, host: string): ReceivedEvent {
   const value = parseOrUndefined(data);
   if (isReceivedEvent(value)) return value;
-  throw notManagementApi(host, ['its stream has something else than events of tool calls']);
+  throw notManagementApi(host, ['unexpected data in the event stream']);
 }
 
 function parseOrUndefined(data: string): unknown {
