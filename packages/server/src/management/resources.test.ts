@@ -8,7 +8,7 @@ const PATH = '/api/v1/resources';
 const RESOURCE = { name: 'readme', location: 'file:///readme', type: 'file' };
 
 function served(api: Api, key: string): string | undefined {
-  return api.registry.current.namespace('default')?.shelves.resource.get(key)?.served[0]?.json;
+  return api.registry.current.namespace('default')?.indexes.resource.get(key)?.rendered[0]?.json;
 }
 
 describe('hand-made resources', () => {
@@ -48,11 +48,11 @@ describe('hand-made resources', () => {
     expect(JSON.parse(served(api, 'x:1') ?? '')).toEqual({ uri: 'x:1', name: 'r', mimeType: 'text/plain', size: 5 });
   });
 
-  test('a misspelt uri of secrets is 400, and told how it is spelled', async (context) => {
+  test('a misspelled uri of secrets is 400 with a suggestion', async (context) => {
     const api = await startApi(context);
     expect(await api.call('POST', PATH, { ...RESOURCE, secretUri: 'vault://1' })).toMatchObject({
       status: 400,
-      error: { message: 'invalid resource: secretUri has no effect; it is spelled secretsURI' },
+      error: { message: 'invalid resource: unknown field "secretUri"; did you mean "secretsURI"?' },
     });
   });
 

@@ -16,7 +16,7 @@ const TOOL = {
 
 /** What MCP serves under this key. */
 function served(api: Api, key: string, namespace = 'default'): string | undefined {
-  return api.registry.current.namespace(namespace)?.shelves.tool.get(key)?.served[0]?.json;
+  return api.registry.current.namespace(namespace)?.indexes.tool.get(key)?.rendered[0]?.json;
 }
 
 describe('hand-made tools', () => {
@@ -136,9 +136,9 @@ describe('hand-made tools', () => {
     ['secretUri', 'secretsURI'],
     ['secretsUri', 'secretsURI'],
     ['configurationUri', 'configurationURI'],
-  ] as const)('%s is 400, and told how it is spelled', async ([member, meant], context) => {
+  ] as const)('%s is 400 with a suggestion', async ([member, meant], context) => {
     const api = await startApi(context);
-    const message = `invalid tool: ${member} has no effect; it is spelled ${meant}`;
+    const message = `invalid tool: unknown field "${member}"; did you mean "${meant}"?`;
     const refused = { status: 400, error: { code: 'BAD_REQUEST', message } };
     expect(await api.call('POST', PATH, { ...TOOL, [member]: 'vault://1' })).toMatchObject(refused);
     await api.call('POST', PATH, TOOL);

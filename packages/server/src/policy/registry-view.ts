@@ -6,7 +6,7 @@ import { type CopyOutcome, copyTools, definitionBytes, type ToolCopy } from '../
 import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import { ActionFailure, type HostAnswers, type ToolEntry } from './sandbox/action.ts';
+import { ActionFailure, type HostFunctions, type ToolEntry } from './sandbox/action.ts';
 
 /** Tools that follow on each other in a namespace's list and come from one forward, or one tool of another origin. */
 interface Run {
@@ -28,7 +28,7 @@ export class ToolTexts {
 
   /** The tools of one namespace, in the order of lists; none where there is no such namespace. */
   ofNamespace(snapshot: Snapshot, namespace: string): string {
-    const shelf = snapshot.namespace(namespace)?.shelves.tool;
+    const shelf = snapshot.namespace(namespace)?.indexes.tool;
     if (!shelf) return '[]';
     return kept(this.#namespaces, shelf, () => listText(this.#runsOf(shelf).map(({ text }) => text)));
   }
@@ -36,7 +36,7 @@ export class ToolTexts {
   /** The tools of all namespaces, in order of registration. */
   ofAll(snapshot: Snapshot): string {
     return kept(this.#snapshots, snapshot, () => {
-      const runs = [...snapshot.namespaces.values()].flatMap(({ shelves }) => this.#runsOf(shelves.tool));
+      const runs = [...snapshot.namespaces.values()].flatMap(({ indexes: shelves }) => this.#runsOf(shelves.tool));
       const bySource = [...Map.groupBy(runs, ({ source }) => source)].sort(([a], [b]) => a - b);
       return listText(bySource.map(([, ofSource]) => this.#merged(ofSource)));
     });
@@ -44,7 +44,7 @@ export class ToolTexts {
 
   #runsOf(shelf: EntryIndex): readonly Run[] {
     return kept(this.#runs, shelf, () => {
-      const bySource = [...Map.groupBy(shelf.entries, (tool) => tool.source)];
+      const bySource = [...Map.groupBy(shelf.entries, (tool) => tool.registrationId)];
       return bySource.map(([source, tools]) => ({ source, tools, text: this.#joined(tools) }));
     });
   }
@@ -88,7 +88,7 @@ export function withTools(list: string, texts: readonly string[]): string {
 }
 
 /** What clients see of it, as JSON text of a string. Of several offers the first speaks for all. */
-function descriptionText({ served }: Entry): string {
+function descriptionText({ rendered: served }: Entry): string {
   const text = memberText(served[0]?.json ?? '{}', 'description');
   return text?.startsWith('"') ? text : '""';
 }
@@ -142,7 +142,7 @@ interface Found {
  * with what the run itself copied. Copies are there for others once {@link commit} has resolved; a run that did not end
  * well is simply not committed.
  */
-export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyTool'> {
+export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'copyTool'> {
   readonly #options: RegistryViewOptions;
   readonly #snapshot: Snapshot;
   /** What was asked for, by target namespace and name; each of it stands in one of the lists below too. */
@@ -209,7 +209,7 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
     const copies = this.#copies;
     const copy = (draft: Draft) => (isWanted(draft) ? copyTools(draft, copies) : []);
     const outcomes: readonly CopyOutcome[] = copies.length > 0 ? await this.#options.registry.commit(copy) : [];
-    const held = [...this.#held, ...copies.filter((_, at) => outcomes[at] === 'held')];
+    const held = [...this.#held, ...copies.filter((_, at) => outcomes[at] === 'exists')];
     this.#tell('info', 'tools were not copied: the namespace has tools of these names', held);
     const gone = copies.filter((_, at) => outcomes[at] === 'gone');
     this.#tell('warn', 'tools were not copied: they have just been removed', gone);
@@ -254,7 +254,7 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
   /** What this run copies is registered later than what it is copied from. */
   #findAnywhere(name: string): Found | undefined {
     let first: Entry | undefined;
-    for (const { shelves } of this.#snapshot.namespaces.values()) {
+    for (const { indexes: shelves } of this.#snapshot.namespaces.values()) {
       const tool = shelves.tool.get(name);
       if (tool && (!first || byOrder(tool, first) < 0)) first = tool;
     }
@@ -262,6 +262,6 @@ export class RegistryView implements Pick<HostAnswers, 'tools' | 'tool' | 'copyT
   }
 
   #holder(namespace: string, name: string): Entry | undefined {
-    return this.#snapshot.namespace(namespace)?.shelves.tool.get(name);
+    return this.#snapshot.namespace(namespace)?.indexes.tool.get(name);
   }
 }

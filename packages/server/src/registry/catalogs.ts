@@ -14,13 +14,13 @@ import {
 import { discoveredMembers, render } from './serialize.ts';
 import { detached } from './stored.ts';
 
-/** One object that an upstream lists: what it is addressed by, and its exact text. */
+/** One object of an upstream's list: its name or uri, and its exact text. */
 export interface ListedItem {
   readonly key: string;
   readonly json: string;
 }
 
-/** What one discovery of a forward found for one era and set of client capabilities. */
+/** Result of a discovery for one era and set of client capabilities. */
 export interface DiscoveredCatalog extends KnownCatalog {
   readonly tools: readonly ListedItem[];
   readonly resources: readonly ListedItem[];
@@ -35,21 +35,20 @@ const LISTS = [
   { list: 'prompts', kind: 'prompt', template: false },
 ] as const;
 
-/** Label that says which upstream a discovered resource came from (decisions 2.6). */
+/** Label with the upstream address of a discovered resource (decisions 2.6). */
 const ADDRESS_LABEL = 'service.forward_address';
 
 /**
- * Makes a forward's entries exactly what discovery found: new ones are added, missing ones removed, all in one change,
- * so that no reader sees half of it (decisions 4.3). What an operator changed on an entry stays, also while the
- * upstream does not offer it (decisions 2.5). Copies are renewed, and removed with what they are copies of; what the
- * operator changed on them goes with them (decisions 2.11).
+ * Replaces a forward's entries by the result of a discovery: adds new ones and removes missing ones, in one commit
+ * (decisions 4.3). An operator's overrides are kept, also while the upstream does not list the entry (decisions 2.5).
+ * Copies are updated, and removed with their original; overrides of copies are not kept (decisions 2.11).
  */
 export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly DiscoveredCatalog[]): void {
   const entries = draft.entriesOf(forward.name);
   const before = byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
   const copies = entries.filter(({ discovered }) => discovered?.copied);
-  const absent = byUpstreamKey(forward.orphanedOverrides ?? []);
-  const taken = {
+  const orphaned = byUpstreamKey(forward.orphanedOverrides ?? []);
+  const listed = {
     tool: new Map<string, DiscoveredItem>(),
     resource: new Map<string, DiscoveredItem>(),
     prompt: new Map<string, DiscoveredItem>(),
@@ -58,30 +57,30 @@ export function applyCatalogs(draft: Draft, forward: Forward, catalogs: readonly
     let position = 0;
     for (const [key, offers] of merge(catalogs, list)) {
       const found = { kind, template, key, offers, position: position++ };
-      // A uri that is a template as well: the key is held, by the resource.
-      if (taken[kind].has(key)) continue;
-      taken[kind].set(key, found);
+      // A uri that is listed as a template too: the resource is served.
+      if (listed[kind].has(key)) continue;
+      listed[kind].set(key, found);
       const known = before[kind].get(key);
       if (!known || !isCurrent(forward, found, known)) {
-        draft.put(discoveredEntry(draft, forward, found, known ?? absent[kind].get(key)));
+        draft.put(discoveredEntry(draft, forward, found, known ?? orphaned[kind].get(key)));
       }
       before[kind].delete(key);
-      absent[kind].delete(key);
+      orphaned[kind].delete(key);
     }
   }
   for (const kind of KINDS) {
-    for (const [key, gone] of before[kind]) {
-      draft.remove(gone);
-      if (hasOverrides(forward, gone)) absent[kind].set(key, gone);
+    for (const [key, missing] of before[kind]) {
+      draft.remove(missing);
+      if (hasOverrides(forward, missing)) orphaned[kind].set(key, missing);
     }
   }
   for (const copy of copies) {
-    const found = taken[copy.kind].get(upstreamKeyOf(copy));
+    const found = listed[copy.kind].get(upstreamKeyOf(copy));
     if (!found) draft.remove(copy);
     else if (!isCurrent(forward, found, copy)) draft.put(discoveredEntry(draft, forward, found, copy));
   }
-  const waiting = KINDS.flatMap((kind) => [...absent[kind].values()]);
-  storeKnownCatalogs(draft, forward, catalogs, waiting);
+  const orphans = KINDS.flatMap((kind) => [...orphaned[kind].values()]);
+  storeKnownCatalogs(draft, forward, catalogs, orphans);
 }
 
 function byUpstreamKey(entries: readonly Entry[]): Record<Kind, Map<string, Entry>> {
@@ -98,25 +97,25 @@ function upstreamKeyOf({ discovered, key }: Entry): string {
   return discovered?.upstreamKey ?? key;
 }
 
-/** Keeps with the forward what discovery found besides entries, when that is news. */
+/** Stores the result of a discovery besides the entries, if it changed. */
 function storeKnownCatalogs(
   draft: Draft,
   forward: Forward,
   catalogs: readonly DiscoveredCatalog[],
-  absent: readonly Entry[],
+  orphans: readonly Entry[],
 ): void {
   const known = catalogs.map(({ key, era, capabilities, identity, cache }) => {
     return { key, era, capabilities, identity, cache };
   });
-  const waiting = forward.orphanedOverrides ?? [];
-  const sameAbsent = absent.length === waiting.length && absent.every((entry, at) => entry === waiting[at]);
-  if (sameAbsent && JSON.stringify(known) === JSON.stringify(forward.catalogs)) return;
-  draft.putForward({ ...forward, catalogs: known, orphanedOverrides: absent });
+  const before = forward.orphanedOverrides ?? [];
+  const sameOrphans = orphans.length === before.length && orphans.every((entry, at) => entry === before[at]);
+  if (sameOrphans && JSON.stringify(known) === JSON.stringify(forward.catalogs)) return;
+  draft.putForward({ ...forward, catalogs: known, orphanedOverrides: orphans });
 }
 
 /**
- * One list over all catalogs, by key: an object that reads the same in several becomes one offer. The longest
- * catalog gives the order, since the shorter ones usually leave things out of it.
+ * Merges one list of all catalogs, by key: equal texts become one variant. The order is that of the longest catalog, of
+ * which the shorter ones are usually subsets.
  */
 function merge(
   catalogs: readonly DiscoveredCatalog[],
@@ -138,7 +137,7 @@ function merge(
   return merged;
 }
 
-/** One object of an upstream, and where it lists it. */
+/** One object of an upstream and its position in the list. */
 interface DiscoveredItem {
   readonly kind: Kind;
   readonly template: boolean;
@@ -147,12 +146,12 @@ interface DiscoveredItem {
   readonly position: number;
 }
 
-/** `known` is the entry as it is, or was when the upstream last offered it. */
+/** `known`: the existing entry, or its last state before the upstream stopped listing it. */
 function discoveredEntry(draft: Draft, forward: Forward, item: DiscoveredItem, known: Entry | undefined): Entry {
   const { kind } = item;
   const copy = known?.discovered?.copied && known;
   const key = kind === 'resource' ? item.key : forward.prefix + item.key;
-  // Where it was moved to may be gone by the time that it comes back.
+  // The namespace that it was moved to may have been deleted meanwhile.
   const namespace = known && draft.namespaces.has(known.namespace) ? known.namespace : forward.namespace;
   return render({
     kind,
@@ -174,7 +173,7 @@ function discoveredEntry(draft: Draft, forward: Forward, item: DiscoveredItem, k
   });
 }
 
-/** The operator's labels, and with a resource those of the service (decisions 2.6). */
+/** The operator's labels and, for resources, those of the service (decisions 2.6). */
 function discoveredLabels(forward: Forward, { kind, template }: DiscoveredItem, known: Entry | undefined): Labels {
   if (kind !== 'resource') return known?.labels ?? {};
   const labels = Object.entries({ ...known?.labels, [ADDRESS_LABEL]: forward.address });
@@ -182,7 +181,7 @@ function discoveredLabels(forward: Forward, { kind, template }: DiscoveredItem, 
   return Object.fromEntries(template ? [...others, [TEMPLATE_LABEL, 'true']] : others);
 }
 
-/** An unchanged text stays the one that is in memory; of a new one a copy, which does not hold its whole page there. */
+/** Reuses the stored string of an unchanged text, and copies a new one, which would retain its whole list response. */
 function withStoredTexts(offers: readonly EntryVariant[], known: readonly EntryVariant[]): EntryVariant[] {
   return offers.map(({ json, catalogs }) => {
     const text = known.find((offer) => offer.json === json)?.json ?? detached(json);
@@ -190,19 +189,19 @@ function withStoredTexts(offers: readonly EntryVariant[], known: readonly EntryV
   });
 }
 
-/** A renamed resource keeps its name, another follows its upstream. */
+/** The operator's name of a resource, else the upstream's. */
 function entryName(item: DiscoveredItem, known: Entry | undefined): string {
   const renamed = known?.discovered?.overrides.name;
   return typeof renamed === 'string' ? renamed : resourceName(item.key, item.offers);
 }
 
-/** A resource's name as its upstream gave it; its location when there is none. */
+/** The upstream's name of a resource; its location when there is none. */
 export function resourceName(location: string, offers: readonly EntryVariant[]): string {
   const name: unknown = JSON.parse(memberText(offers[0]?.json ?? '{}', 'name') ?? 'null');
   return typeof name === 'string' && name !== '' ? name : location;
 }
 
-/** True for an entry that is not as discovery would make it: an operator renamed, moved, labelled or overrode it. */
+/** True when an operator renamed, moved, labeled or overrode an entry. */
 function hasOverrides(forward: Forward, entry: Entry): boolean {
   const { kind, namespace, key, labels, members, discovered } = entry;
   if (!discovered) return false;
@@ -215,11 +214,11 @@ function hasOverrides(forward: Forward, entry: Entry): boolean {
   );
 }
 
-/** True when nothing that discovery decides differs: most of a refresh, so that it makes nothing anew. */
+/** True when discovery would not change the entry, as for most entries of a refresh. */
 function isCurrent(forward: Forward, { kind, template, offers, position }: DiscoveredItem, known: Entry): boolean {
   const { labels, members, discovered } = known;
-  const inPlace = known.position === position && known.registrationId === forward.registrationId;
-  if (!inPlace && !discovered?.copied) return false;
+  const isInPlace = known.position === position && known.registrationId === forward.registrationId;
+  if (!isInPlace && !discovered?.copied) return false;
   if (!sameVariants(offers, discovered?.variants ?? [])) return false;
   if (kind === 'resource' && (labels[ADDRESS_LABEL] !== forward.address || isTemplate(known) !== template))
     return false;
@@ -238,20 +237,19 @@ function sameVariants(a: readonly EntryVariant[], b: readonly EntryVariant[]): b
 }
 
 /**
- * What an earlier discovery found in these eras, put together from the forward's entries: for an era that cannot be
- * asked at the moment, so that what it offered stays beside what the other one offers now (mcp 4). Items stand in the order
- * in which clients see them.
+ * Rebuilds the catalogs of these eras from the forward's entries, in list order: for an era that cannot be discovered at
+ * present, so that its entries stay beside those of the other era (mcp 4).
  */
 export function knownCatalogs(
   draft: Draft,
   forward: Forward,
   eras: ReadonlySet<KnownCatalog['era']>,
 ): DiscoveredCatalog[] {
-  const kept = forward.catalogs.filter(({ era }) => eras.has(era));
-  if (kept.length === 0) return [];
+  const known = forward.catalogs.filter(({ era }) => eras.has(era));
+  if (known.length === 0) return [];
   const originals = draft.entriesOf(forward.name).filter(({ discovered }) => !discovered?.copied);
   const entries = originals.sort((a, b) => a.position - b.position);
-  return kept.map((catalog) => {
+  return known.map((catalog) => {
     const items = (kind: Kind, template = false): ListedItem[] =>
       entries
         .filter((entry) => entry.kind === kind && isTemplate(entry) === template)
@@ -266,8 +264,8 @@ export function knownCatalogs(
   });
 }
 
-/** The upstream's object as this catalog lists it; nothing when it does not. */
+/** The upstream's object as this catalog lists it; empty when it does not. */
 function listedItem({ discovered }: Entry, catalog: string): ListedItem[] {
-  const offer = discovered?.variants.find(({ catalogs }) => catalogs?.includes(catalog) ?? true);
-  return discovered && offer ? [{ key: discovered.upstreamKey, json: offer.json }] : [];
+  const variant = discovered?.variants.find(({ catalogs }) => catalogs?.includes(catalog) ?? true);
+  return discovered && variant ? [{ key: discovered.upstreamKey, json: variant.json }] : [];
 }

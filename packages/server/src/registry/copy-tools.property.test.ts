@@ -24,7 +24,7 @@ class Copying {
   readonly copies = new Map<string, Expected>();
   /** The object of each tool, by forward and upstream's name. */
   readonly offered = new Map<string, Map<string, string>>();
-  readonly tally = { copied: 0, held: 0, gone: 0, renewed: 0, removed: 0 };
+  readonly tally = { copied: 0, exists: 0, gone: 0, renewed: 0, removed: 0 };
   readonly #random: () => number;
   /** Tools as they were found, perhaps a while ago. */
   #found: Entry[] = [];
@@ -147,11 +147,11 @@ class Copying {
   }
 }
 
-const TALLIED = ['copied', 'held', 'gone', 'renewed', 'removed'] as const;
+const TALLIED = ['copied', 'exists', 'gone', 'renewed', 'removed'] as const;
 const placeOf = ({ namespace, key }: Entry): string => `${namespace}/${key}`;
 
 test('copies follow their forward and nobody else, whatever is changed around them', async () => {
-  const total = { copied: 0, held: 0, gone: 0, renewed: 0, removed: 0 };
+  const total = { copied: 0, exists: 0, gone: 0, renewed: 0, removed: 0 };
   for (let seed = 1; seed <= 60; seed++) {
     const registry = new Registry(memoryStore());
     await registry.load();

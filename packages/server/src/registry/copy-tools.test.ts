@@ -198,9 +198,9 @@ describe('a name that is held', () => {
     const before = [held('finance', 'a'), held('finance', 'b'), held('default', 'b')];
     store.journal.length = 0;
     expect([await copy('a', 'finance'), await copy('b', 'finance'), await copy('b', 'default')]).toEqual([
-      'held',
-      'held',
-      'held',
+      'exists',
+      'exists',
+      'exists',
     ]);
     expect([held('finance', 'a'), held('finance', 'b'), held('default', 'b')]).toEqual(before);
     expect(store.journal).toEqual([]);
@@ -266,7 +266,7 @@ test('many copies are one commit; what has gone meanwhile is left out, and no na
       { tool: b, targetNamespace: ns('four') },
     ]),
   );
-  expect(outcomes).toEqual(['gone', 'copied', 'gone', 'held', 'held', 'copied']);
+  expect(outcomes).toEqual(['gone', 'copied', 'gone', 'exists', 'held', 'copied']);
   expect(store.journal).toHaveLength(1);
   expect([...registry.current.namespaces.keys()]).toEqual(['default', 'two', 'four']);
   expect(names()).toEqual(['b', 'a', 'b', 'b']);

@@ -18,13 +18,13 @@ import { type DraftServices, emptyNamespace, type NamespaceState, type Services,
 import type { Change, Section } from './store/store.ts';
 import { storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
-/** What a published state changed, for those who tell clients of it. */
+/** A list that a commit may have changed. */
 export interface ChangedLists {
   readonly namespace: Namespace;
   readonly kind: Kind;
 }
 
-/** The registry under change: a copy of a snapshot in which only what is touched is copied. */
+/** A copy-on-write copy of a snapshot, to which operations are applied. */
 export class Draft {
   #namespaces: Map<Namespace, NamespaceState>;
   #forwards: Map<string, Forward>;
@@ -34,12 +34,12 @@ export class Draft {
   #draftServices: DraftServices | undefined;
   #next: number;
   readonly #recording: boolean;
-  /** How to take back what the operation under way did, step by step. */
+  /** Undo steps of the current operation. */
   #undo: (() => void)[] | undefined;
-  /** What to write so that the state survives. */
+  /** Changes for the store to write. */
   readonly changes: Change[] = [];
 
-  /** `recording` off: for putting back what is stored already. */
+  /** `recording`: false while restoring what is stored already. */
   constructor(base: Snapshot, recording = true) {
     this.#recording = recording;
     this.#namespaces = new Map(base.namespaces);
@@ -49,7 +49,7 @@ export class Draft {
     this.#next = base.next;
   }
 
-  /** Runs an operation. When it throws, the draft is as it was before, and the error comes through. */
+  /** Runs an operation. When it throws, its changes are undone and the error is rethrown. */
   attempt<T>(operation: (draft: Draft) => T): T {
     const undo: (() => void)[] = [];
     const changes = this.changes.length;
@@ -75,17 +75,17 @@ export class Draft {
     return this.#forwards;
   }
 
-  /** A registration number for a new forward, hand-made entry or service. */
+  /** Returns a registration id for a new forward, hand-made entry or service. */
   nextRegistrationId(): number {
     return this.#next++;
   }
 
-  /** Keeps numbers given later above one that was read from disk. */
+  /** Makes later ids greater than one that was read from disk. */
   reserveRegistrationId(source: number): void {
     this.#next = Math.max(this.#next, source + 1);
   }
 
-  /** Creates the namespace, or gives the existing one these labels. */
+  /** Creates the namespace, or replaces the labels of an existing one. */
   putNamespace(name: Namespace, labels: Labels = {}, unknown?: UnknownMembers): void {
     const state = this.#namespaces.get(name) ?? emptyNamespace(name);
     const changed = { ...state, labels, unknown: unknown ?? state.unknown };
@@ -99,7 +99,7 @@ export class Draft {
     if (!this.#namespaces.has(name)) this.putNamespace(name);
   }
 
-  /** Removes the namespace with whatever it still holds. `default` stays: callers refuse that. */
+  /** Removes the namespace and its entries. Callers reject `default`. */
   removeNamespace(name: Namespace): void {
     if (name === DEFAULT_NAMESPACE) throw new Error('the default namespace cannot be removed');
     for (const kind of KINDS) for (const entry of [...this.entries(kind, name)]) this.remove(entry);
@@ -109,7 +109,7 @@ export class Draft {
       this.#namespaces = before;
       if (drafts) this.#indexes.set(name, drafts);
     });
-    // A copy, because what is deleted and put back into a map stands at its end.
+    // A copy: an undo that puts a deleted key back into the map would move it to the end.
     this.#namespaces = new Map(before);
     this.#namespaces.delete(name);
     this.#indexes.delete(name);
@@ -125,7 +125,7 @@ export class Draft {
     this.#record('forwards', () => storedForward(forward));
   }
 
-  /** Removes the forward and all that it discovered, in whatever namespace, copies included (decisions 4.3). */
+  /** Removes the forward and its discovered entries in all namespaces, copies included (decisions 4.3). */
   removeForward(name: string): void {
     for (const entry of this.entriesOf(name)) this.remove(entry);
     const before = this.#forwards;
@@ -142,7 +142,7 @@ export class Draft {
     return (this.#draftServices ?? this.#services).named(name);
   }
 
-  /** The service that a removal in the journal names. */
+  /** The service with the id of a removal in the journal. */
   serviceById(id: string): ServiceEntry | undefined {
     const parts: unknown = JSON.parse(id);
     const [name] = Array.isArray(parts) ? parts : [];
@@ -166,7 +166,7 @@ export class Draft {
     this.#unusable.set(section, [...(this.#unusable.get(section) ?? []), json]);
   }
 
-  /** The entry that holds a key. */
+  /** The entry that is served under a key. */
   get(kind: Kind, namespace: Namespace, key: string): Entry | undefined {
     return this.#read(namespace, kind)?.get(key);
   }
@@ -176,7 +176,7 @@ export class Draft {
     return this.#read(namespace, kind)?.all() ?? [];
   }
 
-  /** The entry that a removal in the journal names. */
+  /** The entry with the id of a removal in the journal. */
   byId(kind: Kind, id: string): Entry | undefined {
     const parts: unknown = JSON.parse(id);
     const [name, key] = Array.isArray(parts) ? parts : [];
@@ -187,7 +187,7 @@ export class Draft {
       .find((entry) => entryId(entry) === id);
   }
 
-  /** Everything that a forward discovered, and what was copied of it. */
+  /** All entries discovered by a forward, and their copies. */
   entriesOf(forward: string): Entry[] {
     const found: Entry[] = [];
     for (const namespace of this.#namespaces.keys()) {
@@ -213,7 +213,7 @@ export class Draft {
     this.#recordRemoval(SECTION[entry.kind], entryId(entry));
   }
 
-  /** Ends the draft: the state it describes, and which lists differ from the base's. */
+  /** Ends the draft: returns its state and the lists that may differ from the base. */
   finish(): { snapshot: Snapshot; touched: ChangedLists[] } {
     const touched: ChangedLists[] = [];
     for (const [namespace, drafts] of this.#indexes) {
@@ -233,8 +233,8 @@ export class Draft {
   }
 
   /**
-   * Notes what to write. The text is made when the store asks for it, which it does a slice at a time: a forward may
-   * bring ten thousand entries at once, and they never change any more.
+   * Records a change. Its text is created when the store reads it, a slice at a time: one discovery can add ten thousand
+   * entries, which are immutable.
    */
   #record(section: Section, text: () => string): void {
     if (!this.#recording) return;
@@ -251,14 +251,14 @@ export class Draft {
     if (this.#recording) this.changes.push({ op: 'remove', section, id });
   }
 
-  /** Lists are kept prebuilt with their shelf: a copy of it has none. */
+  /** Copies the indexes, because prebuilt lists belong to an index. */
   #invalidateLists(forward: string): void {
     for (const namespace of this.#namespaces.keys()) {
       for (const kind of KINDS) if (this.#mayHaveEntriesOf(namespace, kind, forward)) this.#write(namespace, kind);
     }
   }
 
-  /** False when the forward has surely nothing there. */
+  /** False only when the forward has no entries there. */
   #mayHaveEntriesOf(namespace: Namespace, kind: Kind, forward: string): boolean {
     if (this.#indexes.get(namespace)?.[kind]) return true;
     return this.#namespaces.get(namespace)?.indexes[kind].counts.has(forward) ?? false;
@@ -295,7 +295,7 @@ export class Draft {
   }
 }
 
-/** How to bring a map's member back to what it is now. */
+/** Returns a function that restores a map's current value of a key. */
 function restoring<K, V>(map: Map<K, V>, key: K): () => void {
   const before = map.get(key);
   return () => {
@@ -304,9 +304,9 @@ function restoring<K, V>(map: Map<K, V>, key: K): () => void {
   };
 }
 
-/** True when clients may see other lists, or other caching hints with them, though no entry changed. */
+/** True when lists or their caching hints may change although no entry did. */
 function listsDiffer(before: Forward, after: Forward): boolean {
-  const seen = ({ catalogs }: Forward): string =>
+  const visible = ({ catalogs }: Forward): string =>
     JSON.stringify(catalogs.map(({ key, era, capabilities, cache }) => [key, era, capabilities, cache]));
-  return seen(before) !== seen(after);
+  return visible(before) !== visible(after);
 }

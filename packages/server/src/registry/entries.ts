@@ -2,75 +2,76 @@ import type { ServiceType } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Section } from './store/store.ts';
 
-/** What a namespace offers: each kind has keys, lists and clashes of its own. Templates are resources. */
+/** Kind of an entry: keys, lists and conflicts are per kind. Resource templates are resources. */
 export type Kind = 'tool' | 'resource' | 'prompt';
 
 /** Every {@link Kind}. */
 export const KINDS: readonly Kind[] = ['tool', 'resource', 'prompt'];
 
-/** The section of `registry.json` that entries of a kind are kept in. */
+/** Section of `registry.json` with the entries of a kind. */
 export const SECTION: Readonly<Record<Kind, Section>> = { tool: 'tools', resource: 'resources', prompt: 'prompts' };
 
-/** Free string map of an operator or, with the prefix `service.`, of the service. */
+/** Labels of the operator; the prefix `service.` is reserved for the service. */
 export type Labels = Readonly<Record<string, string>>;
 
 /**
- * An MCP object as it is served, and to whom: `catalogs` are the keys of those catalogs of its forward that list
- * it (an upstream may list other things to a client that can be elicited, and in its other era); undefined means all.
+ * One form of an MCP object. `catalogs`: keys of the forward's catalogs that list it, undefined for all of them; an
+ * upstream may list other objects for other client capabilities and in its other era.
  */
 export interface EntryVariant {
   readonly json: string;
   readonly catalogs: readonly string[] | undefined;
 }
 
-/** An entry that discovery found. `offers` are the upstream's exact objects, `overrides` what an operator changed. */
+/** The discovered part of an entry: the upstream's exact objects and the operator's changes. */
 export interface Discovered {
   readonly forward: string;
-  /** The upstream's own name (tools, prompts) or uri (resources): what calls are made with. */
+  /** The upstream's own name (tools, prompts) or uri (resources), which calls are sent with. */
   readonly upstreamKey: string;
   readonly variants: readonly EntryVariant[];
-  /** By member name of the MCP object; null takes a member away. Empty when nothing was changed. */
+  /** New values by member name of the MCP object; null removes a member. */
   readonly overrides: JsonObject;
   /**
-   * True for a copy that an action made (decisions 2.11). It is renewed with what discovery finds and goes when that is
-   * gone, but discovery never makes it: once removed it stays so.
+   * True for a copy made by an action (decisions 2.11). Discovery updates it and removes it with its original, but never
+   * creates it: once removed, it stays removed.
    */
   readonly copied?: true | undefined;
 }
 
-/** One tool, resource or prompt. Immutable: a change makes a new one. */
+/** One tool, resource or prompt. Immutable: a change creates a new entry. */
 export interface Entry {
   readonly kind: Kind;
   readonly namespace: Namespace;
   /** Unique among the entries served in (namespace, kind): the name of a tool or prompt, the location of a resource. */
   readonly key: string;
-  /** The name it is addressed by over REST. */
+  /** Its name in the management API. */
   readonly name: string;
   /**
-   * Registration number of its forward, or its own when hand-made or copied, then place in the upstream's list: the order
-   * of lists.
+   * Registration id of its forward, or its own when it is hand-made or copied. Lists are ordered by it, then by
+   * {@link position}.
    */
   readonly registrationId: number;
+  /** Place in the upstream's list. */
   readonly position: number;
   readonly labels: Labels;
   /**
-   * Members of the registry's own that the management API shows and that never appear on MCP (decisions 2.5 to 2.7):
+   * Members that the management API shows and that never appear on MCP (decisions 2.5 to 2.7):
    * `uri`, `toolType`, `type`, `configurationURI`, `secretsURI`, `id`, `params`.
    */
   readonly members: JsonObject;
   /** Undefined for a hand-made entry. */
   readonly discovered: Discovered | undefined;
-  /** Members of a hand-made entry that belong to its MCP object, in MCP's spelling; empty for a discovered one. */
+  /** MCP members of a hand-made entry, by their MCP names; empty for a discovered entry. */
   readonly definition: JsonObject;
-  /** What MCP serves, ready: for a discovered entry each offer with name and overrides applied. */
+  /** What MCP serves: each variant with name and overrides applied. */
   readonly rendered: readonly EntryVariant[];
 }
 
 /** Label that marks a resource as a template (decisions 2.6). */
 export const TEMPLATE_LABEL = 'service.is_template';
-/** Label that names further client headers to copy to the upstream (decisions 4.7). */
+/** Label with further client headers to forward to the upstream (decisions 4.7). */
 export const FORWARD_HEADERS_LABEL = 'service.forward_headers';
-/** `toolType` and resource `type` of what a forward brought. */
+/** `toolType` and resource `type` of discovered entries. */
 export const FORWARD_TYPE = 'mcp-forward';
 
 /** True for a resource template. */
@@ -79,8 +80,8 @@ export function isTemplate(entry: Pick<Entry, 'kind' | 'labels'>): boolean {
 }
 
 /**
- * Order of lists: by registration of the source, then as the upstream lists them (decisions 4.1). Templates are an
- * upstream's second list of resources and follow on the first.
+ * Order of lists: by registration, then as the upstream lists them (decisions 4.1). The templates of an upstream follow
+ * its resources.
  */
 export function byOrder(a: Entry, b: Entry): number {
   return (
@@ -88,40 +89,39 @@ export function byOrder(a: Entry, b: Entry): number {
   );
 }
 
-/** True for two states of one record under one key: a hand-made entry, one find of one forward, or a copy of that. */
+/** True for two states of one record under one key: a hand-made entry, one object of one forward, or a copy of it. */
 export function sameRecord({ discovered: a }: Entry, { discovered: b }: Entry): boolean {
   return a?.forward === b?.forward && a?.upstreamKey === b?.upstreamKey && a?.copied === b?.copied;
 }
 
-/** Tells records of one section apart, clashing ones included: what a removal names in the journal. */
+/** Identifies a record within its section, shadowed ones included; used by removals in the journal. */
 export function entryId({ namespace, key, discovered }: Pick<Entry, 'namespace' | 'key' | 'discovered'>): string {
   const { forward = null, upstreamKey = null, copied } = discovered ?? {};
   return JSON.stringify([namespace, key, forward, upstreamKey, ...(copied ? ['copied'] : [])]);
 }
 
-/** A registered upstream MCP server, as the operator registered it and as it last described itself (decisions 2.4). */
+/** A registered upstream MCP server: its configuration and the result of the last discovery (decisions 2.4). */
 export interface Forward {
   readonly name: string;
   readonly address: string;
   readonly namespace: Namespace;
   readonly labels: Labels;
-  /** Put in front of discovered tool and prompt names; empty for none. */
+  /** Prefix of discovered tool and prompt names; empty for none. */
   readonly prefix: string;
-  /** Registration number: forwards, hand-made entries and services share one sequence. */
+  /** Forwards, hand-made entries and services share one sequence of ids. */
   readonly registrationId: number;
-  /** What discovery last found, one per (era, capability set); empty before the first success. */
+  /** Result of the last successful discovery, one per (era, capability set); empty before the first. */
   readonly catalogs: readonly KnownCatalog[];
   /**
-   * Entries that an operator changed and that discovery did not find of late, as they were. When the upstream offers
-   * one again, the changes are there again, until the forward is deleted (decisions 2.5).
+   * Entries with overrides that the upstream does not list at present. The overrides apply again when it lists them
+   * again, until the forward is deleted (decisions 2.5).
    */
   readonly orphanedOverrides?: readonly Entry[] | undefined;
   readonly unknown?: UnknownMembers | undefined;
 }
 
 /**
- * Where a capability service is reached over gRPC, and what it does (decisions 2.8). It belongs to no namespace. How it
- * is doing is not part of it.
+ * Address and type of a capability service (decisions 2.8). It belongs to no namespace; its health is not part of it.
  */
 export interface ServiceEntry {
   readonly name: string;
@@ -129,23 +129,23 @@ export interface ServiceEntry {
   readonly host: string;
   readonly port: number;
   readonly serviceType: ServiceType;
-  /** Of a code-execution engine: its type. */
+  /** Type of a code-execution engine. */
   readonly serviceSubType: string | undefined;
-  /** Of a code-execution engine: its language. */
+  /** Language of a code-execution engine. */
   readonly languageName: string | undefined;
   readonly labels: Labels;
   readonly id: string | undefined;
-  /** Registration number: the order of lists. One that replaces another has its number. */
+  /** Order of lists. A service that replaces another takes over its id. */
   readonly registrationId: number;
   readonly unknown: UnknownMembers | undefined;
 }
 
-/** Members of a stored record that this version does not know: exact text by name, written again as it was found. */
+/** Members of a stored record that this version does not know, as exact text by name; written back unchanged. */
 export type UnknownMembers = ReadonlyMap<string, string>;
 
-/** What is kept of one discovered catalog besides its entries. */
+/** A discovered catalog without its entries. */
 export interface KnownCatalog {
-  /** Names the catalog among its forward's: era and canonical capability set. */
+  /** Era and canonical capability set: unique within the forward. */
   readonly key: string;
   readonly era: 'legacy' | 'modern';
   /** The client capabilities that discovery declared. */
@@ -156,7 +156,7 @@ export interface KnownCatalog {
   readonly cache: Readonly<Record<string, CacheHint>>;
 }
 
-/** How long a modern list may be kept, and whether it is the same for every client. */
+/** How long a modern list may be cached, and whether it is the same for every client. */
 export interface CacheHint {
   readonly ttlMs: number;
   readonly cacheScope: 'public' | 'private';
@@ -164,15 +164,15 @@ export interface CacheHint {
 
 declare const brand: unique symbol;
 
-/** A valid namespace name (specification, "Namespace"). Made only by {@link parseNamespace}. */
+/** A valid namespace name (specification, "Namespace"). Created only by {@link parseNamespace}. */
 export type Namespace = string & { readonly [brand]: 'Namespace' };
 
 const NAMESPACE = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** The name as a namespace, or undefined when it breaks the rule: 1 to 63 of `a-z 0-9 -`, a letter or digit at both ends. */
+/** Returns the namespace of this name; undefined unless it is 1 to 63 of `a-z 0-9 -` with a letter or digit at both ends. */
 export function parseNamespace(name: string): Namespace | undefined {
   return NAMESPACE.test(name) ? (name as Namespace) : undefined;
 }
 
-/** The namespace that always exists, and that entries go to when they name none. */
+/** The namespace that always exists, and the default of entries and forwards. */
 export const DEFAULT_NAMESPACE = 'default' as Namespace;

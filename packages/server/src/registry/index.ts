@@ -1,15 +1,15 @@
 import { byOrder, type CacheHint, type Entry, isTemplate, type KnownCatalog, sameRecord } from './entries.ts';
 
-/** So many changes are kept beside the entries they change: each copy takes them along, and then folds them in. */
+/** Number of changes at which the upper layer is merged into the base; every copy copies the upper layer. */
 const MERGE_FROM = 1024;
 
 /**
- * A map whose copies cost what was changed lately, and not what it holds: ten thousand single commits to a map of ten
- * thousand would otherwise copy a hundred million entries. Immutable; {@link LayeredMap.copy} makes a draft.
+ * An immutable map whose copies cost as much as the recent changes, not as its size: ten thousand commits to a map of ten
+ * thousand entries would otherwise copy a hundred million. {@link LayeredMap.copy} creates a draft.
  */
 export class LayeredMap<V extends object> {
   readonly #base: ReadonlyMap<string, V>;
-  /** What differs from the base; undefined where it was removed. */
+  /** Differences from the base; undefined for a removed key. */
   readonly #changes: ReadonlyMap<string, V | undefined>;
 
   constructor(base: ReadonlyMap<string, V> = new Map(), changes: ReadonlyMap<string, V | undefined> = new Map()) {
@@ -18,7 +18,7 @@ export class LayeredMap<V extends object> {
   }
 
   get(key: string): V | undefined {
-    // Calls look their tools up here, most often in a map at rest.
+    // Every call looks up its tool here, usually in a map without recent changes.
     if (this.#changes.size === 0) return this.#base.get(key);
     return this.#changes.has(key) ? this.#changes.get(key) : this.#base.get(key);
   }
@@ -34,11 +34,11 @@ export class LayeredMap<V extends object> {
   }
 }
 
-/** A {@link LayeredMap} under change. */
+/** A mutable copy of a {@link LayeredMap}. */
 export class DraftMap<V extends object> {
   readonly #base: ReadonlyMap<string, V>;
   readonly #changes: Map<string, V | undefined>;
-  /** The same two layers, read. */
+  /** A read-only view of the same layers. */
   readonly #view: LayeredMap<V>;
 
   constructor(base: ReadonlyMap<string, V>, changes: Map<string, V | undefined>) {
@@ -61,31 +61,31 @@ export class DraftMap<V extends object> {
     this.#changes.set(key, value);
   }
 
-  /** The state of the map; the draft must not be changed after that. */
+  /** Ends the draft and returns its state. */
   publish(): LayeredMap<V> {
     if (this.#changes.size < MERGE_FROM) return this.#view;
-    const folded = new Map(this.#base);
+    const merged = new Map(this.#base);
     for (const [key, value] of this.#changes) {
-      if (value === undefined) folded.delete(key);
-      else folded.set(key, value);
+      if (value === undefined) merged.delete(key);
+      else merged.set(key, value);
     }
-    return new LayeredMap(folded);
+    return new LayeredMap(merged);
   }
 }
 
-/** What a client sees of the forwards' catalogs. Made once per (era, capability set) of clients. */
+/** The lists as one kind of client sees them; one view per (era, capability set) of clients. */
 export interface CatalogView {
-  /** Names the view; lists are prebuilt under it. */
+  /** Identifies the view; prebuilt lists are cached by it. */
   readonly key: string;
-  /** The forward's catalog for this client; undefined when it has none. */
+  /** The forward's catalog for this client, if there is one. */
   choose(forward: string): KnownCatalog | undefined;
-  /** An item of a list as this client takes it; asked for every item, so it is quick where there is nothing to change. */
+  /** Adapts a list item to the client. Called for every item, so fast when nothing changes. */
   item(method: string, json: string): string;
-  /** The result that carries a list: `items` is the array's JSON text, `cache` the hints of all its sources together. */
+  /** Builds the result with a list: `items` is the JSON text of the array, `cache` the combined hints. */
   wrap(method: string, items: string, cache: CacheHint): string;
 }
 
-/** A list's result, ready to be sent. */
+/** The result of a list request, ready to send. */
 export interface PrebuiltList {
   /** JSON text; in UTF-8 where it is long. */
   readonly json: string | Buffer;
@@ -93,16 +93,15 @@ export interface PrebuiltList {
   readonly bytes: number;
 }
 
-/** From this length on, encoding a text for every answer costs more than a write of its own does. */
+/** From this size on, encoding the text for every response costs more than a separate write. */
 const ENCODE_ONCE_BYTES = 64 * 1024;
 
-/** Views of one shelf that are kept prebuilt; client capabilities are input from outside, so they are bounded. */
+/** Cached lists per index. Clients choose their capabilities, so the number of views must be bounded. */
 const MAX_PREBUILT = 64;
 
 /**
- * The entries of one kind in one namespace. Several may claim a key: the first registered holds it, the others are
- * shadowed until it goes away (decisions 2.2). Immutable once its snapshot is published, which is what makes the
- * prebuilt lists safe to keep.
+ * The entries of one kind in one namespace. Several entries can have the same key: the first registered is served, the
+ * others are shadowed until it is removed (decisions 2.2). Immutable once published, so prebuilt lists can be cached.
  */
 export class EntryIndex {
   readonly #claims: LayeredMap<readonly Entry[]>;
@@ -116,23 +115,23 @@ export class EntryIndex {
     this.#claims = claims;
   }
 
-  /** The entry that holds this key. */
+  /** The entry served under this key. */
   get(key: string): Entry | undefined {
     return this.#claims.get(key)?.[0];
   }
 
-  /** Every entry that claims this key, its holder first. */
+  /** All entries with this key, the served one first. */
   claims(key: string): readonly Entry[] {
     return this.#claims.get(key) ?? [];
   }
 
-  /** The entries that are served, in the order of lists. */
+  /** The served entries, in list order. */
   get entries(): readonly Entry[] {
     this.#ordered ??= [...this.#claims.values()].flatMap((claims) => claims.slice(0, 1)).sort(byOrder);
     return this.#ordered;
   }
 
-  /** The resource templates that are served, in the order of lists. */
+  /** The served resource templates, in list order. */
   get templates(): readonly Entry[] {
     this.#templates ??= this.entries.filter(isTemplate);
     return this.#templates;
@@ -143,45 +142,45 @@ export class EntryIndex {
     for (const claims of this.#claims.values()) yield* claims;
   }
 
-  /** The entries that claim a key which another one holds, in no order. */
+  /** The shadowed entries, in no order. */
   get shadowed(): readonly Entry[] {
     this.#shadowed ??= [...this.#claims.values()].flatMap((claims) => (claims.length > 1 ? claims.slice(1) : []));
     return this.#shadowed;
   }
 
-  /** How many entries of each forward discovery put here, shadowed ones included; 0 where there are only copies. */
+  /** Number of discovered entries by forward, shadowed ones included; 0 where there are only copies. */
   get counts(): ReadonlyMap<string, number> {
     this.#counts ??= count(this.#claims.values());
     return this.#counts;
   }
 
-  /** The list that this view's clients get; `method` picks templates or plain entries and the caching hints. */
+  /** The list for the clients of a view; `method` selects templates or entries and the caching hints. */
   list(view: CatalogView, method: string): PrebuiltList {
     const key = `${method} ${view.key}`;
     let list = this.#lists.get(key);
     if (!list) {
       if (this.#lists.size >= MAX_PREBUILT) this.#lists.clear();
       const built = buildList(this.entries, view, method);
-      // Clients choose their capabilities: what comes out the same for several is kept once.
+      // Equal lists of several views are stored once.
       list = this.#lists.values().find((other) => sameList(other, built)) ?? built;
       this.#lists.set(key, list);
     }
     return list;
   }
 
-  /** The list of these keys alone, made for one answer: what it leaves out is nothing that anybody else may keep. */
+  /** A list of these keys only, for one response: uncacheable and private, because it was filtered for its client. */
   listOf(keys: ReadonlySet<string>, view: CatalogView, method: string): PrebuiltList {
     const entries = this.entries.filter(({ key }) => keys.has(key));
     return buildList(entries, view, method, { ttlMs: 0, cacheScope: 'private' });
   }
 
-  /** A copy that may be changed until it is published. */
+  /** Creates a draft of this index. */
   copy(): DraftIndex {
     return new DraftIndex(this.#claims.copy());
   }
 }
 
-/** A shelf under change. Only a draft holds one; {@link DraftIndex.publish} ends it. */
+/** A mutable copy of an {@link EntryIndex}, until {@link DraftIndex.publish}. */
 export class DraftIndex {
   readonly #claims: DraftMap<readonly Entry[]>;
 
@@ -202,14 +201,14 @@ export class DraftIndex {
   }
 
   /**
-   * Replaces the earlier state of this record, or adds it to those who claim the key. Who holds it goes on holding it;
-   * the others wait in order of registration.
+   * Adds an entry, or replaces the earlier state of its record. The served entry of the key stays the same; the shadowed
+   * ones are ordered by registration.
    */
   put(entry: Entry): void {
     const claims = this.claims(entry.key);
     const at = claims.findIndex((claim) => sameRecord(claim, entry));
-    const [holder, ...others] = at === -1 ? [...claims, entry] : claims.with(at, entry);
-    this.set(entry.key, holder ? [holder, ...others.sort(byOrder)] : []);
+    const [served, ...shadowed] = at === -1 ? [...claims, entry] : claims.with(at, entry);
+    this.set(entry.key, served ? [served, ...shadowed.sort(byOrder)] : []);
   }
 
   remove(entry: Entry): void {
@@ -217,7 +216,7 @@ export class DraftIndex {
     this.set(entry.key, rest);
   }
 
-  /** Sets who claims a key, the holder first: for taking a change back. */
+  /** Sets the entries of a key, the served one first; for undo. */
   set(key: string, claims: readonly Entry[]): void {
     this.#claims.set(key, claims.length === 0 ? undefined : claims);
   }
@@ -239,7 +238,7 @@ function count(claims: Iterable<readonly Entry[]>): Map<string, number> {
 
 const UNCACHED: CacheHint = { ttlMs: 0, cacheScope: 'public' };
 
-/** `hintOfAll`: in the place of those of the entries' sources. */
+/** `hintOfAll` replaces the caching hints of the forwards. */
 function buildList(entries: readonly Entry[], view: CatalogView, method: string, hintOfAll?: CacheHint): PrebuiltList {
   const templates = method === 'resources/templates/list';
   const chosen = new Map<string, KnownCatalog | undefined>();
@@ -249,17 +248,17 @@ function buildList(entries: readonly Entry[], view: CatalogView, method: string,
     if (isTemplate(entry) !== templates) continue;
     const forward = entry.discovered?.forward;
     let hint = UNCACHED;
-    let offer = entry.rendered[0];
+    let variant = entry.rendered[0];
     if (forward !== undefined) {
       if (!chosen.has(forward)) chosen.set(forward, view.choose(forward));
       const catalog = chosen.get(forward);
       if (catalog) {
-        offer = entry.rendered.find(({ catalogs }) => !catalogs || catalogs.includes(catalog.key));
+        variant = entry.rendered.find(({ catalogs }) => !catalogs || catalogs.includes(catalog.key));
         hint = catalog.cache[method] ?? UNCACHED;
       }
     }
-    if (!offer) continue;
-    parts.push(view.item(method, offer.json));
+    if (!variant) continue;
+    parts.push(view.item(method, variant.json));
     cache = cache ? strictest(cache, hint) : hint;
   }
   const json = view.wrap(method, `[${parts.join(',')}]`, hintOfAll ?? cache ?? UNCACHED);
@@ -272,7 +271,7 @@ function sameList(a: PrebuiltList, b: PrebuiltList): boolean {
   return typeof a.json === 'string' || typeof b.json === 'string' ? a.json === b.json : a.json.equals(b.json);
 }
 
-/** The least time and the narrower scope of two hints (mcp 2). */
+/** The shorter time and the narrower scope of two hints (mcp 2). */
 function strictest(a: CacheHint, b: CacheHint): CacheHint {
   return {
     ttlMs: Math.min(a.ttlMs, b.ttlMs),

@@ -14,7 +14,7 @@ import {
 import { namespaceOf, RegistryError } from './operations.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** A forward as it is registered. */
+/** Configuration of a forward. */
 export interface ForwardInput {
   readonly name: string;
   readonly address: string;
@@ -24,7 +24,7 @@ export interface ForwardInput {
   readonly prefix: string;
 }
 
-/** Registers a forward of which nothing is known yet. RegistryError CONFLICT when the name is taken. */
+/** Registers a forward. RegistryError CONFLICT when the name exists. */
 export function addForward(draft: Draft, input: ForwardInput): Forward {
   if (draft.forwards.has(input.name)) throw new RegistryError('CONFLICT', `forward already exists: ${input.name}`);
   const forward: Forward = { ...input, registrationId: draft.nextRegistrationId(), catalogs: [] };
@@ -33,8 +33,8 @@ export function addForward(draft: Draft, input: ForwardInput): Forward {
 }
 
 /**
- * Makes the registry hold this forward as the bootstrap file has it: an equal one stays as it is, with all that is known
- * of it, one that differs is replaced (decisions 1.3).
+ * Applies a forward of the bootstrap file: an equal one stays unchanged, with its discovered entries, a different one is
+ * replaced (decisions 1.3).
  */
 export function bootstrapForward(draft: Draft, input: ForwardInput): void {
   const known = draft.forwards.get(input.name);
@@ -43,7 +43,7 @@ export function bootstrapForward(draft: Draft, input: ForwardInput): void {
   addForward(draft, input);
 }
 
-/** Removes a forward with all that it discovered (decisions 4.3). RegistryError NOT_FOUND. */
+/** Removes a forward and its discovered entries (decisions 4.3). RegistryError NOT_FOUND. */
 export function removeForward(draft: Draft, name: string): void {
   if (!draft.forwards.has(name)) throw new RegistryError('NOT_FOUND', `forward not found: ${name}`);
   draft.removeForward(name);
@@ -55,15 +55,15 @@ function sameForward(known: Forward, input: ForwardInput): boolean {
   return relevant(known) === relevant(input);
 }
 
-/** A namespace as an operation leaves it. */
+/** A namespace after an operation. */
 export interface LabeledNamespace {
   readonly name: Namespace;
   readonly labels: Labels;
 }
 
 /**
- * Creates a namespace; one that exists stays as it is (decisions 4.1). `created` says whether there was none.
- * RegistryError on a bad name.
+ * Creates a namespace, unless it exists (decisions 4.1). `created`: whether it did not exist. RegistryError for an invalid
+ * name.
  */
 export function createNamespace(
   draft: Draft,
@@ -85,9 +85,9 @@ export function labelNamespace(draft: Draft, name: string, labels: Labels): Labe
 }
 
 /**
- * Removes a namespace and returns the names of the forwards that went with it. RegistryError NOT_FOUND; CONFLICT for
- * `default`, and with the counts of what it holds for one that is not empty, unless `cascade` (decisions 4.2). With it
- * the namespace's forwards go as if they were deleted: with all that they discovered, wherever it was moved to.
+ * Removes a namespace and returns the names of the forwards removed with it. RegistryError NOT_FOUND; CONFLICT for
+ * `default`, and, with the counts of its contents, for a namespace that is not empty, unless `cascade` (decisions 4.2).
+ * Cascading deletes its forwards, with their discovered entries in all namespaces.
  */
 export function removeNamespace(draft: Draft, name: string, cascade: boolean): string[] {
   const namespace = existing(draft, name);
@@ -109,7 +109,7 @@ export function removeNamespace(draft: Draft, name: string, cascade: boolean): s
   return forwards.map((forward) => forward.name);
 }
 
-/** Shadowed entries count too: they would go as well. */
+/** Includes shadowed entries, which would be removed as well. */
 function count(draft: Draft, kind: Kind, namespace: Namespace): number {
   return [...draft.entries(kind, namespace)].length;
 }
@@ -123,8 +123,8 @@ function existing(draft: Draft, name: string): Namespace {
 }
 
 /**
- * Registers a capability service. One of the same name, type, engine and language is replaced, and keeps its place in
- * the order of registration (decisions 2.2, 4.1); `created` says whether there was none.
+ * Registers a capability service. One with the same name, type, engine and language is replaced and keeps its place in
+ * the order of registration (decisions 2.2, 4.1). `created`: whether there was none.
  */
 export function registerService(draft: Draft, input: ServiceInput): { entry: ServiceEntry; created: boolean } {
   const id = serviceKey(input);
@@ -146,8 +146,8 @@ export function registerService(draft: Draft, input: ServiceInput): { entry: Ser
 }
 
 /**
- * Removes all services of the name, or those of one type, which may be any text; returns how many (decisions 4.2).
- * RegistryError NOT_FOUND when there are none.
+ * Removes the services of a name, or those of one type, and returns their number (decisions 4.2). RegistryError NOT_FOUND
+ * when there are none.
  */
 export function removeServices(draft: Draft, name: string, serviceType?: string): number {
   const found = foundOf(name, draft.servicesNamed(name), serviceType);
@@ -156,8 +156,8 @@ export function removeServices(draft: Draft, name: string, serviceType?: string)
 }
 
 /**
- * The services of the name, or those of one type, in order of registration: the first is the one that is used
- * (decisions 4.2, 4.10). RegistryError NOT_FOUND when there are none.
+ * The services of a name, or those of one type, in order of registration: the first one is used (decisions 4.2, 4.10).
+ * RegistryError NOT_FOUND when there are none.
  */
 export function findServices(snapshot: Snapshot, name: string, serviceType?: string): Found {
   return foundOf(name, snapshot.services.named(name), serviceType);
@@ -173,35 +173,32 @@ function foundOf(name: string, named: readonly ServiceEntry[], serviceType: stri
   return [first, ...others];
 }
 
-/** A tool, as it was found, and where it is to be offered too. */
+/** A tool and the namespace to copy it to. */
 export interface ToolCopy {
   readonly tool: Entry;
   readonly targetNamespace: Namespace;
 }
 
 /**
- * What became of a copy: it was made; the target namespace has a tool of that name, which stays as it is; or the tool is
- * no longer where it was found.
+ * Result of a copy: made; the target namespace has a tool of that name already; or the tool no longer exists.
  */
-export type CopyOutcome = 'copied' | 'held' | 'gone';
+export type CopyOutcome = 'copied' | 'exists' | 'gone';
 
 /**
- * Copies tools into namespaces, one after the other, and says what became of each (decisions 2.11,
- * `copy-tool-to-namespace`). The sources stay; a target namespace that is missing is created. What is copied is the tool
- * as it is now, under its name, with labels and what an operator changed on it; in lists it stands behind all that was
- * registered before.
+ * Copies tools into namespaces, in order, and returns the result of each (decisions 2.11, `copy-tool-to-namespace`).
+ * The originals stay; a missing target namespace is created. A copy has the current state of the tool, with its name,
+ * labels and overrides, and a registration id of its own, which puts it at the end of lists.
  *
- * A copy of a discovered tool is its forward's: discovery renews it and removes it once the upstream does not offer the
- * tool any more, and it goes with the forward. An operator may change it like any discovered entry. One that an operator
- * removed stays away until it is copied again, and so does one that the upstream has taken back for a while: discovery
- * makes no copies. A copy of a hand-made tool is a hand-made tool of its own. Where the forward comes to offer a tool
- * under the key of a copy, its own copies included, the first registered keeps the key as ever (decisions 2.2).
+ * A copy of a discovered tool belongs to its forward: discovery updates it and removes it when the upstream no longer
+ * lists the tool, and it is deleted with the forward. Operators can change it like any discovered entry. Discovery never
+ * creates copies, so a removed copy stays removed. A copy of a hand-made tool is an independent hand-made tool. If the
+ * forward later lists a tool under the key of a copy, the first registered is served as usual (decisions 2.2).
  */
 export function copyTools(draft: Draft, copies: readonly ToolCopy[]): CopyOutcome[] {
   return copies.map((copy) => copyTool(draft, copy));
 }
 
-/** How much there is to copy of a tool, in bytes of JSON: the store takes two to three times that for each copy. */
+/** Size of a tool in bytes of JSON; the store needs two to three times as much per copy. */
 export function definitionBytes({ discovered, rendered: served, members, labels }: Entry): number {
   const own = JSON.stringify([members, labels, discovered?.overrides]);
   const definitions = (discovered?.variants ?? served).map(({ json }) => json);
@@ -211,7 +208,7 @@ export function definitionBytes({ discovered, rendered: served, members, labels 
 function copyTool(draft: Draft, { tool, targetNamespace }: ToolCopy): CopyOutcome {
   const source = draft.get('tool', tool.namespace, tool.key);
   if (!source || !sameRecord(source, tool)) return 'gone';
-  if (draft.get('tool', targetNamespace, source.key)) return 'held';
+  if (draft.get('tool', targetNamespace, source.key)) return 'exists';
   const { discovered } = source;
   draft.put({
     ...source,

@@ -17,13 +17,13 @@ import {
 import { mcpName, registryMembers, render, restName, UPSTREAM } from './serialize.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** Why an operation on the registry was refused; the management API's codes of the same names (decisions 2.1, 7). */
+/** Error codes of operations, which the management API uses too (decisions 2.1, 7). */
 export type RegistryErrorCode = 'BAD_REQUEST' | 'NOT_FOUND' | 'CONFLICT';
 
-/** What the caller may want to know beyond the message: counts, or the candidates of an ambiguous name. */
+/** Details of an error: counts, or the candidates of an ambiguous name. */
 export type RegistryErrorDetails = Readonly<Record<string, number | string | readonly string[]>>;
 
-/** A refused operation. It changed nothing, and its message is fit to be answered. */
+/** A rejected operation, which changed nothing. The message may be returned to clients. */
 export class RegistryError extends Error {
   override readonly name = 'RegistryError';
   readonly code: RegistryErrorCode;
@@ -36,47 +36,47 @@ export class RegistryError extends Error {
   }
 }
 
-/** How a request names an entry: by name, narrowed by `?namespace=` and, for resources, `?uri=`. Any text will do. */
+/** Selects an entry by name and optionally `?namespace=` and, for resources, `?uri=`. Not validated. */
 export interface Selector {
   readonly name: string;
   readonly namespace?: string | undefined;
   readonly uri?: string | undefined;
 }
 
-/** The entries that can be found by name: those that hold their key. */
-interface Holders {
+/** Lookup of the served entries. */
+interface ServedEntries {
   readonly namespaces: Iterable<Namespace>;
-  holder(kind: Kind, namespace: Namespace, key: string): Entry | undefined;
+  get(kind: Kind, namespace: Namespace, key: string): Entry | undefined;
   named(kind: Kind, namespace: Namespace, name: string): Iterable<Entry>;
 }
 
-/** The entry of a committed state that the selector means. Throws as {@link findInDraft}. */
+/** The selected entry of a committed state. Throws as {@link findInDraft}. */
 export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selector): Entry {
   return find(kind, selector, {
     namespaces: snapshot.namespaces.keys(),
-    holder: (of, namespace, key) => snapshot.namespaces.get(namespace)?.indexes[of].get(key),
+    get: (of, namespace, key) => snapshot.namespaces.get(namespace)?.indexes[of].get(key),
     named: (of, namespace, name) =>
       (snapshot.namespaces.get(namespace)?.indexes[of].entries ?? []).filter((entry) => entry.name === name),
   });
 }
 
 /**
- * The entry that the selector means (decisions 2.2): in the namespace it names; without one, in `default`, else in the
- * only namespace that has it. RegistryError NOT_FOUND; CONFLICT with `namespaces` or `uris` when several are meant.
+ * The selected entry (decisions 2.2): in the given namespace; without one in `default`, else in the only namespace that
+ * has it. RegistryError NOT_FOUND; CONFLICT with `namespaces` or `uris` when the selection is ambiguous.
  */
 export function findInDraft(draft: Draft, kind: Kind, selector: Selector): Entry {
-  return find(kind, selector, holdersIn(draft));
+  return find(kind, selector, servedIn(draft));
 }
 
-/** Whether an entry's name and namespace mean others too: resources may share a name. */
+/** True when other entries have the same name and namespace: resources can share a name. */
 export function sharesName(draft: Draft, { kind, name, namespace }: Entry): boolean {
-  return named(kind, { name }, namespace, holdersIn(draft)).length > 1;
+  return named(kind, { name }, namespace, servedIn(draft)).length > 1;
 }
 
-function holdersIn(draft: Draft): Holders {
+function servedIn(draft: Draft): ServedEntries {
   return {
     namespaces: draft.namespaces.keys(),
-    holder: (kind, namespace, key) => draft.get(kind, namespace, key),
+    get: (kind, namespace, key) => draft.get(kind, namespace, key),
     *named(kind, namespace, name) {
       for (const entry of draft.entries(kind, namespace)) {
         if (entry.name === name && draft.get(kind, namespace, entry.key) === entry) yield entry;
@@ -85,16 +85,16 @@ function holdersIn(draft: Draft): Holders {
   };
 }
 
-function find(kind: Kind, selector: Selector, holders: Holders): Entry {
+function find(kind: Kind, selector: Selector, entries: ServedEntries): Entry {
   const { name } = selector;
   if (selector.namespace !== undefined) {
     const namespace = parseNamespace(selector.namespace);
-    return only(kind, name, namespace ? named(kind, selector, namespace, holders) : []);
+    return only(kind, name, namespace ? named(kind, selector, namespace, entries) : []);
   }
-  const inDefault = named(kind, selector, DEFAULT_NAMESPACE, holders);
+  const inDefault = named(kind, selector, DEFAULT_NAMESPACE, entries);
   if (inDefault.length > 0) return only(kind, name, inDefault);
-  const candidates = [...holders.namespaces]
-    .map((namespace) => ({ namespace, found: named(kind, selector, namespace, holders) }))
+  const candidates = [...entries.namespaces]
+    .map((namespace) => ({ namespace, found: named(kind, selector, namespace, entries) }))
     .filter(({ found }) => found.length > 0);
   if (candidates.length > 1) {
     throw new RegistryError('CONFLICT', `${kind} ${name} is in several namespaces; choose one with ?namespace=`, {
@@ -104,11 +104,11 @@ function find(kind: Kind, selector: Selector, holders: Holders): Entry {
   return only(kind, name, candidates[0]?.found ?? []);
 }
 
-function named(kind: Kind, { name, uri }: Selector, namespace: Namespace, holders: Holders): Entry[] {
+function named(kind: Kind, { name, uri }: Selector, namespace: Namespace, entries: ServedEntries): Entry[] {
   if (kind === 'resource') {
-    return [...holders.named(kind, namespace, name)].filter((entry) => uri === undefined || entry.key === uri);
+    return [...entries.named(kind, namespace, name)].filter((entry) => uri === undefined || entry.key === uri);
   }
-  const entry = holders.holder(kind, namespace, name);
+  const entry = entries.get(kind, namespace, name);
   return entry ? [entry] : [];
 }
 
@@ -128,8 +128,8 @@ function only(kind: Kind, name: string, found: readonly Entry[]): Entry {
 }
 
 /**
- * Values that stand for "not given" over REST, where these members are always shown: sending them for a member that the
- * upstream has not got changes nothing, and sending an empty text takes the upstream's away (decisions 2.5, 2.6).
+ * Values of members that REST always shows although they are not set. Sending such a value for a member that the upstream
+ * lacks changes nothing; sending an empty text removes the upstream's value (decisions 2.5, 2.6).
  */
 const ABSENT: Readonly<Record<Kind, JsonObject>> = {
   tool: { description: '', inputSchema: {} },
@@ -249,10 +249,10 @@ export function createEntry(draft: Draft, kind: Kind, submission: EntryInput): E
 }
 
 /**
- * Replaces what an operator may change on the entry that the selector means: another name renames it, another
- * namespace moves it, and on a discovered one the members that differ from the upstream's become overrides (decisions
- * 2.5). Without `namespace` it stays where it is. RegistryError as {@link findInDraft}; CONFLICT also when the new key
- * is held, or when a member that discovery sets would change.
+ * Replaces the editable members of the selected entry: another name renames it, another namespace moves it, and members
+ * of a discovered entry that differ from the upstream's become overrides (decisions 2.5). Without `namespace` it is not
+ * moved. RegistryError as {@link findInDraft}; CONFLICT also when the new key exists, or when a member set by discovery
+ * would change.
  */
 export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submission: EntryInput): Entry {
   const entry = findInDraft(draft, kind, selector);
@@ -270,7 +270,7 @@ export function updateEntry(draft: Draft, kind: Kind, selector: Selector, submis
   return next;
 }
 
-/** Removes the entry that the selector means and returns it. RegistryError as {@link findInDraft}. */
+/** Removes and returns the selected entry. RegistryError as {@link findInDraft}. */
 export function removeEntry(draft: Draft, kind: Kind, selector: Selector): Entry {
   const entry = findInDraft(draft, kind, selector);
   draft.remove(entry);
@@ -297,7 +297,7 @@ function changeDiscovered(entry: Entry, discovered: Discovered, submitted: Submi
   if (submitted.location !== undefined && submitted.location !== entry.key) {
     throw immutableMemberError(entry, discovered, 'location');
   }
-  // A discovered prompt is always asked of its upstream: messages of its own would never be served.
+  // Discovered prompts are always fetched from their upstream: own messages would never be served.
   const { messages, ...kept } = members;
   if (messages !== undefined && !equal(messages, [])) throw immutableMemberError(entry, discovered, 'messages');
   const overrides = overridesOf(kind, discovered, definition);
@@ -312,14 +312,14 @@ function changeDiscovered(entry: Entry, discovered: Discovered, submitted: Submi
   });
 }
 
-/** A resource's name is no address on MCP, so that renaming it is an override like any other. */
+/** On MCP a resource is not addressed by its name, so a new name is an ordinary override. */
 function withName(discovered: Discovered, name: string, overrides: JsonObject): JsonObject {
   return name === resourceName(discovered.upstreamKey, discovered.variants) ? overrides : { ...overrides, name };
 }
 
 /**
- * Labels of the service's own on a discovered entry stay as they are, whatever a PUT says of them, except the one that
- * is the operator's (decisions 2.6).
+ * On a discovered entry a PUT cannot change the labels of the service, except the one that operators set (decisions
+ * 2.6).
  */
 function discoveredLabels(current: Labels, wanted: Labels): Labels {
   const ofService = (label: string): boolean => label.startsWith('service.') && label !== FORWARD_HEADERS_LABEL;
@@ -332,31 +332,31 @@ function discoveredLabels(current: Labels, wanted: Labels): Labels {
 function immutableMemberError({ kind, name }: Entry, { forward }: Discovered, member: string): RegistryError {
   return new RegistryError(
     'CONFLICT',
-    `${member} of ${kind} ${name} is set by its forward ${forward} and cannot change`,
+    `${member} of ${kind} ${name} is set by forward ${forward} and cannot be changed`,
   );
 }
 
 /**
- * Refuses members that are meant to say where configuration and secrets are, but do not. What is there already may be:
- * an upstream's tools have what members they like, and have to be put back with them.
+ * Rejects misspelled names of the members with configuration and secrets. Members that an entry has already are accepted:
+ * an upstream may use any names, and a PUT must be able to repeat them.
  */
-function rejectMisspelledMembers(kind: Kind, definition: JsonObject, there: readonly string[]): void {
+function rejectMisspelledMembers(kind: Kind, definition: JsonObject, existing: readonly string[]): void {
   if (kind === 'prompt') return;
   for (const member of Object.keys(definition)) {
-    const meant = there.includes(member) ? undefined : suggestUriMember(member);
+    const meant = existing.includes(member) ? undefined : suggestUriMember(member);
     if (meant === undefined) continue;
-    throw new RegistryError('BAD_REQUEST', `invalid ${kind}: ${member} has no effect; it is spelled ${meant}`);
+    throw new RegistryError('BAD_REQUEST', `invalid ${kind}: unknown field "${member}"; did you mean "${meant}"?`);
   }
 }
 
-/** The members that MCP clients see of an entry, whichever of its offers they get. */
+/** Members of an entry that MCP clients see, in any variant. */
 function membersOf({ rendered: served }: Entry): string[] {
   return served.flatMap(({ json }) => [...members(json)].map(({ key }) => key));
 }
 
-function rejectTakenKey(holder: Entry | undefined): void {
-  if (!holder) return;
-  const { kind, key, namespace, discovered } = holder;
+function rejectTakenKey(existing: Entry | undefined): void {
+  if (!existing) return;
+  const { kind, key, namespace, discovered } = existing;
   const owner = discovered ? ` (from forward ${discovered.forward})` : '';
   throw new RegistryError('CONFLICT', `${kind} already exists in namespace ${namespace}: ${key}${owner}`, {
     namespaces: [namespace],

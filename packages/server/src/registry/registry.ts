@@ -15,9 +15,9 @@ import {
 } from './stored.ts';
 
 /**
- * Builds the state from what was stored (decisions 1.5): the entries of `registry.json`, then the commits that came
- * after. `problems` say, one text each, which records cannot be used; they are kept as they are, except for entries
- * whose forward is gone: those would not come back in any way.
+ * Restores the stored state (decisions 1.5): the entries of `registry.json`, then the commits of the journal. `problems`
+ * has a text for each record that cannot be used. Such records are written back unchanged, except entries whose forward
+ * no longer exists.
  */
 export function restore(loaded: Loaded): { snapshot: Snapshot; problems: string[] } {
   return new Restoration(loaded).run();
@@ -27,7 +27,7 @@ class Restoration {
   readonly #loaded: Loaded;
   readonly #draft = new Draft(Snapshot.empty(), false);
   readonly #problems: string[] = [];
-  /** Entries whose keys others held: who is put first holds, so these are put last, wherever they stand in the file. */
+  /** Shadowed entries: the first entry of a key is the served one, so these are added last. */
   readonly #shadowed: Entry[] = [];
   #numbered = false;
 
@@ -55,20 +55,20 @@ class Restoration {
       else if (section === 'services') this.#putService(json);
       else this.#putEntry(section, kindOf(section), json);
     } catch (error) {
-      this.#keep(section, json, error instanceof Error ? error.message : String(error));
+      this.#preserve(section, json, error instanceof Error ? error.message : String(error));
     }
   }
 
   #putNamespace(json: string): void {
     const namespace = readNamespace(json);
-    if (typeof namespace === 'string') this.#keep('namespaces', json, namespace);
+    if (typeof namespace === 'string') this.#preserve('namespaces', json, namespace);
     else this.#draft.putNamespace(namespace.name, namespace.labels, namespace.unknown);
   }
 
   #putForward(json: string): void {
     const forward = readForward(json, () => this.#number());
     if (typeof forward === 'string') {
-      this.#keep('forwards', json, forward);
+      this.#preserve('forwards', json, forward);
       return;
     }
     this.#draft.reserveRegistrationId(forward.registrationId);
@@ -78,7 +78,7 @@ class Restoration {
   #putService(json: string): void {
     const service = readService(json, () => this.#number());
     if (typeof service === 'string') {
-      this.#keep('services', json, service);
+      this.#preserve('services', json, service);
       return;
     }
     this.#draft.reserveRegistrationId(service.registrationId);
@@ -98,9 +98,9 @@ class Restoration {
       if (read.shadowed) this.#shadowed.push(read.entry);
       else this.#draft.put(read.entry);
     } else if (orphaned) {
-      this.#problems.push(`an entry of ${section} in registry.json is dropped: ${read}`);
+      this.#problems.push(`an entry of ${section} in registry.json was dropped: ${read}`);
     } else {
-      this.#keep(section, json, read);
+      this.#preserve(section, json, read);
     }
   }
 
@@ -123,17 +123,17 @@ class Restoration {
     if (entry) this.#draft.remove(entry);
   }
 
-  #keep(section: Section, json: string, problem: string): void {
+  #preserve(section: Section, json: string, problem: string): void {
     this.#draft.putUnusable(section, json);
     this.#problems.push(`an entry of ${section} in registry.json cannot be used: ${problem}`);
   }
 
-  /** A registration number for a record that has none, as in a file written by hand: behind all that were given. */
+  /** A registration id for a record without one, as in a file written by hand: after all existing ids. */
   #number(): number {
     if (!this.#numbered) {
       this.#numbered = true;
       for (const json of Object.values(this.#loaded.entries).flat()) {
-        // Whatever is called so: a number too many is harmless, one that is given twice is not.
+        // Any member of this name: reserving too many ids is harmless, using one twice is not.
         for (const [, digits] of json.matchAll(/"source":\s*(\d{1,16})/g)) {
           if (Number(digits) < MAX_REGISTRATION_ID) this.#draft.reserveRegistrationId(Number(digits));
         }
@@ -147,20 +147,20 @@ function kindOf(section: Section): Kind {
   return KINDS.find((kind) => SECTION[kind] === section) ?? 'tool';
 }
 
-/** An operation on the registry. It changes the draft and returns, or throws, and then nothing of it counts. */
+/** An operation on the registry. When it throws, its changes are discarded. */
 export type Mutation<T> = (draft: Draft) => T;
 
 interface Pending {
   run(draft: Draft): void;
-  /** `failure` is the store's refusal of the batch; undefined when it was kept. */
+  /** `failure`: the store's error; undefined when the batch was committed. */
   settle(failure: unknown): void;
 }
 
 /**
- * The registry: what the service offers, in memory (specification, "Capabilities" 2).
+ * The registry of namespaces, entries, forwards and services (specification, "Capabilities" 2).
  *
- * Readers take {@link current}, an immutable snapshot. Writers go through {@link commit}: one queue, one store commit
- * for all that wait, and a state becomes visible only when it is on disk (decisions 1.5).
+ * Readers use {@link current}, an immutable snapshot. Writers call {@link commit}: queued operations share one store
+ * commit, and a state becomes visible only once it is durable (decisions 1.5).
  */
 export class Registry {
   /** The committed state. */
@@ -175,8 +175,8 @@ export class Registry {
   }
 
   /**
-   * Reads the stored state and makes sure that `default` exists. Returns, as text, what of it cannot be used; it stays
-   * in the file all the same. Throws the store's error when the file is damaged.
+   * Loads the stored state and creates the namespace `default` if it is missing. Returns a text for each record that
+   * cannot be used. Throws the store's error when the file is corrupt.
    */
   async load(): Promise<string[]> {
     let problems: string[] = [];
@@ -190,7 +190,7 @@ export class Registry {
     return problems;
   }
 
-  /** Runs the operation and resolves with its result once the state it made is on disk and visible. */
+  /** Runs an operation and resolves with its result once its changes are durable and visible. */
   commit<T>(mutation: Mutation<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       let outcome: { value: T } | { error: unknown } | undefined;
@@ -205,7 +205,7 @@ export class Registry {
           }
         },
         settle: (failure) => {
-          // An error that others' changes may have caused means nothing when those were not kept.
+          // Not reported when other changes of a failed batch may have caused it.
           if (outcome && 'error' in outcome && (alone || failure === undefined)) reject(outcome.error);
           else if (outcome && 'value' in outcome && failure === undefined) resolve(outcome.value);
           else reject(failure);
@@ -216,15 +216,15 @@ export class Registry {
   }
 
   /**
-   * Calls back after each published change with the lists it may have altered; returns how to stop. An error that a
-   * listener throws is an uncaught exception and holds up neither writers nor other listeners.
+   * Calls the listener after each commit with the lists that may have changed. Returns a function that removes it. An
+   * error thrown by a listener is an uncaught exception and affects neither writers nor other listeners.
    */
   onChange(listener: (touched: readonly ChangedLists[]) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Waits for writes under way, then folds and closes the store. */
+  /** Waits for pending commits and closes the store. */
   async close(): Promise<void> {
     await this.#writing;
     await this.#store.close();
@@ -242,7 +242,7 @@ export class Registry {
     this.#writing = undefined;
   }
 
-  /** Makes the draft the current state once it is durable. Returns the store's error when it refused. */
+  /** Makes the draft the current state once it is durable. Returns the store's error when it failed. */
   async #publish(draft: Draft): Promise<unknown> {
     if (draft.changes.length === 0) return undefined;
     const { snapshot, touched } = draft.finish();
@@ -266,9 +266,9 @@ export class Registry {
   }
 }
 
-/** The committed state as the store writes it to `registry.json`: each entry's text, made when it is asked for. */
+/** The texts of `registry.json`, each created when it is read. */
 export function snapshotEntries(snapshot: Snapshot): Record<Section, Iterable<string>> {
-  const holds = (entry: Entry) =>
+  const isServed = (entry: Entry) =>
     snapshot.namespaces.get(entry.namespace)?.indexes[entry.kind].get(entry.key) === entry;
   function* texts<T>(section: Section, values: () => Iterable<T>, text: (value: T) => string): Generator<string> {
     for (const value of values()) yield text(value);
@@ -278,7 +278,7 @@ export function snapshotEntries(snapshot: Snapshot): Record<Section, Iterable<st
     texts(
       section,
       () => snapshot.entries(kind, { shadowed: true }),
-      (entry) => snapshotEntry(entry, !holds(entry)),
+      (entry) => snapshotEntry(entry, !isServed(entry)),
     );
   return {
     namespaces: texts(

@@ -323,7 +323,7 @@ describe('a file written by hand', () => {
   test('drops entries whose forward was taken out, and says so', async () => {
     const orphan = { name: 't', forward: 'gone', upstream: { name: 't' }, overrides: {} };
     const { registry, problems } = await restored({ entries: stored({ tools: [orphan] }) });
-    expect(problems).toEqual(['an entry of tools in registry.json is dropped: its forward "gone" is not registered']);
+    expect(problems).toEqual(['an entry of tools in registry.json was dropped: forward "gone" is not registered']);
     expect(entryTexts(registry.current).tools).toEqual([]);
   });
 

@@ -27,7 +27,7 @@ export class Services {
     this.#named = named;
   }
 
-  /** The entries of this name in order of registration; none where there are none. */
+  /** The services of this name, in order of registration. */
   named(name: string): readonly ServiceEntry[] {
     return this.#named.get(name) ?? [];
   }
@@ -38,13 +38,13 @@ export class Services {
     return this.#ordered;
   }
 
-  /** A copy that may be changed until it is published. */
+  /** Creates a draft. */
   copy(): DraftServices {
     return new DraftServices(new Map(this.#named));
   }
 }
 
-/** The services under change. Only a draft holds them; {@link DraftServices.publish} ends it. */
+/** A mutable copy of {@link Services}, until {@link DraftServices.publish}. */
 export class DraftServices {
   readonly #named: Map<string, readonly ServiceEntry[]>;
 
@@ -65,14 +65,14 @@ export class DraftServices {
   }
 
   /** Removes these entries, all of this name. */
-  remove(name: string, gone: ReadonlySet<ServiceEntry>): void {
+  remove(name: string, removed: ReadonlySet<ServiceEntry>): void {
     this.set(
       name,
-      this.named(name).filter((entry) => !gone.has(entry)),
+      this.named(name).filter((entry) => !removed.has(entry)),
     );
   }
 
-  /** Sets what there is under a name: for taking a change back. */
+  /** Sets the services of a name; for undo. */
   set(name: string, entries: readonly ServiceEntry[]): void {
     if (entries.length === 0) this.#named.delete(name);
     else this.#named.set(name, entries);
@@ -87,17 +87,17 @@ function byRegistration(a: ServiceEntry, b: ServiceEntry): number {
   return a.registrationId - b.registrationId;
 }
 
-/** A namespace with what it offers. */
+/** A namespace and its entries. */
 export interface NamespaceState {
   readonly name: Namespace;
-  /** Stays the same whatever changes in it; one of the same name that is made anew has another. */
+  /** Identity of the namespace: another object after it was deleted and created again. */
   readonly identity: object;
   readonly labels: Labels;
   readonly indexes: Readonly<Record<Kind, EntryIndex>>;
   readonly unknown?: UnknownMembers | undefined;
 }
 
-/** How many entries of each kind a forward has, shadowed ones included and copies not: what its upstream offers. */
+/** Number of discovered entries of a forward by kind, shadowed ones included, without copies. */
 export interface Counts {
   readonly tool: number;
   readonly resource: number;
@@ -105,18 +105,18 @@ export interface Counts {
 }
 
 /**
- * The registry as it was committed at one moment. Nothing in it changes any more, so that whoever holds it, a request
- * or the writer of `registry.json`, sees one consistent state without locking.
+ * The immutable state of the registry after a commit. A request or the writer of `registry.json` that holds it sees one
+ * consistent state without locking.
  */
 export class Snapshot {
   readonly namespaces: ReadonlyMap<Namespace, NamespaceState>;
   readonly forwards: ReadonlyMap<string, Forward>;
   readonly services: Services;
-  /** The next registration number. */
+  /** The next registration id. */
   readonly next: number;
   /**
-   * Records of `registry.json` that this version has no use for, by section, as exact text: they are written again as
-   * they were found, so that neither a slip of a hand nor an older release loses them.
+   * Records of `registry.json` that could not be read, by section, as exact text. They are written back unchanged, so that
+   * neither a typing error nor an older release loses them.
    */
   readonly unusable: ReadonlyMap<Section, readonly string[]>;
   #shadowed: Map<string, Entry[]> | undefined;

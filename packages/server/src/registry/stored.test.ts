@@ -132,8 +132,8 @@ test.each([
   ['{"address":"http://f.test/"}', 'name and address are required'],
   ['{"name":1,"address":"http://f.test/"}', 'name and address are required'],
   ['{"name":"f","address":"f"}', 'invalid address "f"'],
-  ['{"name":"f","address":"ftp://f.test/"}', 'invalid address "ftp://f.test/": only http and https are spoken'],
-  ['{"name":"f","address":"file:///etc"}', 'invalid address "file:///etc": only http and https are spoken'],
+  ['{"name":"f","address":"ftp://f.test/"}', 'invalid address "ftp://f.test/": only http and https are supported'],
+  ['{"name":"f","address":"file:///etc"}', 'invalid address "file:///etc": only http and https are supported'],
   ['{"name":"f","address":"http://f.test/","namespace":"No"}', 'invalid namespace "No"'],
 ])('%s is no forward: %s', (json, why) => {
   expect(readForward(json, () => 1)).toBe(why);

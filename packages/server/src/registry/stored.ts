@@ -70,19 +70,18 @@ function storedMembers(entry: Entry): Map<string, string> {
   return stored;
 }
 
-/** What loading needs to know of an entry's forward: its registration number. */
+/** Returns the registration id of a forward. */
 export type ForwardRegistrationId = (forward: string) => number | undefined;
 
-/** An entry that was read. `shadowed`: another held its key, so that it comes back after that one. */
+/** An entry that was read. `shadowed`: another entry was served under its key and has to be restored first. */
 export interface ReadEntry {
   readonly entry: Entry;
   readonly shadowed: boolean;
 }
 
 /**
- * Reads an entry of `registry.json` or the journal. `next` numbers a hand-made entry that carries no number of its own
- * (a file written by hand). Returns why not, as text, for an entry that cannot be one. SyntaxError where something is
- * nested too deeply.
+ * Reads an entry of `registry.json` or the journal. `next` creates the registration id of an entry without one, as in a
+ * file written by hand. Returns the problem as text when it is invalid. Throws SyntaxError when it is nested too deeply.
  */
 export function readEntry(
   kind: Kind,
@@ -117,7 +116,7 @@ export function readEntry(
     };
   }
   const forwardId = idOf(forward);
-  if (forwardId === undefined) return `its forward ${JSON.stringify(forward)} is not registered`;
+  if (forwardId === undefined) return `forward ${JSON.stringify(forward)} is not registered`;
   const copyId = copyRegistrationId(found, forwardId);
   const position: unknown = JSON.parse(found.get('position') ?? '0');
   const discovered = {
@@ -138,15 +137,15 @@ export function readEntry(
 }
 
 /**
- * The registration number of a copy; undefined for what is none. An upstream's own member may be called `copied` too, but
- * what is not copied has its forward's number.
+ * The registration id of a copy; undefined for other entries. An upstream may have a member named `copied` as well, but an
+ * entry that is not a copy has the id of its forward.
  */
 function copyRegistrationId(found: ReadonlyMap<string, string>, forwardId: number): number | undefined {
   const id = readRegistrationId(found);
   return found.get('copied') === 'true' && id !== forwardId ? id : undefined;
 }
 
-/** The registration number in a stored record. */
+/** The registration id of a stored record. */
 export function readRegistrationId(found: ReadonlyMap<string, string>): number | undefined {
   const source: unknown = JSON.parse(found.get('source') ?? 'null');
   return typeof source === 'number' && Number.isInteger(source) && source > 0 && source < MAX_REGISTRATION_ID
@@ -154,7 +153,7 @@ export function readRegistrationId(found: ReadonlyMap<string, string>): number |
     : undefined;
 }
 
-/** Labels of a stored record; values that are no text are left out. */
+/** Labels of a stored record, without values that are not strings. */
 export function readLabels(text: string | undefined): Labels {
   const value = parseJson(text ?? '{}');
   if (!isJsonObject(value)) return {};
@@ -163,20 +162,20 @@ export function readLabels(text: string | undefined): Labels {
   );
 }
 
-/** The text of each member of an object; of duplicates the last. */
+/** The text of each member of an object, the last one of duplicates. */
 export function textOfMembers(json: string): Map<string, string> {
   const found = new Map<string, string>();
   for (const { key, start, end } of members(json)) found.set(key, json.slice(start, end));
   return found;
 }
 
-/** A member that is a text. */
+/** The value of a string member. */
 export function textIn(found: ReadonlyMap<string, string>, key: string): string | undefined {
   const value: unknown = JSON.parse(found.get(key) ?? 'null');
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Members of the registry's own, besides those that an entry keeps in places of their own. */
+/** Registry members without those that an entry has as properties. */
 function ownMembers(kind: Kind, found: ReadonlyMap<string, string>): JsonObject {
   const names = registryMembers(kind);
   const own: [string, JsonValue][] = [];
@@ -190,7 +189,7 @@ function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObj
   const kept = found.get('kept');
   if (kept !== undefined) return readObject(kept);
   const skip = new Set(registryMembers(kind));
-  // A number is ours; anything else of this name was written by hand.
+  // A number is the registration id; any other value was written by hand.
   if (readRegistrationId(found) !== undefined) skip.add('source');
   if (kind === 'resource') for (const member of ADDRESSES) skip.add(member);
   const definition: [string, JsonValue][] = [];
@@ -224,14 +223,13 @@ function readObject(text: string | undefined): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-/** A copy that does not keep the text alive which it was cut out of. */
+/** Copies a string, so that it does not retain the string that it is a slice of. */
 export function detached(text: string): string {
   return Buffer.from(text).toString();
 }
 
 /**
- * Namespaces, forwards and services as `registry.json` keeps them (decisions 1.5), members that it does not know
- * included.
+ * Namespaces, forwards and services in `registry.json` (decisions 1.5), with their unknown members.
  */
 
 interface StoredNamespace {
@@ -244,15 +242,15 @@ const HTTP: ReadonlySet<string> = new Set(['http:', 'https:']);
 
 const NAMESPACE_MEMBERS = ['name', 'labels'];
 const FORWARD_MEMBERS = ['name', 'address', 'namespace', 'labels', 'prefix', 'source', 'upstream', 'absent'];
-/** Members of a service that the API takes too, under each of their names. */
+/** Members of a service that the API accepts, with their aliases. */
 const SERVICE_INPUT_MEMBERS = [
   ...['name', 'serviceName', 'host', 'port', 'address', 'serviceType', 'service_type'],
   ...['serviceSubType', 'languageName', 'id'],
 ];
-/** `health` is no member of ours: whoever copies what the API answers into the file has it there. */
+/** `health` is present in records copied from API responses. */
 const SERVICE_MEMBERS = [...SERVICE_INPUT_MEMBERS, 'labels', 'source', 'health'];
 
-/** `lines` puts each member on a line of its own, here and below. */
+/** Serializes a namespace. `lines`: each member on its own line, here and below. */
 export function storedNamespace({ name, labels, unknown = new Map() }: StoredNamespace, lines = false): string {
   const known: [string, string][] = [
     ['name', JSON.stringify(name)],
@@ -261,7 +259,7 @@ export function storedNamespace({ name, labels, unknown = new Map() }: StoredNam
   return joined(new Map([...known, ...unknown]), lines);
 }
 
-/** A forward as `registry.json` keeps it, as JSON text: its catalogs are spelled as the upstream spelled them. */
+/** Serializes a forward. Its catalogs keep the exact text of the upstream. */
 export function storedForward(forward: Forward, lines = false): string {
   const stored = new Map<string, string>();
   for (const member of ['name', 'address', 'namespace', 'labels'] as const) {
@@ -269,7 +267,7 @@ export function storedForward(forward: Forward, lines = false): string {
   }
   if (forward.prefix !== '') stored.set('prefix', JSON.stringify(forward.prefix));
   stored.set('source', String(forward.registrationId));
-  // The upstream's own words are joined in as text: they are kept exactly as it sent them.
+  // The identity is inserted as text, exactly as the upstream sent it.
   const catalogs = forward.catalogs.map(
     ({ key, era, capabilities, identity, cache }) =>
       `${JSON.stringify({ key, era, capabilities, cache }).slice(0, -1)},"identity":${identity}}`,
@@ -281,7 +279,7 @@ export function storedForward(forward: Forward, lines = false): string {
   return joined(stored, lines);
 }
 
-/** A service as `registry.json` keeps it: what the API shows of it, without its health. */
+/** Serializes a service: the API's members without its health. */
 export function storedService(entry: ServiceEntry, lines = false): string {
   const stored = new Map<string, string>();
   for (const [member, value] of Object.entries(serviceMembers(entry))) stored.set(member, JSON.stringify(value));
@@ -290,7 +288,7 @@ export function storedService(entry: ServiceEntry, lines = false): string {
   return joined(stored, lines);
 }
 
-/** Reads a stored namespace; a text saying why not when it cannot be one. */
+/** Reads a stored namespace; returns the problem as text when it is invalid. */
 export function readNamespace(json: string): StoredNamespace | string {
   const found = textOfMembers(json);
   const name = parseNamespace(textIn(found, 'name') ?? '');
@@ -298,7 +296,7 @@ export function readNamespace(json: string): StoredNamespace | string {
   return { name, labels: readLabels(found.get('labels')), unknown: unknownIn(found, NAMESPACE_MEMBERS) };
 }
 
-/** Reads a stored forward; `next` numbers one that carries no number. A text saying why not when it cannot be one. */
+/** Reads a stored forward; `next` creates a missing registration id. Returns the problem as text when it is invalid. */
 export function readForward(json: string, next: () => number): Forward | string {
   const found = textOfMembers(json);
   const name = textIn(found, 'name');
@@ -306,8 +304,8 @@ export function readForward(json: string, next: () => number): Forward | string 
   if (name === undefined || address === undefined) return 'name and address are required';
   const url = URL.parse(address);
   if (!url) return `invalid address ${JSON.stringify(address)}`;
-  // Forwards are spoken to over HTTP (decisions 2.4); at another address there is nothing that could be looked after.
-  if (!HTTP.has(url.protocol)) return `invalid address ${JSON.stringify(address)}: only http and https are spoken`;
+  // Forwards use HTTP only (decisions 2.4).
+  if (!HTTP.has(url.protocol)) return `invalid address ${JSON.stringify(address)}: only http and https are supported`;
   const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
   if (!namespace) return `invalid namespace ${found.get('namespace')}`;
   const source = readRegistrationId(found) ?? next();
@@ -325,8 +323,8 @@ export function readForward(json: string, next: () => number): Forward | string 
 }
 
 /**
- * Reads a stored service by the API's own rules, so that it may be written by hand as it is sent there; `next` numbers
- * one that carries no number. A text saying why not when it cannot be one.
+ * Reads a stored service by the rules of the API, so that a record written by hand can have the API's form; `next` creates
+ * a missing registration id. Returns the problem as text when it is invalid.
  */
 export function readService(json: string, next: () => number): ServiceEntry | string {
   const found = textOfMembers(json);

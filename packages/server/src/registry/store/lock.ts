@@ -5,27 +5,27 @@ import { join } from 'node:path';
 import { type Clock, errorCode, errorReason, type Files, type StoreFile } from './files.ts';
 import { StoreError, type StoreLog } from './store.ts';
 
-/** The folder's lock file: host, process id and start time of its holder, in JSON (decisions 1.5). */
+/** The lock file of a folder: host, process id and start time of its holder, as JSON (decisions 1.5). */
 const LOCK_NAME = 'registry.lock';
 
-/** The holder writes its lock anew this often. */
+/** Interval at which the holder renews its lock. */
 const RENEW_MS = 5_000;
-/** A lock of another host that was not renewed for this long is taken over. */
+/** Age at which a lock of another host is stale. */
 const EXPIRY_MS = 15_000;
-/** The holder looks at its lock before it writes when it did not for this long: a process may have slept meanwhile. */
+/** Age of the last check at which the holder checks its lock before a write: the process may have been suspended. */
 const RECHECK_AFTER_MS = 8_000;
-/** Left-overs of attempts that died half-way are swept when they are older than this. */
+/** Age at which temporary files of interrupted attempts are removed. */
 const STALE_TEMP_MS = 60_000;
 
-/** The folder, held for this process alone. */
+/** A lock held by this process. */
 export interface Lock {
-  /** Resolves when this process still holds the folder. Throws {@link StoreError} when another took it, or when that cannot be told. */
+  /** Throws {@link StoreError} when another process has taken over the lock, or when that cannot be determined. */
   check(options?: { now: boolean }): Promise<void>;
   release(): Promise<void>;
 }
 
 interface Holder {
-  /** Unlike for any two lock files, so that a lock is known again. */
+  /** Unique per lock file. */
   id: string;
   host: string;
   pid: number;
@@ -44,13 +44,12 @@ interface LockParts {
 }
 
 /**
- * Takes the folder's lock. Throws {@link StoreError} while a live process of this host holds it, or one of another host
- * that renewed it within 15 s; any other lock is taken over, with a warning.
+ * Acquires the lock of a folder. Throws {@link StoreError} while a live process of this host holds it, or a process of
+ * another host that renewed it within 15 s; a stale lock is taken over with a warning.
  *
- * Every step that decides is one that the file system does for one process only: a lock comes into being whole, as a
- * second name of a file written before, and the right to replace a dead one is a file named after it. Whoever made
- * that file, and then still finds the dead lock in place, replaces it; should he die in between, the next one needs
- * the file named after his.
+ * Each deciding step is atomic in the file system. A lock is created complete, as a hard link to a file written before.
+ * The claim to replace a stale lock is a file named after it: the process that created that file, and still finds the
+ * stale lock in place, replaces it. If it dies in between, the next process needs the file named after that claim.
  */
 export async function takeLock(parts: LockParts): Promise<Lock> {
   const { folder, files, processes, clock } = parts;
@@ -58,18 +57,18 @@ export async function takeLock(parts: LockParts): Promise<Lock> {
   const id = randomUUID();
   const draft = join(folder, `${LOCK_NAME}.new-${id}`);
   const started = new Date(clock.now()).toISOString();
-  const begun = (await processes.startOf(processes.pid)) ?? '';
-  const own: Holder = { id, host: processes.host, pid: processes.pid, started, process: begun };
+  const startTime = (await processes.startOf(processes.pid)) ?? '';
+  const own: Holder = { id, host: processes.host, pid: processes.pid, started, process: startTime };
   const bytes = Buffer.from(`${JSON.stringify(own)}\n`);
   const file = await files.open(draft, 'wx');
   try {
     await file.write(bytes, 0);
-    // A power cut must not leave a lock that names nobody.
+    // A power failure must not leave an empty lock.
     await file.sync();
     const now = await files.modified(draft);
     while (!(await attempt({ ...parts, path, draft, own, now })));
     await files.remove(draft);
-    await sweep(parts, now);
+    await removeStaleFiles(parts, now);
   } catch (error) {
     await file.close();
     await files.remove(draft);
@@ -82,13 +81,13 @@ interface Attempt extends LockParts {
   path: string;
   draft: string;
   own: Holder;
-  /** The present by the file system's clock, which also stamped the locks found: hosts need not agree on the time. */
+  /** The current time by the clock of the file system, which also dates the locks: clocks of hosts may differ. */
   now: number;
 }
 
-/** One try: true when the lock is taken, false when something moved and the try has to be made anew. */
+/** One attempt: true when the lock was acquired, false when a concurrent change requires another attempt. */
 async function attempt({ folder, files, processes, log, path, draft, own, now }: Attempt): Promise<boolean> {
-  const dead: { path: string; holder: Holder }[] = [];
+  const stale: { path: string; holder: Holder }[] = [];
   let target = path;
   while (!(await linked(files, draft, target))) {
     const found = await readHolder(files, target);
@@ -99,20 +98,21 @@ async function attempt({ folder, files, processes, log, path, draft, own, now }:
         `SERVICE_PERSIST_PATH ${folder}: ${LOCK_NAME} is held by ${liveness}; one process per folder`,
       );
     }
-    dead.push({ path: target, holder: found.holder });
+    stale.push({ path: target, holder: found.holder });
     target = join(folder, `${LOCK_NAME}.after-${found.holder.id}`);
   }
-  const [first] = dead;
+  const [first] = stale;
   if (!first) return true;
-  // The right to replace is ours only while what we judged dead is still what lies there.
+  // The claim is valid only while the lock that was found stale is still in place.
   if ((await readHolder(files, path))?.holder.id !== first.holder.id) {
     await files.remove(target);
     return false;
   }
   await files.rename(draft, path);
-  for (const claim of [target, ...dead.slice(1).map(({ path }) => path)]) await files.remove(claim);
+  for (const claim of [target, ...stale.slice(1).map(({ path }) => path)]) await files.remove(claim);
   const { host, pid, started } = first.holder;
-  log.warn(`${LOCK_NAME} in ${folder} was left by a process that is gone and is taken over`, {
+  log.warn(`taking over stale ${LOCK_NAME}`, {
+    folder,
     holder: { host, pid, started },
     by: own.pid,
   });
@@ -129,7 +129,7 @@ async function linked(files: Files, draft: string, target: string): Promise<bool
   }
 }
 
-/** The holder that the file names; undefined when there is no such file (any more). */
+/** Reads a lock file; undefined when it does not exist. */
 async function readHolder(files: Files, path: string): Promise<{ holder: Holder; renewed: number } | undefined> {
   try {
     const renewed = await files.modified(path);
@@ -152,7 +152,7 @@ function parseHolder(text: string, renewed: number): Holder {
     const found: unknown = Reflect.get(value, key);
     return typeof found === 'string' || typeof found === 'number' ? String(found) : '';
   };
-  // A file that is not ours to understand is known by its time; the name made of it has to be a file name.
+  // An unreadable lock is identified by its time; the id becomes part of a file name.
   const id = member('id').replaceAll(/[^\w-]/g, '') || `unknown-${Math.round(renewed)}`;
   const pid = Number(member('pid'));
   return {
@@ -164,22 +164,22 @@ function parseHolder(text: string, renewed: number): Holder {
   };
 }
 
-/** Who holds the lock, in words for an error; undefined when its holder is gone. `age` is the time since its renewal. */
+/** Describes the holder of a lock for an error; undefined when the lock is stale. `age`: milliseconds since its renewal. */
 async function describeLiveness(processes: Processes, holder: Holder, age: number): Promise<string | undefined> {
   const fresh = age < EXPIRY_MS;
   if (holder.host !== processes.host) {
     if (!fresh) return undefined;
     const seconds = Math.max(0, Math.round(age / 1000));
-    return `process ${holder.pid} on host "${holder.host}" (renewed ${seconds} s ago; ends after ${EXPIRY_MS / 1000} s without)`;
+    return `process ${holder.pid} on host "${holder.host}" (renewed ${seconds} s ago; stale after ${EXPIRY_MS / 1000} s)`;
   }
-  const begun = holder.pid === 0 ? undefined : await processes.startOf(holder.pid);
-  if (begun === undefined) return undefined;
-  // Numbers of processes are given again. Without start times only the renewal tells whether it is still the holder.
-  const same = begun && holder.process ? begun === holder.process : fresh;
+  const startTime = holder.pid === 0 ? undefined : await processes.startOf(holder.pid);
+  if (startTime === undefined) return undefined;
+  // Process ids are reused. Without start times only the renewal shows whether it is still the same process.
+  const same = startTime && holder.process ? startTime === holder.process : fresh;
   return same ? `process ${holder.pid} of this host, running since ${holder.started}` : undefined;
 }
 
-async function sweep({ folder, files }: LockParts, now: number): Promise<void> {
+async function removeStaleFiles({ folder, files }: LockParts, now: number): Promise<void> {
   for (const name of await files.list(folder)) {
     if (!name.startsWith(`${LOCK_NAME}.`)) continue;
     const path = join(folder, name);
@@ -195,7 +195,7 @@ class HeldLock implements Lock {
   readonly #parts: LockParts;
   readonly #path: string;
   readonly #own: Holder;
-  /** The file itself, by whatever name: renewing through it never touches another's lock. */
+  /** The open file: renewing through it never changes the lock of another process. */
   readonly #held: { file: StoreFile; bytes: Uint8Array };
   #checked: number;
   #lost: StoreError | undefined;
@@ -227,7 +227,7 @@ class HeldLock implements Lock {
       return;
     }
     const by = found ? `taken over by process ${found.holder.pid} on host "${found.holder.host}"` : 'removed';
-    this.#lost ??= new StoreError(`${this.#path} was ${by}: this process writes no more; restart it`);
+    this.#lost ??= new StoreError(`${this.#path} was ${by}: this process cannot write any more; restart it`);
     throw this.#lost;
   }
 
@@ -239,7 +239,7 @@ class HeldLock implements Lock {
       await this.check({ now: true });
       await this.#parts.files.remove(this.#path);
     } catch {
-      // What is not ours any more, or cannot be read, is left alone; after our death it is taken over.
+      // A lock that was lost or cannot be read is left in place; it becomes stale when this process ends.
     }
     await this.#held.file.close();
   }
@@ -255,25 +255,25 @@ class HeldLock implements Lock {
       await this.check({ now: true });
       await this.#held.file.write(this.#held.bytes, 0);
     } catch (error) {
-      this.#parts.log.error('the lock of the registry could not be renewed', { error });
+      this.#parts.log.error('renewing registry.lock failed', { error });
       if (this.#lost) return;
     }
     if (!this.#released) this.#schedule();
   }
 }
 
-/** What tells one process from another on this host, and whether it still runs. */
+/** Identity and liveness of processes on this host. */
 export interface Processes {
   readonly host: string;
   readonly pid: number;
   /**
-   * When the process began, as a text that a later process of the same number does not share; empty when the platform
-   * does not tell. Undefined when no such process runs.
+   * Start time of a process, as a text that differs for a later process with the same id; empty when the platform does
+   * not provide it. Undefined when no such process is running.
    */
   startOf(pid: number): Promise<string | undefined>;
 }
 
-/** The processes of this host, as far as this process sees them. */
+/** The processes visible to this process. */
 export function hostProcesses(): Processes {
   return {
     host: hostname(),
@@ -284,7 +284,7 @@ export function hostProcesses(): Processes {
         const stat = await readFile(`/proc/${pid}/stat`, 'latin1');
         // The second field is the command in brackets and may hold anything; state is field 3, start time field 22.
         const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-        // Killed, but not yet collected by its parent: it holds nothing any more.
+        // A zombie holds no lock.
         if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
         const boot = await readFile('/proc/sys/kernel/random/boot_id', 'latin1');
         return `${boot.trim()}/${fields[19]}`;
