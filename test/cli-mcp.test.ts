@@ -129,7 +129,7 @@ describe.each(TARGETS)('%s', (_what, address) => {
       code: 0,
       out: 'Hello, Ada!\n',
       err: [
-        `${new URL(address()).host} asks: What is your name?`,
+        `${new URL(address()).host} requests input: What is your name?`,
         '  name (text): ',
         '    required',
         '  name (text): Ada',
@@ -271,7 +271,7 @@ describe('a server that is spelled by the test', () => {
       /^sluice: --param id: the tool does not take a string here: invalid JSON \(/,
     );
     expect(await refused(['-p', 'id'])).toBe('sluice: --param "id": expected NAME=VALUE\n');
-    expect(await refused(['-p', 'id=1', '-p', 'id=2'])).toMatch(/^sluice: --param id: is given twice/);
+    expect(await refused(['-p', 'id=1', '-p', 'id=2'])).toMatch(/^sluice: --param id: given twice/);
     expect(await refused(['--params', '[]'])).toBe('sluice: --params: expected a JSON object\n');
     expect(await refused(['-p', 'id=@nowhere'])).toMatch(/^sluice: --param id: .*nowhere/);
     expect(server.count('tools/call')).toBe(0);
@@ -327,7 +327,7 @@ describe('a server that is spelled by the test', () => {
       `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":${params}}}}`;
     const asked = await tool([], { answers: [] });
     expect(asked.err).toContain(
-      `asks you to visit an address: Please sign in\n  ${url}\nDeclined: not a plain http or https URL.`,
+      `asks you to open a URL: Please sign in\n  ${url}\nDeclined: not a plain http or https URL.`,
     );
     const data = JSON.stringify({
       elicitations: [JSON.parse(params), { ...JSON.parse(params), url: 'https://ex\u0430mple.com/' }],
@@ -344,8 +344,8 @@ describe('a server that is spelled by the test', () => {
   });
 
   it.each([
-    ['json', 'the answer'],
-    ['stream', 'an event'],
+    ['json', 'response'],
+    ['stream', 'event'],
   ] as const)('cannot fill the memory with one message (%s)', async (form, what) => {
     const large = 'x'.repeat(65 * 2 ** 20);
     const list = `{"tools":[{"name":"t","description":"${large}","inputSchema":{"type":"object"}}],${END}`;
@@ -353,7 +353,7 @@ describe('a server that is spelled by the test', () => {
     const { origin } = new URL(flooding.url);
     const outcome = await sluice(['mcp', 'tool', 'list', '--uri', flooding.url]);
     await flooding.close();
-    expect(outcome).toEqual({ code: 1, out: '', err: `sluice: ${what} of ${origin} is larger than 64 MiB\n` });
+    expect(outcome).toEqual({ code: 1, out: '', err: `sluice: ${what} from ${origin} is larger than 64 MiB\n` });
   });
 
   it('has all pages of its lists read', async () => {
@@ -384,9 +384,9 @@ describe('a server that is spelled by the test', () => {
   });
 
   it.each([
-    [401, 'needs authentication (401): give --token'],
-    [403, 'does not let you in (403)'],
-    [404, 'is not there (404): is the address right?'],
+    [401, 'requires authentication (401): use --token'],
+    [403, 'denied access (403)'],
+    [404, 'was not found (404): check the URL'],
   ])('is told of when it answers %i', async (status, words) => {
     server.fault = { kind: 'http', status, type: 'text/plain', body: 'no' };
     expect(await tool([])).toEqual({ code: 1, out: '', err: `sluice: ${server.url} ${words}\n` });
@@ -480,9 +480,9 @@ describe('an address', () => {
   it('may be that of a namespace at an MCP listener, which the environment may name', async () => {
     const list = ['mcp', 'tool', 'list', '-N', 'finance'];
     const { err } = await sluice([...list, '--mcp-url', 'http://127.0.0.2:2/gateway']);
-    expect(err).toContain('at http://127.0.0.2:2/gateway/finance/mcp?');
+    expect(err).toContain('refused by http://127.0.0.2:2/gateway/finance/mcp:');
     const env = { SLUICE_MCP_URL: 'http://127.0.0.3:2/finance/mcp' };
-    expect((await sluice(list, { env })).err).toContain('at http://127.0.0.3:2/finance/mcp?');
+    expect((await sluice(list, { env })).err).toContain('refused by http://127.0.0.3:2/finance/mcp:');
     expect((await sluice(['mcp', 'tool', 'list', '-N', 'hr'], { env })).err).toMatch(/^sluice: SLUICE_MCP_URL is the/);
   });
 

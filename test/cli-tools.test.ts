@@ -101,10 +101,10 @@ describe('tools', () => {
       out: 'changed tool weather in default\n',
     });
     expect(await json('tools', 'show', 'weather')).toMatchObject({ description: 'Forecast' });
-    expect((await edit('false')).err).toBe('sluice: false ended with exit code 1; nothing was changed\n');
+    expect((await edit('false')).err).toBe('sluice: false exited with code 1; nothing was changed\n');
     const { code, err } = await edit('sed -i.bak s/{/[/');
     expect(code).toBe(1);
-    const kept = /what was written is kept: sluice tools edit weather --file (\S+)\n$/.exec(err)?.[1] ?? '';
+    const kept = /your changes are saved; to retry: sluice tools edit weather --file (\S+)\n$/.exec(err)?.[1] ?? '';
     expect(await readFile(kept, 'utf8')).toContain('Forecast');
     await rm(join(kept, '..'), { recursive: true });
     await text('tools', 'remove', 'weather');
@@ -157,7 +157,7 @@ describe('an import', () => {
     const more = await file('more.json', [...many(401, 'many').map((tool) => ({ ...tool, description: 'new' }))]);
     const again = await sluice(['tools', 'import', more]);
     expect(again).toMatchObject({ code: 0, out: 'created 1, updated 0, existing 400, failed 0\n' });
-    expect(again.err).toContain('--update replaces them');
+    expect(again.err).toContain('use --update to replace them');
     const { code, out } = await sluice(['tools', 'import', more, '--update', '--output', 'json']);
     expect(code).toBe(0);
     expect(JSON.parse(out)).toMatchObject({ created: 0, updated: 401, failed: 0, failures: [] });

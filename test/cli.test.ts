@@ -61,7 +61,7 @@ describe('forwards', () => {
     });
     await commandLine.service.register('tools', { ...TOOL, name: 'test_error_handling', namespace: 'some' });
     expect(await text(...add, 'third', '-N', 'some')).toMatch(
-      / tools \(1 shadowed by manually registered tools; give --prefix\), /,
+      / tools \(1 shadowed by manually registered tools; use --prefix\), /,
     );
     for (const name of ['first', 'third']) await text('forwards', 'delete', name);
   });
@@ -291,9 +291,7 @@ describe('the frame', () => {
     const host = `https://localhost:${await listen(secure, 0)}`;
     const refused = await sluice(['health', '--host', host]);
     expect(refused).toMatchObject({ code: 1, out: '' });
-    expect(refused.err).toMatch(
-      new RegExp(`^sluice: the certificate of ${host} is not accepted \\(.+\\); --insecure `),
-    );
+    expect(refused.err).toMatch(new RegExp(`^sluice: invalid certificate at ${host} \\(.+\\); use --insecure `));
     expect(await sluice(['health', '--host', host, '--insecure'])).toEqual({ code: 0, out: 'ok\n', err: '' });
     secure.closeAllConnections();
     secure.close();

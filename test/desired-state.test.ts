@@ -208,10 +208,10 @@ test('a tool that is shadowed, or is called otherwise upstream, is said to be', 
   const forwards = `forwards: [{ name: a, address: "${server.url}" }, { name: b, address: "${server.url}" }, { name: c, address: "${server.url}", prefix: c_ }]`;
   const shadowed = await sluice('apply -f -', `${forwards}\ntools: [{ forward: b, upstreamName: search, title: B }]`);
   expect(shadowed.err).toContain(
-    'standard input:2:9: tool search of forward b cannot be changed: another tool is called search in namespace default',
+    'standard input:2:9: tool search of forward b is shadowed by another tool search in namespace default',
   );
   const otherwise = await sluice('apply -f -', `${forwards}\ntools: [{ forward: c, name: c_search, title: C }]`);
-  expect(otherwise.err).toContain('its upstream calls that one search: give it as upstreamName');
+  expect(otherwise.err).toContain('use upstreamName search');
 });
 
 test('a name that a tool of the service has is a problem when planning, and one taken meanwhile is no promise', async (context) => {
@@ -354,7 +354,7 @@ test('a namespace in which something else is by now is not deleted', async (cont
   const client = createClient({ host: service.management });
   const preparePlan = { tools: 0, resources: 0, prompts: 0, forwards: 0 };
   for (const contents of [preparePlan, { ...preparePlan, tools: 1 }, { ...preparePlan, prompts: 2 }]) {
-    await expect(deleteNamespace(client, 'old', contents)).rejects.toThrow('namespace old now contains 1 prompt now');
+    await expect(deleteNamespace(client, 'old', contents)).rejects.toThrow('namespace old now contains 1 prompt,');
   }
   expect(await listed(service, '/prompts')).toHaveLength(1);
   await deleteNamespace(client, 'old', { ...preparePlan, prompts: 1 });

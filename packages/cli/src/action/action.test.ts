@@ -254,7 +254,7 @@ time: `);
     const text = await file('text.wasm', 'no component');
     expect((await sluice('test', text, '--context', ctx)).err).toMatch(/^sluice: text\.wasm is not an action: /);
     expect((await sluice('test', 'obedient.js', '--context', ctx)).err).toBe(
-      'sluice: obedient.js is a source: sluice action build obedient.js makes obedient.wasm of it, which can be tested\n',
+      'sluice: obedient.js is a source file: run "sluice action build obedient.js", then test obedient.wasm\n',
     );
     const empty = await file('empty.json', {});
     expect((await sluice('test', 'obedient.wasm', '--context', empty)).err).toBe(

@@ -61,11 +61,11 @@ Example:
       const answers = new TestHost(world);
 
       // The host takes a moment to load.
-      const { ActionCompileError, ActionCompiler, ActionFailure, ActionHosts, withoutEffect } = await import(
+      const { ActionCompileError, ActionCompiler, ActionFailure, HostPool, withoutEffect } = await import(
         '@sluice/server/actions'
       );
       const compiler = new ActionCompiler();
-      const hosts = new ActionHosts({ size: 1 });
+      const hosts = new HostPool({ size: 1 });
       try {
         const action = await compiler.compile(component);
         const run = await hosts.run(action, given, answers);

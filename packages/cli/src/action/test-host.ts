@@ -1,5 +1,5 @@
 import { DEFAULT_NAMESPACE, namespaceName, validate } from '@sluice/contract';
-import type { ActionLogLevel, HistoryMessage, HostAnswers, ToolEntry } from '@sluice/server/actions';
+import type { ActionLogLevel, HistoryMessage, HostFunctions, ToolEntry } from '@sluice/server/actions';
 
 /** A log line of an action. */
 export interface LogLine {
@@ -24,7 +24,7 @@ export interface TestInputs {
 }
 
 /** Host functions backed by files instead of the service (decisions 2.11). */
-export class TestHost implements HostAnswers {
+export class TestHost implements HostFunctions {
   readonly lines: LogLine[] = [];
   readonly copies: ToolCopy[] = [];
   readonly #world: TestInputs;

@@ -44,5 +44,5 @@ it.each(['\n', '\r\n', '\r'])('takes any number of events, but no large one (lin
   expect(await read('text/event-stream', events)).toMatchObject({ text: events.join(''), told: [] });
   const data = `data: ${HALF}${end}`;
   const { told } = await read('text/event-stream', [event, data, data, data]);
-  expect(told).toEqual(['an event of http://there is larger than 1 MiB']);
+  expect(told).toEqual(['event from http://there is larger than 1 MiB']);
 });
