@@ -74,7 +74,7 @@ test('walks an agent through the service, on other ports when the usual ones are
     '✓ call      tools/call echo, answered by the upstream: "Echo: hello through Sluice"',
     '✓ refuse    tools/call not-registered: error -32602, tool not found: not-registered',
     '✓ progress  tools/call trigger-long-running-operation: 1/4 2/4 3/4 4/4, then the result',
-    '✓ grpc      tools/call echo in the namespace sample, answered by the capability service: {"message":"hello over gRPC"}',
+    '✓ grpc      tools/call echo in namespace sample, answered by the capability service: {"message":"hello over gRPC"}',
     '✓ code      tools/call run-javascript: RUNNING, code, runs, elsewhere, then the result',
     expect.stringMatching(
       /^✓ events {4}GET \/api\/v1\/tool-calls: echo STARTED, echo COMPLETED \(\d+ ms\), (code-execution\/sample\/javascript) STARTED, \1 COMPLETED \(\d+ ms\)$/,

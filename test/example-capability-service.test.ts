@@ -106,7 +106,7 @@ describe('tools', () => {
       expect(await get(url)).toEqual({ isError: true, text: expect.stringContaining(`${origin} is not allowed`) });
     }
     for (const url of ['file:///etc/hostname', 'data:text/plain,x', 'no url', `http://a:b@${web}/hello`]) {
-      expect(await get(url)).toEqual({ isError: true, text: expect.stringMatching(/^url must /) });
+      expect(await get(url)).toEqual({ isError: true, text: expect.stringMatching(/^invalid url: /) });
     }
     expect(await get(`http://${web}/away`)).toMatchObject({
       isError: true,
