@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Action, EvaluationContext, HostAnswers } from '../packages/server/src/policy/sandbox/action.ts';
+import type { Action, EvaluationContext, HostFunctions } from '../packages/server/src/policy/sandbox/action.ts';
 import { ActionCompiler } from '../packages/server/src/policy/sandbox/compiler.ts';
 import { coreAction } from '../packages/server/src/policy/sandbox/fixtures/hostile/core-action.ts';
 import {
@@ -7,8 +7,8 @@ import {
   toolchainNames,
   toolchains,
 } from '../packages/server/src/policy/sandbox/fixtures/ordinary-actions.ts';
-import { HOST_LIMITS, Host } from '../packages/server/src/policy/sandbox/host-process.ts';
-import { ActionHosts } from '../packages/server/src/policy/sandbox/pool.ts';
+import { HOST_LIMITS, HostProcess } from '../packages/server/src/policy/sandbox/host-process.ts';
+import { HostPool } from '../packages/server/src/policy/sandbox/pool.ts';
 import { readSandboxScripts } from '../packages/server/src/policy/sandbox/sandbox-process.ts';
 import { cpuSeconds, residentMiB } from './child.ts';
 import { percentile, type Spread, spread } from './figures.ts';
@@ -47,7 +47,7 @@ export interface ToolchainFigures {
 /** Pool of a toolchain's action, with its measurements, one for each round. */
 interface Lane extends Pick<ToolchainFigures, 'toolchain' | 'componentBytes' | 'compileMs' | 'loadMs'> {
   readonly action: Action;
-  readonly hosts: ActionHosts;
+  readonly hosts: HostPool;
   readonly p50Ms: number[];
   readonly p99Ms: number[];
   readonly perSecond: number[];
@@ -72,7 +72,7 @@ const context: EvaluationContext = {
 };
 
 /** The action calls no host functions. */
-const answers: HostAnswers = {
+const answers: HostFunctions = {
   tools: () => '[]',
   tool: () => undefined,
   copyTool: () => false,
@@ -149,8 +149,8 @@ async function openLane(
   const action = await compiler.compile(component);
   const compileMs = performance.now() - began;
   const loadMs = spread(await times(starts, async () => (await startHost(endless, action))[1]));
-  const hosts = new ActionHosts({ size: hostCount });
-  hosts.keep([action]);
+  const hosts = new HostPool({ size: hostCount });
+  hosts.setActions([action]);
   const built = { toolchain, componentBytes: component.length, compileMs, loadMs };
   return { ...built, action, hosts, p50Ms: [], p99Ms: [], perSecond: [], ownUs: [], hostUs: [] };
 }
@@ -198,9 +198,9 @@ function usage({ hosts }: Lane): { readonly own: number; readonly hosts: Readonl
 
 /** Measures the failover to the spare host after the deadline of an endless run, while another run waits. */
 async function measureFailover(endless: Action, small: Action, kills: number): Promise<number[]> {
-  const hosts = new ActionHosts({ size: 1, limits: { ...HOST_LIMITS, runMs: KILL_AFTER_MS } });
+  const hosts = new HostPool({ size: 1, limits: { ...HOST_LIMITS, runMs: KILL_AFTER_MS } });
   try {
-    hosts.keep([endless, small]);
+    hosts.setActions([endless, small]);
     return await times(kills, async () => {
       await wait(REST_MS);
       const began = performance.now();
@@ -219,7 +219,7 @@ async function measureFailover(endless: Action, small: Action, kills: number): P
 /** Returns the milliseconds to start a host process with a small action, and to load another one. */
 async function startHost(small: Action, other: Action): Promise<readonly [startMs: number, loadMs: number]> {
   const began = performance.now();
-  const host = new Host(readSandboxScripts(['host']), HOST_LIMITS, () => undefined);
+  const host = new HostProcess(readSandboxScripts(['host']), HOST_LIMITS, () => undefined);
   try {
     await host.load(small);
     const started = performance.now();
@@ -227,7 +227,7 @@ async function startHost(small: Action, other: Action): Promise<readonly [startM
     return [started - began, performance.now() - started];
   } finally {
     host.kill();
-    await host.ended;
+    await host.exited;
   }
 }
 

@@ -49,16 +49,16 @@ Example:
       const component = await readFile(resolve(terminal.cwd, file)).catch((error: unknown) => {
         throw new Failure(`${file}: ${errorReason(error) ?? 'cannot be read'}`, { cause: error });
       });
-      const given = await readContext(options.context, terminal);
+      const input = await readContext(options.context, terminal);
       await using schema = await readResultSchema(options.schema, terminal);
-      const world = {
+      const inputs = {
         tools: options.tools === undefined ? [] : await readTools(options.tools, terminal),
-        namespace: given.namespace,
+        namespace: input.namespace,
         history: options.history === undefined ? [] : await readHistory(options.history, terminal),
-        conversationId: given.conversationId,
+        conversationId: input.conversationId,
         verify: schema.verify,
       };
-      const answers = new TestHost(world);
+      const host = new TestHost(inputs);
 
       // The host takes a moment to load.
       const { ActionCompileError, ActionCompiler, ActionFailure, HostPool, withoutEffect } = await import(
@@ -68,18 +68,18 @@ Example:
       const hosts = new HostPool({ size: 1 });
       try {
         const action = await compiler.compile(component);
-        const run = await hosts.run(action, given, answers);
+        const run = await hosts.run(action, input, host);
         // The first run includes loading the action into the host process; the second shows the usual cost of a
         // request.
-        const again = await hosts.run(action, given, new TestHost(world)).catch(() => run);
-        const ignored = withoutEffect(run.response, given.method);
-        printResult(context, answers, { run, ignored, usualMs: again.durationMs });
+        const second = await hosts.run(action, input, new TestHost(inputs)).catch(() => run);
+        const ignored = withoutEffect(run.response, input.method);
+        printResult(context, host, { run, ignored, secondMs: second.durationMs });
       } catch (error) {
         if (error instanceof ActionCompileError) {
           throw new Failure(`${file} is not an action: ${error.message}`, { cause: error });
         }
         if (!(error instanceof ActionFailure)) throw error;
-        printResult(context, answers, { failure: error });
+        printResult(context, host, { failure: error });
         throw new Exit(1);
       } finally {
         await Promise.all([compiler.close(), hosts.close()]);
@@ -92,7 +92,7 @@ type TestResult =
       readonly run: ActionRun;
       /** Reason why the service would ignore the decision. */
       readonly ignored: string | undefined;
-      readonly usualMs: number;
+      readonly secondMs: number;
       readonly failure?: never;
     }
   | { readonly run?: never; readonly failure: Pick<ActionFailure, 'fault' | 'message'> };
@@ -107,7 +107,7 @@ function printResult({ terminal, output }: Context, { lines, copies }: TestHost,
           responded: run.response !== undefined,
           without_effect: ended.ignored,
           ignored_responses: run.ignoredResponses,
-          duration_ms: ended.usualMs,
+          duration_ms: ended.secondMs,
           first_duration_ms: run.durationMs,
         }
       : { failure: { fault: failure.fault, message: failure.message } };
@@ -127,7 +127,7 @@ function printResult({ terminal, output }: Context, { lines, copies }: TestHost,
   if (ended.ignored !== undefined) out.done({}, `no effect: ${ended.ignored}`);
   const others = run.ignoredResponses;
   if (others > 0) out.done({}, `no effect: ${others} other response ${others === 1 ? 'call' : 'calls'}`);
-  out.done({}, `time: ${ended.usualMs.toFixed(1)} ms (${run.durationMs.toFixed(1)} ms in a new host process)`);
+  out.done({}, `time: ${ended.secondMs.toFixed(1)} ms (${run.durationMs.toFixed(1)} ms in a new host process)`);
 }
 
 function formatDecision(response: ActionResponse | undefined): string {

@@ -49,7 +49,7 @@ export class TestHost implements HostFunctions {
     const tool = this.tool(name);
     if (tool === undefined || !isNamespace(namespace)) return false;
     // A tool of that name in the target namespace is not replaced.
-    if (this.#tools.some((held) => held.name === name && held.namespace === namespace)) return true;
+    if (this.#tools.some((existing) => existing.name === name && existing.namespace === namespace)) return true;
     this.#tools.push({ ...tool, namespace });
     this.copies.push({ tool: name, namespace });
     return true;

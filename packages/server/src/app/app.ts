@@ -21,7 +21,7 @@ import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import { ActionCompiler } from '../policy/sandbox/compiler.ts';
-import { ActionHosts } from '../policy/sandbox/pool.ts';
+import { HostPool } from '../policy/sandbox/pool.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { exportMetrics } from '../telemetry/metrics/otlp-export.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
@@ -105,14 +105,14 @@ export async function startService(
   open.defer(() => schemas.close());
   const compiling = new ActionCompiler();
   open.defer(() => compiling.close());
-  const actions = new ActionHosts();
+  const actions = new HostPool();
   open.defer(() => actions.close());
   const evaluators = await openEvaluators(config, logger, {
     compiling,
     schemas,
     hasNamespace: (name) => registry.current.namespace(name) !== undefined,
     onUse(set) {
-      actions.keep(set.list.map(({ action }) => action));
+      actions.setActions(set.list.map(({ action }) => action));
       notices.judgedBy(set);
       if (set.list.length === 0) return;
       for (const line of unjudgedListeners(pipeline.listeners)) logger.target('service::evaluator').warn(line);

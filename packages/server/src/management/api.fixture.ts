@@ -14,7 +14,7 @@ import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import { ActionFiles } from '../policy/load.ts';
 import { type RevisionStore, revisionsInMemory } from '../policy/revision-store.ts';
-import type { ActionCompiling } from '../policy/sandbox/action.ts';
+import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
@@ -72,7 +72,7 @@ export interface EvaluatorSettings {
   /** Where relative paths of actions start. */
   readonly baseFolder?: string;
   readonly actionsPath?: string;
-  readonly compiling?: ActionCompiling;
+  readonly compiling?: ComponentCompiler;
   readonly revisions?: RevisionStore;
   /** What the configuration of the service names. */
   readonly configured?: readonly Evaluator[];

@@ -18,7 +18,7 @@ import { EvaluatorEngine } from './engine.ts';
 import { EvaluatorSet } from './evaluator-set.ts';
 import { LlmClient } from './llm/client.ts';
 import type { CompiledSchema } from './llm/result-schema.ts';
-import { ActionNotStartedError, type ActionResponse, type ActionRun, type HostAnswers } from './sandbox/action.ts';
+import { ActionNotStartedError, type ActionResponse, type ActionRun, type HostFunctions } from './sandbox/action.ts';
 
 const TOOL = { name: 'mine', description: 'd', uri: 'http://own.test/', toolType: 'own', input_schema: {} };
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mine"}}';
@@ -76,7 +76,7 @@ async function judging({ schema, store = memoryStore(), request = REQUEST }: Jud
   const lines: string[] = [];
   const metrics = new ServiceMetrics();
   const run = new Held<ActionResponse>();
-  const runs: HostAnswers[] = [];
+  const runs: HostFunctions[] = [];
   const signals: (AbortSignal | undefined)[] = [];
   const evaluator = {
     definition: {

@@ -22,15 +22,15 @@ import {
   ActionFailure,
   ActionNotStartedError,
   type ActionRun,
-  type ActionRunning,
-  type HostAnswers,
+  type ActionRunner,
+  type HostFunctions,
 } from './sandbox/action.ts';
 import { cutBytes, type Effect, effectOf, failed } from './verdict.ts';
 
 /** What a run works with. */
 export interface EvaluationParts {
   readonly llm: LlmClient;
-  readonly actions: ActionRunning;
+  readonly actions: ActionRunner;
   readonly registry: Registry;
   readonly interactions: InteractionStore;
   readonly metrics: ServiceMetrics;
@@ -171,7 +171,7 @@ export class EvaluatorRun {
     this.#counters.executed(ms);
   }
 
-  #answers(view: RegistryView): HostAnswers {
+  #answers(view: RegistryView): HostFunctions {
     const { interactions } = this.#parts;
     const { schema } = this.#evaluator;
     return {

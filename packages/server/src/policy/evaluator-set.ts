@@ -29,7 +29,7 @@ import {
   withActive,
   withRejected,
 } from './revisions.ts';
-import type { Action, ActionCompiling } from './sandbox/action.ts';
+import type { Action, ComponentCompiler } from './sandbox/action.ts';
 
 /** An evaluator with all that a run of it needs. */
 export interface LoadedEvaluator {
@@ -91,7 +91,7 @@ function fingerprintOf({ definition, action }: LoadedEvaluator): string {
 export interface EvaluatorsParts {
   readonly connections: readonly LlmConnection[];
   readonly files: ActionFiles;
-  readonly compiling: Pick<ActionCompiling, 'compile'>;
+  readonly compiling: Pick<ComponentCompiler, 'compile'>;
   readonly schemas: Pick<ResultSchemas, 'compile'>;
   readonly store: RevisionStore;
   readonly log: Pick<TargetLogger, 'info' | 'warn'>;

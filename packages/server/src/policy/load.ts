@@ -9,11 +9,11 @@ import { type CompiledSchema, ResultSchemaError, type ResultSchemas } from './ll
 import {
   type Action,
   ActionCompileError,
-  type ActionCompiling,
-  actionBytes,
+  actionSize,
+  type ComponentCompiler,
   componentChecksum,
 } from './sandbox/action.ts';
-import { limits } from './sandbox/validate/reader.ts';
+import { COMPONENT_LIMITS } from './sandbox/validate/reader.ts';
 
 /** Why a file cannot be an action; the message is fit to be answered and names no path but what was submitted. */
 export class ActionFileError extends Error {
@@ -42,8 +42,8 @@ export async function readResolved(path: string, root: string | undefined): Prom
     }
     const found = await handle.stat();
     if (!found.isFile()) throw new ActionFileError('is not a file');
-    if (found.size > limits.fileBytes) {
-      throw new ActionFileError(`has more than ${limits.fileBytes} bytes; leave out debug information`);
+    if (found.size > COMPONENT_LIMITS.fileBytes) {
+      throw new ActionFileError(`has more than ${COMPONENT_LIMITS.fileBytes} bytes; leave out debug information`);
     }
     const bytes = Buffer.alloc(found.size);
     let length = 0;
@@ -145,11 +145,11 @@ export type LoadedAction = { readonly action: Action } | { readonly problem: str
 /** Makes actions of files. */
 export class ActionLoader {
   readonly #files: ActionFiles;
-  readonly #compiling: Pick<ActionCompiling, 'compile'>;
+  readonly #compiling: Pick<ComponentCompiler, 'compile'>;
   /** What was loaded lately, by checksum: who goes back to earlier evaluators does not wait for the compiler. */
   readonly #recent = new Map<string, Action>();
 
-  constructor(files: ActionFiles, compiling: Pick<ActionCompiling, 'compile'>) {
+  constructor(files: ActionFiles, compiling: Pick<ComponentCompiler, 'compile'>) {
     this.#files = files;
     this.#compiling = compiling;
   }
@@ -174,11 +174,11 @@ export class ActionLoader {
   #remember(action: Action): void {
     this.#recent.delete(action.checksum);
     this.#recent.set(action.checksum, action);
-    let bytes = this.#recent.values().reduce((sum, each) => sum + actionBytes(each), 0);
+    let bytes = this.#recent.values().reduce((sum, each) => sum + actionSize(each), 0);
     for (const oldest of this.#recent.values()) {
       if (bytes <= MAX_RECENT_BYTES) return;
       this.#recent.delete(oldest.checksum);
-      bytes -= actionBytes(oldest);
+      bytes -= actionSize(oldest);
     }
   }
 

@@ -10,10 +10,10 @@ export type {
   ActionRun,
   EvaluationContext,
   HistoryMessage,
-  HostAnswers,
+  HostFunctions,
   ToolEntry,
 } from './sandbox/action.ts';
 export { ActionCompileError, ActionFailure } from './sandbox/action.ts';
 export { ActionCompiler } from './sandbox/compiler.ts';
-export { ActionHosts } from './sandbox/pool.ts';
+export { HostPool } from './sandbox/pool.ts';
 export { withoutEffect } from './verdict.ts';

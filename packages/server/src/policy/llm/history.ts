@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
 import type { StoredBody } from '../../inference/body-capture.ts';
 import type { InteractionStore } from '../../inference/interaction-store.ts';
-import { ActionFailure, type HistoryMessage, type HostAnswers } from '../sandbox/action.ts';
+import { ActionFailure, type HistoryMessage, type HostFunctions } from '../sandbox/action.ts';
 
 /**
  * The messages that a completion was asked for with, out of the body of its request (decisions 4.9). None where there is
@@ -127,7 +127,7 @@ const MAX_READ_BYTES = 256 * 1024 * 1024;
  * loop, and none once the signal is aborted: it throws its reason then. Throws `ActionFailure` for more than 32 MiB, which
  * would not fit into an action's memory, and when a run has more than 256 MiB of bodies read in all.
  */
-export function historyJson(interactions: Pick<InteractionStore, 'history'>): HostAnswers['history'] {
+export function historyJson(interactions: Pick<InteractionStore, 'history'>): HostFunctions['history'] {
   let readBytes = 0;
   return async (conversationId, signal) => {
     const pieces: string[] = [];

@@ -50,7 +50,7 @@ export type ActionLogLevel = 'debug' | 'info' | 'warn' | 'error';
  * What the service answers an action. Everything is of one moment: what changes meanwhile is not seen, but for what the
  * action itself copied. Lists are JSON texts of `ToolEntry[]` and `HistoryMessage[]`, so that they can be kept.
  */
-export interface HostAnswers {
+export interface HostFunctions {
   /** All tools (no `namespace`) or those of one, in order of registration. */
   tools(namespace?: string): string;
   tool(name: string): ToolEntry | undefined;
@@ -111,7 +111,7 @@ export interface Action {
 }
 
 /** The memory that an action takes, in bytes. */
-export function actionBytes({ glue, modules }: Action): number {
+export function actionSize({ glue, modules }: Action): number {
   return modules.reduce((sum, { bytes }) => sum + bytes.length, glue.length);
 }
 
@@ -119,19 +119,19 @@ export function actionBytes({ glue, modules }: Action): number {
 export class ActionCompileError extends Error {}
 
 /** Compiles components in child processes. */
-export interface ActionCompiling {
+export interface ComponentCompiler {
   /** `checksum`: where it is known. Throws `ActionCompileError`. */
   compile(component: Uint8Array, checksum?: string): Promise<Action>;
   close(): Promise<void>;
 }
 
 /** Runs actions in child processes. */
-export interface ActionRunning {
+export interface ActionRunner {
   /**
    * Throws `ActionFailure`. `signal`: nobody waits for it any more. A run that has not begun fails then; one that has goes
    * on, because its host process would end with it.
    */
-  run(action: Action, context: EvaluationContext, answers: HostAnswers, signal?: AbortSignal): Promise<ActionRun>;
+  run(action: Action, context: EvaluationContext, answers: HostFunctions, signal?: AbortSignal): Promise<ActionRun>;
   close(): Promise<void>;
 }
 

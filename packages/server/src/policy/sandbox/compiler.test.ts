@@ -11,7 +11,7 @@ import { children } from './fixtures/child-processes.ts';
 import { coreAction, coreActionText, writtenAction } from './fixtures/hostile/core-action.ts';
 import { ordinaryWat } from './fixtures/ordinary-wat.ts';
 import { componentOfCore } from './fixtures/wat-component.ts';
-import { limits } from './validate/reader.ts';
+import { COMPONENT_LIMITS } from './validate/reader.ts';
 
 /** A busy machine is to have time. */
 const PATIENCE_MS = 60_000;
@@ -53,14 +53,14 @@ describe('a component', () => {
   });
 
   it('may have 30 MiB', { timeout: PATIENCE_MS }, async () => {
-    const filled = limits.fileBytes - 2048;
+    const filled = COMPONENT_LIMITS.fileBytes - 2048;
     const large = await coreAction({
-      memory: String(limits.memoryPages),
+      memory: String(COMPONENT_LIMITS.memoryPages),
       more: `(data (i32.const 8192) "${'x'.repeat(filled)}")`,
       evaluate: '',
     });
     expect(large.length).toBeGreaterThan(filled);
-    expect(large.length).toBeLessThanOrEqual(limits.fileBytes);
+    expect(large.length).toBeLessThanOrEqual(COMPONENT_LIMITS.fileBytes);
     const { modules } = await started().compile(large);
     expect(modules.map(({ bytes }) => bytes.length)).toContainEqual(expect.toSatisfy((length) => length > filled));
   });
@@ -79,7 +79,11 @@ describe('a component', () => {
       () => writtenAction(coreActionText({ evaluate: '(i32.const 1)' })),
       /^not a valid component: type mismatch/,
     ],
-    ['too large', () => new Uint8Array(limits.fileBytes + 1), /^it has 31457281 bytes, actions may have 31457280/],
+    [
+      'too large',
+      () => new Uint8Array(COMPONENT_LIMITS.fileBytes + 1),
+      /^it has 31457281 bytes, actions may have 31457280/,
+    ],
   ])('that is %s is refused', { timeout: PATIENCE_MS }, async (_, bytes, message) => {
     expect(await reasonOf(started().compile(await bytes()))).toMatch(message);
     expect(children()).toEqual([]);

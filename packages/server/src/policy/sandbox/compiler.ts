@@ -3,7 +3,7 @@ import { findPackageJSON } from 'node:module';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { type Action, ActionCompileError, type ActionCompiling, componentChecksum } from './action.ts';
+import { type Action, ActionCompileError, type ComponentCompiler, componentChecksum } from './action.ts';
 import type { CompileRequest } from './compiling/main.ts';
 import { readSandboxScripts, SandboxProcess, type SandboxScripts } from './sandbox-process.ts';
 
@@ -42,7 +42,7 @@ const answer = z.discriminatedUnion('kind', [
 ]);
 
 /** Compiles components to actions, each in a process of its own with 10 s and 512 MiB (decisions 4.9). */
-export class ActionCompiler implements ActionCompiling {
+export class ActionCompiler implements ComponentCompiler {
   readonly #wit = readFileSync(WIT_FILE);
   readonly #compileMs: number;
   readonly #waiting: (() => void)[] = [];
@@ -76,7 +76,7 @@ export class ActionCompiler implements ActionCompiling {
     this.#closed = true;
     const processes = [...this.#processes];
     for (const process of processes) process.kill();
-    await Promise.all(processes.map(({ ended }) => ended));
+    await Promise.all(processes.map(({ exited: ended }) => ended));
   }
 
   #compileIn(component: Uint8Array): Promise<Omit<Action, 'checksum'>> {
@@ -98,7 +98,7 @@ export class ActionCompiler implements ActionCompiling {
         if (frames.length === 1) expected = framesOf(bytes);
         if (frames.length >= expected) process.kill();
       },
-      onEnd: ({ memory, tooLong }) => {
+      onExit: ({ memory, tooLong }) => {
         clearTimeout(deadline);
         clearInterval(watch);
         this.#processes.delete(process);

@@ -3,13 +3,12 @@ import {
   ActionFailure,
   ActionNotStartedError,
   type ActionRun,
-  actionBytes,
+  actionSize,
   type EvaluationContext,
-  type HostAnswers,
   HostExitedError,
+  type HostFunctions,
 } from './action.ts';
-import type { Question, ToHost } from './host/messages.ts';
-import { fromHost, MAX_WORD_BYTES } from './ipc.ts';
+import { type HostCall, type HostCommand, MAX_HOST_FRAME_BYTES, parseHostMessage } from './ipc.ts';
 import { SandboxProcess, type SandboxScripts } from './sandbox-process.ts';
 
 /** Until a process is there, and until it has taken an action in. */
@@ -54,7 +53,7 @@ export const HOST_LIMITS: HostLimits = { runMs: 1_000 };
 
 /** What waits for the host's next word. */
 interface Waiting {
-  readonly answers: HostAnswers | undefined;
+  readonly answers: HostFunctions | undefined;
   readonly startedAt: number;
   /** The host has said something. */
   heard: boolean;
@@ -68,7 +67,7 @@ interface Waiting {
 }
 
 /** One host process. It does one thing at a time; what it is asked for meanwhile waits. */
-export class Host {
+export class HostProcess {
   readonly #process: SandboxProcess;
   readonly #limits: HostLimits;
   readonly #loaded = new Set<string>();
@@ -87,9 +86,9 @@ export class Host {
       readable: [],
       flags: FLAGS,
       cpuSeconds: CPU_SECONDS,
-      maxFrameBytes: MAX_WORD_BYTES,
+      maxFrameBytes: MAX_HOST_FRAME_BYTES,
       onFrame: (bytes) => this.#take(bytes),
-      onEnd: ({ memory, tooLong }) => {
+      onExit: ({ memory, tooLong }) => {
         if (tooLong) this.#reason ??= new ActionFailure('host', 'its host process was ended: it said too much at once');
         if (memory) this.#reason ??= new ActionFailure('memory', 'it used up its memory');
         if (this.#waiting?.heard) this.#reason ??= new ActionFailure('host', 'its host process ended');
@@ -113,21 +112,21 @@ export class Host {
   }
 
   /** It works on something. */
-  get busy(): boolean {
+  get isBusy(): boolean {
     return this.#waiting !== undefined;
   }
 
   /** It has ended, or is to end. */
-  get gone(): boolean {
+  get isGone(): boolean {
     return this.#reason !== undefined;
   }
 
-  get ended(): Promise<void> {
-    return this.#process.ended;
+  get exited(): Promise<void> {
+    return this.#process.exited;
   }
 
   /** True when it has worked enough. */
-  get worn(): boolean {
+  get isWornOut(): boolean {
     return this.#workedMs > RETIRE_AFTER_MS;
   }
 
@@ -136,15 +135,15 @@ export class Host {
   }
 
   /** True when there is room for an action beside those that it has. */
-  roomFor(action: Action): boolean {
+  hasRoomFor(action: Action): boolean {
     if (this.#loaded.size === 0) return true;
-    return this.#loaded.size < MAX_LOADED && this.#loadedBytes + actionBytes(action) <= MAX_LOADED_BYTES;
+    return this.#loaded.size < MAX_LOADED && this.#loadedBytes + actionSize(action) <= MAX_LOADED_BYTES;
   }
 
   /** True when actions that are not kept take room that those kept need; these are different ones. */
-  crowded(kept: readonly Action[]): boolean {
+  needsReplacementFor(kept: readonly Action[]): boolean {
     const missing = kept.filter((action) => !this.has(action));
-    const bytes = missing.reduce((sum, action) => sum + actionBytes(action), this.#loadedBytes);
+    const bytes = missing.reduce((sum, action) => sum + actionSize(action), this.#loadedBytes);
     if (this.#loaded.size + missing.length <= MAX_LOADED && bytes <= MAX_LOADED_BYTES) return false;
     return this.#loaded.size > kept.length - missing.length;
   }
@@ -159,7 +158,7 @@ export class Host {
   }
 
   /** Runs an action that it has. Throws `ActionFailure`. */
-  run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
+  run(action: Action, context: EvaluationContext, answers: HostFunctions): Promise<ActionRun> {
     return this.#inTurn(() => this.#run(action, context, answers));
   }
 
@@ -188,7 +187,7 @@ export class Host {
 
   async #load(action: Action): Promise<void> {
     if (this.has(action)) return;
-    const load: ToHost = {
+    const load: HostCommand = {
       kind: 'load',
       action: action.checksum,
       modules: action.modules.map(({ name, pages }) => ({ name, pages })),
@@ -197,20 +196,20 @@ export class Host {
     this.#process.send(load, Buffer.from(action.glue), ...action.modules.map(({ bytes }) => bytes));
     if ((await taken) !== undefined) throw this.kill(outOfTurn());
     this.#loaded.add(action.checksum);
-    this.#loadedBytes += actionBytes(action);
+    this.#loadedBytes += actionSize(action);
   }
 
-  async #run(action: Action, context: EvaluationContext, answers: HostAnswers): Promise<ActionRun> {
+  async #run(action: Action, context: EvaluationContext, answers: HostFunctions): Promise<ActionRun> {
     const overrun = `it ran longer than ${this.#limits.runMs} ms`;
     const done = this.#next(overrun, this.#limits.runMs, answers);
-    const run: ToHost = { kind: 'run', action: action.checksum };
+    const run: HostCommand = { kind: 'run', action: action.checksum };
     this.#process.send(run, Buffer.from(JSON.stringify(context)));
     const outcome = await done;
     if (outcome === undefined) throw this.kill(outOfTurn());
     return outcome;
   }
 
-  #next(overrun: string, deadlineMs: number, answers?: HostAnswers): Promise<ActionRun | undefined> {
+  #next(overrun: string, deadlineMs: number, answers?: HostFunctions): Promise<ActionRun | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun | undefined>();
     const startedAt = performance.now();
     // When this process was busy itself, what the host said may lie in the pipe: it is read first.
@@ -246,7 +245,7 @@ export class Host {
   /** What it says is not trusted: a word that does not fit ends it. */
   #take(bytes: Buffer): void {
     const waiting = this.#waiting;
-    const message = fromHost(bytes);
+    const message = parseHostMessage(bytes);
     if (message === undefined || waiting === undefined || waiting.asking) {
       this.kill(new ActionFailure('host', 'its host process said what it may not'));
       return;
@@ -275,7 +274,7 @@ export class Host {
     }
   }
 
-  async #answer(question: Question, waiting: Waiting): Promise<void> {
+  async #answer(question: HostCall, waiting: Waiting): Promise<void> {
     waiting.questions++;
     const asking = new AbortController();
     waiting.asking = asking;
@@ -285,7 +284,7 @@ export class Host {
       waiting.answerBytes += text.length;
       if (waiting.answerBytes > MAX_ANSWER_BYTES) throw tooMuchAsked();
       waiting.asking = undefined;
-      if (this.#waiting === waiting) this.#process.send({ kind: 'answer' } satisfies ToHost, text);
+      if (this.#waiting === waiting) this.#process.send({ kind: 'answer' } satisfies HostCommand, text);
     } catch (error) {
       this.kill(
         error instanceof ActionFailure
@@ -305,7 +304,7 @@ function tooMuchAsked(): ActionFailure {
 }
 
 /** JSON. */
-async function answerOf(question: Question, answers: HostAnswers, signal: AbortSignal): Promise<string> {
+async function answerOf(question: HostCall, answers: HostFunctions, signal: AbortSignal): Promise<string> {
   switch (question.ask) {
     case 'tools':
       return answers.tools(question.namespace);

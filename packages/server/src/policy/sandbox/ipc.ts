@@ -1,10 +1,9 @@
 import type { ActionFault, ActionLogLevel, ActionResponse } from './action.ts';
-import type { FromHost } from './host/messages.ts';
 
 const HEAD_BYTES = 4;
 
 /** A frame of a child process's pipe: its length (32 bits, little endian) and its bytes. */
-export function frame(bytes: Uint8Array): Buffer {
+export function encodeFrame(bytes: Uint8Array): Buffer {
   const framed = Buffer.allocUnsafe(HEAD_BYTES + bytes.length);
   framed.writeUInt32LE(bytes.length);
   framed.set(bytes, HEAD_BYTES);
@@ -38,7 +37,7 @@ export class FrameReader {
    * The frames that this piece completes; undefined when one is too long, or all are, after which nothing may be read
    * any more.
    */
-  take(piece: Buffer): Buffer[] | undefined {
+  push(piece: Buffer): Buffer[] | undefined {
     this.#pieces.push(piece);
     this.#length += piece.length;
     const frames: Buffer[] = [];
@@ -71,7 +70,7 @@ export class FrameReader {
  * The longest frame that a host may send, in bytes: the JSON of a response or of a question has 1 MiB at most, which the
  * host itself sees to (`host/inside.ts`), and stands in a message.
  */
-export const MAX_WORD_BYTES = 1024 * 1024 + 1024;
+export const MAX_HOST_FRAME_BYTES = 1024 * 1024 + 1024;
 
 /** UTF-16 units of a line of the log, and of what is told of a failure; each has six bytes at most as JSON. */
 const MAX_LINE = 4096;
@@ -95,12 +94,12 @@ const LEFT_BRACE = 0x7b;
  * what it says must not depend on it, so this stops at the first thing that is wrong, and what has another structure than
  * any message is not parsed at all.
  */
-export function fromHost(bytes: Buffer): FromHost | undefined {
-  if (bytes.length > MAX_WORD_BYTES || !hasStructure(bytes)) return undefined;
+export function parseHostMessage(bytes: Buffer): HostMessage | undefined {
+  if (bytes.length > MAX_HOST_FRAME_BYTES || !hasStructure(bytes)) return undefined;
   try {
     const word = members(JSON.parse(bytes.toString()));
     const isLong = bytes.length > MAX_SHORT_BYTES && word.kind !== 'done' && word.kind !== 'question';
-    return isLong ? undefined : parseHostMessage(word);
+    return isLong ? undefined : hostMessage(word);
   } catch {
     return undefined;
   }
@@ -130,7 +129,7 @@ function hasStructure(bytes: Buffer): boolean {
 /** It is no word of a host. Its message is seen by nobody. */
 class ProtocolError extends Error {}
 
-function parseHostMessage(word: Members): FromHost {
+function hostMessage(word: Members): HostMessage {
   switch (word.kind) {
     case 'ready':
     case 'loaded':
@@ -171,7 +170,7 @@ function responseOf(response: Members): ActionResponse {
   }
 }
 
-function questionOf(question: Members): FromHost {
+function questionOf(question: Members): HostMessage {
   const kind = 'question';
   const { ask } = question;
   switch (ask) {
@@ -206,7 +205,7 @@ function count(value: unknown): number {
   throw new ProtocolError();
 }
 
-function text(value: unknown, longest = MAX_WORD_BYTES): string {
+function text(value: unknown, longest = MAX_HOST_FRAME_BYTES): string {
   if (typeof value === 'string' && value.length <= longest) return value;
   throw new ProtocolError();
 }
@@ -228,3 +227,36 @@ function members(value: unknown): Members {
 function isMembers(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+
+/** A core module of an action, with what its instances may take of the memory of a run. */
+export interface ModuleInfo {
+  readonly name: string;
+  /** Pages of 64 KiB. */
+  readonly pages: number;
+}
+
+/**
+ * What the service tells a host process. `load` is followed by a frame with the glue and one for each module, `run` by one
+ * with the evaluation context as JSON, `answer`, which answers the last question, by one with its text.
+ */
+export type HostCommand =
+  | { readonly kind: 'load'; readonly action: string; readonly modules: readonly ModuleInfo[] }
+  | { readonly kind: 'run'; readonly action: string }
+  | { readonly kind: 'answer' };
+
+/** What an action asks of the service through its host; each is answered before the action goes on. */
+export type HostCall =
+  | { readonly ask: 'tools'; readonly namespace?: string }
+  | { readonly ask: 'tool'; readonly name: string }
+  | { readonly ask: 'copy'; readonly name: string; readonly namespace: string }
+  | { readonly ask: 'history'; readonly conversation: string }
+  | { readonly ask: 'verify'; readonly raw: string };
+
+/** What a host process tells the service. */
+export type HostMessage =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'loaded' }
+  | ({ readonly kind: 'question' } & HostCall)
+  | { readonly kind: 'log'; readonly level: ActionLogLevel; readonly message: string }
+  | { readonly kind: 'done'; readonly response?: ActionResponse; readonly ignored: number }
+  | { readonly kind: 'failed'; readonly fault: ActionFault; readonly message: string };

@@ -5,12 +5,12 @@ import {
   ActionFailure,
   ActionNotStartedError,
   type ActionRun,
-  type ActionRunning,
+  type ActionRunner,
   type EvaluationContext,
-  type HostAnswers,
   HostExitedError,
+  type HostFunctions,
 } from './action.ts';
-import { HOST_LIMITS, Host, type HostLimits } from './host-process.ts';
+import { HOST_LIMITS, type HostLimits, HostProcess } from './host-process.ts';
 import { readSandboxScripts, type SandboxScripts } from './sandbox-process.ts';
 
 /** Beyond these a run fails at once: whoever waits that long has given up. Each action has room of its own. */
@@ -34,7 +34,7 @@ const WARM_SOON_MS = 50;
 const WARM_AGAIN_MS = 1_000;
 
 /** Settings of the pool. */
-export interface HostsOptions {
+export interface HostPoolOptions {
   /** Host processes that run actions at the same time, besides one that waits to take a place. */
   readonly size?: number;
   readonly limits?: HostLimits;
@@ -43,7 +43,7 @@ export interface HostsOptions {
 interface Job {
   readonly action: Action;
   readonly context: EvaluationContext;
-  readonly answers: HostAnswers;
+  readonly answers: HostFunctions;
   readonly signal: AbortSignal | undefined;
   /** It was handed to a host before, which ended by itself. */
   again: boolean;
@@ -55,7 +55,7 @@ interface Job {
  * Host processes for actions: some that run them and a warm one that takes the place of one that is killed
  * (docs/architecture.md "The sandbox"). Nothing derived from a component is evaluated in this process.
  */
-export class ActionHosts implements ActionRunning {
+export class HostPool implements ActionRunner {
   readonly #size: number;
   /** Read when the first host is started: a service without evaluators has none. */
   #scripts: SandboxScripts | undefined;
@@ -63,10 +63,10 @@ export class ActionHosts implements ActionRunning {
   /** What waits, by action: one with many runs does not keep others waiting. */
   readonly #waiting = new FairQueue<Job>();
   /** All that run actions; `#idle` are those of them that do nothing. */
-  readonly #hosts = new Set<Host>();
-  readonly #idle = new Set<Host>();
+  readonly #hosts = new Set<HostProcess>();
+  readonly #idle = new Set<HostProcess>();
   /** Those that a run waits for. */
-  readonly #serving = new Set<Host>();
+  readonly #serving = new Set<HostProcess>();
   readonly #ending = new Set<Promise<void>>();
   /** Runs under way, by action. */
   readonly #running = new Map<string, number>();
@@ -77,15 +77,15 @@ export class ActionHosts implements ActionRunning {
   /** Undefined until there is a say in it: hosts stay for as long as this does. */
   #kept: readonly Action[] | undefined;
   /** What a host was last prepared for. */
-  readonly #preparedFor = new WeakMap<Host, readonly Action[]>();
+  readonly #preparedFor = new WeakMap<HostProcess, readonly Action[]>();
   /** One of those that idled, while it takes in what is kept. */
-  #preparing: Host | undefined;
-  #spare: Host | undefined;
+  #preparing: HostProcess | undefined;
+  #spare: HostProcess | undefined;
   #watch: NodeJS.Timeout | undefined;
   #warming: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({ size = Math.min(Math.max(availableParallelism(), 2), 8), limits = HOST_LIMITS }: HostsOptions = {}) {
+  constructor({ size = Math.min(Math.max(availableParallelism(), 2), 8), limits = HOST_LIMITS }: HostPoolOptions = {}) {
     this.#size = size;
     this.#limits = limits;
   }
@@ -96,16 +96,16 @@ export class ActionHosts implements ActionRunning {
   }
 
   /** A copy, as the next one: who goes over them may end some. */
-  get #all(): readonly Host[] {
+  get #all(): readonly HostProcess[] {
     return this.#spare ? [...this.#hosts, this.#spare] : [...this.#hosts];
   }
 
-  get #unused(): readonly Host[] {
+  get #unused(): readonly HostProcess[] {
     return this.#spare ? [...this.#idle, this.#spare] : [...this.#idle];
   }
 
   /** The actions that there are now: hosts take them in before they are asked for. With none, hosts that idle end. */
-  keep(actions: readonly Action[]): void {
+  setActions(actions: readonly Action[]): void {
     this.#kept = actions;
     const checksums = new Set(actions.map(({ checksum }) => checksum));
     for (const suspect of this.#suspects) if (!checksums.has(suspect)) this.#suspects.delete(suspect);
@@ -114,7 +114,7 @@ export class ActionHosts implements ActionRunning {
     else this.#rest();
   }
 
-  run(action: Action, context: EvaluationContext, answers: HostAnswers, signal?: AbortSignal): Promise<ActionRun> {
+  run(action: Action, context: EvaluationContext, answers: HostFunctions, signal?: AbortSignal): Promise<ActionRun> {
     if (this.#closed) return Promise.reject(new ActionNotStartedError('the service is stopping'));
     if (signal?.aborted) return Promise.reject(forNobody());
     const { checksum } = action;
@@ -152,19 +152,19 @@ export class ActionHosts implements ActionRunning {
   }
 
   /** Where the action can be run: where it is known, else where there is room, else in a new process. */
-  #hostFor({ action, again }: Job): Host {
+  #hostFor({ action, again }: Job): HostProcess {
     // What ended one host may have ended all of them, which is not known of yet: only a new one is there for certain.
     if (again) return this.#inPlaceOfIdle(() => this.#start());
-    let room: Host | undefined;
+    let room: HostProcess | undefined;
     for (const host of this.#idle) {
       if (host.has(action)) return this.#taken(host);
-      if (host.roomFor(action)) room ??= host;
+      if (host.hasRoomFor(action)) room ??= host;
     }
     if (room) return this.#taken(room);
     return this.#inPlaceOfIdle(() => this.#another(action));
   }
 
-  #inPlaceOfIdle(make: () => Host): Host {
+  #inPlaceOfIdle(make: () => HostProcess): HostProcess {
     const [idle] = this.#idle;
     if (idle && this.#hosts.size >= this.#size) this.#retire(idle);
     const host = make();
@@ -174,29 +174,29 @@ export class ActionHosts implements ActionRunning {
     return host;
   }
 
-  #taken(host: Host): Host {
+  #taken(host: HostProcess): HostProcess {
     this.#idle.delete(host);
     return host;
   }
 
   /** The spare one, where it has the action or room for it, or a new one. */
-  #another(action: Action): Host {
-    const fits = this.#spare && (this.#spare.has(action) || this.#spare.roomFor(action));
+  #another(action: Action): HostProcess {
+    const fits = this.#spare && (this.#spare.has(action) || this.#spare.hasRoomFor(action));
     const host = fits && this.#spare ? this.#spare : this.#start();
     if (host === this.#spare) this.#spare = undefined;
     return host;
   }
 
-  #start(): Host {
+  #start(): HostProcess {
     this.#scripts ??= readSandboxScripts(['host']);
-    const host: Host = new Host(this.#scripts, this.#limits, () => this.#ended(host));
-    const { ended } = host;
+    const host: HostProcess = new HostProcess(this.#scripts, this.#limits, () => this.#ended(host));
+    const { exited: ended } = host;
     this.#ending.add(ended);
     void ended.then(() => this.#ending.delete(ended));
     return host;
   }
 
-  #ended(host: Host): void {
+  #ended(host: HostProcess): void {
     const ours = this.#hosts.delete(host) || this.#spare === host;
     this.#idle.delete(host);
     if (this.#spare === host) this.#spare = undefined;
@@ -205,7 +205,7 @@ export class ActionHosts implements ActionRunning {
     this.#pump();
   }
 
-  #retire(host: Host): void {
+  #retire(host: HostProcess): void {
     this.#hosts.delete(host);
     this.#idle.delete(host);
     if (this.#spare === host) this.#spare = undefined;
@@ -213,7 +213,7 @@ export class ActionHosts implements ActionRunning {
     host.kill(new HostExitedError());
   }
 
-  async #serve(job: Job, host: Host): Promise<void> {
+  async #serve(job: Job, host: HostProcess): Promise<void> {
     const { checksum } = job.action;
     this.#running.set(checksum, (this.#running.get(checksum) ?? 0) + 1);
     this.#serving.add(host);
@@ -226,7 +226,7 @@ export class ActionHosts implements ActionRunning {
       job.resolve(run);
     } catch (error) {
       lost = error instanceof HostExitedError && !job.again && !job.signal?.aborted && !this.#closed;
-      if (host.gone && !lost) this.#suspects.add(checksum);
+      if (host.isGone && !lost) this.#suspects.add(checksum);
       else if (!lost) this.#suspects.delete(checksum);
       if (!lost) job.reject(error);
     }
@@ -239,9 +239,9 @@ export class ActionHosts implements ActionRunning {
   }
 
   /** A host that has nothing to do any more. */
-  #release(host: Host): void {
-    if (host.gone || !this.#hosts.has(host)) this.#hosts.delete(host);
-    else if (host.worn) this.#retire(host);
+  #release(host: HostProcess): void {
+    if (host.isGone || !this.#hosts.has(host)) this.#hosts.delete(host);
+    else if (host.isWornOut) this.#retire(host);
     else this.#idle.add(host);
     this.#pump();
     this.#warm();
@@ -259,7 +259,7 @@ export class ActionHosts implements ActionRunning {
     const kept = this.#kept;
     if (this.#closed || !kept?.length || this.#warming !== undefined) return;
     for (const host of this.#unused) {
-      if (this.#preparedFor.get(host) !== kept && host.crowded(kept)) this.#retire(host);
+      if (this.#preparedFor.get(host) !== kept && host.needsReplacementFor(kept)) this.#retire(host);
     }
     while (this.#hosts.size < this.#size) {
       const host = this.#spare ?? this.#start();
@@ -268,7 +268,7 @@ export class ActionHosts implements ActionRunning {
       void this.#prepare(host).then(() => this.#release(host));
     }
     // One at a time: the others run what they have already.
-    if (this.#preparing?.gone === false) return;
+    if (this.#preparing?.isGone === false) return;
     const next = this.#idle.values().find((host) => this.#preparedFor.get(host) !== kept);
     this.#preparing = next;
     if (next) {
@@ -292,13 +292,13 @@ export class ActionHosts implements ActionRunning {
   }
 
   /** Never rejects: who needs a host that could not be prepared is told what is wrong. */
-  async #prepare(host: Host): Promise<void> {
+  async #prepare(host: HostProcess): Promise<void> {
     const kept = this.#kept ?? [];
     this.#preparedFor.set(host, kept);
     this.#watchMemory();
     for (const action of kept) {
-      if (host.gone || this.#kept !== kept) return;
-      if (host.has(action) || !host.roomFor(action) || this.#unloadable.has(action.checksum)) continue;
+      if (host.isGone || this.#kept !== kept) return;
+      if (host.has(action) || !host.hasRoomFor(action) || this.#unloadable.has(action.checksum)) continue;
       try {
         await host.load(action);
       } catch (error) {
@@ -315,7 +315,7 @@ export class ActionHosts implements ActionRunning {
   /** While hosts work: memory is a host's own, so that only the one that takes too much is ended. */
   #watchMemory(): void {
     this.#watch ??= setInterval(() => {
-      if (this.#hosts.size === this.#idle.size && !this.#spare?.busy) {
+      if (this.#hosts.size === this.#idle.size && !this.#spare?.isBusy) {
         clearInterval(this.#watch);
         this.#watch = undefined;
       }
@@ -323,7 +323,7 @@ export class ActionHosts implements ActionRunning {
     }, WATCH_MS).unref();
   }
 
-  #look(host: Host): void {
+  #look(host: HostProcess): void {
     const bytes = host.residentBytes();
     if (bytes === undefined) return;
     if (this.#idle.has(host) && bytes > RECYCLE_RSS_BYTES) this.#retire(host);

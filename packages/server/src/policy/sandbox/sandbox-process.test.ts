@@ -25,12 +25,12 @@ async function ran(script: readonly string[], more: Partial<SandboxOptions> = {}
     cpuSeconds: 60,
     maxFrameBytes: 1024,
     onFrame: (bytes) => void frames.push(bytes.toString()),
-    onEnd: ({ memory }) => void ends.push(memory),
+    onExit: ({ memory }) => void ends.push(memory),
     ...more,
   });
   // Nobody reads it.
   child.send({ to: 'whom it may concern' });
-  await child.ended;
+  await child.exited;
   return { frames, ends, child };
 }
 
@@ -83,9 +83,9 @@ describe('a sandbox process', () => {
         heard.push(bytes.toString());
         child.kill();
       },
-      onEnd: () => undefined,
+      onExit: () => undefined,
     });
-    await child.ended;
+    await child.exited;
     expect(heard).toEqual(['a']);
   });
 

@@ -5,7 +5,7 @@ import { endianness } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { Scripts } from './host/loader.ts';
-import { type FrameLimits, FrameReader, frame } from './ipc.ts';
+import { encodeFrame, type FrameLimits, FrameReader } from './ipc.ts';
 
 /** The entry of the auxiliary vector that has the size of a page. */
 const AT_PAGESZ = 6n;
@@ -16,7 +16,7 @@ const USUAL = 4096;
  * Bytes of a page, in which Linux counts the memory of processes: 4096, or 16 or 64 KiB with some kernels of arm64. The
  * usual size where it cannot be read.
  */
-export function pageBytes(read: (path: string) => Buffer = readFileSync): number {
+export function pageSize(read: (path: string) => Buffer = readFileSync): number {
   try {
     const vector = read('/proc/self/auxv');
     const word = (at: number) => (endianness() === 'LE' ? vector.readBigUInt64LE(at) : vector.readBigUInt64BE(at));
@@ -46,7 +46,7 @@ export interface SandboxOptions {
    * Told once, when it has gone for whatever reason; `memory`: it reached the limit of its heap; `tooLong`: it said
    * more than is taken.
    */
-  onEnd(how: { readonly memory: boolean; readonly tooLong: boolean }): void;
+  onExit(how: { readonly memory: boolean; readonly tooLong: boolean }): void;
 }
 
 /**
@@ -65,18 +65,27 @@ const OUT_OF_MEMORY: ReadonlySet<string> = new Set(['SIGABRT', 'SIGTRAP', 'SIGIL
 export class SandboxProcess {
   /** Undefined where the system gave none. */
   readonly #child: ChildProcessByStdio<Writable, Readable, null> | undefined;
-  readonly #pageBytes = pageBytes();
+  readonly #pageBytes = pageSize();
   #killed = false;
   /** When it has gone. */
-  readonly ended: Promise<void>;
+  readonly exited: Promise<void>;
 
   /** Never throws: a process that could not be started has ended, which is told as of any other. */
-  constructor({ script, readable, flags, cpuSeconds, maxFrameBytes, frameLimits, onFrame, onEnd }: SandboxOptions) {
+  constructor({
+    script,
+    readable,
+    flags,
+    cpuSeconds,
+    maxFrameBytes,
+    frameLimits,
+    onFrame,
+    onExit: onEnd,
+  }: SandboxOptions) {
     const reads = readable.map((path) => `--allow-fs-read=${path}`);
-    const child = started([process.execPath, ...FLAGS, ...reads, ...flags, ...script], cpuSeconds);
+    const child = spawnLimited([process.execPath, ...FLAGS, ...reads, ...flags, ...script], cpuSeconds);
     this.#child = child;
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.ended = promise;
+    this.exited = promise;
     let tooLong = false;
     const end = (memory: boolean): void => {
       this.#killed = true;
@@ -89,7 +98,7 @@ export class SandboxProcess {
     }
     const reader = new FrameReader(maxFrameBytes, frameLimits);
     child.stdout.on('data', (piece: Buffer) => {
-      const frames = reader.take(piece);
+      const frames = reader.push(piece);
       if (frames === undefined) {
         tooLong = true;
         return this.kill();
@@ -113,7 +122,7 @@ export class SandboxProcess {
     const { stdin } = this.#child ?? {};
     if (stdin?.writable !== true) return;
     for (const part of parts) {
-      stdin.write(frame(part instanceof Uint8Array ? part : Buffer.from(JSON.stringify(part))));
+      stdin.write(encodeFrame(part instanceof Uint8Array ? part : Buffer.from(JSON.stringify(part))));
     }
   }
 
@@ -141,7 +150,7 @@ export class SandboxProcess {
  * `spawn` throws for some of what may be wrong, such as too little memory, and tells of the rest later: then there is no
  * process id, and without file descriptors to be had no pipes either.
  */
-function started(
+function spawnLimited(
   command: readonly string[],
   cpuSeconds: number,
 ): ChildProcessByStdio<Writable, Readable, null> | undefined {

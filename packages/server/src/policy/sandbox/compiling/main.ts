@@ -4,23 +4,23 @@
  */
 import { Script } from 'node:vm';
 import { glueScript } from '../host/loaded-action.ts';
-import { close } from '../host/lockdown.ts';
-import type { ModuleHead } from '../host/messages.ts';
-import { Wire } from '../host/wire.ts';
+import { lockdown } from '../host/lockdown.ts';
+import { ParentPipe } from '../host/parent-pipe.ts';
+import type { ModuleInfo } from '../ipc.ts';
 import { boundMemories } from '../validate/core-module.ts';
-import { InvalidComponentError, shown } from '../validate/reader.ts';
+import { InvalidComponentError, printable } from '../validate/reader.ts';
 import { validateComponent } from '../validate/types.ts';
-import { loadTools } from './tools.ts';
+import { loadJco } from './jco.ts';
 
 const GLUE = 'action.js';
 const MODULE = /^action\.core\d*\.wasm$/;
 
-const tools = await loadTools();
-close();
-const wire = new Wire<CompileRequest, CompileAnswer>();
-wire.message();
-const component = wire.bytes();
-const wit = wire.bytes();
+const tools = await loadJco();
+lockdown();
+const wire = new ParentPipe<CompileRequest, CompileAnswer>();
+wire.receive();
+const component = wire.receiveBytes();
+const wit = wire.receiveBytes();
 if (component && wit) answer(component, wit.toString());
 
 function answer(bytes: Uint8Array, witText: string): void {
@@ -32,7 +32,7 @@ function answer(bytes: Uint8Array, witText: string): void {
     new Script(glueScript(Buffer.from(glue?.[1] ?? []).toString()));
     const modules = files.filter(([name]) => MODULE.test(name));
     const bounded = boundMemories(modules.map(([, module]) => module));
-    const heads: ModuleHead[] = modules.map(([name], index) => ({ name, pages: bounded[index]?.pages ?? 0 }));
+    const heads: ModuleInfo[] = modules.map(([name], index) => ({ name, pages: bounded[index]?.pages ?? 0 }));
     wire.send({ kind: 'compiled', modules: heads });
     wire.sendBytes(glue?.[1] ?? new Uint8Array());
     for (const { bytes: module } of bounded) wire.sendBytes(module);
@@ -45,7 +45,7 @@ function answer(bytes: Uint8Array, witText: string): void {
 function reasonOf(error: unknown): string {
   if (error instanceof InvalidComponentError) return error.message;
   const payload = error instanceof Error && 'payload' in error ? error.payload : error;
-  return `not a valid component: ${shown(String(payload), 120)}; build the action anew`;
+  return `not a valid component: ${printable(String(payload), 120)}; build the action anew`;
 }
 
 /** What the compiling process is told, followed by a frame with the component and one with the WIT. */
@@ -55,5 +55,5 @@ export interface CompileRequest {
 
 /** What it answers; `compiled` is followed by a frame with the glue and one for each module. */
 export type CompileAnswer =
-  | { readonly kind: 'compiled'; readonly modules: readonly ModuleHead[] }
+  | { readonly kind: 'compiled'; readonly modules: readonly ModuleInfo[] }
   | { readonly kind: 'refused'; readonly message: string };

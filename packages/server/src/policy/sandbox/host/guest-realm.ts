@@ -9,7 +9,7 @@ export type Instantiate = (
 ) => { evaluate(context: unknown): unknown };
 
 /** A core module as the host holds it. */
-export interface HeldModule {
+export interface CompiledModule {
   readonly name: string;
   /** What an instance may take of the memory of a run, in pages of 64 KiB. */
   readonly pages: number;
@@ -33,9 +33,9 @@ export interface GuestBindings {
  * nothing here that leads out: the door and the modules are the only things of another realm, and nothing that the script
  * could have changed is ever given them.
  */
-export function inside(
+export function createGuestBindings(
   outer: RealmBridge,
-  held: readonly HeldModule[],
+  held: readonly CompiledModule[],
   makeWasi: (door: RealmBridge, counted: (view: unknown) => Uint8Array, log: (line: string) => void) => WasiStubs,
   harden: (...given: readonly object[]) => void,
 ): GuestBindings {
@@ -149,11 +149,11 @@ export function inside(
 
   /** What glue has of a module: nothing that it could use but by giving it back. */
   class ModuleToken {
-    readonly #held: HeldModule;
-    constructor(module: HeldModule) {
+    readonly #held: CompiledModule;
+    constructor(module: CompiledModule) {
       this.#held = module;
     }
-    static heldBy(token: object): HeldModule {
+    static heldBy(token: object): CompiledModule {
       if (!(#held in token)) throw new TypeError('not a module');
       return token.#held;
     }

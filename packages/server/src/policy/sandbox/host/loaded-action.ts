@@ -1,8 +1,8 @@
 import { constants, createContext, Script } from 'node:vm';
-import { type GuestBindings, type HeldModule, type Instantiate, inside } from './guest-realm.ts';
+import { type CompiledModule, createGuestBindings, type GuestBindings, type Instantiate } from './guest-realm.ts';
 import { freezeIntrinsics } from './lockdown.ts';
 import type { RealmBridge } from './realm-bridge.ts';
-import { wasiStubs } from './wasi-stubs.ts';
+import { createWasiStubs } from './wasi-stubs.ts';
 
 /** How jco exports what it makes. */
 const EXPORTED = /^export (?=function |const )/gm;
@@ -23,7 +23,7 @@ export function glueScript(glue: string): string {
 const PARTS = new Script(
   `'use strict';
   for (const name of ['console', 'SharedArrayBuffer', 'Atomics', 'Intl']) delete globalThis[name];
-  (outer, held) => (${inside})(outer, held, ${wasiStubs}, ${freezeIntrinsics})`,
+  (outer, held) => (${createGuestBindings})(outer, held, ${createWasiStubs}, ${freezeIntrinsics})`,
   { filename: 'host.js' },
 );
 
@@ -41,7 +41,7 @@ export class LoadedAction {
   #next: Instantiate | undefined;
 
   /** Throws for glue that is no script. */
-  constructor(door: RealmBridge, glue: string, modules: readonly HeldModule[]) {
+  constructor(door: RealmBridge, glue: string, modules: readonly CompiledModule[]) {
     const context = createContext(constants.DONT_CONTEXTIFY, { codeGeneration: { strings: false, wasm: true } });
     const made: GuestBindings = PARTS.runInContext(context)(door, modules);
     const script = new Script(glueScript(glue), { filename: 'action.js' });

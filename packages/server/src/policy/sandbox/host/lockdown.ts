@@ -5,7 +5,7 @@ import { registerHooks } from 'node:module';
  * host's files, imports, built-in modules, signals, bindings and the globals of Node.js. Called before anything of a
  * component comes in.
  */
-export function close(): void {
+export function lockdown(): void {
   const { permission } = process;
   registerHooks({
     resolve(specifier) {

@@ -4,11 +4,11 @@
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import type { HostCall, HostCommand, HostMessage } from '../ipc.ts';
 import { LoadedAction } from './loaded-action.ts';
-import { close } from './lockdown.ts';
-import type { FromHost, Question, ToHost } from './messages.ts';
-import { makeDoor } from './realm-bridge.ts';
-import { Wire } from './wire.ts';
+import { lockdown } from './lockdown.ts';
+import { ParentPipe } from './parent-pipe.ts';
+import { createRealmBridge } from './realm-bridge.ts';
 
 /**
  * V8's collector, which is there for as long as it takes to get hold of it: with the flag set from outside, every realm
@@ -26,24 +26,24 @@ const COLLECT_PAGES = 512;
 /** Resident bytes, beyond which all objects are: that takes some ten times as long. */
 const COLLECT_ALL_BYTES = 144 * 1024 * 1024;
 
-const wire = new Wire<ToHost, FromHost>();
+const wire = new ParentPipe<HostCommand, HostMessage>();
 const actions = new Map<string, LoadedAction>();
 const collect = takeCollector();
 const residentBytes = process.memoryUsage.rss;
 const { exit } = process;
-const door = makeDoor({ ask, log: (level, message) => wire.send({ kind: 'log', level, message }) });
+const door = createRealmBridge({ ask, log: (level, message) => wire.send({ kind: 'log', level, message }) });
 let uncollected = 0;
-close();
+lockdown();
 
 wire.send({ kind: 'ready' });
-for (let message = wire.message(); message !== undefined; message = wire.message()) {
+for (let message = wire.receive(); message !== undefined; message = wire.receive()) {
   if (message.kind === 'load') load(message);
   else if (message.kind === 'run') run(message.action);
 }
 
-function load({ action, modules }: ToHost & { kind: 'load' }): void {
-  const glue = wire.bytes()?.toString() ?? '';
-  const bytes = modules.map(() => wire.bytes() ?? Buffer.alloc(0));
+function load({ action, modules }: HostCommand & { kind: 'load' }): void {
+  const glue = wire.receiveBytes()?.toString() ?? '';
+  const bytes = modules.map(() => wire.receiveBytes() ?? Buffer.alloc(0));
   try {
     const held = modules.map((head, index) => ({
       ...head,
@@ -60,7 +60,7 @@ function load({ action, modules }: ToHost & { kind: 'load' }): void {
 
 /** What a script in the glue might throw is not looked at: that would let it see who looks. */
 function run(action: string): void {
-  const context = wire.bytes();
+  const context = wire.receiveBytes();
   const loaded = actions.get(action);
   if (!context || !loaded) return exit(1);
   try {
@@ -84,10 +84,10 @@ function collectAfter(pages: number): void {
   if (residentBytes() > COLLECT_ALL_BYTES) collect();
 }
 
-function ask(question: Question): string {
+function ask(question: HostCall): string {
   wire.send({ kind: 'question', ...question });
-  const answer = wire.message();
-  const text = answer?.kind === 'answer' ? wire.bytes() : undefined;
+  const answer = wire.receive();
+  const text = answer?.kind === 'answer' ? wire.receiveBytes() : undefined;
   // The service has gone, or means something else.
   if (text === undefined) exit(0);
   return String(text);

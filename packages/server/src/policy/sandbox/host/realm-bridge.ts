@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import { types } from 'node:util';
 import type { ActionLogLevel } from '../action.ts';
-import type { Question } from './messages.ts';
+import type { HostCall } from '../ipc.ts';
 
 /**
  * What leads out of the realm that an action's glue runs in. Text, numbers and views of memory pass, and are looked at
@@ -24,12 +24,12 @@ export interface RealmBridge {
 
 /** Where the door leads. */
 export interface HostBindings {
-  ask(question: Question): string;
+  ask(question: HostCall): string;
   log(level: ActionLogLevel, message: string): void;
 }
 
 /** Makes the door. What it works with is taken here, before anything of a component comes in. */
-export function makeDoor({ ask, log }: HostBindings): RealmBridge {
+export function createRealmBridge({ ask, log }: HostBindings): RealmBridge {
   const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const encoder = new TextEncoder();
   const { isUint8Array } = types;
@@ -66,7 +66,7 @@ function quietly<T>(work: () => T, otherwise: T): T {
   }
 }
 
-function questionOf(ask: unknown, first: unknown, second: unknown): Question | undefined {
+function questionOf(ask: unknown, first: unknown, second: unknown): HostCall | undefined {
   if (ask === 'tools' && first === undefined) return { ask };
   if (typeof first !== 'string') return undefined;
   switch (ask) {

@@ -15,7 +15,7 @@ export interface WasiStubs {
  * prototypes. `counted` gives the bytes of a view, which count as text; `log` takes a line, and keeps the limits of the
  * log.
  */
-export function wasiStubs(
+export function createWasiStubs(
   door: RealmBridge,
   counted: (view: unknown) => Uint8Array,
   log: (line: string) => void,

@@ -1,13 +1,13 @@
 import { Script } from 'node:vm';
-import { loadTools } from '../compiling/tools.ts';
+import { loadJco } from '../compiling/jco.ts';
 import { evaluatorWit } from '../fixtures/evaluator-wit.ts';
 import { validateComponent } from './types.ts';
 
 /** jco's tools, loaded as the compiling process does. */
-export const tools = await loadTools();
+export const tools = await loadJco();
 
 /** Judges a component by the world of actions. */
-export function judged(bytes: Uint8Array): void {
+export function validate(bytes: Uint8Array): void {
   validateComponent(bytes, { tools, wit: evaluatorWit });
 }
 

@@ -1,5 +1,5 @@
 import { type CoreNames, isComponent, isCoreModule, walkCoreModule } from './core-module.ts';
-import { ByteReader, InvalidComponentError, isScriptWord, quoted, Tally } from './reader.ts';
+import { ByteReader, InvalidComponentError, isReservedName, quote, Tally } from './reader.ts';
 
 const longestName = 512;
 
@@ -39,13 +39,13 @@ export function checkedName(bytes: Uint8Array): string {
 /** The same for what a core module exports: glue may name variables after what comes behind a slash in it. */
 export function checkedExport(bytes: Uint8Array): string {
   const name = checkedName(bytes);
-  if (name.includes('/') && isScriptWord(name)) throw refusedName(bytes, 'has a meaning of its own in JavaScript');
+  if (name.includes('/') && isReservedName(name)) throw refusedName(bytes, 'has a meaning of its own in JavaScript');
   return name;
 }
 
 function refusedName(bytes: Uint8Array, why: string): InvalidComponentError {
   const name = String.fromCharCode(...bytes.subarray(0, 64));
-  return new InvalidComponentError(`the name ${quoted(name)} in it ${why}; rename it and build the action anew`);
+  return new InvalidComponentError(`the name ${quote(name)} in it ${why}; rename it and build the action anew`);
 }
 
 /**
@@ -133,7 +133,7 @@ function importOf(section: ByteReader): void {
   const name = externName(section);
   const { sort: kind } = externType(section);
   if (kind !== 'core' && kind !== 'component') return;
-  throw new InvalidComponentError(`imports ${quoted(name)}, a module or component, which actions cannot use; link it`);
+  throw new InvalidComponentError(`imports ${quote(name)}, a module or component, which actions cannot use; link it`);
 }
 
 function exportOf(section: ByteReader, scope: Scope): void {

@@ -1,4 +1,4 @@
-import { ByteReader, InvalidComponentError, limits } from './reader.ts';
+import { ByteReader, COMPONENT_LIMITS, InvalidComponentError } from './reader.ts';
 
 /** Limits of a memory (pages) or table (elements), and where their bytes are. */
 export interface Limits {
@@ -176,8 +176,8 @@ export interface BoundedModule {
  */
 export function boundMemories(
   modules: readonly Uint8Array[],
-  pages: number = limits.memoryPages,
-  elements: number = limits.allTableElements,
+  pages: number = COMPONENT_LIMITS.memoryPages,
+  elements: number = COMPONENT_LIMITS.allTableElements,
 ): BoundedModule[] {
   const walked = modules.map((bytes) => ({ bytes, ...walkCoreModule(new ByteReader(bytes), anyNames) }));
   const memories = maximaOf(walked, 'memories', pages);

@@ -4,24 +4,24 @@
  */
 export class InvalidComponentError extends Error {
   constructor(what: string, options?: ErrorOptions) {
-    super(shown(what, 200), options);
+    super(printable(what, 200), options);
   }
 }
 
 /** A text of a file or of a tool as a message may carry it: printable ASCII only, cut at `most` characters. */
-export function shown(text: string, most: number): string {
+export function printable(text: string, most: number): string {
   const cut = text.slice(0, most + 1);
   const escaped = cut.replace(/[^\x20-\x7e]/g, (unit) => `\\u{${unit.charCodeAt(0).toString(16)}}`);
   return escaped.length > most ? `${escaped.slice(0, most - 3)}...` : escaped;
 }
 
 /** A name of a file in double quotes, at most 64 characters of it. */
-export function quoted(name: string): string {
-  return `"${shown(name, 64)}"`;
+export function quote(name: string): string {
+  return `"${printable(name, 64)}"`;
 }
 
 /** What a component may have (decisions 4.9: memories of 64 MiB in all). Memories in pages of 64 KiB, tables in elements. */
-export const limits = {
+export const COMPONENT_LIMITS = {
   /** Compiling one of 30 MiB was seen to take 440 MiB, of the 512 that it has. */
   fileBytes: 30 * 1024 * 1024,
   coreModules: 128,
@@ -44,32 +44,32 @@ export class Tally {
 
   coreModule(): void {
     this.coreModules += 1;
-    this.#refuse(this.coreModules, limits.coreModules, 'core modules');
+    this.#refuse(this.coreModules, COMPONENT_LIMITS.coreModules, 'core modules');
   }
 
   /** How many core instances there are in all when the component is instantiated, those of nested ones each time. */
   allCoreInstances(count: number): void {
     this.coreInstances = count;
-    this.#refuse(count, limits.coreInstances, 'core instances');
+    this.#refuse(count, COMPONENT_LIMITS.coreInstances, 'core instances');
   }
 
   /** One inside another. */
   component(): void {
     this.components += 1;
-    this.#refuse(this.components, limits.components, 'nested components');
+    this.#refuse(this.components, COMPONENT_LIMITS.components, 'nested components');
   }
 
   memory(minimum: number): void {
     this.memoryPages += minimum;
-    this.#refuse(this.memoryPages, limits.memoryPages, 'pages of memory to begin with');
+    this.#refuse(this.memoryPages, COMPONENT_LIMITS.memoryPages, 'pages of memory to begin with');
   }
 
   table(minimum: number): void {
     this.tables += 1;
     this.tableElements += minimum;
-    this.#refuse(this.tables, limits.tables, 'tables');
-    this.#refuse(minimum, limits.tableElements, 'elements in a table');
-    this.#refuse(this.tableElements, limits.allTableElements, 'elements in its tables');
+    this.#refuse(this.tables, COMPONENT_LIMITS.tables, 'tables');
+    this.#refuse(minimum, COMPONENT_LIMITS.tableElements, 'elements in a table');
+    this.#refuse(this.tableElements, COMPONENT_LIMITS.allTableElements, 'elements in its tables');
   }
 
   #refuse(count: number, most: number, what: string): void {
@@ -80,9 +80,9 @@ export class Tally {
 
 /** Throws `ComponentRefusal` for a file that is too large to be looked at. */
 export function checkSize(bytes: Uint8Array): void {
-  if (bytes.length > limits.fileBytes) {
+  if (bytes.length > COMPONENT_LIMITS.fileBytes) {
     throw new InvalidComponentError(
-      `it has ${bytes.length} bytes, actions may have ${limits.fileBytes}; leave out debug information`,
+      `it has ${bytes.length} bytes, actions may have ${COMPONENT_LIMITS.fileBytes}; leave out debug information`,
     );
   }
 }
@@ -108,7 +108,7 @@ const parts = new RegExp(
  * Whether a function, interface or variable of this name would, in glue, stand in the way of something of JavaScript's or
  * of the glue's own: glue declares `function isFinite(...)` for an export `is-finite`, `let undefined` for `a/undefined`.
  */
-export function isScriptWord(name: string): boolean {
+export function isReservedName(name: string): boolean {
   const [last = ''] = (name.split('/').at(-1) ?? '').split('@');
   const flat = last.replace(/[^A-Za-z0-9]/g, '').toLowerCase();
   return words.has(flat) || parts.test(flat);

@@ -1,5 +1,5 @@
 import { externName, externType, type Sort, sort, walkComponent } from './component.ts';
-import { ByteReader, checkSize, InvalidComponentError, isScriptWord, quoted, shown } from './reader.ts';
+import { ByteReader, checkSize, InvalidComponentError, isReservedName, printable, quote } from './reader.ts';
 
 /**
  * A type of a component, resolved: what it is built of stands in it. Types that actions' interfaces do not use
@@ -397,7 +397,7 @@ function surfaceOf(component: Uint8Array, tools: ComponentTools): Surface {
   } catch (error) {
     // Causes come below what they caused.
     const lines = (error instanceof Error ? error.message : String(error)).trim().split('\n');
-    const reason = shown(lines.at(-1) ?? '', 120);
+    const reason = printable(lines.at(-1) ?? '', 120);
     throw new InvalidComponentError(`not a valid component: ${reason}; build the action anew`, { cause: error });
   }
   return { imports: importsOf(component), world: readPrintedWorld(text) };
@@ -424,19 +424,19 @@ function checkImport(item: ComponentImport, interfaces: ReadonlyMap<string, Comp
 function checkStubbed({ name, type }: ComponentImport): void {
   if (type.kind !== 'instance') throw mismatch(name);
   for (const [member, { kind }] of type.exports) {
-    if (kind === 'func' && isScriptWord(member)) throw mismatch(`${name}.${member}`);
+    if (kind === 'func' && isReservedName(member)) throw mismatch(`${name}.${member}`);
   }
 }
 
 function foreign(name: string): InvalidComponentError {
   return new InvalidComponentError(
-    `imports ${quoted(name)}, which actions cannot use; build it for the world evaluator-action`,
+    `imports ${quote(name)}, which actions cannot use; build it for the world evaluator-action`,
   );
 }
 
 function mismatch(name: string): InvalidComponentError {
   return new InvalidComponentError(
-    `imports ${quoted(name)} with a type of its own; build it with the WIT file that comes with this version`,
+    `imports ${quote(name)} with a type of its own; build it with the WIT file that comes with this version`,
   );
 }
 
@@ -458,7 +458,7 @@ function checkEvaluate(given: PrintedWorld, wanted: PrintedWorld, wit: string): 
   const written = context === undefined ? undefined : given.records.get(context)?.join();
   const same = from === undefined ? written === contextMembers(wit) : from === wanted.uses.get('evaluation-context');
   if (!same) {
-    const signature = shown(type, 60);
+    const signature = printable(type, 60);
     throw new InvalidComponentError(
       `exports "evaluate" as ${signature}; actions need func(ctx: evaluation-context) of service:evaluator/types`,
     );
@@ -468,7 +468,8 @@ function checkEvaluate(given: PrintedWorld, wanted: PrintedWorld, wit: string): 
 /** Further exports are not called, but glue declares them. */
 function checkExports({ exports }: PrintedWorld): void {
   for (const name of exports.keys()) {
-    if (isScriptWord(name)) throw new InvalidComponentError(`exports ${quoted(name)}, a word of JavaScript; rename it`);
+    if (isReservedName(name))
+      throw new InvalidComponentError(`exports ${quote(name)}, a word of JavaScript; rename it`);
   }
 }
 
@@ -483,7 +484,7 @@ function contextMembers(wit: string): string {
 }
 
 /** What judging a component takes from outside. */
-export interface Measure {
+export interface ValidationContext {
   readonly tools: ComponentTools;
   /** The text of the WIT package `service:evaluator`. */
   readonly wit: string;
@@ -494,7 +495,7 @@ export interface Measure {
  * and number in it, its validity, its imports and exports. Throws `ComponentRefusal`, whose message names what is wrong
  * and the remedy. Function bodies are left to WebAssembly.
  */
-export function validateComponent(bytes: Uint8Array, measure: Measure): void {
+export function validateComponent(bytes: Uint8Array, measure: ValidationContext): void {
   checkSize(bytes);
   walkComponent(bytes);
   checkInterface(bytes, measure.tools, measure.wit);

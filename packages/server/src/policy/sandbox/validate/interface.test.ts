@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { evaluatorWit } from '../fixtures/evaluator-wit.ts';
 import { writtenAction } from '../fixtures/hostile/core-action.ts';
-import { judged, tools } from './component-tools.fixture.ts';
+import { tools, validate } from './component-tools.fixture.ts';
 
 /** Our world without comments, on one line. */
 const world = evaluatorWit.replace(/\/\/.*/g, '').replace(/\s+/g, ' ');
@@ -27,18 +27,18 @@ function more(inWorld: string, packages = ''): Uint8Array {
 
 describe('what may differ from the world', () => {
   it('is nothing', () => {
-    expect(() => judged(ofWorld((wit) => wit))).not.toThrow();
+    expect(() => validate(ofWorld((wit) => wit))).not.toThrow();
   });
 
   it('is that interfaces and functions are not used', () => {
-    judged(changed('import registry; import conversation; import response; import validation; import log;', ''));
-    judged(changed('import registry;', ''));
-    judged(changed('get-tool: func(name: string) -> option<tool-entry>;', ''));
-    judged(changed('filter-tools: func(tool-names: list<string>);', ''));
+    validate(changed('import registry; import conversation; import response; import validation; import log;', ''));
+    validate(changed('import registry;', ''));
+    validate(changed('get-tool: func(name: string) -> option<tool-entry>;', ''));
+    validate(changed('filter-tools: func(tool-names: list<string>);', ''));
   });
 
   it('is what it calls the context', () => {
-    judged(
+    validate(
       ofWorld((wit) =>
         wit
           .replace('use types.{evaluation-context};', 'use types.{evaluation-context as given, message};')
@@ -51,17 +51,19 @@ describe('what may differ from the world', () => {
     const members = /record evaluation-context (\{[^}]*\})/.exec(world)?.[1] ?? '';
     const own = (record: string) =>
       changed('use types.{evaluation-context}; export', `record evaluation-context ${record} export`);
-    expect(() => judged(own(members))).not.toThrow();
-    expect(() => judged(own(members.replace('method: string,', 'method: list<u8>,')))).toThrow('exports "evaluate" as');
-    expect(() => judged(own(members.replace('method: string,', '')))).toThrow('exports "evaluate" as');
-    expect(() => judged(own(members.replace(/(method: string,)(.*)(namespace: string,)/, '$3$2$1')))).toThrow(
+    expect(() => validate(own(members))).not.toThrow();
+    expect(() => validate(own(members.replace('method: string,', 'method: list<u8>,')))).toThrow(
+      'exports "evaluate" as',
+    );
+    expect(() => validate(own(members.replace('method: string,', '')))).toThrow('exports "evaluate" as');
+    expect(() => validate(own(members.replace(/(method: string,)(.*)(namespace: string,)/, '$3$2$1')))).toThrow(
       'exports "evaluate" as',
     );
   });
 
   it('is what it exports besides', () => {
-    judged(more('export init: func(a: string) -> result<_, string>; export handy: interface { f: func(); }'));
-    judged(more('export wasi:cli/run@0.2.3;', 'package wasi:cli@0.2.3 { interface run { run: func() -> result; } }'));
+    validate(more('export init: func(a: string) -> result<_, string>; export handy: interface { f: func(); }'));
+    validate(more('export wasi:cli/run@0.2.3;', 'package wasi:cli@0.2.3 { interface run { run: func() -> result; } }'));
   });
 
   it('is what it imports of WASI 0.2', () => {
@@ -72,7 +74,7 @@ describe('what may differ from the world', () => {
         every: func(a: v, b: f, c: e, d: t) -> result<list<s64>>;
       }
     }`;
-    judged(more('import wasi:io/poll@0.2.6; import wasi:io/all@0.2.6;', io));
+    validate(more('import wasi:io/poll@0.2.6; import wasi:io/all@0.2.6;', io));
   });
 });
 
@@ -96,32 +98,32 @@ describe('what may not', () => {
   ];
 
   it.each(mismatches)('is the type of %s: %s, but %s', (name, from, to) => {
-    expect(() => judged(changed(from, to))).toThrow(
+    expect(() => validate(changed(from, to))).toThrow(
       `imports "service:evaluator/${name}" with a type of its own; build it with the WIT file`,
     );
   });
 
   it('is that it imports what there is not', () => {
-    expect(() => judged(changed('log { info', 'log { debug: func(message: string); info'))).toThrow(
+    expect(() => validate(changed('log { info', 'log { debug: func(message: string); info'))).toThrow(
       'imports "service:evaluator/log.debug", which actions cannot use',
     );
     const foreign = 'package a:b { interface c { f: func(); } }';
-    expect(() => judged(more('import a:b/c;', foreign))).toThrow('imports "a:b/c", which actions cannot use');
-    expect(() => judged(more('import f: func();'))).toThrow('imports "f", which actions cannot use');
-    expect(() => judged(more('import i: interface { f: func(); }'))).toThrow('imports "i", which actions cannot use');
+    expect(() => validate(more('import a:b/c;', foreign))).toThrow('imports "a:b/c", which actions cannot use');
+    expect(() => validate(more('import f: func();'))).toThrow('imports "f", which actions cannot use');
+    expect(() => validate(more('import i: interface { f: func(); }'))).toThrow('imports "i", which actions cannot use');
     const own = `interface more { f: func(); }`;
-    expect(() => judged(more('import more;', own))).toThrow('imports "service:evaluator/more", which actions cannot');
+    expect(() => validate(more('import more;', own))).toThrow('imports "service:evaluator/more", which actions cannot');
   });
 
   it.each(['wasi:keyvalue/store@0.2.0', 'wasi:cli/run@0.3.0', 'wasi:cli/run'])('is that it imports %s', (name) => {
     const [, space, of, version = ''] = /^(.*)\/([^@]*)(@.*)?$/.exec(name) ?? [];
     const component = more(`import ${name};`, `package ${space}${version} { interface ${of} { f: func(); } }`);
-    expect(() => judged(component)).toThrow(`imports "${name}", which actions cannot use`);
+    expect(() => validate(component)).toThrow(`imports "${name}", which actions cannot use`);
   });
 
   it('is a function of WASI that glue would take for a word of JavaScript', () => {
     const component = more('import wasi:cli/x@0.2.0;', 'package wasi:cli@0.2.0 { interface x { arguments: func(); } }');
-    expect(() => judged(component)).toThrow('imports "wasi:cli/x@0.2.0.arguments"');
+    expect(() => validate(component)).toThrow('imports "wasi:cli/x@0.2.0.arguments"');
   });
 
   it('is that it imports a module or a component', async () => {
@@ -129,7 +131,7 @@ describe('what may not', () => {
       '(module (memory (export "memory") 1) (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)' +
       '(unreachable)) (func (export "evaluate") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))';
     const component = await writtenAction(core, { before: '(import "c" (component))' });
-    expect(() => judged(component)).toThrow('imports "c", a module or component, which actions cannot use; link it');
+    expect(() => validate(component)).toThrow('imports "c", a module or component, which actions cannot use; link it');
   });
 });
 
@@ -148,16 +150,16 @@ describe('evaluate', () => {
   ];
 
   it.each(wrong)('must not be %s', (signature, declared) => {
-    expect(() => judged(changed(evaluate, `${declared} export evaluate: ${signature};`))).toThrow(
+    expect(() => validate(changed(evaluate, `${declared} export evaluate: ${signature};`))).toThrow(
       `exports "evaluate" as ${signature}; actions need func(ctx: evaluation-context)`,
     );
   });
 
   it('must be there, outside of any interface', () => {
     const message = 'exports no function "evaluate"; export it, outside of any interface';
-    expect(() => judged(changed(evaluate, ''))).toThrow(message);
-    expect(() => judged(changed(evaluate, 'export main: interface { evaluate: func(); }'))).toThrow(message);
-    expect(() => judged(changed(evaluate, 'export %evaluate: interface { f: func(); }'))).toThrow(
+    expect(() => validate(changed(evaluate, ''))).toThrow(message);
+    expect(() => validate(changed(evaluate, 'export main: interface { evaluate: func(); }'))).toThrow(message);
+    expect(() => validate(changed(evaluate, 'export %evaluate: interface { f: func(); }'))).toThrow(
       'exports "evaluate" as interface',
     );
   });
@@ -167,7 +169,7 @@ describe('evaluate', () => {
       evaluate,
       '/// }\n  ///  export evaluate: func(ctx: evaluation-context);\nexport f: func();',
     );
-    expect(() => judged(documented)).toThrow('exports no function "evaluate"');
+    expect(() => validate(documented)).toThrow('exports no function "evaluate"');
   });
 });
 
@@ -175,7 +177,7 @@ describe('words of JavaScript', () => {
   it.each(['then', 'constructor', 'arguments', 'is-finite', 'to-string', 'memory0', 'get-core-module'])(
     'such as %s are no names of exports',
     (name) => {
-      expect(() => judged(more(`export %${name}: func();`))).toThrow(
+      expect(() => validate(more(`export %${name}: func();`))).toThrow(
         `exports "${name}", a word of JavaScript; rename it`,
       );
     },

@@ -5,18 +5,17 @@ import { children } from './fixtures/child-processes.ts';
 import { FORGER } from './fixtures/forged-host.ts';
 import { injected } from './fixtures/injected.ts';
 import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
-import type { FromHost } from './host/messages.ts';
-import { Host } from './host-process.ts';
-import { fromHost, MAX_WORD_BYTES } from './ipc.ts';
+import { HostProcess } from './host-process.ts';
+import { type HostMessage, MAX_HOST_FRAME_BYTES, parseHostMessage } from './ipc.ts';
 
 const MEBIBYTE = 1024 * 1024;
 
-const said = (word: unknown) => fromHost(Buffer.from(JSON.stringify(word)));
+const said = (word: unknown) => parseHostMessage(Buffer.from(JSON.stringify(word)));
 /** Anything that looks like structure, and what JSON has to escape. */
 const text = fc.string({ unit: fc.constantFrom(...'[]{}:,"\\\n', 'a', 'ü', '😀', '\ud800', '\u0000'), maxLength: 100 });
 
-const words: fc.Arbitrary<FromHost> = fc.oneof(
-  fc.constantFrom<FromHost>({ kind: 'ready' }, { kind: 'loaded' }, { kind: 'question', ask: 'tools' }),
+const words: fc.Arbitrary<HostMessage> = fc.oneof(
+  fc.constantFrom<HostMessage>({ kind: 'ready' }, { kind: 'loaded' }, { kind: 'question', ask: 'tools' }),
   fc.record({
     kind: fc.constant('log' as const),
     level: fc.constantFrom('debug' as const, 'info' as const, 'warn' as const, 'error' as const),
@@ -91,18 +90,18 @@ describe('what a host says', () => {
 
   it('is taken with as long a response or question as there may be', () => {
     const longest = 'x'.repeat(MEBIBYTE - 40);
-    const done: FromHost = { kind: 'done', response: { kind: 'block', reason: longest }, ignored: 9_999_999 };
-    const question: FromHost = { kind: 'question', ask: 'copy', name: longest, namespace: 'x' };
+    const done: HostMessage = { kind: 'done', response: { kind: 'block', reason: longest }, ignored: 9_999_999 };
+    const question: HostMessage = { kind: 'question', ask: 'copy', name: longest, namespace: 'x' };
     expect([said(done), said(question)]).toEqual([done, question]);
     const tools = Array.from({ length: MEBIBYTE / 3 - 20 }, () => '');
-    const names: FromHost = { kind: 'done', response: { kind: 'filter_tools', tools }, ignored: 0 };
+    const names: HostMessage = { kind: 'done', response: { kind: 'filter_tools', tools }, ignored: 0 };
     expect(said(names)).toEqual(names);
-    expect(fromHost(Buffer.alloc(MAX_WORD_BYTES + 1, `${JSON.stringify(done)} `))).toBeUndefined();
+    expect(parseHostMessage(Buffer.alloc(MAX_HOST_FRAME_BYTES + 1, `${JSON.stringify(done)} `))).toBeUndefined();
   });
 
   it('loses what nobody asked for', () => {
     expect(said({ kind: 'ready', more: 1 })).toEqual({ kind: 'ready' });
-    expect(fromHost(Buffer.from('{"kind":"ready","__proto__":{"kind":"loaded"}}'))).toEqual({ kind: 'ready' });
+    expect(parseHostMessage(Buffer.from('{"kind":"ready","__proto__":{"kind":"loaded"}}'))).toEqual({ kind: 'ready' });
   });
 
   it.each<[string, unknown]>([
@@ -137,18 +136,18 @@ describe('what a host says', () => {
   });
 
   it.each(['', '{', '{"kind":"ready"', '"', '"\\', '\ufeff{"kind":"ready"}', 'NaN'])('is refused: %j', (json) => {
-    expect(fromHost(Buffer.from(json))).toBeUndefined();
+    expect(parseHostMessage(Buffer.from(json))).toBeUndefined();
   });
 
   it.each(all)('is not parsed where it is too long: %s', (_what, make) => {
     const parse = vi.spyOn(JSON, 'parse');
-    expect(fromHost(Buffer.from(make(8 * MEBIBYTE)))).toBeUndefined();
+    expect(parseHostMessage(Buffer.from(make(8 * MEBIBYTE)))).toBeUndefined();
     expect(parse).not.toHaveBeenCalled();
   });
 
   it.each(misshapen)('is not parsed where it has another structure: %s', (_what, make) => {
     const parse = vi.spyOn(JSON, 'parse');
-    expect(fromHost(Buffer.from(make(MEBIBYTE)))).toBeUndefined();
+    expect(parseHostMessage(Buffer.from(make(MEBIBYTE)))).toBeUndefined();
     expect(parse).not.toHaveBeenCalled();
   });
 
@@ -161,21 +160,21 @@ describe('what a host says', () => {
       },
     });
     vi.spyOn(JSON, 'parse').mockReturnValue({ kind: 'done', ignored: 0, response: { kind: 'filter_tools', tools } });
-    expect(fromHost(Buffer.from('{}'))).toBeUndefined();
+    expect(parseHostMessage(Buffer.from('{}'))).toBeUndefined();
     expect(looks).toBeGreaterThan(2);
     expect(looks).toBeLessThan(10);
   });
 });
 
 describe('a host that says what no host may', () => {
-  const hosts: Host[] = [];
+  const hosts: HostProcess[] = [];
 
   /** Asked to run something, it says what it was given in the place of the scripts. */
   const loader = `${FORGER} run(); sayTexts(scripts); stay();`;
 
   afterEach(async () => {
     for (const host of hosts) host.kill();
-    await Promise.all(hosts.splice(0).map(({ ended }) => ended));
+    await Promise.all(hosts.splice(0).map(({ exited: ended }) => ended));
     expect(children()).toEqual([]);
   });
 
@@ -184,14 +183,14 @@ describe('a host that says what no host may', () => {
     ...all.map(([what, make]): [string, string, RegExp] => [what, make(MEBIBYTE), /may not/]),
   ])('is ended, and its run has failed: %s', async (_what, word, message) => {
     const action = injected('');
-    const host = new Host({ loader, sources: Buffer.from(word) }, { runMs: 30_000 }, () => undefined);
+    const host = new HostProcess({ loader, sources: Buffer.from(word) }, { runMs: 30_000 }, () => undefined);
     hosts.push(host);
     await host.load(action);
     await expect(host.run(action, ordinaryContext, new OrdinaryAnswers())).rejects.toMatchObject({
       fault: 'host',
       message: expect.stringMatching(message),
     });
-    await host.ended;
+    await host.exited;
     // Else it would be tried in another one.
     await expect(host.load(action)).rejects.not.toBeInstanceOf(HostExitedError);
   });

@@ -3,17 +3,17 @@ import { ActionCompiler } from './compiler.ts';
 import { hotFunction } from './fixtures/hostile/hot-function.ts';
 import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
 import { HOST_LIMITS } from './host-process.ts';
-import { ActionHosts } from './pool.ts';
+import { HostPool } from './pool.ts';
 
 const compiler = new ActionCompiler();
-const hosts = new ActionHosts({ size: 1, limits: { ...HOST_LIMITS, runMs: 30_000 } });
+const hosts = new HostPool({ size: 1, limits: { ...HOST_LIMITS, runMs: 30_000 } });
 afterAll(async () => {
   await Promise.all([compiler.close(), hosts.close()]);
 });
 
 it('what a run made hot is not compiled again behind it: the same process goes on', async () => {
   const action = await compiler.compile(await hotFunction());
-  hosts.keep([action]);
+  hosts.setActions([action]);
   const run = () => hosts.run(action, { ...ordinaryContext, llmResult: '' }, new OrdinaryAnswers());
   expect((await run()).response).toEqual({ kind: 'pass' });
   const pids = hosts.pids;

@@ -9,17 +9,17 @@ const HEAD_BYTES = 4;
  * anybody can run in between. A frame is its length (32 bits, little endian) and its bytes. `Taken` and `Told` are the
  * messages of both directions.
  */
-export class Wire<Taken, Told extends object> {
+export class ParentPipe<Taken, Told extends object> {
   readonly #head = Buffer.alloc(HEAD_BYTES);
 
   /** The next message; undefined when the service has gone. */
-  message(): Taken | undefined {
-    const frame = this.bytes();
+  receive(): Taken | undefined {
+    const frame = this.receiveBytes();
     return frame && JSON.parse(frame.toString());
   }
 
   /** The next frame as it is. */
-  bytes(): Buffer | undefined {
+  receiveBytes(): Buffer | undefined {
     if (!readWhole(this.#head)) return undefined;
     const frame = Buffer.allocUnsafe(this.#head.readUInt32LE());
     return readWhole(frame) ? frame : undefined;

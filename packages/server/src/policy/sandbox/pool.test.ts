@@ -4,7 +4,7 @@ import type { Action, ActionRun } from './action.ts';
 import { children } from './fixtures/child-processes.ts';
 import { injected } from './fixtures/injected.ts';
 import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
-import { ActionHosts } from './pool.ts';
+import { HostPool } from './pool.ts';
 
 /** Where a deadline is not what is tested, a busy machine is to have time. */
 const limits = { runMs: 30_000 };
@@ -54,19 +54,19 @@ const stopping = { fault: 'host', message: 'the service is stopping' };
 const refused = { fault: 'host', message: expect.stringContaining('too many runs wait') };
 
 /** All that a test made are closed, and no process may be left. */
-const made = new Set<ActionHosts>();
-function hostsOf(size: number): ActionHosts {
-  const hosts = new ActionHosts({ size, limits });
+const made = new Set<HostPool>();
+function hostsOf(size: number): HostPool {
+  const hosts = new HostPool({ size, limits });
   made.add(hosts);
   return hosts;
 }
 
-function run(hosts: ActionHosts, action: Action, llmResult = '', answers = new OrdinaryAnswers()): Promise<string> {
+function run(hosts: HostPool, action: Action, llmResult = '', answers = new OrdinaryAnswers()): Promise<string> {
   return hosts.run(action, { ...ordinaryContext, llmResult }, answers).then(said);
 }
 
 /** A run that is under way; `ended` is its outcome. */
-async function held(hosts: ActionHosts, llmResult = 'held') {
+async function held(hosts: HostPool, llmResult = 'held') {
   const answers = new PatientAnswers();
   const ended = run(hosts, patient, llmResult, answers);
   ended.catch(() => undefined);
@@ -212,7 +212,7 @@ describe('hosts', () => {
 
   it('fail all that runs or waits when they are closed', async () => {
     const hosts = hostsOf(2);
-    hosts.keep([echo, patient]);
+    hosts.setActions([echo, patient]);
     const running = [await held(hosts), await held(hosts)];
     const waiting = many(5, () => run(hosts, echo));
     const closed = hosts.close();
@@ -223,14 +223,14 @@ describe('hosts', () => {
     expect(children()).toEqual([]);
     expect(hosts.pids).toEqual([]);
     await expect(run(hosts, echo)).rejects.toMatchObject(stopping);
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     expect(hosts.pids).toEqual([]);
     await hosts.close();
   });
 
   it('close while they start', async () => {
     const hosts = hostsOf(2);
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     const runs = many(3, () => run(hosts, echo));
     expect(children()).not.toEqual([]);
     await hosts.close();
@@ -243,7 +243,7 @@ describe('hosts for the actions that there are', () => {
   it('are started in advance, with a spare one', async () => {
     const hosts = hostsOf(2);
     expect(hosts.pids).toEqual([]);
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     expect(hosts.pids).toHaveLength(3);
     expect(await run(hosts, echo, 'fine')).toBe('fine');
     expect(hosts.pids).toHaveLength(3);
@@ -252,7 +252,7 @@ describe('hosts for the actions that there are', () => {
   it('have taken them in when one takes the place of another', async () => {
     const hosts = hostsOf(1);
     const action = born('spare');
-    hosts.keep([echo, action]);
+    hosts.setActions([echo, action]);
     // As often as it takes until the spare one has had the time.
     let times = 200;
     await expect
@@ -272,11 +272,11 @@ describe('hosts for the actions that there are', () => {
 
   it('take in what is new', async () => {
     const hosts = hostsOf(1);
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     expect(await run(hosts, echo, 'fine')).toBe('fine');
     const action = born('new');
     const [host] = hosts.pids;
-    hosts.keep([echo, action]);
+    hosts.setActions([echo, action]);
     const after = run(hosts, echo, 'after');
     // What was asked for after it was kept is run after it was taken in.
     expect(await after).toBe('after');
@@ -288,7 +288,7 @@ describe('hosts for the actions that there are', () => {
   it('stay when one of them cannot be taken in', async () => {
     const hosts = hostsOf(1);
     const broken = { ...injected('broken'), glue: 'this is no script' };
-    hosts.keep([broken, echo]);
+    hosts.setActions([broken, echo]);
     const { pids } = hosts;
     expect(await run(hosts, echo, 'fine')).toBe('fine');
     await expect(run(hosts, broken)).rejects.toMatchObject({ fault: 'trap' });
@@ -299,21 +299,21 @@ describe('hosts for the actions that there are', () => {
   it('are replaced when old actions take the room of new ones', async () => {
     const hosts = hostsOf(1);
     const old = Array.from({ length: 32 }, (_, number) => injected(`say(${number})`));
-    hosts.keep(old);
+    hosts.setActions(old);
     const { pids } = hosts;
     for (const action of old) await run(hosts, action);
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     await expect.poll(() => hosts.pids.length === 2 && !hosts.pids.includes(pids[0] ?? 0), poll).toBe(true);
     expect(await run(hosts, echo, 'fine')).toBe('fine');
   });
 
   it('run what they have while they take in what is new', async () => {
     const hosts = hostsOf(2);
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     await Promise.all(many(2, () => run(hosts, echo)));
     const { pids } = hosts;
     const endless = { ...injected('endless'), glue: 'for (;;);' };
-    hosts.keep([echo, endless]);
+    hosts.setActions([echo, endless]);
     expect(await run(hosts, echo, 'meanwhile')).toBe('meanwhile');
     // One that had given up on it would have ended.
     expect(hosts.pids).toEqual(pids);
@@ -323,7 +323,7 @@ describe('hosts for the actions that there are', () => {
   it('take in again what was taken away while they took it in', async () => {
     const hosts = hostsOf(1);
     const action = born('again');
-    for (const actions of [[action], [], [action]]) hosts.keep(actions);
+    for (const actions of [[action], [], [action]]) hosts.setActions(actions);
     let times = 200;
     const replaced = async () => {
       await expect.poll(() => hosts.pids, poll).toHaveLength(2);
@@ -347,19 +347,19 @@ describe('hosts for the actions that there are', () => {
 
   it('end when there are none any more', async () => {
     const hosts = hostsOf(2);
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     expect(await run(hosts, echo, 'fine')).toBe('fine');
-    hosts.keep([]);
+    hosts.setActions([]);
     await expect.poll(() => [hosts.pids, children()], poll).toEqual([[], []]);
     expect(await run(hosts, echo, 'fine')).toBe('fine');
     await expect.poll(() => [hosts.pids, children()], poll).toEqual([[], []]);
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     expect(hosts.pids).toHaveLength(3);
   });
 
   it('end after what runs and waits, in the same process, when there are none any more', async () => {
     const hosts = hostsOf(1);
-    hosts.keep([patient]);
+    hosts.setActions([patient]);
     const first = await held(hosts);
     const seen = new Set<number | undefined>();
     class SeeingAnswers extends OrdinaryAnswers {
@@ -369,7 +369,7 @@ describe('hosts for the actions that there are', () => {
     }
     seen.add(hosts.pids[0]);
     const waiting = many(20, (index) => run(hosts, patient, `${index}`, new SeeingAnswers()));
-    hosts.keep([]);
+    hosts.setActions([]);
     first.answers.release();
     expect(await first.ended).toBe('held');
     expect(await Promise.all(waiting)).toHaveLength(20);
@@ -379,10 +379,10 @@ describe('hosts for the actions that there are', () => {
 
   it('let a run end that was under way when others were kept', async () => {
     const hosts = hostsOf(2);
-    hosts.keep([patient]);
+    hosts.setActions([patient]);
     const first = await held(hosts);
-    hosts.keep([echo]);
-    hosts.keep([wicked, echo]);
+    hosts.setActions([echo]);
+    hosts.setActions([wicked, echo]);
     expect(await run(hosts, echo, 'fine')).toBe('fine');
     first.answers.release();
     expect(await first.ended).toBe('held');
@@ -399,7 +399,7 @@ describe('hosts that cannot be started', () => {
   it('fail runs, until they can be started again', async () => {
     const hosts = hostsOf(2);
     process.execPath = '/no/such/program';
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     const runs = many(5, () => run(hosts, echo, 'fine'));
     expect(await faults(runs)).toEqual(
       Array.from({ length: 5 }, () => expect.objectContaining({ fault: 'host', message: 'its host process ended' })),
@@ -424,7 +424,7 @@ describe('a host that is killed from outside', () => {
 
   it('together with all others is not noticed either', async () => {
     const hosts = hostsOf(8);
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     // One run, some, or as many as there are hosts.
     for (const count of [1, 4, 8]) {
       await Promise.all(many(16, () => run(hosts, echo, 'fine')));
@@ -449,7 +449,7 @@ describe('a host that is killed from outside', () => {
 
   it('is replaced before anybody needs it', async () => {
     const hosts = hostsOf(1);
-    hosts.keep([echo]);
+    hosts.setActions([echo]);
     expect(await run(hosts, echo, 'fine')).toBe('fine');
     const [host, spare] = hosts.pids;
     kill(spare);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FrameReader, frame } from './ipc.ts';
+import { encodeFrame, FrameReader } from './ipc.ts';
 
 const MAX_BYTES = 300;
 
@@ -18,7 +18,7 @@ describe('frames', () => {
     fc.assert(
       fc.property(contents, ends, (frames, places) => {
         const reader = new FrameReader(MAX_BYTES);
-        const taken = cut(Buffer.concat(frames.map(frame)), places).map((piece) => reader.take(piece));
+        const taken = cut(Buffer.concat(frames.map(encodeFrame)), places).map((piece) => reader.push(piece));
         expect(taken).not.toContain(undefined);
         expect(taken.flatMap((read = []) => read)).toEqual(frames.map((bytes) => Buffer.from(bytes)));
       }),
@@ -27,10 +27,14 @@ describe('frames', () => {
 
   it('come out byte by byte, and each as soon as it is whole', () => {
     const reader = new FrameReader(MAX_BYTES);
-    const bytes = Buffer.concat([frame(Buffer.from('one')), frame(Buffer.alloc(0)), frame(Buffer.from('two'))]);
+    const bytes = Buffer.concat([
+      encodeFrame(Buffer.from('one')),
+      encodeFrame(Buffer.alloc(0)),
+      encodeFrame(Buffer.from('two')),
+    ]);
     const whole: [at: number, text: string][] = [];
     for (const [at, byte] of bytes.entries()) {
-      for (const read of reader.take(Buffer.of(byte)) ?? []) whole.push([at, read.toString()]);
+      for (const read of reader.push(Buffer.of(byte)) ?? []) whole.push([at, read.toString()]);
     }
     expect(whole).toEqual([
       [6, 'one'],
@@ -40,8 +44,8 @@ describe('frames', () => {
   });
 
   it('may be empty, and many at once', () => {
-    const empty = Array.from({ length: 1_000 }, () => frame(Buffer.alloc(0)));
-    expect(new FrameReader(0).take(Buffer.concat(empty))).toHaveLength(1_000);
+    const empty = Array.from({ length: 1_000 }, () => encodeFrame(Buffer.alloc(0)));
+    expect(new FrameReader(0).push(Buffer.concat(empty))).toHaveLength(1_000);
   });
 
   it('are refused when they are too long, before they have come', () => {
@@ -52,7 +56,7 @@ describe('frames', () => {
         const reader = new FrameReader(MAX_BYTES);
         expect(
           cut(head, places)
-            .map((piece) => reader.take(piece))
+            .map((piece) => reader.push(piece))
             .at(-1),
         ).toBeUndefined();
       }),
@@ -61,7 +65,7 @@ describe('frames', () => {
 
   it('are taken up to the longest', () => {
     const longest = Buffer.alloc(MAX_BYTES, 'x');
-    expect(new FrameReader(MAX_BYTES).take(frame(longest))).toEqual([longest]);
-    expect(new FrameReader(MAX_BYTES).take(frame(Buffer.alloc(MAX_BYTES + 1)))).toBeUndefined();
+    expect(new FrameReader(MAX_BYTES).push(encodeFrame(longest))).toEqual([longest]);
+    expect(new FrameReader(MAX_BYTES).push(encodeFrame(Buffer.alloc(MAX_BYTES + 1)))).toBeUndefined();
   });
 });

@@ -5,8 +5,8 @@ import { toolchainNames, toolchains } from '../fixtures/ordinary-actions.ts';
 import { ordinaryWat } from '../fixtures/ordinary-wat.ts';
 import { componentOfCore } from '../fixtures/wat-component.ts';
 import { walkComponent } from './component.ts';
-import { glueOf, judged, parsed } from './component-tools.fixture.ts';
-import { InvalidComponentError, limits } from './reader.ts';
+import { glueOf, parsed, validate } from './component-tools.fixture.ts';
+import { COMPONENT_LIMITS, InvalidComponentError } from './reader.ts';
 
 const small = await componentOfCore(ordinaryWat);
 // What an export of a function begins with.
@@ -15,7 +15,7 @@ const beforeExport = Buffer.from(small).lastIndexOf('\0\bevaluate\x01');
 describe('components of every toolchain pass', () => {
   it.each(toolchainNames)('%s', { timeout: 120_000 }, async (name) => {
     const bytes = await toolchains[name]();
-    judged(bytes);
+    validate(bytes);
     const { coreModules, memoryPages } = walkComponent(bytes);
     expect(coreModules).toBeGreaterThan(0);
     expect(memoryPages).toBeGreaterThan(0);
@@ -25,22 +25,24 @@ describe('components of every toolchain pass', () => {
 describe('what is no component', () => {
   it('is refused with what it is', () => {
     const core = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0);
-    expect(() => judged(core)).toThrow(/^a core module, not a component: componentize it/);
+    expect(() => validate(core)).toThrow(/^a core module, not a component: componentize it/);
     for (const source of ['export function evaluate() {}', 'pass;']) {
-      expect(() => judged(new TextEncoder().encode(source))).toThrow(
+      expect(() => validate(new TextEncoder().encode(source))).toThrow(
         /^not a component: .* sluice action build makes one/,
       );
     }
-    expect(() => judged(new Uint8Array())).toThrow(/^not a component: the file is empty/);
+    expect(() => validate(new Uint8Array())).toThrow(/^not a component: the file is empty/);
   });
 
   it('is not looked at when it is too large', () => {
-    expect(() => judged(new Uint8Array(limits.fileBytes + 1))).toThrow(/has 31457281 bytes, actions may have 31457280/);
+    expect(() => validate(new Uint8Array(COMPONENT_LIMITS.fileBytes + 1))).toThrow(
+      /has 31457281 bytes, actions may have 31457280/,
+    );
   });
 
   it('is refused with what the tools say of it', async () => {
     const broken = await writtenAction(coreActionText({ evaluate: '' }), { after: '(export "more" (func 99))' });
-    expect(() => judged(broken)).toThrow(
+    expect(() => validate(broken)).toThrow(
       /^not a valid component: unknown function 99: function index out of bounds .*; build the action anew$/,
     );
   });
@@ -50,7 +52,7 @@ describe('hostile bytes', () => {
   /** Only ever a refusal with a printable message of at most 200 characters; true when it passes. */
   function passes(bytes: Uint8Array): boolean {
     try {
-      judged(bytes);
+      validate(bytes);
       return true;
     } catch (error) {
       if (!(error instanceof InvalidComponentError)) throw error;

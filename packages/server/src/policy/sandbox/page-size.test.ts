@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { endianness } from 'node:os';
 import { expect, it } from 'vitest';
-import { pageBytes } from './sandbox-process.ts';
+import { pageSize } from './sandbox-process.ts';
 
 /** An auxiliary vector of these entries. */
 function vectorOf(...words: readonly number[]): Buffer {
@@ -14,11 +14,11 @@ function vectorOf(...words: readonly number[]): Buffer {
 }
 
 it.runIf(process.platform === 'linux')('is what the system says', () => {
-  expect(pageBytes()).toBe(Number(execFileSync('getconf', ['PAGESIZE'], { encoding: 'utf8' })));
+  expect(pageSize()).toBe(Number(execFileSync('getconf', ['PAGESIZE'], { encoding: 'utf8' })));
 });
 
 it('is that of the kernel', () => {
-  expect(pageBytes(() => vectorOf(33, 4, 6, 65_536, 0, 0))).toBe(65_536);
+  expect(pageSize(() => vectorOf(33, 4, 6, 65_536, 0, 0))).toBe(65_536);
 });
 
 it.each([
@@ -30,5 +30,5 @@ it.each([
     },
   ],
 ])('is the usual one where %s', (_why, read) => {
-  expect(pageBytes(read)).toBe(4096);
+  expect(pageSize(read)).toBe(4096);
 });

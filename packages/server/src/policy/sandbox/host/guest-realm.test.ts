@@ -1,13 +1,13 @@
 import { afterEach, expect, it } from 'vitest';
 import { injected } from '../fixtures/injected.ts';
 import { OrdinaryAnswers, ordinaryContext } from '../fixtures/ordinary-answers.ts';
-import { Host } from '../host-process.ts';
+import { HostProcess } from '../host-process.ts';
 import { readSandboxScripts } from '../sandbox-process.ts';
 
-const hosts: Host[] = [];
+const hosts: HostProcess[] = [];
 afterEach(async () => {
   for (const host of hosts) host.kill();
-  await Promise.all(hosts.splice(0).map(({ ended }) => ended));
+  await Promise.all(hosts.splice(0).map(({ exited: ended }) => ended));
 });
 
 /** How a run of a script fails, undefined when it does not, and what it logs; `log(level, text)` and `print(text)` do that. */
@@ -25,8 +25,8 @@ async function failureOf(script: string, host = started()) {
   return { failure, logged: answers.logged };
 }
 
-function started(): Host {
-  const host = new Host(readSandboxScripts(['host']), { runMs: 30_000 }, () => undefined);
+function started(): HostProcess {
+  const host = new HostProcess(readSandboxScripts(['host']), { runMs: 30_000 }, () => undefined);
   hosts.push(host);
   return host;
 }

@@ -2,7 +2,7 @@ import { registerHooks } from 'node:module';
 import type { ComponentTools } from '../validate/types.ts';
 
 /** jco's tools, compiled to WebAssembly themselves. */
-export interface Tools extends ComponentTools {
+export interface JcoTools extends ComponentTools {
   /** Makes glue (`action.js`) and core modules (`action.core.wasm`, `action.core2.wasm` ...) of a component. */
   generate(component: Uint8Array): readonly (readonly [name: string, bytes: Uint8Array])[];
 }
@@ -21,7 +21,7 @@ const OPTIONS = {
  * Loads the tools in a process without threads and files: what they have of WASI is that for browsers, since that for
  * Node.js starts a thread.
  */
-export async function loadTools(): Promise<Tools> {
+export async function loadJco(): Promise<JcoTools> {
   const hooks = registerHooks({
     resolve(specifier, context, next) {
       const resolved = next(specifier, context);

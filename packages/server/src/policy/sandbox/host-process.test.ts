@@ -8,19 +8,19 @@ import { FORGER } from './fixtures/forged-host.ts';
 import { injected } from './fixtures/injected.ts';
 import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
 import { printingAction } from './fixtures/printing-action.ts';
-import { HOST_LIMITS, Host } from './host-process.ts';
+import { HOST_LIMITS, HostProcess } from './host-process.ts';
 import { readSandboxScripts } from './sandbox-process.ts';
 
 /** Where a deadline is not what is tested, a busy machine is to have time. */
 const PATIENCE = { runMs: 30_000 };
 
-const hosts = new Set<Host>();
+const hosts = new Set<HostProcess>();
 const action = injected('');
 
 /** A host process with the real scripts, or one whose script does what no real one should be able to. */
-function hostOf({ script, limits = PATIENCE }: { script?: string; limits?: typeof HOST_LIMITS } = {}): Host {
+function hostOf({ script, limits = PATIENCE }: { script?: string; limits?: typeof HOST_LIMITS } = {}): HostProcess {
   const scripts = readSandboxScripts(['host']);
-  const host = new Host(
+  const host = new HostProcess(
     script === undefined ? scripts : { ...scripts, loader: FORGER + script },
     limits,
     () => undefined,
@@ -29,7 +29,7 @@ function hostOf({ script, limits = PATIENCE }: { script?: string; limits?: typeo
   return host;
 }
 
-async function ran(host: Host, answers = new OrdinaryAnswers()): Promise<ActionRun> {
+async function ran(host: HostProcess, answers = new OrdinaryAnswers()): Promise<ActionRun> {
   await host.load(action);
   return host.run(action, ordinaryContext, answers);
 }
@@ -44,7 +44,7 @@ function heldClock(): void {
 async function endHosts(): Promise<void> {
   vi.useRealTimers();
   for (const host of hosts) host.kill();
-  await Promise.all([...hosts].map(({ ended }) => ended));
+  await Promise.all([...hosts].map(({ exited: ended }) => ended));
   hosts.clear();
   expect(children()).toEqual([]);
 }
@@ -56,7 +56,7 @@ describe('a host', () => {
     const host = hostOf();
     const say = injected('say(ctx.llmResult)');
     const loaded = host.load(say);
-    expect([host.has(say), host.busy, host.gone]).toEqual([false, true, false]);
+    expect([host.has(say), host.isBusy, host.isGone]).toEqual([false, true, false]);
     const runs = ['one', 'two', 'three'].map((llmResult) =>
       host.run(say, { ...ordinaryContext, llmResult }, new OrdinaryAnswers()),
     );
@@ -67,33 +67,33 @@ describe('a host', () => {
       { kind: 'block', reason: 'two' },
       { kind: 'block', reason: 'three' },
     ]);
-    expect(host.busy).toBe(false);
+    expect(host.isBusy).toBe(false);
   });
 
   it('stays when an action cannot be loaded', async () => {
     const host = hostOf();
     const broken = { ...injected('1'), glue: 'this is no script' };
     await expect(host.load(broken)).rejects.toMatchObject(failure('trap', /cannot be loaded/));
-    expect([host.has(broken), host.gone]).toEqual([false, false]);
+    expect([host.has(broken), host.isGone]).toEqual([false, false]);
     expect(await ran(host)).toMatchObject({ response: undefined });
   });
 
   it('has room for some actions, and one is never too large for it alone', async () => {
     const host = hostOf();
     const large = { ...action, modules: [{ name: 'm', bytes: new Uint8Array(40 * 1024 * 1024), pages: 1 }] };
-    expect(host.roomFor(large)).toBe(true);
+    expect(host.hasRoomFor(large)).toBe(true);
     await host.load(action);
-    expect(host.roomFor(large)).toBe(false);
+    expect(host.hasRoomFor(large)).toBe(false);
     for (let number = 0; number < 31; number++) {
-      expect(host.roomFor(injected(`${number}`))).toBe(true);
+      expect(host.hasRoomFor(injected(`${number}`))).toBe(true);
       await host.load(injected(`${number}`));
     }
-    expect(host.roomFor(injected('one more'))).toBe(false);
-    expect(host.crowded([action])).toBe(false);
-    expect(host.crowded([action, injected('one more')])).toBe(true);
+    expect(host.hasRoomFor(injected('one more'))).toBe(false);
+    expect(host.needsReplacementFor([action])).toBe(false);
+    expect(host.needsReplacementFor([action, injected('one more')])).toBe(true);
     const all = Array.from({ length: 31 }, (_, number) => injected(`${number}`));
     // It has nothing but what is kept, of which there is more than one host takes.
-    expect(host.crowded([action, ...all, injected('one more')])).toBe(false);
+    expect(host.needsReplacementFor([action, ...all, injected('one more')])).toBe(false);
   });
 
   it('is killed when a run takes too long, and says so', async () => {
@@ -103,7 +103,7 @@ describe('a host', () => {
     await expect(host.run(endless, ordinaryContext, new OrdinaryAnswers())).rejects.toMatchObject(
       failure('timeout', /longer than 200 ms/),
     );
-    expect(host.gone).toBe(true);
+    expect(host.isGone).toBe(true);
     await expect(host.load(action)).rejects.toMatchObject(failure('timeout', /longer than 200 ms/));
   });
 
@@ -144,27 +144,27 @@ describe('a host', () => {
   ])('is ended when it says %s', async (_what, script) => {
     const host = hostOf({ script });
     await expect(ran(host)).rejects.toMatchObject(failure('host', /said what it may not|spoke out of turn/));
-    await host.ended;
+    await host.exited;
   });
 
   it('is ended when it begins a frame that is too long', async () => {
     const host = hostOf({ script: 'run(); sayBytes(Buffer.alloc(4, 255)); stay();' });
     await expect(ran(host)).rejects.toMatchObject(failure('host', /ended/));
-    await host.ended;
+    await host.exited;
   });
 
   it('is ended when it speaks though nobody asked', async () => {
     const host = hostOf({ script: `run(); say({ ...DONE, ignored: 3 }, DONE); stay();` });
     // What came before holds.
     expect(await ran(host)).toMatchObject({ ignoredResponses: 3 });
-    await host.ended;
+    await host.exited;
     await expect(ran(host)).rejects.toMatchObject(failure('host', /said what it may not/));
   });
 
   it('is ended when it asks while it loads', async () => {
     const host = hostOf({ script: `load(); say({ kind: 'question', ask: 'tools' }); stay();` });
     await expect(host.load(action)).rejects.toMatchObject(failure('limit', /asked/));
-    await host.ended;
+    await host.exited;
   });
 
   it.each([
@@ -184,7 +184,7 @@ describe('a host', () => {
     const answers = new OrdinaryAnswers();
     await expect(ran(host, answers)).rejects.toMatchObject(failure('limit', /logged/));
     expect(answers.logged).toHaveLength(300);
-    expect(host.gone).toBe(true);
+    expect(host.isGone).toBe(true);
   });
 
   it('is ended when a run asks too often', async () => {
@@ -317,7 +317,7 @@ describe('the log of a run', () => {
       await host.run(prints, { ...ordinaryContext, llmResult: `${line}\n` }, answers);
       expect(answers.logged).toEqual([...lines(200, line), cut]);
     }
-    expect(host.gone).toBe(false);
+    expect(host.isGone).toBe(false);
   });
 
   it('counts lines of all ways together', async () => {
