@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The command `sluice`. Written for Node.js 20, which a machine may have; everything behind it runs on Node.js 26, which
-// npm brings (package.json, "optionalDependencies"). An older one starts that one and stays behind as its shadow.
+// The command `sluice`. This file runs on Node.js 20; everything else needs Node.js 26, which npm installs (package.json,
+// "optionalDependencies"). An older Node.js starts that one as a child process.
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import module from 'node:module';
@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const NEEDED = 26;
-/** In the environment of the Node.js that an older one has started: should it be too old as well, that is the end. */
+/** Set in the environment of the child process, so that a second old version fails instead of starting another child. */
 const MARKER = 'SLUICE_STARTED_BY_OLDER_NODE';
 const self = fileURLToPath(import.meta.url);
 
@@ -29,8 +29,8 @@ if (Number(process.versions.node.split('.')[0]) >= NEEDED) {
 }
 
 /**
- * Keeps what Node.js makes of our files, which halves the time to start. In the user's own folder: in one that others can
- * write to, they could put code there for us to run.
+ * Enables the compile cache, which halves the startup time. It is in the user's own folder: in a folder that others can
+ * write to, they could inject code.
  * @param {NodeJS.ProcessEnv} env
  */
 function cacheCompiled({ XDG_CACHE_HOME, HOME }) {
@@ -39,8 +39,8 @@ function cacheCompiled({ XDG_CACHE_HOME, HOME }) {
 }
 
 /**
- * The Node.js that was installed with us: in `node_modules` of our package, or of the workspace or project that the
- * package is installed in. Folders further up may be anybody's.
+ * Finds the Node.js that was installed with this package: in its `node_modules`, or in those of the workspace or project
+ * that contains the package. Folders further up may belong to other users.
  * @param {string} ours
  * @returns {string | undefined}
  */
@@ -62,7 +62,7 @@ function isWorkspace(folder) {
 }
 
 /**
- * Runs it in our place: our streams, our signals, and its exit code is ours.
+ * Runs it with our streams, signals and exit code.
  * @param {string} node
  * @param {string[]} args
  */

@@ -58,11 +58,18 @@ interface OptionValues {
  * for contradicting environment variables.
  */
 export function parseGlobalOptions(program: Command, env: Terminal['env']): GlobalOptions {
-  const { host, insecure = false, output, plain = false, verbose = false, ...given } = program.opts<OptionValues>();
+  const {
+    host,
+    insecure = false,
+    output,
+    plain = false,
+    verbose = false,
+    ...credentials
+  } = program.opts<OptionValues>();
   const ofEnvironment = program.getOptionValueSource('host') === 'default' ? env.SLUICE_HOST : undefined;
   return {
     host: ofEnvironment ? parseHost(ofEnvironment, 'SLUICE_HOST') : parseHost(host, '--host'),
-    auth: resolveAuth(given, env),
+    auth: resolveAuth(credentials, env),
     insecure,
     output,
     plain,

@@ -73,14 +73,16 @@ export function planNamespaceDeletions(
     if (forward === undefined || !deleted.has(forward)) count(namespace, `${kind}s`);
   }
   for (const { name, namespace } of result.values()) if (!registered.has(name)) count(namespace, 'forwards');
-  return [...contents].map(([name, held]) => ({
+  return [...contents].map(([name, counts]) => ({
     kind: 'namespace',
     action: 'delete',
     name,
-    contents: held,
+    contents: counts,
     changes: [],
     notes:
-      formatNamespaceContents({ ...held }) === '' ? [] : [`with its contents: ${formatNamespaceContents({ ...held })}`],
+      formatNamespaceContents({ ...counts }) === ''
+        ? []
+        : [`with its contents: ${formatNamespaceContents({ ...counts })}`],
   }));
 }
 

@@ -50,7 +50,9 @@ export function planToJson(steps: readonly Step[]): { changes: JsonObject[] } {
 
 /** Values are complete, except for secrets. */
 function stepToJson(step: Step): JsonObject {
-  const members = step.changes.map(({ member, from, to }): JsonObject => ({ member, ...shown(member, { from, to }) }));
+  const members = step.changes.map(
+    ({ member, from, to }): JsonObject => ({ member, ...redactMember(member, { from, to }) }),
+  );
   return {
     action: step.action === 'park' ? 'update' : step.action,
     kind: step.kind === 'override' ? 'tool' : step.kind,
@@ -82,7 +84,7 @@ function identityMembers(step: Step): JsonObject {
   }
 }
 
-function shown(member: string, values: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
+function redactMember(member: string, values: Readonly<Record<string, JsonValue | undefined>>): JsonObject {
   return Object.fromEntries(
     Object.entries(values).flatMap(([which, value]) =>
       value === undefined ? [] : [[which, redactUrl(member, value)] as const],
@@ -187,10 +189,10 @@ function redactUrl(member: string, value: JsonValue): JsonValue {
   if (typeof value !== 'string' || !URL_MEMBERS.includes(member)) return value;
   const [, base = '', query, fragment] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(value) ?? [];
   const parts = query?.slice(1).split('&') ?? [];
-  const shown = parts.map((part) => (part.includes('=') ? part.replace(/=.*/s, '=***') : '***')).join('&');
+  const redactMember = parts.map((part) => (part.includes('=') ? part.replace(/=.*/s, '=***') : '***')).join('&');
   return (
     base.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, '$1***@') +
-    (query === undefined ? '' : `?${shown}`) +
+    (query === undefined ? '' : `?${redactMember}`) +
     (fragment === undefined ? '' : '#***')
   );
 }

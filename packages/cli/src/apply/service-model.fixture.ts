@@ -23,7 +23,7 @@ export class ServiceModel {
   readonly #namespaces = new Map<string, Labels>([['default', {}]]);
   readonly #forwards = new Map<string, CurrentForward>();
   readonly #services = new Map<string, CurrentService>();
-  /** By key, who claims it; the first is served. */
+  /** Claimants by key; the first one is served. */
   readonly #claims = new Map<string, Entry[]>();
 
   constructor(upstreams: Upstreams) {
@@ -73,8 +73,8 @@ export class ServiceModel {
     }
     const forwards = [...this.#forwards.values()].filter(({ namespace }) => namespace === step.name);
     const entries = this.#entries().filter(({ namespace }) => namespace === step.name);
-    const held: NamespaceContents = { tools: entries.length, resources: 0, prompts: 0, forwards: forwards.length };
-    if (JSON.stringify(held) !== JSON.stringify(step.contents)) throw new Error(`namespace ${step.name} holds more`);
+    const present: NamespaceContents = { tools: entries.length, resources: 0, prompts: 0, forwards: forwards.length };
+    if (JSON.stringify(present) !== JSON.stringify(step.contents)) throw new Error(`namespace ${step.name} holds more`);
     for (const { name } of forwards) this.#removeForward(name);
     for (const entry of entries) this.#drop(entry);
     this.#namespaces.delete(step.name);
@@ -181,7 +181,7 @@ function keyOf(namespace: string, name: string): string {
   return `${namespace}/${name}`;
 }
 
-/** What an upstream says with an operator's members over it; null takes one away, and leaves a description empty. */
+/** Upstream members with overrides applied; null removes a member, and empties a description. */
 function merged(upstream: JsonObject, members: JsonObject): JsonObject {
   const result = { ...upstream, ...members };
   for (const [member, value] of Object.entries(members)) if (value === null) delete result[member];

@@ -145,8 +145,8 @@ class StateReader {
     const [first, ...others] = this.#problems;
     if (first !== undefined && others.length === 0) throw new Failure(first);
     const more = this.#problems.length - MAX_PROBLEMS;
-    const told = more > 0 ? [...this.#problems.slice(0, MAX_PROBLEMS), `and ${more} more`] : this.#problems;
-    if (first !== undefined) throw new Failure(`${this.#problems.length} problems`, { notes: told });
+    const notes = more > 0 ? [...this.#problems.slice(0, MAX_PROBLEMS), `and ${more} more`] : this.#problems;
+    if (first !== undefined) throw new Failure(`${this.#problems.length} problems`, { notes: notes });
     return {
       warnings: this.#warnings,
       sections: this.#sections,
@@ -248,12 +248,12 @@ class StateReader {
 
   /** Reports misspelled secret and configuration URIs, which the service rejects; an upstream may have such members. */
   #hasMisspelledUri(entry: Entry): boolean {
-    const misspelt = Object.keys(entry.value).filter(
+    const misspelled = Object.keys(entry.value).filter(
       (member) => !ALIASES.has(member) && suggestUriMember(member) !== undefined,
     );
-    for (const member of misspelt)
+    for (const member of misspelled)
       this.#addProblem(entry, [member], `unknown member; did you mean ${suggestUriMember(member)}?`);
-    return misspelt.length > 0;
+    return misspelled.length > 0;
   }
 
   /** Unknown members are allowed, but one that is similar to a known member is probably a typo. */

@@ -81,12 +81,12 @@ class StepOrdering {
     const step = this.#steps[index];
     if (step?.kind !== 'override') throw new Error('only discovered tools can be renamed temporarily');
     const { name, namespace, wanted } = step;
-    const meanwhile = this.#claims.freeName(namespace, name);
+    const temporary = this.#claims.freeName(namespace, name);
     this.#placed.push({
       ...step,
       action: 'park',
-      wanted: { ...wanted, name: meanwhile },
-      changes: [{ member: 'name', from: name, to: meanwhile }],
+      wanted: { ...wanted, name: temporary },
+      changes: [{ member: 'name', from: name, to: temporary }],
       notes: ['temporarily, because another tool takes its name'],
     });
     for (const other of this.#release(index)) this.#place(other);
@@ -126,8 +126,8 @@ export class NameClaims {
       const own = claimantKey('discovered', forward, upstreamName);
       this.#existing.set(own, { forward });
       this.#claim(toolKey(namespace, name), own);
-      const brought = byForward.get(forward);
-      if (brought) brought.push(own);
+      const claimants = byForward.get(forward);
+      if (claimants) claimants.push(own);
       else byForward.set(forward, [own]);
     }
     for (const name of forwards.result.keys()) {

@@ -118,6 +118,6 @@ function isSame(a: JsonValue | undefined, b: JsonValue): boolean {
 
 /** Formats the contents of a namespace: `2 tools, 1 forward`; empty for none. */
 export function formatNamespaceContents(contents: Readonly<Record<string, JsonValue>>): string {
-  const held = Object.entries(contents).filter(([, count]) => typeof count === 'number' && count > 0);
-  return held.map(([what, count]) => `${count} ${count === 1 ? what.slice(0, -1) : what}`).join(', ');
+  const present = Object.entries(contents).filter(([, count]) => typeof count === 'number' && count > 0);
+  return present.map(([what, count]) => `${count} ${count === 1 ? what.slice(0, -1) : what}`).join(', ');
 }

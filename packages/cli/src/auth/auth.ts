@@ -74,8 +74,8 @@ Examples:
           ? await readApiToken(options.apiToken, context)
           : await logInWithPassword(options, await store.get(host), context);
       await store.update(host, () => credential);
-      const who = credential.kind === 'login' ? `as ${credential.username}` : 'with a token';
-      context.output().done({ host, kind: credential.kind }, `logged in to ${host} ${who}`);
+      const method = credential.kind === 'login' ? `as ${credential.username}` : 'with a token';
+      context.output().done({ host, kind: credential.kind }, `logged in to ${host} ${method}`);
     });
 }
 
@@ -202,8 +202,8 @@ Example:
       } else if (get || unmask) {
         const token = await readStoredToken(options, terminal);
         if (token === undefined) throw new Failure(`no token for ${host}: sluice auth login --host ${host}`);
-        const shown = unmask ? token : maskToken(token);
-        output.done({ host, token: shown }, shown);
+        const printed = unmask ? token : maskToken(token);
+        output.done({ host, token: printed }, printed);
       } else throw new Failure('auth token requires --get, --set or --clear');
     });
 }

@@ -38,8 +38,8 @@ async function acquire(lock: string, id: string): Promise<boolean> {
   } catch (error) {
     if (errorCode(error) !== 'EEXIST') throw error;
     const holder = await readHolder(lock);
-    const held = await stat(lock).catch(() => undefined);
-    if (held !== undefined && Date.now() - held.mtimeMs > STALE_MS) await removeIfHeldBy(holder, lock);
+    const stats = await stat(lock).catch(() => undefined);
+    if (stats !== undefined && Date.now() - stats.mtimeMs > STALE_MS) await removeIfHeldBy(holder, lock);
     return false;
   }
 }

@@ -18,13 +18,13 @@ export async function fetchNames(kind: string, context: Context): Promise<string
   const list = NAME_LISTS[kind];
   if (!list) return [];
   const signal = AbortSignal.timeout(LOOKUP_TIMEOUT_MS);
-  const tooLate = new Promise<never>((_resolve, reject) => {
+  const timeout = new Promise<never>((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
   // Renewing a login takes too long here.
-  const asked = context.connect({ renew: false }).then((client) => list(client, signal));
+  const request = context.connect({ renew: false }).then((client) => list(client, signal));
   try {
-    const found = await Promise.race([asked, tooLate]);
+    const found = await Promise.race([request, timeout]);
     return [...new Set(found.map(({ name }) => name))];
   } catch {
     return [];

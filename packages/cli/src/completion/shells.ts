@@ -1,6 +1,6 @@
-// Each script asks `sluice complete <shell> -- <words...>`, the last word being the one at the cursor, and gets a suggestion
-// per line, a description behind a tab. No suggestions: the shell completes files. Suggestions are data that upstreams have
-// named, so no script may hand them to `eval`, or to `compgen -W`, which expands them.
+// Each script calls `sluice complete <shell> -- <words...>`, where the last word is the one at the cursor, and reads one
+// suggestion per line, with a description after a tab. Without suggestions the shell completes files. Suggestions contain
+// names from upstreams, so no script may pass them to `eval`, or to `compgen -W`, which expands them.
 
 /** Bash passes the whole line, because it splits words at `:` and `=`, and needs quoted suggestions. */
 const BASH = `_sluice() {

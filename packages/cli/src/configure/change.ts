@@ -63,10 +63,10 @@ export async function changeConfiguration(
   const program = PROGRAMS.find(({ name }) => name === programName);
   if (program === undefined) throw new Failure(`${programName}: not a program that can be configured`);
   const namespace = parseNamespace(options.namespace);
-  const place = { servers: program.servers, name: parseServerName(options.name ?? defaultName(namespace)) };
+  const entryPath = { servers: program.servers, name: parseServerName(options.name ?? defaultName(namespace)) };
   const file = await readConfigurationFile(await configurationPath(program, options, hostEnvironment(context)));
   if (options.scope === 'project' && options.file === undefined) await requireInside(terminal.cwd, file);
-  const shownPath = sanitizeLine(file.target);
+  const displayPath = sanitizeLine(file.target);
   const { auth, host } = context.options();
   const token = auth.kind === 'token' && auth.from === 'option' ? auth.token : undefined;
   const endpoint = {
@@ -76,16 +76,16 @@ export async function changeConfiguration(
 
   const edited = () =>
     options.remove
-      ? removeEntry(file.text, place)
-      : setEntry(file.text, place, (existing) => program.entry(endpoint, existing));
+      ? removeEntry(file.text, entryPath)
+      : setEntry(file.text, entryPath, (existing) => program.entry(endpoint, existing));
   const after = withFilePosition(file.path, edited);
   const output = context.output();
-  const result = { program: program.name, file: file.target, server: place.name, url: endpoint.url.href };
+  const result = { program: program.name, file: file.target, server: entryPath.name, url: endpoint.url.href };
   if (after === file.text) {
     const state = options.remove ? 'does not have' : 'has';
     output.done(
       { ...result, change: 'none' },
-      `Nothing to do: ${shownPath} ${state} "${place.name}" ${options.remove ? '' : 'already'}`.trim(),
+      `Nothing to do: ${displayPath} ${state} "${entryPath.name}" ${options.remove ? '' : 'already'}`.trim(),
     );
     return;
   }
@@ -102,14 +102,14 @@ export async function changeConfiguration(
   // stdout is reserved for the JSON result.
   const screen = output.format === 'json' ? terminal.stderr : terminal.stdout;
   const style = createStyle(screen, terminal, context.options().plain);
-  screen.write(formatDiff(file.target, file.exists, [file.text, after], place, style));
+  screen.write(formatDiff(file.target, file.exists, [file.text, after], entryPath, style));
   if (options.dryRun) {
     output.done({ ...result, change: 'planned' }, 'Not written (--dry-run)');
     return;
   }
-  if (!options.yes) await confirmChange(context, shownPath);
+  if (!options.yes) await confirmChange(context, displayPath);
   await file.replace(after);
-  output.done({ ...result, change: 'written' }, `Updated ${shownPath}. ${program.nextStep}`);
+  output.done({ ...result, change: 'written' }, `Updated ${displayPath}. ${program.nextStep}`);
 }
 
 async function confirmChange({ terminal }: Context, path: string): Promise<void> {

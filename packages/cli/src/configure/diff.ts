@@ -26,10 +26,10 @@ const LONGEST_WORD = 100;
 /** Creates a mask for one configuration. More of our own entry (`ours`) is shown than of others. */
 export function createSecretMask(ours: EntryPath): SecretMask {
   const numbers = new Map<string, number>();
-  const marked = (shown: string, secret: string): string => {
+  const marked = (replacement: string, secret: string): string => {
     const number = numbers.get(secret) ?? numbers.size;
     numbers.set(secret, number);
-    return `${shown}\0${number}\0`;
+    return `${replacement}\0${number}\0`;
   };
   return {
     mask: (text) => {
@@ -37,11 +37,11 @@ export function createSecretMask(ours: EntryPath): SecretMask {
       const root = parseTree(text, [], { allowTrailingComma: true });
       if (root !== undefined) collectSecrets(root, [], ours, hidden);
       // A comment may contain an entry that was commented out.
-      visit(text, { onComment: (offset, length) => hidden.push({ offset, length, shown: '/* … */' }) });
+      visit(text, { onComment: (offset, length) => hidden.push({ offset, length, replacement: '/* … */' }) });
       let result = '';
       let end = 0;
-      for (const { offset, length, shown } of hidden.sort((a, b) => a.offset - b.offset)) {
-        result += text.slice(end, offset) + marked(shown, text.slice(offset, offset + length));
+      for (const { offset, length, replacement } of hidden.sort((a, b) => a.offset - b.offset)) {
+        result += text.slice(end, offset) + marked(replacement, text.slice(offset, offset + length));
         end = offset + length;
       }
       return result + text.slice(end);
@@ -54,7 +54,7 @@ interface MaskedRange {
   readonly offset: number;
   readonly length: number;
   /** Replacement text. */
-  readonly shown: string;
+  readonly replacement: string;
 }
 
 /** `path` contains the keys that lead to the node; list items add none. */
@@ -64,8 +64,9 @@ function collectSecrets(node: Node, path: readonly string[], ours: EntryPath, hi
     if (value !== undefined) collectSecrets(value, [...path, String(key?.value)], ours, hidden);
   } else if (node.type === 'string') {
     const value = String(node.value);
-    const shown = isSecret(node, value, path, ours) ? '…' : redactUrl(value);
-    if (shown !== value) hidden.push({ offset: node.offset, length: node.length, shown: JSON.stringify(shown) });
+    const replacement = isSecret(node, value, path, ours) ? '…' : redactUrl(value);
+    if (replacement !== value)
+      hidden.push({ offset: node.offset, length: node.length, replacement: JSON.stringify(replacement) });
   } else {
     for (const child of node.children ?? []) collectSecrets(child, path, ours, hidden);
   }

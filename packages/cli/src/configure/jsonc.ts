@@ -87,7 +87,7 @@ export function formatValue(value: unknown, { unit, lineBreak }: Layout, indenta
   return JSON.stringify(value, null, unit).replaceAll('\n', lineBreak + indentation);
 }
 
-// The edits of jsonc-parser itself lay whole lines out anew, take neighbours' comments with what they remove, and leave
+// The edits of jsonc-parser reformat whole lines, remove comments of neighboring members with a member, and leave
 // a comma alone where one trailed. Here nothing changes but the member.
 
 /** Adds a member at the end of an object and returns the new text. Comments keep their place. */

@@ -23,14 +23,14 @@ export function validateResponses(client: Client, host: string): void {
   client.use({
     async onResponse({ request, response, schemaPath }) {
       const operation = allOperations.find(({ method, path }) => method === request.method && path === schemaPath);
-      const answer = operation?.responses[response.status];
-      // Events are looked at one by one, by who reads them.
-      if (answer === undefined || answer.eventStream) return undefined;
+      const expected = operation?.responses[response.status];
+      // Events are validated one by one by their reader.
+      if (expected === undefined || expected.eventStream) return undefined;
       const body = parseBody(await response.clone().text(), host);
       // Check only the members of the requested items: a service of another version may differ in nested ones.
       const depth = Array.isArray(Object(body).data) ? 2 : 1;
-      const payload = answer.raw ? body : Object(body).data;
-      const { success, error } = answer.data.safeParse(payload);
+      const payload = expected.raw ? body : Object(body).data;
+      const { success, error } = expected.data.safeParse(payload);
       const issues = success
         ? []
         : error.issues.filter(({ code, path }) => WRONG_SHAPE.includes(code) && path.length <= depth);

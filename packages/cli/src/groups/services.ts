@@ -141,13 +141,13 @@ Example:
       if (config === '-' && secrets === '-') {
         throw new Failure('--config - --secrets -: standard input can be read only once; use a file for one of them');
       }
-      const given = {
+      const input = {
         name,
         configuration: config === undefined ? undefined : await readText(config, context.terminal),
         secrets: secrets === undefined ? undefined : await readText(secrets, context.terminal),
         uri,
       };
-      const body = validated(provisionInput, given, 'provision');
+      const body = validated(provisionInput, input, 'provision');
       const client = await context.connect();
       const params = { path: { name: service }, query: { serviceType: type } };
       context.output().show(await unwrap(client.POST('/api/v1/services/{name}/provisions', { params, body })));

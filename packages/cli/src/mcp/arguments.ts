@@ -61,11 +61,11 @@ export async function toolArguments(
   cwd: string,
 ): Promise<JsonObject> {
   const result: JsonObject = params === undefined ? {} : parseObject(await readValue('--params', params, cwd));
-  const given = new Set<string>();
+  const seen = new Set<string>();
   for (const pair of pairs) {
     const { name, text } = await namedValue('--param', pair, cwd);
-    if (given.has(name)) throw new Failure(`--param ${name}: given twice; write a list as JSON: '${name}=["a","b"]'`);
-    given.add(name);
+    if (seen.has(name)) throw new Failure(`--param ${name}: given twice; write a list as JSON: '${name}=["a","b"]'`);
+    seen.add(name);
     result[name] = convertArgument(name, text, schema);
   }
   return result;

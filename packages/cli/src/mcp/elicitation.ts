@@ -21,11 +21,11 @@ export function parseWebUrl(text: string): URL | undefined {
 export function handleElicitations(client: Client, terminal: Terminal, server: URL, idleTimeout: IdleTimeout): void {
   let before: Promise<unknown> = Promise.resolve();
   client.setRequestHandler('elicitation/create', ({ params }) => {
-    const asked = before.then(() =>
+    const reply = before.then(() =>
       'url' in params ? elicitUrl(params, terminal, server) : elicitForm(params, terminal, server),
     );
-    before = asked.catch(() => undefined);
-    return idleTimeout.pauseDuring(asked);
+    before = reply.catch(() => undefined);
+    return idleTimeout.pauseDuring(reply);
   });
 }
 

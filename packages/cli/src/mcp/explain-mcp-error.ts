@@ -19,8 +19,8 @@ export function explainMcpError(error: unknown, url: URL, verbose: boolean): unk
   if (UrlElicitationRequiredError.isInstance(error)) {
     return new Failure(`error ${error.code}: ${error.message}: open this URL first, then run the command again`, {
       notes: error.elicitations.map(({ url: address, message }) => {
-        const shown = parseWebUrl(address)?.href ?? `not a plain http or https URL: ${abbreviate(address)}`;
-        return `${shown} (${abbreviate(message)})`;
+        const display = parseWebUrl(address)?.href ?? `not a plain http or https URL: ${abbreviate(address)}`;
+        return `${display} (${abbreviate(message)})`;
       }),
       cause: error,
     });

@@ -79,8 +79,9 @@ function formatPrompt(name: string, field: FieldSchema, choices: readonly Choice
   const about = [field.title, field.description].filter((text) => text !== undefined && text !== name).join(': ');
   const hint = required ? describeExpected(field, choices) : `${describeExpected(field, choices)}, optional`;
   const { default: initial } = field;
-  const shown = initial === undefined ? '' : ` [${typeof initial === 'string' ? initial : JSON.stringify(initial)}]`;
-  return `  ${sanitizeLine(`${abbreviate(name)}${about === '' ? '' : ` - ${abbreviate(about)}`} (${hint})${abbreviate(shown)}`)}: `;
+  const initialText =
+    initial === undefined ? '' : ` [${typeof initial === 'string' ? initial : JSON.stringify(initial)}]`;
+  return `  ${sanitizeLine(`${abbreviate(name)}${about === '' ? '' : ` - ${abbreviate(about)}`} (${hint})${abbreviate(initialText)}`)}: `;
 }
 
 async function parseField(

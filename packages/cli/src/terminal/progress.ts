@@ -18,21 +18,21 @@ const ERASE_LINE = '\r\u001b[K';
  * ends within the first interval prints nothing.
  */
 export function createProgress(screen: TerminalOutput, plain: boolean): Progress {
-  const renewed = screen.isTerminal && !plain;
-  const interval = renewed ? ON_TERMINAL_MS : ELSEWHERE_MS;
+  const inPlace = screen.isTerminal && !plain;
+  const interval = inPlace ? ON_TERMINAL_MS : ELSEWHERE_MS;
   let last = performance.now();
-  let shown = false;
+  let printed = false;
   return {
     update: (line) => {
       const now = performance.now();
       if (now - last < interval) return;
       last = now;
-      shown = true;
+      printed = true;
       const text = sanitizeLine(line);
-      screen.write(renewed ? ERASE_LINE + truncateToWidth(text, (screen.columns ?? 80) - 1) : `${text}\n`);
+      screen.write(inPlace ? ERASE_LINE + truncateToWidth(text, (screen.columns ?? 80) - 1) : `${text}\n`);
     },
     end: () => {
-      if (shown && renewed) screen.write(ERASE_LINE);
+      if (printed && inPlace) screen.write(ERASE_LINE);
     },
   };
 }

@@ -15,7 +15,7 @@ export interface TerminalOutput {
 
 /** Input of a command. */
 export interface TerminalInput {
-  /** True when a person can be asked. */
+  /** Whether the user can be prompted. */
   readonly isTerminal: boolean;
   /** Reads all input as text. */
   readonly text: () => Promise<string>;
@@ -56,6 +56,6 @@ export type Style = (format: Parameters<typeof styleText>[0], text: string) => s
 
 /** Colors are used on a terminal only, and not with `--plain`, NO_COLOR (any value) or TERM=dumb. */
 export function createStyle(screen: TerminalOutput, { env }: Terminal, plain: boolean): Style {
-  const coloured = screen.isTerminal && !plain && !env.NO_COLOR && env.TERM !== 'dumb';
-  return coloured ? (format, text) => styleText(format, text, { validateStream: false }) : (_format, text) => text;
+  const isColored = screen.isTerminal && !plain && !env.NO_COLOR && env.TERM !== 'dumb';
+  return isColored ? (format, text) => styleText(format, text, { validateStream: false }) : (_format, text) => text;
 }

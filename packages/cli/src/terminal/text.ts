@@ -37,7 +37,7 @@ function escapeCharacters(character: string): string {
   }).join('');
 }
 
-/** Longer than any question that people read. */
+/** Maximum length of a prompt. */
 const MAX_LENGTH = 1000;
 
 /** Shortens untrusted text for a prompt: collapses whitespace and blank lines and limits the length. */
@@ -68,7 +68,7 @@ export function truncateToWidth(line: string, columns: number): string {
   if (line.length <= most && displayWidth(line) <= columns) return line;
   let cut = '';
   let used = 1;
-  // Half a character at the end would be shown as something else.
+  // Drop half of a surrogate pair at the end.
   for (const { segment } of new Intl.Segmenter().segment(line.slice(0, most).replace(/[\ud800-\udbff]$/, ''))) {
     used += displayWidth(segment);
     if (used > columns) break;

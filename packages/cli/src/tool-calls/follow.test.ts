@@ -81,7 +81,7 @@ const AGAIN = 'sluice: reconnected; no events were missed';
 
 describe('events are printed as they come', () => {
   it('a line each, without those of before, in words that a terminal does not obey', async () => {
-    management.kept = [c];
+    management.recent = [c];
     begin();
     const stream = await management.stream();
     stream.write(encodeEvent(a) + encodeEvent(failed('a')));
@@ -117,7 +117,7 @@ describe('events are printed as they come', () => {
   });
 
   it('behind the latest that are wanted, of which none is told twice', async () => {
-    management.kept = [c, failed('x'), b, failed('w'), a];
+    management.recent = [c, failed('x'), b, failed('w'), a];
     begin({ latest: 1, filter: { category: 'UNKNOWN' } });
     const stream = await management.stream();
     stream.write(encodeEvent(failed('x')) + encodeEvent(c) + encodeEvent(failed('y')));
@@ -131,7 +131,7 @@ describe('when the service goes away', () => {
     const stream = await management.stream();
     stream.write(encodeEvent(a));
     await expect.poll(tools).toEqual(['a']);
-    management.kept = [c, b, a];
+    management.recent = [c, b, a];
     management.reject(503, 3);
     stream.destroy();
     const again = await management.stream();
@@ -153,14 +153,14 @@ describe('when the service goes away', () => {
     [
       'there were more than are kept',
       Array.from({ length: 1000 }, (_, at) => startedEvent(`${at}`)),
-      'events were missed: only the latest 1000 are kept',
+      'events were missed: only the latest 1000 are available',
     ],
   ])('it is said that events may be missing where %s', async (_when, kept, cost) => {
-    management.kept = kept.length === 0 ? [] : [a];
+    management.recent = kept.length === 0 ? [] : [a];
     begin();
     const stream = await management.stream();
     await expect.poll(said).toEqual([BEGAN]);
-    management.kept = kept;
+    management.recent = kept;
     stream.end();
     await management.stream();
     await expect
@@ -176,7 +176,7 @@ describe('when the service goes away', () => {
   });
 
   it('and comes back without a list, its stream is not left open, and it is tried again', async () => {
-    management.kept = [a];
+    management.recent = [a];
     begin();
     const stream = await management.stream();
     await expect.poll(said).toEqual([BEGAN]);
@@ -224,7 +224,7 @@ describe('when the service goes away', () => {
       expect(reset).toHaveBeenCalledTimes(waits);
     }
     // What happens again is said again.
-    expect(said().filter((line) => line.includes('has ended the stream'))).toHaveLength(2);
+    expect(said().filter((line) => line.includes('closed the stream'))).toHaveLength(2);
   });
 });
 

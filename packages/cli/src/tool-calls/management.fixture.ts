@@ -2,14 +2,14 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { ToolCallEvent } from '@sluice/contract';
 
-/** What there is of the management API for who follows tool calls; the test says how it answers. */
+/** The part of the management API that serves tool calls, controlled by the test. */
 export interface Management {
   readonly host: string;
-  /** What the list answers, newest first. */
-  kept: readonly ToolCallEvent[];
+  /** Events of the list, newest first. */
+  recent: readonly ToolCallEvent[];
   /** How many requests are refused from now on, and with what status: those for the stream, or for the list. */
   reject(status: number, times: number, what?: 'stream' | 'list'): void;
-  /** The next stream that somebody opens, with its head out. */
+  /** Resolves with the next opened stream, after its headers were sent. */
   stream(): Promise<ServerResponse>;
   /** The credentials of all requests so far. */
   readonly authorizations: readonly (string | undefined)[];
@@ -30,7 +30,7 @@ export async function startManagement(): Promise<Management> {
       refused = { ...refused, times: refused.times - 1 };
       response.writeHead(refused.status).end('refused');
     } else if (what === 'list') {
-      const data = management.kept.slice(0, Number(searchParams.get('limit')));
+      const data = management.recent.slice(0, Number(searchParams.get('limit')));
       response.setHeader('content-type', 'application/json').end(JSON.stringify({ data, error: null }));
     } else {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write(':\n\n');
@@ -43,7 +43,7 @@ export async function startManagement(): Promise<Management> {
   if (address === null || typeof address === 'string') throw new Error('no TCP address');
   const management: Management = {
     host: `http://127.0.0.1:${address.port}`,
-    kept: [],
+    recent: [],
     reject: (status, times, what = 'stream') => {
       refused = { status, times, what };
     },

@@ -28,16 +28,16 @@ export async function followEvents(
   const { stdout, stderr, interrupted } = context.terminal;
   const { host } = context.options();
   const ended = AbortSignal.any([interrupted, stdout.closed]);
-  const say = (text: string) => stderr.write(`sluice: ${sanitizeLine(text)}\n`);
-  let trouble: string | undefined;
+  const printStatus = (text: string) => stderr.write(`sluice: ${sanitizeLine(text)}\n`);
+  let lastReason: string | undefined;
   const watch = new Watch(context, {
     latest,
     isWanted: (event) => matchesFilter(filter, event),
     onEvent: context.output().lines(EVENT_COLUMNS),
-    onBegin: () => say(`following tool calls at ${host}; press Ctrl-C to stop`),
+    onBegin: () => printStatus(`following tool calls at ${host}; press Ctrl-C to stop`),
     onResume: (missed) => {
-      trouble = undefined;
-      say(`reconnected; ${describeGap(missed)}`);
+      lastReason = undefined;
+      printStatus(`reconnected; ${describeGap(missed)}`);
     },
   });
   while (!ended.aborted) {
@@ -53,8 +53,8 @@ export async function followEvents(
     );
     if (ended.aborted) return;
     // Report repeated failures once.
-    if (reason !== trouble) say(`${reason} (retrying)`);
-    trouble = reason;
+    if (reason !== lastReason) printStatus(`${reason} (retrying)`);
+    lastReason = reason;
     if (watch.listening && performance.now() - since > SETTLED_MS) delays.reset();
     // Rejects when aborted.
     await delay(delays.next(), undefined, { signal: ended }).catch(() => undefined);
@@ -65,7 +65,7 @@ export async function followEvents(
 function describeGap({ events, complete }: EventGap): string {
   if (complete) return 'no events were missed';
   return events.length >= TOOL_CALL_EVENT_CAPACITY
-    ? `events were missed: only the latest ${TOOL_CALL_EVENT_CAPACITY} are kept`
+    ? `events were missed: only the latest ${TOOL_CALL_EVENT_CAPACITY} are available`
     : 'events may have been missed if the service was restarted';
 }
 

@@ -41,13 +41,13 @@ export interface EventGap {
  */
 export class EventCursor {
   #last: string | undefined;
-  /** What the list has told, and the stream may tell too. */
+  /** Keys of listed events, which the stream may repeat. */
   #listed: ReadonlySet<string> = new Set();
 
   /** Starts after the list, which is newest first. */
-  reset(kept: readonly ReceivedEvent[]): void {
-    this.#last = kept[0] && keyOf(kept[0]);
-    this.#listed = new Set(kept.map(keyOf));
+  reset(recent: readonly ReceivedEvent[]): void {
+    this.#last = recent[0] && keyOf(recent[0]);
+    this.#listed = new Set(recent.map(keyOf));
   }
 
   /** Starts after the newest event, if any. The stream may still send it. */
@@ -65,11 +65,11 @@ export class EventCursor {
   }
 
   /** Advances to the list after a gap. */
-  catchUp(kept: readonly ReceivedEvent[]): EventGap {
+  catchUp(recent: readonly ReceivedEvent[]): EventGap {
     const last = this.#last;
-    const at = last === undefined ? -1 : kept.findIndex((event) => keyOf(event) === last);
-    this.reset(kept);
-    return { events: (at < 0 ? kept : kept.slice(0, at)).toReversed(), complete: at >= 0 };
+    const at = last === undefined ? -1 : recent.findIndex((event) => keyOf(event) === last);
+    this.reset(recent);
+    return { events: (at < 0 ? recent : recent.slice(0, at)).toReversed(), complete: at >= 0 };
   }
 }
 
@@ -137,12 +137,12 @@ export class Watch {
 
   async #begin(client: Client, signal: AbortSignal): Promise<void> {
     const { latest, isWanted, onBegin } = this.#handler;
-    const kept = await fetchRecentEvents(client, latest === undefined ? 1 : TOOL_CALL_EVENT_CAPACITY, signal);
+    const recent = await fetchRecentEvents(client, latest === undefined ? 1 : TOOL_CALL_EVENT_CAPACITY, signal);
     this.#begun = true;
     onBegin();
-    if (latest === undefined) return this.#cursor.startAfter(kept[0]);
-    this.#cursor.reset(kept);
-    for (const event of kept.filter(isWanted).slice(0, latest).toReversed()) this.#emit(event);
+    if (latest === undefined) return this.#cursor.startAfter(recent[0]);
+    this.#cursor.reset(recent);
+    for (const event of recent.filter(isWanted).slice(0, latest).toReversed()) this.#emit(event);
   }
 
   async #resume(client: Client, signal: AbortSignal): Promise<void> {
