@@ -21,7 +21,7 @@ import { type StreamFigures, streamCount } from './streams.ts';
 import type { Telemetry, TelemetryFigures } from './telemetry.ts';
 
 /** Adds a line to `missed` for a ratio below its floor and for an added time above its limit. */
-export function checkLimits(
+function checkLimits(
   ratio: Spread | undefined,
   addedMs: number | undefined,
   limitMs: number | undefined,
@@ -37,7 +37,7 @@ export function checkLimits(
 }
 
 /** Returns the table of event streams; adds missed floors and limits to `missed`. */
-export function streamTable(figures: readonly StreamFigures[], missed: string[]): string {
+function streamTable(figures: readonly StreamFigures[], missed: string[]): string {
   const head = [
     `${streamCount} at once`,
     'through',
@@ -81,7 +81,7 @@ const names: Readonly<Record<Telemetry, string>> = {
 };
 
 /** Returns the table of the telemetry part; adds missed limits to `missed`. */
-export function telemetryTable(figures: readonly TelemetryFigures[], missed: string[]): string {
+function telemetryTable(figures: readonly TelemetryFigures[], missed: string[]): string {
   return table(
     ['telemetry', 'CPU µs per call', 'ratio', 'aim', 'limit', 'per second', 'calls with spans', 'bytes per call'],
     figures.map(({ telemetry, cpuPerCallUs, ratio, perSecond, arrived }) => {

@@ -9,7 +9,7 @@ export type OnProgress = (progress: {
 }) => void;
 
 /** Calls a tool and returns the text of its result. Throws if the result is an error. */
-export async function callText(
+async function callText(
   client: Client,
   name: string,
   args: Record<string, unknown>,
@@ -24,7 +24,7 @@ export async function callText(
 const EVENTS_TIMEOUT_MS = 10_000;
 
 /** Calls a tool of the sample capability service. */
-export async function callSample(client: Client, { sample }: Endpoints): Promise<string> {
+async function callSample(client: Client, { sample }: Endpoints): Promise<string> {
   await client.connect(new StreamableHTTPClientTransport(new URL(sample)));
   const message = 'hello over gRPC';
   const text = await callText(client, 'echo', { message });
@@ -40,7 +40,7 @@ for (const word of process.argv.slice(2)) {
 }`;
 
 /** Runs code and receives its output as progress. */
-export async function runCode(client: Client): Promise<string> {
+async function runCode(client: Client): Promise<string> {
   const words = ['code', 'runs', 'elsewhere'];
   const progress: string[] = [];
   const text = await callText(client, 'run-javascript', { code: CODE, arguments: words }, ({ message = '' }) =>
@@ -54,7 +54,7 @@ export async function runCode(client: Client): Promise<string> {
 }
 
 /** Reads the tool-call events of both calls: four events, newest first. */
-export async function readEvents({ management }: Endpoints): Promise<string> {
+async function readEvents({ management }: Endpoints): Promise<string> {
   const response = await fetch(`${management}/api/v1/tool-calls?limit=4`, {
     signal: AbortSignal.timeout(EVENTS_TIMEOUT_MS),
   });

@@ -42,7 +42,7 @@ async function problems(files: Readonly<Record<string, string>>, engine?: 'starl
   return [];
 }
 
-describe('what is wrong is told with its place', () => {
+describe('errors have a position', () => {
   it('a mistake of syntax, in the entry or in what it imports', async () => {
     expect(await problems({ 'a.ts': 'const a = 1;\nconst b: number = = 2;\n' })).toEqual([
       'a.ts:2:19: Unexpected token',
@@ -144,7 +144,7 @@ if (process.env.NODE_ENV !== 'production') throw new Error('for development');`,
   expect(component.length).toBeLessThan(1_500_000);
 });
 
-it('writes the component where it is told to, or leaves nothing', async () => {
+it('writes the component to the output, or leaves nothing', async () => {
   await write({ 'a.js': PASSES, 'folder.wasm/there.txt': '' });
   const [component] = await Promise.all([
     buildAction({ entry: path('a.js'), output: path('out.wasm') }),

@@ -29,7 +29,7 @@ export class ActionBuildError extends Error {
 const TYPES_MODULE = '\0types';
 
 /** Resolves the imports of an action. Collects all problems, so that a build reports them together. */
-export class ModuleResolver {
+class ModuleResolver {
   readonly problems: string[] = [];
   /** All files read, including those of the runtime. */
   readonly files: string[] = [];

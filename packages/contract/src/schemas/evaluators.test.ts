@@ -49,7 +49,7 @@ describe('an evaluator', () => {
     expect(processor.path).toBe(' a.wasm ');
   });
 
-  test('loses what nobody knows, and blanks around names', () => {
+  test('drops unknown members and trims names', () => {
     const submitted = { ...LEAST, name: ' gate\t', note: 1, trigger: { method: ' m ', tool: 't' } };
     expect(evaluatorInput.parse(submitted)).toEqual({
       ...evaluatorInput.parse(LEAST),
@@ -69,7 +69,7 @@ describe('an evaluator', () => {
     },
   );
 
-  test('is not refused for what the service judges', () => {
+  test('is accepted if only the service can reject it', () => {
     for (const odd of [
       { ...LEAST, name: ' ' },
       { ...LEAST, trigger: { method: '', namespace: 'No Namespace!' } },
@@ -99,7 +99,7 @@ describe('an evaluator', () => {
   });
 });
 
-test('an update names the evaluators, and what is wrong with which', () => {
+test('an update reports the invalid members of each evaluator', () => {
   expect(validate(evaluatorsInput, {})).toEqual({ issues: [{ path: 'evaluators', message: 'is required' }] });
   expect(validate(evaluatorsInput, { evaluators: [LEAST, { ...LEAST, processor: undefined }] })).toEqual({
     issues: [{ path: 'evaluators.1.processor', message: 'is required' }],

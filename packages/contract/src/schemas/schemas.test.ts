@@ -72,12 +72,12 @@ describe('aliases', () => {
   });
 });
 
-test('objects are handed on as they are', () => {
+test('objects are passed through without copying', () => {
   const schema = { type: 'object' };
   expect(toolInput.parse({ ...TOOL, input_schema: schema }).input_schema).toBe(schema);
 });
 
-test('a number that kept its spelling is no object', () => {
+test('a raw number is not an object', () => {
   const raw = JSON.rawJSON('1.0');
   expect(labels.safeParse(raw).success).toBe(false);
   expect(toolInput.safeParse({ ...TOOL, input_schema: raw }).success).toBe(false);
@@ -110,13 +110,13 @@ test.each([
   ['10.0.0.1:1', '10.0.0.1', 1],
   ['[::1]:65535', '::1', 65535],
   ['a.b-c_d.e:080', 'a.b-c_d.e', 80],
-])('a service at %s is taken apart', (address, host, port) => {
+])('the service address %s is parsed', (address, host, port) => {
   expect(serviceInput.parse({ ...SERVICE, address })).toEqual({ ...SERVICE, host, port });
   expect(serviceInput.parse({ ...SERVICE, host, port })).toEqual({ ...SERVICE, host, port });
 });
 
 test.each(['h', 'h:', ':1', 'h:0', 'h:65536', 'h:1x', '[.]:7', '[a.]:7', '::1:7', '[h]:7', 'h h:7', 'http://h:7', ''])(
-  'a service at %j is refused with one reason',
+  'the service address %j is rejected with one issue',
   (address) => {
     expect(validate(serviceInput, { ...SERVICE, address })).toEqual({
       issues: [{ path: 'address', message: 'must be host:port without http://, with a port from 1 to 65535' }],
@@ -132,7 +132,7 @@ test.each([
   [{ host: '[::1]', port: 7 }, 'host'],
   [{ address: 'h:7', host: 'g' }, 'host'],
   [{ address: 'h:7', port: 8 }, 'port'],
-])('a service with %j is refused', (place, member) => {
+])('a service with %j is rejected', (place, member) => {
   expect(serviceInput.safeParse({ ...SERVICE, ...place }).error?.issues[0]?.path).toEqual([member]);
 });
 
@@ -145,12 +145,12 @@ test.each([
   ['messages', promptInput, { name: 'p', messages: Array.from({ length: 350_000 }, () => ({})) }],
   ['params', resourceInput, { name: 'r', location: 'u', type: 't', params: Array.from({ length: 350_000 }, () => 1) }],
   ['labels', toolInput, { ...TOOL, labels: Object.fromEntries(Array.from({ length: 90_000 }, (_, at) => [at, at])) }],
-])('%s beyond measure are refused with one reason, and not looked at', (member, schema, body) => {
+])('too many %s are rejected with one issue, without validating them', (member, schema, body) => {
   const result = validate(schema, body);
   expect(result).toEqual({ issues: [{ path: member, message: expect.stringMatching(/at most 1000/) }] });
 });
 
-test('a provision takes no other members, and says which there are', () => {
+test('a provision rejects unknown members and names the known ones', () => {
   const body = { name: 'crm', configuration: 'c', secrets: 's', uri: 'u' };
   expect(validate(provisionInput, body)).toEqual({ value: body });
   const message = 'is not a known field; known fields: name, configuration, secrets, uri';
@@ -172,11 +172,11 @@ test.each([
   ['secretsURI', undefined],
   ['configurationURI', undefined],
   ['constructor', undefined],
-])('%s is meant to be %s', (member, meant) => {
+])('the suggestion for %s is %s', (member, meant) => {
   expect(suggestUriMember(member)).toBe(meant);
 });
 
-test('of many refusals a hundred are told', () => {
+test('at most 100 issues are returned', () => {
   const result = validate(promptInput, { name: 'p', arguments: Array.from({ length: 1_000 }, () => ({})) });
   expect('issues' in result && result.issues).toHaveLength(100);
 });
