@@ -33,7 +33,7 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Adds aliases to the commands below this one; help does not list them. */
-export function addAliases(command: Command): void {
+function addAliases(command: Command): void {
   for (const child of command.commands) {
     child.aliases([...(ALIASES[child.name()] ?? [])]);
     addAliases(child);
@@ -41,7 +41,7 @@ export function addAliases(command: Command): void {
 }
 
 /** Help configuration that omits the aliases of commands. */
-export const HIDE_ALIASES: HelpConfiguration = {
+const HIDE_ALIASES: HelpConfiguration = {
   subcommandTerm: (command) => unaliased(Help.prototype.subcommandTerm.call(new Help(), command), command),
   commandUsage: (command) => unaliased(Help.prototype.commandUsage.call(new Help(), command), command),
 };
@@ -51,7 +51,7 @@ function unaliased(text: string, command: Command): string {
 }
 
 /** Returns all command groups in the order of the help. Libraries that load slowly are imported inside the actions. */
-export function commandGroups(context: Context): Command[] {
+function commandGroups(context: Context): Command[] {
   return [
     serveCommand(context),
     pipelineCommand(context),
@@ -79,7 +79,7 @@ export function commandGroups(context: Context): Command[] {
 }
 
 /** `sluice help [command...]`: help for a command at any depth. */
-export function helpCommand(program: Command): Command {
+function helpCommand(program: Command): Command {
   return new Command('help')
     .description('Print help for a command')
     .argument('[command...]')
@@ -95,7 +95,7 @@ export function helpCommand(program: Command): Command {
 }
 
 /** Adds the closest choice to the parser's message about an invalid choice. */
-export function addSuggestion(text: string): string {
+function addSuggestion(text: string): string {
   const [, value, choices] =
     /(?:value|argument) '([^']*)' is invalid\b.*\. Allowed choices are (.*)\.\n$/s.exec(text) ?? [];
   if (value === undefined || choices === undefined) return text;

@@ -14,7 +14,7 @@ interface BuildOptions {
 const ENGINES: readonly ActionEngine[] = ['quickjs', 'starlingmonkey'];
 
 /** `sluice action build`: builds a component from TypeScript or JavaScript. */
-export function buildCommand({ terminal, output }: Context): Command {
+function buildCommand({ terminal, output }: Context): Command {
   return new Command('build')
     .description('Build a WebAssembly component from a TypeScript or JavaScript action')
     .argument('<entry>', 'Source file that exports evaluate')
@@ -57,7 +57,7 @@ const ERROR_REASONS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** `sluice action init`: creates a sample action. */
-export function initCommand({ terminal, output }: Context): Command {
+function initCommand({ terminal, output }: Context): Command {
   return new Command('init')
     .description('Create a sample action and the files to test it')
     .argument('<folder>', 'Folder to create the files in; existing files are kept')

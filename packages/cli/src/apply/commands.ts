@@ -19,7 +19,7 @@ export interface StateOptions {
 }
 
 /** Adds {@link StateOptions} to a command. */
-export function addStateOptions(command: Command): Command {
+function addStateOptions(command: Command): Command {
   return command
     .addOption(
       new Option('-f, --file <file>', 'State file (YAML or JSON), "-" for standard input; may be repeated')
@@ -39,7 +39,7 @@ export interface PreparedPlan {
 }
 
 /** Reads the state files and the service state and plans the changes. Invalid files fail before the first request. */
-export async function preparePlan(
+async function preparePlan(
   { file, prune = false }: StateOptions,
   { terminal, connect }: Context,
 ): Promise<PreparedPlan> {

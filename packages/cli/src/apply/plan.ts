@@ -19,7 +19,7 @@ import { findConflicts, NameClaims, orderSteps } from './step-order.ts';
  * Returns the namespaces after the plan, including those that forwards and tools of the files name: these keep their
  * labels, or with `prune` have none.
  */
-export function resultingNamespaces(
+function resultingNamespaces(
   { namespaces, forwards, tools, overrides }: DesiredState,
   actual: CurrentState,
   { result }: ForwardPlan,
@@ -36,7 +36,7 @@ export function resultingNamespaces(
 }
 
 /** Plans the namespaces to create or relabel. */
-export function planNamespaces(wanted: ReadonlyMap<string, Labels>, { namespaces }: CurrentState): Step[] {
+function planNamespaces(wanted: ReadonlyMap<string, Labels>, { namespaces }: CurrentState): Step[] {
   const known = new Map(namespaces.map(({ name, labels }) => [name, labels]));
   return [...wanted].flatMap(([name, labels]): Step[] => {
     const before = known.get(name);
@@ -49,7 +49,7 @@ export function planNamespaces(wanted: ReadonlyMap<string, Labels>, { namespaces
 }
 
 /** Plans the deletion of all other namespaces after the steps `before`, with their remaining contents. */
-export function planNamespaceDeletions(
+function planNamespaceDeletions(
   wanted: ReadonlyMap<string, Labels>,
   actual: CurrentState,
   before: readonly Step[],
@@ -102,7 +102,7 @@ function identityKey(...parts: readonly string[]): string {
 }
 
 /** Plans the capability services. A POST replaces an entry with the same key (decisions 4.1). */
-export function planServices(
+function planServices(
   { services: wanted }: DesiredState,
   { services: actual }: CurrentState,
   prune: boolean,

@@ -31,7 +31,7 @@ const TOOL_MEMBERS = [...Object.keys(toolMembers.shape), ...Object.keys(toolAlia
  * Returns the known tool member that an unknown one is most likely meant to be; undefined when it is known or similar
  * to none. Ignores case, `-` and `_`.
  */
-export function suggestMember(member: string): string | undefined {
+function suggestMember(member: string): string | undefined {
   const known = [...TOOL_MEMBERS, ...ORIGIN_MEMBERS];
   return known.includes(member) ? undefined : closestMatch(member, known);
 }
@@ -42,7 +42,7 @@ const forwardManaged = z.never({ error: 'is set by its forward; remove it' }).op
  * Overrides of a discovered tool under canonical names. Missing members follow the upstream; null removes an optional
  * member of the upstream.
  */
-export const toolOverridesSchema = withAliases(
+const toolOverridesSchema = withAliases(
   toolAliases,
   toolMembers
     .partial()

@@ -11,7 +11,7 @@ import { type Credential, type Login, openCredentialStore } from './credential-s
  * Returns the secret of an option: its value, or with `-` the first line of stdin, which keeps it out of the process
  * list. Without the option, prompts for it without echo. Throws {@link Failure} without a terminal and for empty input.
  */
-export async function readSecret(
+async function readSecret(
   given: string | undefined,
   option: string,
   question: string,
@@ -41,7 +41,7 @@ interface LoginOptions {
 const PASSWORD_OPTIONS = ['username', 'password', 'authServer', 'realm', 'clientId', 'clientSecret'];
 
 /** `sluice auth login`: with a password at an identity provider, or with an existing token. */
-export function loginCommand(context: Context): Command {
+function loginCommand(context: Context): Command {
   return new Command('login')
     .description('Log in and store the credentials for --host')
     .option('--username <name>', 'User name')
@@ -119,7 +119,7 @@ function parseAuthServer(text: string): string {
   return url.href.replace(/\/+$/, '');
 }
 
-export function logoutCommand(context: Context): Command {
+function logoutCommand(context: Context): Command {
   return new Command('logout').description('Delete the stored credentials for --host').action(async () => {
     const { host } = context.options();
     const store = openCredentialStore(context.terminal);
@@ -129,7 +129,7 @@ export function logoutCommand(context: Context): Command {
 }
 
 /** `sluice auth status`: shows stored credentials, without a request. */
-export function statusCommand(context: Context): Command {
+function statusCommand(context: Context): Command {
   return new Command('status')
     .description('Show the stored credentials for --host (exit code 1 if there are no valid ones)')
     .action(async () => {
@@ -173,7 +173,7 @@ interface TokenOptions {
 }
 
 /** `sluice auth token`: prints, stores or deletes the token. */
-export function tokenCommand(context: Context): Command {
+function tokenCommand(context: Context): Command {
   return new Command('token')
     .description('Print, store or delete the access token for --host')
     .addOption(new Option('--get', 'Print the token, masked').conflicts(['set', 'clear']))
@@ -219,6 +219,6 @@ export function authCommand(context: Context): Command {
 }
 
 /** Masks a token, leaving enough to recognize it. */
-export function maskToken(token: string): string {
+function maskToken(token: string): string {
   return token.length < 32 ? '********' : `${token.slice(0, 4)}********${token.slice(-4)}`;
 }

@@ -32,7 +32,7 @@ const login = z.object({
 export const credential = z.discriminatedUnion('kind', [apiToken, login]);
 
 /** Credentials file: by host, in the normalized form of `--host`. Values are {@link credential} or corrupt. */
-export const credentialsFile = z.object({ version: z.literal(1), hosts: z.record(z.string(), z.unknown()) });
+const credentialsFile = z.object({ version: z.literal(1), hosts: z.record(z.string(), z.unknown()) });
 
 export type Login = z.infer<typeof login>;
 export type Credential = z.infer<typeof credential>;

@@ -9,7 +9,7 @@ import { type NameCompletion, type Suggestion, suggest } from './suggest.ts';
 const LOOKUP_TIMEOUT_MS = 1500;
 
 /** Whether the service has a list of names for an argument or option. */
-export function hasNameList(kind: string): boolean {
+function hasNameList(kind: string): boolean {
   return Object.hasOwn(NAME_LISTS, kind);
 }
 

@@ -21,11 +21,7 @@ const DEADLINE_MS = 2000;
  * Whether the service reports that a namespace does not exist. False when the request fails: a client may be configured
  * before the service runs, or without administrative access.
  */
-export async function isMissingNamespace(
-  context: Context,
-  name: string,
-  withoutCredentials: boolean,
-): Promise<boolean> {
+async function isMissingNamespace(context: Context, name: string, withoutCredentials: boolean): Promise<boolean> {
   const anonymous = () => connect({ ...context.options(), auth: { kind: 'none' } }, context.terminal);
   try {
     const client = await (withoutCredentials ? anonymous() : context.connect().catch(anonymous));

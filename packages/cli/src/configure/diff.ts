@@ -24,7 +24,7 @@ const PLAIN_WORD = /^-{0,2}[@./~]{0,2}[a-z]+(?:[._/:@-]{1,2}[a-z]+)*$/i;
 const LONGEST_WORD = 100;
 
 /** Creates a mask for one configuration. More of our own entry (`ours`) is shown than of others. */
-export function createSecretMask(ours: EntryPath): SecretMask {
+function createSecretMask(ours: EntryPath): SecretMask {
   const numbers = new Map<string, number>();
   const marked = (replacement: string, secret: string): string => {
     const number = numbers.get(secret) ?? numbers.size;

@@ -69,7 +69,7 @@ export interface Layout {
 const INDENTED_LINE = /^([ \t]+)\S/m;
 
 /** Detects the layout from the first line break and the first indented line; default: two spaces and `\n`. */
-export function detectLayout(text: string): Layout {
+function detectLayout(text: string): Layout {
   return {
     unit: INDENTED_LINE.exec(text)?.[1] ?? '  ',
     lineBreak: /\r?\n/.exec(text)?.[0] === '\r\n' ? '\r\n' : '\n',
@@ -77,13 +77,13 @@ export function detectLayout(text: string): Layout {
 }
 
 /** Returns the indentation of the line at an offset. */
-export function indentationAt(text: string, offset: number): string {
+function indentationAt(text: string, offset: number): string {
   const line = text.slice(text.lastIndexOf('\n', offset - 1) + 1);
   return /^[ \t]*/.exec(line)?.[0] ?? '';
 }
 
 /** Formats a value for a line with this indentation. */
-export function formatValue(value: unknown, { unit, lineBreak }: Layout, indentation: string): string {
+function formatValue(value: unknown, { unit, lineBreak }: Layout, indentation: string): string {
   return JSON.stringify(value, null, unit).replaceAll('\n', lineBreak + indentation);
 }
 

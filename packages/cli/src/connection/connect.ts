@@ -19,7 +19,7 @@ export function notManagementApi(host: string, notes: readonly string[] = []): F
 }
 
 /** Rejects responses without the members that the API guarantees, so that commands never print missing data. */
-export function validateResponses(client: Client, host: string): void {
+function validateResponses(client: Client, host: string): void {
   client.use({
     async onResponse({ request, response, schemaPath }) {
       const operation = allOperations.find(({ method, path }) => method === request.method && path === schemaPath);

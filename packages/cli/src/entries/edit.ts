@@ -25,7 +25,7 @@ export interface EditedFile {
  * Opens a text in `$VISUAL` or `$EDITOR` and waits until it is closed. The file is readable by its owner only. Throws
  * {@link Failure} without an editor or terminal, and when the editor fails.
  */
-export async function openEditor({ env, stdin }: Terminal, name: string, text: string): Promise<EditedFile> {
+async function openEditor({ env, stdin }: Terminal, name: string, text: string): Promise<EditedFile> {
   const editor = env.VISUAL || env.EDITOR;
   if (!editor) throw new Failure('no editor: set VISUAL or EDITOR, or use field options or --file');
   if (!stdin.isTerminal) throw new Failure('no terminal for the editor: use field options or --file');

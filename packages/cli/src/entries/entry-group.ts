@@ -55,7 +55,7 @@ interface ListOptions {
 }
 
 /** `list`: prints a row per entry. */
-export function listCommand<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
+function listCommand<Row extends ListRow, Fields>(context: Context, kind: EntryKind<Row, Fields>): Command {
   const plural = `${kind.kind}s`;
   return new Command('list')
     .description(`List ${kind.listed ?? plural}`)

@@ -7,7 +7,7 @@ import { sanitizeLine } from '../terminal/text.ts';
 import { applyCommand, EVALUATOR_COLUMNS, revisionsCommand } from './revisions.ts';
 
 /** `bind <namespace> <conversation-id>`. */
-export function bindCommand(context: Context): Command {
+function bindCommand(context: Context): Command {
   return new Command('bind')
     .description('Bind a namespace to a conversation until the service stops')
     .argument('<namespace>', 'Name of the namespace, which need not exist')
@@ -26,7 +26,7 @@ export function bindCommand(context: Context): Command {
 }
 
 /** `unbind <namespace>`. */
-export function unbindCommand(context: Context): Command {
+function unbindCommand(context: Context): Command {
   return new Command('unbind')
     .description('Unbind a namespace from its conversation')
     .argument('<namespace>', 'Name of the namespace')
@@ -40,7 +40,7 @@ export function unbindCommand(context: Context): Command {
 }
 
 /** `bindings`; prints the object of the API with `--output json`. */
-export function bindingsCommand(context: Context): Command {
+function bindingsCommand(context: Context): Command {
   return new Command('bindings')
     .description('List the namespaces that are bound to a conversation')
     .action(async () => {

@@ -13,14 +13,14 @@ export interface ExpectedRevisionOption {
 }
 
 /** `--expected-revision <n>`. */
-export function expectedRevisionOption(): Option {
+function expectedRevisionOption(): Option {
   return new Option('--expected-revision <n>', 'Fail unless this revision is active; 0 for none').argParser((text) =>
     parseWholeNumber(text, 0),
   );
 }
 
 /** Parses an integer of at least `least`. `or` describes other accepted values. */
-export function parseWholeNumber(text: string, least: number, or = ''): number {
+function parseWholeNumber(text: string, least: number, or = ''): number {
   const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isSafeInteger(number) && number >= least) return number;
   throw new InvalidArgumentError(`It must be a whole number from ${least}.${or}`);
@@ -51,7 +51,7 @@ export interface LoadResult {
  * Prints the active evaluators after a change and a warning for each skipped one. Throws {@link Exit} 1 when one was
  * skipped: scripts must notice a missing gate.
  */
-export function printLoadResult({ output, terminal }: Context, { active, warnings = [], response }: LoadResult): void {
+function printLoadResult({ output, terminal }: Context, { active, warnings = [], response }: LoadResult): void {
   const { list, format } = output();
   const warn = (line: string) => terminal.stderr.write(`${sanitizeLine(line)}\n`);
   list(active, EVALUATOR_COLUMNS, 'no evaluators');

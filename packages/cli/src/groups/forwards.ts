@@ -11,7 +11,7 @@ import { createProgress } from '../terminal/progress.ts';
  * Describes the tools of a forward that are shadowed: ` (3 shadowed by forward crm; use --prefix)`. Empty when none is
  * shadowed or the request fails: the forward was added in any case.
  */
-export async function describeShadowedTools(
+async function describeShadowedTools(
   client: Client,
   { name: forward, namespace }: { readonly name: string; readonly namespace: string },
 ): Promise<string> {

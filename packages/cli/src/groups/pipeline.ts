@@ -5,9 +5,7 @@ import { Exit, Failure } from '../failure.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 
 /** Loads the pipeline module of the service on demand. Invalid files reject with {@link Failure}. */
-export async function withPipelineModule<T>(
-  use: (files: typeof import('@sluice/server/pipeline')) => Promise<T>,
-): Promise<T> {
+async function withPipelineModule<T>(use: (files: typeof import('@sluice/server/pipeline')) => Promise<T>): Promise<T> {
   const files = await import('@sluice/server/pipeline');
   try {
     return await use(files);
@@ -17,7 +15,7 @@ export async function withPipelineModule<T>(
 }
 
 /** `sluice pipeline check`: lists all problems that would prevent the service from starting, with positions. */
-export function checkCommand({ terminal, output }: Context): Command {
+function checkCommand({ terminal, output }: Context): Command {
   return new Command('check')
     .description('Validate a pipeline file')
     .argument('<file>', 'Pipeline file')
@@ -45,7 +43,7 @@ export function checkCommand({ terminal, output }: Context): Command {
 }
 
 /** `sluice pipeline show`: prints the effective pipeline. */
-export function showCommand({ terminal, output }: Context): Command {
+function showCommand({ terminal, output }: Context): Command {
   return new Command('show')
     .description('Print a pipeline file with defaults and environment variables applied')
     .argument('[file]', 'Pipeline file (default: the built-in pipeline)')

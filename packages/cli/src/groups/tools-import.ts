@@ -81,7 +81,7 @@ export interface SendOptions {
 const MAX_IN_FLIGHT = 32;
 
 /** Registers all tools. A rejected tool does not stop the others. */
-export async function sendTools(tools: readonly ToolInput[], sending: SendOptions): Promise<ImportCounts> {
+async function sendTools(tools: readonly ToolInput[], sending: SendOptions): Promise<ImportCounts> {
   const counted = { created: 0, updated: 0, existing: 0, unfinished: tools.length };
   const failed: FailedTool[] = [];
   let stoppedBy: unknown;

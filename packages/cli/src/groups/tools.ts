@@ -30,7 +30,7 @@ export interface ToolFields extends ProvisionFields {
 }
 
 /** Adds the options of {@link ToolFields} to a command. */
-export function addToolOptions(command: Command): Command {
+function addToolOptions(command: Command): Command {
   return addProvisionOptions(
     command
       .option('-n, --name <name>', 'Tool name')
@@ -47,7 +47,7 @@ export function addToolOptions(command: Command): Command {
  * Returns the tool with the field options applied; arguments are added to existing ones. Throws {@link Failure} for an
  * unreadable schema and for a required argument that is not in the schema.
  */
-export async function applyToolFields(
+async function applyToolFields(
   tool: Readonly<Record<string, unknown>>,
   { name, description, uri, type, inputSchema, param = [], required = [], ...provisioned }: ToolFields,
   terminal: Terminal,

@@ -17,7 +17,7 @@ export interface IdleGuard {
 }
 
 /** Creates an idle guard with a timeout in milliseconds; undefined for none. */
-export function createIdleGuard(ms: number | undefined, reason: () => Error): IdleGuard {
+function createIdleGuard(ms: number | undefined, reason: () => Error): IdleGuard {
   const controller = new AbortController();
   return {
     signal: controller.signal,

@@ -14,7 +14,7 @@ export interface Choice {
 }
 
 /** Returns the choices of a field in all schema variants; none when it is free text. */
-export function fieldChoices(field: FieldSchema): readonly Choice[] {
+function fieldChoices(field: FieldSchema): readonly Choice[] {
   const schema = field.type === 'array' ? field.items : field;
   if ('oneOf' in schema) return titled(schema.oneOf);
   if ('anyOf' in schema) return titled(schema.anyOf);

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import type { PromptOptions, ResourceOptions, ToolOptions } from './operations.ts';
 
 /** The severities of log messages, least first. */
-export const LOG_LEVELS: readonly LoggingLevel[] = [
+const LOG_LEVELS: readonly LoggingLevel[] = [
   'debug',
   'info',
   'notice',

@@ -23,7 +23,7 @@ import { resolveTarget, type TargetOptions } from './target.ts';
  * Prints log messages of at least `level` to stderr. Resolves with the `_meta` that requests need for it: in the modern
  * era the level is sent with each request, in the legacy era it is set for the session.
  */
-export async function printLogs(
+async function printLogs(
   client: Client,
   { stderr }: Terminal,
   level: LoggingLevel,
@@ -48,7 +48,7 @@ export async function printLogs(
  * Accepts every result. The client would validate results with schemas of the server, whose patterns may block the
  * process forever, Ctrl-C included.
  */
-export function permissiveValidator(): jsonSchemaValidator {
+function permissiveValidator(): jsonSchemaValidator {
   const validator = new AjvJsonSchemaValidator();
   return { getValidator: () => validator.getValidator({}) };
 }

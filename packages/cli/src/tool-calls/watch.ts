@@ -10,7 +10,7 @@ import { isReceivedEvent, type ReceivedEvent } from './event.ts';
  * Yields the data of each event of a stream (HTML standard, "Server-sent events") until it ends. Comments are ignored.
  * Closes the stream when the consumer stops.
  */
-export async function* readEvents(stream: ReadableStream<Uint8Array>): AsyncGenerator<string, void> {
+async function* readEvents(stream: ReadableStream<Uint8Array>): AsyncGenerator<string, void> {
   const come: string[] = [];
   const decoder = new EventStreamDecoder({
     onEvent: ({ data }) => {
