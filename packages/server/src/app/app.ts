@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { serviceAddress } from '@sluice/contract';
-import { labelledHeaders } from '../http/address.ts';
 import { Clusters } from '../http/clusters.ts';
 import { createHostOriginGuard } from '../http/host-origin-guard.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
@@ -8,12 +7,12 @@ import { InteractionRecorder } from '../inference/recorder.ts';
 import { CurrentInferenceSettings } from '../inference/settings.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { plainError } from '../management/route.ts';
-import { createManagement, observingManagement } from '../management/server.ts';
+import { createManagement, managementObserver } from '../management/server.ts';
 import { ClientProfiles, DeclaredParams } from '../mcp/client-profile.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenStreams } from '../mcp/long-streams.ts';
 import type { Implementation } from '../mcp/server-info.ts';
-import { ActiveSessions } from '../mcp/sessions/live-sessions.ts';
+import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/resumable-streams.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
@@ -29,17 +28,18 @@ import { MetricSource, ServiceMetrics } from '../telemetry/metrics/service-metri
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { openTracing } from '../telemetry/tracing/tracing.ts';
 import { VERSION } from '../telemetry/version.ts';
-import { Bridge } from '../upstreams/grpc/bridge.ts';
-import { BridgedCalls } from '../upstreams/grpc/call.ts';
-import { Channels, disableGrpcLogging, loadProtocols } from '../upstreams/grpc/channel.ts';
+import { GrpcBridge } from '../upstreams/grpc/bridge.ts';
+import { disableGrpcLogging, GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
 import { probeHealth, ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
-import { Provisioning } from '../upstreams/grpc/provisioning.ts';
-import { ParkedCalls } from '../upstreams/mcp/era-translation/parked-calls.ts';
+import { RunningOperations } from '../upstreams/grpc/operation.ts';
+import { Provisioner } from '../upstreams/grpc/provisioning.ts';
+import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
-import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight.ts';
-import { ResourceLinkCache } from '../upstreams/mcp/relay/linked-resources.ts';
-import { CallRouter } from '../upstreams/mcp/relay/relay.ts';
-import { CallSessionPool } from '../upstreams/mcp/sessions/call-sessions.ts';
+import { labelHeaders } from '../upstreams/mcp/relay/forward-headers.ts';
+import { type InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import { ResourceLinkCache } from '../upstreams/mcp/relay/resource-link-cache.ts';
+import { CallRouter } from '../upstreams/mcp/relay/router.ts';
+import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { Config } from './config/config.ts';
@@ -139,7 +139,7 @@ export async function startService(
     sessions,
     lives,
     log: logger.target('service::forward'),
-    elsewhere: (session, headers) => sessionLinks.hold(session, headers, false),
+    onLegacyAvailable: (session, headers) => sessionLinks.onListening(session, headers, false),
   });
   const sessionLinks = new SessionBindings({
     upstreams: () => forwards.upstreams(),
@@ -147,10 +147,10 @@ export async function startService(
     sessions,
     lives,
     calls,
-    watches: sessionWatches,
+    subscriptions: sessionWatches,
     log: logger.target('service::forward'),
   });
-  const parked = new ParkedCalls({
+  const parked = new SuspendedCalls({
     sealer,
     replica,
     limit: config.parkedCallsLimit,
@@ -159,41 +159,41 @@ export async function startService(
   const declaredParams = new DeclaredParams(profiles);
   const relay = new CallRouter({
     forwards,
-    parked,
-    callSessions: new CallSessionPool(calls),
+    suspendedCalls: parked,
+    callSessionPool: new CallSessionPool(calls),
     declaredParams,
-    linkedResources: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
+    resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
     calls,
     lives,
     sessions,
-    sessionLinks,
+    sessionBindings: sessionLinks,
     serverInfo: SERVER_INFO,
     toolCalls,
     forwardHeaders: config.forwardHeaders,
-    parseHeaderNames: labelledHeaders,
+    parseHeaderNames: labelHeaders,
     maxResponseBytes: pipeline.bodyLimits.response,
     log: logger.target('service::forward'),
   });
 
   disableGrpcLogging();
   const protocols = loadProtocols();
-  const channels = new Channels(registry);
+  const channels = new GrpcChannels(registry);
   open.defer(() => channels.close());
   const settings = config.bridgeGrpc;
   const bridgeLog = logger.target('service::bridge');
-  const bridgedCalls = new BridgedCalls(calls, bridgeLog);
-  const bridge = new Bridge({
+  const bridgedCalls = new RunningOperations(calls, bridgeLog);
+  const bridge = new GrpcBridge({
     registry,
     protocols,
     channels,
-    calls: bridgedCalls,
+    operations: bridgedCalls,
     settings,
     toolCalls,
     log: bridgeLog,
   });
   const serviceHealth = new ServiceHealthMonitor({
     registry,
-    probe: (entry, signal) => probeHealth(channels.to(serviceAddress(entry)), protocols, entry, signal, settings),
+    probe: (entry, signal) => probeHealth(channels.get(serviceAddress(entry)), protocols, entry, signal, settings),
     intervalMs: config.healthCheckIntervalMs,
     log: bridgeLog,
   });
@@ -283,10 +283,10 @@ export async function startService(
   });
 
   const managementLog = logger.target('service::mgmt');
-  const classic = new LegacyBackendProxy(config.classicUrl, plainError, {
+  const legacyBackend = new LegacyBackendProxy(config.classicUrl, plainError, {
     onFailure: ({ message }) => managementLog.warn(`legacy backend: ${message}`),
   });
-  open.defer(() => classic.close());
+  open.defer(() => legacyBackend.close());
   let ready = false;
   const management = createManagement({
     registry,
@@ -294,10 +294,10 @@ export async function startService(
     serviceHealth,
     evaluators,
     bindings,
-    provisioning: new Provisioning({ channels, protocols, settings }),
+    provisioning: new Provisioner({ channels, protocols, settings }),
     interactions,
     inference,
-    classic,
+    legacyBackend,
     metrics,
     metricSource,
     toolCalls,
@@ -306,7 +306,7 @@ export async function startService(
     ready: () => ready,
     corsOrigin: config.corsOrigin,
     guard,
-    observe: observingManagement(requests),
+    observe: managementObserver(requests),
   });
 
   open.defer(() => management.close());

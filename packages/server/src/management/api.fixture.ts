@@ -21,12 +21,12 @@ import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { MetricSource, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
-import { Channels, loadProtocols } from '../upstreams/grpc/channel.ts';
-import { Provisioning } from '../upstreams/grpc/provisioning.ts';
+import { GrpcChannels, loadProtocols } from '../upstreams/grpc/channels.ts';
+import { Provisioner } from '../upstreams/grpc/provisioning.ts';
 import { Forwards } from '../upstreams/mcp/forwards.ts';
 import { LegacyBackendProxy } from './legacy-backend.ts';
 import { plainError } from './route.ts';
-import { createManagement, observingManagement } from './server.ts';
+import { createManagement, managementObserver } from './server.ts';
 
 /** An answer of the API as a client sees it. */
 export interface Answered {
@@ -114,7 +114,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     clientInfo: { name: 'test', version: '1' },
     healthCheckIntervalMs: 0,
   });
-  const channels = new Channels(registry);
+  const channels = new GrpcChannels(registry);
   const calling = { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 0 };
   const toolCalls = new ToolCallEvents(logger);
   const longStreams = new OpenStreams(settings.keepAliveMs);
@@ -126,7 +126,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   );
   const guard = createHostOriginGuard({ allowedHosts, corsOrigin });
   const { bodyTimeoutMs, classicUrl, firstByteTimeoutMs = 30_000 } = settings;
-  const classic = new LegacyBackendProxy(classicUrl, plainError, { firstByteTimeoutMs });
+  const legacyBackend = new LegacyBackendProxy(classicUrl, plainError, { firstByteTimeoutMs });
   const { evaluators: evaluating = {} } = settings;
   const { connections = [], baseFolder = import.meta.dirname, actionsPath, configured } = evaluating;
   const schemas = new ResultSchemas();
@@ -164,7 +164,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     registry,
     forwards,
     serviceHealth,
-    provisioning: new Provisioning({ channels, protocols: loadProtocols(), settings: calling }),
+    provisioning: new Provisioner({ channels, protocols: loadProtocols(), settings: calling }),
     metrics,
     metricSource,
     toolCalls,
@@ -175,8 +175,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     bindings,
     log,
     guard,
-    observe: observingManagement({ metrics: requestMetrics, logger, tracing: undefined }),
-    classic,
+    observe: managementObserver({ metrics: requestMetrics, logger, tracing: undefined }),
+    legacyBackend,
     corsOrigin,
     ready,
     ...(bodyTimeoutMs !== undefined && { bodyTimeoutMs }),
@@ -214,7 +214,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     async close() {
       longStreams.endAll();
       await app.close();
-      await classic.close();
+      await legacyBackend.close();
       await forwards.close();
       channels.close();
       bindings.close();

@@ -14,21 +14,21 @@ import {
 } from '../registry/operations.ts';
 import { entryJson } from '../registry/serialize.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
+import type { ManagementContext } from './context.ts';
 import { type OperationRequest, route, routeWithBody, sendData, sendList } from './route.ts';
-import type { ManagementContext } from './server.ts';
 
 /** The operations of one kind of entry. */
 interface EntryOperations {
   readonly list: Operation;
-  readonly create: Operation & { readonly body: Submitting };
+  readonly create: Operation & { readonly body: EntryBody };
   readonly get: Operation;
-  readonly update: Operation & { readonly body: Submitting };
+  readonly update: Operation & { readonly body: EntryBody };
   readonly remove: Operation;
 }
 
-type Submitting = RequestBody & { readonly schema: z.ZodType<EntryInput> };
+type EntryBody = RequestBody & { readonly schema: z.ZodType<EntryInput> };
 
-/** List, read, create, update and delete, alike for tools, resources and prompts (decisions 2.2, 4.1). */
+/** Routes to list, get, create, update and delete tools, resources or prompts (decisions 2.2, 4.1). */
 export function entryRoutes(
   app: FastifyInstance,
   { registry }: ManagementContext,
@@ -73,23 +73,23 @@ export function entryRoutes(
   });
 }
 
-/** What a request wants to see besides: a list of words with commas between. */
+/** Parses the comma-separated list of `?include=`. */
 function included(include = ''): { readonly shadowed: boolean; readonly upstream: boolean } {
   const words = include.split(',');
   return { shadowed: words.includes('shadowed'), upstream: words.includes('upstream') };
 }
 
 function isShadowed(snapshot: Snapshot, entry: Entry): boolean {
-  return snapshot.namespaces.get(entry.namespace)?.shelves[entry.kind].get(entry.key) !== entry;
+  return snapshot.namespaces.get(entry.namespace)?.indexes[entry.kind].get(entry.key) !== entry;
 }
 
-/** Where a new entry can be read. Resources may share a name: then the uri tells them apart. */
+/** The URL of a new entry, with its uri where resources share a name. */
 function locationOf(path: string, draft: Draft, entry: Entry): string {
   const location = `${path}/${encodeURIComponent(entry.name)}?namespace=${entry.namespace}`;
   return sharesName(draft, entry) ? `${location}&uri=${encodeURIComponent(entry.key)}` : location;
 }
 
-/** Which entry a request means (decisions 2.2). */
+/** The entry selected by a request (decisions 2.2). */
 function selectorOf({ name, query }: OperationRequest<string>): Selector {
   return { name, namespace: query('namespace'), uri: query('uri') };
 }

@@ -230,7 +230,7 @@ describe('If-Match', () => {
       400,
       {
         code: 'BAD_REQUEST',
-        message: 'invalid If-Match: send what ETag said, such as "1" with its quotes, or *',
+        message: 'invalid If-Match header: expected the ETag value or *',
       },
     ]);
     expect((await get('/revisions')).data).toEqual([]);

@@ -2,10 +2,10 @@ import { operations } from '@sluice/contract';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Update, UpdateOptions } from '../policy/evaluator-set.ts';
 import { type Expected, metadataJson, parseIfMatch, type Revision, revisionJson } from '../policy/revisions.ts';
+import type { ManagementContext } from './context.ts';
 import { RequestError, route, routeWithBody, sendData, sendList, sendWarned } from './route.ts';
-import type { ManagementContext } from './server.ts';
 
-/** `/api/v1/evaluators`, but for bindings (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
+/** `/api/v1/evaluators` without bindings (specification, "Evaluator management endpoints"; decisions 2.10, 4.5). */
 export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: ManagementContext): void {
   const { list, replace, connections, revisions, activeRevision, revision, activate } = operations.evaluators;
 
@@ -14,7 +14,7 @@ export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: Ma
     return sendList(withETag(reply, id), loaded, ({ definition }) => JSON.stringify(definition));
   });
 
-  // Without `await`, which would keep what was submitted in memory for as long as it waits for others.
+  // Without `await`, which would keep the submitted definitions in memory while the update waits for others.
   routeWithBody(app, replace, ({ body: { evaluators, expected_revision } }, reply) => {
     const options = optionsOf(reply, expected_revision);
     return active.replace(evaluators, options).then((update) => sendUpdate(reply, update));
@@ -24,7 +24,7 @@ export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: Ma
 
   route(app, revisions, (_request, reply) => sendList(reply, active.revisions, metadataJson));
 
-  // Before the one by its number, which would take the word for one.
+  // Before the route of a revision by number, which would match it too.
   route(app, activeRevision, (_request, reply) => sendRevision(reply, active.activeRevision, 'no revision is active'));
 
   route(app, revision, ({ name }, reply) => sendRevision(reply, active.revision(idOf(name)), notFound(name)));
@@ -39,12 +39,12 @@ export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: Ma
 
 function sendUpdate(reply: FastifyReply, { set, warnings }: Update): FastifyReply {
   const definitions = set.list.map(({ definition }) => definition);
-  const told = warnings.length > 0 ? JSON.stringify(warnings) : undefined;
-  return sendWarned(withETag(reply, set.revision), JSON.stringify(definitions), told);
+  const warningsJson = warnings.length > 0 ? JSON.stringify(warnings) : undefined;
+  return sendWarned(withETag(reply, set.revision), JSON.stringify(definitions), warningsJson);
 }
 
-function sendRevision(reply: FastifyReply, revision: Revision | undefined, otherwise: string): FastifyReply {
-  if (!revision) throw new RequestError('NOT_FOUND', otherwise);
+function sendRevision(reply: FastifyReply, revision: Revision | undefined, notFoundMessage: string): FastifyReply {
+  if (!revision) throw new RequestError('NOT_FOUND', notFoundMessage);
   return sendData(reply, revisionJson(revision));
 }
 
@@ -52,7 +52,7 @@ function withETag(reply: FastifyReply, revision: number): FastifyReply {
   return reply.header('etag', `"${revision}"`);
 }
 
-/** A revision's number in its only spelling; NaN for anything else, which is the number of none. */
+/** Parses a revision number; NaN for anything else. */
 function idOf(name: string): number {
   return /^[1-9]\d{0,14}$/.test(name) ? Number(name) : Number.NaN;
 }
@@ -61,12 +61,12 @@ function notFound(name: string): string {
   return `revision not found: ${name}`;
 }
 
-/** Longest name of an actor that is kept, in characters. */
-const LONGEST_ACTOR = 256;
+/** Longest stored name of an actor, in characters. */
+const MAX_ACTOR_CHARACTERS = 256;
 
 /**
- * What is expected to be active, and who asks: what an authenticating proxy says, if there is one (decisions 2.10). Throws
- * RequestError BAD_REQUEST for an `If-Match` that is none.
+ * The expected active revision and the actor, as named by an authenticating proxy (decisions 2.10). RequestError
+ * BAD_REQUEST for an invalid `If-Match`.
  */
 function optionsOf({ request }: FastifyReply, expectedRevision: number | undefined): UpdateOptions {
   const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = request.headers;
@@ -74,12 +74,12 @@ function optionsOf({ request }: FastifyReply, expectedRevision: number | undefin
     .map((user) => user?.toString())
     .filter((user) => user !== undefined && user !== '');
   const ifMatch = ifMatchOf(request.headers['if-match']);
-  return { expectedRevision, ifMatch, actor: actor && [...actor].slice(0, LONGEST_ACTOR).join('') };
+  return { expectedRevision, ifMatch, actor: actor && [...actor].slice(0, MAX_ACTOR_CHARACTERS).join('') };
 }
 
 function ifMatchOf(header: string | undefined): Expected['ifMatch'] {
   if (header === undefined) return undefined;
   const ifMatch = parseIfMatch(header);
   if (ifMatch !== undefined) return ifMatch;
-  throw new RequestError('BAD_REQUEST', 'invalid If-Match: send what ETag said, such as "1" with its quotes, or *');
+  throw new RequestError('BAD_REQUEST', 'invalid If-Match header: expected the ETag value or *');
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ToolCallRecord } from '../telemetry/tool-calls/events.ts';
+import type { ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import { identity } from '../telemetry/tool-calls/identities.fixture.ts';
 import { EventTexts } from './tool-calls.ts';
 
@@ -8,6 +8,7 @@ test('the text of an event is made once for all that send it', () => {
   const record: ToolCallRecord = {
     eventId: 'e',
     at: 0,
+    completionId: undefined,
     identity: identity(),
     details: { type: 'FAILED', durationMs: 1, category: 'UNKNOWN', message: 'ä' },
   };

@@ -112,7 +112,7 @@ describe('registering a forward', () => {
       'tools/list: 1 entry without name skipped',
       'tools/list: 1 entry with a repeated name skipped',
       'resources/list: 1 entry without uri skipped',
-      'at a cursor that had come before',
+      'at a repeated cursor',
     ]) {
       expect(statusMessage).toContain(note);
     }

@@ -59,7 +59,7 @@ test('a forward that is removed and registered anew during its discovery is answ
   expect(await again).toMatchObject({ status: 201, data: { ...other, available: true, tools_discovered: 2 } });
 });
 
-test('a refresh of a forward that is removed while its catalogue is stored is not answered with that of another', async (context) => {
+test('a refresh of a forward that is removed while its catalog is stored is not answered with that of another', async (context) => {
   const store = new HeldStore();
   const api = await startApi(context, { store });
   const up = await quick(context);

@@ -103,7 +103,7 @@ test('a refresh shows what the upstream now offers', async (context) => {
   expect((await api.call('GET', '/api/v1/tools')).data).toMatchObject([{ name: 'b' }, { name: 'c' }]);
 });
 
-test('a refresh of an upstream that is down is 502, and the last good catalogue stays', async (context) => {
+test('a refresh of an upstream that is down is 502, and the last good catalog stays', async (context) => {
   const api = await startApi(context);
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('a')) } });
   context.onTestFinished(upstream.close);

@@ -4,18 +4,19 @@ import { DEFAULT_NAMESPACE, type Entry, type Forward } from '../registry/entries
 import { namespaceOf } from '../registry/operations.ts';
 import { Snapshot } from '../registry/snapshot.ts';
 import type { ForwardStatus } from '../upstreams/mcp/forwards.ts';
+import type { ManagementContext } from './context.ts';
 import { RequestError, route, routeWithBody, sendData, sendList } from './route.ts';
-import type { ManagementContext } from './server.ts';
 
-/** Of a forward that was removed before it could be shown. */
+/** Status of a forward that was removed before the response. */
 const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };
 
 /** `/api/v1/forwards` with refreshes (specification, "Endpoints"; decisions 2.4, 4.3). */
 export function forwardRoutes(app: FastifyInstance, { registry, forwards }: ManagementContext): void {
   const { list, create, get, remove, refresh } = operations.forwards;
   const show = (forward: Forward, snapshot = registry.current): string => {
-    // It may have been removed meanwhile, and another one may have its name.
-    const isIn = ({ forwards: held }: Snapshot): boolean => held.get(forward.name)?.source === forward.source;
+    // It may have been removed meanwhile, and its name reused.
+    const isIn = ({ forwards: registered }: Snapshot): boolean =>
+      registered.get(forward.name)?.registrationId === forward.registrationId;
     const status = isIn(registry.current) ? forwards.status(forward.name) : REMOVED;
     return JSON.stringify(forwardBody(forward, isIn(snapshot) ? snapshot : Snapshot.empty(), status));
   };
@@ -23,7 +24,7 @@ export function forwardRoutes(app: FastifyInstance, { registry, forwards }: Mana
   route(app, list, ({ query }, reply) => {
     const namespace = query('namespace');
     const snapshot = registry.current;
-    const all = [...snapshot.forwards.values()].sort((a, b) => a.source - b.source);
+    const all = [...snapshot.forwards.values()].sort((a, b) => a.registrationId - b.registrationId);
     const wanted = namespace === undefined ? all : all.filter((forward) => forward.namespace === namespace);
     return sendList(reply, wanted, (forward) => show(forward, snapshot));
   });
@@ -74,13 +75,13 @@ function countsOf(snapshot: Snapshot, forward: string): Omit<RefreshResult, 'ref
   return { tools_discovered: tool, resources_discovered: resource, prompts_discovered: prompt };
 }
 
-/** Shadowed entries that a status message names one by one. */
-const NAMED = 100;
+/** Shadowed entries that a status message lists. */
+const MAX_LISTED = 100;
 
-/** Names what a forward has but does not serve, because something registered earlier holds its key (decisions 2.2). */
+/** Lists the shadowed entries of a forward (decisions 2.2). */
 function shadowedNote(shadowed: readonly Entry[]): string | undefined {
   if (shadowed.length === 0) return undefined;
-  const named = shadowed.slice(0, NAMED).map(({ kind, key }) => `${kind} ${key}`);
-  const more = shadowed.length > NAMED ? ` and ${shadowed.length - NAMED} more` : '';
+  const named = shadowed.slice(0, MAX_LISTED).map(({ kind, key }) => `${kind} ${key}`);
+  const more = shadowed.length > MAX_LISTED ? ` and ${shadowed.length - MAX_LISTED} more` : '';
   return `shadowed by entries registered earlier: ${named.join(', ')}${more}`;
 }

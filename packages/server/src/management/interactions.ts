@@ -2,16 +2,17 @@ import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
-import { httpUpstream, InvalidSettingError, quote } from '../http/address.ts';
+import { httpUpstream } from '../http/address.ts';
+import { InvalidSettingError, quote } from '../http/settings.ts';
 import type { Interaction, RecordedBody } from '../inference/interaction-store.ts';
 import type { InferenceChange, InferenceSettings } from '../inference/settings.ts';
-import { RequestError, route, routeWithBody, sendData } from './route.ts';
-import type { ManagementContext } from './server.ts';
+import type { ManagementContext } from './context.ts';
+import { parseLimit, RequestError, route, routeWithBody, sendData } from './route.ts';
 
-/** Pieces of JSON, texts or bytes, that follow each other. */
+/** Consecutive pieces of JSON text. */
 export type JsonPieces = Generator<string | Buffer>;
 
-/** An interaction as it is answered (decisions 2.9). Bodies that are JSON are handed on as they were sent. */
+/** Serializes an interaction (decisions 2.9). Bodies that are JSON are inserted as they were sent. */
 export function* interactionJson(interaction: Interaction, withBodies: boolean): JsonPieces {
   const { request, response } = interaction;
   const head = {
@@ -42,10 +43,10 @@ function bodyJson({ body }: RecordedBody): string | Buffer {
   return body.isJson ? body.bytes : JSON.stringify(body.bytes.toString());
 }
 
-/** Bytes that are put together in one turn of the event loop; an answer in one piece has fewer. */
+/** Bytes assembled per turn of the event loop; smaller responses are sent in one piece. */
 const SLICE = 128 * 1024;
 
-/** `/api/v1/interactions`: the completions that were recorded (specification, "Endpoints"; decisions 4.4). */
+/** `/api/v1/interactions`: recorded completions (specification, "Endpoints"; decisions 4.4). */
 export function interactionRoutes(app: FastifyInstance, { interactions }: ManagementContext): void {
   const { interactions: list, clearInteractions: clear } = operations.inference;
 
@@ -53,12 +54,12 @@ export function interactionRoutes(app: FastifyInstance, { interactions }: Manage
     const found = interactions.list({
       conversationId: query('conversation_id'),
       completionId: query('completion_id'),
-      limit: limitOf(query('limit')),
+      limit: parseLimit(query('limit')),
     });
     const slices = slicesOf(listJson(found, query('bodies') !== 'false'));
     const first = slices.next().value ?? Buffer.alloc(0);
     if (first.length < SLICE) return sendData(reply, first.toString());
-    // The whole may have hundreds of MiB: it is made as fast as the client reads it.
+    // All interactions may have hundreds of MiB: they are serialized as fast as the client reads.
     return reply.type('application/json').send(Readable.from(inEnvelope(first, slices), { objectMode: false }));
   });
 
@@ -66,12 +67,6 @@ export function interactionRoutes(app: FastifyInstance, { interactions }: Manage
     interactions.clear();
     return sendData(reply, '{"cleared":true}');
   });
-}
-
-/** How many are asked for; what is no such number counts as nothing said. */
-function limitOf(text: string | undefined): number | undefined {
-  const limit = text !== undefined && /^[0-9]+$/.test(text) ? Number(text) : 0;
-  return limit > 0 ? limit : undefined;
 }
 
 function* listJson(found: readonly Interaction[], withBodies: boolean): JsonPieces {
@@ -85,7 +80,7 @@ function* listJson(found: readonly Interaction[], withBodies: boolean): JsonPiec
   yield ']';
 }
 
-/** The pieces in slices of this size; the last one is smaller, and perhaps empty. */
+/** Joins the pieces to slices of equal size; the last one is smaller, possibly empty. */
 function* slicesOf(pieces: JsonPieces): Generator<Buffer, undefined> {
   let parts: Buffer[] = [];
   let room = SLICE;
@@ -114,7 +109,7 @@ async function* inEnvelope(first: Buffer, others: Iterable<Buffer>): AsyncGenera
   yield Buffer.from(',"error":null}');
 }
 
-/** `/api/v1/config/inference`: where the inference listener forwards to, and how much it records (decisions 4.4). */
+/** `/api/v1/config/inference`: upstream of the inference listener and capacity of the recorder (decisions 4.4). */
 export function inferenceConfigRoutes(app: FastifyInstance, { inference }: ManagementContext): void {
   const { configure } = operations.inference;
 

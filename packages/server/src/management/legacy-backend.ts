@@ -1,24 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { serverOf, type UpstreamTransport } from '../http/client/client.ts';
-import { createTransport } from '../http/client/pool.ts';
 import type { UpstreamError } from '../http/client/errors.ts';
-import type { PlainOutcome } from '../http/context.ts';
-import { Exchange, requestHeaders } from '../http/proxy.ts';
+import { createTransport } from '../http/client/pool.ts';
+import type { PlainOutcome } from '../http/outcome.ts';
+import { Exchange, upstreamRequestHeaders } from '../http/proxy.ts';
 import { drainRequestBody } from '../http/request-body.ts';
 import { ResponseWriter } from '../mcp/response.ts';
 
 /**
- * True for a path that a server may take for another one than it says: with a segment `.` or `..`, also one that is
- * encoded, is set off by a backslash or has parameters behind it, which some servers take off first.
+ * True for a path that a server may normalize to another one: with a segment `.` or `..`, also percent-encoded, delimited
+ * by a backslash or followed by path parameters, which some servers remove first.
  */
 export function hasDotSegments(path: string): boolean {
-  // Nearly no path has a dot that could be one.
+  // Fast path: hardly any path has such a dot.
   if (!/[/\\.]\.|%2e|%2f\.|%5c\./i.test(path)) return false;
   const decoded = path.replace(/%2e/gi, '.').replace(/%2f|%5c|\\/gi, '/');
   return decoded.split('/').some((segment) => /^\.{1,2}(?:;|$)/.test(segment));
 }
 
-/** What begins so is the legacy backend's (specification, "Paths proxied to the legacy backend"; decisions 4.6). */
+/** Path prefixes of the legacy backend (specification, "Paths proxied to the legacy backend"; decisions 4.6). */
 const PREFIXES: readonly string[] = [
   '/api/v1/service-catalog',
   '/api/v1/service-template',
@@ -30,89 +30,90 @@ const PREFIXES: readonly string[] = [
   '/api/v2/code-execution',
   '/api/v2/tool-calls',
 ];
-/** The one path below them that is answered here, when it is read or asked what may be done with it. */
+/** The only path below them that is served here, for GET, HEAD and OPTIONS. */
 const NATIVE = /^\/api\/v1\/management\/statistics\/?$/;
 
-const NOT_SET = 'there is no legacy backend: SERVICE_CLASSIC_URL is not set';
-const DOTS = 'the path has a segment "." or ".."; send the path that is meant';
+const NOT_SET = 'no legacy backend: SERVICE_CLASSIC_URL is not set';
+const DOT_SEGMENTS = 'invalid path: segments "." and ".." are not allowed';
 const FORWARDING: ReadonlySet<string> = new Set(['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host']);
 
-/** True for a request that is the legacy backend's to answer. */
-export function isClassic(method: string, path: string): boolean {
+/** True for a request that is proxied to the legacy backend. */
+export function isLegacyPath(method: string, path: string): boolean {
   if ((method === 'GET' || method === 'HEAD' || method === 'OPTIONS') && NATIVE.test(path)) return false;
   return PREFIXES.some((prefix) => path.startsWith(prefix));
 }
 
-/** How a request is answered that gets no answer from the backend. */
-export type RefuseClassic = (code: 'BAD_REQUEST' | 'UNAVAILABLE' | 'BAD_GATEWAY', message: string) => PlainOutcome;
+/** Creates the response when there is none from the backend. */
+export type MakeErrorResponse = (code: 'BAD_REQUEST' | 'UNAVAILABLE' | 'BAD_GATEWAY', message: string) => PlainOutcome;
 
-/** How the proxy works. */
-export interface ClassicOptions {
-  /** Is told why the backend gave no answer, or only a part of one. */
+/** Options of {@link LegacyBackendProxy}. */
+export interface LegacyBackendOptions {
+  /** Called when the backend sent no response or an incomplete one. */
   readonly onFailure?: (error: UpstreamError) => void;
-  /** Milliseconds to the first byte of an answer (default 30,000, decisions 8); there is no limit afterwards. */
+  /** Milliseconds to the first byte of a response (default 30,000, decisions 8); no limit after that. */
   readonly firstByteTimeoutMs?: number;
 }
 
-/** Passes requests on to the legacy backend, and its answers back, as they come (decisions 4.6). */
+/** Proxies requests and responses of the legacy backend unchanged (decisions 4.6). */
 export class LegacyBackendProxy {
-  /** `host:port` of the backend; undefined where there is none. */
+  /** `host:port` of the backend, if there is one. */
   readonly server: string | undefined;
   readonly #transport: UpstreamTransport | undefined;
   readonly #basePath: string;
-  readonly #refuse: RefuseClassic;
+  readonly #errorResponse: MakeErrorResponse;
   readonly #onFailure: ((error: UpstreamError) => void) | undefined;
 
-  /** `url`: SERVICE_CLASSIC_URL, without a slash at its end; undefined where there is no backend. */
-  constructor(url: string | undefined, refuse: RefuseClassic, options: ClassicOptions = {}) {
+  /** `url`: SERVICE_CLASSIC_URL without a trailing slash; undefined for no backend. */
+  constructor(url: string | undefined, errorResponse: MakeErrorResponse, options: LegacyBackendOptions = {}) {
     const { firstByteTimeoutMs = 30_000, onFailure } = options;
     this.#transport = url === undefined ? undefined : createTransport(url, { firstByteTimeoutMs, redirects: 'pass' });
     this.server = url === undefined ? undefined : serverOf(new URL(url));
     this.#basePath = url === undefined ? '' : new URL(url).pathname.replace(/\/$/, '');
-    this.#refuse = refuse;
+    this.#errorResponse = errorResponse;
     this.#onFailure = onFailure;
   }
 
   /**
-   * Answers the request, whose body nobody has read. `answerHeaders`: names and values of ours, alternating. False: it is
-   * not sent to the backend.
+   * Serves a request whose body is unread. `ownHeaders`: own response headers, alternating names and values. Returns false
+   * when the request was not sent to the backend.
    */
-  serve(request: IncomingMessage, response: ServerResponse, answerHeaders: readonly string[]): boolean {
+  serve(request: IncomingMessage, response: ServerResponse, ownHeaders: readonly string[]): boolean {
     const transport = this.#transport;
     const { url = '/' } = request;
-    const answer = ({ status, headers, body }: PlainOutcome): false => {
+    const respond = ({ status, headers, body }: PlainOutcome): false => {
       drainRequestBody(request, response);
-      new ResponseWriter(response, answerHeaders, 'null').plain(status, headers, body);
+      new ResponseWriter(response, ownHeaders, 'null').plain(status, headers, body);
       return false;
     };
-    // By what the path says it is the backend's; the backend is not to find that it means another.
-    if (hasDotSegments(url.split('?', 1)[0] ?? '')) return answer(this.#refuse('BAD_REQUEST', DOTS));
-    if (!transport) return answer(this.#refuse('UNAVAILABLE', NOT_SET));
+    // The path was matched as it is written; the backend must not normalize it to another one.
+    if (hasDotSegments(url.split('?', 1)[0] ?? '')) return respond(this.#errorResponse('BAD_REQUEST', DOT_SEGMENTS));
+    if (!transport) return respond(this.#errorResponse('UNAVAILABLE', NOT_SET));
     const plan = {
       transport,
       path: `${this.#basePath}${url}`,
-      headers: [...requestHeaders(request.rawHeaders, FORWARDING), ...forwarding(request)],
+      headers: [...upstreamRequestHeaders(request.rawHeaders, FORWARDING), ...forwarding(request)],
       body: undefined,
-      answerHeaders,
-      failed: () => this.#refuse('BAD_GATEWAY', 'the legacy backend does not answer; see SERVICE_CLASSIC_URL'),
+      responseHeaders: ownHeaders,
+      failureResponse: () =>
+        this.#errorResponse('BAD_GATEWAY', 'legacy backend unreachable; check SERVICE_CLASSIC_URL'),
       ...(this.#onFailure && { onFailure: this.#onFailure }),
-      watch: undefined,
+      observer: undefined,
     };
-    new Exchange(plan, request, response).run();
+    new Exchange(plan, request, response).start();
     return true;
   }
 
-  /** Ends what is under way. */
+  /** Ends requests in flight. */
   async close(): Promise<void> {
     await this.#transport?.destroy();
   }
 }
 
-/** Who asks, and where: what proxies before us have said goes on. */
+/** Forwarding headers, appended to those of proxies in front. */
 function forwarding({ headers, socket }: IncomingMessage): string[] {
   const { 'x-forwarded-for': before, 'x-forwarded-proto': proto = 'http', 'x-forwarded-host': host } = headers;
   const addresses = [before, socket.remoteAddress].filter((address) => address !== undefined).join(', ');
   const added = ['X-Forwarded-For', addresses, 'X-Forwarded-Proto', String(proto)];
-  const asked = host ?? headers.host;
-  return asked === undefined ? added : [...added, 'X-Forwarded-Host', String(asked)];
+  const requestedHost = host ?? headers.host;
+  return requestedHost === undefined ? added : [...added, 'X-Forwarded-Host', String(requestedHost)];
 }

@@ -226,7 +226,7 @@ test('a fault of the service itself is 500 without internals, and is logged', as
   });
   const answer = await api.call('GET', '/readyz?token=abc');
   expect([answer.status, answer.data]).toEqual([500, null]);
-  expect(answer.error).toEqual({ code: 'INTERNAL', message: 'internal error; the log of the service says more' });
+  expect(answer.error).toEqual({ code: 'INTERNAL', message: 'internal error; see the service log' });
   expect(answer.headers['access-control-allow-origin']).toBe('*');
   const [line = ''] = api.log.filter((each) => each.includes('/secret/place'));
   expect(JSON.parse(line)).toMatchObject({ level: 'error', target: 'service::mgmt', method: 'GET', path: '/readyz' });

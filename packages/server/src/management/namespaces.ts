@@ -4,8 +4,8 @@ import type { Labels } from '../registry/entries.ts';
 import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
+import type { ManagementContext } from './context.ts';
 import { RequestError, route, routeWithBody, sendData, sendList } from './route.ts';
-import type { ManagementContext } from './server.ts';
 
 /** `/api/v1/namespaces` (specification, "Endpoints"; decisions 2.3, 4.2). */
 export function namespaceRoutes(app: FastifyInstance, { registry, forwards }: ManagementContext): void {
@@ -32,8 +32,8 @@ export function namespaceRoutes(app: FastifyInstance, { registry, forwards }: Ma
 
   route(app, remove, async ({ name, query }, reply) => {
     const cascade = query('cascade') === 'true';
-    const gone = await registry.commit((draft) => removeNamespace(draft, name, cascade));
-    if (gone.length > 0) forwards.removed(gone);
+    const removed = await registry.commit((draft) => removeNamespace(draft, name, cascade));
+    if (removed.length > 0) forwards.onRemoved(removed);
     return sendData(reply, JSON.stringify({ removed: name }));
   });
 }
@@ -43,10 +43,10 @@ function namespaceJson({ name, labels }: { name: string; labels: Labels }): stri
 }
 
 /**
- * Warns whenever a namespace `public` exists that did not before, whoever made it: the proxies let its path pass
- * without authentication (decisions 5.2). Returns how to stop.
+ * Logs a warning when a namespace `public` is created: authenticating proxies do not authenticate requests for its path
+ * (decisions 5.2). Returns a function that stops the check.
  */
-export function watchPublicNamespace(registry: Registry, log: TargetLogger): () => void {
+export function warnOfPublicNamespace(registry: Registry, log: TargetLogger): () => void {
   let known = false;
   const check = (): void => {
     const exists = registry.current.namespace('public') !== undefined;
@@ -61,28 +61,28 @@ export function watchPublicNamespace(registry: Registry, log: TargetLogger): () 
   return registry.onChange(check);
 }
 
-/** `/api/v1/evaluators/namespaces`: which conversation a namespace's requests belong to (decisions 2.10, 4.5). */
-export function bindingRoutes(app: FastifyInstance, { bindings: kept }: ManagementContext): void {
+/** `/api/v1/evaluators/namespaces`: the conversation of a namespace's requests (decisions 2.10, 4.5). */
+export function bindingRoutes(app: FastifyInstance, { bindings: current }: ManagementContext): void {
   const { bindings, bind, unbind } = operations.evaluators;
 
-  route(app, bindings, (_request, reply) => sendData(reply, JSON.stringify(kept.list())));
+  route(app, bindings, (_request, reply) => sendData(reply, JSON.stringify(current.list())));
 
   routeWithBody(app, bind, async ({ name, body }, reply) => {
     const { conversation_id } = body;
-    const namespace = bindable(name);
-    kept.set(namespace, conversation_id);
+    const namespace = validNamespace(name);
+    current.set(namespace, conversation_id);
     return sendData(reply, JSON.stringify({ namespace, conversation_id }));
   });
 
   route(app, unbind, ({ name }, reply) => {
-    kept.delete(name);
+    current.delete(name);
     return sendData(reply, JSON.stringify({ unbound: name }));
   });
 }
 
-/** The namespace need not exist, but it must be one that can. */
-function bindable(name: string): string {
-  // As it is in a path everywhere: blanks around it are part of it.
+/** Validates a namespace name; the namespace need not exist. */
+function validNamespace(name: string): string {
+  // The contract's schema trims names; in a path blanks are part of the name.
   const problem =
     name.trim() === name ? namespaceName.safeParse(name).error?.issues[0]?.message : 'must not have blanks';
   if (problem === undefined) return name;

@@ -8,10 +8,10 @@ import type { Kind } from '../registry/entries.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { PrometheusText } from '../telemetry/metrics/prometheus.ts';
 import { VERSION } from '../telemetry/version.ts';
+import type { ManagementContext } from './context.ts';
 import { route, sendData, sendError } from './route.ts';
-import type { ManagementContext } from './server.ts';
 
-/** `/healthz` and `/health`: the process lives, also while it shuts down. `/readyz`: it takes work (decisions 4.4). */
+/** `/healthz` and `/health`: liveness, also during shutdown. `/readyz`: readiness (decisions 4.4). */
 export function healthRoutes(app: FastifyInstance, { ready }: ManagementContext): void {
   const { health, healthAlias, readiness } = operations.observability;
   for (const operation of [health, healthAlias]) {
@@ -24,7 +24,7 @@ export function healthRoutes(app: FastifyInstance, { ready }: ManagementContext)
   );
 }
 
-/** How much is served, over all namespaces and without shadowed entries (decisions 4.4). */
+/** Number of served entries in all namespaces, without shadowed ones (decisions 4.4). */
 export function statisticsRoutes(app: FastifyInstance, { registry }: ManagementContext): void {
   route(app, operations.observability.statistics, (_request, reply) => {
     const snapshot = registry.current;
@@ -41,23 +41,23 @@ export function statisticsRoutes(app: FastifyInstance, { registry }: ManagementC
 
 function count(snapshot: Snapshot, kind: Kind): number {
   let served = 0;
-  for (const { shelves } of snapshot.namespaces.values()) served += shelves[kind].entries.length;
+  for (const { indexes } of snapshot.namespaces.values()) served += indexes[kind].entries.length;
   return served;
 }
 
-/** `/api/v1/metrics`: counters since the start (decisions 4.4). */
+/** `/api/v1/metrics`: counters since the start of the process (decisions 4.4). */
 export function metricsRoutes(app: FastifyInstance, { metrics }: ManagementContext): void {
   route(app, operations.observability.metrics, (_request, reply) =>
     sendData(reply, JSON.stringify(metrics.snapshot())),
   );
 }
 
-/** Of Prometheus' text format. */
+/** Content type of the Prometheus text format. */
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 /**
- * `/metrics`: what the service counts, as Prometheus reads it. Text, and made for that reader alone: it has no envelope,
- * and the API's document, which describes JSON, does not name it.
+ * `/metrics`: all metrics in the Prometheus text format, without an envelope. The OpenAPI document, which describes JSON,
+ * does not contain it.
  */
 export function prometheusRoutes(app: FastifyInstance, { metricSource }: ManagementContext): void {
   let prometheus: Promise<PrometheusText> | undefined;
@@ -71,7 +71,7 @@ export function prometheusRoutes(app: FastifyInstance, { metricSource }: Managem
   });
 }
 
-/** The page loads nothing from elsewhere, runs no script but its own files, and cannot be framed. */
+/** The page loads only its own files and cannot be framed. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'self'",
   "style-src 'self' 'unsafe-inline'",
@@ -86,11 +86,10 @@ const CONTENT_SECURITY_POLICY = [
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#0f62fe" d="M1 1h2v14H1zM13 1h2v14h-2zM4 3h8v5H4zM4 11h8v1H4zM4 13h8v1H4z"/></svg>`;
 
 /**
- * `/openapi.json`, the description of this API made of its operations (specification, "Endpoints"; decisions 4.4), and
- * at `/api/docs` a page that shows it and lets operators try each operation.
+ * `/openapi.json`, the OpenAPI document of this API (specification, "Endpoints"; decisions 4.4), and `/api/docs`, a page
+ * that shows it and lets operators try each operation.
  */
 export function referenceRoutes(app: FastifyInstance): void {
-  // It stays the same as long as the process runs.
   const text = JSON.stringify(openApiDocument(VERSION));
   const bytes = Buffer.from(text);
   route(app, operations.observability.document, (_request, reply) => reply.type('application/json').send(bytes));
@@ -103,7 +102,7 @@ export function referenceRoutes(app: FastifyInstance): void {
       title: 'Sluice management API',
       favicon: [{ filename: 'sluice.svg', rel: 'icon', type: 'image/svg+xml', sizes: 'any', content: ICON }],
     },
-    // The layout without a bar for other documents on top.
+    // The layout without a top bar for other documents.
     uiConfig: { layout: 'BaseLayout', docExpansion: 'list', displayRequestDuration: true },
   });
 }

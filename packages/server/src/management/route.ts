@@ -4,9 +4,9 @@ import { ERROR_STATUS, type ErrorCode, type Operation, type RequestBody, validat
 import { isJsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
-import type { PlainOutcome } from '../http/context.ts';
+import type { PlainOutcome } from '../http/outcome.ts';
 
-/** A request that the API itself refuses. The message is answered, so it names what to do and carries no internals. */
+/** A request rejected by the API. The message is returned to the client. */
 export class RequestError extends Error {
   override readonly name = 'RequestError';
   readonly code: ErrorCode;
@@ -29,33 +29,33 @@ export function errorEnvelope(code: ErrorCode, message: string, details?: unknow
   return JSON.stringify({ data: null, error: { code, message, ...(details !== undefined && { details }) } });
 }
 
-/** An error as an answer that is not Fastify's to write. */
+/** An error response that is written without Fastify. */
 export function plainError(code: ErrorCode, message: string): PlainOutcome {
   const headers = ['Content-Type', 'application/json'];
   return { kind: 'plain', status: ERROR_STATUS[code], headers, body: errorEnvelope(code, message) };
 }
 
-/** Answers with a payload that is JSON text already: entries keep the spelling of their numbers. */
+/** Sends a payload of JSON text, in which entries keep their exact numbers. */
 export function sendData(reply: FastifyReply, data: string, status = 200): FastifyReply {
   return sendJson(reply, envelope(data), status);
 }
 
-/** Answers with a payload, and with warnings beside it when there are any (decisions 2.1). Both are JSON text. */
+/** Sends a payload with optional warnings (decisions 2.1). Both are JSON text. */
 export function sendWarned(reply: FastifyReply, data: string, warnings: string | undefined): FastifyReply {
   return sendJson(reply, envelope(data, warnings), 200);
 }
 
-/** Answers with an error. */
+/** Sends an error. */
 export function sendError(reply: FastifyReply, code: ErrorCode, message: string, details?: unknown): FastifyReply {
   return sendJson(reply, errorEnvelope(code, message, details), ERROR_STATUS[code]);
 }
 
-/** Items rendered in one turn of the event loop: about a millisecond of work. */
+/** Items rendered per turn of the event loop: about a millisecond of work. */
 const SLICE = 200;
 
 /**
- * Answers with a list. A long one is rendered a slice per turn while it is sent, so that listing 100,000 tools holds up
- * nobody else's request.
+ * Sends a list. A long one is rendered a slice per turn while it is sent, so that listing 100,000 tools does not block
+ * other requests.
  */
 export function sendList<T>(reply: FastifyReply, items: readonly T[], render: (item: T) => string): FastifyReply {
   if (items.length <= SLICE) return sendData(reply, `[${items.map(render).join(',')}]`);
@@ -76,17 +76,17 @@ async function* slices<T>(items: readonly T[], render: (item: T) => string): Asy
 }
 
 function sendJson(reply: FastifyReply, text: string, status: number): FastifyReply {
-  // As bytes, because Fastify adds a charset to text, which JSON has not got.
+  // As bytes, because Fastify adds a charset to text, which JSON does not have.
   return reply.code(status).type('application/json').send(Buffer.from(text));
 }
 
-/** Levels of nesting in a body. What is deeper than any schema of a tool could exhaust the stack of whoever reads it. */
-const DEEPEST = 256;
+/** Greatest nesting of a body: deeper values could exhaust the stack of a reader. */
+const MAX_DEPTH = 256;
 
 /**
- * The request's body as the schema's type. `kind` names what it describes. RequestError BAD_REQUEST when it is missing
- * (one that is `optional` is `{}` then), is no JSON object in UTF-8, or breaks the schema; the message then names the
- * first member concerned and `details` has all of them (decisions 2.1, 4.1).
+ * Parses the request body with a schema. `kind` names the described thing in messages. RequestError BAD_REQUEST when the
+ * body is missing (unless `optional`: then it is `{}`), is not a JSON object in UTF-8, or does not match the schema; the
+ * message has the first issue and `details` all of them (decisions 2.1, 4.1).
  */
 export function readBody<T extends z.ZodType>(
   request: FastifyRequest,
@@ -117,11 +117,11 @@ function parse(text: string, kind: string): JsonValue {
   try {
     value = parseLossless(text);
   } catch (error) {
-    // Besides a SyntaxError, nesting beyond the parser's own stack ends here.
+    // Any other error is the parser's stack overflow.
     throw unreadable(kind, error instanceof SyntaxError ? error.message : 'nested too deeply');
   }
   if (!isJsonObject(value)) throw unreadable(kind, 'not an object');
-  if (isDeeperThan(value, DEEPEST)) throw unreadable(kind, `nested deeper than ${DEEPEST} levels`);
+  if (isDeeperThan(value, MAX_DEPTH)) throw unreadable(kind, `nested deeper than ${MAX_DEPTH} levels`);
   return value;
 }
 
@@ -134,18 +134,18 @@ function isDeeperThan(value: JsonValue, levels: number): boolean {
   return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
 }
 
-/** What an operation's path and query say. */
+/** Path and query parameters of a request. */
 export interface OperationRequest<Parameter extends string> {
-  /** The name in the path, or what stands there in place of one, decoded; empty where the path has none. */
+  /** The decoded path parameter; empty for a path without one. */
   readonly name: string;
-  /** A parameter of the query; of a repeated one the first counts. Unknown ones are ignored (decisions 2.2). */
+  /** A query parameter, the first one when it is repeated. Unknown parameters are ignored (decisions 2.2). */
   query(parameter: Parameter): string | undefined;
 }
 
 /** The names of an operation's query parameters. */
 type Parameters<Of extends Operation> = keyof NonNullable<Of['query']> & string;
 
-/** Adds the route of an operation that needs no body. */
+/** Adds the route of an operation without a body. */
 export function route<Of extends Operation>(
   app: FastifyInstance,
   operation: Of,
@@ -155,8 +155,8 @@ export function route<Of extends Operation>(
 }
 
 /**
- * Adds the route of an operation with a body, which is read by the operation's own schema: RequestError BAD_REQUEST when
- * it breaks that, before anything else is looked at.
+ * Adds the route of an operation with a body, which is parsed with the operation's schema before anything else is
+ * checked.
  */
 export function routeWithBody<Of extends Operation, Schema extends z.ZodType>(
   app: FastifyInstance,
@@ -189,4 +189,10 @@ function parametersOf(request: FastifyRequest<ByName>): OperationRequest<string>
   const query = new URLSearchParams(at === -1 ? '' : request.url.slice(at + 1));
   const [name = ''] = Object.values(request.params);
   return { name, query: (parameter) => query.get(parameter) ?? undefined };
+}
+
+/** Parses `?limit=`; undefined unless it is a number from 1. */
+export function parseLimit(text: string | undefined): number | undefined {
+  const limit = text !== undefined && /^[0-9]+$/.test(text) ? Number(text) : 0;
+  return limit > 0 ? limit : undefined;
 }

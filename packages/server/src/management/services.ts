@@ -3,10 +3,10 @@ import type { FastifyInstance } from 'fastify';
 import type { ServiceEntry } from '../registry/entries.ts';
 import { findServices, registerService, removeServices } from '../registry/operations-topology.ts';
 import { serviceBody } from '../registry/serialize.ts';
-import { correlationOf } from '../telemetry/correlation.ts';
-import { serviceRequestId } from '../upstreams/grpc/tools.ts';
+import { correlationOf } from '../telemetry/caller.ts';
+import { serviceRequestId } from '../upstreams/grpc/tool-operation.ts';
+import type { ManagementContext } from './context.ts';
 import { route, routeWithBody, sendData, sendList } from './route.ts';
-import type { ManagementContext } from './server.ts';
 
 /** `/api/v1/services` (specification, "Endpoints"; decisions 2.8, 4.1, 4.2). */
 export function serviceRoutes(
@@ -14,7 +14,7 @@ export function serviceRoutes(
   { registry, serviceHealth, provisioning }: ManagementContext,
 ): void {
   const { list, create, get, remove, provision } = operations.services;
-  const show = (entry: ServiceEntry) => serviceBody(entry, serviceHealth.of(entry));
+  const show = (entry: ServiceEntry) => serviceBody(entry, serviceHealth.get(entry));
 
   route(app, list, (_request, reply) =>
     sendList(reply, registry.current.services.all, (entry) => JSON.stringify(show(entry))),

@@ -4,8 +4,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { operations, toolCallEvent } from '@sluice/contract';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { startTestService } from '../../testing/service.ts';
+import { codeSummary, contentOfTexts, toolSummary } from '../telemetry/tool-calls/event.ts';
 import { begun, identity } from '../telemetry/tool-calls/identities.fixture.ts';
-import { codeSummary, contentOfTexts, toolSummary } from '../telemetry/tool-calls/report.ts';
 import { type Api, startApi } from './api.fixture.ts';
 import { ServedDocument } from './document.fixture.ts';
 
@@ -149,7 +149,7 @@ describe('the stream of events', () => {
     const ended = new Promise((resolve) => slow.response.once('close', () => resolve(slow.response.complete)));
     slow.response.resume();
     expect(await ended).toBe(false);
-    const lines = api.log.map((line) => JSON.parse(line)).filter(({ msg }) => /too far behind/.test(msg));
+    const lines = api.log.map((line) => JSON.parse(line)).filter(({ msg }) => /slow event-stream client/.test(msg));
     expect(lines).toMatchObject([{ level: 'info', target: 'service::mgmt', behind: 1000 }]);
   });
 

@@ -3,19 +3,14 @@ import { MAX_TOOL_CALL_STREAMS, operations, TOOL_CALL_EVENT_CAPACITY } from '@sl
 import type { FastifyInstance } from 'fastify';
 import type { LongStream } from '../mcp/long-streams.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
-import {
-  type EventCursor,
-  eventOf,
-  type ToolCallEvents,
-  type ToolCallListener,
-  type ToolCallRecord,
-} from '../telemetry/tool-calls/events.ts';
-import { RequestError, route, sendList } from './route.ts';
-import type { ManagementContext } from './server.ts';
+import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
+import type { EventCursor, ToolCallEvents, ToolCallListener } from '../telemetry/tool-calls/events.ts';
+import type { ManagementContext } from './context.ts';
+import { parseLimit, RequestError, route, sendList } from './route.ts';
 
 /**
- * What an event is in an event stream: made when it is first sent, shared by all streams, and there for as long as one of
- * them has it to send. Each stream on its own would hold up calls, and take memory, as many times as there are watchers.
+ * Serialized tool-call events, shared by all streams: created when an event is first sent and kept while a stream has to
+ * send it. Serializing per stream would cost time and memory for each client.
  */
 export class EventTexts {
   readonly #made = new WeakMap<ToolCallRecord, WeakRef<Buffer>>();
@@ -31,8 +26,8 @@ export class EventTexts {
 }
 
 /**
- * What one client is told of tool calls as they go on, as server-sent events (decisions 6). It is read as fast as its client
- * reads it. It breaks off when the client is too far behind, so that the client knows that it missed something.
+ * Server-sent events of tool calls for one client (decisions 6). Events are read as fast as the client reads them. A client
+ * that is too far behind is disconnected, so that it knows that it missed events.
  */
 export class ToolCallStream extends Readable implements LongStream, ToolCallListener {
   readonly #events: EventCursor;
@@ -45,13 +40,13 @@ export class ToolCallStream extends Readable implements LongStream, ToolCallList
     this.#texts = texts;
     this.#onLost = onLost;
     this.#events = events.listen(this);
-    // The client is to have its head before something happens.
+    // Sends the response head before the first event.
     this.keepAlive();
   }
 
   /**
-   * Asked for more: that is one event at least, where there is one. Node asks while what there is still fills the buffer,
-   * and not again before something came.
+   * Pushes at least one event if there is one. Node.js calls this while the buffer is not full, and not again before
+   * something was pushed.
    */
   override _read(): void {
     if (this.#pushNext()) this.ready();
@@ -72,7 +67,7 @@ export class ToolCallStream extends Readable implements LongStream, ToolCallList
   }
 
   keepAlive(): void {
-    // A client that has not read what there is needs no sign of life.
+    // Not needed while the client has unread data.
     if (this.readableLength === 0) this.push(':\n\n');
   }
 
@@ -81,7 +76,7 @@ export class ToolCallStream extends Readable implements LongStream, ToolCallList
     this.push(null);
   }
 
-  /** False when all events were read. */
+  /** False when there are no more events. */
   #pushNext(): boolean {
     const record = this.#events.next();
     if (record) this.push(this.#texts.of(record));
@@ -91,7 +86,7 @@ export class ToolCallStream extends Readable implements LongStream, ToolCallList
 
 const DEFAULT_LIMIT = 100;
 
-/** `/api/v1/tool-calls`: what is told of tool calls (decisions 6). */
+/** `/api/v1/tool-calls`: recent tool-call events and their stream (decisions 6). */
 export function toolCallRoutes(
   app: FastifyInstance,
   { toolCalls, longStreams }: ManagementContext,
@@ -99,38 +94,36 @@ export function toolCallRoutes(
 ): void {
   const { list, notifications } = operations.toolCalls;
   const texts = new EventTexts();
-  let watching = 0;
+  let openStreams = 0;
 
   route(app, list, ({ query }, reply) => {
     const category = list.query.category.values.find((known) => known === query('category'));
-    const found = toolCalls.recent({ toolName: query('toolName'), category, limit: limitOf(query('limit')) });
+    const found = toolCalls.recent({
+      toolName: query('toolName'),
+      category,
+      limit: parseLimit(query('limit')) ?? DEFAULT_LIMIT,
+    });
     return sendList(reply, found, (record) => JSON.stringify(eventOf(record)));
   });
 
   route(app, notifications, (_request, reply) => {
-    if (watching >= MAX_TOOL_CALL_STREAMS) {
+    if (openStreams >= MAX_TOOL_CALL_STREAMS) {
       throw new RequestError(
         'UNAVAILABLE',
-        `${MAX_TOOL_CALL_STREAMS} clients watch tool calls already, and no more can: try again when one has left`,
+        `too many event streams: at most ${MAX_TOOL_CALL_STREAMS} can be open; try again later`,
       );
     }
     reply.type('text/event-stream').header('cache-control', 'no-store');
-    // The answer to HEAD has no body, and nobody would end the stream.
+    // A response to HEAD has no body, and the stream would never end.
     if (reply.request.method === 'HEAD') return reply.send('');
     const stream = new ToolCallStream(toolCalls, texts, () =>
-      log.info('a client that watches tool calls is disconnected: it is too far behind', {
+      log.info('slow event-stream client disconnected', {
         behind: TOOL_CALL_EVENT_CAPACITY,
       }),
     );
-    watching++;
-    stream.once('close', () => watching--);
+    openStreams++;
+    stream.once('close', () => openStreams--);
     stream.once('close', longStreams.add(stream));
     return reply.send(stream);
   });
-}
-
-/** How many are asked for; what is no number from 1 on counts as nothing said. No more than are kept can be found. */
-function limitOf(text: string | undefined): number {
-  const limit = text !== undefined && /^[0-9]+$/.test(text) ? Number(text) : 0;
-  return limit > 0 ? limit : DEFAULT_LIMIT;
 }

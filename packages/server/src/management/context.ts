@@ -1,0 +1,33 @@
+import type { InteractionStore } from '../inference/interaction-store.ts';
+import type { InferenceSettings } from '../inference/settings.ts';
+import type { OpenStreams } from '../mcp/long-streams.ts';
+import type { NamespaceBindings } from '../policy/bindings.ts';
+import type { Evaluators } from '../policy/evaluator-set.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { MetricSource, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
+import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
+import type { Provisioner } from '../upstreams/grpc/provisioning.ts';
+import type { Forwards } from '../upstreams/mcp/forwards.ts';
+
+/** The parts of the service that the routes of the management API use. */
+export interface ManagementContext {
+  readonly registry: Registry;
+  readonly forwards: Pick<Forwards, 'add' | 'refresh' | 'remove' | 'onRemoved' | 'status'>;
+  readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
+  readonly provisioning: Pick<Provisioner, 'provision'>;
+  readonly evaluators: Pick<
+    Evaluators,
+    'activate' | 'activeRevision' | 'connections' | 'current' | 'replace' | 'revision' | 'revisions'
+  >;
+  readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
+  readonly metrics: Pick<ServiceMetrics, 'snapshot'>;
+  /** All metrics, for Prometheus. */
+  readonly metricSource: MetricSource;
+  readonly toolCalls: Pick<ToolCallEvents, 'recent' | 'listen'>;
+  readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
+  readonly inference: InferenceSettings;
+  readonly longStreams: Pick<OpenStreams, 'add'>;
+  /** Whether the service is ready: loaded, listening and not shutting down. */
+  readonly ready: () => boolean;
+}
