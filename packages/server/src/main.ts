@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs';
 import { type Service, startService } from './app/app.ts';
 import { loadConfig } from './app/config/config.ts';
 import { welcome } from './app/welcome.ts';
-import { ConfigError } from './http/address.ts';
+import { ConfigError } from './http/settings.ts';
 import { StoreError } from './registry/store/store.ts';
 import { createLogger, createLogSink } from './telemetry/log.ts';
 

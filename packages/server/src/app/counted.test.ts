@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type Chain, compile, type Filter } from '../http/chain.ts';
-import { type Outcome, RequestContext, rpcError } from '../http/context.ts';
+import { compile } from '../http/chain.ts';
+import { rpcError } from '../http/outcome.ts';
+import { type McpFilter, type McpOutcome, McpRequest } from '../mcp/request.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 
 // Time stands still but where a filter takes some.
@@ -11,10 +12,13 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const RESULT: Outcome = { kind: 'result', json: '{}' };
+const RESULT: McpOutcome = { kind: 'result', json: '{}' };
 
 /** A chain of these filters, and what it has counted: continue, reject, other, errors and milliseconds, by filter. */
-function counted(filters: Readonly<Record<string, Filter>>): { chain: Chain; counts: () => Record<string, number[]> } {
+function counted(filters: Readonly<Record<string, McpFilter>>): {
+  chain: McpFilter;
+  counts: () => Record<string, number[]>;
+} {
   const metrics = new ServiceMetrics();
   const chain = compile(
     Object.entries(filters).map(([name, filter]) => ({ name, filter })),
@@ -31,10 +35,10 @@ function counted(filters: Readonly<Record<string, Filter>>): { chain: Chain; cou
   return { chain, counts };
 }
 
-const context = () => new RequestContext('POST', '/default/mcp', {}, Buffer.alloc(0));
+const context = () => new McpRequest('POST', '/default/mcp', {}, Buffer.alloc(0));
 
 /** A filter that is busy for so many milliseconds. */
-function busy(ms: number, outcome?: Outcome): Filter {
+function busy(ms: number, outcome?: McpOutcome): McpFilter {
   return () => {
     vi.advanceTimersByTime(ms);
     return outcome;
@@ -42,11 +46,11 @@ function busy(ms: number, outcome?: Outcome): Filter {
 }
 
 /** A filter that waits for so many milliseconds. */
-function waiting(ms: number, outcome?: Outcome): Filter {
+function waiting(ms: number, outcome?: McpOutcome): McpFilter {
   return () => new Promise((resolve) => setTimeout(resolve, ms, outcome));
 }
 
-function throwing(ms: number): Filter {
+function throwing(ms: number): McpFilter {
   return () => {
     vi.advanceTimersByTime(ms);
     throw new Error('broken');
@@ -61,7 +65,7 @@ describe('a chain counts', () => {
     expect(counts()).toEqual({ a: [2, 0, 0, 0, 0], b: [2, 0, 0, 0, 0], c: [0, 0, 2, 0, 0], d: [0, 0, 0, 0, 0] });
   });
 
-  it.each<[string, Outcome]>([
+  it.each<[string, McpOutcome]>([
     ['a JSON-RPC error', rpcError(-32602, 'no')],
     ['a JSON-RPC error with a status', rpcError(-32600, 'no', 404)],
     ['a plain 400', { kind: 'plain', status: 400 }],
@@ -72,11 +76,11 @@ describe('a chain counts', () => {
     expect(counts()).toEqual({ a: [0, 1, 0, 0, 0] });
   });
 
-  it.each<[string, Outcome]>([
+  it.each<[string, McpOutcome]>([
     ['a result', RESULT],
     ['a plain 202', { kind: 'plain', status: 202 }],
     ['a redirect', { kind: 'plain', status: 399 }],
-    ['a stream', { kind: 'stream', start: () => undefined }],
+    ['a deferred outcome', { kind: 'deferred', start: () => undefined }],
     ['a batch', { kind: 'batch', messages: [], asks: false }],
   ])('%s as answered otherwise', (_name, outcome) => {
     const { chain, counts } = counted({ a: busy(0, outcome) });
@@ -90,7 +94,7 @@ describe('a chain counts', () => {
       b: ({ path }) => (path === '/default/mcp' ? waiting(1, RESULT) : waiting(1, rpcError(-32600, 'no')))(context()),
     });
     const other = chain(context());
-    const rejected = chain(new RequestContext('POST', '/', {}, Buffer.alloc(0)));
+    const rejected = chain(new McpRequest('POST', '/', {}, Buffer.alloc(0)));
     expect(counts()).toEqual({ a: [0, 0, 0, 0, 0], b: [0, 0, 0, 0, 0] });
     await vi.advanceTimersByTimeAsync(2);
     await Promise.all([other, rejected]);
@@ -124,7 +128,7 @@ describe('a chain counts', () => {
   });
 
   it('nothing of what a stream does later', () => {
-    const { chain, counts } = counted({ a: busy(1, { kind: 'stream', start: () => undefined }) });
+    const { chain, counts } = counted({ a: busy(1, { kind: 'deferred', start: () => undefined }) });
     chain(context());
     vi.advanceTimersByTime(50);
     expect(counts()).toEqual({ a: [0, 0, 1, 0, 1] });

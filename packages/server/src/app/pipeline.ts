@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
-import { type Chain, compile, conditional, type Filter } from '../http/chain.ts';
+import { compile } from '../http/chain.ts';
+import { conditional } from '../http/conditions.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
@@ -21,32 +22,31 @@ import { serviceResourceRead } from '../mcp/methods/resources-read.ts';
 import { serviceSubscribe } from '../mcp/methods/subscriptions.ts';
 import { serviceToolCall } from '../mcp/methods/tools-call.ts';
 import { isOAuthPath, serviceWellKnown, type WellKnownParts } from '../mcp/oauth-metadata.ts';
+import type { McpFilter } from '../mcp/request.ts';
 import type { Implementation } from '../mcp/server-info.ts';
-import type { ActiveSessions } from '../mcp/sessions/live-sessions.ts';
 import type { EventStore } from '../mcp/sessions/resumable-streams.ts';
 import type { ClientSessions } from '../mcp/sessions/sessions.ts';
 import type { EvaluatorEngine } from '../policy/engine.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import { observing, type RequestTelemetryParts } from '../telemetry/request-telemetry.ts';
+import { type RequestTelemetryParts, requestObserver } from '../telemetry/request-telemetry.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
-import type { Bridge } from '../upstreams/grpc/bridge.ts';
+import type { GrpcBridge } from '../upstreams/grpc/bridge.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';
-import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight.ts';
-import type { CallRouter } from '../upstreams/mcp/relay/relay.ts';
+import type { InFlightCall, InFlightCalls } from '../upstreams/mcp/relay/in-flight-calls.ts';
+import type { CallRouter } from '../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { LoadedFilter, LoadedListener, LoadedSettings } from './config/pipeline/pipeline.ts';
 
 /** What the filters work with. */
 export interface ChainParts extends LoadBalancerParts, InterceptParts, WellKnownParts {
-  readonly bridge: Bridge;
+  readonly bridge: GrpcBridge;
   readonly engine: EvaluatorEngine;
   readonly toolCalls: ToolCallSink;
   readonly calls: InFlightCalls<InFlightCall>;
   readonly events: EventStore;
-  readonly lives: ActiveSessions;
   readonly longStreams: OpenStreams;
   readonly notices: ListChangeNotifier;
   readonly sessionLinks: SessionBindings;
@@ -64,7 +64,7 @@ export interface ChainParts extends LoadBalancerParts, InterceptParts, WellKnown
 }
 
 /** Makes the chain of a listener (decisions 1.4): its filters in the order of the file, counted. */
-export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): Chain {
+export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): McpFilter {
   const named = filters.map(({ settings }) => ({
     name: settings.filter,
     filter: conditional(makeFilter(settings, parts), settings.conditions),
@@ -72,7 +72,7 @@ export function makeChain(filters: readonly LoadedFilter[], parts: ChainParts): 
   return compile(named, parts.metrics);
 }
 
-function makeFilter(settings: LoadedSettings, parts: ChainParts): Filter {
+function makeFilter(settings: LoadedSettings, parts: ChainParts): McpFilter {
   const { registry, sessions, relay, auth } = parts;
   const passes = auth ? isOAuthPath : () => false;
   switch (settings.filter) {
@@ -123,7 +123,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): Filter {
 
 /** What listeners are made with. */
 export interface PipelineListenerOptions {
-  readonly chain: Chain;
+  readonly chain: McpFilter;
   readonly guard: Guard;
   readonly events: EventStore;
   readonly logger: Logger;
@@ -146,7 +146,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
     guard,
     secure: keyPair !== undefined,
     mcp,
-    observe: observing(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
+    observe: requestObserver(name, mcp ? 'service::mcp::access' : 'service::inference::access', requests),
     log: logger.target(mcp ? 'service::mcp' : 'service::inference'),
   };
   return createHttpServer(

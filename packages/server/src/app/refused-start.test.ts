@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ENVIRONMENT } from '../../../../test/fixtures/environment.ts';
-import { ConfigError } from '../http/address.ts';
+import { ConfigError } from '../http/settings.ts';
 import { loadConfig } from './config/config.ts';
 import { oneListener } from './pipeline.fixture.ts';
 

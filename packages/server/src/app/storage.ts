@@ -1,8 +1,9 @@
 import type { Server } from 'node:http';
 import { TokenSealer } from '@sluice/protocol/seal';
 import type { FastifyInstance } from 'fastify';
-import { addressText, ConfigError, type ListenAddress } from '../http/address.ts';
+import { addressText, type ListenAddress } from '../http/address.ts';
 import { type Listener, listen } from '../http/server.ts';
+import { ConfigError } from '../http/settings.ts';
 import { FileSessionStore, memorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { Evaluators, type EvaluatorsParts } from '../policy/evaluator-set.ts';

@@ -1,106 +1,13 @@
 import { isIPv4, isIPv6 } from 'node:net';
+import { commaList, InvalidSettingError, type Setting, settingText } from './settings.ts';
 
-/**
- * A setting that start-up cannot go on with (decisions 1.1). The message is one line that names the variable, flag or
- * file (with line and key), what is wrong with it and what is accepted; it never carries a secret.
- */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError';
-}
-
-/** How the text of one setting becomes a value. */
-export interface Setting<T> {
-  /** What is accepted, as the end of the sentence "accepted: ...". */
-  readonly accepts: string;
-  /** The value. Throws {@link InvalidSettingError} for a text that is not accepted. */
-  readonly parse: (text: string) => T;
-  /** True for a text that no message may repeat. */
-  readonly secret?: boolean;
-}
-
-/** Why a text was refused, as a predicate without its subject ("has no port"). {@link readSetting} adds the rest. */
-export class InvalidSettingError extends Error {
-  override readonly name = 'Refusal';
-}
-
-/** The setting's value, or undefined when it is unset or empty (decisions 1.2). Throws {@link ConfigError} naming it. */
-export function readSetting<T>(env: NodeJS.ProcessEnv, name: string, setting: Setting<T>): T | undefined {
-  const text = env[name];
-  if (text === undefined || text === '') return undefined;
-  try {
-    return setting.parse(text);
-  } catch (error) {
-    if (!(error instanceof InvalidSettingError)) throw error;
-    const subject = setting.secret === true ? 'the value' : quote(text);
-    throw new ConfigError(`${name}: ${subject} ${error.message}; accepted: ${setting.accepts}`);
-  }
-}
-
-const LONGEST_QUOTE = 120;
-
-/** A text from outside made fit for a one-line message: quoted, escaped, cut, without the credentials of a URL. */
-export function quote(text: string): string {
-  const shown = text.replace(/\/\/[^/?#\s]*@/g, '//***@');
-  return JSON.stringify(shown.length > LONGEST_QUOTE ? `${shown.slice(0, LONGEST_QUOTE)}...` : shown);
-}
-
-/** A whole number from `min` to `max`, both included, in plain decimal digits. */
-export function integer(min: number, max: number): Setting<number> {
-  return {
-    accepts: `a whole number from ${min} to ${max}`,
-    parse: (text) => {
-      if (!/^\d+$/.test(text)) throw new InvalidSettingError('is not a whole number');
-      const value = Number(text);
-      if (value < min) throw new InvalidSettingError(`is below ${min}`);
-      if (value > max) throw new InvalidSettingError(`is above ${max}`);
-      return value;
-    },
-  };
-}
-
-/** Exactly one of the given words. */
-export function oneOf<const T extends string>(...words: readonly T[]): Setting<T> {
-  return {
-    accepts: words.map((word) => `"${word}"`).join(' or '),
-    parse: (text) => {
-      const found = words.find((word) => word === text);
-      if (found === undefined) throw new InvalidSettingError('is not known');
-      return found;
-    },
-  };
-}
-
-/** A path, taken as it is; whether something is there is for its reader to see. */
-export const path: Setting<string> = { accepts: 'a path', parse: (text) => text };
-
-const KEY_BYTES = 32;
-
-/** A key of 32 bytes in hex or base64 (either alphabet, padding optional). */
-export const key: Setting<Buffer> = {
-  accepts: `${KEY_BYTES} bytes in base64 (44 characters) or hex (64 digits), as of: openssl rand -base64 ${KEY_BYTES}`,
-  secret: true,
-  parse: (text) => {
-    if (/^[0-9a-f]{64}$/i.test(text)) return Buffer.from(text, 'hex');
-    if (/^[A-Za-z0-9+/_-]{43}=?$/.test(text)) return Buffer.from(text, 'base64');
-    throw new InvalidSettingError(`is not a key of ${KEY_BYTES} bytes (it has ${text.length} characters)`);
-  },
-};
-
-/** The trimmed, non-empty items of a comma list. */
-export function commaList(text: string): string[] {
-  return text
-    .split(',')
-    .map((item) => item.trim())
-    .filter((item) => item !== '');
-}
-
-/** Where a listener binds. `host` is without brackets; port 0 lets the system choose (decisions 1.1). */
+/** Address of a listener. `host` has no brackets; with port 0 the system chooses one (decisions 1.1). */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** Where the inference listener forwards to. `host` is without brackets, `path` begins with `/` or is empty. */
+/** Address of an HTTP upstream. `host` has no brackets, `path` begins with `/` or is empty. */
 export interface HttpUpstream {
   readonly scheme: 'http' | 'https';
   readonly host: string;
@@ -115,7 +22,7 @@ function isHost(text: string): boolean {
   return /^[\d.]+$/.test(text) ? isIPv4(text) : text.length <= 253 && HOST_NAME.test(text);
 }
 
-/** Splits `host`, `host:port`, `[v6]` and `[v6]:port`; the host comes without brackets, a missing port as undefined. */
+/** Splits `host`, `host:port`, `[v6]` and `[v6]:port`; the returned host has no brackets. */
 function splitHost(text: string): { host: string; port: number | undefined } {
   if (isIPv6(text) || /^[0-9a-f]*:[0-9a-f:.]*:[0-9a-f:.]*$/i.test(text)) {
     throw new InvalidSettingError('has an IPv6 host without brackets');
@@ -143,12 +50,19 @@ export const listenAddress: Setting<ListenAddress> = {
   },
 };
 
-/** `host:port` as {@link listenAddress} reads it: an IPv6 host, which comes without brackets, has them here. */
+/** Formats an address as `host:port`, an IPv6 host in brackets: the inverse of {@link listenAddress}. */
 export function addressText({ host, port }: ListenAddress): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Checks that the text is a plain http(s) URL: no credentials, query or fragment, nothing the URL parser would repair. */
+/** Schema of `host:port`; port 0 is allowed only for addresses that are bound. */
+export function address(withPortZero: boolean) {
+  return settingText(listenAddress).refine(({ port }) => withPortZero || port > 0, {
+    error: 'has port 0, which nothing can be reached at',
+  });
+}
+
+/** Parses an http(s) URL without credentials, query or fragment, and without anything the URL parser would repair. */
 function parseHttpUrl(text: string): URL {
   if (!/^https?:\/\/[^/?#]/i.test(text) || /[\s\\]/.test(text))
     throw new InvalidSettingError('is not an http or https URL');
@@ -159,7 +73,7 @@ function parseHttpUrl(text: string): URL {
   return url;
 }
 
-/** An http(s) URL, path allowed, as written but without trailing slashes, so that paths are appended to it. */
+/** An http(s) URL with an optional path; trailing slashes are removed, so that paths can be appended. */
 export const baseUrl: Setting<string> = {
   accepts: 'an http or https URL without credentials, query and fragment',
   parse: (text) => {
@@ -189,7 +103,7 @@ function upstream(scheme: HttpUpstream['scheme'], host: string, port: number, pa
   return { scheme, host, port, path };
 }
 
-/** `*` or one origin, as a browser spells it (decisions 1.2): lower case, without a scheme's own port. */
+/** `*` or one origin, normalized as browsers send it (decisions 1.2): lower case, without the default port. */
 export const corsOrigin: Setting<string> = {
   accepts: '* or one origin, such as https://console.example.com',
   parse: (text) => {
@@ -201,15 +115,15 @@ export const corsOrigin: Setting<string> = {
       if (url.pathname !== '/') throw new InvalidSettingError('has a path');
       return url.origin;
     }
-    // Browser extensions and desktop shells have origins of schemes of their own.
+    // Browser extensions and desktop shells have origins with their own schemes.
     if (!/^[a-z][a-z\d+.-]*:\/\/[^/?#@\s\\]+$/i.test(text)) throw new InvalidSettingError('is not an origin');
     return text.toLowerCase();
   },
 };
 
 /**
- * Values of the Host header (mcp.md 6), lower case: `host`, `host:port`, `[v6]` or `[v6]:port`. One without a port
- * stands for that host with any port; comparing is the listener's work.
+ * Values of the Host header (mcp.md 6) in lower case: `host`, `host:port`, `[v6]` or `[v6]:port`. A value without a port
+ * matches any port.
  */
 export const hostList: Setting<readonly string[]> = {
   accepts: 'a comma list of Host values: host, host:port, [ipv6] or [ipv6]:port',
@@ -222,63 +136,3 @@ export const hostList: Setting<readonly string[]> = {
     return [...new Set(hosts)];
   },
 };
-
-/** Names of request headers to copy upstream, lower case, each once, and a warning for each name that never is. */
-interface ForwardHeaders {
-  readonly names: readonly string[];
-  readonly warnings: readonly string[];
-}
-
-const NEVER_COPIED: ReadonlySet<string> = new Set([
-  'accept',
-  'last-event-id',
-  'host',
-  'content-type',
-  'content-length',
-  'x-service-hops',
-  // Hop-by-hop: they speak of the connection to us.
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
-
-/**
- * True for a header (lower case) that no allow-list can make the relay copy (decisions 4.7). `mcp-*` is all denied:
- * the relay writes those headers itself, and passes unrecognised `Mcp-Param-*` on without being told to (mcp.md 4).
- */
-function isNeverCopied(name: string): boolean {
-  return name.startsWith('mcp-') || NEVER_COPIED.has(name);
-}
-
-const HEADER_NAME = /^[!#$%&'+.^_`|~0-9a-z-]+$/;
-
-/** The comma list of SERVICE_FORWARD_HEADERS (decisions 4.7). */
-export const forwardHeaders: Setting<ForwardHeaders> = {
-  accepts: 'a comma list of header names, without wildcards',
-  parse: (text) => {
-    const asked = new Set(commaList(text).map((name) => name.toLowerCase()));
-    const wrong = [...asked].find((name) => !HEADER_NAME.test(name));
-    if (wrong !== undefined) throw new InvalidSettingError(`has ${quote(wrong)}, which is not a header name`);
-    return {
-      names: [...asked].filter((name) => !isNeverCopied(name)),
-      warnings: [...asked]
-        .filter(isNeverCopied)
-        .map((name) => `header ${quote(name)} is never copied from client to upstream and is left out`),
-    };
-  },
-};
-
-/**
- * The names in the label `service.forward_headers` of an entry that can be copied, lower case. A label is free text:
- * whatever else stands in it is left out.
- */
-export function labelledHeaders(text: string): readonly string[] {
-  const names = commaList(text).map((name) => name.toLowerCase());
-  return names.filter((name) => HEADER_NAME.test(name) && !isNeverCopied(name));
-}

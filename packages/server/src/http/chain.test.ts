@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import { compile, type NamedFilter } from './chain.ts';
-import { type Outcome, RequestContext } from './context.ts';
+import { compile, type Filter, type NamedFilter } from './chain.ts';
+import { RequestContext } from './context.ts';
+import type { Outcome } from './outcome.ts';
 
 function context(): RequestContext {
   return new RequestContext('POST', '/default/mcp', {}, Buffer.alloc(0));
@@ -10,7 +11,7 @@ function context(): RequestContext {
 const answer = (status: number): Outcome => ({ kind: 'plain', status });
 
 /** A filter that leaves its name in the metadata and then does as told. */
-function named(name: string, outcome?: Outcome, waits = false): NamedFilter {
+function named(name: string, outcome?: Outcome, waits = false): NamedFilter<Filter> {
   return {
     name,
     filter: ({ metadata }) => {
@@ -20,7 +21,7 @@ function named(name: string, outcome?: Outcome, waits = false): NamedFilter {
   };
 }
 
-const chainOf = (...filters: NamedFilter[]) => compile(filters, new ServiceMetrics());
+const chainOf = (...filters: NamedFilter<Filter>[]) => compile(filters, new ServiceMetrics());
 
 describe('a compiled chain', () => {
   it('runs its filters in order until one answers', () => {
@@ -62,13 +63,13 @@ describe('a compiled chain', () => {
 
   it('lets what a filter throws through, at once or late', async () => {
     const broken = new Error('broken');
-    const thrower: NamedFilter = {
+    const thrower: NamedFilter<Filter> = {
       name: 'thrower',
       filter: () => {
         throw broken;
       },
     };
-    const late: NamedFilter = { name: 'late', filter: () => Promise.reject(broken) };
+    const late: NamedFilter<Filter> = { name: 'late', filter: () => Promise.reject(broken) };
     expect(() => chainOf(named('a'), thrower)(context())).toThrow(broken);
     for (const chain of [chainOf(named('a', undefined, true), thrower, named('b', answer(200))), chainOf(late)]) {
       await expect(chain(context())).rejects.toBe(broken);

@@ -1,50 +1,67 @@
-import type { Condition, Match } from '../app/config/pipeline/schema.ts';
 import type { FilterCounters, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import type { Outcome, RequestContext } from './context.ts';
-
-/** One step of a chain: undefined passes the request on, an outcome answers it. A promise only where it must wait. */
-export type Filter = (context: RequestContext) => Outcome | undefined | Promise<Outcome | undefined>;
-
-/** A filter under the name that it has in a pipeline (decisions 1.4), and in the metrics. */
-export interface NamedFilter {
-  readonly name: string;
-  readonly filter: Filter;
-}
-
-/** A whole chain as one function; undefined when no filter answered. */
-export type Chain = Filter;
+import type { RequestContext } from './context.ts';
+import { type AnyOutcome, isRejection, type Outcome } from './outcome.ts';
 
 /**
- * Makes one function of the filters, run in this order. No promise is made while no filter waits.
+ * One step of a chain. Returns the outcome of the request, or undefined to pass it on. A promise is returned only by a
+ * filter that has to wait.
+ */
+export type Filter<Context extends RequestContext = RequestContext, Result extends AnyOutcome = Outcome> = (
+  context: Context,
+) => Result | undefined | Promise<Result | undefined>;
+
+/** A filter under its name in the pipeline file and in the metrics (decisions 1.4). */
+export interface NamedFilter<F> {
+  readonly name: string;
+  readonly filter: F;
+}
+
+/**
+ * Compiles filters into one function that runs them in order; it returns undefined when no filter responds. No promise is
+ * created as long as no filter waits.
  *
  * Each filter that a request reaches counts it once (decisions 4.4, "Metrics"):
  *
- * - continue: it passed the request on
- * - reject: it answered with an error outcome, or a plain one of HTTP 400 and above
- * - other: it answered otherwise. How a stream ends is not known here; a batch's messages come by again, one by one
- * - errors: it threw, or its promise was rejected; the caller gets to know it as the chain's own failure
+ * - continue: the filter passed the request on
+ * - reject: the outcome was an error, or a plain one of HTTP 400 or above
+ * - other: any other outcome. The result of a stream is not known here; the messages of a batch are counted one by one
+ * - errors: the filter threw or its promise was rejected; the chain fails with the same error
  *
- * Its duration goes from the end of the filter before it to its own passing on, outcome or failure, waiting included;
- * what follows in the outcome's stream is not in it. Measured, counting costs 0.05 µs per filter that a request
- * reaches, nearly all of it the clock: so one reading is the end of a filter and the beginning of the next.
+ * The duration of a filter includes waiting, but not what follows from its outcome. Counting costs 0.05 µs per filter
+ * (measured), mostly reading the clock; therefore one reading ends a filter and starts the next.
  */
-export function compile(filters: readonly NamedFilter[], metrics: Pick<ServiceMetrics, 'filter'>): Chain {
+export function compile<Context extends RequestContext, Result extends AnyOutcome>(
+  filters: readonly NamedFilter<Filter<Context, Result>>[],
+  metrics: Pick<ServiceMetrics, 'filter'>,
+): Filter<Context, Result> {
   const steps = filters.map(({ name, filter }) => ({ name, filter, counters: metrics.filter(name) }));
-  const first = steps.reduceRight<Stage>(
+  const first = steps.reduceRight<Stage<Context, Result>>(
     (next, { name, filter, counters }) => stage(name, filter, counters, next),
     () => undefined,
   );
   return (context) => first(context, performance.now());
 }
 
-/** A filter and all behind it. `since` is when the request was the filter's, on the clock of `performance`. */
-type Stage = (context: RequestContext, since: number) => ReturnType<Filter>;
+/** A filter and all that follow it. `since` is the time when the filter received the request (`performance.now()`). */
+type Stage<Context extends RequestContext, Result extends AnyOutcome> = (
+  context: Context,
+  since: number,
+) => ReturnType<Filter<Context, Result>>;
 
-function stage(name: string, filter: Filter, counters: FilterCounters, next: Stage): Stage {
-  const settle = (context: RequestContext, outcome: Outcome | undefined, since: number): ReturnType<Filter> => {
+function stage<Context extends RequestContext, Result extends AnyOutcome>(
+  name: string,
+  filter: Filter<Context, Result>,
+  counters: FilterCounters,
+  next: Stage<Context, Result>,
+): Stage<Context, Result> {
+  const settle = (context: Context, outcome: Result | undefined, since: number): ReturnType<Stage<Context, Result>> => {
     const now = performance.now();
-    count(counters, outcome, now - since);
-    if (!outcome) return next(context, now);
+    if (outcome === undefined) {
+      counters.passed(now - since);
+      return next(context, now);
+    }
+    if (isRejection(outcome)) counters.rejected(now - since);
+    else counters.answered(now - since);
     if (context.observation) context.observation.filter = name;
     return outcome;
   };
@@ -53,7 +70,7 @@ function stage(name: string, filter: Filter, counters: FilterCounters, next: Sta
     throw error;
   };
   return (context, since) => {
-    let outcome: ReturnType<Filter>;
+    let outcome: ReturnType<Filter<Context, Result>>;
     try {
       outcome = filter(context);
     } catch (error) {
@@ -65,36 +82,4 @@ function stage(name: string, filter: Filter, counters: FilterCounters, next: Sta
       (error: unknown) => fail(error, since),
     );
   };
-}
-
-function count(counters: FilterCounters, outcome: Outcome | undefined, ms: number): void {
-  if (outcome === undefined) counters.passed(ms);
-  else if (outcome.kind === 'error' || (outcome.kind === 'plain' && outcome.status >= 400)) counters.rejected(ms);
-  else counters.answered(ms);
-}
-
-/** The filter, used only for requests that meet all conditions; others pass it by (decisions 1.4, "condition"). */
-export function conditional(filter: Filter, conditions: readonly Condition[] = []): Filter {
-  if (conditions.length === 0) return filter;
-  const tests = conditions.map((condition) => {
-    const matches = matcher('when' in condition ? condition.when : condition.unless);
-    return 'when' in condition ? matches : (context: RequestContext) => !matches(context);
-  });
-  return (context) => (tests.every((test) => test(context)) ? filter(context) : undefined);
-}
-
-/** True for requests that are all of what is asked for. */
-function matcher({ path, path_prefix, methods, headers }: Match): (context: RequestContext) => boolean {
-  const wanted = headersMatcher(headers);
-  return (context) =>
-    (path === undefined || context.path === path) &&
-    (path_prefix === undefined || context.path.startsWith(path_prefix)) &&
-    (methods === undefined || methods.includes(context.method)) &&
-    wanted(context);
-}
-
-/** True for requests that have each of these headers with this value. */
-export function headersMatcher(headers: Readonly<Record<string, string>> = {}): (context: RequestContext) => boolean {
-  const wanted = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const);
-  return (context) => wanted.every(([name, value]) => context.headers[name] === value);
 }

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import type { Pipeline } from '../app/config/pipeline/pipeline.ts';
-import { addressText, type HttpUpstream, InvalidSettingError, listenAddress, type Setting } from './address.ts';
+import { address, addressText, type HttpUpstream } from './address.ts';
 import type { UpstreamTransport } from './client/client.ts';
 import { createTransport } from './client/pool.ts';
 
@@ -71,26 +70,6 @@ function targetOf(upstream: HttpUpstream, connectTimeoutMs = CONNECT_MS): Target
   return { transport, server, pathPrefix: path };
 }
 
-/** A text that is a setting's value, as an environment variable has it; what is wrong with it is said in its words. */
-export function settingText<T>({ parse, accepts }: Setting<T>) {
-  return z.string().transform((text, { addIssue }): T => {
-    try {
-      return parse(text);
-    } catch (error) {
-      if (!(error instanceof InvalidSettingError)) throw error;
-      addIssue({ code: 'custom', message: `${error.message}; accepted: ${accepts}` });
-      return z.NEVER;
-    }
-  });
-}
-
-/** `host:port`, parsed; port 0 only where it is bound to. */
-export function address(withPortZero: boolean) {
-  return settingText(listenAddress).refine(({ port }) => withPortZero || port > 0, {
-    error: 'has port 0, which nothing can be reached at',
-  });
-}
-
 /** An address alone is one of weight 1. */
 const endpoint = z.preprocess(
   (value) => (typeof value === 'string' ? { address: value } : value),
@@ -142,7 +121,7 @@ export class Clusters {
   readonly #settings: ReadonlyMap<string, ClusterSettings>;
   readonly #clusters: Map<string, Cluster>;
 
-  constructor({ clusters }: Pick<Pipeline, 'clusters'>) {
+  constructor({ clusters }: { readonly clusters: ReadonlyMap<string, ClusterSettings> }) {
     this.#settings = clusters;
     this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings)]));
   }

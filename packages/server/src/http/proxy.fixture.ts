@@ -4,8 +4,8 @@ import type { TransportOptions } from './client/client.ts';
 import type { UpstreamError } from './client/errors.ts';
 import { listen } from './client/listening.fixture.ts';
 import { createTransport } from './client/pool.ts';
-import { httpProblem } from './context.ts';
-import { Exchange, requestHeaders } from './proxy.ts';
+import { httpProblem } from './outcome.ts';
+import { Exchange, upstreamRequestHeaders } from './proxy.ts';
 
 /** A proxy in front of one upstream. */
 export interface Proxy {
@@ -23,14 +23,14 @@ export async function startProxy(upstream: string, options: TransportOptions = {
     const plan = {
       transport,
       path: request.url ?? '/',
-      headers: requestHeaders(request.rawHeaders),
+      headers: upstreamRequestHeaders(request.rawHeaders),
       body: undefined,
-      answerHeaders: [],
-      failed: () => httpProblem(502, 'upstream unreachable'),
+      responseHeaders: [],
+      failureResponse: () => httpProblem(502, 'upstream unreachable'),
       onFailure: (error: UpstreamError) => void errors.push(error),
-      watch: undefined,
+      observer: undefined,
     };
-    new Exchange(plan, request, response).run();
+    new Exchange(plan, request, response).start();
   });
   return { port: await listen(server), errors };
 }

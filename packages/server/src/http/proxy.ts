@@ -9,10 +9,11 @@ import type {
 } from './client/client.ts';
 import { UpstreamError } from './client/errors.ts';
 import { incomingBody } from './client/request-writer.ts';
-import type { PlainOutcome, ResponseLike } from './context.ts';
+import type { ExchangeObserver, ResponseLike } from './context.ts';
+import type { PlainOutcome } from './outcome.ts';
 import { drainRequestBody } from './request-body.ts';
 
-/** Headers of one connection, which end with it, besides `Proxy-*` (RFC 9110 7.6.1; decisions 4.6). */
+/** Hop-by-hop headers, in addition to `Proxy-*` (RFC 9110 7.6.1; decisions 4.6). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
@@ -22,96 +23,84 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
-/** Of a request besides: what the connection to the upstream has of its own. */
-const MADE_ANEW: ReadonlySet<string> = new Set(['host', 'content-length', 'expect']);
+/** Request headers that the HTTP client sets. */
+const CLIENT_HEADERS: ReadonlySet<string> = new Set(['host', 'content-length', 'expect']);
 
 const NONE: ReadonlySet<string> = new Set();
 
 /**
- * What of a request's headers goes on to the upstream: names and values, alternating, spelled as they came. `replaced` are
- * lower-case names of those that are not wanted.
+ * Returns the headers of a request that are sent upstream: names and values, alternating, in their original case. `excluded`
+ * are lower-case names of headers to omit.
  */
-export function requestHeaders(raw: readonly string[], replaced = NONE): string[] {
-  return without(raw, (name) => MADE_ANEW.has(name) || replaced.has(name));
+export function upstreamRequestHeaders(raw: readonly string[], excluded = NONE): string[] {
+  return endToEndHeaders(raw, (name) => CLIENT_HEADERS.has(name) || excluded.has(name));
 }
 
-/** What of the headers of an answer with this status goes back to the client; `replaced` as above. */
-export function responseHeaders(status: number, raw: readonly string[], replaced = NONE): string[] {
-  // An answer without content has no length (RFC 9110 8.6).
-  const kept = without(raw, (name) => replaced.has(name) || (status === 204 && name === 'content-length'));
-  return kept.some((name, at) => at % 2 === 0 && name.toLowerCase() === 'content-disposition')
-    ? lengthLast(kept)
-    : kept;
+/** Returns the headers of an upstream response of this status that are sent to the client; `excluded` as above. */
+export function clientResponseHeaders(status: number, raw: readonly string[], excluded = NONE): string[] {
+  // A response without content has no length (RFC 9110 8.6).
+  const headers = endToEndHeaders(raw, (name) => excluded.has(name) || (status === 204 && name === 'content-length'));
+  return headers.some((name, at) => at % 2 === 0 && name.toLowerCase() === 'content-disposition')
+    ? withLengthLast(headers)
+    : headers;
 }
 
-/** Node.js reads a `Content-Disposition` anew, in another encoding, once it knows the length: so it learns that behind. */
-function lengthLast(headers: readonly string[]): string[] {
+/** Node.js re-encodes `Content-Disposition` if the length is set before it. */
+function withLengthLast(headers: readonly string[]): string[] {
   const isLength = (at: number) => headers[at - (at % 2)]?.toLowerCase() === 'content-length';
   return [...headers.filter((_, at) => !isLength(at)), ...headers.filter((_, at) => isLength(at))];
 }
 
-function without(raw: readonly string[], more: (name: string) => boolean): string[] {
-  const named = namedByConnection(raw);
-  const kept: string[] = [];
+function endToEndHeaders(raw: readonly string[], isExcluded: (name: string) => boolean): string[] {
+  const listed = connectionHeaders(raw);
+  const headers: string[] = [];
   for (let index = 0; index + 1 < raw.length; index += 2) {
     const [name = '', value = ''] = [raw[index], raw[index + 1]];
     const lower = name.toLowerCase();
-    if (HOP_BY_HOP.has(lower) || lower.startsWith('proxy-') || named?.has(lower) || more(lower)) continue;
-    kept.push(name, value);
+    if (HOP_BY_HOP.has(lower) || lower.startsWith('proxy-') || listed?.has(lower) || isExcluded(lower)) continue;
+    headers.push(name, value);
   }
-  return kept;
+  return headers;
 }
 
-/** The headers that `Connection` lists, which are the connection's too. Nearly all connections list none. */
-function namedByConnection(raw: readonly string[]): ReadonlySet<string> | undefined {
-  let named: Set<string> | undefined;
+/** Returns the headers that `Connection` lists, which are hop-by-hop too; undefined if there are none, as in most cases. */
+function connectionHeaders(raw: readonly string[]): ReadonlySet<string> | undefined {
+  let listed: Set<string> | undefined;
   for (let index = 0; index + 1 < raw.length; index += 2) {
     if (raw[index]?.length !== 10 || raw[index]?.toLowerCase() !== 'connection') continue;
     for (const item of (raw[index + 1] ?? '').toLowerCase().split(',')) {
       const name = item.trim();
-      // Where a message ends is not for a client to take away.
+      // A client must not be able to remove the framing of its message.
       if (name === '' || name === 'close' || name === 'keep-alive' || name === 'content-length' || name === 'host')
         continue;
-      named ??= new Set();
-      named.add(name);
+      listed ??= new Set();
+      listed.add(name);
     }
   }
-  return named;
+  return listed;
 }
 
-/** Is told what passes, each piece after it has passed. Must not throw, and not change what it is given. */
-export interface ExchangeWatch {
-  /** Also of what the upstream did not want. */
-  requestChunk(chunk: Buffer): void;
-  requestEnd(): void;
-  /** The head of the answer that the client gets; header names in lower case. */
-  responseHead(status: number, headers: ResponseHeaders): void;
-  responseChunk(chunk: Buffer): void;
-  /** The answer has ended or broken off and all of the request has come, or the client has left. Nothing follows. */
-  end(): void;
-}
-
-/** One request that is sent on, as far as it is known before. */
+/** Properties of a proxied request that are known before it is sent. */
 export interface ExchangePlan {
   readonly transport: UpstreamTransport;
   /** Path and query at the upstream. */
   readonly path: string;
-  /** Names and values, alternating, for the upstream. */
+  /** Headers for the upstream: names and values, alternating. */
   readonly headers: readonly string[];
-  /** Where it was read already; otherwise the request's own is sent as it comes. */
+  /** The request body if it has been read; otherwise it is streamed from the request. */
   readonly body: Buffer | undefined;
-  /** Names and values, alternating, that the answer has besides. Where there are any, what the upstream says of CORS goes. */
-  readonly answerHeaders: readonly string[];
-  /** What the client is answered when the upstream gives no answer. */
-  readonly failed: (error: UpstreamError) => PlainOutcome;
-  /** Is told why the upstream gave no answer, or only a part of one; not when it was the client who left. */
+  /** Headers added to the response: names and values, alternating. If there are any, the upstream's CORS headers are removed. */
+  readonly responseHeaders: readonly string[];
+  /** Returns the response for the client if the upstream sends none. */
+  readonly failureResponse: () => PlainOutcome;
+  /** Called if the upstream sent no complete response; not if the client disconnected. */
   readonly onFailure?: (error: UpstreamError) => void;
-  readonly watch: ExchangeWatch | undefined;
+  readonly observer: ExchangeObserver | undefined;
 }
 
-const NOTHING = Buffer.alloc(0);
+const EMPTY = Buffer.alloc(0);
 
-/** What the upstream allows browsers does not count where we have said what they may do. */
+/** CORS headers of an upstream response; those of the `cors` filter replace them. */
 const CORS_HEADERS: ReadonlySet<string> = new Set([
   'access-control-allow-origin',
   'access-control-allow-credentials',
@@ -123,127 +112,132 @@ const CORS_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * An HTTP request on its way through, both bodies as they come (decisions 4.6, 4.8): nothing of them is changed, and who
- * reads slowly slows the other side down. A client that leaves ends the request upstream.
+ * A proxied HTTP request with both bodies streamed unmodified, with backpressure in both directions (decisions 4.6, 4.8). If
+ * the client disconnects, the upstream request is canceled.
  */
 export class Exchange implements ResponseHandler {
   readonly #plan: ExchangePlan;
   readonly #request: IncomingMessage;
   readonly #response: ResponseLike;
-  readonly #watch: ExchangeWatch | undefined;
+  readonly #observer: ExchangeObserver | undefined;
   #call: UpstreamCall | undefined = undefined;
   #body: StreamedBody | undefined = undefined;
-  #begun = false;
-  #over = false;
-  /** All of the request has come, or never will. */
-  #requestOver = false;
+  #headSent = false;
+  #ended = false;
+  /** The request is complete or will never be. */
+  #requestEnded = false;
 
   constructor(plan: ExchangePlan, request: IncomingMessage, response: ResponseLike) {
     this.#plan = plan;
     this.#request = request;
     this.#response = response;
-    this.#watch = plan.watch;
+    this.#observer = plan.observer;
   }
 
-  /** Sends it. */
-  run(): void {
+  /** Sends the request. */
+  start(): void {
     const { transport, path, headers } = this.#plan;
     const { method = 'GET' } = this.#request;
-    this.#response.on('close', () => this.#left());
-    const body = this.#plan.body ?? this.#streamed();
+    this.#response.on('close', () => this.#onClientClose());
+    const body = this.#plan.body ?? this.#streamedBody();
     if (Buffer.isBuffer(body)) {
-      this.#watch?.requestChunk(body);
-      this.#requestEnded();
+      this.#observer?.requestChunk(body);
+      this.#onRequestEnd();
     }
     this.#call = transport.dispatch({ method, path, headers, ...(body !== undefined && { body }) }, this);
   }
 
-  #streamed(): StreamedBody | undefined {
+  #streamedBody(): StreamedBody | undefined {
     const request = this.#request;
-    const watch = this.#watch;
-    if (watch) request.once('end', () => this.#requestEnded()).once('close', () => this.#requestEnded());
-    this.#body = incomingBody(request, watch && ((piece) => watch.requestChunk(piece)));
+    const observer = this.#observer;
+    if (observer) request.once('end', () => this.#onRequestEnd()).once('close', () => this.#onRequestEnd());
+    this.#body = incomingBody(request, observer && ((chunk) => observer.requestChunk(chunk)));
     if (!this.#body) request.resume();
     return this.#body;
   }
 
-  #requestEnded(): void {
-    if (this.#requestOver) return;
-    this.#requestOver = true;
-    this.#watch?.requestEnd();
-    if (this.#over) this.#watch?.end();
+  #onRequestEnd(): void {
+    if (this.#requestEnded) return;
+    this.#requestEnded = true;
+    this.#observer?.requestEnd();
+    if (this.#ended) this.#observer?.end();
   }
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
-    // A date that the upstream did not send is not its own.
+    // The upstream's Date header is forwarded as it is, or none.
     this.#response.sendDate = false;
-    const { answerHeaders } = this.#plan;
-    const replaced = answerHeaders.length === 0 ? undefined : CORS_HEADERS;
+    const { responseHeaders } = this.#plan;
+    const excluded = responseHeaders.length === 0 ? undefined : CORS_HEADERS;
     try {
       this.#response.statusMessage = reason;
-      this.#response.writeHead(status, [...responseHeaders(status, raw, replaced), ...answerHeaders]);
+      this.#response.writeHead(status, [...clientResponseHeaders(status, raw, excluded), ...responseHeaders]);
     } catch (error) {
-      // It cannot be passed on: that costs this answer, and nothing else.
+      // An invalid head fails this exchange only.
       this.#response.statusMessage = '';
       this.#call?.abort();
       return this.onError(
-        new UpstreamError('invalid', this.#plan.transport.address, 'answered with a head that cannot be passed on', {
+        new UpstreamError('invalid', this.#plan.transport.address, 'sent a response head that cannot be forwarded', {
           cause: error,
         }),
       );
     }
-    this.#begun = true;
-    // Where nothing says how long it is, the body may take its time: the head does not wait for it.
-    if (headers['content-length'] === undefined) this.#response.write(NOTHING);
-    this.#watch?.responseHead(status, headers);
+    this.#headSent = true;
+    // A body of unknown length may be slow: the head must not wait for it.
+    if (headers['content-length'] === undefined) this.#response.write(EMPTY);
+    this.#observer?.responseHead(status, headers);
   }
 
   onData(chunk: Buffer): boolean {
-    const room = this.#response.write(chunk);
-    this.#watch?.responseChunk(chunk);
-    if (!room) this.#response.once('drain', () => this.#call?.resume());
-    return room;
+    const more = this.#response.write(chunk);
+    this.#observer?.responseChunk(chunk);
+    if (!more) this.#response.once('drain', () => this.#call?.resume());
+    return more;
   }
 
   onEnd(): void {
-    this.#over = true;
+    this.#ended = true;
     this.#response.end();
-    this.#ended();
+    this.#endIfComplete();
   }
 
   onError(error: UpstreamError): void {
-    if (this.#over) return;
-    this.#over = true;
-    // Half an answer cannot be taken back: the connection says that it is one.
-    if (this.#begun) this.#response.destroy();
+    if (this.#ended) return;
+    this.#ended = true;
+    // A response that has begun can only be aborted.
+    if (this.#headSent) this.#response.destroy();
     else {
       drainRequestBody(this.#request, this.#response);
-      this.#answer(this.#plan.failed(error));
+      this.#respond(this.#plan.failureResponse());
     }
-    // Without a connection nobody has asked for it.
+    // If there was no connection, the client has not stopped the body.
     this.#body?.stop();
     this.#plan.onFailure?.(error);
-    this.#ended();
+    this.#endIfComplete();
   }
 
-  #answer({ status, headers = [], body = '' }: PlainOutcome): void {
+  #respond({ status, headers = [], body = '' }: PlainOutcome): void {
     const bytes = Buffer.from(body);
-    this.#response.writeHead(status, [...headers, 'Content-Length', String(bytes.length), ...this.#plan.answerHeaders]);
+    this.#response.writeHead(status, [
+      ...headers,
+      'Content-Length',
+      String(bytes.length),
+      ...this.#plan.responseHeaders,
+    ]);
     this.#response.end(bytes);
-    this.#watch?.responseHead(status, { 'content-type': 'application/json' });
-    this.#watch?.responseChunk(bytes);
+    this.#observer?.responseHead(status, { 'content-type': 'application/json' });
+    this.#observer?.responseChunk(bytes);
   }
 
-  /** There may be more of the request than the upstream wanted, and the client may still be sending it. */
-  #ended(): void {
-    if (this.#requestOver) this.#watch?.end();
+  /** Ends the observer, unless the client is still sending a body that the upstream did not read. */
+  #endIfComplete(): void {
+    if (this.#requestEnded) this.#observer?.end();
   }
 
-  #left(): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.#requestOver = true;
+  #onClientClose(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#requestEnded = true;
     this.#call?.abort();
-    this.#watch?.end();
+    this.#observer?.end();
   }
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { httpUpstream, InvalidSettingError } from '../http/address.ts';
+import { httpUpstream } from '../http/address.ts';
+import { InvalidSettingError } from '../http/settings.ts';
 import { InteractionStore } from './interaction-store.ts';
 import { CurrentInferenceSettings } from './settings.ts';
 

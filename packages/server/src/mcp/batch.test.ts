@@ -9,11 +9,12 @@ import { rpc } from '../../testing/listener.ts';
 import { lastCall, relayTests } from '../../testing/relay.ts';
 import { openCall } from '../../testing/streamer.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import { compile, type Filter } from '../http/chain.ts';
+import { compile } from '../http/chain.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
-import { observing } from '../telemetry/request-telemetry.ts';
+import { requestObserver } from '../telemetry/request-telemetry.ts';
+import type { McpFilter } from './request.ts';
 import { serveRequest } from './listener.ts';
 import { mcp } from './methods/parse.ts';
 import { EventStore } from './sessions/resumable-streams.ts';
@@ -398,7 +399,7 @@ describe('every message of a batch', () => {
   });
 
   /** The address of a listener whose chain accepts every batch and has this as its last filter. */
-  async function listening(last: Filter): Promise<string> {
+  async function listening(last: McpFilter): Promise<string> {
     const log = createLogger(DEFAULT_LOG_FILTER, () => undefined);
     const options = {
       chain: compile(
@@ -412,7 +413,7 @@ describe('every message of a batch', () => {
       guard: () => undefined,
       secure: false,
       mcp: { events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
-      observe: observing('mcp', 'service::mcp::access', {
+      observe: requestObserver('mcp', 'service::mcp::access', {
         metrics: new RequestMetrics(),
         logger: log,
         tracing: undefined,
@@ -448,7 +449,7 @@ describe('every message of a batch', () => {
       if (method === 'throw') throw new Error('secret');
       if (method === 'reject') return Promise.reject(new Error('secret'));
       const stream = {
-        kind: 'stream',
+        kind: 'deferred',
         start: () => {
           throw new Error('secret');
         },

@@ -4,8 +4,9 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { readsStreams } from '@sluice/protocol/mcp/era';
 import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import type { Batch } from '@sluice/protocol/mcp/message';
-import { RequestContext, type ResponseLike } from '../http/context.ts';
+import type { ResponseLike } from '../http/context.ts';
 import { ChunkBuffer } from '../http/request-body.ts';
+import { McpRequest } from './request.ts';
 import { INTERNAL, ResponseWriter } from './response.ts';
 
 /** The message that a member answers. */
@@ -203,14 +204,14 @@ export class BatchResponse {
 }
 
 /** Runs the chain for one message and writes the outcome to its target. */
-type Serve = (context: RequestContext, target: ResponseLike) => void;
+type Serve = (context: McpRequest, target: ResponseLike) => void;
 
 /**
  * Carries out a batch (2025-03-26, "Batching"; mcp 6): each message goes through the chain from its beginning, as if it
  * had come alone with the headers of the batch, so that nothing is judged less for being in one. They are begun in their
  * order and none waits for another. `context` is that of the batch as a whole.
  */
-export function serveBatch(context: RequestContext, batch: Batch, response: ResponseLike, serve: Serve): void {
+export function serveBatch(context: McpRequest, batch: Batch, response: ResponseLike, serve: Serve): void {
   const { method, path, headers, responseHeaders } = context;
   const { messages, asks } = batch;
   const answer = new BatchResponse(response, responseHeaders, {
@@ -220,7 +221,7 @@ export function serveBatch(context: RequestContext, batch: Batch, response: Resp
   });
   for (const text of messages) {
     const observation = context.observation?.member();
-    const part = new RequestContext(method, path, headers, Buffer.from(text), observation, true);
+    const part = new McpRequest(method, path, headers, Buffer.from(text), observation, true);
     part.scheme = context.scheme;
     const member = answer.member(part);
     if (observation) member.once('close', () => observation.end(member.status, member.writableEnded));

@@ -6,28 +6,28 @@ import { expect, it, onTestFinished } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { Reading } from '../../testing/session-client.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import type { Outcome, RequestContext } from '../http/context.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
-import { observing } from '../telemetry/request-telemetry.ts';
+import { requestObserver } from '../telemetry/request-telemetry.ts';
 import { serveRequest } from './listener.ts';
+import type { McpOutcome, McpRequest } from './request.ts';
 import { EventStore } from './sessions/resumable-streams.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call"}';
 const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/x"}';
 
 /** Whether what a request came to is begun, where its client has left before it was decided on. */
-async function begun(body: string, era: RequestContext['era']): Promise<boolean> {
+async function begun(body: string, era: McpRequest['era']): Promise<boolean> {
   const reached = Promise.withResolvers<void>();
   const decided = Promise.withResolvers<void>();
   let started = false;
-  const outcome: Outcome = {
-    kind: 'stream',
+  const outcome: McpOutcome = {
+    kind: 'deferred',
     start: () => {
       started = true;
     },
   };
-  const chain = async (context: RequestContext) => {
+  const chain = async (context: McpRequest) => {
     const message = parseMessage(context.body);
     if (message.kind === 'request' || message.kind === 'notification') context.message = message;
     context.era = era;
@@ -41,7 +41,7 @@ async function begun(body: string, era: RequestContext['era']): Promise<boolean>
     guard: () => undefined,
     secure: false,
     mcp: { events: new EventStore(new TokenSealer(Buffer.alloc(32)), 'r'), maxRequestBytes: 1024 },
-    observe: observing('mcp', 'service::mcp::access', {
+    observe: requestObserver('mcp', 'service::mcp::access', {
       metrics: new RequestMetrics(),
       logger: log,
       tracing: undefined,

@@ -1,14 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
-import type { Chain } from '../http/chain.ts';
-import { httpProblem, type Outcome, RequestContext, type ResponseLike } from '../http/context.ts';
-import { editHead } from '../http/filters/rewrite.ts';
+import type { ResponseLike } from '../http/context.ts';
+import { editResponseHead } from '../http/filters/rewrite.ts';
 import type { Guard } from '../http/host-origin-guard.ts';
+import { httpProblem, isRejection } from '../http/outcome.ts';
 import { answeredStatus, collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
 import type { Refusal } from '../http/server.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
 import { serveBatch } from './batch.ts';
+import { type McpFilter, type McpOutcome, McpRequest } from './request.ts';
 import { INTERNAL, type OpenStream, ResponseWriter } from './response.ts';
 import type { EventStore } from './sessions/resumable-streams.ts';
 
@@ -47,7 +48,7 @@ export class NullResponse implements ResponseLike {
 /** How the requests of one listener are served. */
 export interface ServingOptions {
   /** The compiled chain that every request goes through. */
-  readonly chain: Chain;
+  readonly chain: McpFilter;
   readonly guard: Guard;
   /** Whether the listener speaks TLS. */
   readonly secure: boolean;
@@ -126,7 +127,7 @@ function refuse(
   status: number,
   message: string,
 ): void {
-  observation.refused();
+  observation.rejected = true;
   const client = new ResponseWriter(response, [], 'null');
   observation.answer = client;
   if (mcp) return client.error({ code: INVALID_REQUEST, message }, status);
@@ -148,15 +149,15 @@ function handle(
   body: Buffer | undefined,
 ): void {
   const { method, target, headers } = observation.request;
-  const context = new RequestContext(method, target, headers, body ?? EMPTY, observation);
+  const context = new McpRequest(method, target, headers, body ?? EMPTY, observation);
   if (options.secure) context.scheme = 'https';
   serve(options, context, response, { request, body });
 }
 
 /** `received` is undefined for a message of a batch, which has no request of its own. */
-function serve(options: ServingOptions, context: RequestContext, response: ResponseLike, received?: Received): void {
+function serve(options: ServingOptions, context: McpRequest, response: ResponseLike, received?: Received): void {
   context.client = response;
-  const done = (outcome: Outcome | undefined): void => answer(options, context, response, outcome, received);
+  const done = (outcome: McpOutcome | undefined): void => answer(options, context, response, outcome, received);
   const fail = (error: unknown): void => {
     options.log.error('request failed', { error, method: context.metadata.get('mcp.method') });
     // Half an answer cannot be taken back: the connection says that it is one.
@@ -173,21 +174,21 @@ function serve(options: ServingOptions, context: RequestContext, response: Respo
 }
 
 /** Only a JSON-RPC request can be told so in its answer: all else goes by the status. */
-function internalError({ mcp }: ServingOptions, { message }: RequestContext): Outcome {
+function internalError({ mcp }: ServingOptions, { message }: McpRequest): McpOutcome {
   if (!mcp) return httpProblem(500, 'internal error');
   return { kind: 'error', error: INTERNAL, status: message?.kind === 'request' ? 200 : 500 };
 }
 
 function answer(
   options: ServingOptions,
-  context: RequestContext,
+  context: McpRequest,
   response: ResponseLike,
-  outcome: Outcome = unanswered(options, context),
+  outcome: McpOutcome = unanswered(options, context),
   received?: Received,
 ): void {
   if (response.destroyed) return carryOn(context, outcome);
-  context.observation?.decided(outcome);
-  if (context.headerEdits.length > 0 && !context.inBatch) editHead(response, context.headerEdits);
+  if (context.observation) context.observation.rejected = isRejection(outcome);
+  if (context.headerEdits.length > 0 && !context.inBatch) editResponseHead(response, context.headerEdits);
   if (outcome.kind === 'exchange') {
     // One message of a batch is no HTTP request that could be sent on.
     if (!received) return answer(options, context, response, unanswered(options, context));
@@ -205,7 +206,7 @@ function answer(
       return client.error(outcome.error, outcome.status);
     case 'plain':
       return client.plain(outcome.status, outcome.headers, outcome.body);
-    case 'stream':
+    case 'deferred':
       return outcome.start(client);
     case 'batch':
       return serveBatch(context, outcome, response, (part, target) => serve(options, part, target));
@@ -216,22 +217,22 @@ function answer(
  * What becomes of a request whose client left before it was decided on. A legacy client has not cancelled by that (mcp 1):
  * its call is carried out, although it cannot come back for the answer, since it was told of no stream.
  */
-function carryOn({ era, message, idText }: RequestContext, outcome: Outcome): void {
-  if (era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'stream') return;
+function carryOn({ era, message, idText }: McpRequest, outcome: McpOutcome): void {
+  if (era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'deferred') return;
   outcome.start(new ResponseWriter(new NullResponse(), [], idText));
 }
 
 /** The outcome of a request that came to the end of the chain. */
-function unanswered({ mcp }: ServingOptions, { era, metadata }: RequestContext): Outcome {
+function unanswered({ mcp }: ServingOptions, { era, metadata }: McpRequest): McpOutcome {
   if (!mcp) return httpProblem(404, 'nothing answers this request');
   const message = `method not found: ${metadata.get('mcp.method')}`;
   return { kind: 'error', error: { code: METHOD_NOT_FOUND, message }, status: era === 'modern' ? 404 : 200 };
 }
 
 /** How the answer's stream is made resumable, where it can be. */
-function openStream({ mcp }: ServingOptions, context: RequestContext, outcome: Outcome): OpenStream | undefined {
+function openStream({ mcp }: ServingOptions, context: McpRequest, outcome: McpOutcome): OpenStream | undefined {
   const { session, message, inBatch } = context;
   // The stream that the answer to a batch may be carries those to several requests: it cannot be taken up again.
-  if (!mcp || outcome.kind !== 'stream' || !session || message?.kind !== 'request' || inBatch) return undefined;
+  if (!mcp || outcome.kind !== 'deferred' || !session || message?.kind !== 'request' || inBatch) return undefined;
   return (request) => mcp.events.open(session.id, request);
 }

@@ -1,7 +1,7 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
-import type { AuthIssuer } from '../app/config/environment.ts';
 import type { Filter } from '../http/chain.ts';
-import { type Outcome, type PlainOutcome, type RequestContext, rpcError } from '../http/context.ts';
+import type { RequestContext } from '../http/context.ts';
+import { type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
 import { ChunkBuffer } from '../http/request-body.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -24,6 +24,13 @@ export function isOAuthPath(path: string): boolean {
 /** The namespace whose protected-resource document is asked for, as the path spells it; undefined for other paths. */
 export function protectedResource(path: string): string | undefined {
   return RESOURCE.exec(path)?.[1];
+}
+
+/** The identity provider (decisions 5.1). Both URLs without trailing slash. */
+export interface AuthIssuer {
+  readonly issuer: string;
+  /** For requests of the service itself; equals `issuer` unless configured. */
+  readonly upstreamIssuer: string;
 }
 
 /** What the filter works with. */

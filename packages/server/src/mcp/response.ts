@@ -1,7 +1,8 @@
 import { memberText } from '@sluice/protocol/json/scan';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { encodeEvent } from '@sluice/protocol/mcp/event-stream';
-import type { ResponseLike, RpcError } from '../http/context.ts';
+import type { ResponseLike } from '../http/context.ts';
+import type { RpcError } from '../http/outcome.ts';
 import type { CallResponse } from '../upstreams/downstream.ts';
 import type { ClientStream } from './sessions/resumable-streams.ts';
 

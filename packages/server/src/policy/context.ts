@@ -1,5 +1,8 @@
 import { members } from '@sluice/protocol/json/scan';
-import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import type { Message, RequestMessage } from '@sluice/protocol/mcp/message';
+import type { NamespaceState } from '../registry/snapshot.ts';
+import type { Correlation } from '../telemetry/caller.ts';
+import type { WaitingRequest } from '../upstreams/mcp/relay/in-flight-calls.ts';
 import type { EvaluationContext } from './sandbox/action.ts';
 
 const QUOTE = 0x22;
@@ -52,6 +55,18 @@ function endOfString(bytes: Buffer, start: number): number {
 /** Writes the string between these positions in its one way; returns how many bytes it has. */
 function rewritten(bytes: Buffer, start: number, end: number, to: number): number {
   return bytes.write(JSON.stringify(JSON.parse(bytes.toString('utf8', start, end))), to);
+}
+
+/** A request to evaluate, and what evaluators set of it. */
+export interface EvaluationInput extends WaitingRequest {
+  readonly message: Message | undefined;
+  readonly correlation: Correlation;
+  readonly metadata: Map<string, string>;
+  namespace: NamespaceState | undefined;
+  /** Set if evaluators run for the request. */
+  judged: boolean;
+  /** Names of the tools that `tools/list` returns. */
+  onlyTools: ReadonlySet<string> | undefined;
 }
 
 /** What is known of a request before the LLM is asked. */

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { RequestContext } from '../http/context.ts';
+import { McpRequest } from '../mcp/request.ts';
 import type { ActionResponse } from './sandbox/action.ts';
 import { effectOf } from './verdict.ts';
 
 /** What becomes of a response to a request of this method: the effect, the lines of the log, and what is set then. */
 function carriedOut(response: ActionResponse, method = 'tools/call') {
-  const context = new RequestContext('POST', '/default/mcp', {}, Buffer.alloc(0));
+  const context = new McpRequest('POST', '/default/mcp', {}, Buffer.alloc(0));
   context.metadata.set('mcp.method', method);
   const lines: object[] = [];
   const effect = effectOf(response, 'gate', context, { warn: (msg, fields) => void lines.push({ msg, ...fields }) });

@@ -1,7 +1,8 @@
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { type ErrorOutcome, type RequestContext, rpcError } from '../http/context.ts';
+import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { EvaluatorDecision, EvaluatorFailure } from '../telemetry/metrics/service-metrics.ts';
+import type { EvaluationInput } from './context.ts';
 import type { ActionResponse } from './sandbox/action.ts';
 
 /**
@@ -82,7 +83,7 @@ type Decided = Effect & { readonly decision: EvaluatorDecision };
 export function effectOf(
   response: ActionResponse | undefined,
   evaluator: string,
-  context: RequestContext,
+  context: Pick<EvaluationInput, 'metadata' | 'onlyTools'>,
   log: Pick<TargetLogger, 'warn'>,
 ): Decided {
   const { metadata } = context;

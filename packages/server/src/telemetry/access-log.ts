@@ -1,88 +1,100 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
-import type { RequestContext } from '../http/context.ts';
-import { correlationOf, loggablePath, toldMethod, userOf } from './correlation.ts';
 import type { TargetLogger } from './log.ts';
-import type { RequestObservation } from './request-telemetry.ts';
-import { rounded } from './tool-calls/events.ts';
+import { roundMs } from './metrics/instruments.ts';
+import { loggableMethod, loggablePath } from './redaction.ts';
+import type { ObservedContext, RequestRecord } from './request-record.ts';
 
-/** Longer ones are cut. */
-
-const LONGEST_REASON = 200;
-const LONGEST_NAME = 256;
+const MAX_REASON_LENGTH = 200;
+const MAX_USER_LENGTH = 256;
 
 /**
- * One line per request with what was decided (level `info` of the target `service::…::access`). Never in it: queries,
- * bodies, arguments, credentials; of headers the ids that join it with other lines, and the user that a proxy names. At
- * `debug` it has what evaluators have set of the request too, as an operator's actions word it.
+ * Access log: one line per request at level `info` of a target `service::…::access`. The line of a tool call includes the
+ * members of the call's last event without its content (decisions 6), so that a call is one line at this level. Queries,
+ * bodies, arguments and credentials are never logged; of the headers, only the correlation ids and the user. At level
+ * `debug` the line includes the metadata that evaluators have set.
  */
 export class AccessLog {
   readonly #log: TargetLogger;
-  readonly #on: boolean;
+  readonly #enabled: boolean;
   readonly #withMetadata: boolean;
   readonly #probes: ReadonlySet<string>;
 
-  /** `probes` are paths that are asked for every few seconds: when that goes well, it is told at `debug`. */
+  /** `probes` are paths that are requested every few seconds; successful requests are logged at level `debug`. */
   constructor(log: TargetLogger, probes: ReadonlySet<string> = new Set()) {
     this.#log = log;
-    this.#on = log.enabled('info');
+    this.#enabled = log.enabled('info');
     this.#withMetadata = log.enabled('debug');
     this.#probes = probes;
   }
 
-  write(observation: RequestObservation, status: number, durationMs: number, completed: boolean): void {
-    if (!this.#on) return;
-    const { request, context, decision, filter, subject, upstream, answer } = observation;
+  /** `completed` is false if the client disconnected before the end of the response. */
+  write(record: RequestRecord, status: number, durationMs: number, completed: boolean): void {
+    if (!this.#enabled) return;
+    const { request, caller, context, decision, subject, answer, toolCall } = record;
     const message = context?.message;
-    const correlation = correlationOf(request.headers);
     const path = loggablePath(request.target);
     const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
+    const tool = subject?.kind === 'tool' ? subject.name : undefined;
+    const details = toolCall?.details;
     this.#log[level]('request', {
       method: request.method,
       path,
       status,
-      duration_ms: rounded(durationMs),
+      duration_ms: roundMs(durationMs),
       decision,
-      filter,
+      filter: record.filter,
       namespace: context?.namespace?.name,
-      mcp_method: message && 'method' in message ? toldMethod(message.method) : undefined,
-      tool: subject?.kind === 'tool' ? subject.name : undefined,
+      mcp_method: message && 'method' in message ? loggableMethod(message.method) : undefined,
+      tool,
       prompt: subject?.kind === 'prompt' ? subject.name : undefined,
-      upstream,
+      upstream: record.upstream,
       error_code: answer?.errorCode,
-      reason: decision === 'refused' ? reasonOf(observation) : undefined,
-      error_type: observation.failure,
+      reason: decision === 'refused' ? reasonOf(record) : undefined,
+      error_type: record.failure,
       in_batch: request.inBatch || undefined,
-      client_left: completed || observation.failure !== undefined ? undefined : true,
+      client_left: completed || record.failure !== undefined ? undefined : true,
       client: request.client,
-      user: userOf(request.headers)?.slice(0, LONGEST_NAME),
+      user: caller.user?.slice(0, MAX_USER_LENGTH),
       session_id: context?.session?.id,
-      x_request_id: correlation.requestId,
-      conversation_id: correlation.conversationId,
-      trace_id: observation.span?.context.traceId,
+      x_request_id: caller.requestId,
+      conversation_id: caller.conversationId,
+      trace_id: record.traceId,
+      event_id: toolCall?.eventId,
+      event_type: details?.type,
+      event_tool: toolCall && toolCall.identity.toolName !== tool ? toolCall.identity.toolName : undefined,
+      transport: toolCall?.identity.transport,
+      tool_type: toolCall?.identity.toolType,
+      service: toolCall?.identity.serviceId,
+      service_address: toolCall?.identity.serviceAddress,
+      service_request_id: toolCall?.identity.serviceRequestId,
+      completion_id: toolCall?.completionId,
+      is_error: details?.type === 'COMPLETED' ? details.isError : undefined,
+      error_category: details?.type === 'FAILED' ? details.category : undefined,
+      call_duration_ms: details && 'durationMs' in details ? roundMs(details.durationMs) : undefined,
       metadata: this.#withMetadata && context ? metadataOf(context) : undefined,
     });
   }
 }
 
-/** Metadata that the line tells anyway. */
-const TOLD_ANYWAY: ReadonlySet<string> = new Set(['mcp.method', 'service.namespace']);
+/** Metadata that has fields of its own. */
+const FIELDS: ReadonlySet<string> = new Set(['mcp.method', 'service.namespace']);
 
-function metadataOf({ metadata }: RequestContext): Readonly<Record<string, string>> | undefined {
-  const told = [...metadata].filter(([key]) => !TOLD_ANYWAY.has(key));
-  return told.length > 0 ? Object.fromEntries(told) : undefined;
+function metadataOf({ metadata }: ObservedContext): Readonly<Record<string, string>> | undefined {
+  const others = [...metadata].filter(([key]) => !FIELDS.has(key));
+  return others.length > 0 ? Object.fromEntries(others) : undefined;
 }
 
-/** Methods whose parameters are told of by name alone when they are wrong. */
-const NAMING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
+/** Methods whose errors about parameters contain only the name of a tool or prompt. */
+const METHODS_BY_NAME: ReadonlySet<string> = new Set(['tools/call', 'prompts/get']);
 
 /**
- * Why a request was refused, as its client was told: where that names a tool, a prompt or a method, or was said before
- * the request was looked into. Other messages may repeat what stands in it, and those of resources name addresses.
+ * Returns the message of a rejection that contains at most the name of a tool, prompt or method, or that was created before
+ * the body was parsed. Other messages may repeat parameters; those of resources contain addresses.
  */
-function reasonOf({ answer, context }: RequestObservation): string | undefined {
+function reasonOf({ answer, context }: RequestRecord): string | undefined {
   const message = context?.message;
   const method = message && 'method' in message ? message.method : '';
   const code = answer?.errorCode;
-  const named = code === METHOD_NOT_FOUND || (code === INVALID_PARAMS && NAMING.has(method));
-  return !context || named ? answer?.errorMessage?.slice(0, LONGEST_REASON) : undefined;
+  const namesOnly = code === METHOD_NOT_FOUND || (code === INVALID_PARAMS && METHODS_BY_NAME.has(method));
+  return !context || namesOnly ? answer?.errorMessage?.slice(0, MAX_REASON_LENGTH) : undefined;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { correlationOf, idTooLong } from './correlation.ts';
+import { correlationOf, oversizedIdHeader } from './caller.ts';
 
 const LONG = 'x'.repeat(257);
 
@@ -17,7 +17,7 @@ test.each([
 });
 
 test('an id that is too long is named, for it to be warned of', () => {
-  expect(idTooLong({ 'x-conversation-id': LONG, 'x-request-id': 'x'.repeat(256) })).toBe('x-conversation-id');
-  expect(idTooLong({ 'x-conversation-id': 'x'.repeat(256), 'x-request-id': LONG })).toBe('x-request-id');
-  expect(idTooLong({})).toBeUndefined();
+  expect(oversizedIdHeader({ 'x-conversation-id': LONG, 'x-request-id': 'x'.repeat(256) })).toBe('x-conversation-id');
+  expect(oversizedIdHeader({ 'x-conversation-id': 'x'.repeat(256), 'x-request-id': LONG })).toBe('x-request-id');
+  expect(oversizedIdHeader({})).toBeUndefined();
 });

@@ -7,72 +7,63 @@ import {
   MODERN_VERSIONS,
 } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage, RequestMessage } from '@sluice/protocol/mcp/message';
-import type { RequestContext } from '../http/context.ts';
-import type { RecordedCompletion } from '../inference/recorder.ts';
-import { correlationOf, loggablePath, toldMethod, toldUri } from './correlation.ts';
 import { serverAddress } from './metrics/instruments.ts';
 import { MCP_METHODS } from './metrics/request-metrics.ts';
-import type { RequestObservation, Subject } from './request-telemetry.ts';
-import type { Span, SpanStart } from './tracing/tracing.ts';
+import { loggableMethod, loggablePath, loggableUri, type Subject } from './redaction.ts';
+import type { RequestRecord } from './request-record.ts';
+import type { Span, SpanStart } from './tracing/span.ts';
 
-/** Longer ones are cut: attributes are for finding, not for keeping. */
-const LONGEST = 1_024;
-const LONGEST_VERSION = 32;
+const MAX_ID_LENGTH = 1_024;
+const MAX_VERSION_LENGTH = 32;
 const VERSIONS: ReadonlySet<string> = new Set([...LEGACY_VERSIONS, ...MODERN_VERSIONS]);
 
 /**
- * What begins the span of a request: of a JSON-RPC message (OpenTelemetry's conventions for MCP, "Server"), or of one that
- * is sent on as HTTP. Undefined for what has none.
+ * Returns the start of the span of a request: of a JSON-RPC message (OpenTelemetry's conventions for MCP, "Server"), or of a
+ * proxied HTTP request. Undefined for requests without a span.
  */
-export function serverSpan({ startedAt, request, context, upstream }: RequestObservation): SpanStart | undefined {
+export function serverSpan({ startedAt, request, context, upstream }: RequestRecord): SpanStart | undefined {
   const message = context?.message;
   if (message?.kind === 'response') return undefined;
-  if (message) return { name: toldMethod(message.method), role: 'server', startedAt };
+  if (message) return { name: loggableMethod(message.method), role: 'server', startedAt };
   return upstream === undefined ? undefined : { name: request.method, role: 'server', startedAt };
 }
 
-/**
- * Says in the span of a request what is known when it is over. Never what was asked or answered: no arguments, no results.
- */
-export function completeSpan(
-  span: Span,
-  observation: RequestObservation,
-  status: number,
-  attributes: CommonAttributes,
-): void {
-  const { request, context } = observation;
+/** Sets the name and attributes of the span of a request at its end; never arguments or results. */
+export function completeServerSpan(span: Span, record: RequestRecord, status: number, cache: AttributeCache): void {
+  const { request, caller, context } = record;
   const { own } = span;
   if (request.client !== undefined) own['client.address'] = request.client;
-  const { conversationId } = correlationOf(request.headers);
-  if (conversationId !== undefined) own['gen_ai.conversation.id'] = conversationId;
+  if (caller.conversationId !== undefined) own['gen_ai.conversation.id'] = caller.conversationId;
   const message = context?.message;
-  if (context && message && message.kind !== 'response')
-    completeMessage(span, observation, context, message, attributes);
-  else completeExchange(span, observation, status);
+  if (message && message.kind !== 'response') return setMessageAttributes(span, record, message, cache);
+  own['sluice.decision'] = record.decision;
+  own['http.request.method'] = request.method;
+  own['http.response.status_code'] = status;
+  own['url.path'] = loggablePath(request.target);
+  own['url.scheme'] = 'http';
 }
 
-function completeMessage(
+function setMessageAttributes(
   span: Span,
-  { subject, decision, answer }: RequestObservation,
-  context: RequestContext,
+  record: RequestRecord,
   message: RequestMessage | NotificationMessage,
-  attributes: CommonAttributes,
+  cache: AttributeCache,
 ): void {
   const { own } = span;
-  const { namespace, session } = context;
+  const { subject, decision, answer } = record;
+  const { namespace, session } = record.context ?? {};
   const { method, params } = message;
-  if (message.kind === 'request' && message.idText !== 'null') own['jsonrpc.request.id'] = idOf(message.idText);
-  if (typeof params.uri === 'string') own['mcp.resource.uri'] = toldUri(params.uri);
+  if (message.kind === 'request' && message.idText !== 'null') own['jsonrpc.request.id'] = requestId(message.idText);
+  if (typeof params.uri === 'string') own['mcp.resource.uri'] = loggableUri(params.uri);
   if (session) own['mcp.session.id'] = session.id;
   if (answer?.errorCode !== undefined) own['rpc.response.status_code'] = String(answer.errorCode);
   if (subject) span.name = `${method} ${subject.name}`;
-  const version = versionOf(context);
-  const place = namespace?.name ?? '';
-  // No two may have one key: of what clients make up none is remembered.
-  const known = MCP_METHODS.has(method) && (version === undefined || VERSIONS.has(version));
-  const key = known ? `${decision} ${version} ${place} ${method} ${subject?.kind} ${subject?.name}` : undefined;
-  span.common = attributes.get(key, () => ({
-    'mcp.method.name': toldMethod(method),
+  const version = protocolVersion(record, message);
+  // Keys must be unique; attributes with values that clients make up are not cached.
+  const cacheable = MCP_METHODS.has(method) && (version === undefined || VERSIONS.has(version));
+  const key = `${decision} ${version} ${namespace?.name ?? ''} ${method} ${subject?.kind} ${subject?.name}`;
+  span.common = cache.get(cacheable ? key : undefined, () => ({
+    'mcp.method.name': loggableMethod(method),
     'network.transport': 'tcp',
     'network.protocol.name': 'http',
     'sluice.decision': decision,
@@ -82,43 +73,53 @@ function completeMessage(
   }));
 }
 
-function completeExchange(span: Span, { request, decision }: RequestObservation, status: number): void {
-  span.own['sluice.decision'] = decision;
-  span.own['http.request.method'] = request.method;
-  span.own['http.response.status_code'] = status;
-  span.own['url.path'] = loggablePath(request.target);
-  span.own['url.scheme'] = 'http';
-}
-
-/** What a tool or a prompt is called in spans. */
+/** Returns the attributes of a tool or prompt. */
 export function subjectAttributes({ kind, name }: Subject): Attributes {
   if (kind === 'prompt') return { 'gen_ai.prompt.name': name };
   return { 'gen_ai.tool.name': name, 'gen_ai.operation.name': 'execute_tool' };
 }
 
-/** The version that the message speaks, as far as anybody says it. */
-function versionOf({ era, message, session, headers }: RequestContext): string | undefined {
-  const meta = era === 'modern' && message?.kind === 'request' ? message.params._meta : undefined;
-  const said = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined;
-  const version = said ?? session?.protocolVersion ?? headers[HEADER_PROTOCOL_VERSION];
-  return typeof version === 'string' ? version.slice(0, LONGEST_VERSION) : undefined;
+/** Returns the protocol version of a message: from its metadata, the session or a header. */
+function protocolVersion(
+  { context, request }: RequestRecord,
+  message: RequestMessage | NotificationMessage,
+): string | undefined {
+  const meta = context?.era === 'modern' && message.kind === 'request' ? message.params._meta : undefined;
+  const declared = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined;
+  const version = declared ?? context?.session?.protocolVersion ?? request.headers[HEADER_PROTOCOL_VERSION];
+  return typeof version === 'string' ? version.slice(0, MAX_VERSION_LENGTH) : undefined;
 }
 
-/** A string id without its quotes. */
-function idOf(idText: string): string {
-  return (idText.startsWith('"') ? idText.slice(1, -1) : idText).slice(0, LONGEST);
+/** Returns the id of a request from its JSON text; a string without its quotes. */
+function requestId(idText: string): string {
+  return (idText.startsWith('"') ? idText.slice(1, -1) : idText).slice(0, MAX_ID_LENGTH);
+}
+
+/** A recorded chat completion, without its content. */
+export interface RecordedCompletion {
+  readonly completionId: string | undefined;
+  readonly requestModel: string | undefined;
+  readonly responseModel: string | undefined;
+  readonly inputTokens: number | undefined;
+  readonly outputTokens: number | undefined;
+  /** Finish reasons of the choices, if the response has any. */
+  readonly finishReasons: readonly string[];
+  /** HTTP status; 0 if the exchange ended before a response. */
+  readonly statusCode: number;
+  /** `performance.now()` at the end of the exchange. */
+  readonly endedAt: number;
 }
 
 /**
- * The span of a completion, a child of its request's (OpenTelemetry's conventions for generative AI, "Inference"). Never what was asked or answered.
- * `openai` is what they call this form of request, whoever serves it.
+ * Starts the span of a completion as a child of the request's span (OpenTelemetry's conventions for generative AI,
+ * "Inference"). The provider `openai` is the form of the request, whoever serves it.
  */
-export function completionSpan(observation: RequestObservation, request: Span, completion: RecordedCompletion): Span {
-  const { startedAt, upstream } = observation;
+export function completionSpan(record: RequestRecord, parent: Span, completion: RecordedCompletion): Span {
+  const { startedAt, upstream, caller } = record;
   const { requestModel, responseModel, completionId, inputTokens, outputTokens, finishReasons } = completion;
-  const { conversationId } = correlationOf(observation.request.headers);
+  const { conversationId } = caller;
   const name = requestModel === undefined ? 'chat' : `chat ${requestModel}`;
-  const span = request.child({ name, role: 'client', startedAt });
+  const span = parent.child({ name, role: 'client', startedAt });
   span.common = {
     'gen_ai.operation.name': 'chat',
     'gen_ai.provider.name': 'openai',
@@ -134,20 +135,20 @@ export function completionSpan(observation: RequestObservation, request: Span, c
   return span;
 }
 
-/** Beyond it, attributes are made for each span anew: what others send does not make memory grow. */
-const MOST = 2_000;
+/** Further attributes are not cached: memory must not grow with what others send. */
+const MAX_CACHED = 2_000;
 
-/** Attributes that many spans have in common: made once, and written once by who exports them. */
-export class CommonAttributes {
-  readonly #known = new Map<string, Attributes>();
+/** Cache of attributes that many spans share: created once, and encoded once by the exporter. */
+export class AttributeCache {
+  readonly #cached = new Map<string, Attributes>();
 
-  /** Those of this key, which says all that they are made of; with none they are made for this span alone. */
-  get(key: string | undefined, make: () => Attributes): Attributes {
-    if (key === undefined) return make();
-    const known = this.#known.get(key);
-    if (known) return known;
-    const made = make();
-    if (this.#known.size < MOST) this.#known.set(key, made);
-    return made;
+  /** Returns the attributes of this key, which must determine them; without a key they are created for this span only. */
+  get(key: string | undefined, create: () => Attributes): Attributes {
+    if (key === undefined) return create();
+    const cached = this.#cached.get(key);
+    if (cached) return cached;
+    const created = create();
+    if (this.#cached.size < MAX_CACHED) this.#cached.set(key, created);
+    return created;
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { loggablePath, toldUri } from './correlation.ts';
+import { loggablePath, loggableUri } from './redaction.ts';
 
 describe("a request's target", () => {
   it.each([
@@ -25,11 +25,11 @@ describe('the uri of a resource', () => {
     ['mailto:somebody@host', 'mailto:somebody@host'],
     ['db://host/a@b', 'db://host/a@b'],
   ])('%s is told as %s', (uri, told) => {
-    expect(toldUri(uri)).toBe(told);
+    expect(loggableUri(uri)).toBe(told);
   });
 });
 
 it('is cut where it is longer than anybody reads', () => {
   expect(loggablePath(`/${'a'.repeat(2_000)}`)).toHaveLength(1_024);
-  expect(toldUri(`a://${'a'.repeat(2_000)}`)).toHaveLength(1_024);
+  expect(loggableUri(`a://${'a'.repeat(2_000)}`)).toHaveLength(1_024);
 });

@@ -11,7 +11,8 @@ import {
 } from '@sluice/contract';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
-import { baseUrl, ConfigError, InvalidSettingError, quote } from '../../http/address.ts';
+import { baseUrl } from '../../http/address.ts';
+import { ConfigError, InvalidSettingError, quote } from '../../http/settings.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/entries.ts';
 import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcFile, bridgeGrpcOf } from './environment.ts';
 import { type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-document.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import manifest from '../../../package.json' with { type: 'json' };
-import { ConfigError } from '../../http/address.ts';
+import { ConfigError } from '../../http/settings.ts';
 import { type Config, loadConfig } from './config.ts';
 
 let folder: string;

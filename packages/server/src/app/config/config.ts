@@ -1,9 +1,9 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { ConfigError, quote } from '../../http/address.ts';
+import { ConfigError, quote } from '../../http/settings.ts';
 import { VERSION } from '../../telemetry/version.ts';
-import type { CallSettings } from '../../upstreams/grpc/unary.ts';
+import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { loadServiceFile, type ServiceFile, warnUnusedSettings } from './bootstrap-file.ts';
 import {
   type Environment,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../http/address.ts';
+import { ConfigError } from '../../http/settings.ts';
 import { type Environment, parseEnvironment } from './environment.ts';
 
 /** One variable: texts that are accepted with what they make of the environment, and texts refused with the complaint. */

@@ -3,27 +3,31 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import {
   baseUrl,
-  ConfigError,
-  commaList,
   corsOrigin,
-  forwardHeaders,
   type HttpUpstream,
   hostList,
   httpUpstream,
+  type ListenAddress,
+  listenAddress,
+} from '../../http/address.ts';
+import {
+  ConfigError,
+  commaList,
   InvalidSettingError,
   integer,
   key,
-  type ListenAddress,
-  listenAddress,
+  MAX_TIMER_MS,
   oneOf,
   path,
   quote,
   readSetting,
   type Setting,
-} from '../../http/address.ts';
-import { LONGEST_TIMER_MS } from '../../http/timers.ts';
+} from '../../http/settings.ts';
+import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
-import type { CallSettings } from '../../upstreams/grpc/unary.ts';
+import type { MetricSettings, SamplerSettings, TraceSettings } from '../../telemetry/otlp.ts';
+import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
+import { forwardHeaders } from '../../upstreams/mcp/relay/forward-headers.ts';
 
 /**
  * How capability services are called (specification, "Limits": `service.bridge.grpc.*`), as one place sets it; undefined
@@ -33,9 +37,9 @@ export type BridgeGrpcSettings = { readonly [Key in keyof CallSettings]: CallSet
 
 /** What the values lie between, both included. */
 export const BRIDGE_GRPC_LIMITS = {
-  timeoutMs: [1, LONGEST_TIMER_MS],
+  timeoutMs: [1, MAX_TIMER_MS],
   maxRetries: [0, 100],
-  retryDelayMs: [0, LONGEST_TIMER_MS],
+  retryDelayMs: [0, MAX_TIMER_MS],
 } as const;
 
 const DEFAULTS: CallSettings = { timeoutMs: 5_000, maxRetries: 3, retryDelayMs: 100 };
@@ -185,13 +189,6 @@ export type Persistence =
   | { readonly backend: 'file'; readonly path: string; readonly recover: boolean }
   | { readonly backend: 'none' };
 
-/** The identity provider (decisions 5.1). Both without trailing slash. */
-export interface AuthIssuer {
-  readonly issuer: string;
-  /** For the service's own calls to it; equals `issuer` unless set. */
-  readonly upstreamIssuer: string;
-}
-
 /** The environment variables of decisions 1.2, parsed. Undefined: unset, and no default of its own. */
 export interface Environment {
   readonly mgmtListen: ListenAddress;
@@ -231,8 +228,8 @@ export interface Environment {
   readonly warnings: readonly string[];
 }
 
-const LONGEST_SECONDS = Math.floor(LONGEST_TIMER_MS / 1000);
-const milliseconds = integer(1, LONGEST_TIMER_MS);
+const LONGEST_SECONDS = Math.floor(MAX_TIMER_MS / 1000);
+const milliseconds = integer(1, MAX_TIMER_MS);
 
 /**
  * Parses the environment (decisions 1.2). An empty value counts as unset, unknown variables are ignored, and the first
@@ -286,37 +283,6 @@ export function parseEnvironment(env: NodeJS.ProcessEnv): Environment {
   };
 }
 
-/** How OpenTelemetry's data is sent. */
-export type OtlpProtocol = 'grpc' | 'http/protobuf' | 'http/json';
-
-/** Which traces are recorded where nobody before us has decided it; `parentBased`: who has, is followed. */
-export interface SamplerSettings {
-  readonly parentBased: boolean;
-  /** Share of the traces, 0 to 1. */
-  readonly ratio: number;
-}
-
-/** How traces are exported. */
-export interface TraceSettings {
-  readonly protocol: OtlpProtocol;
-  readonly sampler: SamplerSettings;
-  /** Milliseconds, and numbers of spans (`OTEL_BSP_*`); undefined: the library's defaults. */
-  readonly batch: {
-    readonly scheduledDelayMillis?: number;
-    readonly exportTimeoutMillis?: number;
-    readonly maxQueueSize?: number;
-    readonly maxExportBatchSize?: number;
-  };
-}
-
-/** How metrics are exported. */
-export interface MetricSettings {
-  readonly protocol: OtlpProtocol;
-  /** Milliseconds between exports (default 60 s), and for one of them (default 30 s). */
-  readonly intervalMs: number;
-  readonly timeoutMs: number;
-}
-
 /** What is exported to an OpenTelemetry collector; undefined: nothing. */
 export interface OpenTelemetrySettings {
   readonly traces: TraceSettings | undefined;
@@ -344,7 +310,7 @@ const DISABLED: Setting<boolean> = {
   },
 };
 const PROTOCOL = oneOf('grpc', 'http/protobuf', 'http/json');
-const MILLISECONDS = integer(1, LONGEST_TIMER_MS);
+const MILLISECONDS = integer(1, MAX_TIMER_MS);
 const COUNT = integer(1, 1_000_000);
 const HEADERS: Setting<void> = {
   accepts: 'a comma list of name=value, percent-encoded',

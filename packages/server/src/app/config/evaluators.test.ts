@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ConfigError } from '../../http/address.ts';
+import { ConfigError } from '../../http/settings.ts';
 import { loadServiceFile, type ServiceFile } from './bootstrap-file.ts';
 
 const SECRET = 'sk-S3CRET';

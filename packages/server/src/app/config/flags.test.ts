@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../http/address.ts';
+import { ConfigError } from '../../http/settings.ts';
 import { parseFlags, USAGE } from './config.ts';
 
 const NOTHING = { kind: 'run', pipelineConfig: undefined, serviceConfig: undefined, pluginsPath: undefined };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { InvalidSettingError } from '../../http/address.ts';
+import { InvalidSettingError } from '../../http/settings.ts';
 import { LOG_TARGETS, type LogFilter } from '../../telemetry/log.ts';
 import { DEFAULT_LOG_FILTER, logDirectives } from './environment.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../http/address.ts';
+import { ConfigError } from '../../http/settings.ts';
 import { openTelemetrySettings } from './environment.ts';
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };

@@ -12,7 +12,7 @@ import {
   visit,
   type YAMLMap,
 } from 'yaml';
-import { ConfigError, quote } from '../../http/address.ts';
+import { ConfigError, quote } from '../../http/settings.ts';
 
 /** A place in a file; line and column begin at 1. */
 export interface Position {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type Outcome, RequestContext } from '../context.ts';
+import { RequestContext } from '../context.ts';
+import type { Outcome } from '../outcome.ts';
 import { type CorsSettings, cors } from './cors.ts';
 
 const DEFAULTS: CorsSettings = {

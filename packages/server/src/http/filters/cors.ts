@@ -1,28 +1,69 @@
-import type { SettingsOf } from '../../app/config/pipeline/schema.ts';
+import { z } from 'zod';
+import { corsOrigin } from '../address.ts';
 import type { Filter } from '../chain.ts';
-import type { Outcome, RequestContext } from '../context.ts';
+import { condition } from '../conditions.ts';
+import type { RequestContext } from '../context.ts';
+import type { Outcome } from '../outcome.ts';
+import { InvalidSettingError, type Setting, settingText } from '../settings.ts';
+import { headerName, method } from './schema.ts';
+
+/** Stands for `*` while the rest of an origin is parsed; no origin has this name. */
+const ANY_SUBDOMAIN = 'any-subdomain';
+
+const allowedOrigin: Setting<string> = {
+  accepts: '*, an origin such as https://console.example.com, or its subdomains: https://*.example.com',
+  parse: (text) => {
+    const subdomains = /^[a-z][a-z\d+.-]*:\/\/\*\./i.test(text);
+    if (text !== '*' && text.replace('://*.', '://').includes('*'))
+      throw new InvalidSettingError('has a * in a place of its own');
+    return subdomains
+      ? corsOrigin.parse(text.replace('*', ANY_SUBDOMAIN)).replace(ANY_SUBDOMAIN, '*')
+      : corsOrigin.parse(text);
+  },
+};
+
+/** A header name, or a prefix followed by `*`. */
+const headerPattern = headerName.regex(/^[^*]*\*?$/, { error: 'has a * that is not at its end' });
 
 /** Settings of the `cors` filter (decisions 1.4). */
-export type CorsSettings = Omit<SettingsOf<'cors'>, 'filter' | 'conditions'>;
+export const corsSettings = z
+  .strictObject({
+    filter: z.literal('cors'),
+    conditions: z.array(condition).optional(),
+    allow_origins: z.array(settingText(allowedOrigin)).min(1, { error: 'names no origin' }),
+    allow_methods: z.array(method).default(['GET', 'HEAD', 'POST']),
+    allow_headers: z.array(headerPattern).default([]),
+    expose_headers: z.array(headerName).default([]),
+    allow_credentials: z.boolean().default(false),
+    max_age: z.int().min(0).default(86_400),
+    disallowed_origin_mode: z.enum(['omit', 'reject']).default('omit'),
+    allow_null_origin: z.boolean().default(false),
+  })
+  .refine(({ allow_credentials, allow_origins }) => !(allow_credentials && allow_origins.includes('*')), {
+    path: ['allow_credentials'],
+    error: 'cannot be true while allow_origins has *; name the origins',
+  });
 
-/** Adds CORS headers to every answer, and answers preflights. `*` is echoed literally. */
+export type CorsSettings = Omit<z.output<typeof corsSettings>, 'filter' | 'conditions'>;
+
+/** Adds CORS headers to all responses and responds to preflight requests. `*` is returned literally. */
 export function cors(settings: CorsSettings): Filter {
   const wildcard = settings.allow_origins.includes('*');
-  const allows = originMatcher(settings);
+  const isAllowed = originMatcher(settings);
   const exposed = settings.expose_headers.join(', ');
   const credentials = settings.allow_credentials ? ['Access-Control-Allow-Credentials', 'true'] : [];
   const common = [...(exposed ? ['Access-Control-Expose-Headers', exposed] : []), ...credentials];
-  const everybody = ['Access-Control-Allow-Origin', '*', ...common];
-  const nobody = ['Vary', 'Origin'];
+  const wildcardHeaders = ['Access-Control-Allow-Origin', '*', ...common];
+  const varyHeaders = ['Vary', 'Origin'];
 
   return (context) => {
     const { origin } = context.headers;
     let allowed = true;
-    if (wildcard) context.responseHeaders = everybody;
-    else if (origin !== undefined && allows(origin)) {
-      context.responseHeaders = ['Access-Control-Allow-Origin', origin, 'Vary', 'Origin', ...common];
+    if (wildcard) context.responseHeaders = wildcardHeaders;
+    else if (origin !== undefined && isAllowed(origin)) {
+      context.responseHeaders = ['Access-Control-Allow-Origin', origin, ...varyHeaders, ...common];
     } else {
-      context.responseHeaders = nobody;
+      context.responseHeaders = varyHeaders;
       allowed = origin === undefined;
     }
     return context.method === 'OPTIONS' ? preflight(context, settings, allowed) : undefined;
@@ -35,18 +76,18 @@ function preflight(context: RequestContext, settings: CorsSettings, allowed: boo
     'Access-Control-Allow-Methods',
     settings.allow_methods.join(', '),
     'Access-Control-Allow-Headers',
-    [...plainHeaders(settings), ...requestedByPrefix(context, settings)].join(', '),
+    [...literalHeaders(settings), ...requestedByPrefix(context, settings)].join(', '),
     'Access-Control-Max-Age',
     String(settings.max_age),
   ];
   return { kind: 'plain', status: 204, headers };
 }
 
-function plainHeaders(settings: CorsSettings): string[] {
+function literalHeaders(settings: CorsSettings): string[] {
   return settings.allow_headers.filter((header) => !header.endsWith('*'));
 }
 
-/** The requested headers that a setting such as `Mcp-Param-*` covers: names are known only to the request. */
+/** Returns the requested headers that match a prefix such as `Mcp-Param-*`: their names are known only per request. */
 function requestedByPrefix(context: RequestContext, settings: CorsSettings): string[] {
   const prefixes = settings.allow_headers
     .filter((header) => header.endsWith('*'))

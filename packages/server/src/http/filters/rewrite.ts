@@ -1,59 +1,127 @@
-import type { SettingsOf } from '../../app/config/pipeline/schema.ts';
+/** Filters that edit headers and paths or respond with fixed content. */
+
+import { z } from 'zod';
 import type { Filter } from '../chain.ts';
-import { httpProblem, type ResponseLike } from '../context.ts';
+import { condition } from '../conditions.ts';
+import type { HeaderEdits, ResponseLike } from '../context.ts';
+import { httpProblem } from '../outcome.ts';
+import { editableHeader, headerField, path } from './schema.ts';
 
-/** What is done to the headers of an answer, in this order: some removed, some set, some added. */
-export interface HeaderEdits {
-  /** Lower case. */
-  readonly remove: ReadonlySet<string>;
-  /** Names and values, alternating; what an answer has of these names goes. */
-  readonly set: readonly string[];
-  readonly add: readonly string[];
-}
+const conditions = z.array(condition).optional();
 
-/** Edits headers of requests that are sent on, and of all answers (decisions 1.4). */
-export function headers({ request_add, response_add, response_set, response_remove }: SettingsOf<'headers'>): Filter {
+/** Settings of the `headers` filter. */
+export const headersSettings = z.strictObject({
+  filter: z.literal('headers'),
+  conditions,
+  request_add: z.array(headerField).default([]),
+  response_add: z.array(headerField).default([]),
+  response_set: z.array(headerField).default([]),
+  response_remove: z.array(editableHeader).default([]),
+});
+
+/** Edits headers of upstream requests and of all responses (decisions 1.4). */
+export function headers({
+  request_add,
+  response_add,
+  response_set,
+  response_remove,
+}: z.output<typeof headersSettings>): Filter {
   const added = request_add.flatMap(({ name, value }) => [name, value]);
   const edits: HeaderEdits = {
     remove: new Set([...response_remove, ...response_set.map(({ name }) => name)].map((name) => name.toLowerCase())),
     set: response_set.flatMap(({ name, value }) => [name, value]),
     add: response_add.flatMap(({ name, value }) => [name, value]),
   };
-  const answers = edits.remove.size > 0 || edits.set.length > 0 || edits.add.length > 0;
+  const editsResponses = edits.remove.size > 0 || edits.set.length > 0 || edits.add.length > 0;
   return (context) => {
     if (added.length > 0) context.addedHeaders = [...context.addedHeaders, ...added];
-    if (answers) context.headerEdits = [...context.headerEdits, edits];
+    if (editsResponses) context.headerEdits = [...context.headerEdits, edits];
     return undefined;
   };
 }
 
-/** Longer ones are not searched: what a pattern takes may grow with more than the length. */
-const LONGEST_PATH = 1_024;
-const TOO_LONG = httpProblem(414, `the path has more than ${LONGEST_PATH} characters`);
+/** Applies the edits to the head of the response when it is written, in the order of the filters. */
+export function editResponseHead(target: ResponseLike, edits: readonly HeaderEdits[]): void {
+  const writeHead = target.writeHead.bind(target);
+  target.writeHead = (status, headers) => writeHead(status, edits.reduce(applyEdits, headers));
+}
 
-/** Changes the path for all filters behind it, and for where the request is sent (decisions 1.4). */
-export function pathRewrite({ strip_prefix, add_prefix, replace }: SettingsOf<'path_rewrite'>): Filter {
+function applyEdits(headers: string[], { remove, set, add }: HeaderEdits): string[] {
+  const remaining: string[] = [];
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    const [name = '', value = ''] = headers.slice(index, index + 2);
+    if (!remove.has(name.toLowerCase())) remaining.push(name, value);
+  }
+  return [...remaining, ...set, ...add];
+}
+
+const pattern = z.string().superRefine((text, { addIssue }) => {
+  try {
+    new RegExp(text, 'u');
+  } catch {
+    addIssue({ code: 'custom', message: 'is not a regular expression' });
+  }
+});
+
+/** The replacement becomes part of a path. */
+const replacement = z.string().regex(/^[!"$->@-~]*$/, { error: 'has characters that a path cannot have' });
+
+/** Settings of the `path_rewrite` filter. */
+export const pathRewriteSettings = z
+  .strictObject({
+    filter: z.literal('path_rewrite'),
+    conditions,
+    strip_prefix: path.optional(),
+    add_prefix: path.optional(),
+    replace: z.strictObject({ pattern, replacement }).optional(),
+  })
+  .refine(
+    ({ strip_prefix, add_prefix, replace }) =>
+      [strip_prefix, add_prefix, replace].filter((edit) => edit !== undefined).length === 1,
+    { error: 'needs exactly one of strip_prefix, add_prefix, replace' },
+  );
+
+/** Longer paths are not matched: the time that a pattern takes may grow faster than the length. */
+const MAX_PATH_LENGTH = 1_024;
+const TOO_LONG = httpProblem(414, `the path has more than ${MAX_PATH_LENGTH} characters`);
+
+/** Rewrites the path for all later filters and for the upstream request (decisions 1.4). */
+export function pathRewrite({ strip_prefix, add_prefix, replace }: z.output<typeof pathRewriteSettings>): Filter {
   const pattern = replace && new RegExp(replace.pattern, 'u');
   return (context) => {
     if (strip_prefix !== undefined) {
-      if (context.path.startsWith(strip_prefix)) context.path = absolute(context.path.slice(strip_prefix.length));
+      if (context.path.startsWith(strip_prefix)) context.path = absolutePath(context.path.slice(strip_prefix.length));
     } else if (add_prefix !== undefined) {
       context.path = add_prefix.replace(/\/$/, '') + context.path;
     } else if (replace && pattern) {
-      if (context.path.length > LONGEST_PATH) return TOO_LONG;
-      context.path = absolute(context.path.replace(pattern, replace.replacement));
+      if (context.path.length > MAX_PATH_LENGTH) return TOO_LONG;
+      context.path = absolutePath(context.path.replace(pattern, replace.replacement));
     }
     return undefined;
   };
 }
 
-/** What is left of a path may have lost its slash, and must not be taken for another host by having two. */
-function absolute(path: string): string {
+/** Returns the path with exactly one leading slash: two would be read as the beginning of a host name. */
+function absolutePath(path: string): string {
   return `/${path.replace(/^\/+/, '')}`;
 }
 
-/** A fixed answer, sent exactly as configured; nothing behind it is reached (decisions 1.4). */
-export function staticResponse({ status, headers, body }: SettingsOf<'static_response'>): Filter {
+/** Settings of the `static_response` filter. */
+export const staticResponseSettings = z
+  .strictObject({
+    filter: z.literal('static_response'),
+    conditions,
+    status: z.int().min(200).max(599),
+    headers: z.array(headerField).default([]),
+    body: z.string().default(''),
+  })
+  .refine(({ status, body }) => body === '' || ![204, 205, 304].includes(status), {
+    path: ['body'],
+    error: 'cannot be sent with status 204, 205 or 304, which have none',
+  });
+
+/** Responds to every request with the configured response; no later filter runs (decisions 1.4). */
+export function staticResponse({ status, headers, body }: z.output<typeof staticResponseSettings>): Filter {
   const outcome = {
     kind: 'plain',
     status,
@@ -61,19 +129,4 @@ export function staticResponse({ status, headers, body }: SettingsOf<'static_res
     body,
   } as const;
   return () => outcome;
-}
-
-/** Has the head of the answer edited, in the order of the filters that want it, when it is written. */
-export function editHead(target: ResponseLike, edits: readonly HeaderEdits[]): void {
-  const writeHead = target.writeHead.bind(target);
-  target.writeHead = (status, headers) => writeHead(status, edits.reduce(edited, headers));
-}
-
-function edited(headers: string[], { remove, set, add }: HeaderEdits): string[] {
-  const kept: string[] = [];
-  for (let index = 0; index + 1 < headers.length; index += 2) {
-    const [name = '', value = ''] = headers.slice(index, index + 2);
-    if (!remove.has(name.toLowerCase())) kept.push(name, value);
-  }
-  return [...kept, ...set, ...add];
 }

@@ -1,28 +1,64 @@
-import type { SettingsOf } from '../../app/config/pipeline/schema.ts';
+/** Filters that choose the upstream cluster of a request and proxy it. */
+
+import { z } from 'zod';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import { type Filter, headersMatcher } from '../chain.ts';
+import { hostList } from '../address.ts';
+import type { Filter } from '../chain.ts';
 import type { UpstreamError } from '../client/errors.ts';
-import type { Clusters } from '../clusters.ts';
-import { httpProblem, type RequestContext } from '../context.ts';
-import { Exchange, requestHeaders } from '../proxy.ts';
+import { type Clusters, cluster } from '../clusters.ts';
+import { condition, headersMatcher } from '../conditions.ts';
+import type { RequestContext } from '../context.ts';
+import { httpProblem } from '../outcome.ts';
+import { Exchange, upstreamRequestHeaders } from '../proxy.ts';
+import { InvalidSettingError, type Setting, settingText } from '../settings.ts';
+import { path, requiredHeaders } from './schema.ts';
+
+const conditions = z.array(condition).optional();
+
+const host: Setting<string> = {
+  accepts: 'host, host:port, [ipv6] or [ipv6]:port',
+  parse: (text) => {
+    const [only, ...more] = hostList.parse(text);
+    if (only === undefined || more.length > 0 || text.includes(','))
+      throw new InvalidSettingError('names several hosts');
+    return only;
+  },
+};
+
+/** Settings of the `router` filter. */
+export const routerSettings = z.strictObject({
+  filter: z.literal('router'),
+  conditions,
+  routes: z
+    .array(
+      z.strictObject({
+        path_prefix: path,
+        host: settingText(host).optional(),
+        headers: requiredHeaders.optional(),
+        cluster: z.string().min(1, { error: 'is empty' }),
+      }),
+    )
+    .min(1, { error: 'has no route' }),
+});
 
 /**
- * Chooses the cluster that a request is sent to, for `load_balancer`: that of the route with the longest prefix among
- * those that fit; of equals the first (decisions 1.4).
+ * Sets the cluster of a request for `load_balancer`: that of the matching route with the longest path prefix, the first
+ * one of equals (decisions 1.4).
  */
-export function router({ routes }: SettingsOf<'router'>): Filter {
+export function router({ routes }: z.output<typeof routerSettings>): Filter {
   const sorted = routes
     .map(({ path_prefix, host, headers, cluster }) => ({
       prefix: path_prefix,
       host: host?.toLowerCase(),
-      fits: headersMatcher(headers),
+      hasHeaders: headersMatcher(headers),
       cluster,
     }))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
   const noRoute = httpProblem(404, 'no route fits this request');
   return (context) => {
     const route = sorted.find(
-      ({ prefix, host, fits }) => context.path.startsWith(prefix) && isHost(context, host) && fits(context),
+      ({ prefix, host, hasHeaders }) =>
+        context.path.startsWith(prefix) && matchesHost(context, host) && hasHeaders(context),
     );
     if (!route) return noRoute;
     context.cluster = route.cluster;
@@ -30,44 +66,51 @@ export function router({ routes }: SettingsOf<'router'>): Filter {
   };
 }
 
-/** The host of the request is this one; with its port where one is named. */
-function isHost({ headers: { host = '' } }: RequestContext, wanted: string | undefined): boolean {
-  if (wanted === undefined) return true;
-  const given = host.toLowerCase();
-  return given === wanted || given.replace(/:\d+$/, '') === wanted;
+/** Compares the Host header with a host; the port counts only if the host has one. */
+function matchesHost({ headers: { host: requested = '' } }: RequestContext, host: string | undefined): boolean {
+  if (host === undefined) return true;
+  const lower = requested.toLowerCase();
+  return lower === host || lower.replace(/:\d+$/, '') === host;
 }
 
-/** What the filter works with. */
+/** Settings of the `load_balancer` filter. */
+export const loadBalancerSettings = z.strictObject({
+  filter: z.literal('load_balancer'),
+  conditions,
+  clusters: z.array(cluster).default([]),
+});
+
+/** Dependencies of {@link loadBalancer}. */
 export interface LoadBalancerParts {
   readonly clusters: Pick<Clusters, 'next'>;
   readonly proxyLog: Pick<TargetLogger, 'warn'>;
 }
 
-/** Sends the request to the cluster that `router` has chosen, and its answer back, as they come (decisions 1.4, 4.8). */
+/** Proxies a request to the cluster that `router` has set; both bodies are streamed (decisions 1.4, 4.8). */
 export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter {
   return (context) => {
-    const { cluster } = context;
+    const { cluster, observation } = context;
     const target = cluster === undefined ? undefined : clusters.next(cluster);
     if (!target) return undefined;
     const unreachable = httpProblem(502, `${cluster} upstream unreachable`);
     return {
       kind: 'exchange',
       start(request, response, body) {
-        if (context.observation) context.observation.upstream = target.server;
+        if (observation) observation.upstream = target.server;
         const plan = {
           transport: target.transport,
           path: `${target.pathPrefix}${context.path}${context.query}`,
-          headers: [...requestHeaders(request.rawHeaders), ...context.addedHeaders],
+          headers: [...upstreamRequestHeaders(request.rawHeaders), ...context.addedHeaders],
           body,
-          answerHeaders: context.responseHeaders,
-          failed: () => unreachable,
+          responseHeaders: context.responseHeaders,
+          failureResponse: () => unreachable,
           onFailure: ({ kind, message }: UpstreamError) => {
-            if (context.observation) context.observation.failure = kind;
+            if (observation) observation.failure = kind;
             proxyLog.warn(`cluster ${cluster}: ${message}`);
           },
-          watch: context.recording?.(),
+          observer: context.recording?.(),
         };
-        new Exchange(plan, request, response).run();
+        new Exchange(plan, request, response).start();
       },
     };
   };

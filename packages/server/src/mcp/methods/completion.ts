@@ -1,10 +1,10 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
-import type { Filter } from '../../http/chain.ts';
-import { rpcError } from '../../http/context.ts';
+import { rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
 import { findResource, type NamespaceState } from '../../registry/snapshot.ts';
+import type { McpFilter } from '../request.ts';
 import { declarationsTo } from '../server-info.ts';
 import type { RelayParts } from './passthrough.ts';
 
@@ -15,7 +15,7 @@ const NO_SUGGESTIONS = { completion: { values: [], total: 0, hasMore: false } };
  * `completion/complete`: asks the forward that brought the prompt or the resource (mcp 6). Passed on, to be answered
  * that the method is unknown, where no forward of the namespace declares `completions`.
  */
-export function serviceCompletion({ registry, profiles, relay }: RelayParts): Filter {
+export function serviceCompletion({ registry, profiles, relay }: RelayParts): McpFilter {
   return (context) => {
     const { message, namespace, session, era, capabilities } = context;
     if (message?.kind !== 'request' || message.method !== 'completion/complete' || !namespace) return undefined;
@@ -55,6 +55,6 @@ function parseReference({ ref, argument }: JsonObject): Reference | string {
 }
 
 /** A template is named by its own text, or by a uri that can have come from it. */
-function find({ shelves }: NamespaceState, { kind, key }: Reference): Entry | undefined {
-  return shelves[kind].get(key) ?? (kind === 'resource' ? findResource(shelves.resource, key) : undefined);
+function find({ indexes: indexes }: NamespaceState, { kind, key }: Reference): Entry | undefined {
+  return indexes[kind].get(key) ?? (kind === 'resource' ? findResource(indexes.resource, key) : undefined);
 }

@@ -15,28 +15,26 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from '@sluice/protocol/mcp/message';
-import type { Filter } from '../../http/chain.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
-import { type Outcome, type RequestContext, rpcError } from '../../http/context.ts';
+import { rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
-import type { InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight.ts';
-import type { CallRouter } from '../../upstreams/mcp/relay/relay.ts';
+import type { InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
+import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { ClientProfiles } from '../client-profile.ts';
 import { type ListChangeNotifier, SessionNotices } from '../list-changes.ts';
 import type { OpenStreams } from '../long-streams.ts';
+import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ResponseWriter } from '../response.ts';
 import { discoverResult, type Implementation, initializeResult, negotiate } from '../server-info.ts';
-import type { ActiveSessions } from '../sessions/live-sessions.ts';
 import type { EventStore, Resumption } from '../sessions/resumable-streams.ts';
 import { SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 
 /** What a legacy client's messages that are no requests go to. */
 export interface ClientMessageParts {
-  readonly lives: ActiveSessions;
   readonly calls: Pick<InFlightCalls<InFlightCall>, 'find'>;
   readonly sessionLinks: SessionBindings;
   readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
@@ -48,7 +46,7 @@ export interface ClientMessageParts {
  */
 const NOTIFICATIONS = 'notifications/';
 
-const ACCEPTED: Outcome = { kind: 'plain', status: 202 };
+const ACCEPTED: McpOutcome = { kind: 'plain', status: 202 };
 
 /** Notifications that only servers send: an upstream would hear from a client what it alone can know. */
 const SERVERS_ONLY: ReadonlySet<string> = new Set([
@@ -62,13 +60,9 @@ const SERVERS_ONLY: ReadonlySet<string> = new Set([
 ]);
 
 /** The client's answer to a question: taken when the upstream that asked has it. One that nobody waits for is no error. */
-export async function answered(
-  session: ClientSession | undefined,
-  message: ResponseMessage,
-  { lives }: ClientMessageParts,
-): Promise<Outcome> {
+export async function answered(session: ClientSession | undefined, message: ResponseMessage): Promise<McpOutcome> {
   try {
-    await (session && lives.find(session.id)?.answer(message));
+    await session?.active?.deliverResponse(message);
     return ACCEPTED;
   } catch (error) {
     const reason = error instanceof UpstreamError ? error.message : 'internal error';
@@ -79,29 +73,29 @@ export async function answered(
 
 /** Notifications are never answered. What a client without a session says means nothing to anybody. */
 export function notified(
-  { session, headers }: RequestContext,
+  { session, headers }: McpRequest,
   message: NotificationMessage,
   parts: ClientMessageParts,
-): Outcome {
+): McpOutcome {
   if (!session) return ACCEPTED;
-  const { lives, calls, sessionLinks, relay } = parts;
+  const { calls, sessionLinks, relay } = parts;
   switch (message.method) {
     case 'notifications/initialized':
       break;
     case 'notifications/cancelled': {
       const requestId = paramText(message.text, 'requestId');
-      if (requestId !== undefined) calls.find((call) => call.isFor(session.id, requestId))?.cancel(message);
+      if (requestId !== undefined) calls.find((call) => call.matches(session.id, requestId))?.cancel(message);
       break;
     }
     case 'notifications/progress': {
       const token = paramText(message.text, 'progressToken');
-      if (token !== undefined) lives.find(session.id)?.question(token)?.progressed(message.text);
+      if (token !== undefined) session.active?.serverRequest(token)?.onProgress(message.text);
       break;
     }
     default: {
       if (SERVERS_ONLY.has(message.method) || !message.method.startsWith(NOTIFICATIONS)) break;
       const own = relay.upstreamHeaders(headers);
-      if (own) sessionLinks.notify(session, own, message.text);
+      if (own) sessionLinks.forwardNotification(session, own, message.text);
     }
   }
   return ACCEPTED;
@@ -109,7 +103,6 @@ export function notified(
 
 /** What notification streams are made of. */
 export interface NotificationStreamParts {
-  readonly lives: ActiveSessions;
   readonly events: EventStore;
   readonly notices: ListChangeNotifier;
   readonly longStreams: OpenStreams;
@@ -122,10 +115,10 @@ export interface NotificationStreamParts {
  * (2025-11-25, "Listening for Messages from the Server"; mcp 3). What this process does not have any more is said so.
  */
 export function notificationStream(
-  context: RequestContext,
+  context: McpRequest,
   session: ClientSession,
   parts: NotificationStreamParts,
-): Outcome {
+): McpOutcome {
   const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = context.headers;
   if (accept !== undefined && !/text\/event-stream|\*\/\*/.test(accept)) {
     return rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);
@@ -139,7 +132,7 @@ export function notificationStream(
     case 'foreign':
       return rpcError(INVALID_REQUEST, 'header Last-Event-ID names no event of this session', 400);
     case 'stream':
-      return { kind: 'stream', start: (client) => resume(client, resumption) };
+      return { kind: 'deferred', start: (client) => resume(client, resumption) };
     case 'lost':
       return resumption.idText === undefined
         ? open(headers, session, parts, true)
@@ -151,14 +144,14 @@ export function notificationStream(
 function open(
   headers: readonly string[],
   session: ClientSession,
-  { lives, notices, longStreams, sessionLinks }: NotificationStreamParts,
+  { notices, longStreams, sessionLinks }: NotificationStreamParts,
   lost: boolean,
-): Outcome {
+): McpOutcome {
   const start = (client: ResponseWriter): void => {
-    const live = lives.of(session.id);
+    const live = session.channel();
     // Who does not take up a stream again never gets what was sent to it meanwhile.
-    const gap = lost || live.unread;
-    const first = !live.listening;
+    const gap = lost || live.hasUnread;
+    const first = !live.isListening;
     let remove = (): void => undefined;
     const stream = live.openStream(() => remove());
     remove = longStreams.add({ keepAlive: () => stream.keepAlive(), end: () => live.closeStream(stream) });
@@ -168,9 +161,9 @@ function open(
     if (session.protocolVersion >= POLLING_VERSION) stream.prime();
     else stream.keepAlive();
     if (gap) for (const method of LIST_CHANGED_METHODS) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
-    sessionLinks.hold(session, headers, gap);
+    sessionLinks.onListening(session, headers, gap);
   };
-  return { kind: 'stream', start };
+  return { kind: 'deferred', start };
 }
 
 /** Goes on with a stream that is still here. */
@@ -180,14 +173,14 @@ function resume(client: ResponseWriter, { stream, after }: Extract<Resumption, {
   stream.keepAlive();
 }
 
-function unknownOutcome(idText: string, restarted: boolean): Outcome {
+function unknownOutcome(idText: string, restarted: boolean): McpOutcome {
   const message = restarted ? 'outcome unknown after restart' : 'the answer is not kept any more';
   const error = `{"code":${INTERNAL_ERROR},"message":"${message}"}`;
   const start = (client: ResponseWriter): void => {
     client.beginStream();
     client.lastEvent(`{"jsonrpc":"2.0","id":${idText},"error":${error}}`);
   };
-  return { kind: 'stream', start };
+  return { kind: 'deferred', start };
 }
 
 /** What the filter works with. */
@@ -195,7 +188,7 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
   readonly registry: Registry;
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
-  readonly forwards: Pick<Forwards, 'admit' | 'endSession' | 'legacySeen'>;
+  readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'closeSession' | 'onLegacyClient'>;
   readonly sessionLinks: SessionBindings;
   readonly serverInfo: Implementation;
 }
@@ -205,13 +198,13 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
  * client's notifications and its answers to upstreams, GET and DELETE of a legacy session. Every later filter finds the
  * client's capabilities set.
  */
-export function serviceMcpInit(parts: McpInitParts): Filter {
+export function serviceMcpInit(parts: McpInitParts): McpFilter {
   const { registry, profiles, serverInfo, forwards } = parts;
   return (context) => {
     const { message, namespace } = context;
     if (!namespace) return undefined;
     if (!message) return withoutMessage(context, parts);
-    if (message.kind === 'response') return answered(context.session, message, parts);
+    if (message.kind === 'response') return answered(context.session, message);
     if (message.kind === 'notification') return notified(context, message, parts);
 
     if (context.era === 'modern') {
@@ -220,7 +213,7 @@ export function serviceMcpInit(parts: McpInitParts): Filter {
       const profile = profiles.of('modern', context.capabilities);
       return { kind: 'result', json: discoverResult(registry.current, namespace, serverInfo, profile) };
     }
-    forwards.legacySeen();
+    forwards.onLegacyClient();
     if (message.method === 'initialize') return initialize(context, message, namespace, parts);
     if (context.session) context.capabilities = context.session.profile.capabilities;
     if (message.method === 'ping') return EMPTY_RESULT;
@@ -228,32 +221,32 @@ export function serviceMcpInit(parts: McpInitParts): Filter {
   };
 }
 
-const EMPTY_RESULT: Outcome = { kind: 'result', json: '{}', bytes: 2 };
+const EMPTY_RESULT: McpOutcome = { kind: 'result', json: '{}', bytes: 2 };
 
 /** The least level of log messages that the session wants, kept and told to the upstreams it has sessions with. */
 async function setLevel(
   session: ClientSession | undefined,
   { params: { level } }: RequestMessage,
-  { sessions, sessionLinks }: McpInitParts,
-): Promise<Outcome> {
+  { sessionLinks }: McpInitParts,
+): Promise<McpOutcome> {
   if (!isLogLevel(level)) return rpcError(INVALID_PARAMS, 'parameter "level" must be the name of a log level');
   if (!session) return EMPTY_RESULT;
   try {
-    await sessions.change(session, (before) => ({ ...before, logLevel: level }));
+    await session.change((before) => ({ ...before, logLevel: level }));
   } catch (error) {
     if (error instanceof SessionStateError) return rpcError(INVALID_REQUEST, error.message);
     throw error;
   }
-  await sessionLinks.setLevel(session);
+  await sessionLinks.updateLogLevel(session);
   return EMPTY_RESULT;
 }
 
 async function initialize(
-  context: RequestContext,
+  context: McpRequest,
   message: RequestMessage,
   namespace: NamespaceState,
   { registry, sessions, profiles, forwards, serverInfo }: McpInitParts,
-): Promise<Outcome> {
+): Promise<McpOutcome> {
   const { protocolVersion, capabilities = {}, clientInfo = {} } = message.params;
   if (typeof protocolVersion !== 'string')
     return rpcError(INVALID_PARAMS, 'missing required parameter: protocolVersion');
@@ -266,7 +259,7 @@ async function initialize(
     return rpcError(INVALID_PARAMS, 'parameters "clientInfo" and "capabilities" are too large for a session');
   }
   const profile = profiles.of('legacy', capabilities);
-  await forwards.admit(profile);
+  await forwards.ensureDiscoveredFor(profile);
   return {
     kind: 'result',
     json: initializeResult(registry.current, namespace, version, serverInfo, profile),
@@ -281,20 +274,17 @@ function modernCapabilities(message: RequestMessage) {
 }
 
 /** GET opens a legacy session's notification stream, DELETE ends the session. All else is 405 (mcp 6). */
-function withoutMessage(context: RequestContext, parts: McpInitParts): Outcome | Promise<Outcome> {
+function withoutMessage(context: McpRequest, parts: McpInitParts): McpOutcome | Promise<McpOutcome> {
   const { method, session } = context;
   if (method === 'GET' && session) return notificationStream(context, session, parts);
   if (method === 'DELETE' && session) return endSession(session, parts);
   return { kind: 'plain', status: 405, headers: ['Allow', 'GET, POST, DELETE, OPTIONS'] };
 }
 
-async function endSession(
-  session: ClientSession,
-  { sessions, forwards, lives, events }: McpInitParts,
-): Promise<Outcome> {
-  await sessions.end(session);
-  lives.find(session.id)?.end();
+async function endSession(session: ClientSession, { forwards, events }: McpInitParts): Promise<McpOutcome> {
+  await session.end();
+  session.active?.end();
   events.dropSession(session.id);
-  forwards.endSession(session.id);
+  forwards.closeSession(session.id);
   return { kind: 'plain', status: 204 };
 }

@@ -1,12 +1,12 @@
 import { parseMessage } from '@sluice/protocol/mcp/message';
 import { expect, it } from 'vitest';
-import { RequestContext } from '../../http/context.ts';
 import { createEntry } from '../../registry/operations.ts';
 import { createNamespace, removeNamespace } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
 import { memoryStore } from '../../registry/store/store.ts';
 import { ClientProfiles } from '../client-profile.ts';
+import { McpRequest } from '../request.ts';
 import { lists } from './lists.ts';
 
 const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
@@ -20,8 +20,11 @@ it.each(['is removed', 'is removed and made anew'])(
     await registry.commit((draft) => createEntry(draft, 'tool', TOOL));
     const admitted = Promise.withResolvers<Snapshot>();
     const profiles = new ClientProfiles(registry, { name: 's', title: 'S', version: '1' });
-    const filter = lists({ 'tools/list': 'tool' }, { forwards: { admit: () => admitted.promise }, profiles });
-    const context = new RequestContext('POST', '/ops/mcp', {}, Buffer.from(REQUEST));
+    const filter = lists(
+      { 'tools/list': 'tool' },
+      { forwards: { ensureDiscoveredFor: () => admitted.promise }, profiles },
+    );
+    const context = new McpRequest('POST', '/ops/mcp', {}, Buffer.from(REQUEST));
     const message = parseMessage(context.body);
     if (message.kind !== 'request') throw new Error('the request is none');
     context.message = message;

@@ -1,15 +1,15 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
-import type { Filter } from '../../http/chain.ts';
-import { type Outcome, rpcError } from '../../http/context.ts';
+import { rpcError } from '../../http/outcome.ts';
 import type { CacheHint, Kind } from '../../registry/entries.ts';
-import type { CatalogueView } from '../../registry/index.ts';
+import type { CatalogView } from '../../registry/index.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import type { ClientProfiles } from '../client-profile.ts';
+import type { McpFilter, McpOutcome } from '../request.ts';
 
 /** What list filters work with. */
 export interface ListParts {
-  readonly forwards: Pick<Forwards, 'admit'>;
+  readonly forwards: Pick<Forwards, 'ensureDiscoveredFor'>;
   readonly profiles: ClientProfiles;
 }
 
@@ -19,7 +19,7 @@ const NOT_TO_BE_KEPT: CacheHint = { ttlMs: 0, cacheScope: 'private' };
  * Answers list methods from memory: no upstream is asked (specification, "MCP request handling"). A client whose
  * capabilities nobody has declared before waits, within limits, until the forwards were asked with them.
  */
-export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profiles }: ListParts): Filter {
+export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profiles }: ListParts): McpFilter {
   // Not looked up in the record itself: methods come from outside, and every object has a `toString`.
   const kinds = new Map(Object.entries(methods));
   return ({ message, namespace, session, era, capabilities, onlyTools, judged }) => {
@@ -29,17 +29,17 @@ export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profi
     const { method } = message;
     const profile = session?.profile ?? profiles.of(era, capabilities);
     const view = judged ? unkept(profile.view) : profile.view;
-    const answer = ({ [kind]: shelf }: NamespaceState['shelves']): Outcome => {
+    const answer = ({ [kind]: shelf }: NamespaceState['indexes']): McpOutcome => {
       // An evaluator's choice: `tools/list` alone has one.
-      const list = onlyTools ? shelf.someOf(onlyTools, view, method) : shelf.list(view, method);
+      const list = onlyTools ? shelf.listOf(onlyTools, view, method) : shelf.list(view, method);
       return { kind: 'result', ...list };
     };
-    const admitted = forwards.admit(profile);
-    if (!admitted) return answer(namespace.shelves);
+    const admitted = forwards.ensureDiscoveredFor(profile);
+    if (!admitted) return answer(namespace.indexes);
     return admitted.then((current) => {
       const now = current.namespace(namespace.name);
       // It may have been removed, or made anew.
-      if (now?.identity === namespace.identity) return answer(now.shelves);
+      if (now?.identity === namespace.identity) return answer(now.indexes);
       return rpcError(INVALID_REQUEST, `namespace not found: ${namespace.name}`, 404);
     });
   };
@@ -49,7 +49,7 @@ export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profi
  * The view with the hints that go with a judged answer: a client that kept it would not be judged the next time, and
  * another one not at all (mcp 2).
  */
-function unkept(view: CatalogueView): CatalogueView {
+function unkept(view: CatalogView): CatalogView {
   return {
     key: `${view.key} judged`,
     choose: (forward) => view.choose(forward),
@@ -59,16 +59,16 @@ function unkept(view: CatalogueView): CatalogueView {
 }
 
 /** `tools/list`: the tools of the namespace in the path (decisions 4.7). */
-export function serviceToolList(parts: ListParts): Filter {
+export function serviceToolList(parts: ListParts): McpFilter {
   return lists({ 'tools/list': 'tool' }, parts);
 }
 
 /** `resources/list` and `resources/templates/list`: the resources of the namespace in the path (decisions 4.7). */
-export function serviceResourceList(parts: ListParts): Filter {
+export function serviceResourceList(parts: ListParts): McpFilter {
   return lists({ 'resources/list': 'resource', 'resources/templates/list': 'resource' }, parts);
 }
 
 /** `prompts/list`: the prompts of the namespace in the path (decisions 4.7). */
-export function servicePromptList(parts: ListParts): Filter {
+export function servicePromptList(parts: ListParts): McpFilter {
   return lists({ 'prompts/list': 'prompt' }, parts);
 }

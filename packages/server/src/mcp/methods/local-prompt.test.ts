@@ -9,13 +9,13 @@ function prompt(messages: JsonValue[], definition: JsonObject = {}): Entry {
     namespace: DEFAULT_NAMESPACE,
     key: 'p',
     name: 'p',
-    source: 1,
+    registrationId: 1,
     position: 0,
     labels: {},
     members: { messages },
     discovered: undefined,
     definition,
-    served: [],
+    rendered: [],
   };
 }
 

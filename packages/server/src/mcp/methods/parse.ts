@@ -6,11 +6,24 @@ import {
 } from '@sluice/protocol/mcp/constants';
 import { checkModernHeaders, eraOf } from '@sluice/protocol/mcp/era';
 import { parseMessage } from '@sluice/protocol/mcp/message';
-import type { LoadedSettings } from '../../app/config/pipeline/pipeline.ts';
-import type { Filter } from '../../http/chain.ts';
-import { type Outcome, type RequestContext, rpcError } from '../../http/context.ts';
+import { z } from 'zod';
+import { condition } from '../../http/conditions.ts';
+import { byteLimit } from '../../http/filters/schema.ts';
+import { rpcError } from '../../http/outcome.ts';
 import type { Registry } from '../../registry/registry.ts';
+import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ClientSessions } from '../sessions/sessions.ts';
+
+/** Settings of the `mcp` filter (decisions 1.4). */
+export const mcpSettings = z.strictObject({
+  filter: z.literal('mcp'),
+  conditions: z.array(condition).optional(),
+  on_invalid: z.enum(['continue', 'reject']).default('continue'),
+  max_body_bytes: byteLimit.optional(),
+});
+
+/** The settings after defaults of the pipeline file were applied. */
+export type McpSettings = Pick<z.output<typeof mcpSettings>, 'on_invalid'> & { readonly max_body_bytes: number };
 
 /**
  * Parses the JSON-RPC message, settles which era it belongs to, and sets `mcp.method`. What is malformed, or whose
@@ -19,10 +32,7 @@ import type { ClientSessions } from '../sessions/sessions.ts';
  * `on_invalid: reject` all that is malformed is answered with HTTP 400, else with the protocol's own statuses (mcp 1).
  * `passes` are paths at which no MCP is spoken.
  */
-export function mcp(
-  { on_invalid, max_body_bytes }: Pick<Extract<LoadedSettings, { filter: 'mcp' }>, 'on_invalid' | 'max_body_bytes'>,
-  passes: (path: string) => boolean,
-): Filter {
+export function mcp({ on_invalid, max_body_bytes }: McpSettings, passes: (path: string) => boolean): McpFilter {
   return (context) => {
     if (context.method !== 'POST') return markEra(context);
     // The listener holds what the most generous filter of its chain takes.
@@ -34,7 +44,7 @@ export function mcp(
   };
 }
 
-function parsePost(context: RequestContext): Outcome | undefined {
+function parsePost(context: McpRequest): McpOutcome | undefined {
   const message = parseMessage(context.body);
   if (message.kind === 'malformed') {
     const { code, message: reason, idText } = message;
@@ -57,7 +67,7 @@ function parsePost(context: RequestContext): Outcome | undefined {
 }
 
 /** Only the version header tells the era of a request without a message. */
-function markEra(context: RequestContext): undefined {
+function markEra(context: McpRequest): undefined {
   const version = context.headers[HEADER_PROTOCOL_VERSION];
   if (typeof version === 'string' && MODERN_VERSIONS.includes(version)) context.era = 'modern';
 }
@@ -74,7 +84,7 @@ export function serviceNamespace(
   registry: Registry,
   sessions: ClientSessions,
   passes: (path: string) => boolean,
-): Filter {
+): McpFilter {
   return (context) => {
     const segment = MCP_PATH.exec(context.path)?.[1];
     if (segment === undefined) {
@@ -101,7 +111,7 @@ export function serviceNamespace(
   };
 }
 
-function noBatch(): Outcome {
+function noBatch(): McpOutcome {
   return rpcError(INVALID_REQUEST, `batches are accepted only in ${BATCH_VERSION} sessions`, 400);
 }
 

@@ -1,7 +1,7 @@
-import type { Filter } from '../../http/chain.ts';
 import type { Registry } from '../../registry/registry.ts';
-import type { CallRouter } from '../../upstreams/mcp/relay/relay.ts';
+import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { ClientProfiles } from '../client-profile.ts';
+import type { McpFilter } from '../request.ts';
 import { declarationsTo, forwardForMethod } from '../server-info.ts';
 
 /** What filters work with that ask a forward for what it declares. */
@@ -40,7 +40,7 @@ const RESERVED: ReadonlySet<string> = new Set([
  * Passes requests that nobody here answers, tasks and vendors' methods, on as they are, when exactly one forward of the
  * namespace can be meant (mcp 6). Last of its chain: what it leaves is answered that the method is unknown.
  */
-export function serviceRelay({ registry, profiles, relay }: RelayParts): Filter {
+export function serviceRelay({ registry, profiles, relay }: RelayParts): McpFilter {
   return (context) => {
     const { message, namespace, session, era, capabilities } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;

@@ -1,10 +1,10 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
-import type { Filter } from '../../http/chain.ts';
-import { rpcError } from '../../http/context.ts';
+import { rpcError } from '../../http/outcome.ts';
 import type { Entry } from '../../registry/entries.ts';
-import type { CallRouter } from '../../upstreams/mcp/relay/relay.ts';
+import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
+import type { McpFilter } from '../request.ts';
 
 /**
  * The result of `prompts/get` for a hand-made prompt, or the required argument that is missing (decisions 2.7).
@@ -47,13 +47,13 @@ function asList(value: JsonValue | undefined): JsonValue[] {
 }
 
 /** `prompts/get`: relayed to the forward that brought the prompt, or made here from a hand-made one (decisions 2.7). */
-export function servicePromptGet(relay: CallRouter): Filter {
+export function servicePromptGet(relay: CallRouter): McpFilter {
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'prompts/get' || !namespace) return undefined;
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
-    const prompt = namespace.shelves.prompt.get(name);
+    const prompt = namespace.indexes.prompt.get(name);
     if (!prompt) return rpcError(INVALID_PARAMS, `prompt not found: ${name}`);
     if (context.observation) context.observation.subject = { kind: 'prompt', name: prompt.name };
     const { discovered } = prompt;

@@ -45,7 +45,7 @@ describe.each(eras)('several forwards of a namespace, for a %s client', (era) =>
     expect((await Promise.all(calls('well'))).join()).toMatch(/called well.*got well.*read well/);
     const lists = ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'];
     const listed = await Promise.all(lists.map((method) => call(method, '{}')));
-    // Its last good catalogue stays.
+    // Its last good catalog stays.
     for (const word of ['dead-tool', 'well-tool', 'dead-prompt', 'well-prompt', 'dead://r', 'well://r']) {
       expect(listed.join()).toContain(`"${word}"`);
     }

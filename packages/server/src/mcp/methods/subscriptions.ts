@@ -2,30 +2,29 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, META_CLIENT_INFO } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
-import type { Filter } from '../../http/chain.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
-import { type Outcome, type RequestContext, rpcError } from '../../http/context.ts';
+import { rpcError } from '../../http/outcome.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import { findResource, type NamespaceState } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
-import { type CallRouter, FORWARDING_LOOP } from '../../upstreams/mcp/relay/relay.ts';
+import { type CallRouter, FORWARDING_LOOP } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-subscriptions.ts';
 import type { Upstream } from '../../upstreams/mcp/upstream.ts';
 import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream } from '../listen-stream.ts';
 import type { OpenStreams } from '../long-streams.ts';
+import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { Implementation } from '../server-info.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
-import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
+import type { ClientSession } from '../sessions/sessions.ts';
 
 /** What subscriptions of legacy sessions are made with. */
 export interface ResourceSubscriptionParts {
   readonly forwards: Forwards;
   readonly relay: Pick<CallRouter, 'upstreamHeaders' | 'forwardOfUnlisted'>;
-  readonly sessions: ClientSessions;
   readonly sessionLinks: SessionBindings;
   readonly sessionWatches: SessionSubscriptions;
 }
@@ -41,10 +40,10 @@ export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe'
  */
 export async function resourceSubscription(
   method: SubscriptionMethod,
-  { headers, session, namespace }: RequestContext,
+  { headers, session, namespace }: McpRequest,
   { params: { uri } }: RequestMessage,
   parts: ResourceSubscriptionParts,
-): Promise<Outcome> {
+): Promise<McpOutcome> {
   if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
   if (!session || !namespace) return rpcError(INVALID_REQUEST, `${method} needs a session: initialize first`);
   const forward = forwardOf(method, uri, session, namespace, parts);
@@ -55,14 +54,14 @@ export async function resourceSubscription(
   if (!sent) return FORWARDING_LOOP;
   try {
     // Ended before the upstream is asked, so that it is over even where the upstream cannot be asked.
-    if (method === 'resources/unsubscribe') await parts.sessions.change(session, (before) => without(before, uri));
-    if (upstream.modernOnly) {
+    if (method === 'resources/unsubscribe') await session.change((before) => without(before, uri));
+    if (upstream.isModernOnly) {
       if (method === 'resources/subscribe')
         return await subscribeCrossing(uri, forward, upstream, session, sent, parts);
-      parts.sessionWatches.changed(upstream, session);
+      parts.sessionWatches.onUnsubscribed(upstream, session);
       return EMPTY_RESULT;
     }
-    const reply = await parts.sessionLinks.subscription(method, uri, upstream, session, sent);
+    const reply = await parts.sessionLinks.requestSubscription(method, uri, upstream, session, sent);
     if (reply.kind === 'error') {
       const data = reply.data === undefined ? undefined : JSON.stringify(reply.data);
       return {
@@ -71,9 +70,9 @@ export async function resourceSubscription(
       };
     }
     if (method === 'resources/subscribe') {
-      const kept = parts.sessions.change(session, (before) => withOne(before, uri, forward));
+      const kept = session.change((before) => withOne(before, uri, forward));
       // What is not kept here is not to be held there either.
-      const undo = () => parts.sessionLinks.subscription('resources/unsubscribe', uri, upstream, session, sent);
+      const undo = () => parts.sessionLinks.requestSubscription('resources/unsubscribe', uri, upstream, session, sent);
       kept.catch(undo).catch(() => undefined);
       await kept;
     }
@@ -85,7 +84,7 @@ export async function resourceSubscription(
   }
 }
 
-const EMPTY_RESULT: Outcome = { kind: 'result', json: '{}', bytes: 2 };
+const EMPTY_RESULT: McpOutcome = { kind: 'result', json: '{}', bytes: 2 };
 
 /** Has the upstream, which knows no such method, say whether it will tell of the resource. */
 async function subscribeCrossing(
@@ -94,9 +93,9 @@ async function subscribeCrossing(
   upstream: Upstream,
   session: ClientSession,
   headers: readonly string[],
-  { sessions, sessionWatches }: ResourceSubscriptionParts,
-): Promise<Outcome> {
-  const keep = () => sessions.change(session, (before) => withOne(before, uri, forward));
+  { sessionWatches }: ResourceSubscriptionParts,
+): Promise<McpOutcome> {
+  const keep = () => session.change((before) => withOne(before, uri, forward));
   if (await sessionWatches.subscribe(upstream, session, headers, uri, keep)) return EMPTY_RESULT;
   return rpcError(INVALID_PARAMS, `forward "${forward}" does not let ${uri} be watched`);
 }
@@ -107,14 +106,14 @@ function forwardOf(
   uri: string,
   session: ClientSession,
   namespace: NamespaceState,
-  { relay, sessions }: ResourceSubscriptionParts,
+  { relay }: ResourceSubscriptionParts,
 ): string | undefined {
   if (method === 'resources/unsubscribe') {
-    const made = sessions.state(session)?.subscriptions.find((subscription) => subscription.uri === uri);
+    const made = session.subscriptions.find((subscription) => subscription.uri === uri);
     if (made) return made.forward;
   }
-  const resource = findResource(namespace.shelves.resource, uri);
-  return resource ? resource.discovered?.forward : relay.forwardOfUnlisted(namespace, uri);
+  const resource = findResource(namespace.indexes.resource, uri);
+  return resource ? resource.discovered?.forward : relay.findUnlistedForward(namespace, uri);
 }
 
 function withOne(state: SessionState, uri: string, forward: string): SessionState {
@@ -140,9 +139,9 @@ export interface SubscribeParts extends ResourceSubscriptionParts {
 const MAX_URIS = 1_000;
 
 /** `subscriptions/listen` of modern clients, and `resources/subscribe` and `unsubscribe` of legacy ones (mcp 1). */
-export function serviceSubscribe(parts: SubscribeParts): Filter {
+export function serviceSubscribe(parts: SubscribeParts): McpFilter {
   const { registry, forwards, relay, notices, longStreams, log } = parts;
-  const unlisted = (namespace: NamespaceState, uri: string) => relay.forwardOfUnlisted(namespace, uri);
+  const unlisted = (namespace: NamespaceState, uri: string) => relay.findUnlistedForward(namespace, uri);
   const listening = { notices, longStreams, watching: { registry, forwards, unlisted, log } };
   return (context) => {
     const { message, namespace, era } = context;
@@ -158,12 +157,12 @@ export function serviceSubscribe(parts: SubscribeParts): Filter {
 }
 
 function listen(
-  { headers, capabilities }: RequestContext,
+  { headers, capabilities }: McpRequest,
   message: RequestMessage,
   namespace: Namespace,
   { relay, serverInfo }: SubscribeParts,
   listening: ListenParts,
-): Outcome {
+): McpOutcome {
   const asked = parseListenFilter(message.params.notifications);
   if (typeof asked === 'string') return rpcError(INVALID_PARAMS, asked);
   const uris = asked.resourceSubscriptions ?? [];
@@ -178,7 +177,7 @@ function listen(
     capabilities,
     headers: own,
   };
-  return { kind: 'stream', start: (client) => new ListenStream(listening, asked, watcher, client).start() };
+  return { kind: 'deferred', start: (client) => new ListenStream(listening, asked, watcher, client).start() };
 }
 
 function clientInfo({ params: { _meta: meta } }: RequestMessage): JsonObject | undefined {

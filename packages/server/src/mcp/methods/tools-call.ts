@@ -1,24 +1,24 @@
 import { HEADER_MISMATCH, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { resultText } from '@sluice/protocol/mcp/message';
-import type { Filter } from '../../http/chain.ts';
-import { type Outcome, rpcError } from '../../http/context.ts';
+import { rpcError } from '../../http/outcome.ts';
 import { type Entry, FORWARD_TYPE } from '../../registry/entries.ts';
-import { LongIds } from '../../telemetry/correlation.ts';
+import { OversizedIdWarner } from '../../telemetry/caller.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
+import { toolCallIdentity } from '../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
-import { toolCallIdentity } from '../../telemetry/tool-calls/report.ts';
-import type { Bridge } from '../../upstreams/grpc/bridge.ts';
-import { serviceNotFoundMessage } from '../../upstreams/grpc/channel.ts';
+import type { GrpcBridge } from '../../upstreams/grpc/bridge.ts';
+import { serviceNotFoundMessage } from '../../upstreams/grpc/channels.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
-import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../upstreams/mcp/relay/in-flight.ts';
-import type { Caller, CallRouter } from '../../upstreams/mcp/relay/relay.ts';
+import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
+import type { Caller, CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { DeclaredParams } from '../client-profile.ts';
+import type { McpFilter, McpOutcome } from '../request.ts';
 
 /** What {@link serviceToolCall} works with. */
 interface ToolCallParts {
   readonly relay: CallRouter;
-  readonly bridge: Pick<Bridge, 'tool'>;
-  readonly forwards: Pick<Forwards, 'asking'>;
+  readonly bridge: Pick<GrpcBridge, 'tool'>;
+  readonly forwards: Pick<Forwards, 'ensureEraKnown'>;
   readonly calls: InFlightCalls<InFlightCall>;
   readonly declaredParams: DeclaredParams;
   readonly toolCalls: ToolCallSink;
@@ -29,30 +29,30 @@ interface ToolCallParts {
  * `tools/call`: finds the tool, compares the headers of a modern client with the arguments that the tool wants mirrored
  * in them (mcp 4), and hands the call to what carries it out (decisions 4.7, "Dispatch").
  */
-export function serviceToolCall(parts: ToolCallParts): Filter {
+export function serviceToolCall(parts: ToolCallParts): McpFilter {
   const { relay, bridge, forwards, calls, declaredParams, toolCalls, log } = parts;
-  const longIds = new LongIds(log);
+  const oversizedIds = new OversizedIdWarner(log);
   return (context) => {
     const { message, namespace } = context;
     if (message?.kind !== 'request' || message.method !== 'tools/call' || !namespace) return undefined;
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
-    const tool = namespace.shelves.tool.get(name);
+    const tool = namespace.indexes.tool.get(name);
     if (!tool) return rpcError(INVALID_PARAMS, `tool not found: ${name}`);
     if (context.era === 'modern') {
       const problem = declaredParams.shownTo(context.capabilities, tool)?.problem(message, context.headers);
       if (problem !== undefined) return rpcError(HEADER_MISMATCH, `tool ${quoted(name)}: ${problem}`, 400);
     }
     if (context.observation) context.observation.subject = { kind: 'tool', name: tool.name };
-    longIds.look(context.headers, name);
+    oversizedIds.check(context.headers, name);
     const { discovered } = tool;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });
     const bridged = bridge.tool(context, message, tool);
     if (bridged) return bridged;
     const address = upstreamAddress(tool);
     if (address === undefined) return nowhere(context, tool, toolCalls);
-    const call = (): Outcome => relay.call(context, message, { kind: 'addressed', entry: tool, address });
-    const asking = forwards.asking(address);
+    const call = (): McpOutcome => relay.call(context, message, { kind: 'addressed', entry: tool, address });
+    const asking = forwards.ensureEraKnown(address);
     if (!asking) return call();
     // Until then its client can take it back, as it can a call.
     const waiting = new CancelableRequest(context, calls);
@@ -76,15 +76,19 @@ function httpUri({ members: { uri } }: Entry): string | undefined {
 }
 
 /** What is answered, and told, of a call that nothing carries out (decisions 4.7 "Dispatch" 5, 6). */
-function nowhere(caller: Caller, tool: Entry, toolCalls: ToolCallSink): Outcome {
+function nowhere(caller: Caller, tool: Entry, toolCalls: ToolCallSink): McpOutcome {
   const { toolType } = tool.members;
   let text: string;
   if (toolType === FORWARD_TYPE || httpUri(tool) !== undefined) {
     text = `tool ${tool.name}: its uri must be an http:// or https:// address`;
-    toolCalls.of(toolCallIdentity(caller, tool, { transport: 'mcp' })).failed('TOOL_DEFINITION_ERROR', text);
+    toolCalls
+      .of(toolCallIdentity(caller, tool, { transport: 'mcp' }), caller.observation)
+      .failed('TOOL_DEFINITION_ERROR', text);
   } else {
     text = serviceNotFoundMessage(String(toolType));
-    toolCalls.of(toolCallIdentity(caller, tool, { transport: 'grpc' })).failed('SERVICE_UNAVAILABLE', text);
+    toolCalls
+      .of(toolCallIdentity(caller, tool, { transport: 'grpc' }), caller.observation)
+      .failed('SERVICE_UNAVAILABLE', text);
   }
   return { kind: 'result', json: resultText(caller.era, { content: [{ type: 'text', text }], isError: true }) };
 }

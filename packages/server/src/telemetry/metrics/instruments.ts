@@ -1,4 +1,5 @@
 import type { DurationMetrics } from '@sluice/contract';
+import { attributeText } from '../redaction.ts';
 
 /** How the values of one series are distributed. */
 export class Histogram {
@@ -174,27 +175,6 @@ export const TOKENS: readonly number[] = Array.from({ length: 14 }, (_, power) =
 /** What the semantic conventions say for a word that is not among those that are known. */
 export const OTHER = '_OTHER';
 
-/** As long as names may be (decisions 8). */
-const LONGEST = 256;
-
-/**
- * A name that others have chosen, as long as an attribute may be; most are returned as they came. No character is cut in
- * two.
- */
-export function cutName(name: string): string {
-  if (name.length <= LONGEST) return name;
-  const beyond = (name.codePointAt(LONGEST - 1) ?? 0) > 0xffff;
-  return name.slice(0, beyond ? LONGEST - 1 : LONGEST);
-}
-
-/**
- * The name as an attribute that is kept: well-formed text of its own. What comes from a parser may be a piece of the text
- * that it was parsed from, and would keep all of that alive.
- */
-export function attributeText(name: string): string {
-  return Buffer.from(cutName(name)).toString();
-}
-
 /** Of `host:port`, what OpenTelemetry calls its parts; the brackets of an IPv6 address are not part of it. */
 export function serverAddress(server: string): MetricAttributes {
   const colon = server.lastIndexOf(':');
@@ -219,10 +199,11 @@ export class Durations {
   /** What there is so far, in milliseconds with three decimals; the average of nothing is 0. */
   snapshot(): DurationMetrics {
     const average = this.#count === 0 ? 0 : this.#totalMs / this.#count;
-    return { count: this.#count, total_ms: rounded(this.#totalMs), avg_ms: rounded(average) };
+    return { count: this.#count, total_ms: roundMs(this.#totalMs), avg_ms: roundMs(average) };
   }
 }
 
-function rounded(ms: number): number {
+/** Rounds milliseconds to three decimals. */
+export function roundMs(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }

@@ -1,6 +1,6 @@
 import type { PushMetricExporter } from '@opentelemetry/sdk-metrics';
-import type { MetricSettings } from '../../app/config/environment.ts';
 import type { TargetLogger } from '../log.ts';
+import type { MetricSettings } from '../otlp.ts';
 import type { MetricSource } from './service-metrics.ts';
 
 /** More are sent in several requests: each is made in one go. */
@@ -27,7 +27,7 @@ export async function exportMetrics(
     import('@opentelemetry/sdk-metrics'),
     import('./otlp-producer.ts'),
     import('./otlp-producer.ts'),
-    import('../telemetry-resource.ts'),
+    import('../otlp.ts'),
   ]);
   const exporter = await newExporter(settings);
   const reader = new sdk.PeriodicExportingMetricReader({

@@ -1,7 +1,8 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type OtlpReceiver, type OtlpRequest, startOtlpReceiver } from '../../../testing/otlp-receiver.ts';
-import { DEFAULT_LOG_FILTER, type OtlpProtocol } from '../../app/config/environment.ts';
+import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../log.ts';
+import type { OtlpProtocol } from '../otlp.ts';
 import { exportMetrics, type MetricExport } from './otlp-export.ts';
 import { quietState } from './quiet-state.fixture.ts';
 import { RequestMetrics } from './request-metrics.ts';
@@ -201,7 +202,7 @@ describe('metrics sent to a collector', () => {
         level: 'warn',
         target: 'service',
         msg: 'metrics cannot be exported; the collector gets them when it can be reached',
-        reason: 'answered with status 400',
+        reason: 'HTTP status 400',
       },
     ]);
     receiver.behaviour = { kind: 'takes' };

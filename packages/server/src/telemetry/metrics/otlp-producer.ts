@@ -6,7 +6,7 @@ import {
   type PushMetricExporter,
 } from '@opentelemetry/sdk-metrics';
 import type { TargetLogger } from '../log.ts';
-import { ExportReport, telemetryResource } from '../telemetry-resource.ts';
+import { ExportReport, telemetryResource } from '../otlp.ts';
 import type { Distribution, HistogramMetric, Metric, MetricAttributes, NumberMetric } from './instruments.ts';
 import { metricData, scopeMetrics } from './metric-data.ts';
 import type { MetricSource } from './service-metrics.ts';

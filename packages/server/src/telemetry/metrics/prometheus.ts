@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
-import { telemetryResource } from '../telemetry-resource.ts';
+import { telemetryResource } from '../otlp.ts';
 import type { Metric } from './instruments.ts';
 import { metricData, type Period, scopeMetrics } from './metric-data.ts';
 import type { MetricReading, MetricSource } from './service-metrics.ts';

@@ -8,10 +8,9 @@ import {
   PARSE_ERROR,
 } from '@sluice/protocol/mcp/constants';
 import { RESOURCE_NOT_FOUND, URL_ELICITATION_REQUIRED } from '@sluice/protocol/mcp/era';
+import { attributeText, boundedName } from '../redaction.ts';
 import {
-  attributeText,
   COMPLETION_SECONDS,
-  cutName,
   Family,
   Histograms,
   HTTP_SECONDS,
@@ -164,9 +163,9 @@ export class RequestMetrics {
   /** A model has answered, or failed to. */
   completion(completion: Completion): void {
     const { operation, requestModel = '', responseModel = '', server, errorType = '', seconds } = completion;
-    const asked = cutName(requestModel);
+    const asked = boundedName(requestModel);
     // The length says where one name ends and the other begins, whatever is in them.
-    const key = `${operation} ${server} ${errorType} ${asked.length} ${asked}${cutName(responseModel)}`;
+    const key = `${operation} ${server} ${errorType} ${asked.length} ${asked}${boundedName(responseModel)}`;
     const attributes = (): MetricAttributes => ({
       'gen_ai.operation.name': operation,
       'gen_ai.provider.name': 'openai',
@@ -210,7 +209,7 @@ function keyOf({ method, tool, prompt, errorType }: McpOperation): string {
   const known = MCP_METHODS.has(method) ? method : OTHER;
   const failure = countedErrorType(errorType);
   const name = tool ?? prompt;
-  return name === undefined ? `${known} ${failure}` : `${known} ${failure} ${cutName(name)}`;
+  return name === undefined ? `${known} ${failure}` : `${known} ${failure} ${boundedName(name)}`;
 }
 
 function attributesOf({ method, tool, prompt, errorType }: McpOperation): MetricAttributes {

@@ -1,6 +1,6 @@
 import type { JsonValue } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import { contentOfResult, contentOfTexts, isErrorResult } from './report.ts';
+import { contentOfResult, contentOfTexts, isErrorResult } from './event.ts';
 
 const LIMIT = 16 * 1024;
 

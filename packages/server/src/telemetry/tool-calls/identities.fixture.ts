@@ -1,5 +1,5 @@
-import type { ToolCallSink } from './events.ts';
-import type { RequestSummary, ToolCallIdentity, ToolCallReporter } from './report.ts';
+import type { RequestSummary, ToolCallIdentity } from './event.ts';
+import type { ToolCallReporter, ToolCallSink } from './events.ts';
 
 /** A call of a tool that a capability service carries out, but for what is given. */
 export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentity {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type EventDetails, ToolCallCounts } from './events.ts';
-import { contentOfTexts } from './report.ts';
+import type { EventDetails } from './event.ts';
+import { contentOfTexts } from './event.ts';
+import { ToolCallCounts } from './events.ts';
 
 const COMPLETED: EventDetails = { type: 'COMPLETED', durationMs: 1, isError: true, content: contentOfTexts([]) };
 const failed = (category: 'UNKNOWN' | 'EXECUTION_ERROR'): EventDetails => ({

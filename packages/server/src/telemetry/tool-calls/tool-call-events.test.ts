@@ -1,9 +1,9 @@
 import { type ToolCallErrorCategory, toolCallErrorCategory, toolCallEvent } from '@sluice/contract';
 import { describe, expect, test } from 'vitest';
 import { createLogger, type LogThreshold } from '../log.ts';
-import { eventOf, ToolCallEvents } from './events.ts';
+import { codeSummary, codeToolName, contentOfTexts, eventOf, toolSummary } from './event.ts';
+import { ToolCallEvents, type ToolCallObservation } from './events.ts';
 import { begun, identity } from './identities.fixture.ts';
-import { codeSummary, codeToolName, contentOfTexts, toolSummary } from './report.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const COMPLETION = 'conv-1';
@@ -230,11 +230,11 @@ describe('the log', () => {
     const ts = expect.any(String);
     expect(lines()).toEqual([
       { ...common, ts, level: 'debug', msg: 'tool call started', event_id: eventId, argument_count: 1 },
-      { ...common, ts, level: 'info', msg: 'tool call completed', event_id: eventId, is_error: true, duration_ms: 5 },
+      { ...common, ts, level: 'debug', msg: 'tool call completed', event_id: eventId, is_error: true, duration_ms: 5 },
       {
         ...common,
         ts,
-        level: 'info',
+        level: 'debug',
         msg: 'tool call failed',
         event_id: expect.stringMatching(UUID),
         error_category: 'INVALID_ARGUMENTS',
@@ -249,10 +249,20 @@ describe('the log', () => {
     expect(JSON.stringify(events.recent({ limit: 9 }).map(eventOf))).not.toContain('req-2');
   });
 
-  test('says at info how a call ended, and not that it began', () => {
+  test('is empty at level info: the last event is in the access log', () => {
     const { events, lines } = start('info');
-    begun(events, identity(), codeSummary(0)).failed('UNKNOWN', '');
-    expect(lines().map(({ msg }) => msg)).toEqual(['tool call failed']);
+    const observation: ToolCallObservation = { toolCall: undefined };
+    const report = events.of(identity(), observation);
+    report.begin(codeSummary(0));
+    expect(observation.toolCall).toBeUndefined();
+    report.failed('UNKNOWN', '');
+    report.completed(false, NOTHING);
+    expect(lines()).toEqual([]);
+    expect(observation.toolCall).toMatchObject({
+      eventId: report.eventId,
+      completionId: COMPLETION,
+      details: { type: 'FAILED', category: 'UNKNOWN' },
+    });
   });
 
   test('has none when its level is off', () => {

@@ -5,7 +5,7 @@ import {
   ProtobufTraceSerializer,
 } from '@opentelemetry/otlp-transformer';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace';
-import { Span } from './tracing.ts';
+import { Span } from './span.ts';
 
 /** Room for the length of a message inside another: up to 2 MiB. */
 const LENGTH_BYTES = 3;

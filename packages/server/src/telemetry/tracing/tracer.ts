@@ -7,12 +7,12 @@ import {
   type SpanProcessor,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace';
-import type { SamplerSettings } from '../../app/config/environment.ts';
 import type { TargetLogger } from '../log.ts';
-import { ExportReport } from '../telemetry-resource.ts';
+import type { SamplerSettings } from '../otlp.ts';
+import { ExportReport } from '../otlp.ts';
 import { VERSION } from '../version.ts';
+import { Span, type SpanOrigin, type SpanStart } from './span.ts';
 import type { TraceContext } from './trace-context.ts';
-import { Span, type SpanOrigin, type SpanStart } from './tracing.ts';
 
 /** Begins traces, and goes on with those of others. */
 export class Tracer implements SpanOrigin {

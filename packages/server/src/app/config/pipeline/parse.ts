@@ -2,8 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
-import { addressText, ConfigError, quote } from '../../../http/address.ts';
+import { addressText } from '../../../http/address.ts';
 import type { ClusterSettings } from '../../../http/clusters.ts';
+import { ConfigError, quote } from '../../../http/settings.ts';
 import {
   formatProblem,
   type KeyPath,

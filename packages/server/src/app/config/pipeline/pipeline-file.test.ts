@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../../http/address.ts';
+import { ConfigError } from '../../../http/settings.ts';
 import { formatProblem } from '../yaml-document.ts';
 import { checkPipeline, embeddedPipeline, parsePipeline } from './parse.ts';
 import type { Pipeline } from './pipeline.ts';

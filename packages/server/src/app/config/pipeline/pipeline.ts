@@ -2,8 +2,9 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import { ConfigError, type HttpUpstream, type ListenAddress, quote } from '../../../http/address.ts';
+import type { HttpUpstream, ListenAddress } from '../../../http/address.ts';
 import { type ClusterSettings, upstreamOf, withUpstream } from '../../../http/clusters.ts';
+import { ConfigError, quote } from '../../../http/settings.ts';
 import { type Environment, parseEnvironment } from '../environment.ts';
 import { formatProblem, type Position, type Problem, refusal } from '../yaml-document.ts';
 import {

@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net';
-import { type ListenAddress, quote } from '../../../http/address.ts';
+import type { ListenAddress } from '../../../http/address.ts';
+import { quote } from '../../../http/settings.ts';
 import type { KeyPath, Problem, YamlFile } from '../yaml-document.ts';
 import type { FilterChain, PipelineListener } from './pipeline.ts';
 

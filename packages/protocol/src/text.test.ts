@@ -1,0 +1,40 @@
+import { expect, it } from 'vitest';
+import { detach, ellipsize, quoteText, singleLine, truncate, truncateBytes, truncateCharacters } from './text.ts';
+
+const SMILE = '\u{1f600}';
+
+it('truncates without splitting a surrogate pair', () => {
+  expect(truncate('abc', 3)).toBe('abc');
+  expect(truncate('abcd', 3)).toBe('abc');
+  expect(truncate(`ab${SMILE}`, 3)).toBe('ab');
+  expect(truncate(`a${SMILE}b`, 3)).toBe(`a${SMILE}`);
+});
+
+it('truncates by characters', () => {
+  expect(truncateCharacters(`a${SMILE}${SMILE}b`, 3)).toBe(`a${SMILE}${SMILE}`);
+  expect(truncateCharacters('abc', 3)).toBe('abc');
+});
+
+it.each([
+  ['abc', 3, 'abc'],
+  ['abcd', 3, 'abc'],
+  ['aé', 2, 'a'],
+  ['aé', 3, 'aé'],
+  [`a${SMILE}`, 4, 'a'],
+  [`a${SMILE}`, 5, `a${SMILE}`],
+  ['a\ud800b', 4, 'a\ufffd'],
+])('truncates %j to at most %d bytes of UTF-8', (text, maxBytes, expected) => {
+  expect(truncateBytes(text, maxBytes)).toBe(expected);
+});
+
+it('marks truncated text', () => {
+  expect(ellipsize('abc', 3)).toBe('abc');
+  expect(ellipsize('abcd', 3)).toBe('abc...');
+  expect(quoteText('a"b', 2)).toBe('"a\\"..."');
+  expect(singleLine(' a\r\n\u0085b ', 10)).toBe('a b');
+  expect(singleLine('abcd', 3)).toBe('abc…');
+});
+
+it('copies well-formed text', () => {
+  expect(detach('a\ud800')).toBe('a\ufffd');
+});

@@ -1,0 +1,149 @@
+import { ChunkBuffer } from '../request-body.ts';
+import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamRequest, UpstreamTransport } from './client.ts';
+import { UpstreamError } from './errors.ts';
+
+/** Limits of a request whose response is collected. */
+export interface CollectOptions {
+  /** Bytes of the body; a larger one fails as `too-large`. */
+  readonly maxBytes: number;
+  /** Bytes of a body with status 300 or higher, where the excess is discarded (default: `maxBytes` applies). */
+  readonly maxErrorBytes?: number;
+  /** Milliseconds for the whole request. */
+  readonly timeoutMs: number;
+  /** Aborts the request; a reason that is an {@link UpstreamError} is what it fails with. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Inspects the head of the response. What it throws aborts the request and is what it fails with; a reader that it
+   * returns receives the body in place of the buffer.
+   */
+  readonly onHead?: (status: number, headers: ResponseHeaders) => BodyReader | undefined;
+}
+
+/** Reads a body as it arrives; returns true as soon as it needs no more. What it throws aborts the request. */
+export type BodyReader = (chunk: Buffer) => boolean;
+
+/** A collected response. */
+export interface CollectedResponse {
+  readonly status: number;
+  readonly headers: ResponseHeaders;
+  /** Empty when a {@link BodyReader} has consumed it. */
+  readonly body: Buffer;
+}
+
+/** How long a body may go on after its reader has enough, so that the connection can be reused. */
+const LINGER_MS = 1_000;
+
+/** Sends one request and collects its response within limits. Rejects with an {@link UpstreamError}. */
+export function collectResponse(
+  transport: UpstreamTransport,
+  request: UpstreamRequest,
+  options: CollectOptions,
+): Promise<CollectedResponse> {
+  return new ResponseCollector(transport.address, options).send(transport, request);
+}
+
+class ResponseCollector implements ResponseHandler {
+  readonly #address: string;
+  readonly #options: CollectOptions;
+  readonly #outcome = Promise.withResolvers<CollectedResponse>();
+  readonly #body = new ChunkBuffer();
+  readonly #onAbort = () => this.#fail(this.#abortError());
+  #reader: BodyReader | undefined = undefined;
+  #call: UpstreamCall | undefined = undefined;
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #settled = false;
+  #status = 0;
+  #headers: ResponseHeaders = {};
+  #bytes = 0;
+
+  constructor(address: string, options: CollectOptions) {
+    this.#address = address;
+    this.#options = options;
+  }
+
+  send(transport: UpstreamTransport, request: UpstreamRequest): Promise<CollectedResponse> {
+    const { timeoutMs, signal } = this.#options;
+    if (signal?.aborted) {
+      this.#onAbort();
+    } else {
+      signal?.addEventListener('abort', this.#onAbort);
+      const what = `did not answer within ${timeoutMs / 1000} s`;
+      this.#timer = setTimeout(() => this.#fail(new UpstreamError('timeout', this.#address, what)), timeoutMs);
+      this.#call = transport.dispatch(request, this);
+    }
+    return this.#outcome.promise;
+  }
+
+  onHead(status: number, headers: ResponseHeaders): void {
+    this.#status = status;
+    this.#headers = headers;
+    try {
+      this.#reader = this.#options.onHead?.(status, headers);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  onData(chunk: Buffer): boolean {
+    if (this.#settled) return true;
+    const { maxBytes, maxErrorBytes } = this.#options;
+    this.#bytes += chunk.length;
+    if (maxErrorBytes !== undefined && this.#status >= 300 && this.#bytes > maxErrorBytes) {
+      this.#complete();
+      this.#call?.abort();
+    } else if (this.#bytes > maxBytes) {
+      const what = `answered with more than ${maxBytes} bytes`;
+      this.#fail(new UpstreamError('too-large', this.#address, what, { status: this.#status }));
+    } else if (this.#reader === undefined) {
+      this.#body.push(chunk);
+    } else {
+      this.#read(this.#reader, chunk);
+    }
+    return true;
+  }
+
+  onEnd(): void {
+    if (this.#settled) clearTimeout(this.#timer);
+    else this.#complete();
+  }
+
+  onError(error: UpstreamError): void {
+    if (this.#settled) clearTimeout(this.#timer);
+    else this.#fail(error);
+  }
+
+  #read(reader: BodyReader, chunk: Buffer): void {
+    try {
+      if (!reader(chunk)) return;
+    } catch (error) {
+      this.#fail(error);
+      return;
+    }
+    this.#complete();
+    this.#timer = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
+  }
+
+  #complete(): void {
+    this.#settle();
+    this.#outcome.resolve({ status: this.#status, headers: this.#headers, body: this.#body.take() });
+  }
+
+  #fail(error: unknown): void {
+    if (this.#settled) return;
+    this.#settle();
+    this.#call?.abort();
+    this.#outcome.reject(error);
+  }
+
+  #settle(): void {
+    this.#settled = true;
+    clearTimeout(this.#timer);
+    this.#options.signal?.removeEventListener('abort', this.#onAbort);
+  }
+
+  #abortError(): UpstreamError {
+    const cause: unknown = this.#options.signal?.reason;
+    if (cause instanceof UpstreamError) return cause;
+    return new UpstreamError('aborted', this.#address, 'did not answer before the request was canceled', { cause });
+  }
+}

@@ -1,0 +1,82 @@
+import type { IncomingMessage } from 'node:http';
+import type { ResponseLike } from './context.ts';
+
+/** Response of a filter. A filter without one passes the request on. */
+export type Outcome = ResultOutcome | ErrorOutcome | PlainOutcome | ExchangeOutcome;
+
+/** A JSON-RPC result. */
+export interface ResultOutcome {
+  readonly kind: 'result';
+  /** JSON text. */
+  readonly json: string | Buffer;
+  /** Length of `json` in UTF-8 bytes, if known. */
+  readonly bytes?: number;
+  /** Additional response headers: names and values, alternating. */
+  readonly headers?: readonly string[];
+}
+
+/** A JSON-RPC error. */
+export interface ErrorOutcome {
+  readonly kind: 'error';
+  readonly error: RpcError;
+  /** HTTP status; 200 if undefined. */
+  readonly status?: number;
+  /** JSON text of the response id; by default that of the request. A body that is no message may still contain one. */
+  readonly idText?: string;
+}
+
+/** A complete HTTP response (202 for a notification, 204 for a preflight request, a static response). */
+export interface PlainOutcome {
+  readonly kind: 'plain';
+  readonly status: number;
+  readonly headers?: readonly string[];
+  readonly body?: string;
+}
+
+/** The request is proxied; both bodies are streamed. */
+export interface ExchangeOutcome {
+  readonly kind: 'exchange';
+  /** `body` is the request body if it has been read; otherwise `request` still has it. */
+  start(request: IncomingMessage, response: ResponseLike, body: Buffer | undefined): void;
+}
+
+/** The error object of a JSON-RPC response. `data` is JSON text. */
+export interface RpcError {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: string;
+}
+
+/** Creates an error outcome; `data` is serialized. */
+export function rpcError(code: number, message: string, status?: number, data?: unknown): ErrorOutcome {
+  const error = data === undefined ? { code, message } : { code, message, data: JSON.stringify(data) };
+  return status === undefined ? { kind: 'error', error } : { kind: 'error', error, status };
+}
+
+/** Error types by HTTP status, as inference APIs name them. */
+const ERROR_TYPES: Readonly<Record<number, string>> = {
+  400: 'bad_request',
+  403: 'forbidden',
+  404: 'not_found',
+  413: 'payload_too_large',
+  502: 'bad_gateway',
+  503: 'service_unavailable',
+  504: 'gateway_timeout',
+};
+
+/** Creates an error response for HTTP that carries no JSON-RPC: `{"error":{"message","type"}}` (decisions 4.8). */
+export function httpProblem(status: number, message: string): PlainOutcome {
+  const body = JSON.stringify({ error: { message, type: ERROR_TYPES[status] ?? 'internal_error' } });
+  return { kind: 'plain', status, headers: ['Content-Type', 'application/json'], body };
+}
+
+/** What a chain has to know of an outcome; chains of other protocols have further kinds. */
+export interface AnyOutcome {
+  readonly kind: string;
+  readonly status?: number;
+}
+
+/** Returns whether the outcome rejects the request: a JSON-RPC error, or an HTTP response of status 400 or above. */
+export function isRejection(outcome: AnyOutcome): boolean {
+  return outcome.kind === 'error' || (outcome.kind === 'plain' && (outcome.status ?? 0) >= 400);
+}

@@ -1,0 +1,77 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import type { Batch, Message } from '@sluice/protocol/mcp/message';
+import type { Filter } from '../http/chain.ts';
+import { RequestContext } from '../http/context.ts';
+import type { Outcome } from '../http/outcome.ts';
+import type { NamespaceState } from '../registry/snapshot.ts';
+import { type CallerIdentity, callerOf } from '../telemetry/caller.ts';
+import type { RequestObservation } from '../telemetry/request-telemetry.ts';
+import type { ResponseWriter } from './response.ts';
+import type { ClientSession } from './sessions/sessions.ts';
+
+const NO_CAPABILITIES: JsonObject = {};
+
+/**
+ * State of one request to a pipeline listener: an HTTP request, or one message of a batch. Each mutable member names the
+ * filter that sets it.
+ */
+export class McpRequest extends RequestContext {
+  /** True for a message of a batch; each message runs through the chain as a request of its own. */
+  readonly inBatch: boolean;
+  /** Request and conversation ids, and the user that an authenticating proxy names. */
+  readonly correlation: CallerIdentity;
+
+  /** Parsed body of a POST request. Set by `mcp`. */
+  message: Message | undefined = undefined;
+  /** Set instead of `message` if the body is a batch, until the session is known to allow batches. Set by `mcp`. */
+  batch: Batch | undefined = undefined;
+  /** Set by `mcp`. */
+  era: Era = 'legacy';
+  /** State of the namespace when the request arrived or was evaluated. Set by `service_namespace`, `service_evaluator`. */
+  namespace: NamespaceState | undefined = undefined;
+  /** Session of a legacy client. Set by `service_namespace`. */
+  session: ClientSession | undefined = undefined;
+  /** True if evaluators ran for this request: its response must not be cached. Set by `service_evaluator`. */
+  judged = false;
+  /** Names of the tools that `tools/list` returns; all if undefined. Set by `service_evaluator`. */
+  onlyTools: ReadonlySet<string> | undefined = undefined;
+  /** Capabilities of the client; a legacy client declares them once per session. Set by `service_mcp_init`. */
+  capabilities: JsonObject = NO_CAPABILITIES;
+
+  constructor(
+    method: string,
+    target: string,
+    headers: IncomingHttpHeaders,
+    body: Buffer,
+    observation?: RequestObservation,
+    inBatch = false,
+  ) {
+    super(method, target, headers, body, observation);
+    this.inBatch = inBatch;
+    this.correlation = observation ? observation.caller : callerOf(headers);
+  }
+
+  /** JSON text of the request id, as sent by the client; `null` if there is none. */
+  get idText(): string {
+    return this.message && this.message.kind !== 'notification' ? this.message.idText : 'null';
+  }
+
+  /** The user that an authenticating proxy names; undefined without such a proxy. */
+  get user(): string | undefined {
+    return this.correlation.user;
+  }
+}
+
+/** The response is written later, by what `start` starts: a call of an upstream, or a stream of notifications. */
+export interface DeferredOutcome {
+  readonly kind: 'deferred';
+  start(response: ResponseWriter): void;
+}
+
+/** Outcome of a filter of an MCP listener. `batch`: each message of the batch runs through the whole chain. */
+export type McpOutcome = Outcome | DeferredOutcome | Batch;
+
+/** A filter that reads or sets the MCP part of a request. */
+export type McpFilter = Filter<McpRequest, McpOutcome>;

@@ -1,0 +1,82 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { TargetLogger } from './log.ts';
+
+/** Identity of the caller of one request, as its headers state it. */
+export interface CallerIdentity extends Correlation {
+  /** The user that an authenticating proxy names; undefined without such a proxy. */
+  readonly user: string | undefined;
+}
+
+/** Ids that relate a request to others. */
+export interface Correlation {
+  readonly conversationId: string | undefined;
+  readonly requestId: string | undefined;
+}
+
+/** Node.js reads headers as Latin-1, one character per byte. */
+const MAX_ID_BYTES = 256;
+
+/** Returns the identity of the caller. */
+export function callerOf(headers: IncomingHttpHeaders): CallerIdentity {
+  const requestId = validId(headers['x-request-id']);
+  return { conversationId: validId(headers['x-conversation-id']) ?? requestId, requestId, user: userOf(headers) };
+}
+
+/**
+ * Returns the ids of a request: the conversation id is `x-conversation-id`, else `x-request-id` (decisions 4.7,
+ * "Correlation"). Ids that are empty or have more than 256 bytes are ignored.
+ */
+export function correlationOf(headers: IncomingHttpHeaders): Correlation {
+  const requestId = validId(headers['x-request-id']);
+  return { conversationId: validId(headers['x-conversation-id']) ?? requestId, requestId };
+}
+
+function validId(value: string | string[] | undefined): string | undefined {
+  return typeof value === 'string' && value !== '' && value.length <= MAX_ID_BYTES ? value : undefined;
+}
+
+/**
+ * Returns the user that an authenticating proxy names (mcp 3). If both headers are present and differ, the client may have
+ * sent the one that its proxy does not set: both values are returned, which equals neither user.
+ */
+function userOf(headers: IncomingHttpHeaders): string | undefined {
+  const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = headers;
+  if (forwarded === undefined || requested === undefined || forwarded === requested) {
+    return (forwarded ?? requested)?.toString();
+  }
+  return JSON.stringify([forwarded, requested]);
+}
+
+/** Returns the name of the first header with an id that is too long. */
+export function oversizedIdHeader(headers: IncomingHttpHeaders): string | undefined {
+  if (isOversized(headers['x-conversation-id'])) return 'x-conversation-id';
+  return isOversized(headers['x-request-id']) ? 'x-request-id' : undefined;
+}
+
+function isOversized(value: string | string[] | undefined): boolean {
+  return value !== undefined && value.length > MAX_ID_BYTES;
+}
+
+/** Clients must not be able to fill the log. */
+const WARNING_INTERVAL_MS = 60_000;
+
+/** Logs a warning about ids that are too long (decisions 4.7, "Correlation"), at most once a minute. */
+export class OversizedIdWarner {
+  readonly #log: TargetLogger;
+  readonly #now: () => number;
+  #quietUntil = Number.NEGATIVE_INFINITY;
+
+  /** `now` returns the milliseconds of a monotonic clock. */
+  constructor(log: TargetLogger, now: () => number = () => performance.now()) {
+    this.#log = log;
+    this.#now = now;
+  }
+
+  /** Checks the headers of a request that calls this tool. */
+  check(headers: IncomingHttpHeaders, tool: string): void {
+    const header = oversizedIdHeader(headers);
+    if (header === undefined || this.#now() < this.#quietUntil) return;
+    this.#quietUntil = this.#now() + WARNING_INTERVAL_MS;
+    this.#log.warn(`${header} has more than 256 bytes and is ignored`, { tool });
+  }
+}

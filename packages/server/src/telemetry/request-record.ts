@@ -1,0 +1,59 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Message } from '@sluice/protocol/mcp/message';
+import type { CallerIdentity } from './caller.ts';
+import type { Subject } from './redaction.ts';
+import type { ToolCallRecord } from './tool-calls/event.ts';
+
+/** An HTTP request as it arrives, or one message of a batch. */
+export interface ObservedRequest {
+  readonly method: string;
+  /** Path and query. */
+  readonly target: string;
+  readonly headers: IncomingHttpHeaders;
+  /** Address of the client. */
+  readonly client: string | undefined;
+  /** True for one message of a batch; the HTTP request is observed separately. */
+  readonly inBatch: boolean;
+}
+
+/** State of a request that filters set; the members of MCP are missing in other requests. */
+export interface ObservedContext {
+  readonly metadata: ReadonlyMap<string, string>;
+  readonly message?: Message | undefined;
+  readonly era?: 'legacy' | 'modern';
+  readonly namespace?: { readonly name: string } | undefined;
+  readonly session?: { readonly id: string; readonly protocolVersion: string } | undefined;
+}
+
+/** The JSON-RPC error of a response, as far as its writer knows. */
+export interface ObservedResponse {
+  /** Undefined if the response is no error. */
+  readonly errorCode: number | undefined;
+  /** Message of an error that the service itself created. */
+  readonly errorMessage: string | undefined;
+}
+
+/** What was done with a request: rejected, forwarded to an upstream, or answered by the service. */
+export type Decision = 'refused' | 'forwarded' | 'answered';
+
+/** Everything that is known about a request, for its access log line and its span. */
+export interface RequestRecord {
+  /** `performance.now()` at its arrival. */
+  readonly startedAt: number;
+  readonly request: ObservedRequest;
+  readonly caller: CallerIdentity;
+  readonly context: ObservedContext | undefined;
+  readonly decision: Decision;
+  /** Name of the filter that responded. */
+  readonly filter: string | undefined;
+  /** The registered tool or prompt, with a bounded name. */
+  readonly subject: Subject | undefined;
+  /** `host:port` of the upstream. */
+  readonly upstream: string | undefined;
+  readonly answer: ObservedResponse | undefined;
+  /** Low-cardinality error type of a request that failed although it was answered: `tool_error`, or an upstream failure. */
+  readonly failure: string | undefined;
+  /** Last event of the tool call. */
+  readonly toolCall: ToolCallRecord | undefined;
+  readonly traceId: string | undefined;
+}

@@ -1,0 +1,242 @@
+import type { ToolCallErrorCategory, ToolCallEvent, ToolCallTransport } from '@sluice/contract';
+import { isJsonObject, type JsonValue } from '@sluice/protocol/json/parse';
+import { detach, truncateBytes } from '@sluice/protocol/text';
+import type { Correlation } from '../caller.ts';
+import { roundMs } from '../metrics/instruments.ts';
+
+/** An event as it is stored: cheap to create, since most are never read. It contains nothing that must be redacted. */
+export interface ToolCallRecord {
+  readonly eventId: string;
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+  readonly identity: ToolCallIdentity;
+  readonly details: EventDetails;
+  /** Id of the recorded completion that requested the call; only in the last event. */
+  readonly completionId: string | undefined;
+}
+
+/** Caller and target of a tool call; part of all its events (decisions 6). */
+export interface ToolCallIdentity {
+  readonly transport: ToolCallTransport;
+  readonly namespace: string;
+  /** `code-execution/{engine}/{language}` for code. */
+  readonly toolName: string;
+  readonly toolType: string;
+  /** Name of the service entry, if there is one. */
+  readonly serviceId: string | undefined;
+  /** `host:port` of the service, or the origin of the upstream; empty if none was found. */
+  readonly serviceAddress: string;
+  readonly conversationId: string | undefined;
+  /** Header `x-request-id` of the call. */
+  readonly requestId: string | undefined;
+  /** Header `x-service-request-id` sent to the service; logged only. */
+  readonly serviceRequestId: string | undefined;
+  /** Trace of the call; logged only. */
+  readonly traceId: string | undefined;
+}
+
+/** The part of an event that depends on its type. */
+export type EventDetails =
+  | { readonly type: 'STARTED'; readonly summary: RequestSummary }
+  | {
+      readonly type: 'COMPLETED';
+      readonly durationMs: number;
+      readonly isError: boolean;
+      readonly content: EventContent;
+    }
+  | {
+      readonly type: 'FAILED';
+      readonly durationMs: number;
+      readonly category: ToolCallErrorCategory;
+      readonly message: string;
+    };
+
+/** Returns the event in the form of the management API (decisions 6). Members without a value are omitted. */
+export function eventOf({ eventId, at, identity, details }: ToolCallRecord): ToolCallEvent {
+  const timestamp = new Date(at).toISOString();
+  switch (details.type) {
+    case 'STARTED': {
+      const { argumentNames, argumentCount, headerNames, code } = details.summary;
+      return {
+        eventId,
+        eventType: 'STARTED',
+        timestamp,
+        ...identityMembers(identity),
+        ...(argumentNames && { argumentNames: [...argumentNames] }),
+        argumentCount,
+        headers: Object.fromEntries(headerNames.map((name) => [name, '[REDACTED]' as const])),
+        ...(code && { body: '[CODE]' as const }),
+      };
+    }
+    case 'COMPLETED': {
+      const { isError, content, durationMs } = details;
+      return {
+        eventId,
+        eventType: 'COMPLETED',
+        timestamp,
+        ...identityMembers(identity),
+        isError,
+        content: [...content.texts],
+        ...(content.truncated && { contentTruncated: true as const }),
+        duration: roundMs(durationMs),
+      };
+    }
+    case 'FAILED': {
+      const { category, message, durationMs } = details;
+      return {
+        eventId,
+        eventType: 'FAILED',
+        timestamp,
+        ...identityMembers(identity),
+        duration: roundMs(durationMs),
+        errorCategory: category,
+        errorMessage: message,
+      };
+    }
+  }
+}
+
+function identityMembers(identity: ToolCallIdentity) {
+  const { transport, namespace, toolName, toolType, serviceAddress, serviceId, conversationId, requestId } = identity;
+  return {
+    transport,
+    namespace,
+    toolName,
+    toolType,
+    serviceAddress,
+    ...(serviceId !== undefined && { serviceId }),
+    ...(conversationId !== undefined && { conversationId }),
+    ...(requestId !== undefined && { requestId }),
+  };
+}
+
+/** Caller of a tool. */
+export interface ToolCaller {
+  readonly namespace: { readonly name: string } | undefined;
+  readonly correlation: Correlation;
+  readonly observation: { readonly traceId: string | undefined } | undefined;
+}
+
+/** The service or upstream that executes a call, as far as it is known. */
+export interface ToolTarget {
+  readonly transport: ToolCallTransport;
+  /** Name in events if it differs from the tool's name. */
+  readonly toolName?: string | undefined;
+  readonly serviceId?: string | undefined;
+  readonly serviceAddress?: string | undefined;
+  readonly serviceRequestId?: string | undefined;
+}
+
+/** Returns the identity of a call. */
+export function toolCallIdentity(
+  { namespace, correlation, observation }: ToolCaller,
+  tool: { readonly name: string; readonly members: { readonly toolType?: JsonValue } },
+  { transport, toolName = tool.name, serviceId, serviceAddress = '', serviceRequestId }: ToolTarget,
+): ToolCallIdentity {
+  return {
+    transport,
+    namespace: namespace?.name ?? '',
+    toolName,
+    toolType: String(tool.members.toolType),
+    serviceId,
+    serviceAddress,
+    conversationId: correlation.conversationId,
+    requestId: correlation.requestId,
+    serviceRequestId,
+    traceId: observation?.traceId,
+  };
+}
+
+/** Returns the tool name of code execution in events (decisions 6). */
+export function codeToolName(engine: string, language: string): string {
+  return `code-execution/${engine}/${language}`;
+}
+
+/** The request of a STARTED event: names only, no values (specification, "Events", redaction; decisions 6). */
+export interface RequestSummary {
+  /** Undefined for code execution, whose argument names are not disclosed. */
+  readonly argumentNames: readonly string[] | undefined;
+  readonly argumentCount: number;
+  readonly headerNames: readonly string[];
+  /** True for code execution. */
+  readonly code: boolean;
+}
+
+/** Prefix of arguments with credentials: their names are not disclosed either. */
+export const AUTH_PREFIX = 'service_auth_';
+
+/** A client may send a million names, and a thousand events are stored. */
+const MAX_NAMES = 100;
+const MAX_NAME_LENGTH = 256;
+
+/** Returns the summary of a tool request; `headers` are header names. */
+export function toolSummary(args: object, headers: readonly string[]): RequestSummary {
+  const names = Object.keys(args);
+  return {
+    argumentNames: boundedNames(names, AUTH_PREFIX),
+    argumentCount: names.length,
+    headerNames: headers.length === 0 ? headers : boundedNames(headers),
+    code: false,
+  };
+}
+
+/** Returns the summary of code execution. */
+export function codeSummary(argumentCount: number): RequestSummary {
+  return { argumentNames: undefined, argumentCount, headerNames: [], code: true };
+}
+
+function boundedNames(names: readonly string[], excludedPrefix?: string): string[] {
+  const bounded: string[] = [];
+  for (const name of names) {
+    if (bounded.length === MAX_NAMES) break;
+    if (excludedPrefix !== undefined && name.startsWith(excludedPrefix)) continue;
+    bounded.push(name.length > MAX_NAME_LENGTH ? detach(name.slice(0, MAX_NAME_LENGTH)) : name.toWellFormed());
+  }
+  return bounded;
+}
+
+/** Limit of all texts of one event, in UTF-8 bytes (decisions 6, 8). */
+const MAX_CONTENT_BYTES = 16 * 1024;
+/** Limit of the number of texts: each text takes memory beyond its bytes. */
+const MAX_TEXTS = 512;
+
+/** Texts of a COMPLETED event: at most 16 KiB and 512 texts. */
+export interface EventContent {
+  readonly texts: readonly string[];
+  readonly truncated: boolean;
+}
+
+const NO_CONTENT: EventContent = { texts: [], truncated: false };
+
+/** Returns the content of a capability service's reply. */
+export function contentOfTexts(texts: Iterable<string>): EventContent {
+  const stored: string[] = [];
+  let remaining = MAX_CONTENT_BYTES;
+  for (const text of texts) {
+    if (stored.length === MAX_TEXTS) return { texts: stored, truncated: true };
+    // A text has at least as many bytes as code units: a long one need not be measured.
+    const bytes = text.length > remaining ? text.length : Buffer.byteLength(text);
+    if (bytes > remaining) {
+      if (remaining > 0) stored.push(truncateBytes(text, remaining));
+      return { texts: stored, truncated: true };
+    }
+    stored.push(text);
+    remaining -= bytes;
+  }
+  return { texts: stored, truncated: false };
+}
+
+/** Returns the content of an MCP result, which may not have the form that the protocol requires. */
+export function contentOfResult(result: JsonValue | undefined): EventContent {
+  if (!isJsonObject(result) || !Array.isArray(result.content)) return NO_CONTENT;
+  const texts: string[] = [];
+  for (const block of result.content) {
+    if (isJsonObject(block) && block.type === 'text' && typeof block.text === 'string') texts.push(block.text);
+  }
+  return contentOfTexts(texts);
+}
+
+/** Returns whether an MCP result reports a failure of the tool. */
+export function isErrorResult(result: JsonValue | undefined): boolean {
+  return isJsonObject(result) && result.isError === true;
+}
