@@ -7,7 +7,7 @@ const unused = (): never => {
   throw new Error('help needs no service');
 };
 
-it('has these help texts; read them together: vitest -u rewrites the file', async () => {
+it('help texts of all commands (review them together; vitest --update rewrites the file)', async () => {
   const terminal = scriptedTerminal();
   const program = createProgram({ terminal, options: unused, connect: unused, output: unused });
   printHelp(program);

@@ -41,7 +41,7 @@ describe('the command line', () => {
     expect(await sluice('tools', 'list', '--version')).toEqual({ code: 0, out: `${manifest.version}\n`, err: '' });
   });
 
-  it('says what it does not know, and what may have been meant', async () => {
+  it('reports unknown commands and options with a suggestion', async () => {
     expect(await sluice('tols')).toEqual({
       code: 1,
       out: '',
@@ -52,7 +52,7 @@ describe('the command line', () => {
     expect(await sluice('tools')).toMatchObject({ code: 1, out: '' });
   });
 
-  it('says which of the choices may have been meant', async () => {
+  it('suggests the closest choice', async () => {
     expect((await sluice('configure', 'vscod')).err).toMatch(/Allowed choices are .*\n\(Did you mean vscode\?\)\n$/);
     expect((await sluice('tool-calls', '--category', 'execution_eror')).err).toMatch(
       /Allowed choices are .*\n\(Did you mean EXECUTION_ERROR\?\)\n$/,
@@ -60,7 +60,7 @@ describe('the command line', () => {
     expect((await sluice('configure', 'qqqqqqqq')).err).not.toContain('Did you mean');
   });
 
-  it('prints the help of a command within a group, and takes other words for a command that help does not name', async () => {
+  it('prints the help of nested commands and accepts hidden aliases', async () => {
     const { out } = await sluice('tools', 'remove', '--help');
     expect(out).toMatch(/^Usage: sluice tools remove \[options\] \[tool\]\n/);
     for (const words of ['help tools remove', 'tools delete -h', 'help tools delete']) {
@@ -73,13 +73,13 @@ describe('the command line', () => {
     expect((await sluice('namespaces', 'add', '-h')).out).toContain('sluice namespaces create');
   });
 
-  it('takes no token together with --no-auth', async () => {
+  it('rejects a token together with --no-auth', async () => {
     const { code, err } = await sluice('health', '--token', 'abc', '--no-auth');
     expect(code).toBe(1);
     expect(err).toBe("sluice: option '--no-auth' cannot be used with option '--token <token>'\n");
   });
 
-  it('says what to do without credentials, before anything is sent', async () => {
+  it('reports missing credentials before the first request', async () => {
     expect(await sluice('health', '--host', 'https://sluice.example.com/')).toEqual({
       code: 1,
       out: '',
@@ -87,7 +87,7 @@ describe('the command line', () => {
     });
   });
 
-  it('takes only a host that is an http or https URL, and a token that a header can carry', async () => {
+  it('validates the host and the token', async () => {
     const hosts = {
       'ftp://a': 'http:// or https://',
       'http://a/api/v1/': 'omit the path: http://a\n',
@@ -104,7 +104,7 @@ describe('the command line', () => {
     expect(err).toBe('sluice: --token: contains characters that are not allowed in an access token\n');
   });
 
-  it('takes host and credentials from the environment where no option gives them', async () => {
+  it('reads host and credentials from the environment', async () => {
     const nobody = { SLUICE_HOST: 'no-such-host.invalid:8080', SLUICE_NO_AUTH: '1' };
     expect((await sluiceWith(nobody, 'health')).err).toBe('sluice: unknown host: no-such-host.invalid\n');
     expect((await sluiceWith(nobody, 'health', '--host', 'other.invalid')).err).toBe(
@@ -124,7 +124,7 @@ describe('the command line', () => {
     }
   });
 
-  it('refuses values of options with the form that they must have', async () => {
+  it('rejects invalid option values with the expected form', async () => {
     expect((await sluice('tools', 'list', '--output', 'xml')).err).toContain('Allowed choices are table, json');
     const add = ['tools', 'add', '-n', 'a', '--no-auth'];
     expect((await sluice(...add, '-l', 'novalue')).err).toBe('sluice: invalid value "novalue": expected key=value\n');
@@ -168,7 +168,7 @@ describe('completion', () => {
   const complete = async (...words: string[]) =>
     (await sluice('complete', 'zsh', '--', ...words)).out.split('\n').map((line) => line.split('\t')[0]);
 
-  it('knows commands, options, and the values that an option takes', async () => {
+  it('completes commands, options and option values', async () => {
     expect(await complete('to')).toEqual(['tools', 'tool-calls', '']);
     expect(await complete('tools', 'l')).toEqual(['list', 'label', '']);
     expect(await complete('tools', 'list', '--n')).toEqual(['--namespace', '--no-auth', '']);
@@ -187,7 +187,7 @@ describe('completion', () => {
     expect(await complete('completion', '')).toEqual(['bash', 'zsh', 'fish', '']);
   });
 
-  it('is quiet when names cannot be had, and leaves files to the shell', async () => {
+  it('prints nothing when names are unavailable or the shell completes files', async () => {
     const nowhere = ['--no-auth', '--host', 'http://127.0.0.1:1'];
     expect(await sluice('complete', 'zsh', '--', ...nowhere, 'tools', 'show', '')).toEqual({
       code: 0,

@@ -82,7 +82,7 @@ test('a plan shows what was and what will be, and programs get whole values with
   expect(JSON.stringify(planToJson(steps(moved, before)))).not.toContain('new"');
 });
 
-test('a forward that differs is replaced, and what is lost with it is said', () => {
+test('a changed forward is replaced, with a note about lost changes', () => {
   const before = actual(
     `${UP}tools: [{ forward: up, upstreamName: x, name: say }, { forward: up, upstreamName: y, name: tell }]`,
   );

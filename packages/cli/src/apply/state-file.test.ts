@@ -15,7 +15,7 @@ function problems(text: string): readonly string[] {
   return [];
 }
 
-test('the smallest state is {}; a file without anything is refused', () => {
+test('the smallest state is {}; an empty file is rejected', () => {
   expect(read('{} # nothing yet\n').sections).toEqual(new Set());
   for (const text of ['', ' \n', '\ufeff', '# nothing yet\n', 'null']) {
     expect(problems(text)).toEqual(['s.yaml is empty; use {} for an empty state']);
@@ -23,7 +23,7 @@ test('the smallest state is {}; a file without anything is refused', () => {
   expect(() => read('', 's.json')).toThrow('s.json is empty; use {} for an empty state');
 });
 
-test('the files of the documentation are right', async () => {
+test('the examples in the documentation are valid', async () => {
   const page = await readFile(new URL('../../../../docs/desired-state.md', import.meta.url), 'utf8');
   const files = [...page.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, text = '']) => read(text));
   expect(files).toHaveLength(2);
@@ -154,7 +154,7 @@ test.each([
   expect(problems(text)).toEqual(expected);
 });
 
-test('a member that is near to a known one is kept, with a warning', () => {
+test('a misspelled member is stored with a warning', () => {
   const made = 'name: t, description: "", uri: u, toolType: t, input_schema: {}';
   const { tools, overrides, warnings } = read(`tools:
 - { ${made}, titel: T, vendor: 1, _meta: {}, execution: {}, note: n }
@@ -172,14 +172,14 @@ test('a member that is near to a known one is kept, with a warning', () => {
   ]);
 });
 
-test('uris of configuration and secrets in other letters are refused', () => {
+test('misspelled configuration and secret URIs are rejected', () => {
   const made = 'name: t, description: "", uri: "w:t", type: w, input_schema: {}';
   expect(problems(`tools:\n- { ${made}, configuration_uri: c, secretUri: s }`)).toEqual([
     's.yaml:2:92: tools: secretUri: unknown member; did you mean secretsURI?',
   ]);
 });
 
-test('the place is right in JSON too', () => {
+test('positions are correct in JSON too', () => {
   expect(problems('{\n  "namespaces": [\n    {"name": 1}\n  ]\n}')).toEqual([
     's.yaml:3:6: namespaces: name: must be a string; quote it',
   ]);
@@ -203,7 +203,7 @@ test('several files are one state, in which nothing is said twice', () => {
   );
 });
 
-test('aliases that multiply beyond measure are refused', () => {
+test('excessive aliases are rejected', () => {
   const levels = Array.from({ length: 9 }, (_, i) => `l${i + 1}: &l${i + 1} [${Array(9).fill(`*l${i}`).join(', ')}]`);
   expect(problems(`l0: &l0 [a]\n${levels.join('\n')}`)).toEqual([expect.stringContaining('Excessive alias count')]);
 });

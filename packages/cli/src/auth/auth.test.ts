@@ -53,8 +53,8 @@ const logIn = () =>
 const stored = async () => JSON.parse(await readFile(file, 'utf8')).hosts[host];
 const mode = async (path: string) => ((await stat(path)).mode & 0o777).toString(8);
 
-describe('a log-in with a password', () => {
-  it('is kept in a file for its owner alone, and lets commands pass the proxy', async () => {
+describe('a password login', () => {
+  it('is stored in a file for its owner only and authenticates commands at the proxy', async () => {
     expect(await sluice(['health'])).toMatchObject({ code: 1, err: expect.stringContaining('no credentials for') });
     expect(await logIn()).toEqual({ code: 0, out: `logged in to ${host} as alice\n`, err: '' });
     expect([await mode(file), await mode(dirname(file))]).toEqual(['600', '700']);
@@ -63,7 +63,7 @@ describe('a log-in with a password', () => {
     expect(await sluice(['health'])).toEqual({ code: 0, out: 'ok\n', err: '' });
   });
 
-  it('asks for the password on a terminal, and remembers all else from the time before', async () => {
+  it('prompts for the password and reuses the other settings', async () => {
     await logIn();
     const again = await sluice(['auth', 'login'], { answers: [PASSWORD] });
     expect(again).toMatchObject({ code: 0, err: 'Password for alice: \n' });
@@ -72,7 +72,7 @@ describe('a log-in with a password', () => {
     expect(await sluice(['auth', 'login'])).toMatchObject({ code: 1, err: expect.stringContaining('use --password') });
   });
 
-  it('shows its client secret to nobody but the identity provider', async () => {
+  it('sends its client secret to the identity provider only', async () => {
     const secret = ['--client-id', 'backend', '--client-secret', CLIENT_SECRET, '--verbose'];
     const login = ['auth', 'login', '--username', 'alice', '--password', PASSWORD, ...client(), ...secret];
     const { code, out, err } = await sluice(login);
@@ -82,7 +82,7 @@ describe('a log-in with a password', () => {
     expect(out + err + (await sluice(['auth', 'status'])).out).not.toMatch(/secret|horse/);
   });
 
-  it('that is refused stores nothing and says why, without the password', async () => {
+  it('that is rejected stores nothing and explains why, without the password', async () => {
     const login = ['auth', 'login', '--username', 'alice', '--password', 'wrong-password', ...client()];
     const { code, err } = await sluice(login);
     expect(code).toBe(1);
@@ -91,7 +91,7 @@ describe('a log-in with a password', () => {
     await expect(stat(file)).rejects.toThrow();
   });
 
-  it('says which part is missing or wrong', async () => {
+  it('reports missing and invalid settings', async () => {
     const login = ['auth', 'login', '--username', 'alice', '--password', 'x'];
     expect((await sluice(login)).err).toBe(
       'sluice: --auth-server is required to log in with a password; use --api-token to store a token instead\n',
@@ -106,8 +106,8 @@ describe('a log-in with a password', () => {
   });
 });
 
-describe('a log-in that is said to last for ever', () => {
-  it.each(['1e308', '1e13'])('is kept for ten years (%s s)', async (seconds) => {
+describe('a login with an unlimited lifetime', () => {
+  it.each(['1e308', '1e13'])('is stored for ten years (%s s)', async (seconds) => {
     const provider = createServer((_request, response) => {
       response.setHeader('content-type', 'application/json');
       response.end(`{"access_token":"a","token_type":"bearer","expires_in":${seconds}}`);
@@ -126,8 +126,8 @@ describe('a log-in that is said to last for ever', () => {
   });
 });
 
-describe('a log-in that has expired', () => {
-  it('is not renewed by a tabulator key', async () => {
+describe('an expired login', () => {
+  it('is not renewed by completion', async () => {
     await logIn();
     const before = await stored();
     expect(await sluice(['complete', 'zsh', '--', '--host', host, 'tools', 'show', ''])).toEqual({
@@ -150,7 +150,7 @@ describe('a log-in that has expired', () => {
     expect(await readdir(dirname(file))).toEqual(['credentials.json']);
   });
 
-  it('and cannot be renewed any more says so', async () => {
+  it('that cannot be renewed is reported', async () => {
     await logIn();
     const text = await readFile(file, 'utf8');
     await writeFile(file, text.replace(/"refreshToken": "[^"]+"/, '"refreshToken": "revoked"'));
@@ -161,7 +161,7 @@ describe('a log-in that has expired', () => {
     });
   });
 
-  it('does not wait for a command that has died', async () => {
+  it('does not wait for a dead command', async () => {
     await logIn();
     await writeFile(`${file}.lock`, '');
     await utimes(`${file}.lock`, 0, 0);
@@ -169,10 +169,10 @@ describe('a log-in that has expired', () => {
   });
 });
 
-describe('a token that was made elsewhere', () => {
+describe('an API token', () => {
   const TOKEN = 'abcd12345678901234567890123456789012efgh';
 
-  it('is stored, shown masked or whole, and forgotten', async () => {
+  it('is stored, printed masked or unmasked, and deleted', async () => {
     expect(await sluice(['auth', 'login', '--api-token', '-'], { input: `${TOKEN}\n` })).toMatchObject({
       code: 0,
       err: '',
@@ -189,7 +189,7 @@ describe('a token that was made elsewhere', () => {
     expect(await sluice(['auth', 'token', '--get'])).toMatchObject({ code: 1, out: '' });
   });
 
-  it('is of one host, and not sent to another', async () => {
+  it('is not sent to another host', async () => {
     await sluice(['auth', 'token', '--set', TOKEN]);
     const other = await sluice(['health', '--host', 'http://127.0.0.1:1/']);
     expect(other.err).toContain('no credentials for http://127.0.0.1:1:');
@@ -202,7 +202,7 @@ describe('a token that was made elsewhere', () => {
     });
   });
 
-  it('that the proxy does not accept leads to a log-in', async () => {
+  it('that the proxy rejects leads to a login', async () => {
     await sluice(['auth', 'token', '--set', TOKEN]);
     expect(await sluice(['health'])).toEqual({
       code: 1,
@@ -212,8 +212,8 @@ describe('a token that was made elsewhere', () => {
   });
 });
 
-describe('the file of credentials', () => {
-  it('is refused when others may read it', async () => {
+describe('the credentials file', () => {
+  it('is rejected when others can read it', async () => {
     await sluice(['auth', 'token', '--set', 'abc']);
     await chmod(file, 0o644);
     const { code, err } = await sluice(['health']);
@@ -221,7 +221,7 @@ describe('the file of credentials', () => {
     expect(err).toBe(`sluice: ${file}: readable by others (mode 0644): run "chmod 600 ${file}" and log in again\n`);
   });
 
-  it('is refused when it is damaged, and not repeated', async () => {
+  it('is rejected when corrupt, without its content', async () => {
     await sluice(['auth', 'token', '--set', 'abc']);
     await writeFile(file, '{"version":1,"hosts":["abc"]}');
     const { code, err } = await sluice(['health']);
@@ -229,7 +229,7 @@ describe('the file of credentials', () => {
     expect(err).toBe(`sluice: ${file}: corrupt, or of another version: delete the file and log in again\n`);
   });
 
-  it('is of use although what it has for another host is damaged', async () => {
+  it('works although the entry of another host is corrupt', async () => {
     await logIn();
     const { hosts } = JSON.parse(await readFile(file, 'utf8'));
     const damaged = { ...hosts[host], expiresAt: null };

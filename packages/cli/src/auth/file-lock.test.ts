@@ -20,7 +20,7 @@ async function age(seconds: number): Promise<void> {
   await utimes(lock, then, then);
 }
 
-it('lets one in after the other, and leaves nothing behind', async () => {
+it('serializes holders and leaves no file behind', async () => {
   const events: string[] = [];
   const work = (name: string) => async () => {
     events.push(`${name} in`);
@@ -34,7 +34,7 @@ it('lets one in after the other, and leaves nothing behind', async () => {
   expect(existsSync(lock)).toBe(false);
 });
 
-it('waits for a holder as long as a renewal may take', async () => {
+it('waits for a live holder', async () => {
   await writeFile(lock, 'another');
   let tries = 0;
   const done = await withLock(
@@ -49,13 +49,13 @@ it('waits for a holder as long as a renewal may take', async () => {
   expect(done).toBe(3);
 });
 
-it('does not wait for a holder that has died', async () => {
+it('takes over the lock of a dead holder', async () => {
   await writeFile(lock, 'another');
   await age(130);
   expect(await withLock(file, () => readFile(lock, 'utf8'))).toMatch(/^[\da-f-]{36}$/);
 });
 
-it('is removed only by the one that holds it', async () => {
+it('is removed by its holder only', async () => {
   await withLock(file, async () => {
     await rm(lock);
     await writeFile(lock, 'of one that held us for dead');

@@ -46,13 +46,13 @@ const tools: RequestListener = (_request, response) => {
   response.end(JSON.stringify({ data, error: null }));
 };
 
-it('offers no name that would be an option', async () => {
+it('does not suggest names that look like options', async () => {
   expect(await complete(tools, 'tools', 'show', '')).toBe('weather\n');
   expect(await complete(tools, 'tool-calls', '-f', '--tool', 'we')).toBe('weather\n');
   expect(await complete(tools, 'tools', 'show', '--', '')).toBe('--host=http://evil.example\n-x\nweather\n');
 });
 
-it('waits for nothing long', async () => {
+it('limits the lookup time', async () => {
   const context: Context = {
     terminal: scriptedTerminal(),
     options: () => {

@@ -97,7 +97,7 @@ test('blanks stay, wherever they are', () => {
   );
 });
 
-test('what is written as YAML is read again as it was, with every number in its spelling', () => {
+test('YAML round-trips with exact numbers', () => {
   fc.assert(
     fc.property(json, (text) => {
       const value: JsonValue = parseLossless(text);

@@ -26,11 +26,11 @@ async function read(type: string, pieces: readonly string[]) {
 
 const HALF = 'x'.repeat(MIB / 2);
 
-it('hands on an answer that is small enough', async () => {
+it('passes a small response through', async () => {
   expect(await read('application/json', [HALF, HALF])).toEqual({ text: HALF + HALF, told: [], status: 202, left: 0 });
 });
 
-it('ends one that is not as soon as it is known', async () => {
+it('aborts a large response early', async () => {
   const message = 'response from http://there is larger than 1 MiB';
   const { text, told, left } = await read('application/json', [HALF, HALF, 'x', HALF, HALF, HALF]);
   expect(text).toHaveProperty('message', message);
@@ -38,7 +38,7 @@ it('ends one that is not as soon as it is known', async () => {
   expect(left).toBeGreaterThan(0);
 });
 
-it.each(['\n', '\r\n', '\r'])('takes any number of events, but no large one (lines end with %j)', async (end) => {
+it.each(['\n', '\r\n', '\r'])('accepts any number of events, but no large one (lines end with %j)', async (end) => {
   const event = `data: ${HALF}${end}${end}`;
   const events = [event, event.slice(0, -1), event.slice(-1), event, event];
   expect(await read('text/event-stream', events)).toMatchObject({ text: events.join(''), told: [] });

@@ -25,20 +25,20 @@ describe('a table', () => {
     expect(new Set(before)).toEqual(new Set([8]));
   });
 
-  it('cuts the widest columns until it fits the terminal', () => {
+  it('truncates the widest columns until it fits the terminal', () => {
     const rows = [{ name: 'short', text: `${'long '.repeat(20)}end` }];
     const lines = table(rows, 40).split('\n').filter(Boolean);
     expect(Math.max(...lines.map(displayWidth))).toBeLessThanOrEqual(40);
     expect(lines[1]).toMatch(/^short {2}long long .*…$/);
   });
 
-  it('cuts wide characters as a whole', () => {
+  it('truncates at character boundaries', () => {
     const [, line = ''] = table([{ name: 'n', text: '東'.repeat(50) }], 30).split('\n');
     expect(displayWidth(line)).toBeLessThanOrEqual(30);
     expect(line).toMatch(/^n {5}東+…$/);
   });
 
-  it('cuts prose first, then the rest, and names never', () => {
+  it('truncates prose first, then other columns, and names never', () => {
     const three = [
       { title: 'NAME', value: () => 'n'.repeat(30), cut: 'never' },
       { title: 'TYPE', value: () => 't'.repeat(20) },
@@ -52,7 +52,7 @@ describe('a table', () => {
     expect(row()).toEqual([name, type, prose]);
   });
 
-  it('cuts nothing but prose where there is no terminal', () => {
+  it('truncates only prose without a terminal', () => {
     const text = 'x'.repeat(5000);
     expect(table([{ name: 'n', text }])).toContain(text);
   });
@@ -66,11 +66,11 @@ describe('a table', () => {
   });
 });
 
-describe('rows that come one by one', () => {
+describe('rows that arrive one by one', () => {
   const running = () =>
     createRunningTable<Row>([...columns, { title: 'PROSE', value: () => 'x'.repeat(100), cut: 'first' }], plain);
 
-  it('stand under a head, which comes once, with the first of them', () => {
+  it('follow a header that is printed once', () => {
     const line = running();
     expect(line({ name: 'a', text: 'b' }, 30)).toBe(`NAME  TEXT  PROSE\na     b     ${'x'.repeat(17)}…\n`);
     expect(line({ name: 'a', text: 'b' }, 30)).toBe(`a     b     ${'x'.repeat(17)}…\n`);

@@ -24,7 +24,7 @@ function work(tell: (line: string) => void): void {
   }
 }
 
-it('renews one line on a terminal, no more often than one can see, and takes it away in the end', () => {
+it('updates one line on a terminal at a limited rate and erases it at the end', () => {
   const { screen: terminal, written } = screen(true);
   const progress = createProgress(terminal, false);
   work(progress.update);
@@ -34,7 +34,7 @@ it('renews one line on a terminal, no more often than one can see, and takes it 
   expect(written.at(-1)).toBe('\r\u001b[K');
 });
 
-it('cuts the line to the terminal, and lets nothing through that would move the cursor', () => {
+it('truncates the line to the terminal and sanitizes it', () => {
   const { screen: terminal, written } = screen(true);
   const progress = createProgress(terminal, false);
   vi.advanceTimersByTime(1000);
@@ -53,7 +53,7 @@ it.each([
   expect(written).toEqual(['done 99\n', 'done 199\n', 'done 299\n']);
 });
 
-it('says nothing of what is done at once', () => {
+it('prints nothing for a quick command', () => {
   const { screen: terminal, written } = screen(true);
   const progress = createProgress(terminal, false);
   progress.update('done');

@@ -3,13 +3,13 @@ import { abbreviate, displayWidth, sanitizeJson, sanitizeLine, sanitizeText, tru
 
 const HOSTILE = 'a\u001b[2Jb\u009b31mc\u202ed\u0007\u007f';
 
-it('spells out in a line what would move the cursor, change colours or turn the writing around', () => {
+it('escapes control characters and direction marks in a line', () => {
   expect(sanitizeLine(HOSTILE)).toBe('a\\u001b[2Jb\\u009b31mc\\u202ed\\u0007\\u007f');
   expect(sanitizeLine('first\r\n\tsecond\u2028third')).toBe('first second\\u2028third');
   expect(sanitizeLine('Zürich 東京 👩‍👩‍👧 "quoted"')).toBe('Zürich 東京 👩‍👩‍👧 "quoted"');
 });
 
-it('spells out what cannot be seen, but lets emoji be joined', () => {
+it('escapes invisible characters, except joiners of emoji', () => {
   const unseen = [
     '\u061c',
     '\u200b',
@@ -32,11 +32,11 @@ it('spells out what cannot be seen, but lets emoji be joined', () => {
   expect(sanitizeLine('👩\u200dx')).toBe('👩\\u200dx');
 });
 
-it('leaves line breaks and tabs in a text, but not what overwrites a line', () => {
+it('keeps line breaks and tabs in a text, but not carriage returns', () => {
   expect(sanitizeText(`one\r\n\ttwo\rthree ${HOSTILE}`)).toBe(`one\n\ttwo\\u000dthree ${sanitizeLine(HOSTILE)}`);
 });
 
-it('makes JSON harmless without changing what it means', () => {
+it('sanitizes JSON without changing its value', () => {
   const value = { [HOSTILE]: [HOSTILE, 'line\nbreak'] };
   const json = sanitizeJson(JSON.stringify(value));
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must not be there
@@ -44,16 +44,16 @@ it('makes JSON harmless without changing what it means', () => {
   expect(JSON.parse(json)).toEqual(value);
 });
 
-it('leaves a short text as it is', () => {
+it('returns a short text unchanged', () => {
   expect(abbreviate('Which one?\n\nThis one.')).toBe('Which one?\n\nThis one.');
 });
 
-it('lets no blanks push away what people are to read', () => {
+it('collapses whitespace', () => {
   expect(abbreviate(`Name?${' '.repeat(500)}\u00a0\tpassword`)).toBe('Name? password');
   expect(abbreviate(`Name?${' \n'.repeat(500)}password`)).toBe('Name?\n\npassword');
 });
 
-it('cuts what nobody reads', () => {
+it('truncates long text', () => {
   expect(abbreviate('x'.repeat(1_000_000))).toBe(`${'x'.repeat(1000)} …`);
 });
 

@@ -79,8 +79,8 @@ const said = () => terminal.err().replaceAll(management.host, 'HOST').split('\n'
 const BEGAN = 'sluice: following tool calls at HOST; press Ctrl-C to stop';
 const AGAIN = 'sluice: reconnected; no events were missed';
 
-describe('events are printed as they come', () => {
-  it('a line each, without those of before, in words that a terminal does not obey', async () => {
+describe('events are printed as they arrive', () => {
+  it('one line each, sanitized, without earlier ones', async () => {
     management.recent = [c];
     begin();
     const stream = await management.stream();
@@ -96,7 +96,7 @@ describe('events are printed as they come', () => {
     expect(new Set(management.authorizations)).toEqual(new Set(['Bearer T1']));
   });
 
-  it('the wanted ones alone', async () => {
+  it('only matching ones', async () => {
     begin({ filter: { tool: 'b', category: 'UNKNOWN' } });
     const stream = await management.stream();
     stream.write(
@@ -108,7 +108,7 @@ describe('events are printed as they come', () => {
     expect(tools()).toEqual(['b']);
   });
 
-  it('as JSON an object per line, with members that nobody knows and numbers as they were sent', async () => {
+  it('as one JSON object per line, with unknown members and exact numbers', async () => {
     begin({ output: 'json' });
     const stream = await management.stream();
     const data = `{"later":[1.0,12345678901234567890],"rtl":"\u202e",${JSON.stringify(a).slice(1)}`;
@@ -116,7 +116,7 @@ describe('events are printed as they come', () => {
     await expect.poll(() => terminal.out()).toBe(`${data.replace('\u202e', '\\u202e')}\n${JSON.stringify(b)}\n`);
   });
 
-  it('behind the latest that are wanted, of which none is told twice', async () => {
+  it('after the latest matching ones, without duplicates', async () => {
     management.recent = [c, failed('x'), b, failed('w'), a];
     begin({ latest: 1, filter: { category: 'UNKNOWN' } });
     const stream = await management.stream();
@@ -125,8 +125,8 @@ describe('events are printed as they come', () => {
   });
 });
 
-describe('when the service goes away', () => {
-  it('it is tried again, said once, and what came meanwhile is printed once', async () => {
+describe('when the service becomes unavailable', () => {
+  it('it reconnects, reports once and prints missed events once', async () => {
     begin();
     const stream = await management.stream();
     stream.write(encodeEvent(a));
@@ -169,13 +169,13 @@ describe('when the service goes away', () => {
     expect(tools()).toEqual(kept.map(({ toolName }) => toolName).reverse());
   });
 
-  it('in the beginning, that is the end', async () => {
+  it('before the first connection, the command fails', async () => {
     management.reject(503, 1);
     await expect(begin()).rejects.toMatchObject({ status: 503 });
     expect(said()).toEqual([]);
   });
 
-  it('and comes back without a list, its stream is not left open, and it is tried again', async () => {
+  it('and returns without a list, the stream is closed and it reconnects', async () => {
     management.recent = [a];
     begin();
     const stream = await management.stream();
@@ -190,7 +190,7 @@ describe('when the service goes away', () => {
     expect(said().slice(2)).toEqual(['sluice: HOST returned 502: refused (retrying)', AGAIN]);
   });
 
-  it.each([401, 403, 404])('and then refuses with %i, that is the end', async (status) => {
+  it.each([401, 403, 404])('and then rejects with %i, the command fails', async (status) => {
     const following = begin();
     const stream = await management.stream();
     await expect.poll(said).toEqual([BEGAN]);
@@ -199,7 +199,7 @@ describe('when the service goes away', () => {
     await expect(following).rejects.toMatchObject({ status });
   });
 
-  it('without a word, that is noticed', async () => {
+  it('silently, the idle timeout reconnects', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     begin();
     while (said().length === 0) await setImmediate();
@@ -210,7 +210,7 @@ describe('when the service goes away', () => {
     expect(said()).toEqual([BEGAN, 'sluice: no response from HOST for 60 s (retrying)']);
   });
 
-  it('waits become longer, and short again after a connection that has lasted', async () => {
+  it('delays increase, and reset after a stable connection', async () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     const delays = new ReconnectDelay({ firstMs: 1, maxMs: 2 });
     const [next, reset] = [vi.spyOn(delays, 'next'), vi.spyOn(delays, 'reset')];
@@ -228,7 +228,7 @@ describe('when the service goes away', () => {
   });
 });
 
-describe('what is no stream of events', () => {
+describe('an invalid event stream', () => {
   it.each(['{', '{}', '{"eventId":7}'])('is not printed: %s', async (data) => {
     const following = begin();
     const stream = await management.stream();

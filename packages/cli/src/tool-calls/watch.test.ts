@@ -13,14 +13,14 @@ beforeEach(() => {
 });
 
 describe('after a gap', () => {
-  it('what came in it is told, oldest first, and nothing was missed when the last one read is still known', () => {
+  it('reports missed events, oldest first, as complete when the last event is still available', () => {
     bookmark.startAfter(undefined);
     expect(bookmark.advance(a)).toBe(true);
     expect(bookmark.catchUp([d, c, b, a])).toEqual({ events: [b, c, d], complete: true });
     expect(bookmark.catchUp([d, c, b, a])).toEqual({ events: [], complete: true });
   });
 
-  it('an event that stands in the list and in the stream is read once, and where it was read stays known', () => {
+  it('reads an event in list and stream once', () => {
     bookmark.startAfter(a);
     expect(bookmark.catchUp([c, b, a])).toMatchObject({ events: [b, c] });
     expect([bookmark.advance(b), bookmark.advance(c)]).toEqual([false, false]);
@@ -28,18 +28,18 @@ describe('after a gap', () => {
     expect(bookmark.advance(d)).toBe(true);
   });
 
-  it('all that is known is told, and something may have been missed, when the last one read is not known any more', () => {
+  it('reports all available events as incomplete when the last event is gone', () => {
     bookmark.startAfter(a);
     expect(bookmark.catchUp([c, b])).toEqual({ events: [b, c], complete: false });
   });
 
-  it('all that is known is told, and something may have been missed, when nothing was read', () => {
+  it('reports all available events as incomplete when nothing was read', () => {
     bookmark.startAfter(undefined);
     expect(bookmark.catchUp([])).toEqual({ events: [], complete: false });
     expect(bookmark.catchUp([b, a])).toEqual({ events: [a, b], complete: false });
   });
 
-  it('the end of a call is not taken for its beginning', () => {
+  it('tells the two events of a call apart', () => {
     const ended = { ...a, eventType: 'COMPLETED' };
     bookmark.startAfter(a);
     expect(bookmark.catchUp([ended, a])).toEqual({ events: [ended], complete: true });
@@ -47,12 +47,12 @@ describe('after a gap', () => {
 });
 
 describe('in the beginning', () => {
-  it('the newest event of before may be told by the stream, as it may have come after that was opened', () => {
+  it('the stream may send the newest earlier event', () => {
     bookmark.startAfter(b);
     expect([bookmark.advance(a), bookmark.advance(b)]).toEqual([true, true]);
   });
 
-  it('a list that was told is not told again by the stream', () => {
+  it('the stream does not repeat the list', () => {
     bookmark.reset([b, a]);
     expect([bookmark.advance(a), bookmark.advance(b), bookmark.advance(c)]).toEqual([false, false, true]);
     expect(bookmark.catchUp([d, c, b, a])).toEqual({ events: [d], complete: true });
