@@ -10,7 +10,7 @@ import { plainError } from '../management/route.ts';
 import { createManagement, managementObserver } from '../management/server.ts';
 import { ClientProfiles, DeclaredParams } from '../mcp/client-profile.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
-import { OpenStreams } from '../mcp/long-streams.ts';
+import { OpenStreams } from '../mcp/open-streams.ts';
 import type { Implementation } from '../mcp/server-info.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/resumable-streams.ts';
@@ -98,8 +98,8 @@ export async function startService(
   open.defer(() => forwards.close(0));
   await bootstrap(config, registry);
 
-  const notices = new ListChangeNotifier(registry);
-  open.defer(() => notices.close());
+  const listChanges = new ListChangeNotifier(registry);
+  open.defer(() => listChanges.close());
 
   const schemas = new ResultSchemas();
   open.defer(() => schemas.close());
@@ -108,12 +108,12 @@ export async function startService(
   const actions = new HostPool();
   open.defer(() => actions.close());
   const evaluators = await openEvaluators(config, logger, {
-    compiling,
+    compiler: compiling,
     schemas,
     hasNamespace: (name) => registry.current.namespace(name) !== undefined,
-    onUse(set) {
+    onActivated(set) {
       actions.setActions(set.list.map(({ action }) => action));
-      notices.judgedBy(set);
+      listChanges.setEvaluators(set);
       if (set.list.length === 0) return;
       for (const line of unjudgedListeners(pipeline.listeners)) logger.target('service::evaluator').warn(line);
     },
@@ -243,7 +243,7 @@ export async function startService(
     lives,
     events,
     calls,
-    notices,
+    listChanges,
     longStreams,
     profiles,
     declaredParams,

@@ -4,13 +4,12 @@ import { conditional } from '../http/conditions.ts';
 import { cors } from '../http/filters/cors.ts';
 import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts';
 import { type LoadBalancerParts, loadBalancer, router } from '../http/filters/route.ts';
-import type { Guard } from '../http/host-origin-guard.ts';
+import type { HostOriginGuard } from '../http/host-origin-guard.ts';
 import { createHttpServer } from '../http/server.ts';
-import { type InterceptParts, serviceIntercept } from '../inference/recorder.ts';
+import { type InterceptOptions, serviceIntercept } from '../inference/recorder.ts';
 import type { ClientProfiles, DeclaredParams } from '../mcp/client-profile.ts';
 import type { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { serveRequest } from '../mcp/listener.ts';
-import type { OpenStreams } from '../mcp/long-streams.ts';
 import { serviceCompletion } from '../mcp/methods/completion.ts';
 import { serviceEvaluator } from '../mcp/methods/evaluate.ts';
 import { serviceMcpInit } from '../mcp/methods/initialize.ts';
@@ -22,6 +21,7 @@ import { serviceResourceRead } from '../mcp/methods/resources-read.ts';
 import { serviceSubscribe } from '../mcp/methods/subscriptions.ts';
 import { serviceToolCall } from '../mcp/methods/tools-call.ts';
 import { isOAuthPath, serviceWellKnown, type WellKnownParts } from '../mcp/oauth-metadata.ts';
+import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { McpFilter } from '../mcp/request.ts';
 import type { Implementation } from '../mcp/server-info.ts';
 import type { EventStore } from '../mcp/sessions/resumable-streams.ts';
@@ -41,14 +41,14 @@ import type { SessionSubscriptions } from '../upstreams/mcp/streams/session-subs
 import type { LoadedFilter, LoadedListener, LoadedSettings } from './config/pipeline/pipeline.ts';
 
 /** What the filters work with. */
-export interface ChainParts extends LoadBalancerParts, InterceptParts, WellKnownParts {
+export interface ChainParts extends LoadBalancerParts, InterceptOptions, WellKnownParts {
   readonly bridge: GrpcBridge;
   readonly engine: EvaluatorEngine;
   readonly toolCalls: ToolCallSink;
   readonly calls: InFlightCalls<InFlightCall>;
   readonly events: EventStore;
   readonly longStreams: OpenStreams;
-  readonly notices: ListChangeNotifier;
+  readonly listChanges: ListChangeNotifier;
   readonly sessionLinks: SessionBindings;
   readonly sessionWatches: SessionSubscriptions;
   readonly registry: Registry;
@@ -124,7 +124,7 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts): McpFilter {
 /** What listeners are made with. */
 export interface PipelineListenerOptions {
   readonly chain: McpFilter;
-  readonly guard: Guard;
+  readonly guard: HostOriginGuard;
   readonly events: EventStore;
   readonly logger: Logger;
   readonly requests: RequestTelemetryParts;

@@ -7,13 +7,13 @@ import { serviceState } from '../app/metric-sources.ts';
 import { createHostOriginGuard } from '../http/host-origin-guard.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { CurrentInferenceSettings } from '../inference/settings.ts';
-import { OpenStreams } from '../mcp/long-streams.ts';
+import { OpenStreams } from '../mcp/open-streams.ts';
 import { NamespaceBindings } from '../policy/bindings.ts';
 import { Evaluators } from '../policy/evaluator-set.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import { ActionFiles } from '../policy/load.ts';
-import { type RevisionStore, revisionsInMemory } from '../policy/revision-store.ts';
+import { memoryRevisionStore, type RevisionStore } from '../policy/revision-store.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore, type Store } from '../registry/store/store.ts';
@@ -133,9 +133,9 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const evaluators = new Evaluators({
     connections,
     files: new ActionFiles({ baseFolder, actionsPath }),
-    compiling: evaluating.compiling ?? new PrefixCompiler(),
+    compiler: evaluating.compiling ?? new PrefixCompiler(),
     schemas,
-    store: evaluating.revisions ?? revisionsInMemory(),
+    store: evaluating.revisions ?? memoryRevisionStore(),
     log: logger.target('service::evaluator'),
   });
   await evaluators.start(configured);

@@ -1,6 +1,6 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
-import type { OpenStreams } from '../mcp/long-streams.ts';
+import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { NamespaceBindings } from '../policy/bindings.ts';
 import type { Evaluators } from '../policy/evaluator-set.ts';
 import type { Registry } from '../registry/registry.ts';

@@ -1,7 +1,7 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { definition } from '../policy/fixtures/definition.ts';
+import { evaluatorDefinition } from '../policy/fixtures/definition.ts';
 import type { RevisionStore } from '../policy/revision-store.ts';
 import { NO_REVISIONS } from '../policy/revisions.ts';
 import { CONNECTIONS, namesIn, startEvaluatorApi, warningsIn } from './evaluators.fixture.ts';
@@ -23,9 +23,9 @@ describe('revisions', () => {
   test('say of every submission what became of it, newest first, without what it consists of', async (context) => {
     const { get, put } = await startEvaluatorApi(context);
     expect((await get('/revisions')).data).toEqual([]);
-    await put([definition('a'), definition('b', 'broken.wasm')], {}, { 'x-forwarded-user': 'ann' });
-    await put([definition('')]);
-    await put([definition('c')]);
+    await put([evaluatorDefinition('a'), evaluatorDefinition('b', 'broken.wasm')], {}, { 'x-forwarded-user': 'ann' });
+    await put([evaluatorDefinition('')]);
+    await put([evaluatorDefinition('c')]);
     const metadata = {
       created_at: ISO,
       checksum: expect.stringMatching(/^[0-9a-f]{16}$/),
@@ -40,10 +40,10 @@ describe('revisions', () => {
     const [newest, , oldest] = Object(data);
     expect((await get('/revisions/1')).data).toEqual({
       ...oldest,
-      evaluators: [definition('a'), definition('b', 'broken.wasm')],
+      evaluators: [evaluatorDefinition('a'), evaluatorDefinition('b', 'broken.wasm')],
       skipped: ['b'],
     });
-    const active = { ...newest, evaluators: [definition('c')], skipped: [] };
+    const active = { ...newest, evaluators: [evaluatorDefinition('c')], skipped: [] };
     expect((await get('/revisions/3')).data).toEqual(active);
     expect((await get('/revisions/active')).data).toEqual(active);
   });
@@ -103,9 +103,9 @@ describe('revisions', () => {
 
   test('of which there are 50 at most keep the active one, over restarts too', async (context) => {
     const { get, put, restart } = await startEvaluatorApi(context, { revisions: keptByTest() });
-    await put([definition('first')]);
-    await put([definition('active')]);
-    for (let count = 0; count < 60; count++) expect((await put([definition('')])).status).toBe(422);
+    await put([evaluatorDefinition('first')]);
+    await put([evaluatorDefinition('active')]);
+    for (let count = 0; count < 60; count++) expect((await put([evaluatorDefinition('')])).status).toBe(422);
     for (let starts = 0; starts < 2; starts++) {
       const { data } = await get('/revisions');
       const ids = Object(data).map(({ id }: { id: number }) => id);
@@ -120,7 +120,7 @@ describe('revisions', () => {
 describe('activation', () => {
   test('makes a new revision of an old one, and answers as a submission does', async (context) => {
     const { api, compiler, folder, get, put } = await startEvaluatorApi(context);
-    await put([definition('a'), definition('b', 'broken.wasm')]);
+    await put([evaluatorDefinition('a'), evaluatorDefinition('b', 'broken.wasm')]);
     await put([]);
     const answer = await api.call('POST', '/api/v1/evaluators/revisions/1/activate', { expected_revision: 2 });
     expect(answer.status).toBe(200);
@@ -141,8 +141,8 @@ describe('activation', () => {
 
   test('is 409 when another revision is active than was expected', async (context) => {
     const { api, get, put } = await startEvaluatorApi(context);
-    await put([definition('a')]);
-    await put([definition('b')]);
+    await put([evaluatorDefinition('a')]);
+    await put([evaluatorDefinition('b')]);
     const answer = await api.call('POST', '/api/v1/evaluators/revisions/1/activate', { expected_revision: 1 });
     expect(answer.status).toBe(409);
     expect(answer.error).toMatchObject({ details: { expected_revision: 1, active_revision: 2 } });
@@ -152,8 +152,8 @@ describe('activation', () => {
 
   test('is 409 when another revision is active than If-Match names, and 400 for one that is none', async (context) => {
     const { api, get, put } = await startEvaluatorApi(context);
-    await put([definition('a')]);
-    await put([definition('b')]);
+    await put([evaluatorDefinition('a')]);
+    await put([evaluatorDefinition('b')]);
     const activate = (ifMatch: string, body: object = {}, id = '1') =>
       api.call('POST', `/api/v1/evaluators/revisions/${id}/activate`, body, { 'if-match': ifMatch });
     expect((await activate('"1"')).error).toMatchObject({ details: { expected_revision: 1, active_revision: 2 } });
@@ -169,9 +169,9 @@ describe('activation', () => {
   test('is 422 when a connection is not there any more, and leaves a rejected revision', async (context) => {
     const it = await startEvaluatorApi(context);
     const { get, put, restart } = it;
-    const one = definition('a');
+    const one = evaluatorDefinition('a');
     await put([{ ...one, llm: { ...one.llm, connection: 'another' } }]);
-    await put([definition('b')]);
+    await put([evaluatorDefinition('b')]);
     await restart({ connections: CONNECTIONS.slice(0, 1) });
     const answer = await it.api.call('POST', '/api/v1/evaluators/revisions/1/activate');
     expect(answer.status).toBe(422);
@@ -185,7 +185,7 @@ describe('activation', () => {
   test('is 422 when an action has come to lie outside of SERVICE_ACTIONS_PATH', async (context) => {
     const it = await startEvaluatorApi(context);
     const { folder, get, put, restart } = it;
-    await put([definition('a')]);
+    await put([evaluatorDefinition('a')]);
     await put([]);
     await mkdir(join(folder, 'inside'));
     await restart({ actionsPath: join(folder, 'inside') });
@@ -210,9 +210,9 @@ describe('activation', () => {
 describe('after a restart', () => {
   test('the active revision is active, and the others are there', async (context) => {
     const { get, put, restart } = await startEvaluatorApi(context);
-    await put([definition('a')]);
-    await put([definition('b'), definition('c', 'broken.wasm')]);
-    await put([definition('')]);
+    await put([evaluatorDefinition('a')]);
+    await put([evaluatorDefinition('b'), evaluatorDefinition('c', 'broken.wasm')]);
+    await put([evaluatorDefinition('')]);
     const before = [await get(), await get('/revisions'), await get('/revisions/active')];
     await restart();
     const after = [await get(), await get('/revisions'), await get('/revisions/active')];
@@ -223,8 +223,12 @@ describe('after a restart', () => {
 
   test('what cannot be loaded any more is left out, with a warning in the log', async (context) => {
     const it = await startEvaluatorApi(context);
-    const one = definition('b');
-    await it.put([definition('a'), { ...one, llm: { ...one.llm, connection: 'another' } }, definition('c')]);
+    const one = evaluatorDefinition('b');
+    await it.put([
+      evaluatorDefinition('a'),
+      { ...one, llm: { ...one.llm, connection: 'another' } },
+      evaluatorDefinition('c'),
+    ]);
     await writeFile(join(it.folder, 'ok.wasm'), 'not any more');
     await it.restart({ connections: CONNECTIONS.slice(0, 1) });
     expect((await it.get()).data).toEqual([]);
@@ -241,7 +245,12 @@ describe('after a restart', () => {
 
 describe('a set of the configuration', () => {
   test('becomes the active revision, without what cannot be loaded', async (context) => {
-    const bad = [definition('a', 'broken.wasm'), definition('b'), definition('b'), { ...definition('c') }];
+    const bad = [
+      evaluatorDefinition('a', 'broken.wasm'),
+      evaluatorDefinition('b'),
+      evaluatorDefinition('b'),
+      { ...evaluatorDefinition('c') },
+    ];
     const { api, get } = await startEvaluatorApi(context, { configured: bad });
     expect(namesIn(await get())).toEqual(['b', 'c']);
     expect((await get('/revisions/active')).data).toMatchObject({
@@ -258,32 +267,32 @@ describe('a set of the configuration', () => {
   });
 
   test('that is the same as at the last start leaves what has become active since', async (context) => {
-    const configured = [definition('configured')];
+    const configured = [evaluatorDefinition('configured')];
     const { get, put, restart } = await startEvaluatorApi(context, { configured });
-    await put([definition('changed')]);
+    await put([evaluatorDefinition('changed')]);
     await restart();
     expect(namesIn(await get())).toEqual(['changed']);
     expect((await get('/revisions')).data).toHaveLength(2);
     // The order of members means nothing.
-    const { name, ...rest } = definition('configured');
+    const { name, ...rest } = evaluatorDefinition('configured');
     await restart({ configured: [{ ...rest, name }] });
     expect(namesIn(await get())).toEqual(['changed']);
   });
 
   test('that is another one replaces what has become active since', async (context) => {
-    const { get, put, restart } = await startEvaluatorApi(context, { configured: [definition('configured')] });
-    await put([definition('changed')]);
-    await restart({ configured: [definition('new')] });
+    const { get, put, restart } = await startEvaluatorApi(context, { configured: [evaluatorDefinition('configured')] });
+    await put([evaluatorDefinition('changed')]);
+    await restart({ configured: [evaluatorDefinition('new')] });
     expect(namesIn(await get())).toEqual(['new']);
     expect((await get('/revisions/3')).data).toMatchObject({ status: 'active', origin: 'startup' });
     // Back to the first: it is another one than the newest of the configuration.
-    await restart({ configured: [definition('configured')] });
+    await restart({ configured: [evaluatorDefinition('configured')] });
     expect(namesIn(await get())).toEqual(['configured']);
     expect((await get()).headers.etag).toBe('"4"');
   });
 
   test('that is left out of the configuration leaves what is active; one that is empty clears it', async (context) => {
-    const { get, restart } = await startEvaluatorApi(context, { configured: [definition('configured')] });
+    const { get, restart } = await startEvaluatorApi(context, { configured: [evaluatorDefinition('configured')] });
     await restart({});
     expect(namesIn(await get())).toEqual(['configured']);
     await restart({ configured: [] });
@@ -292,9 +301,9 @@ describe('a set of the configuration', () => {
   });
 
   test('is known again after 50 other revisions', async (context) => {
-    const configured = [definition('configured')];
+    const configured = [evaluatorDefinition('configured')];
     const { get, put, restart } = await startEvaluatorApi(context, { configured, revisions: keptByTest() });
-    for (let count = 0; count < 55; count++) await put([definition('changed')]);
+    for (let count = 0; count < 55; count++) await put([evaluatorDefinition('changed')]);
     await restart();
     expect(namesIn(await get())).toEqual(['changed']);
     expect((await get('/revisions')).data).toHaveLength(50);
@@ -304,8 +313,8 @@ describe('a set of the configuration', () => {
 describe('what cannot be written', () => {
   // Root may write everywhere, so that a folder stands where the file is to come.
   test.for([
-    ['a submission', (it: Awaited<ReturnType<typeof startEvaluatorApi>>) => it.put([definition('b')])],
-    ['a rejected one', (it: Awaited<ReturnType<typeof startEvaluatorApi>>) => it.put([definition('')])],
+    ['a submission', (it: Awaited<ReturnType<typeof startEvaluatorApi>>) => it.put([evaluatorDefinition('b')])],
+    ['a rejected one', (it: Awaited<ReturnType<typeof startEvaluatorApi>>) => it.put([evaluatorDefinition('')])],
     [
       'an activation',
       ({ api }: Awaited<ReturnType<typeof startEvaluatorApi>>) =>
@@ -313,7 +322,7 @@ describe('what cannot be written', () => {
     ],
   ] as const)('%s is 500 and changes nothing, now or after a restart', async ([_what, send], context) => {
     const it = await startEvaluatorApi(context);
-    await it.put([definition('a')]);
+    await it.put([evaluatorDefinition('a')]);
     const path = join(it.folder, 'evaluator-revisions.json.tmp');
     const before = await readFile(join(it.folder, 'evaluator-revisions.json'), 'utf8');
     await mkdir(path);
@@ -327,6 +336,6 @@ describe('what cannot be written', () => {
     await it.restart();
     expect(namesIn(await it.get())).toEqual(['a']);
     await rm(path, { recursive: true });
-    expect((await it.put([definition('b')])).headers.etag).toBe('"2"');
+    expect((await it.put([evaluatorDefinition('b')])).headers.etag).toBe('"2"');
   });
 });

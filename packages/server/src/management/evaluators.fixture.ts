@@ -5,7 +5,7 @@ import type { Evaluator } from '@sluice/contract';
 import type { TestContext } from 'vitest';
 import type { LlmConnection } from '../app/config/bootstrap-file.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
-import { revisionsInFolder } from '../policy/revision-store.ts';
+import { fileRevisionStore } from '../policy/revision-store.ts';
 import { diskFiles } from '../registry/store/files.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
 import { type Answered, type Api, type EvaluatorSettings, startSharedApi } from './api.fixture.ts';
@@ -47,7 +47,7 @@ export async function startEvaluatorApi(
   await writeFile(join(folder, 'broken.wasm'), 'broken');
   const compiler = new PrefixCompiler();
   const start = (more: EvaluatorSettings) => {
-    const revisions = revisionsInFolder({
+    const revisions = fileRevisionStore({
       folder,
       recover: false,
       files: diskFiles(),

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { definition } from '../policy/fixtures/definition.ts';
+import { evaluatorDefinition } from '../policy/fixtures/definition.ts';
 import { CONNECTIONS, namesIn, SECRETS, startEvaluatorApi, warningsIn } from './evaluators.fixture.ts';
 
 /** What is submitted at least. */
@@ -32,7 +32,7 @@ describe('PUT /api/v1/evaluators', () => {
     const answer = await put([SMALLEST, full]);
     expect(answer.status).toBe(200);
     expect(answer.headers.etag).toBe('"1"');
-    expect(answer.data).toEqual([definition('guard'), full]);
+    expect(answer.data).toEqual([evaluatorDefinition('guard'), full]);
     expect(JSON.parse(answer.text)).not.toHaveProperty('warnings');
     const read = await get();
     expect([read.text, read.headers.etag]).toEqual([answer.text, '"1"']);
@@ -41,7 +41,7 @@ describe('PUT /api/v1/evaluators', () => {
   test('what was read can be submitted, and numbers of a schema keep their spelling', async (context) => {
     const { api, get } = await startEvaluatorApi(context);
     const schema = '{"maximum":9007199254740993,"minimum":1.0}';
-    const text = JSON.stringify({ evaluators: [definition('a')] }).replace(
+    const text = JSON.stringify({ evaluators: [evaluatorDefinition('a')] }).replace(
       '"result_schema":null',
       `"result_schema":${schema}`,
     );
@@ -63,7 +63,7 @@ describe('PUT /api/v1/evaluators', () => {
   test('one of ten whose action is broken is left out, with a warning', async (context) => {
     const { folder, get, put } = await startEvaluatorApi(context);
     const names = Array.from({ length: 10 }, (_, index) => `e${index}`);
-    const answer = await put(names.map((name) => definition(name, name === 'e4' ? 'broken.wasm' : 'ok.wasm')));
+    const answer = await put(names.map((name) => evaluatorDefinition(name, name === 'e4' ? 'broken.wasm' : 'ok.wasm')));
     const nine = names.filter((name) => name !== 'e4');
     expect(answer.status).toBe(200);
     expect(namesIn(answer)).toEqual(nine);
@@ -77,12 +77,16 @@ describe('PUT /api/v1/evaluators', () => {
     // A changed file counts from the next request on, and only from then.
     await writeFile(join(folder, 'broken.wasm'), 'ok by now');
     expect(namesIn(await get())).toEqual(nine);
-    expect(namesIn(await put(names.map((name) => definition(name, 'broken.wasm'))))).toEqual(names);
+    expect(namesIn(await put(names.map((name) => evaluatorDefinition(name, 'broken.wasm'))))).toEqual(names);
   });
 
   test('files that are none are left out with their reasons', async (context) => {
     const { folder, put } = await startEvaluatorApi(context);
-    const answer = await put([definition('gone', 'gone.wasm'), definition('folder', '.'), definition('fine')]);
+    const answer = await put([
+      evaluatorDefinition('gone', 'gone.wasm'),
+      evaluatorDefinition('folder', '.'),
+      evaluatorDefinition('fine'),
+    ]);
     expect(namesIn(answer)).toEqual(['fine']);
     expect(warningsIn(answer)).toMatchObject([
       { evaluator: 'gone', path: 'gone.wasm', message: expect.stringMatching(/^no such file \(a relative path/) },
@@ -94,14 +98,19 @@ describe('PUT /api/v1/evaluators', () => {
   test('the same content is compiled once, however many files have it and however often it is submitted', async (context) => {
     const { compiler, folder, put } = await startEvaluatorApi(context);
     await writeFile(join(folder, 'copy.wasm'), 'ok');
-    await put([definition('a'), definition('b'), definition('c', 'copy.wasm'), definition('d', 'broken.wasm')]);
+    await put([
+      evaluatorDefinition('a'),
+      evaluatorDefinition('b'),
+      evaluatorDefinition('c', 'copy.wasm'),
+      evaluatorDefinition('d', 'broken.wasm'),
+    ]);
     expect(compiler.compiled.toSorted()).toEqual(['broken', 'ok']);
-    await put([definition('a')]);
+    await put([evaluatorDefinition('a')]);
     expect(compiler.compiled).toHaveLength(2);
   });
 });
 
-type Change = (evaluator: ReturnType<typeof definition>) => object;
+type Change = (evaluator: ReturnType<typeof evaluatorDefinition>) => object;
 
 const inLlm =
   (members: object): Change =>
@@ -121,10 +130,10 @@ describe('400: nothing changes, and no revision says that it was tried', () => {
     ['a schema that is text', inLlm({ result_schema: '{}' }), 'llm.result_schema '],
   ])('%s', async ([_what, change, problem], context) => {
     const { api, get, put } = await startEvaluatorApi(context);
-    await put([definition('before')]);
+    await put([evaluatorDefinition('before')]);
     // What is to be refused with other codes is not looked at yet.
-    const broken = change(definition('x', 'broken.wasm'));
-    const answer = await put([definition('x'), broken], { expected_revision: 7 });
+    const broken = change(evaluatorDefinition('x', 'broken.wasm'));
+    const answer = await put([evaluatorDefinition('x'), broken], { expected_revision: 7 });
     expect(answer.status).toBe(400);
     expect(answer.error).toMatchObject({ code: 'BAD_REQUEST' });
     expect(JSON.stringify(answer.error)).toContain(`invalid evaluators: evaluators.1.${problem}`);
@@ -137,7 +146,7 @@ describe('400: nothing changes, and no revision says that it was tried', () => {
     const { get, put, restart, folder } = await startEvaluatorApi(context);
     await restart({ actionsPath: join(folder, 'inside') });
     for (const path of ['ok.wasm', '/etc/passwd', 'inside/../ok.wasm', 'none.wasm']) {
-      const answer = await put([{ ...definition('a', path), name: '' }], { expected_revision: 7 });
+      const answer = await put([{ ...evaluatorDefinition('a', path), name: '' }], { expected_revision: 7 });
       expect(answer.status, path).toBe(400);
       const message = 'is not inside SERVICE_ACTIONS_PATH';
       expect(answer.error).toEqual({
@@ -154,8 +163,8 @@ describe('409', () => {
   test('another revision is active than was expected: nothing changes, nothing is kept', async (context) => {
     const { get, put } = await startEvaluatorApi(context);
     expect((await put([], { expected_revision: 1 })).status).toBe(409);
-    expect((await put([definition('a')], { expected_revision: 0 })).status).toBe(200);
-    const stale = await put([{ ...definition('b'), name: '' }], { expected_revision: 0 });
+    expect((await put([evaluatorDefinition('a')], { expected_revision: 0 })).status).toBe(200);
+    const stale = await put([{ ...evaluatorDefinition('b'), name: '' }], { expected_revision: 0 });
     expect(stale.status).toBe(409);
     expect(stale.error).toEqual({
       code: 'CONFLICT',
@@ -164,13 +173,13 @@ describe('409', () => {
     });
     expect(namesIn(await get())).toEqual(['a']);
     expect((await get('/revisions')).data).toHaveLength(1);
-    expect((await put([definition('b')], { expected_revision: 1 })).headers.etag).toBe('"2"');
+    expect((await put([evaluatorDefinition('b')], { expected_revision: 1 })).headers.etag).toBe('"2"');
   });
 
   test('of several who expect the same one comes through', async (context) => {
     const { get, put } = await startEvaluatorApi(context);
     const names = Array.from({ length: 10 }, (_, index) => `e${index}`);
-    const answers = await Promise.all(names.map((name) => put([definition(name)], { expected_revision: 0 })));
+    const answers = await Promise.all(names.map((name) => put([evaluatorDefinition(name)], { expected_revision: 0 })));
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, ...names.slice(1).map(() => 409)]);
     const winner = answers.find(({ status }) => status === 200);
     expect((await get()).data).toEqual(winner?.data);
@@ -183,7 +192,7 @@ describe('If-Match', () => {
 
   test('is what has to be active, as expected_revision is', async (context) => {
     const { get, put } = await startEvaluatorApi(context);
-    const matching = (ifMatch: string, more = {}) => put([definition('b')], more, { 'if-match': ifMatch });
+    const matching = (ifMatch: string, more = {}) => put([evaluatorDefinition('b')], more, { 'if-match': ifMatch });
     const none = await matching('*');
     expect([none.status, none.error]).toEqual([
       409,
@@ -261,8 +270,8 @@ describe('422: nothing changes, and a rejected revision says why', () => {
     ],
   ])('%s', async ([_what, change, problem], context) => {
     const { compiler, get, put } = await startEvaluatorApi(context);
-    await put([definition('before')]);
-    const submitted = [definition('first'), change(definition('x', 'broken.wasm'))];
+    await put([evaluatorDefinition('before')]);
+    const submitted = [evaluatorDefinition('first'), change(evaluatorDefinition('x', 'broken.wasm'))];
     const answer = await put(submitted, { expected_revision: 1 });
     expect(answer.status).toBe(422);
     expect(answer.error).toMatchObject({
@@ -290,8 +299,8 @@ describe('422: nothing changes, and a rejected revision says why', () => {
   test('everything that is wrong is told at once', async (context) => {
     const { put } = await startEvaluatorApi(context);
     const answer = await put([
-      { ...definition(''), trigger: { method: '', namespace: '-' } },
-      inLlm({ connection: '', result_schema: { type: 1 } })(definition('b')),
+      { ...evaluatorDefinition(''), trigger: { method: '', namespace: '-' } },
+      inLlm({ connection: '', result_schema: { type: 1 } })(evaluatorDefinition('b')),
     ]);
     expect(Object(answer.error).details.map(({ path }: { path: string }) => path)).toEqual([
       'evaluators.0.name',
@@ -312,10 +321,10 @@ test('what a connection consists of is in no answer, no revision and no line of 
   const it = await startEvaluatorApi(context);
   const { folder, get, put, restart } = it;
   const answers = [
-    await put([definition('a'), definition('b', 'broken.wasm')]),
-    await put([inLlm({ connection: 'none' })(definition('a'))]),
+    await put([evaluatorDefinition('a'), evaluatorDefinition('b', 'broken.wasm')]),
+    await put([inLlm({ connection: 'none' })(evaluatorDefinition('a'))]),
     await put([], { expected_revision: 9 }),
-    await put([definition('c')]),
+    await put([evaluatorDefinition('c')]),
     await it.api.call('POST', '/api/v1/evaluators/revisions/1/activate'),
   ];
   expect(answers.map(({ status }) => status)).toEqual([200, 422, 409, 200, 200]);
@@ -323,8 +332,10 @@ test('what a connection consists of is in no answer, no revision and no line of 
     answers.push(await get(path));
   }
   const lines = [...it.api.log];
-  const unknown = definition('e');
-  await restart({ configured: [definition('d'), { ...unknown, llm: { ...unknown.llm, connection: 'none' } }] });
+  const unknown = evaluatorDefinition('e');
+  await restart({
+    configured: [evaluatorDefinition('d'), { ...unknown, llm: { ...unknown.llm, connection: 'none' } }],
+  });
   answers.push(await get());
   lines.push(...it.api.log);
   expect(lines.join('')).toContain('evaluators replaced');

@@ -1,7 +1,13 @@
 import { operations } from '@sluice/contract';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import type { Update, UpdateOptions } from '../policy/evaluator-set.ts';
-import { type Expected, metadataJson, parseIfMatch, type Revision, revisionJson } from '../policy/revisions.ts';
+import type { UpdateOptions, UpdateResult } from '../policy/evaluator-set.ts';
+import {
+  type ExpectedRevision,
+  parseIfMatch,
+  type Revision,
+  serializeMetadata,
+  serializeRevision,
+} from '../policy/revisions.ts';
 import type { ManagementContext } from './context.ts';
 import { RequestError, route, routeWithBody, sendData, sendList, sendWarned } from './route.ts';
 
@@ -20,9 +26,9 @@ export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: Ma
     return active.replace(evaluators, options).then((update) => sendUpdate(reply, update));
   });
 
-  route(app, connections, (_request, reply) => sendData(reply, JSON.stringify(active.connections)));
+  route(app, connections, (_request, reply) => sendData(reply, JSON.stringify(active.connectionNames)));
 
-  route(app, revisions, (_request, reply) => sendList(reply, active.revisions, metadataJson));
+  route(app, revisions, (_request, reply) => sendList(reply, active.revisions, serializeMetadata));
 
   // Before the route of a revision by number, which would match it too.
   route(app, activeRevision, (_request, reply) => sendRevision(reply, active.activeRevision, 'no revision is active'));
@@ -37,7 +43,7 @@ export function evaluatorRoutes(app: FastifyInstance, { evaluators: active }: Ma
   });
 }
 
-function sendUpdate(reply: FastifyReply, { set, warnings }: Update): FastifyReply {
+function sendUpdate(reply: FastifyReply, { set, warnings }: UpdateResult): FastifyReply {
   const definitions = set.list.map(({ definition }) => definition);
   const warningsJson = warnings.length > 0 ? JSON.stringify(warnings) : undefined;
   return sendWarned(withETag(reply, set.revision), JSON.stringify(definitions), warningsJson);
@@ -45,7 +51,7 @@ function sendUpdate(reply: FastifyReply, { set, warnings }: Update): FastifyRepl
 
 function sendRevision(reply: FastifyReply, revision: Revision | undefined, notFoundMessage: string): FastifyReply {
   if (!revision) throw new RequestError('NOT_FOUND', notFoundMessage);
-  return sendData(reply, revisionJson(revision));
+  return sendData(reply, serializeRevision(revision));
 }
 
 function withETag(reply: FastifyReply, revision: number): FastifyReply {
@@ -77,7 +83,7 @@ function optionsOf({ request }: FastifyReply, expectedRevision: number | undefin
   return { expectedRevision, ifMatch, actor: actor && [...actor].slice(0, MAX_ACTOR_CHARACTERS).join('') };
 }
 
-function ifMatchOf(header: string | undefined): Expected['ifMatch'] {
+function ifMatchOf(header: string | undefined): ExpectedRevision['ifMatch'] {
   if (header === undefined) return undefined;
   const ifMatch = parseIfMatch(header);
   if (ifMatch !== undefined) return ifMatch;

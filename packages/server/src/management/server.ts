@@ -5,8 +5,8 @@ import { ERROR_STATUS, operations } from '@sluice/contract';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastify from 'fastify';
 import { UpstreamError } from '../http/client/errors.ts';
-import type { Guard } from '../http/host-origin-guard.ts';
-import { answeredStatus, BodyDeadlines, collectBody, drainRequestBody } from '../http/request-body.ts';
+import type { HostOriginGuard } from '../http/host-origin-guard.ts';
+import { loggedStatus, BodyDeadlines, collectBody, drainRequestBody } from '../http/request-body.ts';
 import { AmbiguousRequestGuard } from '../http/request-validation.ts';
 import { EvaluatorsError } from '../policy/revisions.ts';
 import { RegistryError } from '../registry/operations.ts';
@@ -95,7 +95,7 @@ export function observed(
   const observation = observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
   response.on('close', () => {
     if (response.statusCode >= 400) observation.rejected = true;
-    observation.end(answeredStatus(response), response.writableFinished);
+    observation.end(loggedStatus(response), response.writableFinished);
   });
   return observation;
 }
@@ -144,7 +144,7 @@ function endWith(socket: Duplex, status: number, message: string, cors: Readonly
 export interface ManagementOptions extends ManagementContext {
   readonly log: TargetLogger;
   /** Checks Host and Origin. */
-  readonly guard: Guard;
+  readonly guard: HostOriginGuard;
   readonly observe: ObserveRequest;
   /** Serves the paths of the legacy backend. */
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;

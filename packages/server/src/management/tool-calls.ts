@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { MAX_TOOL_CALL_STREAMS, operations, TOOL_CALL_EVENT_CAPACITY } from '@sluice/contract';
 import type { FastifyInstance } from 'fastify';
-import type { LongStream } from '../mcp/long-streams.ts';
+import type { OpenStream } from '../mcp/open-streams.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventCursor, ToolCallEvents, ToolCallListener } from '../telemetry/tool-calls/events.ts';
@@ -29,7 +29,7 @@ export class EventTexts {
  * Server-sent events of tool calls for one client (decisions 6). Events are read as fast as the client reads them. A client
  * that is too far behind is disconnected, so that it knows that it missed events.
  */
-export class ToolCallStream extends Readable implements LongStream, ToolCallListener {
+export class ToolCallStream extends Readable implements OpenStream, ToolCallListener {
   readonly #events: EventCursor;
   readonly #texts: EventTexts;
   readonly #onLost: () => void;

@@ -1,6 +1,6 @@
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_NAMESPACE, type Forward, type KnownCatalogue } from '../registry/entries.ts';
+import { DEFAULT_NAMESPACE, type Forward, type KnownCatalog } from '../registry/entries.ts';
 import { emptyNamespace, Snapshot } from '../registry/snapshot.ts';
 import { advertisedCapabilities, type Declaration, declarationsTo, forwardForMethod } from './server-info.ts';
 
@@ -8,7 +8,7 @@ import { advertisedCapabilities, type Declaration, declarationsTo, forwardForMet
 function declarations(...texts: readonly string[]): Declaration[] {
   const forwards = texts.map((text, index): Forward => {
     const [, era, capabilities = ''] = /^(?:(legacy|modern) )?(.*)$/.exec(text) ?? [];
-    const catalogue: KnownCatalogue = {
+    const catalog: KnownCatalog = {
       key: 'k',
       era: era === 'modern' ? 'modern' : 'legacy',
       capabilities: {},
@@ -24,12 +24,12 @@ function declarations(...texts: readonly string[]): Declaration[] {
       namespace: DEFAULT_NAMESPACE,
       labels: {},
       prefix: '',
-      source,
-      catalogues: capabilities === '' ? [] : [catalogue],
+      registrationId: source,
+      catalogs: capabilities === '' ? [] : [catalog],
     };
   });
   const byName = new Map(forwards.map((forward) => [forward.name, forward]));
-  const choose = (name: string) => byName.get(name)?.catalogues[0];
+  const choose = (name: string) => byName.get(name)?.catalogs[0];
   const namespace = emptyNamespace(DEFAULT_NAMESPACE);
   const view = { key: '', choose, item: () => '', wrap: () => '' };
   return declarationsTo({ view }, new Snapshot(new Map(), byName, 9), namespace);

@@ -14,9 +14,9 @@ import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { requestObserver } from '../telemetry/request-telemetry.ts';
-import type { McpFilter } from './request.ts';
 import { serveRequest } from './listener.ts';
 import { mcp } from './methods/parse.ts';
+import type { McpFilter } from './request.ts';
 import { EventStore } from './sessions/resumable-streams.ts';
 
 const tests = relayTests();

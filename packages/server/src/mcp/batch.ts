@@ -84,7 +84,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
 
   /** False where what there is of a body is nothing to pass on, and an error took its place. */
   #finishBody(): boolean {
-    const text = this.#body.take().toString('utf8');
+    const text = this.#body.concat().toString('utf8');
     if (this.#type === 'application/json') {
       this.#batch.message(text, this.#status);
       return true;

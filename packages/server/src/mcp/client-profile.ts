@@ -2,32 +2,30 @@ import { createHash } from 'node:crypto';
 import { applyEdits, type Edit, removeEdits } from '@sluice/protocol/json/edit';
 import { type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import { members, memberText } from '@sluice/protocol/json/scan';
-import { capabilityKey, catalogueKey, chooseVariant } from '@sluice/protocol/mcp/capabilities';
+import { capabilityKey, catalogKey, chooseVariant } from '@sluice/protocol/mcp/capabilities';
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-headers';
-import type { CacheHint, Entry, KnownCatalogue, Offer } from '../registry/entries.ts';
-import type { CatalogueView } from '../registry/index.ts';
+import type { CacheHint, Entry, EntryVariant, KnownCatalog } from '../registry/entries.ts';
+import type { CatalogView } from '../registry/index.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Implementation } from './server-info.ts';
 
-/** By the first letter of true, which allows anything, and of false, which allows nothing. */
-const INSTEAD: Readonly<Record<string, string>> = { t: '{}', f: '{"not":{}}' };
+/** Equivalent schemas of true and false, by their first letter. */
+const BOOLEAN_SCHEMAS: Readonly<Record<string, string>> = { t: '{}', f: '{"not":{}}' };
 
-/** Keys that are spelled with escapes are rare, and could be any. */
+/** Keys with escapes are rare, and may be any key. */
 const ESCAPED = '\\u';
 
 /**
- * What is in every tool with a member of `properties` that is true or false, and in few others: the first such member,
- * or one that follows on an object. A list of 100,000 tools is searched with it in 40 ms, member by member in 160 ms.
+ * Matches every tool with a member of `properties` that is true or false, and few others: the first member, or one after
+ * an object. Searches 100,000 tools in 40 ms; checking their members takes 160 ms.
  */
 const BOOLEAN_PROPERTY = /\\u|(?:"properties"\s*:\s*\{|\}\s*,)\s*"[^"\\]*(?:\\|"\s*:\s*[tf])/;
 
 /**
- * A tool as legacy clients take it, who refuse a whole list for one tool whose schemas say more than 2025-11-25 allows
- * (mcp 5): an `outputSchema` whose `type` is not "object" is left out, and a property whose schema is true or false gets
- * an object that means the same. Everything else keeps its text.
- *
- * `json` is the tool's text, accepted by `JSON.parse` before.
+ * Adapts a tool to legacy clients, which reject a whole list for one tool whose schemas 2025-11-25 does not allow (mcp 5):
+ * removes an `outputSchema` whose `type` is not "object", and replaces a property schema of true or false by an equivalent
+ * object. Everything else keeps its exact text. `json` must be valid JSON.
  */
 export function legacyTool(json: string): string {
   const output =
@@ -47,33 +45,33 @@ function describesObject(schema: string): boolean {
   return type !== undefined && JSON.parse(type) === 'object';
 }
 
-/** The edits for the properties of the schema at `start`. Clients look no deeper than that. */
+/** Edits of the properties of the schema at `start`; clients do not check nested ones. */
 function objectsForBooleans(json: string, start: number): Edit[] {
   const edits: Edit[] = [];
   for (const schema of members(json, start)) {
     if (schema.key !== 'properties') continue;
     for (const property of members(json, schema.start)) {
-      const text = INSTEAD[json.charAt(property.start)];
+      const text = BOOLEAN_SCHEMAS[json.charAt(property.start)];
       if (text !== undefined) edits.push({ start: property.start, end: property.end, text });
     }
   }
   return edits;
 }
 
-/** What a client can do, and what it therefore sees (mcp 4, "Catalogues are per set of client capabilities"). */
+/** Era and capabilities of a client, and its view of the catalogs (mcp 4). */
 export interface ClientProfile {
   readonly era: Era;
   readonly capabilities: JsonObject;
   /** Canonical form of the capabilities. */
   readonly capabilityKey: string;
-  readonly view: CatalogueView;
+  readonly view: CatalogView;
 }
 
-/** Profiles are input from outside, so only so many are kept, and no long ones; what is made anew costs microseconds. */
+/** Limits of the cache: clients choose their capabilities. Creating a profile takes microseconds. */
 const MAX_PROFILES = 256;
-const MAX_SPELLING = 4096;
+const MAX_KEY_CHARACTERS = 4096;
 
-/** The member that carries a list's items, by method. */
+/** Result member with the items of a list, by method. */
 const LIST_MEMBER: Readonly<Record<string, string>> = {
   'tools/list': 'tools',
   'resources/list': 'resources',
@@ -81,7 +79,7 @@ const LIST_MEMBER: Readonly<Record<string, string>> = {
   'prompts/list': 'prompts',
 };
 
-/** Makes and keeps client profiles. */
+/** Creates and caches client profiles. */
 export class ClientProfiles {
   readonly #registry: Registry;
   readonly #serverInfo: Implementation;
@@ -94,9 +92,9 @@ export class ClientProfiles {
 
   /** The profile of a client of this era that declares these capabilities. */
   of(era: Era, capabilities: JsonObject): ClientProfile {
-    // By what the client wrote: bringing it into canonical form costs more, and is done once per spelling.
-    const spelling = era + JSON.stringify(capabilities);
-    let profile = this.#profiles.get(spelling);
+    // Keyed by the client's own text: the canonical form costs more and is computed once per text.
+    const text = era + JSON.stringify(capabilities);
+    let profile = this.#profiles.get(text);
     if (!profile) {
       if (this.#profiles.size >= MAX_PROFILES) this.#profiles.clear();
       profile = {
@@ -105,17 +103,17 @@ export class ClientProfiles {
         capabilityKey: capabilityKey(capabilities),
         view: this.#view(era, capabilities),
       };
-      if (spelling.length <= MAX_SPELLING) this.#profiles.set(spelling, profile);
+      if (text.length <= MAX_KEY_CHARACTERS) this.#profiles.set(text, profile);
     }
     return profile;
   }
 
-  #view(era: Era, capabilities: JsonObject): CatalogueView {
+  #view(era: Era, capabilities: JsonObject): CatalogView {
     return {
-      key: shortened(catalogueKey(era, capabilities)),
+      key: shortened(catalogKey(era, capabilities)),
       choose: (forward) => {
-        const known = this.#registry.current.forwards.get(forward)?.catalogues ?? [];
-        return chooseCatalogue(known, era, capabilities);
+        const known = this.#registry.current.forwards.get(forward)?.catalogs ?? [];
+        return chooseCatalog(known, era, capabilities);
       },
       item: (method, json) => (era === 'legacy' && method === 'tools/list' ? legacyTool(json) : json),
       wrap: (method, items, cache) => {
@@ -125,41 +123,37 @@ export class ClientProfiles {
     };
   }
 
-  /** The members that every modern list result has besides its items. */
+  /** Members of every modern list result besides its items. */
   #modernMembers({ ttlMs, cacheScope }: CacheHint): string {
     const members = { resultType: 'complete', ttlMs, cacheScope, _meta: { [META_SERVER_INFO]: this.#serverInfo } };
     return JSON.stringify(members).slice(1, -1);
   }
 }
 
-/** Lists are kept under these keys, and what a client declares can be as long as a body. */
+/** Limits a cache key: declared capabilities can be as long as a request body. */
 function shortened(key: string): string {
-  return key.length <= MAX_SPELLING ? key : createHash('sha256').update(key).digest('hex');
+  return key.length <= MAX_KEY_CHARACTERS ? key : createHash('sha256').update(key).digest('hex');
 }
 
-/** The client's own era where the upstream offers it, and in it the variant that fits best. */
-function chooseCatalogue(
-  known: readonly KnownCatalogue[],
-  era: Era,
-  capabilities: JsonObject,
-): KnownCatalogue | undefined {
-  const own = known.filter((catalogue) => catalogue.era === era);
+/** Chooses the best variant, in the client's own era if the upstream supports it. */
+function chooseCatalog(known: readonly KnownCatalog[], era: Era, capabilities: JsonObject): KnownCatalog | undefined {
+  const own = known.filter((catalog) => catalog.era === era);
   return chooseVariant(own.length > 0 ? own : known, capabilities);
 }
 
-/** What one offer of a tool declares; `params` undefined for nothing, which is what nearly all declare. */
+/** Declarations of one variant of a tool; `params` is undefined for most tools, which have none. */
 interface Declaration {
-  readonly catalogues: Offer['catalogues'];
+  readonly catalogs: EntryVariant['catalogs'];
   readonly params: MirroredParams | undefined;
 }
 
-/** What a tool declares, as clients see it and as the upstream offers it: they differ where an operator overrode it. */
-interface Declared {
+/** Declarations of a tool, as clients see them and as the upstream lists them, which differ after an override. */
+interface ToolDeclarations {
   readonly shown: readonly Declaration[];
-  readonly offered: readonly Declaration[];
+  readonly upstream: readonly Declaration[];
 }
 
-const NOTHING: Declared = { shown: [], offered: [] };
+const NONE: ToolDeclarations = { shown: [], upstream: [] };
 
 /**
  * The `x-mcp-header` declarations of tools (mcp 4), read once per entry: entries are immutable. For a tool without any,
@@ -167,36 +161,34 @@ const NOTHING: Declared = { shown: [], offered: [] };
  */
 export class DeclaredParams {
   readonly #profiles: ClientProfiles;
-  readonly #declared = new WeakMap<Entry, Declared>();
+  readonly #declared = new WeakMap<Entry, ToolDeclarations>();
 
   constructor(profiles: ClientProfiles) {
     this.#profiles = profiles;
   }
 
-  /** What the tool declares to a modern client with these capabilities; undefined for nothing. */
+  /** The declarations that a modern client with these capabilities sees, if any. */
   shownTo(capabilities: JsonObject, tool: Entry): MirroredParams | undefined {
     const { shown } = this.#of(tool);
     if (shown.length === 0) return undefined;
-    const catalogue = this.#catalogue(capabilities, tool);
-    return catalogue === undefined ? shown[0]?.params : shown.find((one) => isListed(one, catalogue))?.params;
+    const catalog = this.#catalog(capabilities, tool);
+    return catalog === undefined ? shown[0]?.params : shown.find((one) => isListed(one, catalog))?.params;
   }
 
   /**
-   * What the tool's upstream expects of a modern call: its offer of the modern era for a client with these
-   * capabilities, else any of that era, else any. Undefined for nothing.
+   * The declarations that the upstream expects of a modern call, if any: of its modern variant for these capabilities, else
+   * of any modern variant, else of any.
    */
   expectedOf(capabilities: JsonObject, tool: Entry): MirroredParams | undefined {
-    const { offered } = this.#of(tool);
-    if (offered.length === 0) return undefined;
-    const catalogue = this.#catalogue(capabilities, tool);
-    const offer =
-      offered.find((one) => catalogue !== undefined && isListed(one, catalogue)) ??
-      offered.find(isModern) ??
-      offered[0];
-    return offer?.params;
+    const { upstream } = this.#of(tool);
+    if (upstream.length === 0) return undefined;
+    const catalog = this.#catalog(capabilities, tool);
+    const variant =
+      upstream.find((one) => catalog !== undefined && isListed(one, catalog)) ?? upstream.find(isModern) ?? upstream[0];
+    return variant?.params;
   }
 
-  #of(tool: Entry): Declared {
+  #of(tool: Entry): ToolDeclarations {
     let declared = this.#declared.get(tool);
     if (!declared) {
       declared = read(tool);
@@ -205,30 +197,30 @@ export class DeclaredParams {
     return declared;
   }
 
-  /** Key of the catalogue of its forward that counts for a modern client. */
-  #catalogue(capabilities: JsonObject, { discovered }: Entry): string | undefined {
+  /** Key of the forward's catalog for a modern client. */
+  #catalog(capabilities: JsonObject, { discovered }: Entry): string | undefined {
     return discovered && this.#profiles.of('modern', capabilities).view.choose(discovered.forward)?.key;
   }
 }
 
-function isListed({ catalogues }: Declaration, catalogue: string): boolean {
-  return !catalogues || catalogues.includes(catalogue);
+function isListed({ catalogs }: Declaration, catalog: string): boolean {
+  return !catalogs || catalogs.includes(catalog);
 }
 
-function isModern({ catalogues }: Declaration): boolean {
-  return !catalogues || catalogues.some((key) => key.startsWith('modern:'));
+function isModern({ catalogs }: Declaration): boolean {
+  return !catalogs || catalogs.some((key) => key.startsWith('modern:'));
 }
 
-function read({ served, discovered }: Entry): Declared {
-  const shown = served.map(declarationOf);
-  const offered = discovered ? discovered.offers.map(declarationOf) : shown;
-  return [...shown, ...offered].some(({ params }) => params) ? { shown, offered } : NOTHING;
+function read({ rendered, discovered }: Entry): ToolDeclarations {
+  const shown = rendered.map(declarationOf);
+  const upstream = discovered ? discovered.variants.map(declarationOf) : shown;
+  return [...shown, ...upstream].some(({ params }) => params) ? { shown, upstream } : NONE;
 }
 
-function declarationOf({ json, catalogues }: Offer): Declaration {
-  // Members may be written with escapes; few tools have either.
-  if (!json.includes('x-mcp-header') && !json.includes('\\u')) return { catalogues, params: undefined };
+function declarationOf({ json, catalogs }: EntryVariant): Declaration {
+  // The key may contain escapes; few tools have either.
+  if (!json.includes('x-mcp-header') && !json.includes('\\u')) return { catalogs, params: undefined };
   const declared = readParamHeaders(parseJson(memberText(json, 'inputSchema') ?? 'null'));
   const none = !declared.valid || declared.headers.length === 0;
-  return { catalogues, params: none ? undefined : new MirroredParams(declared.headers) };
+  return { catalogs, params: none ? undefined : new MirroredParams(declared.headers) };
 }

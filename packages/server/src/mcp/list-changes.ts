@@ -1,83 +1,82 @@
 import { LIST_CHANGED } from '@sluice/protocol/mcp/constants';
 import { EvaluatorSet } from '../policy/evaluator-set.ts';
-import { type Entry, isTemplate, KINDS, type Kind, type Namespace, type Offer } from '../registry/entries.ts';
+import { type Entry, type EntryVariant, isTemplate, KINDS, type Kind, type Namespace } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
-import type { ActiveSession, SessionChannel } from './sessions/live-sessions.ts';
+import type { ActiveSession, StreamListener } from './sessions/active-sessions.ts';
 
 /**
- * True when a client may see another list of this kind in a namespace than before. It may, for a client of some era and
- * capabilities, when an entry's text or place differs, or when a forward has other catalogues, of which that client may
- * now get another one. Caching hints are no part of a list.
+ * True when the list of this kind in a namespace may differ for some client: when the text or position of an entry changed,
+ * or when a forward has other catalogs, so that another one may be chosen for a client. Caching hints are not compared.
  */
-export function mayLookDifferent(before: Snapshot, after: Snapshot, namespace: Namespace, kind: Kind): boolean {
-  const former = before.namespaces.get(namespace)?.shelves[kind];
-  const shelf = after.namespaces.get(namespace)?.shelves[kind];
-  const entries = shelf?.entries ?? [];
-  const formerEntries = former?.entries ?? [];
-  if (entries.length !== formerEntries.length) return true;
-  if (entries.some((entry, at) => !looksSame(entry, formerEntries[at]))) return true;
-  const forwards = shelf?.counts.keys() ?? [];
-  return [...forwards].some((forward) => catalogueKeys(before, forward) !== catalogueKeys(after, forward));
+export function isListChanged(before: Snapshot, after: Snapshot, namespace: Namespace, kind: Kind): boolean {
+  const indexBefore = before.namespaces.get(namespace)?.indexes[kind];
+  const index = after.namespaces.get(namespace)?.indexes[kind];
+  const entries = index?.entries ?? [];
+  const entriesBefore = indexBefore?.entries ?? [];
+  if (entries.length !== entriesBefore.length) return true;
+  if (entries.some((entry, at) => !isSameEntry(entry, entriesBefore[at]))) return true;
+  const forwards = index?.counts.keys() ?? [];
+  return [...forwards].some((forward) => catalogKeys(before, forward) !== catalogKeys(after, forward));
 }
 
-function looksSame(a: Entry, b: Entry | undefined): boolean {
+function isSameEntry(a: Entry, b: Entry | undefined): boolean {
   if (a === b) return true;
   return (
     b !== undefined &&
     a.discovered?.forward === b.discovered?.forward &&
     isTemplate(a) === isTemplate(b) &&
-    a.served.length === b.served.length &&
-    a.served.every((offer, at) => isSameOffer(offer, b.served[at]))
+    a.rendered.length === b.rendered.length &&
+    a.rendered.every((variant, at) => isSameVariant(variant, b.rendered[at]))
   );
 }
 
-function isSameOffer(a: Offer, b: Offer | undefined): boolean {
-  return a.json === b?.json && String(a.catalogues) === String(b.catalogues);
+function isSameVariant(a: EntryVariant, b: EntryVariant | undefined): boolean {
+  return a.json === b?.json && String(a.catalogs) === String(b.catalogs);
 }
 
-function catalogueKeys(snapshot: Snapshot, forward: string): string {
-  return JSON.stringify(snapshot.forwards.get(forward)?.catalogues.map(({ key }) => key));
+function catalogKeys(snapshot: Snapshot, forward: string): string {
+  return JSON.stringify(snapshot.forwards.get(forward)?.catalogs.map(({ key }) => key));
 }
 
-/** Told of what happens to a namespace's lists. Must not throw. */
-export interface NoticeListener {
-  /** Clients may see other lists of these kinds now: what to send them is in `LIST_CHANGED`. */
+/** Listener for changes of a namespace. Must not throw. */
+export interface NamespaceListener {
+  /** The lists of these kinds may have changed for clients: `LIST_CHANGED` has the notifications. */
   onChanged(kinds: ReadonlySet<Kind>): void;
-  /** Something changed with these kinds, seen by clients or not: whose an entry is, for example. Told ahead of `onChanged`. */
+  /** Entries of these kinds changed, visibly to clients or not. Called before `onChanged`. */
   onTouched?(kinds: ReadonlySet<Kind>): void;
-  /** The namespace is gone. Nothing is told after this. */
-  onGone(): void;
+  /** The namespace was deleted. The last call. */
+  onDeleted(): void;
 }
 
-/** The first change is told at once, those that follow on it together after this long. */
-const SPACING_MS = 100;
+/** Least interval between notifications: the first change is reported at once, later ones are combined. */
+const MIN_INTERVAL_MS = 100;
 
-/** Requests that are answered with a list of a kind. */
-const LISTING: Readonly<Record<Kind, readonly string[]>> = {
+/** Methods that return a list of a kind. */
+const LIST_METHODS: Readonly<Record<Kind, readonly string[]>> = {
   tool: ['tools/list'],
   resource: ['resources/list', 'resources/templates/list'],
   prompt: ['prompts/list'],
 };
 
-/** What lists depend on. */
+/** The state that lists depend on. */
 interface State {
   readonly snapshot: Snapshot;
   readonly evaluators: EvaluatorSet;
 }
 
 /**
- * Tells who listens which lists of a namespace have changed (mcp 4: in under one second): because the registry has, or
- * because others judge now what a list shows. Changes that come together are told together, and what clients cannot see,
- * such as a label, or a refresh that found nothing new, is not told. While nobody listens, nothing is done.
+ * Notifies listeners of changed lists of a namespace (mcp 4: in under one second), after changes of the registry or of the
+ * evaluators that filter lists. Changes in quick succession are combined. Changes that clients cannot see, such as a label,
+ * or a refresh without differences, are not reported. Does nothing while there are no listeners.
  */
 export class ListChangeNotifier {
   readonly #registry: Registry;
-  readonly #listeners = new Map<Namespace, Set<NoticeListener>>();
-  /** The state that was told last; undefined while nobody listens. */
-  #told: State | undefined = undefined;
+  readonly #listeners = new Map<Namespace, Set<NamespaceListener>>();
+  /** The last reported state; undefined while there are no listeners. */
+  #reported: State | undefined = undefined;
   #evaluators = new EvaluatorSet(0, []);
-  #stop: (() => void) | undefined = undefined;
+  #unsubscribe: (() => void) | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   #lastAt = Number.NEGATIVE_INFINITY;
 
@@ -85,65 +84,68 @@ export class ListChangeNotifier {
     this.#registry = registry;
   }
 
-  /** Tells of changes from now on; returns how to stop. Of a namespace that is not there only that it is gone. */
-  subscribe(namespace: Namespace, listener: NoticeListener): () => void {
-    // What others are still to be told came before this listener's time.
-    if (this.#timer) this.#tell();
-    if (!this.#told) {
-      this.#told = this.#state();
-      this.#stop = this.#registry.onChange(() => this.#schedule());
+  /**
+   * Adds a listener for changes from now on; returns a function that removes it. For a namespace that does not exist, only
+   * `onDeleted` is called.
+   */
+  subscribe(namespace: Namespace, listener: NamespaceListener): () => void {
+    // Pending changes are older than this listener.
+    if (this.#timer) this.#notify();
+    if (!this.#reported) {
+      this.#reported = this.#state();
+      this.#unsubscribe = this.#registry.onChange(() => this.#schedule());
     }
     const listeners = this.#listeners.get(namespace) ?? new Set();
     this.#listeners.set(namespace, listeners.add(listener));
-    if (!this.#told.snapshot.namespaces.has(namespace)) this.#schedule();
-    return () => this.#leave(namespace, listener);
+    if (!this.#reported.snapshot.namespaces.has(namespace)) this.#schedule();
+    return () => this.#remove(namespace, listener);
   }
 
-  /** From now on requests are judged by these. */
-  judgedBy(evaluators: EvaluatorSet): void {
+  /** Sets the evaluators that filter lists from now on. */
+  setEvaluators(evaluators: EvaluatorSet): void {
     this.#evaluators = evaluators;
-    if (this.#told) this.#schedule();
+    if (this.#reported) this.#schedule();
   }
 
-  /** Ends all telling, without a word. */
+  /** Removes all listeners without calling them. */
   close(): void {
     this.#listeners.clear();
-    this.#rest();
+    this.#releaseIfIdle();
   }
 
-  #leave(namespace: Namespace, listener: NoticeListener): void {
+  #remove(namespace: Namespace, listener: NamespaceListener): void {
     const listeners = this.#listeners.get(namespace);
     listeners?.delete(listener);
     if (listeners?.size === 0) this.#listeners.delete(namespace);
-    this.#rest();
+    this.#releaseIfIdle();
   }
 
-  /** Lets go of everything when nobody listens any more. */
-  #rest(): void {
+  /** Releases all resources when there are no listeners. */
+  #releaseIfIdle(): void {
     if (this.#listeners.size > 0) return;
-    this.#stop?.();
-    this.#stop = undefined;
-    this.#told = undefined;
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+    this.#reported = undefined;
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
 
   #schedule(): void {
-    const delay = Math.max(this.#lastAt + SPACING_MS - performance.now(), 0);
-    this.#timer ??= setTimeout(() => this.#tell(), delay).unref();
+    const delay = Math.max(this.#lastAt + MIN_INTERVAL_MS - performance.now(), 0);
+    this.#timer ??= setTimeout(() => this.#notify(), delay).unref();
   }
 
-  #tell(): void {
+  #notify(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#lastAt = performance.now();
-    const before = this.#told;
+    const before = this.#reported;
     const after = this.#state();
     if (!before) return;
-    this.#told = after;
+    this.#reported = after;
     for (const [namespace, listeners] of [...this.#listeners]) {
-      if (after.snapshot.namespaces.has(namespace)) tellChanges(before, after, namespace, listeners);
-      else this.#tellGone(namespace, listeners);
+      if (after.snapshot.namespaces.has(namespace)) notifyOfChanges(before, after, namespace, listeners);
+      else this.#notifyOfDeletion(namespace, listeners);
     }
   }
 
@@ -151,22 +153,27 @@ export class ListChangeNotifier {
     return { snapshot: this.#registry.current, evaluators: this.#evaluators };
   }
 
-  #tellGone(namespace: Namespace, listeners: ReadonlySet<NoticeListener>): void {
+  #notifyOfDeletion(namespace: Namespace, listeners: ReadonlySet<NamespaceListener>): void {
     this.#listeners.delete(namespace);
-    for (const listener of [...listeners]) listener.onGone();
-    this.#rest();
+    for (const listener of [...listeners]) listener.onDeleted();
+    this.#releaseIfIdle();
   }
 }
 
-function tellChanges(before: State, after: State, namespace: Namespace, listeners: ReadonlySet<NoticeListener>): void {
-  const shelves = after.snapshot.namespaces.get(namespace)?.shelves;
-  const former = before.snapshot.namespaces.get(namespace)?.shelves;
-  const touched = new Set(KINDS.filter((kind) => shelves?.[kind] !== former?.[kind]));
+function notifyOfChanges(
+  before: State,
+  after: State,
+  namespace: Namespace,
+  listeners: ReadonlySet<NamespaceListener>,
+): void {
+  const indexes = after.snapshot.namespaces.get(namespace)?.indexes;
+  const indexesBefore = before.snapshot.namespaces.get(namespace)?.indexes;
+  const touched = new Set(KINDS.filter((kind) => indexes?.[kind] !== indexesBefore?.[kind]));
   const changed = new Set(
     KINDS.filter(
       (kind) =>
-        (touched.has(kind) && mayLookDifferent(before.snapshot, after.snapshot, namespace, kind)) ||
-        isJudgedDifferently(before, after, namespace, kind),
+        (touched.has(kind) && isListChanged(before.snapshot, after.snapshot, namespace, kind)) ||
+        isFilteredDifferently(before, after, namespace, kind),
     ),
   );
   for (const listener of [...listeners]) {
@@ -175,51 +182,51 @@ function tellChanges(before: State, after: State, namespace: Namespace, listener
   }
 }
 
-function isJudgedDifferently(before: State, after: State, namespace: Namespace, kind: Kind): boolean {
+function isFilteredDifferently(before: State, after: State, namespace: Namespace, kind: Kind): boolean {
   if (before.evaluators === after.evaluators) return false;
-  return LISTING[kind].some((method) => !before.evaluators.judgesLike(after.evaluators, method, namespace));
+  return LIST_METHODS[kind].some((method) => !before.evaluators.isEquivalent(after.evaluators, method, namespace));
 }
 
 /**
- * Tells a legacy session's notification stream that lists of its namespace have changed, for as long as the client
- * listens. A client that reads slowly is told once of what changed meanwhile.
+ * Sends list-change notifications on the notification stream of a legacy session while the client listens. A client that
+ * reads slowly gets each notification once.
  */
-export class SessionNotices implements SessionChannel, NoticeListener {
-  readonly #live: ActiveSession;
+export class SessionListChanges implements StreamListener, NamespaceListener {
+  readonly #session: ActiveSession;
   readonly #unsubscribe: () => void;
-  readonly #untold = new Set<Kind>();
+  readonly #pending = new Set<Kind>();
   #blocked = false;
 
-  constructor(live: ActiveSession, notices: ListChangeNotifier, namespace: Namespace) {
-    this.#live = live;
-    this.#unsubscribe = notices.subscribe(namespace, this);
-    live.join(this);
+  constructor(session: ActiveSession, notifier: ListChangeNotifier, namespace: Namespace) {
+    this.#session = session;
+    this.#unsubscribe = notifier.subscribe(namespace, this);
+    session.addListener(this);
   }
 
-  listening(on: boolean): void {
+  onListeningChanged(on: boolean): void {
     if (on) return;
     this.#unsubscribe();
-    this.#live.leave(this);
+    this.#session.removeListener(this);
   }
 
   onChanged(kinds: ReadonlySet<Kind>): void {
-    for (const kind of kinds) this.#untold.add(kind);
-    if (!this.#blocked) this.#tell();
+    for (const kind of kinds) this.#pending.add(kind);
+    if (!this.#blocked) this.#notify();
   }
 
-  onGone(): void {
-    this.#live.end();
+  onDeleted(): void {
+    this.#session.end();
   }
 
-  #tell(): void {
-    for (const kind of this.#untold) {
-      if (!this.#live.notify(`{"jsonrpc":"2.0","method":"${LIST_CHANGED[kind]}"}`)) this.#blocked = true;
+  #notify(): void {
+    for (const kind of this.#pending) {
+      if (!this.#session.send(`{"jsonrpc":"2.0","method":"${LIST_CHANGED[kind]}"}`)) this.#blocked = true;
     }
-    this.#untold.clear();
+    this.#pending.clear();
     if (!this.#blocked) return;
-    this.#live.onDrain(() => {
+    this.#session.onDrain(() => {
       this.#blocked = false;
-      this.#tell();
+      this.#notify();
     });
   }
 }

@@ -8,7 +8,7 @@ import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ListChangeNotifier } from './list-changes.ts';
 import { ListenStream } from './listen-stream.ts';
-import { OpenStreams } from './long-streams.ts';
+import { OpenStreams } from './open-streams.ts';
 import { ResponseWriter } from './response.ts';
 
 /** A client whose reading the test decides on. */
@@ -41,7 +41,7 @@ class Client extends EventEmitter implements ResponseLike {
     return this;
   }
 
-  /** Methods of the notices that were written from the last time on. */
+  /** Methods of the listChanges that were written from the last time on. */
   take(): string[] {
     return this.written.splice(0).map((text) => /notifications\/[a-z/_]+|"result"|^:/.exec(text)?.[0] ?? text);
   }
@@ -55,10 +55,10 @@ describe('a slow reader of a listen stream', () => {
     vi.useFakeTimers();
     const registry = new Registry(memoryStore());
     const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
-    const watching = { registry, forwards: { upstream: () => undefined }, unlisted: () => undefined, log };
+    const watching = { registry, forwards: { upstream: () => undefined }, forwardOfUnlisted: () => undefined, log };
     client = new Client();
     stream = new ListenStream(
-      { notices: new ListChangeNotifier(registry), longStreams, watching },
+      { listChanges: new ListChangeNotifier(registry), longStreams, watching },
       { toolsListChanged: true, resourcesListChanged: true },
       { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] },
       new ResponseWriter(client, [], '1'),

@@ -9,77 +9,77 @@ import {
 } from '@sluice/protocol/mcp/subscriptions';
 import type { Kind } from '../registry/entries.ts';
 import {
-  ResourceWatch,
-  type Watcher,
-  type WatchParts,
-  type WatchSink,
-} from '../upstreams/mcp/streams/resource-watch.ts';
-import type { ListChangeNotifier, NoticeListener } from './list-changes.ts';
-import type { LongStream, OpenStreams } from './long-streams.ts';
+  type NamespacedClient,
+  ResourceWatcher,
+  type ResourceWatcherOptions,
+  type ResourceWatchHandler,
+} from '../upstreams/mcp/streams/resource-watcher.ts';
+import type { ListChangeNotifier, NamespaceListener } from './list-changes.ts';
+import type { OpenStream, OpenStreams } from './open-streams.ts';
 import type { ResponseWriter } from './response.ts';
 
-/** What all streams work with. */
+/** Dependencies of all streams. */
 export interface ListenParts {
-  readonly notices: ListChangeNotifier;
+  readonly listChanges: ListChangeNotifier;
   readonly longStreams: OpenStreams;
-  readonly watching: WatchParts;
+  readonly watching: ResourceWatcherOptions;
 }
 
-/** What a client that does not read may hold open after its stream has ended. */
+/** Time after which the connection of a client that does not read is closed. */
 const LINGER_MS = 2_000;
 
 /**
- * The stream of one `subscriptions/listen` (2026-07-28, "Subscriptions"): acknowledged first, as soon as the upstreams
- * of the resources have answered; then notices, until the client leaves or the service ends it with a result.
+ * The stream of one `subscriptions/listen` (2026-07-28, "Subscriptions"): the acknowledgement, once the upstreams of the
+ * resources have responded; then notifications, until the client disconnects or the service ends the stream with a result.
  *
- * To a client that reads slowly each notice is told once, however often it came meanwhile, and the upstreams are paused.
+ * A client that reads slowly gets each notification once, and the upstreams are paused.
  */
-export class ListenStream implements LongStream, NoticeListener, WatchSink {
+export class ListenStream implements OpenStream, NamespaceListener, ResourceWatchHandler {
   readonly #parts: ListenParts;
-  readonly #asked: ListenFilter;
-  readonly #watcher: Watcher;
+  readonly #requested: ListenFilter;
+  readonly #watcher: NamespacedClient;
   readonly #client: ResponseWriter;
-  /** The lists that it is told of. */
+  /** The subscribed lists. */
   readonly #kinds: ReadonlySet<Kind>;
-  /** Lists that have changed and that the client is still to be told of. */
+  /** Changed lists whose notifications are pending. */
   readonly #changed = new Set<Kind>();
-  /** Resources that have changed, with the upstream's own words where there are any. */
+  /** Updated resources whose notifications are pending, with the upstream's own notification if there is one. */
   readonly #updated = new Map<string, string | undefined>();
-  #watch: ResourceWatch | undefined = undefined;
-  #leaveNotices: (() => void) | undefined = undefined;
-  #leaveStreams: (() => void) | undefined = undefined;
+  #watch: ResourceWatcher | undefined = undefined;
+  #unsubscribe: (() => void) | undefined = undefined;
+  #removeStream: (() => void) | undefined = undefined;
   #acknowledged = false;
   /** True while the client reads too slowly. */
   #blocked = false;
-  #over = false;
+  #ended = false;
 
-  constructor(parts: ListenParts, asked: ListenFilter, watcher: Watcher, client: ResponseWriter) {
+  constructor(parts: ListenParts, requested: ListenFilter, watcher: NamespacedClient, client: ResponseWriter) {
     this.#parts = parts;
-    this.#asked = asked;
+    this.#requested = requested;
     this.#watcher = watcher;
     this.#client = client;
     const kinds: Kind[] = [];
-    if (asked.toolsListChanged) kinds.push('tool');
-    if (asked.promptsListChanged) kinds.push('prompt');
-    if (asked.resourcesListChanged) kinds.push('resource');
+    if (requested.toolsListChanged) kinds.push('tool');
+    if (requested.promptsListChanged) kinds.push('prompt');
+    if (requested.resourcesListChanged) kinds.push('resource');
     this.#kinds = new Set(kinds);
   }
 
   start(): void {
-    const { notices, longStreams, watching } = this.#parts;
+    const { listChanges, longStreams, watching } = this.#parts;
     this.#client.onLeave(() => this.#close());
-    this.#leaveStreams = longStreams.add(this);
-    if (this.#over) return;
-    // Changes from here on are told after the acknowledgement: none falls in between.
-    this.#leaveNotices = notices.subscribe(this.#watcher.namespace, this);
-    const uris = this.#asked.resourceSubscriptions;
+    this.#removeStream = longStreams.add(this);
+    if (this.#ended) return;
+    // Changes from here on are reported after the acknowledgement.
+    this.#unsubscribe = listChanges.subscribe(this.#watcher.namespace, this);
+    const uris = this.#requested.resourceSubscriptions;
     if (!uris) return this.onReady([]);
-    this.#watch = new ResourceWatch(watching, this.#watcher, uris, this);
+    this.#watch = new ResourceWatcher(watching, this.#watcher, uris, this);
     this.#watch.start();
   }
 
   onReady(granted: readonly string[]): void {
-    if (this.#over || this.#acknowledged) return;
+    if (this.#ended || this.#acknowledged) return;
     this.#acknowledge(granted);
     this.#flush();
     if (!this.#blocked) this.#watch?.resume();
@@ -104,7 +104,7 @@ export class ListenStream implements LongStream, NoticeListener, WatchSink {
     if (kinds.has('resource')) this.#watch?.refresh();
   }
 
-  onGone(): void {
+  onDeleted(): void {
     this.end();
   }
 
@@ -112,9 +112,9 @@ export class ListenStream implements LongStream, NoticeListener, WatchSink {
     if (this.#acknowledged && !this.#blocked) this.#client.keepAlive();
   }
 
-  /** Tells what is left to tell, and that this is all. */
+  /** Sends the pending notifications and the result. */
   end(): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     if (!this.#acknowledged) this.#acknowledge([]);
     this.#flush(true);
     this.#client.result(listenResult(this.#client.idText));
@@ -123,16 +123,16 @@ export class ListenStream implements LongStream, NoticeListener, WatchSink {
   }
 
   #acknowledge(granted: readonly string[]): void {
-    const { resourceSubscriptions: _, ...lists } = this.#asked;
+    const { resourceSubscriptions: _, ...lists } = this.#requested;
     const filter = granted.length > 0 ? { ...lists, resourceSubscriptions: granted } : lists;
     this.#acknowledged = true;
     this.#client.beginStream();
     this.#write(acknowledgement(this.#client.idText, filter));
   }
 
-  /** Tells what there is to tell, as far as the client reads, or in any case. */
+  /** Sends pending notifications while the client keeps up, or `all` of them. */
   #flush(all = false): void {
-    if (!this.#acknowledged || this.#over) return;
+    if (!this.#acknowledged || this.#ended) return;
     const { idText } = this.#client;
     for (const kind of this.#changed) {
       if (this.#blocked && !all) return;
@@ -153,17 +153,17 @@ export class ListenStream implements LongStream, NoticeListener, WatchSink {
   }
 
   #drained(): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     this.#blocked = false;
     this.#flush();
     if (!this.#blocked) this.#watch?.resume();
   }
 
-  /** Ends everything that stands behind the stream. */
+  /** Releases everything that belongs to the stream. */
   #close(): void {
-    this.#over = true;
-    this.#leaveStreams?.();
-    this.#leaveNotices?.();
+    this.#ended = true;
+    this.#removeStream?.();
+    this.#unsubscribe?.();
     this.#watch?.close();
   }
 }

@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import type { ResponseLike } from '../http/context.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
-import type { Guard } from '../http/host-origin-guard.ts';
+import type { HostOriginGuard } from '../http/host-origin-guard.ts';
 import { httpProblem, isRejection } from '../http/outcome.ts';
-import { answeredStatus, collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
+import { collectBody, drainRequestBody, hasBody, loggedStatus } from '../http/request-body.ts';
 import type { Refusal } from '../http/server.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { ObserveRequest, RequestObservation } from '../telemetry/request-telemetry.ts';
@@ -49,7 +49,7 @@ export class NullResponse implements ResponseLike {
 export interface ServingOptions {
   /** The compiled chain that every request goes through. */
   readonly chain: McpFilter;
-  readonly guard: Guard;
+  readonly guard: HostOriginGuard;
   /** Whether the listener speaks TLS. */
   readonly secure: boolean;
   /**
@@ -86,7 +86,7 @@ export function serveRequest(
 ): void {
   const { method = '', url: target = '/', headers, socket } = request;
   const observation = options.observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
-  response.on('close', () => observation.end(answeredStatus(response), response.writableFinished));
+  response.on('close', () => observation.end(loggedStatus(response), response.writableFinished));
   if (unserved) return refuse(options, observation, response, unserved.status, unserved.reason);
   const refusal = options.guard(socket.localAddress, headers.host, headers.origin);
   if (refusal) {

@@ -6,7 +6,7 @@ import { ChunkBuffer } from '../http/request-body.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
-/** The paths by which clients find their identity provider (decisions 5.1); they are no MCP endpoints. */
+/** Paths with which clients find the identity provider (decisions 5.1). */
 const FIXED: ReadonlySet<string> = new Set([
   '/.well-known/openid-configuration',
   '/.well-known/oauth-authorization-server',
@@ -16,12 +16,12 @@ const FIXED: ReadonlySet<string> = new Set([
 ]);
 const RESOURCE = /^\/\.well-known\/oauth-protected-resource\/([^/]+)\/mcp$/;
 
-/** True for a path that `service_well_known` answers. */
+/** True for a path served by `service_well_known`. */
 export function isOAuthPath(path: string): boolean {
   return FIXED.has(path) || RESOURCE.test(path);
 }
 
-/** The namespace whose protected-resource document is asked for, as the path spells it; undefined for other paths. */
+/** The namespace in the path of a protected-resource document; undefined for other paths. */
 export function protectedResource(path: string): string | undefined {
   return RESOURCE.exec(path)?.[1];
 }
@@ -33,21 +33,21 @@ export interface AuthIssuer {
   readonly upstreamIssuer: string;
 }
 
-/** What the filter works with. */
+/** Dependencies of the filter. */
 export interface WellKnownParts {
   readonly registry: Pick<Registry, 'current'>;
-  /** The identity provider; undefined where there is none, and nothing is answered. */
+  /** The identity provider; without one the filter does nothing. */
   readonly auth: AuthIssuer | undefined;
   readonly log: TargetLogger;
 }
 
 const TOKEN_TIMEOUT_MS = 10_000;
-/** Of the identity provider's answer, in bytes: it has a few tokens. */
+/** Largest token response, in bytes. */
 const MAX_TOKEN_BYTES = 1024 * 1024;
 
 /**
- * Leads clients to the identity provider (decisions 5.1): the documents that name it, and what they name as ours and is
- * the provider's. Nothing is judged here; tokens are checked by the proxy in front.
+ * Serves the metadata documents that name the identity provider, and its endpoints that they list under our own origin
+ * (decisions 5.1). Tokens are validated by the proxy in front.
  */
 export function serviceWellKnown({ registry, auth, log }: WellKnownParts): Filter {
   return (context) => {
@@ -75,19 +75,19 @@ export function serviceWellKnown({ registry, auth, log }: WellKnownParts): Filte
   };
 }
 
-/** Where the client has found us, as the proxy in front says or the request itself. */
+/** The origin that the client used, from the headers of the proxy in front or the request itself. */
 function originOf({ headers, scheme }: RequestContext): string {
   const { 'x-forwarded-proto': proto, 'x-forwarded-host': host } = headers;
   return `${first(proto) ?? scheme}://${first(host) ?? headers.host ?? 'localhost'}`;
 }
 
-/** Several proxies name themselves one after the other, the client's own first. */
+/** The first value of a list: proxies append theirs. */
 function first(value: string | string[] | undefined): string | undefined {
   const text = value?.toString().split(',', 1)[0]?.trim();
   return text === undefined || /[^\w.:[\]-]/.test(text) || text === '' ? undefined : text;
 }
 
-/** What the discovery document says (RFC 8414, OpenID Connect Discovery). */
+/** The authorization server metadata (RFC 8414, OpenID Connect Discovery). */
 function serverMetadata(origin: string, issuer: string): object {
   return {
     issuer: origin,
@@ -105,11 +105,11 @@ function serverMetadata(origin: string, issuer: string): object {
   };
 }
 
-/** Has the provider answer a request for a token: its body, and what authenticates the client. */
+/** Forwards a token request to the provider: its body and the client's credentials. */
 async function token({ headers, body }: RequestContext, auth: AuthIssuer, log: TargetLogger): Promise<Outcome> {
   const { 'content-type': type, authorization } = headers;
   try {
-    const answer = await fetch(`${auth.upstreamIssuer}/protocol/openid-connect/token`, {
+    const response = await fetch(`${auth.upstreamIssuer}/protocol/openid-connect/token`, {
       method: 'POST',
       headers: {
         ...(type !== undefined && { 'content-type': type }),
@@ -119,30 +119,30 @@ async function token({ headers, body }: RequestContext, auth: AuthIssuer, log: T
       redirect: 'error',
       signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS),
     });
-    const text = await textOf(answer);
-    const passed = [
+    const text = await textOf(response);
+    const responseHeaders = [
       'Content-Type',
-      answer.headers.get('content-type') ?? 'application/json',
+      response.headers.get('content-type') ?? 'application/json',
       'Cache-Control',
       'no-store',
     ];
-    return { kind: 'plain', status: answer.status, headers: passed, body: text };
+    return { kind: 'plain', status: response.status, headers: responseHeaders, body: text };
   } catch (error) {
-    log.warn('the identity provider gave no answer to a request for a token', { error });
+    log.warn('token endpoint unreachable', { error });
     return json(503, { error: 'temporarily_unavailable' });
   }
 }
 
-/** What it holds, as text; throws once there is more than {@link MAX_TOKEN_BYTES} of it, and reads no further. */
+/** Reads a response body as text. Throws when it has more than {@link MAX_TOKEN_BYTES}. */
 async function textOf({ body }: Response): Promise<string> {
-  const held = new ChunkBuffer();
+  const buffer = new ChunkBuffer();
   for await (const piece of body ?? []) {
-    if (held.length + piece.length > MAX_TOKEN_BYTES) {
-      throw new Error(`the answer has more than the ${MAX_TOKEN_BYTES} bytes that one with tokens may have`);
+    if (buffer.length + piece.length > MAX_TOKEN_BYTES) {
+      throw new Error(`token response too large: more than ${MAX_TOKEN_BYTES} bytes`);
     }
-    held.push(Buffer.from(piece));
+    buffer.push(Buffer.from(piece));
   }
-  return held.take().toString();
+  return buffer.concat().toString();
 }
 
 function json(status: number, value: object): PlainOutcome {

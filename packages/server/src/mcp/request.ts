@@ -34,7 +34,7 @@ export class McpRequest extends RequestContext {
   /** Session of a legacy client. Set by `service_namespace`. */
   session: ClientSession | undefined = undefined;
   /** True if evaluators ran for this request: its response must not be cached. Set by `service_evaluator`. */
-  judged = false;
+  evaluated = false;
   /** Names of the tools that `tools/list` returns; all if undefined. Set by `service_evaluator`. */
   onlyTools: ReadonlySet<string> | undefined = undefined;
   /** Capabilities of the client; a legacy client declares them once per session. Set by `service_mcp_init`. */

@@ -10,18 +10,18 @@ import type { Forward } from '../registry/entries.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
 import type { ClientProfile } from './client-profile.ts';
 
-/** What one forward of a namespace declares to clients of one kind: exact JSON texts by name, in the upstream's order. */
+/** Capabilities that a forward declares to one kind of client: exact JSON texts by name, in the upstream's order. */
 export interface Declaration {
   readonly forward: string;
-  /** The era of the catalogue that it stands in: the client's own where the forward has one. */
+  /** Era of the catalog: the client's own if the forward has one. */
   readonly era: Era;
-  /** Members of `capabilities`, `extensions` and `experimental` among them. */
+  /** Members of `capabilities`, including `extensions` and `experimental`. */
   readonly capabilities: ReadonlyMap<string, string>;
   readonly extensions: ReadonlyMap<string, string>;
   readonly experimental: ReadonlyMap<string, string>;
 }
 
-/** What the forwards of a namespace declare to a client like this one, in order of registration. */
+/** The declarations of a namespace's forwards to a client, in order of registration. */
 export function declarationsTo(
   client: Pick<ClientProfile, 'view'>,
   snapshot: Snapshot,
@@ -29,18 +29,18 @@ export function declarationsTo(
 ): Declaration[] {
   const forwards = [...snapshot.forwards.values()].filter((forward) => forward.namespace === namespace.name);
   const found: Declaration[] = [];
-  for (const { name } of forwards.sort((a, b) => a.source - b.source)) {
-    const catalogue = client.view.choose(name);
-    if (!catalogue) continue;
-    const capabilities = declared(memberText(catalogue.identity, 'capabilities'));
+  for (const { name } of forwards.sort((a, b) => a.registrationId - b.registrationId)) {
+    const catalog = client.view.choose(name);
+    if (!catalog) continue;
+    const capabilities = declared(memberText(catalog.identity, 'capabilities'));
     const extensions = declared(capabilities.get('extensions'));
     const experimental = declared(capabilities.get('experimental'));
-    found.push({ forward: name, era: catalogue.era, capabilities, extensions, experimental });
+    found.push({ forward: name, era: catalog.era, capabilities, extensions, experimental });
   }
   return found;
 }
 
-/** Members of an object; null and false declare nothing. */
+/** Members of an object, without null and false, which declare nothing. */
 function declared(json: string | undefined): Map<string, string> {
   const found = new Map<string, string>();
   if (json === undefined) return found;
@@ -53,38 +53,38 @@ function declared(json: string | undefined): Map<string, string> {
 }
 
 /**
- * The forward that a method nobody here answers is relayed to (mcp 6): the only one that declares the capability of the
- * method's first segment, as a capability, an extension or an experiment (`tasks/get`: `tasks`, or `example.com/tasks`).
- * Where none does, the only one that declares any extension or experiment. Undefined when there is no such forward, or
- * more than one.
+ * The forward that handles a method unknown to the service (mcp 6): the only one that declares the method's first segment
+ * as a capability, an extension or an experimental capability (`tasks/get`: `tasks`, or `example.com/tasks`); if none does,
+ * the only one with any extension or experimental capability. Undefined when there is none, or more than one.
  */
 export function forwardForMethod(method: string, declarations: readonly Declaration[]): string | undefined {
   const segment = method.split('/', 1)[0] ?? '';
-  let able = declarations.filter((one) => one.capabilities.has(segment) || segmentsOf(one).has(segment));
-  if (able.length === 0) able = declarations.filter((one) => one.extensions.size + one.experimental.size > 0);
-  return able.length === 1 ? able[0]?.forward : undefined;
+  let candidates = declarations.filter((one) => one.capabilities.has(segment) || segmentsOf(one).has(segment));
+  if (candidates.length === 0)
+    candidates = declarations.filter((one) => one.extensions.size + one.experimental.size > 0);
+  return candidates.length === 1 ? candidates[0]?.forward : undefined;
 }
 
-/** Method segments that extensions and experiments of a forward stand for. */
+/** Method segments of a forward's extensions and experimental capabilities. */
 export function segmentsOf({ extensions, experimental }: Declaration): Set<string> {
   return new Set([...extensions.keys(), ...experimental.keys()].map(lastSegment));
 }
 
-/** `example.com/tasks` and `tasks` both are about methods `tasks/...`. */
+/** The method segment of a capability: `tasks` for both `tasks` and `example.com/tasks`. */
 export function lastSegment(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1);
 }
 
-/** Capabilities that several forwards can have together: each request of theirs names whom it is for. */
+/** Capabilities that several forwards can share, because each request identifies its forward. */
 const SHARED: ReadonlySet<string> = new Set(['tools', 'resources', 'prompts', 'completions', 'logging']);
-/** Members that hold capabilities of their own. */
+/** Members that contain further capabilities. */
 const NESTED = ['extensions', 'experimental'] as const;
 
 /**
- * The capabilities of a namespace, as JSON text (mcp 6). Tools, resources and prompts always, since an upstream may come
- * up later; completions, log messages and resource subscriptions when a forward of either era declares them, since they
- * cross (mcp 5). What only one forward can be asked for, tasks and extensions among it, is advertised when exactly one
- * declares it, in the client's era, and in that forward's own words.
+ * The capabilities of a namespace, as JSON text (mcp 6). Tools, resources and prompts always, since an upstream may become
+ * available later; completions, logging and resource subscriptions when a forward of either era declares them, since they
+ * are translated between eras (mcp 5). Other capabilities, such as tasks and extensions, when exactly one forward declares
+ * them in the client's era, with that forward's exact text.
  */
 export function advertisedCapabilities(declarations: readonly Declaration[], era: Era): string {
   const own = declarations.filter((one) => one.era === era);
@@ -103,7 +103,7 @@ export function advertisedCapabilities(declarations: readonly Declaration[], era
   for (const declaration of own) {
     for (const [key, text] of declaration.capabilities) {
       if (SHARED.has(key) || NESTED.some((name) => name === key) || sole.get(key) !== declaration) continue;
-      // Clients refuse a whole answer for one member that they know and that is of another type.
+      // Clients reject the whole response if a known member has another type.
       if (key !== 'tasks' || text.startsWith('{')) parts.push(`${JSON.stringify(key)}:${text}`);
     }
   }
@@ -118,7 +118,7 @@ export function advertisedCapabilities(declarations: readonly Declaration[], era
   return `{${parts.join(',')}}`;
 }
 
-/** Who declares what, by the method segment that requests would come with; undefined where several do. */
+/** The only declaring forward by method segment; undefined where several declare it. */
 function soleDeclarers(declarations: readonly Declaration[]): Map<string, Declaration | undefined> {
   const sole = new Map<string, Declaration | undefined>();
   for (const declaration of declarations) {
@@ -129,14 +129,14 @@ function soleDeclarers(declarations: readonly Declaration[]): Map<string, Declar
   return sole;
 }
 
-/** Who we are, towards clients and upstreams: JSON text of an Implementation. */
+/** Identity of the service towards clients and upstreams. */
 export interface Implementation {
   readonly name: string;
   readonly title: string;
   readonly version: string;
 }
 
-/** The version to speak with a client that asks for this one: its own when we know it, else our latest. */
+/** The legacy protocol version for a client: the requested one if it is supported, else the latest. */
 export function negotiate(requested: unknown): string {
   return typeof requested === 'string' && LEGACY_VERSIONS.includes(requested) ? requested : LATEST_LEGACY;
 }
@@ -154,7 +154,7 @@ export function initializeResult(
   return withCapabilities({ protocolVersion }, capabilities, rest);
 }
 
-/** DiscoverResult of a namespace for this client, as JSON text. Not to be cached: what a namespace offers can change. */
+/** DiscoverResult of a namespace for this client, as JSON text. Not cacheable: capabilities can change. */
 export function discoverResult(
   snapshot: Snapshot,
   namespace: NamespaceState,
@@ -170,12 +170,12 @@ export function discoverResult(
   });
 }
 
-/** Joins texts, so that what upstreams declare stays as they spelled it. */
+/** Joins texts, so that declarations of upstreams keep their exact text. */
 function withCapabilities(before: object, capabilities: string, after: object): string {
   return `${JSON.stringify(before).slice(0, -1)},"capabilities":${capabilities},${JSON.stringify(after).slice(1)}`;
 }
 
-/** What the upstreams of a namespace tell models about their use, one after the other. */
+/** The instructions of a namespace's upstreams. */
 function joinedInstructions(snapshot: Snapshot, namespace: NamespaceState): { instructions?: string } {
   const texts = [...snapshot.forwards.values()]
     .filter((forward) => forward.namespace === namespace.name)
@@ -185,7 +185,7 @@ function joinedInstructions(snapshot: Snapshot, namespace: NamespaceState): { in
 }
 
 function instructionsOf(forward: Forward): string {
-  for (const { identity } of forward.catalogues) {
+  for (const { identity } of forward.catalogs) {
     const text: unknown = JSON.parse(memberText(identity, 'instructions') ?? 'null');
     if (typeof text === 'string' && text !== '') return text;
   }

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
-import { applyCatalogues } from '../registry/catalogs.ts';
+import { applyCatalogs } from '../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../registry/entries.ts';
 import { HeldStore } from '../registry/fixtures/held-store.ts';
-import { addForward, catalogue, items } from '../registry/fixtures/upstreams.ts';
+import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from '../registry/operations.ts';
 import { removeForward } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { createLogger } from '../telemetry/log.ts';
-import { RegistryView, ToolTexts } from './registry-view.ts';
+import { RegistryView, ToolListCache } from './registry-view.ts';
 import { ActionFailure } from './sandbox/action.ts';
 
 const TOOL = { description: 'd', uri: 'http://own.test/', toolType: 'own', input_schema: {} };
@@ -27,11 +27,11 @@ async function setUp() {
   await registry.commit((draft) => {
     const forward = addForward(draft, 'up', { namespace: CRM });
     const tools = [...items('name', ['a'], ',"description":"as \\u0061 \\"text\\""'), ...items('name', ['b'])];
-    applyCatalogues(draft, forward, [catalogue({ tools })]);
+    applyCatalogs(draft, forward, [catalog({ tools })]);
   });
   const lines: string[] = [];
   const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::evaluator');
-  const texts = new ToolTexts();
+  const texts = new ToolListCache();
   const view = (namespace = 'default') => new RegistryView({ registry, texts, log, namespace });
   store.journal.length = 0;
   return { store, registry, add, view, lines };
@@ -66,9 +66,9 @@ describe('tools', () => {
     const { registry, view } = await setUp();
     await registry.commit((draft) => {
       const late = addForward(draft, 'late', { namespace: CRM, prefix: 'p.' });
-      applyCatalogues(draft, late, [catalogue({ tools: items('name', ['c']) })]);
+      applyCatalogs(draft, late, [catalog({ tools: items('name', ['c']) })]);
       const rival = addForward(draft, 'rival', { namespace: CRM });
-      applyCatalogues(draft, rival, [catalogue({ tools: items('name', ['a', 'b', 'new'], ',"description":"not I"') })]);
+      applyCatalogs(draft, rival, [catalog({ tools: items('name', ['a', 'b', 'new'], ',"description":"not I"') })]);
       const change = { ...FOUND, name: 'z', description: 'Ours', n: 1 };
       updateEntry(draft, 'tool', { name: 'b' }, { ...change, namespace: 'crm' });
     });
@@ -261,7 +261,7 @@ describe('a copy', () => {
     const large = (name: string) => items('name', [name], `,"description":"${'é'.repeat(512 * 1024)}"`);
     await registry.commit((draft) => {
       const forward = addForward(draft, 'large', { namespace: CRM });
-      applyCatalogues(draft, forward, [catalogue({ tools: ['l1', 'l2'].flatMap(large) })]);
+      applyCatalogs(draft, forward, [catalog({ tools: ['l1', 'l2'].flatMap(large) })]);
     });
     await add('own', 'default', { uri: 'u'.repeat(1024 * 1024) });
     await add('l2', 'ops');
@@ -311,7 +311,7 @@ describe('a copy', () => {
     const told = { new: 0, crm: 0 };
     const told1 = Promise.withResolvers<void>();
     const told2 = Promise.withResolvers<void>();
-    const quiet = { onTouched: () => undefined, onGone: () => undefined };
+    const quiet = { onTouched: () => undefined, onDeleted: () => undefined };
     notices.subscribe(parseNamespace('new') ?? DEFAULT_NAMESPACE, {
       ...quiet,
       onChanged: (kinds) => {
@@ -338,10 +338,10 @@ describe('texts', () => {
     await registry.commit((draft) => {
       const mine = draft.get('tool', DEFAULT_NAMESPACE, 'mine');
       if (!mine) throw new Error('no tool');
-      const { served, ...rest } = mine;
+      const { rendered: served, ...rest } = mine;
       draft.put({
         ...rest,
-        get served() {
+        get rendered() {
           made++;
           return served;
         },

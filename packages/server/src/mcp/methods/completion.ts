@@ -55,6 +55,6 @@ function parseReference({ ref, argument }: JsonObject): Reference | string {
 }
 
 /** A template is named by its own text, or by a uri that can have come from it. */
-function find({ indexes: indexes }: NamespaceState, { kind, key }: Reference): Entry | undefined {
+function find({ indexes }: NamespaceState, { kind, key }: Reference): Entry | undefined {
   return indexes[kind].get(key) ?? (kind === 'resource' ? findResource(indexes.resource, key) : undefined);
 }

@@ -6,5 +6,5 @@ import type { McpFilter } from '../request.ts';
  * processing rules"). It stands after the namespace is known and before the methods; a chain without it runs none.
  */
 export function serviceEvaluator(engine: Pick<EvaluatorEngine, 'judge'>): McpFilter {
-  return (context) => engine.judge(context);
+  return (context) => engine.evaluate(context);
 }

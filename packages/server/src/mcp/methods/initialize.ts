@@ -24,8 +24,8 @@ import type { InFlightCall, InFlightCalls } from '../../upstreams/mcp/relay/in-f
 import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { ClientProfiles } from '../client-profile.ts';
-import { type ListChangeNotifier, SessionNotices } from '../list-changes.ts';
-import type { OpenStreams } from '../long-streams.ts';
+import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts';
+import type { OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ResponseWriter } from '../response.ts';
 import { discoverResult, type Implementation, initializeResult, negotiate } from '../server-info.ts';
@@ -104,7 +104,7 @@ export function notified(
 /** What notification streams are made of. */
 export interface NotificationStreamParts {
   readonly events: EventStore;
-  readonly notices: ListChangeNotifier;
+  readonly listChanges: ListChangeNotifier;
   readonly longStreams: OpenStreams;
   readonly sessionLinks: SessionBindings;
   readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
@@ -144,7 +144,7 @@ export function notificationStream(
 function open(
   headers: readonly string[],
   session: ClientSession,
-  { notices, longStreams, sessionLinks }: NotificationStreamParts,
+  { listChanges, longStreams, sessionLinks }: NotificationStreamParts,
   lost: boolean,
 ): McpOutcome {
   const start = (client: ResponseWriter): void => {
@@ -155,7 +155,7 @@ function open(
     let remove = (): void => undefined;
     const stream = live.openStream(() => remove());
     remove = longStreams.add({ keepAlive: () => stream.keepAlive(), end: () => live.closeStream(stream) });
-    if (first) new SessionNotices(live, notices, session.namespace);
+    if (first) new SessionListChanges(live, listChanges, session.namespace);
     client.continueStream(stream);
     // Sends the head on its way, whichever it is.
     if (session.protocolVersion >= POLLING_VERSION) stream.prime();

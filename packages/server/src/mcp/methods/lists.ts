@@ -22,7 +22,7 @@ const NOT_TO_BE_KEPT: CacheHint = { ttlMs: 0, cacheScope: 'private' };
 export function lists(methods: Readonly<Record<string, Kind>>, { forwards, profiles }: ListParts): McpFilter {
   // Not looked up in the record itself: methods come from outside, and every object has a `toString`.
   const kinds = new Map(Object.entries(methods));
-  return ({ message, namespace, session, era, capabilities, onlyTools, judged }) => {
+  return ({ message, namespace, session, era, capabilities, onlyTools, evaluated: judged }) => {
     if (message?.kind !== 'request' || !namespace) return undefined;
     const kind = kinds.get(message.method);
     if (kind === undefined) return undefined;

@@ -15,7 +15,7 @@ import type { SessionSubscriptions } from '../../upstreams/mcp/streams/session-s
 import type { Upstream } from '../../upstreams/mcp/upstream.ts';
 import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream } from '../listen-stream.ts';
-import type { OpenStreams } from '../long-streams.ts';
+import type { OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { Implementation } from '../server-info.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
@@ -128,7 +128,7 @@ function without(state: SessionState, uri: string): SessionState {
 /** What the filter works with. */
 export interface SubscribeParts extends ResourceSubscriptionParts {
   readonly registry: Registry;
-  readonly notices: ListChangeNotifier;
+  readonly listChanges: ListChangeNotifier;
   readonly longStreams: OpenStreams;
   /** Who we are, told to upstreams by clients that do not say who they are. */
   readonly serverInfo: Implementation;
@@ -140,9 +140,9 @@ const MAX_URIS = 1_000;
 
 /** `subscriptions/listen` of modern clients, and `resources/subscribe` and `unsubscribe` of legacy ones (mcp 1). */
 export function serviceSubscribe(parts: SubscribeParts): McpFilter {
-  const { registry, forwards, relay, notices, longStreams, log } = parts;
-  const unlisted = (namespace: NamespaceState, uri: string) => relay.findUnlistedForward(namespace, uri);
-  const listening = { notices, longStreams, watching: { registry, forwards, unlisted, log } };
+  const { registry, forwards, relay, listChanges, longStreams, log } = parts;
+  const forwardOfUnlisted = (namespace: NamespaceState, uri: string) => relay.findUnlistedForward(namespace, uri);
+  const listening = { listChanges, longStreams, watching: { registry, forwards, forwardOfUnlisted, log } };
   return (context) => {
     const { message, namespace, era } = context;
     if (message?.kind !== 'request' || !namespace) return undefined;

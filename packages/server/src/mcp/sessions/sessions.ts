@@ -6,26 +6,87 @@ import type { TokenSealer } from '@sluice/protocol/seal';
 import type { Namespace } from '../../registry/entries.ts';
 import { errorCode, type Files, replaceFile } from '../../registry/store/files.ts';
 import { StoreError } from '../../registry/store/store.ts';
+import type { DownstreamSession, ResourceSubscription } from '../../upstreams/downstream.ts';
 import type { ClientProfile, ClientProfiles } from '../client-profile.ts';
+import type { ActiveSession, ActiveSessions } from './active-sessions.ts';
 import type { SessionState } from './session-state.ts';
 import type { SessionStore } from './session-store.ts';
 
-/** A legacy client's session, as its id carries it (mcp 3). */
-export interface ClientSession {
-  /** Random; names the session in whatever is kept about it. */
+/** Session of a legacy client, as its id carries it, and what is stored and open of it (mcp 3). */
+export class ClientSession implements DownstreamSession {
+  /** Random; identifies the session in everything that is stored about it. */
   readonly id: string;
   readonly namespace: Namespace;
   readonly protocolVersion: string;
-  /** The client's own words on itself, for the sessions that are opened upstream on its behalf. */
+  /** The client's own `clientInfo`, for the sessions that are opened upstream on its behalf. */
   readonly clientInfo: JsonObject;
   readonly profile: ClientProfile;
   /** The user the session belongs to, where an authenticating proxy names one. */
   readonly user: string | undefined;
-  /** When the session ends by itself, in milliseconds since the epoch. */
+  /** When the session expires, in milliseconds since the epoch. */
   readonly expires: number;
+  readonly #store: SessionStore;
+  readonly #active: ActiveSessions;
+
+  constructor(content: SessionContent, store: SessionStore, active: ActiveSessions) {
+    this.id = content.id;
+    this.namespace = content.namespace;
+    this.protocolVersion = content.protocolVersion;
+    this.clientInfo = content.clientInfo;
+    this.profile = content.profile;
+    this.user = content.user;
+    this.expires = content.expires;
+    this.#store = store;
+    this.#active = active;
+  }
+
+  get capabilities(): JsonObject {
+    return this.profile.capabilities;
+  }
+
+  get hasEnded(): boolean {
+    return this.#store.ended(this.id);
+  }
+
+  get logLevel(): string | undefined {
+    return this.#store.state(this.id)?.logLevel;
+  }
+
+  get subscriptions(): readonly ResourceSubscription[] {
+    return this.#store.state(this.id)?.subscriptions ?? [];
+  }
+
+  get isListening(): boolean {
+    return this.active?.isListening ?? false;
+  }
+
+  /** What the session has open in this process; undefined if nothing is open. */
+  get active(): ActiveSession | undefined {
+    return this.#active.find(this.id);
+  }
+
+  channel(): ActiveSession {
+    return this.#active.ensure(this.id);
+  }
+
+  /** Changes what the client set in its session; resolves once that is durable. Rejects if it exceeds the limits. */
+  change(change: (before: SessionState) => SessionState): Promise<void> {
+    return this.#store.change(this.id, this.expires, change);
+  }
+
+  /** Ends the session for good; resolves once that is durable. */
+  end(): Promise<void> {
+    return this.#store.end(this.id, this.expires);
+  }
 }
 
-/** What a new session is made from. */
+/** The part of a session that its id carries. */
+type SessionContent = Pick<
+  ClientSession,
+  'id' | 'namespace' | 'protocolVersion' | 'clientInfo' | 'profile' | 'user' | 'expires'
+>;
+
+/** Input of a new session. */
 export interface SessionOpening {
   readonly namespace: Namespace;
   readonly protocolVersion: string;
@@ -34,31 +95,39 @@ export interface SessionOpening {
   readonly user: string | undefined;
 }
 
-/** A session id must fit a header; what does not fit is refused at `initialize` (mcp 3). */
+/** A session id must fit a header: longer ones are rejected at `initialize` (mcp 3). */
 const MAX_TOKEN_BYTES = 4096;
 const LIFETIME_MS = 7 * 24 * 3600 * 1000;
-/** Opened sessions kept so that a request costs no decryption. */
+/** Number of sessions whose ids are cached decrypted. */
 const MAX_CACHED = 10_000;
 
 /**
- * Legacy sessions without a table of sessions: the id given to the client is the session, sealed. Any process with the
- * key opens it, so a restart is invisible to clients.
+ * Opens legacy sessions. There is no table of sessions: the id given to the client is the session, sealed. Any process with
+ * the key opens it, so a restart is invisible to clients.
  */
 export class ClientSessions {
   readonly #sealer: TokenSealer;
   readonly #profiles: ClientProfiles;
-  readonly #kept: SessionStore;
+  readonly #store: SessionStore;
+  readonly #active: ActiveSessions;
   readonly #now: () => number;
-  readonly #opened = new Map<string, ClientSession>();
+  readonly #cache = new Map<string, ClientSession>();
 
-  constructor(sealer: TokenSealer, profiles: ClientProfiles, kept: SessionStore, now: () => number = Date.now) {
+  constructor(
+    sealer: TokenSealer,
+    profiles: ClientProfiles,
+    store: SessionStore,
+    active: ActiveSessions,
+    now: () => number = Date.now,
+  ) {
     this.#sealer = sealer;
     this.#profiles = profiles;
-    this.#kept = kept;
+    this.#store = store;
+    this.#active = active;
     this.#now = now;
   }
 
-  /** The session's id for the client; undefined when what the client says of itself does not fit into one. */
+  /** Returns the id of a new session; undefined if `clientInfo` and capabilities are too large for one. */
   create(opening: SessionOpening): string | undefined {
     const text = JSON.stringify({
       id: randomUUID(),
@@ -73,37 +142,17 @@ export class ClientSessions {
     return token.length <= MAX_TOKEN_BYTES ? token : undefined;
   }
 
-  /** The session of this id; undefined when it is forged, expired, ended, of another namespace or of another user. */
+  /** Returns the session with this id; undefined if it is forged, expired, ended, or of another namespace or user. */
   open(token: string, namespace: Namespace, user: string | undefined): ClientSession | undefined {
     if (token.length > MAX_TOKEN_BYTES) return undefined;
-    let session = this.#opened.get(token);
+    let session = this.#cache.get(token);
     if (!session) {
       session = this.#unseal(token, namespace);
       if (!session) return undefined;
-      this.#remember(token, session);
+      this.#cacheSession(token, session);
     }
-    const ours = session.namespace === namespace && session.user === user;
-    return ours && session.expires > this.#now() && !this.#kept.ended(session.id) ? session : undefined;
-  }
-
-  /** What the client has changed during its session. */
-  state(session: ClientSession): SessionState | undefined {
-    return this.#kept.state(session.id);
-  }
-
-  /** Changes that; resolves when it is durable. Rejects when there is too much of it. */
-  change(session: ClientSession, change: (before: SessionState) => SessionState): Promise<void> {
-    return this.#kept.change(session.id, session.expires, change);
-  }
-
-  /** True when the session was ended: nobody can be asked or come back in it. */
-  ended(session: ClientSession): boolean {
-    return this.#kept.ended(session.id);
-  }
-
-  /** Ends a session for good; resolves when no restart can bring it back. */
-  end(session: ClientSession): Promise<void> {
-    return this.#kept.end(session.id, session.expires);
+    const matches = session.namespace === namespace && session.user === user;
+    return matches && session.expires > this.#now() && !session.hasEnded ? session : undefined;
   }
 
   #unseal(token: string, namespace: Namespace): ClientSession | undefined {
@@ -114,7 +163,7 @@ export class ClientSessions {
     const { id, ns, v, info, caps, user, iat } = sealed;
     if (typeof id !== 'string' || typeof v !== 'string' || typeof iat !== 'number') return undefined;
     if (ns !== namespace || !isJsonObject(info) || !isJsonObject(caps)) return undefined;
-    return {
+    const content = {
       id,
       namespace,
       protocolVersion: v,
@@ -123,14 +172,15 @@ export class ClientSessions {
       user: typeof user === 'string' ? user : undefined,
       expires: iat + LIFETIME_MS,
     };
+    return new ClientSession(content, this.#store, this.#active);
   }
 
-  #remember(token: string, session: ClientSession): void {
-    if (this.#opened.size >= MAX_CACHED) {
-      const oldest = this.#opened.keys().next();
-      if (!oldest.done) this.#opened.delete(oldest.value);
+  #cacheSession(token: string, session: ClientSession): void {
+    if (this.#cache.size >= MAX_CACHED) {
+      const oldest = this.#cache.keys().next();
+      if (!oldest.done) this.#cache.delete(oldest.value);
     }
-    this.#opened.set(token, session);
+    this.#cache.set(token, session);
   }
 }
 
@@ -139,8 +189,8 @@ const KEY_BYTES = 32;
 const FILE = 'session.key';
 
 /**
- * The key that sessions are sealed with: the one in the folder, or a new one that is kept there, so that the next
- * start opens the sessions of this one. Throws {@link StoreError} when the file holds something else.
+ * Returns the key that sessions are sealed with: the one stored in the folder, or a new one that is stored there, so that
+ * sessions survive a restart. Throws {@link StoreError} if the file does not contain a key.
  */
 export async function sessionKeyIn(folder: string, files: Files): Promise<Buffer> {
   const path = join(folder, FILE);
@@ -156,7 +206,7 @@ export async function sessionKeyIn(folder: string, files: Files): Promise<Buffer
   return key;
 }
 
-/** A key for sessions that end with the process. */
+/** Returns a new key, for sessions that end with the process. */
 export function newSessionKey(): Buffer {
   return randomBytes(KEY_BYTES);
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { ActiveSessions, type Question } from './live-sessions.ts';
+import { ActiveSessions, type PendingServerRequest } from './active-sessions.ts';
 import { EventStore } from './resumable-streams.ts';
 
 let events: EventStore;
@@ -12,27 +12,27 @@ beforeEach(() => {
 });
 afterEach(() => events.close());
 
-const question = (idText: string): Question => ({
+const question = (idText: string): PendingServerRequest => ({
   idText,
-  answered: () => Promise.resolve(),
-  progressed: () => undefined,
-  abandoned: () => undefined,
+  onResponse: () => Promise.resolve(),
+  onProgress: () => undefined,
+  onAbandoned: () => undefined,
 });
 
 it('a question’s id names the process that waits for its answer, and no two are alike', () => {
-  const [one, other] = [lives.of('a').ask(question), lives.of('b').ask(question)];
+  const [one, other] = [lives.of('a').addServerRequest(question), lives.of('b').addServerRequest(question)];
   for (const { idText } of [one, other]) expect(JSON.parse(idText)).toMatch(/^replica-a\.\d+$/);
   expect(one.idText).not.toBe(other.idText);
-  expect(lives.find('b')?.question(one.idText)).toBeUndefined();
+  expect(lives.find('b')?.serverRequest(one.idText)).toBeUndefined();
 });
 
 it('a session is there as long as something is open in it', () => {
-  const asked = lives.of('a').ask(question);
+  const asked = lives.of('a').addServerRequest(question);
   expect(lives.size).toBe(1);
-  lives.of('a').withdraw(asked);
+  lives.of('a').removeServerRequest(asked);
   expect(lives.size).toBe(0);
   const stream = lives.of('a').openStream(() => undefined);
-  expect(lives.find('a')?.listening).toBe(true);
+  expect(lives.find('a')?.isListening).toBe(true);
   lives.find('a')?.closeStream(stream);
   expect(lives.size).toBe(0);
 });

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EvaluatorSet } from '../policy/evaluator-set.ts';
-import { definition } from '../policy/fixtures/definition.ts';
-import { applyCatalogues, type FoundCatalogue } from '../registry/catalogs.ts';
+import { evaluatorDefinition } from '../policy/fixtures/definition.ts';
+import { applyCatalogs, type DiscoveredCatalog } from '../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../registry/entries.ts';
-import { addForward, catalogue, items } from '../registry/fixtures/upstreams.ts';
+import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
 import { createEntry, updateEntry } from '../registry/operations.ts';
 import { createNamespace, labelNamespace, removeNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
@@ -15,11 +15,11 @@ const TOOL = { description: '', uri: 'u', toolType: 'custom', input_schema: {} }
 const CACHE = { 'tools/list': { ttlMs: 1, cacheScope: 'public' as const } };
 
 let registry: Registry;
-let notices: ListChangeNotifier;
+let notifier: ListChangeNotifier;
 beforeEach(async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
   registry = new Registry(memoryStore());
-  notices = new ListChangeNotifier(registry);
+  notifier = new ListChangeNotifier(registry);
   await registry.load();
   await registry.commit((draft) => {
     createNamespace(draft, 'ops', {});
@@ -33,10 +33,10 @@ afterEach(() => {
 /** Listens, and writes down what it is told. */
 function listen(namespace: Namespace = OPS): { told: string[]; stop: () => void } {
   const told: string[] = [];
-  const stop = notices.subscribe(namespace, {
+  const stop = notifier.subscribe(namespace, {
     onTouched: (kinds) => void told.push(`touched ${[...kinds]}`),
     onChanged: (kinds) => void told.push(`changed ${[...kinds]}`),
-    onGone: () => void told.push('gone'),
+    onDeleted: () => void told.push('gone'),
   });
   return { told, stop };
 }
@@ -46,14 +46,14 @@ function add(name: string, namespace = 'ops') {
 }
 
 /** Has the forward `up` found exactly these. */
-function discovered(...catalogues: readonly FoundCatalogue[]) {
+function discovered(...catalogs: readonly DiscoveredCatalog[]) {
   return registry.commit((draft) => {
     const forward = draft.forwards.get('up') ?? addForward(draft, 'up', { namespace: OPS });
-    applyCatalogues(draft, forward, catalogues);
+    applyCatalogs(draft, forward, catalogs);
   });
 }
 
-describe('notices', () => {
+describe('notifier', () => {
   it('tell the first change at once and what follows on it together', async () => {
     const { told } = listen();
     await add('a');
@@ -77,40 +77,37 @@ describe('notices', () => {
   });
 
   it('say nothing of what clients cannot see', async () => {
-    await discovered(catalogue({ tools: items('name', ['a', 'b']) }));
+    await discovered(catalog({ tools: items('name', ['a', 'b']) }));
     const { told } = listen();
     await registry.commit((draft) => labelNamespace(draft, 'ops', { a: '1' }));
-    await discovered(catalogue({ tools: items('name', ['a', 'b']) }));
+    await discovered(catalog({ tools: items('name', ['a', 'b']) }));
     vi.advanceTimersByTime(1_000);
     expect(told).toEqual([]);
     await registry.commit((draft) =>
       updateEntry(draft, 'tool', { name: 'mine', namespace: 'ops' }, { ...TOOL, labels: { a: '1' } }),
     );
-    await discovered(catalogue({ tools: items('name', ['a', 'b']), cache: CACHE }));
+    await discovered(catalog({ tools: items('name', ['a', 'b']), cache: CACHE }));
     vi.advanceTimersByTime(1_000);
     expect(told).toEqual(['touched tool']);
   });
 
-  it.each<[string, readonly FoundCatalogue[]]>([
-    ['another text', [catalogue({ tools: items('name', ['a', 'b'], ',"x":1') })]],
-    ['another order', [catalogue({ tools: items('name', ['b', 'a']) })]],
-    ['an entry less', [catalogue({ tools: items('name', ['a']) })]],
+  it.each<[string, readonly DiscoveredCatalog[]]>([
+    ['another text', [catalog({ tools: items('name', ['a', 'b'], ',"x":1') })]],
+    ['another order', [catalog({ tools: items('name', ['b', 'a']) })]],
+    ['an entry less', [catalog({ tools: items('name', ['a']) })]],
     [
       'other clients who get it',
-      [
-        catalogue({ tools: items('name', ['a', 'b']) }),
-        catalogue({ key: 'legacy:{"x":{}}', tools: items('name', ['a']) }),
-      ],
+      [catalog({ tools: items('name', ['a', 'b']) }), catalog({ key: 'legacy:{"x":{}}', tools: items('name', ['a']) })],
     ],
     [
-      'a catalogue more',
+      'a catalog more',
       [
-        catalogue({ tools: items('name', ['a', 'b']) }),
-        catalogue({ key: 'legacy:{"x":{}}', tools: items('name', ['a', 'b']) }),
+        catalog({ tools: items('name', ['a', 'b']) }),
+        catalog({ key: 'legacy:{"x":{}}', tools: items('name', ['a', 'b']) }),
       ],
     ],
   ])('tell of %s', async (_what, found) => {
-    await discovered(catalogue({ tools: items('name', ['a', 'b']) }));
+    await discovered(catalog({ tools: items('name', ['a', 'b']) }));
     const { told } = listen();
     await discovered(...found);
     vi.advanceTimersByTime(1);
@@ -118,9 +115,9 @@ describe('notices', () => {
   });
 
   it('tell of a resource that has become a template', async () => {
-    await discovered(catalogue({ resources: items('uri', ['r://{x}']) }));
+    await discovered(catalog({ resources: items('uri', ['r://{x}']) }));
     const { told } = listen();
-    await discovered(catalogue({ templates: items('uriTemplate', ['r://{x}']) }));
+    await discovered(catalog({ templates: items('uriTemplate', ['r://{x}']) }));
     vi.advanceTimersByTime(1);
     expect(told).toEqual(['touched resource', 'changed resource']);
   });
@@ -131,7 +128,7 @@ describe('notices', () => {
       return new EvaluatorSet(
         1,
         judging.map(([method, namespace, checksum = 'one']) => ({
-          definition: { ...definition('gate'), trigger: { method, namespace } },
+          definition: { ...evaluatorDefinition('gate'), trigger: { method, namespace } },
           connection: { name: 'model', model: 'm', url: 'http://h' },
           action: { checksum, glue: '', modules: [] },
           schema: undefined,
@@ -145,7 +142,7 @@ describe('notices', () => {
       ['resources/templates/list', 'resource'],
       ['prompts/list', 'prompt'],
     ])('tell that others judge %s than before', (method, kind) => {
-      notices.judgedBy(set([method, 'default']));
+      notifier.setEvaluators(set([method, 'default']));
       const { told } = listen();
       const sets = [
         set([method, 'ops'], [method, 'default']),
@@ -156,16 +153,16 @@ describe('notices', () => {
         set(),
       ];
       for (const [at, each] of sets.entries()) {
-        notices.judgedBy(each);
+        notifier.setEvaluators(each);
         vi.advanceTimersByTime(100);
         expect(told).toEqual(Array(at + 1).fill(`changed ${kind}`));
       }
     });
 
     it('say nothing of those that judge no list of the namespace, or as before', () => {
-      notices.judgedBy(set(['tools/list', null], ['prompts/get', null]));
+      notifier.setEvaluators(set(['tools/list', null], ['prompts/get', null]));
       const { told } = listen();
-      notices.judgedBy(set(['tools/call', null], ['tools/list', null], ['prompts/list', 'default']));
+      notifier.setEvaluators(set(['tools/call', null], ['tools/list', null], ['prompts/list', 'default']));
       vi.advanceTimersByTime(1_000);
       expect(told).toEqual([]);
     });
@@ -173,7 +170,7 @@ describe('notices', () => {
     it('tell of them together with what changes in the registry', async () => {
       const { told } = listen();
       await add('a');
-      notices.judgedBy(set(['prompts/list', 'ops']));
+      notifier.setEvaluators(set(['prompts/list', 'ops']));
       vi.advanceTimersByTime(1_000);
       expect(told).toEqual(['touched tool', 'changed tool,prompt']);
     });
@@ -221,7 +218,7 @@ describe('notices', () => {
     expect(vi.getTimerCount()).toBe(0);
     const { told } = listen();
     await add('b');
-    notices.close();
+    notifier.close();
     vi.advanceTimersByTime(1_000);
     expect(told).toEqual([]);
     expect([vi.getTimerCount(), onChange.mock.calls.length]).toEqual([0, 2]);

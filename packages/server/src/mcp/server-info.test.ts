@@ -9,14 +9,14 @@ const ALWAYS = { tools: { listChanged: true }, resources: { listChanged: true },
 const US = { name: 'sluice', title: 'Sluice', version: '1.2.3' };
 
 function forward(name: string, identities: readonly string[], namespace: Namespace = DEFAULT_NAMESPACE): Forward {
-  const catalogues = identities.map((identity, i) => ({
+  const catalogs = identities.map((identity, i) => ({
     key: String(i),
     era: 'legacy' as const,
     capabilities: {},
     identity,
     cache: {},
   }));
-  return { name, address: 'http://x/mcp', namespace, labels: {}, prefix: '', source: 1, catalogues };
+  return { name, address: 'http://x/mcp', namespace, labels: {}, prefix: '', registrationId: 1, catalogs };
 }
 
 function snapshotOf(...forwards: readonly Forward[]): Snapshot {
@@ -24,9 +24,9 @@ function snapshotOf(...forwards: readonly Forward[]): Snapshot {
   return new Snapshot(new Map([[state.name, state]]), new Map(forwards.map((entry) => [entry.name, entry])), 1);
 }
 
-/** A client that sees the first catalogue of each forward. */
+/** A client that sees the first catalog of each forward. */
 function seeing(forwards: readonly Forward[]): Pick<ClientProfile, 'view'> {
-  const choose = (name: string) => forwards.find((one) => one.name === name)?.catalogues[0];
+  const choose = (name: string) => forwards.find((one) => one.name === name)?.catalogs[0];
   return { view: { key: '', choose, item: () => '', wrap: () => '' } };
 }
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { OpenStreams } from './long-streams.ts';
+import { OpenStreams } from './open-streams.ts';
 
 function stream() {
   const counts = { kept: 0, ended: 0 };

@@ -1,21 +1,21 @@
 /**
- * A stream that stays open until somebody ends it: a legacy notification stream, a modern `subscriptions/listen`, or the
- * events of tool calls.
+ * A stream without an end of its own: a legacy notification stream, a modern `subscriptions/listen`, or the stream of
+ * tool-call events.
  */
-export interface LongStream {
-  /** Sends a comment, so that nothing in between takes the connection for dead. */
+export interface OpenStream {
+  /** Sends a comment, so that proxies do not close an idle connection. */
   keepAlive(): void;
-  /** Ends it as the protocol wants it to end from our side. */
+  /** Ends the stream as the protocol requires. */
   end(): void;
 }
 
-/** Well below the idle times of proxies and load balancers, 30 to 60 s. */
+/** Below the usual idle timeouts of proxies and load balancers, 30 to 60 s. */
 const KEEP_ALIVE_MS = 15_000;
 
-/** All streams that would stay open for ever: keeps them alive, and ends them when the service stops (decisions 1.1). */
+/** All open long-lived streams: keeps them alive, and ends them when the service stops (decisions 1.1). */
 export class OpenStreams {
   readonly #keepAliveMs: number;
-  readonly #streams = new Set<LongStream>();
+  readonly #streams = new Set<OpenStream>();
   #timer: NodeJS.Timeout | undefined = undefined;
   #ended = false;
 
@@ -24,13 +24,13 @@ export class OpenStreams {
     this.#keepAliveMs = keepAliveMs;
   }
 
-  /** How many are open. */
+  /** Number of open streams. */
   get size(): number {
     return this.#streams.size;
   }
 
-  /** Takes a stream in until what is returned is called. After {@link endAll} the stream is ended before this returns. */
-  add(stream: LongStream): () => void {
+  /** Adds a stream; returns a function that removes it. After {@link endAll} the stream is ended immediately. */
+  add(stream: OpenStream): () => void {
     if (this.#ended) {
       stream.end();
       return () => {};
@@ -40,7 +40,7 @@ export class OpenStreams {
     return () => this.#remove(stream);
   }
 
-  /** Ends all streams, and at once whatever is added later. */
+  /** Ends all streams, and every stream that is added later. */
   endAll(): void {
     this.#ended = true;
     for (const stream of [...this.#streams]) {
@@ -49,7 +49,7 @@ export class OpenStreams {
     }
   }
 
-  #remove(stream: LongStream): void {
+  #remove(stream: OpenStream): void {
     this.#streams.delete(stream);
     if (this.#streams.size > 0) return;
     clearInterval(this.#timer);

@@ -1,0 +1,171 @@
+import type { ResponseMessage } from '@sluice/protocol/mcp/message';
+import type { DownstreamChannel, PendingServerRequest, StreamListener } from '../../upstreams/downstream.ts';
+import type { ClientStream, EventStore } from './resumable-streams.ts';
+
+/** Maximum number of open notification streams of one client; one more closes the oldest. */
+const MAX_STREAMS = 8;
+
+/**
+ * What a legacy session has open in this process: its notification streams and the server requests that wait for its
+ * client. Exists only while something is open.
+ */
+export class ActiveSession implements DownstreamChannel {
+  readonly id: string;
+  readonly #events: EventStore;
+  readonly #onUnused: (session: ActiveSession) => void;
+  readonly #nextId: () => string;
+  /** Oldest first. A stream without a connection stays while it can be resumed. */
+  #streams: ClientStream[] = [];
+  readonly #listeners = new Set<StreamListener>();
+  readonly #serverRequests = new Map<string, PendingServerRequest>();
+
+  constructor(id: string, events: EventStore, nextId: () => string, onUnused: (session: ActiveSession) => void) {
+    this.id = id;
+    this.#events = events;
+    this.#nextId = nextId;
+    this.#onUnused = onUnused;
+  }
+
+  get isListening(): boolean {
+    return this.#streams.length > 0;
+  }
+
+  /** True if messages went to a stream without a connection: a client gets them only by resuming that stream. */
+  get hasUnread(): boolean {
+    return this.#streams.some(({ unread }) => unread);
+  }
+
+  /**
+   * Opens a notification stream; `onGone` is called when it cannot be resumed any more. Messages go to the newest stream
+   * only, since each may be sent only once (2025-11-25).
+   */
+  openStream(onGone: () => void): ClientStream {
+    // What waits for the reader of an older stream continues with this one.
+    for (const older of this.#streams) older.stopWaiting();
+    const stream = this.#events.open(this.id);
+    stream.onGone = () => {
+      onGone();
+      this.#dropStream(stream);
+    };
+    this.#streams.push(stream);
+    const [oldest] = this.#streams;
+    if (oldest && this.#streams.length > MAX_STREAMS) this.closeStream(oldest);
+    if (this.#streams.length === 1) for (const listener of this.#listeners) listener.onListeningChanged(true);
+    return stream;
+  }
+
+  /** Ends a notification stream for good: it cannot be resumed. */
+  closeStream(stream: ClientStream): void {
+    stream.close();
+    this.#events.drop(stream);
+  }
+
+  send(text: string): boolean {
+    return this.#currentStream()?.send(text) ?? true;
+  }
+
+  onDrain(listener: () => void): void {
+    const stream = this.#currentStream();
+    if (stream) stream.onDrain(listener);
+    else listener();
+  }
+
+  addServerRequest<Request extends PendingServerRequest>(make: (idText: string) => Request): Request {
+    const request = make(this.#nextId());
+    this.#serverRequests.set(request.idText, request);
+    return request;
+  }
+
+  removeServerRequest(request: PendingServerRequest): void {
+    this.#serverRequests.delete(request.idText);
+    this.#closeIfUnused();
+  }
+
+  /**
+   * Delivers the response of the client to the upstream: resolves once the upstream accepted it, rejects with
+   * `UpstreamError`. Undefined if no server request with this id is pending.
+   */
+  deliverResponse(response: ResponseMessage): Promise<void> | undefined {
+    const request = this.#serverRequests.get(response.idText);
+    if (!request) return undefined;
+    this.removeServerRequest(request);
+    return request.onResponse(response);
+  }
+
+  /** Returns the pending server request that this progress token was given to. */
+  serverRequest(tokenText: string): PendingServerRequest | undefined {
+    return this.#serverRequests.get(tokenText);
+  }
+
+  addListener(listener: StreamListener): void {
+    this.#listeners.add(listener);
+  }
+
+  removeListener(listener: StreamListener): void {
+    this.#listeners.delete(listener);
+    this.#closeIfUnused();
+  }
+
+  /** The session was ended: closes its streams and abandons its server requests. */
+  end(): void {
+    for (const request of this.#serverRequests.values()) {
+      this.removeServerRequest(request);
+      request.onAbandoned();
+    }
+    for (const stream of [...this.#streams]) this.closeStream(stream);
+  }
+
+  #currentStream(): ClientStream | undefined {
+    return this.#streams.findLast((stream) => stream.attached) ?? this.#streams.at(-1);
+  }
+
+  #dropStream(stream: ClientStream): void {
+    this.#streams = this.#streams.filter((other) => other !== stream);
+    if (this.#streams.length > 0) return;
+    for (const listener of this.#listeners) listener.onListeningChanged(false);
+    this.#closeIfUnused();
+  }
+
+  #closeIfUnused(): void {
+    if (this.#streams.length + this.#listeners.size + this.#serverRequests.size === 0) this.#onUnused(this);
+  }
+}
+
+/** Legacy sessions that have something open in this process. */
+export class ActiveSessions {
+  readonly #events: EventStore;
+  readonly #replica: string;
+  readonly #sessions = new Map<string, ActiveSession>();
+  #lastRequest = 0;
+
+  /** `replica` identifies this process in the ids of server requests, so that another replica can route a response to it. */
+  constructor(events: EventStore, replica: string) {
+    this.#events = events;
+    this.#replica = replica;
+  }
+
+  /** Number of active sessions. */
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  /** Returns what the session with this id has open; creates it if nothing is open. */
+  ensure(id: string): ActiveSession {
+    let session = this.#sessions.get(id);
+    if (!session) {
+      const nextId = () => JSON.stringify(`${this.#replica}.${++this.#lastRequest}`);
+      session = new ActiveSession(id, this.#events, nextId, (unused) => this.#remove(unused));
+      this.#sessions.set(id, session);
+    }
+    return session;
+  }
+
+  /** Returns what the session with this id has open; undefined if nothing is open. */
+  find(id: string): ActiveSession | undefined {
+    return this.#sessions.get(id);
+  }
+
+  #remove(session: ActiveSession): void {
+    if (this.#sessions.get(session.id) === session) this.#sessions.delete(session.id);
+  }
+}
