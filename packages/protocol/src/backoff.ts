@@ -53,7 +53,7 @@ export interface ReconnectDelayOptions {
 }
 
 /** An upstream that wants us back sooner than this would have us do nothing else. */
-const LEAST_MS = 50;
+const MIN_RETRY_MS = 50;
 
 /**
  * Delays between attempts to open a long-lived stream. The first one comes after the time that the upstream asked for
@@ -63,26 +63,26 @@ const LEAST_MS = 50;
 export class ReconnectDelay {
   readonly #maxMs: number;
   readonly #random: () => number;
-  #askedMs: number;
+  #retryMs: number;
   #failures = 0;
 
   constructor({ firstMs = 1_000, maxMs = 30_000, random = Math.random }: ReconnectDelayOptions = {}) {
-    this.#askedMs = firstMs;
+    this.#retryMs = firstMs;
     this.#maxMs = maxMs;
     this.#random = random;
   }
 
   /** The upstream names the time to reconnect after, in milliseconds; never less is waited, unless it is over an hour. */
-  asked(retryMs: number): void {
-    this.#askedMs = Math.min(Math.max(retryMs, LEAST_MS), MAX_RETRY_MS);
+  setRetryMs(retryMs: number): void {
+    this.#retryMs = Math.min(Math.max(retryMs, MIN_RETRY_MS), MAX_RETRY_MS);
   }
 
   /** Milliseconds to wait before the next attempt. */
   next(): number {
-    const bound = Math.min(this.#askedMs * 2 ** this.#failures, this.#maxMs);
+    const bound = Math.min(this.#retryMs * 2 ** this.#failures, this.#maxMs);
     const jittered = this.#failures === 0 ? bound * (1 + this.#random() / 10) : (bound / 2) * (1 + this.#random());
     this.#failures++;
-    return Math.round(Math.max(jittered, this.#askedMs));
+    return Math.round(Math.max(jittered, this.#retryMs));
   }
 
   /** To be told of a stream that is there to stay: the next delay is a first one again. */

@@ -19,14 +19,14 @@ it('jitter takes up to half of a delay, but nothing of the first', () => {
 
 it('the time that the upstream asks for is kept: never less, unless it is absurd', () => {
   const delay = new ReconnectDelay({ random: () => 0 });
-  delay.asked(500);
+  delay.setRetryMs(500);
   expect(delays(delay, 3)).toEqual([500, 500, 1_000]);
-  delay.asked(45_000);
+  delay.setRetryMs(45_000);
   expect(delays(delay, 2)).toEqual([45_000, 45_000]);
   delay.reset();
-  delay.asked(0);
+  delay.setRetryMs(0);
   expect(delay.next()).toBe(50);
   delay.reset();
-  delay.asked(Number.MAX_SAFE_INTEGER);
+  delay.setRetryMs(Number.MAX_SAFE_INTEGER);
   expect(delay.next()).toBe(3_600_000);
 });

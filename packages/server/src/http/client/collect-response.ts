@@ -125,7 +125,7 @@ class ResponseCollector implements ResponseHandler {
 
   #complete(): void {
     this.#settle();
-    this.#outcome.resolve({ status: this.#status, headers: this.#headers, body: this.#body.take() });
+    this.#outcome.resolve({ status: this.#status, headers: this.#headers, body: this.#body.concat() });
   }
 
   #fail(error: unknown): void {

@@ -1,44 +1,44 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../testing/live-upstream.ts';
-import { type LoneCall, loneCall, NOTHING } from './fixtures/lone-call.ts';
+import { type IsolatedCall, isolatedCall, NO_HELD_RESOURCES } from './fixtures/isolated-call.ts';
 import { RelayedCall } from './relay/relayed-call.ts';
 import type { UpstreamSession } from './upstream.ts';
 
 let live: LiveUpstream;
-let lone: LoneCall;
-let link: UpstreamSession;
-/** Calls are looked at often, and are late only when a test says so. */
+let isolated: IsolatedCall;
+let upstreamSession: UpstreamSession;
+/** Checked often; calls time out only when a test says so. */
 let limits: { silenceMs: number; totalMs: number };
 
 beforeEach(async () => {
   live = await startLiveUpstream();
   limits = { silenceMs: 40, totalMs: 60_000 };
-  lone = loneCall(live.url, limits);
+  isolated = isolatedCall(live.url, limits);
   limits.silenceMs = 60_000;
   const owner = { key: 's', protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {}, headers: [] };
-  link = await lone.upstream.links.open(owner);
+  upstreamSession = await isolated.upstream.sessions.open(owner);
 });
 afterEach(async () => {
-  await lone.close();
+  await isolated.close();
   await live.close();
 });
 
-/** A call that has reached the upstream; a legacy client's unless `modern`. */
-async function underWay(modern = false): Promise<LiveCall> {
-  const plan = lone.plan(link, modern ? { era: 'modern', session: undefined } : {});
-  new RelayedCall(lone.parts, plan, lone.answer(plan)).start();
+/** Starts a call and waits until it has reached the upstream; of a legacy client unless `modern`. */
+async function startCall(modern = false): Promise<LiveCall> {
+  const plan = isolated.plan(upstreamSession, modern ? { era: 'modern', session: undefined } : {});
+  new RelayedCall(isolated.parts, plan, isolated.answer(plan)).start();
   return await live.calls.next();
 }
 
-/** The question that is open, as the client got it. */
-async function asked(call: LiveCall): Promise<string> {
+/** Sends a server request and returns it as received by the client. */
+async function sendServerRequest(call: LiveCall): Promise<string> {
   call.begin();
   call.ask('1', 'roots/list');
-  await expect.poll(() => lone.target.events().length).toBe(1);
-  return lone.target.events()[0]?.data ?? '';
+  await expect.poll(() => isolated.connection.events().length).toBe(1);
+  return isolated.connection.events()[0]?.data ?? '';
 }
 
-const held = () => lone.holds(link);
+const held = () => isolated.heldResources(upstreamSession);
 
 it.each<[string, (call: LiveCall) => unknown]>([
   ['answered with JSON', (call) => call.json('x')],
@@ -58,7 +58,7 @@ it.each<[string, (call: LiveCall) => unknown]>([
       call.response.destroy();
     },
   ],
-  ['cancelled', () => lone.cancel()],
+  ['canceled', () => isolated.cancel()],
   [
     'silent for too long',
     () => {
@@ -66,30 +66,30 @@ it.each<[string, (call: LiveCall) => unknown]>([
     },
   ],
   [
-    'answered with a question open',
+    'answered with a pending server request',
     async (call) => {
-      await asked(call);
-      expect(held()).toEqual({ calls: true, active: 1, lives: 1 });
+      await sendServerRequest(call);
+      expect(held()).toEqual({ calls: true, inFlight: 1, activeSessions: 1 });
       call.end('x');
     },
   ],
   [
-    'cancelled with a question open',
+    'canceled with a pending server request',
     async (call) => {
-      await asked(call);
-      lone.cancel();
+      await sendServerRequest(call);
+      isolated.cancel();
     },
   ],
   [
-    'answered after its question was',
+    'answered after its server request',
     async (call) => {
-      await lone.reply(await asked(call));
-      expect(held().lives).toBe(0);
+      await isolated.reply(await sendServerRequest(call));
+      expect(held().activeSessions).toBe(0);
       call.end('x');
     },
   ],
   [
-    'refused the rest of its stream',
+    'denied the rest of its stream',
     async (call) => {
       call.begin();
       call.send('', { id: 'e1', retry: 100 });
@@ -97,35 +97,35 @@ it.each<[string, (call: LiveCall) => unknown]>([
       (await live.resumptions.next()).refuse(405);
     },
   ],
-])('a call holds nothing any more once it was %s', async (_how, end) => {
-  const call = await underWay();
-  expect(held()).toMatchObject({ calls: true, active: 1 });
+])('a call holds no resources once it was %s', async (_how, end) => {
+  const call = await startCall();
+  expect(held()).toMatchObject({ calls: true, inFlight: 1 });
   await end(call);
-  await expect.poll(held).toEqual(NOTHING);
-  expect(lone.target.writableEnded).toBe(true);
+  await expect.poll(held).toEqual(NO_HELD_RESOURCES);
+  expect(isolated.connection.writableEnded).toBe(true);
 });
 
-it('a call holds nothing any more once its modern client has left', async () => {
-  await underWay(true);
-  lone.target.leave();
-  await expect.poll(held).toEqual(NOTHING);
+it('a call holds no resources once its modern client has disconnected', async () => {
+  await startCall(true);
+  isolated.connection.leave();
+  await expect.poll(held).toEqual(NO_HELD_RESOURCES);
 });
 
-it('a question whose client can no longer come back is not waited for', async () => {
-  const call = await underWay();
-  await asked(call);
-  lone.target.leave();
-  lone.events.sweep(performance.now() + 60_000);
-  expect(held().lives).toBe(1);
-  lone.events.sweep(performance.now() + 6 * 60_000);
-  expect(held().lives).toBe(0);
+it('a server request is abandoned when its client can no longer reconnect', async () => {
+  const call = await startCall();
+  await sendServerRequest(call);
+  isolated.connection.leave();
+  isolated.events.sweep(performance.now() + 60_000);
+  expect(held().activeSessions).toBe(1);
+  isolated.events.sweep(performance.now() + 6 * 60_000);
+  expect(held().activeSessions).toBe(0);
   await expect
     .poll(() => live.answers().map((answer) => JSON.parse(answer)))
     .toEqual([{ jsonrpc: '2.0', id: 1, error: { code: -32603, message: expect.any(String) } }]);
-  // One more is not put to nobody.
+  // Another one is not sent to anybody.
   call.ask('2', 'roots/list');
   await expect.poll(() => live.answers().length).toBe(2);
   expect(JSON.parse(live.answers()[1] ?? '')).toMatchObject({ id: 2, error: { code: -32601 } });
   limits.silenceMs = 0;
-  await expect.poll(held).toEqual(NOTHING);
+  await expect.poll(held).toEqual(NO_HELD_RESOURCES);
 });

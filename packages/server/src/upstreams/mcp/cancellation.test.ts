@@ -28,7 +28,7 @@ async function opened() {
   }
 }
 
-describe('a call that its legacy client cancels', () => {
+describe('a call canceled by its legacy client', () => {
   it.each([
     ['an upstream that has not answered', 'none'],
     ['an upstream whose stream has begun', 'begun'],
@@ -59,7 +59,7 @@ describe('a call that its legacy client cancels', () => {
     await expect.poll(() => upstream.sessions.size).toBe(0);
   });
 
-  it('has no stream to come back to but an empty one', async () => {
+  it('leaves only an empty stream to resume', async () => {
     const { upstream, client } = await opened();
     const reading = client.call('"c"', '"progressToken":1');
     const call = await upstream.calls.next();
@@ -73,7 +73,7 @@ describe('a call that its legacy client cancels', () => {
     expect(again.messages).toEqual([]);
   });
 
-  it('takes its open question with it', async () => {
+  it('abandons its pending server request', async () => {
     const { upstream, client } = await opened();
     const reading = client.call('"c"');
     const call = await upstream.calls.next();
@@ -93,7 +93,7 @@ describe('a call that its legacy client cancels', () => {
     expect(upstream.answers()).toEqual([]);
   });
 
-  it('is the one that was meant', async () => {
+  it('is identified by session and id', async () => {
     const { upstream, client, url } = await opened();
     const other = await sessionClient(url);
     const [mine, theirs] = [client.call('1'), other.call('1')];
@@ -110,7 +110,7 @@ describe('a call that its legacy client cancels', () => {
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
   });
 
-  it('is not one that is unknown, over, or another session’s', async () => {
+  it('is not one that is unknown, finished, or of another session', async () => {
     const { upstream, client, url, settled } = await opened();
     const reading = client.call('"c"');
     const call = await upstream.calls.next();
@@ -131,7 +131,7 @@ describe('a call that its legacy client cancels', () => {
     expect(upstream.of('notifications/cancelled')).toEqual([]);
   });
 
-  it('while its session upstream is being opened is never sent', async () => {
+  it('is never sent if its upstream session is still opening', async () => {
     const { upstream, url } = await live();
     const opening = Promise.withResolvers<string>();
     const initialized = String(upstream.results.initialize);
@@ -152,7 +152,7 @@ describe('a call that its legacy client cancels', () => {
     expect(upstream.of('notifications/cancelled')).toEqual([]);
   });
 
-  it('can be one of a batch: the others are answered', async () => {
+  it('can be one of a batch whose other requests are answered', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url, { version: '2025-03-26' });
     const reading = new Reading(
@@ -170,8 +170,8 @@ describe('a call that its legacy client cancels', () => {
   });
 });
 
-describe('a call that nobody waits for any more', () => {
-  it('is cancelled at a legacy upstream when its modern client leaves, begun or not', async () => {
+describe('a call without a waiting client', () => {
+  it('is canceled at a legacy upstream when its modern client disconnects, streaming or not', async () => {
     const { upstream, url } = await live();
     for (const begun of [false, true]) {
       const reading = new Reading(
@@ -198,7 +198,7 @@ describe('a call that nobody waits for any more', () => {
     expect(upstream.of('notifications/cancelled')).toHaveLength(2);
   });
 
-  it('is cancelled at a legacy upstream when its time is over', async () => {
+  it('is canceled at a legacy upstream at its deadline', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const hasty = await startTestService({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: '200' });
@@ -219,7 +219,7 @@ describe('a call that nobody waits for any more', () => {
       });
   });
 
-  it('goes on when its legacy client only loses the connection', async () => {
+  it('continues when its legacy client only loses the connection', async () => {
     const { upstream, client, settled } = await opened();
     const reading = client.call('"c"');
     const call = await upstream.calls.next();
@@ -235,7 +235,7 @@ describe('a call that nobody waits for any more', () => {
 });
 
 describe.each(eras)('the official client (%s)', (era) => {
-  it('cancels, and the official server stops', async () => {
+  it('cancels a call at the official server', async () => {
     const upstream = await startDualEra();
     onEnd(upstream.close);
     const url = await register(upstream.url);
@@ -253,7 +253,7 @@ describe.each(eras)('the official client (%s)', (era) => {
   });
 });
 
-it('a request without a session cannot be cancelled', async () => {
+it('a request without a session cannot be canceled', async () => {
   const { upstream, url } = await live();
   const nobody = clientOf(url, { 'mcp-protocol-version': '2025-11-25' });
   const reading = nobody.call('1');

@@ -7,9 +7,9 @@ import { type Everything, startEverything } from '../../../../../test/fixtures/e
 import { pagedTools, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { createTransport } from '../../http/client/pool.ts';
-import type { ClientOptions } from './client.ts';
 import { discover } from './discovery.ts';
 import { probeEras } from './era-detection.ts';
+import type { RpcClientOptions } from './rpc-client.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -17,7 +17,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-function optionsFor(url: string, more: Partial<ClientOptions> = {}): ClientOptions {
+function optionsFor(url: string, more: Partial<RpcClientOptions> = {}): RpcClientOptions {
   const transport = createTransport(url);
   closers.push(() => transport.destroy());
   return {
@@ -47,7 +47,7 @@ describe('discover with real servers', () => {
   });
   afterAll(() => Promise.all([everything.close(), dual.close()]));
 
-  it('reads what the reference server offers, which depends on what the client can do', async () => {
+  it('reads the lists of the reference server, which depend on the capabilities of the client', async () => {
     const none = await discover(optionsFor(everything.url), 'legacy');
     const full = await discover(optionsFor(everything.url, { capabilities: FULL_CAPABILITIES }), 'legacy');
     expect(full.tools.length).toBeGreaterThan(none.tools.length);
@@ -61,7 +61,7 @@ describe('discover with real servers', () => {
     expect(JSON.parse(none.identity)).toMatchObject({ protocolVersion: '2025-11-25' });
   });
 
-  it.each(eras)('finds what the official client finds, on the %s era', async (era) => {
+  it.each(eras)('finds the same as the official client in the %s era', async (era) => {
     const found = await discover(optionsFor(dual.url), era);
     const client = new Client(
       { name: 'test', version: '1' },
@@ -82,7 +82,7 @@ describe('discover with real servers', () => {
     if (era === 'modern') expect(found.cache['tools/list']).toEqual({ ttlMs: 60_000, cacheScope: 'public' });
   });
 
-  it('goes on with the session that the probe opened, and ends it', async () => {
+  it('uses the session opened by the probe and closes it', async () => {
     const before = dual.sessions();
     const options = optionsFor(dual.url);
     const { legacy } = await probeEras(options);
@@ -93,7 +93,7 @@ describe('discover with real servers', () => {
 });
 
 describe('discover', () => {
-  it.each(eras)('keeps the exact text of every item, on the %s era', async (era) => {
+  it.each(eras)('preserves the exact text of every item in the %s era', async (era) => {
     const tool =
       '{ "name" : "a\\u00e9", "inputSchema":{"type":"object","maximum":9223372036854775807},"x":[1.0, 1e2],"_meta":{"k":"]}"}}';
     const upstream = await raw({
@@ -117,7 +117,7 @@ describe('discover', () => {
     for (const { headers } of upstream.seen) expect(headers['x-service-hops']).toBe('1');
   });
 
-  it.each(eras)('reads 10,000 tools over 200 pages in order, on the %s era', async (era) => {
+  it.each(eras)('reads 10,000 tools on 200 pages in order in the %s era', async (era) => {
     const upstream = await raw({ scripts: { 'tools/list': pagedTools(10_000, 50) } });
     const found = await discover(optionsFor(upstream.url), era);
     expect(upstream.count('tools/list')).toBe(200);
@@ -127,7 +127,7 @@ describe('discover', () => {
     expect(found.notes).toEqual([]);
   });
 
-  it('stops at a cursor that came before and says so', async () => {
+  it('stops at a repeated cursor and notes it', async () => {
     let page = 0;
     const upstream = await raw({
       scripts: {
@@ -140,7 +140,7 @@ describe('discover', () => {
     });
     const found = await discover(optionsFor(upstream.url), 'legacy');
     expect(keys(found.tools)).toEqual(['t1', 't2', 't3']);
-    expect(found.notes).toEqual(['tools/list: stopped after 3 pages at a cursor that had come before']);
+    expect(found.notes).toEqual(['tools/list: stopped after 3 pages at a repeated cursor']);
   });
 
   it('follows an empty cursor and ends at null', async () => {
@@ -177,7 +177,7 @@ describe('discover', () => {
     ]);
   });
 
-  it('leaves tools with invalid header declarations out on the modern era only, and counts them', async () => {
+  it('skips tools with invalid header declarations in the modern era only, and counts them', async () => {
     const bad =
       '{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"number","x-mcp-header":"A"}}}}';
     const good =
@@ -191,7 +191,7 @@ describe('discover', () => {
     expect(keys((await discover(optionsFor(upstream.url), 'legacy')).tools)).toEqual(['bad', 'good']);
   });
 
-  it('takes the least ttlMs and the strictest cacheScope of the pages', async () => {
+  it('uses the least ttlMs and the strictest cacheScope of the pages', async () => {
     const hints = [
       '"ttlMs":9000,"cacheScope":"public"',
       '"ttlMs":500,"cacheScope":"private"',
@@ -211,7 +211,7 @@ describe('discover', () => {
     expect(cache['prompts/list']).toEqual({ ttlMs: 0, cacheScope: 'private' });
   });
 
-  it('takes -32601 as none and asks for nothing that is not declared', async () => {
+  it('treats -32601 as an empty list and requests only declared lists', async () => {
     const none = { kind: 'error', text: '{"code":-32601,"message":"Method not found"}' } as const;
     const initialize =
       '{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"resources":{}},"serverInfo":{"name":"x","version":"1"}}';
@@ -252,7 +252,7 @@ describe('discover', () => {
     }
   });
 
-  it.each(eras)('fails as a whole on silence, on the %s era', async (era) => {
+  it.each(eras)('fails as a whole on a timeout in the %s era', async (era) => {
     const upstream = await raw({ scripts: { 'tools/list': { kind: 'silence' } } });
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const failed = expect(discover(optionsFor(upstream.url), era)).rejects.toMatchObject({ kind: 'timeout' });
@@ -262,7 +262,7 @@ describe('discover', () => {
     await expect.poll(upstream.sessions).toBe(0);
   });
 
-  it('begins again once with a new session when the upstream has forgotten it', async () => {
+  it('starts over once with a new session if the upstream has lost it', async () => {
     const upstream = await raw({ eras: ['legacy'] });
     let forgotten = 0;
     const list = pagedTools(6, 2);
@@ -285,7 +285,7 @@ describe('discover', () => {
     expect(upstream.count('initialize')).toBe(4);
   });
 
-  it('ends when the caller gives up', async () => {
+  it('stops when it is aborted', async () => {
     const caller = new AbortController();
     let page = 0;
     const upstream = await raw({
@@ -302,8 +302,8 @@ describe('discover', () => {
   });
 });
 
-describe('an upstream without measure', () => {
-  it('is refused when what it says of itself would burden every client', async () => {
+describe('an upstream without limits', () => {
+  it('is rejected if its identity is too large', async () => {
     const identity = JSON.stringify({
       protocolVersion: '2025-11-25',
       capabilities: {},
@@ -314,7 +314,7 @@ describe('an upstream without measure', () => {
     await expect(discover(optionsFor(upstream.url), 'legacy')).rejects.toMatchObject({ kind: 'too-large' });
   });
 
-  it('is not read on when the run is over, however many pages it has', async () => {
+  it('is not read further after an abort, however many pages it has', async () => {
     const ended = new AbortController();
     let page = 0;
     const upstream = await raw({

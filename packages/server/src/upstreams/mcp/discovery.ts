@@ -1,36 +1,36 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { elements, members } from '@sluice/protocol/json/scan';
-import { type ClientCapabilities, catalogueKey } from '@sluice/protocol/mcp/capabilities';
+import { type ClientCapabilities, catalogKey } from '@sluice/protocol/mcp/capabilities';
 import { type Era, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
-import type { FoundCatalogue, FoundItem } from '../../registry/catalogs.ts';
+import type { DiscoveredCatalog, ListedItem } from '../../registry/catalogs.ts';
 import type { CacheHint } from '../../registry/entries.ts';
-import { type ClientOptions, openLegacy, openModern, resultOf, type UpstreamClient } from './client.ts';
+import { openLegacy, openModern, type RpcClient, type RpcClientOptions, requireResult } from './rpc-client.ts';
 
-/** All that an upstream offers to clients of one era and one set of capabilities. */
-export interface Catalogue extends FoundCatalogue {
+/** Everything that an upstream offers to clients of one era and one set of capabilities. */
+export interface Catalog extends DiscoveredCatalog {
   readonly era: Era;
-  /** The version it was read with. */
+  /** Protocol version of the requests. */
   readonly protocolVersion: string;
   readonly capabilities: ClientCapabilities;
-  /** What was left out or cut short, for the forward's `statusMessage`; empty when nothing was. */
+  /** Notes on skipped entries and incomplete lists, for the forward's `statusMessage`. */
   readonly notes: readonly string[];
 }
 
-/** What is asked where the upstream declares `capability`. */
-interface List {
+/** A list, requested if the upstream declares `capability`. */
+interface ListSpec {
   readonly into: 'tools' | 'resources' | 'templates' | 'prompts';
   readonly capability: 'tools' | 'resources' | 'prompts';
   readonly method: string;
-  /** The result's member that holds the list. */
+  /** Member of the result with the list. */
   readonly member: string;
-  /** The member of an item that it is addressed by. */
+  /** Member of an item that identifies it. */
   readonly key: string;
 }
 
-const LISTS: readonly List[] = [
+const LISTS: readonly ListSpec[] = [
   { into: 'tools', capability: 'tools', method: 'tools/list', member: 'tools', key: 'name' },
   { into: 'resources', capability: 'resources', method: 'resources/list', member: 'resources', key: 'uri' },
   {
@@ -43,43 +43,43 @@ const LISTS: readonly List[] = [
   { into: 'prompts', capability: 'prompts', method: 'prompts/list', member: 'prompts', key: 'name' },
 ];
 
-/** What an upstream may say of itself goes to every client, and a list without an end would take all memory. */
-const LARGEST_IDENTITY = 256 * 1024;
-const LARGEST_LIST = 256 * 1024 * 1024;
+/** The identity goes to every client, and an endless list would exhaust memory. */
+const MAX_IDENTITY_LENGTH = 256 * 1024;
+const MAX_LIST_LENGTH = 256 * 1024 * 1024;
 
-/** Items cut out of a page before other work gets its turn: a page may hold a hundred thousand. */
+/** Items of a page processed before other work gets a turn: a page may have a hundred thousand. */
 const ITEMS_PER_TURN = 1_000;
 
 /**
- * Reads the complete catalogue, page by page without any cap (decisions 4.3). Lists that the upstream does not declare
- * or does not know are empty; any other error rejects with an {@link UpstreamError}, and nothing of the run counts.
+ * Reads the complete catalog, page by page without any cap (decisions 4.3). Lists that the upstream does not declare
+ * or support are empty; any other error fails the whole run with an {@link UpstreamError}.
  *
- * `opened` is a client to go on with, opened with the same capabilities; it is closed at the end like one of our own. A
- * session that the upstream forgets in the middle is opened anew once, and the run begins again.
+ * `opened` is a client opened with the same capabilities; it is closed at the end. If the upstream loses the session, the
+ * run starts over once with a new one.
  */
-export async function discover(options: ClientOptions, era: Era, opened?: UpstreamClient): Promise<Catalogue> {
+export async function discover(options: RpcClientOptions, era: Era, opened?: RpcClient): Promise<Catalog> {
   try {
-    return await read(options, opened ?? (await open(options, era)));
+    return await readCatalog(options, opened ?? (await openClient(options, era)));
   } catch (error) {
     if (!(error instanceof UpstreamError) || error.kind !== 'session-lost') throw error;
-    return await read(options, await open(options, era));
+    return await readCatalog(options, await openClient(options, era));
   }
 }
 
-function open(options: ClientOptions, era: Era): Promise<UpstreamClient> {
+function openClient(options: RpcClientOptions, era: Era): Promise<RpcClient> {
   return era === 'legacy' ? openLegacy(options) : openModern(options);
 }
 
-async function read(options: ClientOptions, client: UpstreamClient): Promise<Catalogue> {
+async function readCatalog(options: RpcClientOptions, client: RpcClient): Promise<Catalog> {
   const { transport, capabilities, signal } = options;
   const { era, protocolVersion, identity } = client;
-  const found: Record<List['into'], FoundItem[]> = { tools: [], resources: [], templates: [], prompts: [] };
+  const found: Record<ListSpec['into'], ListedItem[]> = { tools: [], resources: [], templates: [], prompts: [] };
   const cache: Record<string, CacheHint> = {};
   const notes: string[] = [];
   try {
-    if (identity.length > LARGEST_IDENTITY) {
-      const limit = `${LARGEST_IDENTITY / 1024} KiB`;
-      throw new UpstreamError('too-large', transport.address, `says more than ${limit} of itself and its use`);
+    if (identity.length > MAX_IDENTITY_LENGTH) {
+      const limit = `${MAX_IDENTITY_LENGTH / 1024} KiB`;
+      throw new UpstreamError('too-large', transport.address, `describes itself in more than ${limit}`);
     }
     for (const list of LISTS) {
       if (!isJsonObject(client.serverCapabilities[list.capability])) continue;
@@ -89,23 +89,23 @@ async function read(options: ClientOptions, client: UpstreamClient): Promise<Cat
       notes.push(...reader.notes());
     }
   } finally {
-    // Nobody waits for the upstream to forget a session.
+    // In the background.
     void client.close();
   }
-  const key = catalogueKey(era, capabilities);
+  const key = catalogKey(era, capabilities);
   return { key, era, protocolVersion, capabilities, identity, cache, notes, ...found };
 }
 
-/** Reads one list to its end. */
+/** Reads one list, page by page. */
 class ListReader {
-  /** The least and strictest of the pages' hints; undefined on the legacy era and when there was no page. */
+  /** Strictest of the pages' hints; undefined in the legacy era and without a page. */
   cache: CacheHint | undefined = undefined;
   readonly #address: string;
-  readonly #client: UpstreamClient;
-  readonly #list: List;
+  readonly #client: RpcClient;
+  readonly #list: ListSpec;
   readonly #signal: AbortSignal | undefined;
   #length = 0;
-  readonly #items: FoundItem[] = [];
+  readonly #items: ListedItem[] = [];
   readonly #keys = new Set<string>();
   #pages = 0;
   #stopped: string | undefined = undefined;
@@ -114,35 +114,36 @@ class ListReader {
   #invalid = 0;
   #firstInvalid = '';
 
-  constructor(address: string, client: UpstreamClient, list: List, signal: AbortSignal | undefined) {
+  constructor(address: string, client: RpcClient, list: ListSpec, signal: AbortSignal | undefined) {
     this.#address = address;
     this.#client = client;
     this.#list = list;
     this.#signal = signal;
   }
 
-  async read(): Promise<FoundItem[]> {
+  async read(): Promise<ListedItem[]> {
     const { method } = this.#list;
     const cursors = new Set<string>();
     let cursor: unknown;
     do {
       const reply = await this.#client.request(method, cursor === undefined ? undefined : { cursor });
       if (reply.kind === 'error' && reply.code === METHOD_NOT_FOUND) break;
-      const { text, result } = resultOf(reply, method, this.#address);
-      if (this.#signal?.aborted) throw new UpstreamError('aborted', this.#address, 'is not asked any further');
+      const { text, result } = requireResult(reply, method, this.#address);
+      if (this.#signal?.aborted)
+        throw new UpstreamError('aborted', this.#address, 'was not read to the end: the discovery was canceled');
       this.#pages++;
       this.#length += text.length;
-      if (this.#length > LARGEST_LIST) {
-        const limit = `${LARGEST_LIST / 1024 / 1024} MiB`;
-        throw new UpstreamError('too-large', this.#address, `answers ${method} with more than ${limit}`);
+      if (this.#length > MAX_LIST_LENGTH) {
+        const limit = `${MAX_LIST_LENGTH / 1024 / 1024} MiB`;
+        throw new UpstreamError('too-large', this.#address, `answered ${method} with more than ${limit}`);
       }
       await this.#page(text, result);
-      // Any string is a cursor, the empty one too; null means what a missing one means.
+      // Any string is a cursor, also the empty one; null means the same as none.
       cursor = result.nextCursor ?? undefined;
       if (cursor !== undefined && typeof cursor !== 'string') {
-        this.#stopped = 'a cursor that is no string';
+        this.#stopped = 'a cursor that is not a string';
       } else if (cursor !== undefined && cursors.has(cursor)) {
-        this.#stopped = 'a cursor that had come before';
+        this.#stopped = 'a repeated cursor';
       } else if (cursor !== undefined) {
         cursors.add(cursor);
       }
@@ -153,9 +154,9 @@ class ListReader {
   notes(): string[] {
     const { method, key } = this.#list;
     const notes: string[] = [];
-    if (this.#unnamed > 0) notes.push(`${method}: ${counted(this.#unnamed)} without ${key} skipped`);
-    if (this.#repeated > 0) notes.push(`${method}: ${counted(this.#repeated)} with a repeated ${key} skipped`);
-    if (this.#invalid > 0) notes.push(`${method}: ${counted(this.#invalid)} left out, first ${this.#firstInvalid}`);
+    if (this.#unnamed > 0) notes.push(`${method}: ${formatCount(this.#unnamed)} without ${key} skipped`);
+    if (this.#repeated > 0) notes.push(`${method}: ${formatCount(this.#repeated)} with a repeated ${key} skipped`);
+    if (this.#invalid > 0) notes.push(`${method}: ${formatCount(this.#invalid)} left out, first ${this.#firstInvalid}`);
     if (this.#stopped !== undefined) {
       notes.push(`${method}: stopped after ${this.#pages} ${this.#pages === 1 ? 'page' : 'pages'} at ${this.#stopped}`);
     }
@@ -168,9 +169,9 @@ class ListReader {
     if (!Array.isArray(items)) {
       throw new UpstreamError('invalid', this.#address, `answered ${method} without ${member}`);
     }
-    if (this.#client.era === 'modern') this.cache = strictest(this.cache, result);
+    if (this.#client.era === 'modern') this.cache = strictestHint(this.cache, result);
     let index = 0;
-    for (const { start, end } of elements(text, lastStart(text, member))) {
+    for (const { start, end } of elements(text, lastMemberStart(text, member))) {
       const item: unknown = items[index++];
       this.#accept(item, text, start, end);
       if (index % ITEMS_PER_TURN === 0) await nextTurn();
@@ -200,15 +201,15 @@ class ListReader {
   }
 }
 
-/** Where the value of `name` begins; of duplicates the last, which is the one that was parsed. */
-function lastStart(text: string, name: string): number {
+/** Start of the value of member `name`; of duplicates the last, as `JSON.parse` does. */
+function lastMemberStart(text: string, name: string): number {
   let last = text.length;
   for (const { key, start } of members(text)) if (key === name) last = start;
   return last;
 }
 
-/** The hints of one more page taken in; what is missing or makes no sense counts as the strictest. */
-function strictest(before: CacheHint | undefined, result: Readonly<Record<string, unknown>>): CacheHint {
+/** The stricter of the hints so far and those of one more page; a missing or invalid hint counts as the strictest. */
+function strictestHint(before: CacheHint | undefined, result: Readonly<Record<string, unknown>>): CacheHint {
   const { ttlMs, cacheScope } = result;
   const ttl = typeof ttlMs === 'number' && ttlMs > 0 ? Math.floor(ttlMs) : 0;
   return {
@@ -217,6 +218,6 @@ function strictest(before: CacheHint | undefined, result: Readonly<Record<string
   };
 }
 
-function counted(count: number): string {
+function formatCount(count: number): string {
   return count === 1 ? '1 entry' : `${count} entries`;
 }

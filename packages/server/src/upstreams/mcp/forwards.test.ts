@@ -32,7 +32,7 @@ function input(name: string, address: string) {
   return { name, address, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
 }
 
-it('a forward’s state is pending before the first run of a start', async () => {
+it('a forward is pending before its first discovery after a start', async () => {
   const { registry, forwards } = await start();
   await registry.commit((draft) => addForward(draft, input('a', 'http://127.0.0.1:9/mcp')));
   expect(forwards.status('a')).toEqual({ available: false, statusMessage: 'discovery pending' });
@@ -40,11 +40,11 @@ it('a forward’s state is pending before the first run of a start', async () =>
   expect(forwards.status('b')).toEqual({ available: false, statusMessage: expect.stringContaining('refused') });
 });
 
-it('discovery tells upstreams of both eras who we are', async () => {
+it('discovery sends the identity of the gateway in both eras', async () => {
   const upstream = await startRawUpstream();
   closers.push(() => upstream.close());
   const { forwards } = await start();
-  forwards.legacySeen();
+  forwards.onLegacyClient();
   await forwards.add(input('a', upstream.url));
   const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
   expect(upstream.seen.find(({ method }) => method === 'initialize')?.params).toMatchObject({ clientInfo });
@@ -53,27 +53,27 @@ it('discovery tells upstreams of both eras who we are', async () => {
   });
 });
 
-it('an upstream of both eras is asked for the legacy one when the first legacy client is there, who waits for it', async () => {
+it('the first legacy client causes upstreams to be probed for the legacy era, and waits for it', async () => {
   const upstream = await startRawUpstream();
   upstream.scripts['tools/list'] = toolList(toolText('a'));
   closers.push(() => upstream.close());
   const { registry, forwards } = await start();
-  const eras = () => registry.current.forwards.get('a')?.catalogues.map(({ era }) => era);
+  const eras = () => registry.current.forwards.get('a')?.catalogs.map(({ era }) => era);
   const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
   await forwards.add(input('a', upstream.url));
-  expect(forwards.admit(profiles.of('modern', {}))).toBeUndefined();
+  expect(forwards.ensureDiscoveredFor(profiles.of('modern', {}))).toBeUndefined();
   expect([upstream.count('initialize'), eras()]).toEqual([0, ['modern', 'modern']]);
-  forwards.legacySeen();
-  await forwards.admit(profiles.of('legacy', {}));
+  forwards.onLegacyClient();
+  await forwards.ensureDiscoveredFor(profiles.of('legacy', {}));
   expect(eras()).toEqual(expect.arrayContaining(['legacy', 'modern']));
   expect(forwards.upstream('a')?.eras).toEqual(new Set(['legacy', 'modern']));
   const asked = upstream.count('initialize');
-  forwards.legacySeen();
-  expect(forwards.admit(profiles.of('legacy', {}))).toBeUndefined();
+  forwards.onLegacyClient();
+  expect(forwards.ensureDiscoveredFor(profiles.of('legacy', {}))).toBeUndefined();
   expect(upstream.count('initialize')).toBe(asked);
 });
 
-it('two clients that declare the same new capabilities at once both get the list for them', async () => {
+it('two clients that declare the same new capabilities concurrently both get the list for them', async () => {
   const gate = Promise.withResolvers<void>();
   const upstream = await startRawUpstream({ eras: ['legacy'] });
   const askers = new Set<string>();
@@ -89,18 +89,18 @@ it('two clients that declare the same new capabilities at once both get the list
   const { registry, forwards } = await start();
   await forwards.add(input('a', upstream.url));
   const profiles = new ClientProfiles(registry, { name: 'sluice', title: 'Sluice', version: '9.9' });
-  const one = forwards.admit(profiles.of('legacy', { sampling: {} }));
-  const other = forwards.admit(profiles.of('legacy', { sampling: {} }));
+  const one = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }));
+  const other = forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }));
   gate.resolve();
   for (const snapshot of await Promise.all([one, other])) {
-    const known = snapshot?.forwards.get('a')?.catalogues.map(({ key }) => key);
+    const known = snapshot?.forwards.get('a')?.catalogs.map(({ key }) => key);
     expect(known).toContain('legacy:{"sampling":{}}');
   }
   expect(askers.size).toBe(1);
-  expect(forwards.admit(profiles.of('legacy', { sampling: {} }))).toBeUndefined();
+  expect(forwards.ensureDiscoveredFor(profiles.of('legacy', { sampling: {} }))).toBeUndefined();
 });
 
-it('an address that a tool names is that of the first forward there, and has connections of its own when there is none', async () => {
+it('the address of a tool uses the first forward there, or connections of its own if there is none', async () => {
   const { forwards } = await start();
   const address = 'http://127.0.0.1:9/mcp';
   const own = forwards.upstreamAt(address);

@@ -15,7 +15,7 @@ async function callWith(before: readonly string[]) {
   return { upstream, answer: await post(await register(upstream.url), CALL) };
 }
 
-it('messages in an array are taken one by one, arrays in it are no messages, however deep', async () => {
+it('messages in an array are processed one by one, nested arrays are skipped, however deep', async () => {
   const { answer } = await callWith(['[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info"}}]']);
   expect(reply(answer)).toContain('"text":"done"');
 
@@ -28,7 +28,7 @@ it('messages in an array are taken one by one, arrays in it are no messages, how
   expect(performance.now() - began).toBeLessThan(5_000);
 });
 
-it('an upstream that goes on asking a client that cannot be asked loses the call', async () => {
+it('a call fails if its upstream keeps sending requests the client does not support', async () => {
   const few = await callWith([ask(1), ask(2)]);
   expect(reply(few.answer)).toContain('"text":"done"');
   await expect.poll(() => few.upstream.seen.filter(({ body }) => body.includes('-32601')).length).toBe(2);

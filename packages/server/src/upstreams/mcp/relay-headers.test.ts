@@ -8,7 +8,7 @@ import { startTestService } from '../../../testing/service.ts';
 const relay = relayTests();
 const { onEnd, register, upstreamWith } = relay;
 
-describe('headers of the client', () => {
+describe('client headers', () => {
   const SENT = {
     authorization: 'Bearer secret',
     cookie: 'secret=1',
@@ -19,7 +19,7 @@ describe('headers of the client', () => {
     'last-event-id': 'e1',
   };
 
-  it.each(eras)('stay here (%s)', async (era) => {
+  it.each(eras)('are not forwarded (%s)', async (era) => {
     const upstream = await upstreamWith();
     const url = await register(upstream.url);
     await post(url, `{"jsonrpc":"2.0","id":1,"method":"ping"}`);
@@ -35,7 +35,7 @@ describe('headers of the client', () => {
     }
   });
 
-  it('go upstream when the operator named them, on calls and on what they need, and nowhere else', async () => {
+  it('are forwarded if the operator lists them, with calls and their sessions only', async () => {
     const named = await startTestService({
       SERVICE_FORWARD_HEADERS: 'X-Tenant, AUTHORIZATION, Host, Mcp-Session-Id, Content-Type',
     });
@@ -89,7 +89,7 @@ describe('headers of the client', () => {
     },
   );
 
-  it('go upstream when the tool’s label names them', async () => {
+  it('are forwarded if the tool’s label lists them', async () => {
     const upstream = await upstreamWith();
     const url = await register(upstream.url);
     const namespace = new URL(url).pathname.split('/')[1];
@@ -121,7 +121,7 @@ describe('headers of the client', () => {
     expect(lastCall(upstream).headers['x-tenant']).toBe('t1');
   });
 
-  it('that mirror parameters go upstream as they are', async () => {
+  it('that mirror parameters are forwarded unchanged', async () => {
     const upstream = await upstreamWith();
     const url = await register(upstream.url);
     const headers = { 'mcp-param-region': '=?base64?w7w=?=', 'Mcp-Param-X': '1' };
@@ -131,7 +131,7 @@ describe('headers of the client', () => {
     expect(lastCall(upstream).headers['mcp-param-x']).toBeUndefined();
   });
 
-  it('do not decide what mirrors the body upstream', async () => {
+  it('do not override the headers that mirror the body', async () => {
     const upstream = await upstreamWith();
     const url = await register(upstream.url, { prefix: 'p-' });
     await modernClient(url).call('tools/call', '{"name":"p-grüße"}');
@@ -142,7 +142,7 @@ describe('headers of the client', () => {
   });
 });
 
-describe('a request that has crossed gateways', () => {
+describe('a request that has passed gateways', () => {
   it.each([
     [undefined, '1'],
     ['0', '1'],
@@ -157,7 +157,7 @@ describe('a request that has crossed gateways', () => {
     expect(lastCall(upstream).headers['x-service-hops']).toBe(next);
   });
 
-  it.each(['8', '9', '1000000'])('%s times is stopped', async (hops) => {
+  it.each(['8', '9', '1000000'])('%s times is rejected', async (hops) => {
     const upstream = await upstreamWith();
     const answer = await modernClient(await register(upstream.url)).call('tools/call', '{"name":"a"}', {
       'x-service-hops': hops,
@@ -166,7 +166,7 @@ describe('a request that has crossed gateways', () => {
     expect(upstream.count('tools/call')).toBe(0);
   });
 
-  it.each(eras)('is stopped when it goes in a circle (%s)', async (era) => {
+  it.each(eras)('is rejected in a loop (%s)', async (era) => {
     const url = relay.service.url(`circle-${era}`);
     await relay.service.register('tools', {
       name: 'loop',
@@ -180,7 +180,7 @@ describe('a request that has crossed gateways', () => {
     expect(errorOf(answer)).toEqual({ code: -32603, message: 'forwarding loop' });
   });
 
-  it('may go through this gateway twice', async () => {
+  it('may pass this gateway twice', async () => {
     const upstream = await upstreamWith();
     const inner = await register(upstream.url);
     const outer = await register(inner, { prefix: 'outer-' });

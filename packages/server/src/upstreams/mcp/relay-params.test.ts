@@ -15,7 +15,7 @@ const TOOLS = { 'tools/list': toolList(mirroring('m'), toolText('plain')) };
 const BIG = '9223372036854775807';
 
 describe('Mcp-Param headers of a modern client', () => {
-  it('reach the upstream made anew of the arguments, each once, with those that nobody declared', async () => {
+  it('are rebuilt from the arguments, each once; undeclared ones are forwarded', async () => {
     const upstream = await upstreamWith(TOOLS);
     const caller = modernClient(await register(upstream.url, { prefix: 'p-' }));
     const headers = {
@@ -43,7 +43,7 @@ describe('Mcp-Param headers of a modern client', () => {
     expect(upstream.count('tools/call')).toBe(0);
   });
 
-  it('are what the tool declares to this client, not what it declares to others', async () => {
+  it('are those that the tool declares to this client, not to others', async () => {
     const upstream = await upstreamWith({
       'tools/list': ({ params }) =>
         toolList(mirroring('m', JSON.stringify(params).includes('"sampling"') ? 'Place' : 'Region')),
@@ -58,7 +58,7 @@ describe('Mcp-Param headers of a modern client', () => {
     expect(lastCall(upstream).headers['mcp-param-place']).toBe('us');
   });
 
-  it('are compared, and not sent on, where the upstream is of the legacy era', async () => {
+  it('are validated but not forwarded to a legacy upstream', async () => {
     const upstream = await upstreamWith(TOOLS, { eras: ['legacy'] });
     const caller = modernClient(await register(upstream.url));
     const args = '{"name":"m","arguments":{"region":"us"}}';
@@ -67,7 +67,7 @@ describe('Mcp-Param headers of a modern client', () => {
     expect(lastCall(upstream).headers['mcp-param-region']).toBeUndefined();
   });
 
-  it('are none of a tool that declares nothing', async () => {
+  it('are not validated for a tool that declares none', async () => {
     const upstream = await upstreamWith(TOOLS);
     const caller = modernClient(await register(upstream.url));
     await caller.call('tools/call', '{"name":"plain","arguments":{"region":"us"}}', { 'mcp-param-region': 'other' });
@@ -75,8 +75,8 @@ describe('Mcp-Param headers of a modern client', () => {
   });
 });
 
-describe('Mcp-Param headers of calls that cross', () => {
-  it('are made for a modern upstream of what a legacy client sends', async () => {
+describe('Mcp-Param headers of translated calls', () => {
+  it('are built for a modern upstream from the arguments of a legacy client', async () => {
     const upstream = await upstreamWith(TOOLS, { eras: ['modern'] });
     const caller = await legacyClient(await register(upstream.url));
     await caller.call('tools/call', `{"name":"m","arguments":{"region":" ü","n":${BIG}}}`);
@@ -86,7 +86,7 @@ describe('Mcp-Param headers of calls that cross', () => {
     });
   });
 
-  it('are made for the address of a tool that was made by hand', async () => {
+  it('are built for the address of a hand-made tool', async () => {
     const upstream = await upstreamWith({}, { eras: ['modern'] });
     const namespace = 'by-hand';
     await relay.service.register('tools', {

@@ -21,7 +21,7 @@ describe('upstream sessions', () => {
   const stateless = (url: string, headers: Record<string, string> = {}) =>
     post(url, '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}', headers);
 
-  it('are one per legacy client session, opened in its words and ended with it', async () => {
+  it('exist once per legacy client session, opened with its identity and closed with it', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const url = await register(upstream.url);
     // Those that discovery opened are ended in its own time; the one that changes are watched in stays.
@@ -46,7 +46,7 @@ describe('upstream sessions', () => {
     expect(reply(await two.call('tools/call', call))).toContain('done');
   });
 
-  it('are opened only for what needs them', async () => {
+  it('are opened only when needed', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const url = await register(upstream.url);
     await watched(upstream);
@@ -56,7 +56,7 @@ describe('upstream sessions', () => {
     expect(upstream.count('initialize')).toBe(before);
   });
 
-  it('are shared by clients without a session who look the same to the upstream', async () => {
+  it('are shared by clients without a session that look identical to the upstream', async () => {
     const named = await startTestService({ SERVICE_FORWARD_HEADERS: 'x-tenant' });
     onEnd(named.stop);
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
@@ -78,7 +78,7 @@ describe('upstream sessions', () => {
     expect(used(upstream).map((session) => order.indexOf(session))).toEqual([0, 0, 1, 2, 1, 3, 4, 3, 5, 0]);
   });
 
-  it('are opened once when many calls come at once', async () => {
+  it('are opened once for concurrent calls', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const url = await register(upstream.url);
     await watched(upstream);
@@ -98,7 +98,7 @@ describe('upstream sessions', () => {
     expect(used(upstream)).toEqual([undefined]);
   });
 
-  it('that were forgotten are opened again once, however many calls find out, and each call is made once more', async () => {
+  it('that were lost are reopened once for all calls, and each call is retried once', async () => {
     const executed: unknown[] = [];
     const upstream = await upstreamWith(
       {
@@ -143,7 +143,7 @@ describe('upstream sessions', () => {
     expect(upstream.count('initialize')).toBe(before + 2);
   });
 
-  it('are not opened again for any other failure, and the call is not repeated', async () => {
+  it('are not reopened for any other failure, and the call is not retried', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const caller = await legacyClient(await register(upstream.url));
     await caller.call('tools/call', call);
@@ -163,7 +163,7 @@ describe('upstream sessions', () => {
     expect(upstream.count('tools/call')).toBe(calls + answers.length);
   });
 
-  it('that cannot be opened fail the call, and the next one tries again', async () => {
+  it('that cannot be opened fail the call, and the next call tries again', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const caller = await legacyClient(await register(upstream.url));
     upstream.scripts.initialize = { kind: 'error', text: '{"code":-32050,"message":"not today"}' };
@@ -175,7 +175,7 @@ describe('upstream sessions', () => {
     expect(reply(await caller.call('tools/call', call))).toContain('done');
   });
 
-  it('are not ended below a call when the forward is removed', async () => {
+  it('are not closed before in-flight calls end when the forward is removed', async () => {
     const upstream = await streamer();
     const namespace = 'removed';
     await relay.service.register('forwards', { name: namespace, address: upstream.url, namespace });

@@ -56,13 +56,13 @@ describe('deadlines', () => {
     message: expect.stringMatching(/^forwarded tool call failed: upstream \S+ sent nothing for 0\.8 s$/),
   };
 
-  it.each(eras)('end a call whose upstream is silent, and say so (%s)', async (era) => {
+  it.each(eras)('end a call whose upstream is silent, with a message (%s)', async (era) => {
     const { ms, ...error } = await failing(era, nothing, nothing);
     expect(error).toEqual(silence);
     expect(ms).toBeGreaterThan(SILENCE_MS);
   });
 
-  it('end a call whose stream falls silent, comments or not', async () => {
+  it('end a call whose stream becomes silent, with or without comments', async () => {
     const { ms, ...error } = await failing(
       'modern',
       (call) => call.begin(),
@@ -72,7 +72,7 @@ describe('deadlines', () => {
     expect(ms).toBeLessThan(TOTAL_MS);
   });
 
-  it('end a call whose JSON stops half-way', async () => {
+  it('end a call whose JSON stalls', async () => {
     const head = { 'content-type': 'application/json', 'content-length': '100' };
     const { ms: _, ...error } = await failing(
       'modern',
@@ -82,7 +82,7 @@ describe('deadlines', () => {
     expect(error).toEqual(silence);
   });
 
-  it('let progress keep a call alive, but not for ever', async () => {
+  it('are extended by progress, up to the total limit', async () => {
     let told = 0;
     const { ms, ...error } = await failing(
       'modern',
@@ -96,7 +96,7 @@ describe('deadlines', () => {
     expect(ms).toBeGreaterThan(TOTAL_MS);
   });
 
-  it('hold for a session that has to be opened first', async () => {
+  it('include opening a session', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const caller = await legacyClient(await register(upstream.url, {}, hasty));
     await expect.poll(() => upstream.streams()).toBe(1);
@@ -111,8 +111,8 @@ describe('deadlines', () => {
   });
 });
 
-describe('a client that leaves', () => {
-  it('ends the call upstream when it is modern', async () => {
+describe('a client that disconnects', () => {
+  it('aborts the upstream call if it is modern', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const [before, during] = [
@@ -128,7 +128,7 @@ describe('a client that leaves', () => {
     await expect.poll(() => call.left).toBe(true);
   });
 
-  it('ends a call that was not answered at all yet, too', async () => {
+  it('aborts a call before any response, too', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const arrived = upstream.next();
@@ -140,7 +140,7 @@ describe('a client that leaves', () => {
     await expect.poll(() => call.left).toBe(true);
   });
 
-  it('lets the call go on when it is legacy', async () => {
+  it('leaves the call running if it is legacy', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const arrived = upstream.next();
@@ -162,7 +162,7 @@ describe('a client that leaves', () => {
 });
 
 describe('a client that reads slowly', () => {
-  it.each(eras)('holds the upstream back instead of filling memory, and loses nothing (%s)', async (era) => {
+  it.each(eras)('slows the upstream down without buffering or losing data (%s)', async (era) => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const arrived = upstream.next();

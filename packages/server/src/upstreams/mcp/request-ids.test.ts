@@ -44,7 +44,7 @@ function expectNoIdTwice(upstream: RawUpstream): void {
   for (const { ids } of bySession(upstream)) expect(ids).toEqual([...new Set(ids)]);
 }
 
-it('a slow call, and another one with a log level in the same session, are both answered by a server of the SDK', async () => {
+it('a slow call and another with a log level in the same session are both answered by an SDK server', async () => {
   const upstream = await startDualEra({ eras: 'legacy' });
   onEnd(upstream.close);
   const url = await register(upstream.url);
@@ -62,7 +62,7 @@ it('a slow call, and another one with a log level in the same session, are both 
   expect(reply(await slow)).toContain('"waited 700 ms"');
 });
 
-it('no id comes twice in the session of a legacy client, whatever is sent in it', async () => {
+it('request ids are unique in the session of a legacy client', async () => {
   const upstream = await logging({ GET: { kind: 'http', status: 404, type: 'text/plain', body: '' } });
   const client = await sessionClient(await register(upstream.url));
   const called = () => client.ask('tools/call', '{"name":"a"}');

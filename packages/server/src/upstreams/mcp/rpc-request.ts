@@ -7,10 +7,12 @@ import {
   type EventTooLargeError,
   type ServerSentEvent,
 } from '@sluice/protocol/mcp/event-stream';
-import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamTransport } from '../../http/client/client.ts';
+import { refusalOf } from '@sluice/protocol/mcp/message';
+import type { ResponseHeaders, UpstreamTransport } from '../../http/client/client.ts';
+import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
 
-/** Names and values, alternating, that every POST of a message to an upstream carries (mcp 1). */
+/** Headers of every POST of a message to an upstream (mcp 1): names and values, alternating. */
 export const MESSAGE_HEADERS: readonly string[] = [
   'Content-Type',
   'application/json',
@@ -18,266 +20,184 @@ export const MESSAGE_HEADERS: readonly string[] = [
   'application/json, text/event-stream',
 ];
 
-/** The media type of a response without parameters, lower case; empty when there is none. */
+/** Media type of a response without parameters, in lower case; empty if there is none. */
 export function contentType(headers: ResponseHeaders): string {
   const value = headers['content-type'];
-  // The two spellings that nearly every answer has cost nothing.
+  // Nearly every response has one of these two, for which nothing is allocated.
   if (value === 'application/json' || value === 'text/event-stream') return value;
   return typeof value === 'string' ? (value.split(';', 1)[0] ?? '').trim().toLowerCase() : '';
 }
 
 /**
- * True for the statuses that say nothing about what a server speaks: 401, 403, 429 and 5xx (mcp 4). Whatever stands in
- * front of a server sends them as well.
+ * True for statuses that reveal nothing about the protocol of a server: 401, 403, 429 and 5xx (mcp 4). Proxies in front
+ * of a server send them as well.
  */
 export function isInconclusive(status: number): boolean {
   return status >= 500 || status === 401 || status === 403 || status === 429;
 }
 
-/** One JSON-RPC message to send and what to wait for. */
-export interface ExchangeRequest {
-  /** The message's exact text. */
+/**
+ * True if the response to a request with a session id means that the upstream no longer has the session: nothing was
+ * executed, and the request may be repeated after a new `initialize` (mcp 4).
+ *
+ * The protocol's status is 404. The reference server, and the many modeled on it, send 400 with -32000 (`No valid
+ * session ID provided`); `code` is that of the JSON-RPC error in the response, if there is one.
+ */
+export function isSessionNotFound(status: number, code: number | undefined): boolean {
+  return status === 404 || (status === 400 && code === -32000);
+}
+
+/** One JSON-RPC message to send. */
+export interface RpcRequest {
+  /** JSON text. */
   readonly message: string;
-  /** Its id; absent for a notification, which any success status answers. */
-  readonly id?: string | number;
-  /** Header names and values, alternating; `content-type` and `accept` are added. */
-  readonly headers: string[];
+  /** Its id; absent for a notification, which any success status accepts. */
+  readonly id?: string | number | undefined;
+  /** Names and values, alternating; those of {@link MESSAGE_HEADERS} are added. */
+  readonly headers: readonly string[];
   /** Milliseconds for the whole exchange. */
   readonly timeoutMs: number;
-  /** Ends the exchange; a reason that is an {@link UpstreamError} is what it fails with. */
+  /** Aborts the exchange; a reason that is an {@link UpstreamError} is what it fails with. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A JSON-RPC response: what of it was parsed, beside its exact text. */
+/** Parsed content of a JSON-RPC response. */
 export type RpcOutcome =
   | { readonly kind: 'result'; readonly result: unknown }
   | { readonly kind: 'error'; readonly code: number; readonly message: string; readonly data: unknown };
 
-export interface ExchangeAnswer {
+export interface RpcResponse {
   readonly status: number;
   /** Value of `Mcp-Session-Id`. */
   readonly sessionId: string | undefined;
   /** Exact text of the JSON-RPC response, from a JSON body or an event stream; absent for a notification. */
-  readonly response?: string;
-  /** The same, parsed. */
+  readonly text?: string;
+  /** Parsed content of the text. */
   readonly outcome?: RpcOutcome;
 }
 
-/** Bound on the bytes of an answer (decisions 8). */
+/** Bytes of a response (decisions 8). */
 const MAX_BYTES = 64 * 1024 * 1024;
-/** An error's body is read for the sentence in it, no further. */
+/** Bytes read of a response with an HTTP error status, for its message. */
 const MAX_ERROR_BYTES = 64 * 1024;
-/** How long a stream may stay open after the answer, so that its connection can be used again. */
-const LINGER_MS = 1_000;
 
 /**
- * Sends one JSON-RPC message and resolves with the answer: the promise form of the transport, for everything but calls
- * (discovery, health, opening and closing sessions). Requests of the server met on the way stay unanswered.
+ * Sends one JSON-RPC message and resolves with the response. For everything but relayed calls: discovery, health checks,
+ * sessions. Requests of the server on the event stream are ignored.
  *
- * A response with an HTTP error status resolves too when its body is a JSON-RPC error: statuses of the modern era (mcp
- * 1). Rejects with an {@link UpstreamError}, `http` for 401, 403, 429, 5xx and error statuses without JSON-RPC.
- * `maxBytes` is for tests.
+ * An HTTP error status with a JSON-RPC error in the body resolves too: statuses of the modern era (mcp 1). Rejects with
+ * an {@link UpstreamError}, `http` for 401, 403, 429, 5xx and error statuses without JSON-RPC. `maxBytes` is for tests.
  */
-export function exchange(
+export async function sendMessage(
   transport: UpstreamTransport,
-  request: ExchangeRequest,
+  { message, id, headers, timeoutMs, signal }: RpcRequest,
   maxBytes: number = MAX_BYTES,
-): Promise<ExchangeAnswer> {
-  return new Promise((resolve, reject) => {
-    new Exchange(transport.address, request, maxBytes, resolve, reject).start(transport);
+): Promise<RpcResponse> {
+  const { address } = transport;
+  const request = { method: 'POST', headers: [...MESSAGE_HEADERS, ...headers], body: message };
+  let events: ResponseEvents | undefined;
+  const response = await collectResponse(transport, request, {
+    maxBytes,
+    maxErrorBytes: MAX_ERROR_BYTES,
+    timeoutMs,
+    signal,
+    onHead(status, responseHeaders) {
+      if (id === undefined || status >= 300 || contentType(responseHeaders) !== 'text/event-stream') return undefined;
+      const reader = new ResponseEvents(address, id, maxBytes);
+      events = reader;
+      return (chunk) => reader.read(chunk);
+    },
   });
+  const { status } = response;
+  const sessionId = sessionIdOf(response.headers);
+  if (events !== undefined) {
+    if (events.response !== undefined) return { status, sessionId, ...events.response };
+    throw new UpstreamError('dropped', address, 'ended the event stream before the answer', { status });
+  }
+  if (id === undefined && status < 300) return { status, sessionId };
+  const text = response.body.toString('utf8');
+  const value = tryParseJson(text);
+  const outcome = readResponse(value, id) ?? readAnonymousError(value);
+  if (status >= 300) {
+    if (!isInconclusive(status) && outcome?.kind === 'error') return { status, sessionId, text, outcome };
+    const detail = outcome?.kind === 'error' && outcome.message !== '' ? `: ${quoted(outcome.message)}` : '';
+    throw new UpstreamError('http', address, `answered with HTTP ${status}${detail}`, { status });
+  }
+  if (outcome !== undefined) return { status, sessionId, text, outcome };
+  const what = describeUnexpectedBody(status, contentType(response.headers), text, value);
+  throw new UpstreamError('invalid', address, what, { status });
 }
 
-class Exchange implements ResponseHandler, EventSink {
+function describeUnexpectedBody(status: number, type: string, text: string, value: unknown): string {
+  if (text.trim() === '') return `accepted the request without answering it (HTTP ${status})`;
+  if (value !== undefined) {
+    return `answered with JSON that is not the JSON-RPC response to the request (HTTP ${status})`;
+  }
+  if (type === 'application/json') return `answered with text that is not JSON (HTTP ${status})`;
+  return `answered with ${type === '' ? 'no content type' : quoted(type)} instead of JSON or an event stream`;
+}
+
+/** Finds the response with an id in an event stream. Throws an {@link UpstreamError} if the stream cannot be read. */
+class ResponseEvents implements EventSink {
+  response: { readonly text: string; readonly outcome: RpcOutcome } | undefined = undefined;
   readonly #address: string;
-  readonly #request: ExchangeRequest;
-  readonly #maxBytes: number;
-  readonly #resolve: (answer: ExchangeAnswer) => void;
-  readonly #reject: (error: UpstreamError) => void;
-  #call: UpstreamCall | undefined = undefined;
-  #timer: NodeJS.Timeout | undefined = undefined;
-  #settled = false;
-  #status = 0;
-  #headers: ResponseHeaders = {};
-  #decoder: EventStreamDecoder | undefined = undefined;
-  #chunks: Buffer[] = [];
-  #bytes = 0;
-  readonly #onAbort = () => this.#fail(abortion(this.#address, this.#request.signal?.reason));
+  readonly #id: string | number;
+  readonly #decoder: EventStreamDecoder;
 
-  constructor(
-    address: string,
-    request: ExchangeRequest,
-    maxBytes: number,
-    resolve: (answer: ExchangeAnswer) => void,
-    reject: (error: UpstreamError) => void,
-  ) {
+  constructor(address: string, id: string | number, maxBytes: number) {
     this.#address = address;
-    this.#request = request;
-    this.#maxBytes = maxBytes;
-    this.#resolve = resolve;
-    this.#reject = reject;
+    this.#id = id;
+    this.#decoder = new EventStreamDecoder(this, maxBytes);
   }
 
-  start(transport: UpstreamTransport): void {
-    const { message, headers, timeoutMs, signal } = this.#request;
-    if (signal?.aborted === true) {
-      this.#onAbort();
-      return;
-    }
-    signal?.addEventListener('abort', this.#onAbort);
-    this.#timer = setTimeout(() => {
-      this.#fail(new UpstreamError('timeout', this.#address, `did not answer within ${timeoutMs / 1000} s`));
-    }, timeoutMs);
-    this.#call = transport.dispatch({ method: 'POST', headers: [...MESSAGE_HEADERS, ...headers], body: message }, this);
+  /** Returns true once the response has arrived. */
+  read(chunk: Buffer): boolean {
+    this.#decoder.write(chunk);
+    return this.response !== undefined;
   }
 
-  onHead(status: number, headers: ResponseHeaders): void {
-    this.#status = status;
-    this.#headers = headers;
-    if (this.#request.id !== undefined && status < 300 && contentType(headers) === 'text/event-stream') {
-      this.#decoder = new EventStreamDecoder(this, this.#maxBytes);
+  onEvent({ data }: ServerSentEvent): void {
+    // A stream may begin with an event that has an id to resume from and nothing else.
+    if (data === '') return;
+    const value = this.#parse(data);
+    if (!Array.isArray(value)) return this.#onMessage(data, value);
+    // Version 2025-03-26 may send arrays of messages.
+    let index = 0;
+    for (const { start, end } of elements(data)) {
+      this.#onMessage(data.slice(start, end), value[index++]);
+      if (this.response !== undefined) return;
     }
   }
 
-  onData(chunk: Buffer): boolean {
-    if (this.#settled) return true;
-    this.#bytes += chunk.length;
-    if (this.#status >= 300 && this.#bytes > MAX_ERROR_BYTES) {
-      this.#finish();
-      this.#call?.abort();
-    } else if (this.#bytes > this.#maxBytes) {
-      this.#tooLarge();
-    } else if (this.#decoder !== undefined) {
-      this.#decoder.write(chunk);
-    } else {
-      this.#chunks.push(chunk);
-    }
-    return true;
+  onEventError({ message }: EventTooLargeError): void {
+    throw new UpstreamError('too-large', this.#address, `sent too much: ${message}`);
   }
 
-  onEnd(): void {
-    if (this.#settled) clearTimeout(this.#timer);
-    else this.#finish();
+  #onMessage(text: string, value: unknown): void {
+    const outcome = readResponse(value, this.#id);
+    // Notifications, and requests that nobody here can answer, are skipped.
+    if (outcome === undefined) return;
+    this.response = { text, outcome };
+    this.#decoder.stop();
   }
 
-  onError(error: UpstreamError): void {
-    if (this.#settled) clearTimeout(this.#timer);
-    else this.#fail(error);
-  }
-
-  onEvent(event: ServerSentEvent): void {
-    // Streams may begin with an event that carries an id and nothing else, to resume from.
-    if (event.data === '') return;
-    let value: unknown;
+  #parse(data: string): unknown {
     try {
-      value = parseJson(event.data);
+      return parseJson(data);
     } catch (cause) {
-      this.#fail(new UpstreamError('invalid', this.#address, 'sent an event that is not JSON', { cause }));
-      return;
+      throw new UpstreamError('invalid', this.#address, 'sent an event that is not JSON', { cause });
     }
-    if (Array.isArray(value)) {
-      // Version 2025-03-26 may answer in arrays.
-      let index = 0;
-      for (const { start, end } of elements(event.data)) {
-        this.#message(event.data.slice(start, end), value[index++]);
-        if (this.#settled) return;
-      }
-    } else {
-      this.#message(event.data, value);
-    }
-  }
-
-  onEventError(_error: EventTooLargeError): void {
-    this.#tooLarge();
-  }
-
-  #message(text: string, value: unknown): void {
-    const outcome = readResponse(value, this.#request.id);
-    // Notifications, and requests that nobody here can answer, pass by.
-    if (outcome !== undefined) this.#answer(text, outcome);
-  }
-
-  /** The body is here as far as it matters, and no event of it was the answer. */
-  #finish(): void {
-    const status = this.#status;
-    if (this.#decoder !== undefined) {
-      this.#fail(new UpstreamError('dropped', this.#address, 'ended the event stream before the answer', { status }));
-      return;
-    }
-    const text = Buffer.concat(this.#chunks).toString('utf8');
-    const value = tryParseJson(text);
-    if (status >= 300) {
-      this.#httpError(text, value);
-      return;
-    }
-    if (this.#request.id === undefined) {
-      this.#settle();
-      this.#resolve({ status, sessionId: sessionId(this.#headers) });
-      return;
-    }
-    const outcome = readResponse(value, this.#request.id) ?? readAnonymousError(value);
-    if (outcome !== undefined) {
-      this.#answer(text, outcome);
-      return;
-    }
-    const type = contentType(this.#headers);
-    let what = 'answered with JSON that is not the JSON-RPC response to the request';
-    if (text.trim() === '') what = `accepted the request without answering it (HTTP ${status})`;
-    else if (value !== undefined) what = `${what} (HTTP ${status})`;
-    else if (type === 'application/json') what = `answered with text that is not JSON (HTTP ${status})`;
-    else what = `answered with ${type === '' ? 'no content type' : quoted(type)} where JSON or an event stream was due`;
-    this.#fail(new UpstreamError('invalid', this.#address, what, { status }));
-  }
-
-  #httpError(text: string, value: unknown): void {
-    const status = this.#status;
-    const outcome = readResponse(value, this.#request.id) ?? readAnonymousError(value);
-    if (!isInconclusive(status) && outcome?.kind === 'error') {
-      this.#answer(text, outcome);
-      return;
-    }
-    const said = outcome?.kind === 'error' && outcome.message !== '' ? `: ${quoted(outcome.message)}` : '';
-    this.#fail(new UpstreamError('http', this.#address, `answered with HTTP ${status}${said}`, { status }));
-  }
-
-  #answer(response: string, outcome: RpcOutcome): void {
-    const status = this.#status;
-    this.#settle();
-    this.#decoder?.stop();
-    if (this.#decoder !== undefined) this.#timer = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
-    this.#resolve({ status, sessionId: sessionId(this.#headers), response, outcome });
-  }
-
-  #fail(error: UpstreamError): void {
-    if (this.#settled) return;
-    this.#settle();
-    this.#call?.abort();
-    this.#reject(error);
-  }
-
-  #tooLarge(): void {
-    const limit = `${this.#maxBytes} bytes`;
-    this.#fail(
-      new UpstreamError('too-large', this.#address, `answered with more than ${limit}`, { status: this.#status }),
-    );
-  }
-
-  #settle(): void {
-    this.#settled = true;
-    this.#chunks = [];
-    clearTimeout(this.#timer);
-    this.#request.signal?.removeEventListener('abort', this.#onAbort);
   }
 }
 
-/** The outcome when `value` is the response with this id. */
+/** The outcome if `value` is the response with this id. */
 function readResponse(value: unknown, id: string | number | undefined): RpcOutcome | undefined {
   if (!isJsonObject(value) || id === undefined || value.id !== id || 'method' in value) return undefined;
   if ('result' in value) return { kind: 'result', result: value.result };
   return readError(value.error);
 }
 
-/** The outcome when `value` is an error response without an id, as servers send that could not read the request. */
+/** The outcome if `value` is an error response without an id, sent by servers that could not read the request. */
 function readAnonymousError(value: unknown): RpcOutcome | undefined {
   if (!isJsonObject(value) || (value.id ?? null) !== null || 'method' in value) return undefined;
   return readError(value.error);
@@ -289,30 +209,48 @@ function readError(error: unknown): RpcOutcome | undefined {
   return { kind: 'error', code: error.code, message, data: error.data };
 }
 
-function abortion(address: string, reason: unknown): UpstreamError {
-  if (reason instanceof UpstreamError) return reason;
-  return new UpstreamError('aborted', address, 'was not waited for: the request was ended', { cause: reason });
-}
-
-function sessionId(headers: ResponseHeaders): string | undefined {
+function sessionIdOf(headers: ResponseHeaders): string | undefined {
   const value = headers[HEADER_SESSION_ID];
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** An upstream that does not take a message of ours in this time does not get it. */
-const TIMEOUT_MS = 5_000;
+const POST_TIMEOUT_MS = 5_000;
 
 /**
- * Sends an upstream a message that needs no answer: a notification, or the client's answer to a question. Resolves when
- * the upstream has taken it, rejects with `UpstreamError`. `headers` are those of the link it goes over.
+ * Sends an upstream a message without a response of its own: a notification, or a client's response to a server request.
+ * `headers` are those of its session. Rejects with {@link UpstreamError}, also after 5 s.
  */
 export async function postMessage(
   transport: UpstreamTransport,
   headers: readonly string[],
   message: string,
 ): Promise<void> {
-  const { status } = await exchange(transport, { message, headers: [...headers], timeoutMs: TIMEOUT_MS });
-  // A JSON-RPC error is an answer too, and does not reject by itself.
-  if (status < 300) return;
-  throw new UpstreamError('http', transport.address, `answered with HTTP ${status}`, { status });
+  const { status } = await sendMessage(transport, { message, headers, timeoutMs: POST_TIMEOUT_MS });
+  // A JSON-RPC error in the body resolves.
+  if (status >= 300) throw new UpstreamError('http', transport.address, `answered with HTTP ${status}`, { status });
+}
+
+/** Maximum number of server requests that are being answered at a time; further ones are not answered. */
+const MAX_CONCURRENT_RESPONSES = 16;
+
+/** Answers the requests of an upstream that cannot be relayed to a client: pings with a result, all others with an error. */
+export class DefaultResponder {
+  readonly #post: (response: string) => Promise<void>;
+  #inFlight = 0;
+
+  /** `post` sends the upstream a response; one that it does not accept is lost. */
+  constructor(post: (response: string) => Promise<void>) {
+    this.#post = post;
+  }
+
+  /** Answers the request `text`, whose method is `method`. */
+  respond(text: string, method: unknown): void {
+    if (this.#inFlight >= MAX_CONCURRENT_RESPONSES) return;
+    this.#inFlight++;
+    this.#post(refusalOf(text, method))
+      .catch(() => undefined)
+      .finally(() => {
+        this.#inFlight--;
+      });
+  }
 }

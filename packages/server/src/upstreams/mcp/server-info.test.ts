@@ -1,16 +1,16 @@
 import { expect, it } from 'vitest';
-import type { KnownCatalogue } from '../../registry/entries.ts';
-import { serverInfoOf } from './forwards.ts';
+import type { KnownCatalog } from '../../registry/entries.ts';
+import { readServerInfo } from './server-info.ts';
 
-function catalogue(identity: unknown, era: 'legacy' | 'modern' = 'legacy'): KnownCatalogue {
+function catalog(identity: unknown, era: 'legacy' | 'modern' = 'legacy'): KnownCatalog {
   return { key: era, era, capabilities: {}, identity: JSON.stringify(identity), cache: {} };
 }
 
 it('is unknown before the first discovery', () => {
-  expect(serverInfoOf([])).toBeUndefined();
+  expect(readServerInfo([])).toBeUndefined();
 });
 
-it('tells what a legacy upstream says of itself', () => {
+it('reads the identity of a legacy upstream', () => {
   const identity = {
     protocolVersion: '2025-11-25',
     serverInfo: {
@@ -28,7 +28,7 @@ it('tells what a legacy upstream says of itself', () => {
     },
     instructions: 'Ask nicely.',
   };
-  expect(serverInfoOf([catalogue(identity)])).toEqual({
+  expect(readServerInfo([catalog(identity)])).toEqual({
     serverName: 'crm',
     version: '1.0',
     description: 'Customers',
@@ -39,13 +39,13 @@ it('tells what a legacy upstream says of itself', () => {
   });
 });
 
-it('finds what a modern upstream says in its metadata', () => {
+it('reads the identity of a modern upstream from its metadata', () => {
   const identity = {
     supportedVersions: ['2026-07-28'],
     capabilities: { prompts: {} },
     _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'crm', version: '2' } },
   };
-  expect(serverInfoOf([catalogue(identity, 'modern')])).toEqual({
+  expect(readServerInfo([catalog(identity, 'modern')])).toEqual({
     serverName: 'crm',
     version: '2',
     capabilities: ['prompts'],
@@ -54,8 +54,8 @@ it('finds what a modern upstream says in its metadata', () => {
 });
 
 it('takes the first of several eras', () => {
-  const named = (name: string) => catalogue({ serverInfo: { name, version: '1' }, capabilities: {} });
-  expect(serverInfoOf([named('one'), named('two')])?.serverName).toBe('one');
+  const named = (name: string) => catalog({ serverInfo: { name, version: '1' }, capabilities: {} });
+  expect(readServerInfo([named('one'), named('two')])?.serverName).toBe('one');
 });
 
 it.each([
@@ -63,7 +63,7 @@ it.each([
   { serverInfo: 'me', capabilities: 7, instructions: [] },
   { serverInfo: { name: 1, version: null }, capabilities: { extensions: [] } },
 ])('leaves out what is missing or of another type in %j', (identity) => {
-  expect(serverInfoOf([catalogue(identity)])).toEqual({
+  expect(readServerInfo([catalog(identity)])).toEqual({
     serverName: '',
     version: '',
     capabilities: [],
@@ -72,5 +72,5 @@ it.each([
 });
 
 it('knows nothing of an upstream whose answer was no object', () => {
-  expect(serverInfoOf([catalogue(null)])).toBeUndefined();
+  expect(readServerInfo([catalog(null)])).toBeUndefined();
 });

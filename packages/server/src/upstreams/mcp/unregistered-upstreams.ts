@@ -1,62 +1,62 @@
 import type { Era } from '@sluice/protocol/mcp/constants';
-import type { ClientOptions } from './client.ts';
+import { withTimeout } from '../with-timeout.ts';
 import { EraCache } from './era-detection.ts';
+import type { RpcClientOptions } from './rpc-client.ts';
 import { Upstream } from './upstream.ts';
-import { withTimeout } from './with-timeout.ts';
 
-/** Nothing follows from how calls to them end: nobody looks after them. */
-const NOBODY = { failed() {}, succeeded() {}, changed() {} };
+/** The outcome of calls has no consequences: no controller looks after these upstreams. */
+const NO_OBSERVER = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged() {} };
 
-/** A call waits so long for its server to say what it speaks; asking goes on behind it. */
+/** How long a call waits for the probe of its upstream, which continues in the background. */
 const WAIT_MS = 2_000;
-/** A server that did not say is left alone for so long. */
-const ASK_AGAIN_MS = 60_000;
+/** How long an upstream is not probed again after a failed probe. */
+const PROBE_RETRY_MS = 60_000;
 
-interface Addressed {
+interface UnregisteredUpstream {
   readonly upstream: Upstream;
   readonly eras: EraCache;
-  usedAt: number;
-  /** While it is asked which eras it speaks. */
-  asking: Promise<void> | undefined;
-  /** One that did not say is not asked again before this, in milliseconds of `performance.now()`. */
-  askAgainAt: number;
+  lastUsedAt: number;
+  /** The probe of its eras in progress. */
+  probe: Promise<void> | undefined;
+  /** No probe before this, in milliseconds of `performance.now()`. */
+  retryAt: number;
 }
 
-/** The upstreams that hand-made tools name by address and that no forward holds. */
+/** Upstreams at addresses of hand-made tools for which there is no forward. */
 export class UnregisteredUpstreams {
-  readonly #upstreams = new Map<string, Addressed>();
-  readonly #clientInfo: ClientOptions['clientInfo'];
-  readonly #legacyWanted: () => boolean;
+  readonly #upstreams = new Map<string, UnregisteredUpstream>();
+  readonly #clientInfo: RpcClientOptions['clientInfo'];
+  readonly #hasLegacyClients: () => boolean;
 
-  /** `clientInfo`: who we are, towards them. `legacyWanted`: whether legacy clients have been there. */
-  constructor(clientInfo: ClientOptions['clientInfo'], legacyWanted: () => boolean) {
+  /** `clientInfo` is the gateway's own; `hasLegacyClients` tells whether there has been a legacy client. */
+  constructor(clientInfo: RpcClientOptions['clientInfo'], hasLegacyClients: () => boolean) {
     this.#clientInfo = clientInfo;
-    this.#legacyWanted = legacyWanted;
+    this.#hasLegacyClients = hasLegacyClients;
   }
 
-  /** The upstream at an http or https address, made when there is none. */
-  at(address: string): Upstream {
+  /** Returns the upstream at an http or https address, created on first use. */
+  get(address: string): Upstream {
     return this.#find(address).upstream;
   }
 
   /**
-   * Asks the upstream at an address which eras it speaks, for nobody has discovered it: a call in an era that it does not
-   * speak could only fail. Undefined when that is known, which is nearly always; else a promise that never rejects.
+   * Probes the eras of the upstream at an address, since no discovery has: a call in an era that it does not speak would
+   * fail. Undefined if they are known, which is nearly always; else a promise that never rejects.
    */
-  asking(address: string): Promise<void> | undefined {
+  ensureEraKnown(address: string): Promise<void> | undefined {
     const found = this.#find(address);
-    const known = found.eras.dueInMs > 0 && (found.eras.askedLegacy || !this.#legacyWanted());
-    if (known || performance.now() < found.askAgainAt) return undefined;
-    found.asking ??= this.#ask(found);
-    // What it spoke an hour ago will do until it has answered again.
-    return found.upstream.eras && found.eras.dueInMs === 0 ? undefined : withTimeout(WAIT_MS, found.asking);
+    const isKnown = found.eras.nextProbeInMs > 0 && (found.eras.legacyProbed || !this.#hasLegacyClients());
+    if (isKnown || performance.now() < found.retryAt) return undefined;
+    found.probe ??= this.#probe(found);
+    // Eras known until an hour ago are used while they are probed again.
+    return found.upstream.eras && found.eras.nextProbeInMs === 0 ? undefined : withTimeout(WAIT_MS, found.probe);
   }
 
-  /** Ends what nobody used for this long, and forgets the addresses that no tool has been called at meanwhile. */
+  /** Closes idle sessions, and removes upstreams without sessions that were not used for this long. */
   closeIdle(idleMs: number, now: number): void {
-    for (const [address, { upstream, usedAt }] of this.#upstreams) {
-      upstream.links.closeIdle(idleMs, now);
-      if (!upstream.links.idle || now - usedAt < idleMs) continue;
+    for (const [address, { upstream, lastUsedAt }] of this.#upstreams) {
+      upstream.sessions.closeIdle(idleMs, now);
+      if (!upstream.sessions.isIdle || now - lastUsedAt < idleMs) continue;
       this.#upstreams.delete(address);
       upstream.close().catch(() => undefined);
     }
@@ -66,32 +66,32 @@ export class UnregisteredUpstreams {
     for (const { upstream } of this.#upstreams.values()) yield upstream;
   }
 
-  #find(address: string): Addressed {
+  #find(address: string): UnregisteredUpstream {
     let known = this.#upstreams.get(address);
     if (!known) {
-      const upstream = new Upstream(address, NOBODY);
+      const upstream = new Upstream(address, NO_OBSERVER);
       const options = { transport: upstream.transport, capabilities: {}, clientInfo: this.#clientInfo };
-      const eras = new EraCache(options, this.#legacyWanted);
-      known = { upstream, eras, usedAt: 0, asking: undefined, askAgainAt: 0 };
+      const eras = new EraCache(options, this.#hasLegacyClients);
+      known = { upstream, eras, lastUsedAt: 0, probe: undefined, retryAt: 0 };
       this.#upstreams.set(address, known);
     }
-    known.usedAt = performance.now();
+    known.lastUsedAt = performance.now();
     return known;
   }
 
-  async #ask(found: Addressed): Promise<void> {
+  async #probe(found: UnregisteredUpstream): Promise<void> {
     try {
       const { legacy, modern } = await found.eras.probe();
       const eras = new Set<Era>();
       if (legacy) eras.add('legacy');
       if (modern) eras.add('modern');
-      found.upstream.speaks(eras);
+      found.upstream.setEras(eras);
       for (const client of [legacy, modern]) client?.close().catch(() => undefined);
     } catch {
-      // The call that waits for this meets the same, and says so; or it is served all the same.
-      found.askAgainAt = performance.now() + ASK_AGAIN_MS;
+      // The waiting call fails in the same way and reports it, or succeeds all the same.
+      found.retryAt = performance.now() + PROBE_RETRY_MS;
     } finally {
-      found.asking = undefined;
+      found.probe = undefined;
     }
   }
 }

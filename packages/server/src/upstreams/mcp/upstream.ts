@@ -1,75 +1,75 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, HEADER_PROTOCOL_VERSION, LATEST_MODERN } from '@sluice/protocol/mcp/constants';
 import { serverOf, type UpstreamTransport } from '../../http/client/client.ts';
-import { createTransport } from '../../http/client/pool.ts';
 import type { UpstreamError } from '../../http/client/errors.ts';
-import { type LegacyClient, openLegacy } from './client.ts';
+import { createTransport } from '../../http/client/pool.ts';
+import { type LegacyClient, openLegacy } from './rpc-client.ts';
 import { MESSAGE_HEADERS } from './rpc-request.ts';
 
-/** What requests to an upstream are sent over: in the legacy era a session, in the modern era just the headers. */
+/** Session with an upstream; in the modern era only the headers of its requests. */
 export interface UpstreamSession {
   readonly era: Era;
-  /** Names and values, alternating, that say whose requests these are: version and session. */
-  readonly identity: readonly string[];
-  /** The same, and what every POST of a message needs. */
+  /** Headers that identify the session, names and values alternating: version and session id. */
+  readonly identityHeaders: readonly string[];
+  /** Identity headers and those of every POST of a message. */
   readonly headers: readonly string[];
-  /** Undefined in the modern era, and where a legacy upstream keeps no sessions. */
+  /** Undefined in the modern era, and for legacy upstreams without sessions. */
   readonly sessionId: string | undefined;
-  /** Whose it is. */
+  /** Key of its {@session SessionOwner}. */
   readonly owner: string;
-  /** What opened the session and ends it; undefined in the modern era. */
+  /** Undefined in the modern era. */
   readonly client: LegacyClient | undefined;
-  /** Requests under way: a session is never ended below them. */
-  active: number;
-  /** Notifications of the client under way on it. */
-  notifying: number;
-  /** When it was last used, in milliseconds of `performance.now()`. */
-  usedAt: number;
-  /** Told when no request is under way any more, by who waits to end the session. */
+  /** In-flight requests: the session is not closed before they end. */
+  inFlight: number;
+  /** In-flight notifications of the client. */
+  pendingNotifications: number;
+  /** Milliseconds of `performance.now()`. */
+  lastUsedAt: number;
+  /** Called when the last in-flight request ends. */
   onIdle: (() => void) | undefined;
-  /** What runs between a client's session and this one beside calls. */
-  channel: SessionNotificationBridge | undefined;
-  /** A call has it for itself, from before its request is sent until it is over. */
-  taken: boolean;
-  /** The level of log messages that the upstream was last told on it; undefined when none. */
+  /** Connects it with a client session besides calls. */
+  bridge: SessionNotificationBridge | undefined;
+  /** Leased to one call, from before its request is sent until it ends. */
+  leased: boolean;
+  /** Log level last sent to the upstream. */
   logLevel: string | undefined;
 }
 
-/** What is open on a link besides calls. */
+/** Relays notifications and server requests between a client session and an upstream session, besides calls. */
 export interface SessionNotificationBridge {
-  /** True while the session must not be ended for being idle. */
+  /** True while the session must not be closed as idle. */
   readonly pinned: boolean;
-  /** The upstream may have had news while nobody listened to it. */
-  missed(): void;
-  /** Goes on with what a call has held up. */
+  /** The client may have missed notifications of the upstream. */
+  onMissed(): void;
+  /** Continues with messages held back during a call. */
   resume?(): void;
-  /** The upstream has no such session any more: whoever needs it sees to what takes its place. */
-  lost?(): void;
-  /** The link is given up. */
+  /** The upstream has lost the session; a replacement is needed. */
+  onSessionDiscarded?(): void;
+  /** The session is closed. */
   close(): void;
 }
 
-/** On whose behalf a legacy session is opened upstream (mcp 4). Equal keys share one session. */
-export interface LinkOwner {
+/** Client that a legacy session is opened for (mcp 4). Equal keys share a session. */
+export interface SessionOwner {
   readonly key: string;
   readonly protocolVersion: string;
   readonly capabilities: JsonObject;
   readonly clientInfo: JsonObject;
-  /** Further headers that opening the session needs: those that the operator lets through. */
+  /** Further headers for opening the session: those that the operator lets through. */
   readonly headers: readonly string[];
-  /** Called once with the new link, before anything is sent on it; never rejects. */
-  readonly opened?: (link: UpstreamSession, client: LegacyClient) => Promise<void>;
+  /** Called once with the new session, before anything is sent in it; never rejects. */
+  readonly onOpened?: (session: UpstreamSession, client: LegacyClient) => Promise<void>;
 }
 
 /**
- * The links to one upstream. Each legacy client session has a session of its own there, since upstreams keep state per
- * session; clients without a session share one with others who are equal in every respect that the upstream can see.
+ * Sessions with one upstream. Each legacy client session has its own, since upstreams keep state per session; clients
+ * without a session share one with others that look identical to the upstream.
  */
 export class UpstreamSessionPool {
   readonly #transport: UpstreamTransport;
-  readonly #open = new Map<string, UpstreamSession | Promise<UpstreamSession>>();
-  /** Sessions that were forgotten and are being ended. */
-  readonly #ending = new Set<Promise<void>>();
+  readonly #sessions = new Map<string, UpstreamSession | Promise<UpstreamSession>>();
+  /** Discarded sessions that are being closed. */
+  readonly #closing = new Set<Promise<void>>();
   readonly #modern: UpstreamSession;
   #lastId = 0;
 
@@ -78,117 +78,117 @@ export class UpstreamSessionPool {
     const identity = [HEADER_PROTOCOL_VERSION, LATEST_MODERN];
     this.#modern = {
       era: 'modern',
-      identity,
+      identityHeaders: identity,
       headers: [...MESSAGE_HEADERS, ...identity],
       sessionId: undefined,
       owner: '',
       client: undefined,
-      active: 0,
-      notifying: 0,
-      usedAt: 0,
+      inFlight: 0,
+      pendingNotifications: 0,
+      lastUsedAt: 0,
       onIdle: undefined,
-      channel: undefined,
-      taken: false,
+      bridge: undefined,
+      leased: false,
       logLevel: undefined,
     };
   }
 
-  /** The link for modern requests: there is nothing to open. */
+  /** Pseudo-session for modern requests, which need none. */
   get modern(): UpstreamSession {
     return this.#modern;
   }
 
-  /** A request id that no request of ours to this upstream has had. */
+  /** Returns an id not used before in a request to this upstream. */
   nextId(): number {
     return ++this.#lastId;
   }
 
-  /** The session of the owner with this key, or its opening; undefined when there is none. */
+  /** Session of the owner with this key, or a promise while it opens. */
   get(key: string): UpstreamSession | Promise<UpstreamSession> | undefined {
-    return this.#open.get(key);
+    return this.#sessions.get(key);
   }
 
-  /** Opens a session for an owner who has none. Rejects with {@link UpstreamError}. */
-  open(owner: LinkOwner): Promise<UpstreamSession> {
+  /** Opens a session for an owner without one. Rejects with {@session UpstreamError}. */
+  open(owner: SessionOwner): Promise<UpstreamSession> {
     const opening = this.#initialize(owner);
-    this.#open.set(owner.key, opening);
+    this.#sessions.set(owner.key, opening);
     opening.then(
-      (link) => {
-        if (this.#open.get(owner.key) === opening) this.#open.set(owner.key, link);
+      (session) => {
+        if (this.#sessions.get(owner.key) === opening) this.#sessions.set(owner.key, session);
       },
       () => {
-        if (this.#open.get(owner.key) === opening) this.#open.delete(owner.key);
+        if (this.#sessions.get(owner.key) === opening) this.#sessions.delete(owner.key);
       },
     );
     return opening;
   }
 
-  /** To be told of every request that ends. */
-  release(link: UpstreamSession, now: number): void {
-    link.active--;
-    link.usedAt = now;
-    link.taken = false;
-    if (link.active === 0) link.onIdle?.();
+  /** Called when a request ends. */
+  release(session: UpstreamSession, now: number): void {
+    session.inFlight--;
+    session.lastUsedAt = now;
+    session.leased = false;
+    if (session.inFlight === 0) session.onIdle?.();
   }
 
   /**
-   * Forgets a session that the upstream no longer knows, as it says; the next use opens another. An upstream that means
-   * something else by it is not left with the session: it is ended there, once nothing is under way in it.
+   * Discards a session that the upstream reports as lost; the next use opens another. It is closed upstream when its
+   * in-flight requests have ended, in case that the upstream still has it.
    */
-  forget(link: UpstreamSession): void {
-    link.channel?.close();
-    // Whoever took it from here before ends it.
-    if (this.#open.get(link.owner) !== link) return;
-    this.#open.delete(link.owner);
-    const ending = end(link).finally(() => this.#ending.delete(ending));
-    this.#ending.add(ending);
+  discard(session: UpstreamSession): void {
+    session.bridge?.close();
+    // Closed elsewhere if it is no longer in the pool.
+    if (this.#sessions.get(session.owner) !== session) return;
+    this.#sessions.delete(session.owner);
+    const closing = closeWhenIdle(session).finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
   }
 
-  /** Forgets all sessions: the upstream speaks the legacy era no longer. */
-  forgetAll(): void {
-    for (const link of this.#open.values()) {
-      if (link instanceof Promise) continue;
-      link.channel?.lost?.();
-      this.forget(link);
+  /** Discards all sessions: the upstream no longer speaks the legacy era. */
+  discardAll(): void {
+    for (const session of this.#sessions.values()) {
+      if (session instanceof Promise) continue;
+      session.bridge?.onSessionDiscarded?.();
+      this.discard(session);
     }
   }
 
-  /** Ends the sessions that were not used for this long. */
+  /** Closes the sessions that were not used for this long. */
   closeIdle(idleMs: number, now: number = performance.now()): void {
-    for (const [owner, link] of this.#open) {
+    for (const [owner, session] of this.#sessions) {
       if (
-        link instanceof Promise ||
-        link.active > 0 ||
-        link.taken ||
-        link.channel?.pinned ||
-        now - link.usedAt < idleMs
+        session instanceof Promise ||
+        session.inFlight > 0 ||
+        session.leased ||
+        session.bridge?.pinned ||
+        now - session.lastUsedAt < idleMs
       )
         continue;
       void this.close(owner);
     }
   }
 
-  /** Ends the session of one owner, as when its client ended its own; requests under way finish first. */
+  /** Closes the session of one owner once its in-flight requests have ended. */
   async close(owner: string): Promise<void> {
-    const opening = this.#open.get(owner);
+    const opening = this.#sessions.get(owner);
     if (opening === undefined) return;
-    this.#open.delete(owner);
-    const link = await opening;
-    link.channel?.close();
-    await end(link);
+    this.#sessions.delete(owner);
+    const session = await opening;
+    session.bridge?.close();
+    await closeWhenIdle(session);
   }
 
-  /** True when nothing is open and nothing is under way. */
-  get idle(): boolean {
-    return this.#open.size === 0 && this.#ending.size === 0 && this.#modern.active === 0;
+  /** True if no session is open and no request is in flight. */
+  get isIdle(): boolean {
+    return this.#sessions.size === 0 && this.#closing.size === 0 && this.#modern.inFlight === 0;
   }
 
-  /** Ends all sessions. Never rejects. */
+  /** Closes all sessions. Never rejects. */
   async closeAll(): Promise<void> {
-    await Promise.allSettled([...[...this.#open.keys()].map((owner) => this.close(owner)), ...this.#ending]);
+    await Promise.allSettled([...[...this.#sessions.keys()].map((owner) => this.close(owner)), ...this.#closing]);
   }
 
-  async #initialize(owner: LinkOwner): Promise<UpstreamSession> {
+  async #initialize(owner: SessionOwner): Promise<UpstreamSession> {
     const { protocolVersion, capabilities, clientInfo, headers } = owner;
     const client = await openLegacy({
       transport: this.#transport,
@@ -196,119 +196,119 @@ export class UpstreamSessionPool {
       capabilities,
       clientInfo,
       headers,
-      // Calls are sent in the same session, in which no id may be there twice.
+      // Calls use the same session, in which ids must be unique.
       nextId: () => this.nextId(),
     });
-    const identity = client.sessionHeaders;
-    const link: UpstreamSession = {
+    const identityHeaders = client.sessionHeaders;
+    const session: UpstreamSession = {
       era: 'legacy',
-      identity,
-      headers: [...MESSAGE_HEADERS, ...identity],
+      identityHeaders,
+      headers: [...MESSAGE_HEADERS, ...identityHeaders],
       sessionId: client.sessionId,
       owner: owner.key,
       client,
-      active: 0,
-      notifying: 0,
-      usedAt: performance.now(),
+      inFlight: 0,
+      pendingNotifications: 0,
+      lastUsedAt: performance.now(),
       onIdle: undefined,
-      channel: undefined,
-      taken: false,
+      bridge: undefined,
+      leased: false,
       logLevel: undefined,
     };
-    await owner.opened?.(link, client);
-    return link;
+    await owner.onOpened?.(session, client);
+    return session;
   }
 }
 
-/** Ends a session upstream once no request is under way in it. */
-async function end(link: UpstreamSession): Promise<void> {
-  if (link.active > 0) {
+/** Closes a session upstream once its in-flight requests have ended. */
+async function closeWhenIdle(session: UpstreamSession): Promise<void> {
+  if (session.inFlight > 0) {
     await new Promise<void>((resolve) => {
-      link.onIdle = resolve;
+      session.onIdle = resolve;
     });
   }
-  await link.client?.close();
+  await session.client?.close();
 }
 
-/** Told of what calls find out about an upstream. */
+/** Observes the outcome of calls to an upstream. */
 export interface UpstreamObserver {
-  /** A call failed; the upstream may be down. */
-  failed(error: UpstreamError): void;
-  /** A call got an answer. Told of every one: must cost nothing. */
-  succeeded(): void;
-  /** It said that what it offers has changed. */
-  changed(): void;
+  /** The upstream may be down. */
+  onCallFailed(error: UpstreamError): void;
+  /** A call was answered. On the hot path: must be free. */
+  onCallSucceeded(): void;
+  /** The upstream announced changed lists. */
+  onListsChanged(): void;
 }
 
-/** One upstream MCP server as calls see it: its connections, its sessions, the eras it speaks. */
+/** One upstream MCP server: its connections, sessions and eras. */
 export class Upstream {
   readonly transport: UpstreamTransport;
   /** Scheme, host and port of its address. */
   readonly origin: string;
   /** `host:port`. */
   readonly server: string;
-  /** The forward that brought it; undefined for one that only hand-made tools name. */
+  /** Name of its forward; undefined for an upstream of hand-made tools only. */
   readonly forward: string | undefined;
-  readonly links: UpstreamSessionPool;
+  readonly sessions: UpstreamSessionPool;
   #eras: ReadonlySet<Era> | undefined = undefined;
   readonly #observer: UpstreamObserver;
-  readonly #ended = new AbortController();
+  readonly #closing = new AbortController();
 
-  /** `address` is an http or https URL. Nothing is sent yet. */
+  /** `address` is an http or https URL. Sends nothing. */
   constructor(address: string, observer: UpstreamObserver, forward?: string) {
     this.forward = forward;
     this.transport = createTransport(address);
     const url = new URL(address);
     this.origin = url.origin;
     this.server = serverOf(url);
-    this.links = new UpstreamSessionPool(this.transport);
+    this.sessions = new UpstreamSessionPool(this.transport);
     this.#observer = observer;
   }
 
-  /** Aborted when it is given up: calls under way may finish, what would never end by itself is to be ended. */
-  get ended(): AbortSignal {
-    return this.#ended.signal;
+  /** Aborted by `close`: in-flight calls may finish, streams that would never end must be closed. */
+  get closeSignal(): AbortSignal {
+    return this.#closing.signal;
   }
 
-  /** The eras it is known to speak; undefined until something is known. */
+  /** Known eras; undefined before the first discovery. */
   get eras(): ReadonlySet<Era> | undefined {
     return this.#eras;
   }
 
-  /** To be told what it speaks. When it has left the legacy era, its sessions there are given up. */
-  speaks(eras: ReadonlySet<Era>): void {
+  /** Sets the known eras. Without the legacy one, all sessions are discarded. */
+  setEras(eras: ReadonlySet<Era>): void {
     this.#eras = eras;
-    if (this.modernOnly) this.links.forgetAll();
+    if (this.isModernOnly) this.sessions.discardAll();
   }
 
-  /** True when it is known that a legacy client has nothing to speak with it in its own era. */
-  get modernOnly(): boolean {
+  /** True if it is known not to speak the legacy era. */
+  get isModernOnly(): boolean {
     return this.eras?.has('legacy') === false;
   }
 
-  /** To be told by every call that got an answer. */
-  succeeded(): void {
-    this.#observer.succeeded();
+  /** Called by every call that was answered. */
+  reportSuccess(): void {
+    this.#observer.onCallSucceeded();
   }
 
-  /** To be told by every call that failed. */
-  failed(error: UpstreamError): void {
-    this.#observer.failed(error);
+  /** Called by every call that failed. */
+  reportFailure(error: UpstreamError): void {
+    this.#observer.onCallFailed(error);
   }
 
-  /** To be told when it says that what it offers has changed. */
-  changed(): void {
-    this.#observer.changed();
+  /** Called when the upstream announces changed lists. */
+  reportListsChanged(): void {
+    this.#observer.onListsChanged();
   }
 
-  /** Ends the sessions upstream and lets calls under way finish. */
+  /** Closes all sessions; in-flight calls finish. */
   async close(): Promise<void> {
-    this.#ended.abort();
-    await this.links.closeAll();
+    this.#closing.abort();
+    await this.sessions.closeAll();
     await this.transport.close();
   }
 
-  /** Ends everything at once. */
+  /** Closes all connections at once. */
   destroy(): Promise<void> {
     return this.transport.destroy();
   }

@@ -4,213 +4,210 @@ import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { LIST_CHANGED_METHODS, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '@sluice/protocol/mcp/constants';
 import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import { errorOf, type LegacyClient, openLegacy, type Reply } from '../client.ts';
-import { Refusals } from '../relay/request-rewrite.ts';
-import { postMessage } from '../rpc-request.ts';
-import type { ListenSink } from './listen-subscription.ts';
-import { SessionStream, type SessionStreamSink } from './notification-stream.ts';
+import { type LegacyClient, openLegacy, type RpcReply, toUpstreamError } from '../rpc-client.ts';
+import { DefaultResponder, postMessage } from '../rpc-request.ts';
+import type { ListenHandler } from './listen-subscription.ts';
+import { NotificationStream, type NotificationStreamHandler } from './notification-stream.ts';
 import { isTemporary } from './reconnecting-stream.ts';
 
-export interface LegacyListeningOptions {
+export interface LegacySubscriptionOptions {
   readonly transport: UpstreamTransport;
-  /** Who watches, told to the upstream. */
+  /** Identity of the subscriber. */
   readonly clientInfo: Readonly<Record<string, unknown>>;
   /** Headers besides the protocol's own, alternating names and values. */
   readonly headers: readonly string[];
-  /** What is to be watched. */
+  /** Resources to subscribe to. */
   readonly uris: readonly string[];
-  /** Called as by a `Listening`; notifications may be of any method. */
-  readonly sink: ListenSink;
-  /** The upstream says that what it offers has changed. */
-  readonly changed: () => void;
-  /** Milliseconds after which what is granted by then is all that is (default 4000). */
+  /** As of a `ListenSubscription`; notifications may have any method. */
+  readonly handler: ListenHandler;
+  /** The upstream has announced changed lists. */
+  readonly onListsChanged: () => void;
+  /** Milliseconds after which the subscriptions granted so far are final (default 4000). */
   readonly grantMs?: number;
-  /** Milliseconds of being open after which the next session counts as a first one (default 60000). */
+  /** Milliseconds after which an open session resets the reconnect delay (default 60000). */
   readonly settledMs?: number;
   readonly delays?: ReconnectDelayOptions;
 }
 
 const METHOD = 'resources/subscribe';
-/** Less than clients are made to wait: one uri that the upstream is slow with is not to cost them all others. */
+/** Less than clients wait, so that one slow subscription does not prevent the others. */
 const GRANT_MS = 4_000;
 const SETTLED_MS = 60_000;
-/** Subscriptions that are made at a time. */
-const SUBSCRIBING = 8;
+const MAX_CONCURRENT_SUBSCRIBES = 8;
 
 /**
- * Resources watched at a legacy upstream for a client of the modern era (mcp 5): what `Listening` is at a modern one, in
- * a session that serves nothing else, with `resources/subscribe` for each uri and the session's notification stream.
- * That must be open before anything counts as granted: without it, the upstream could not tell.
+ * Resource subscriptions at a legacy upstream for a modern client (mcp 5), with the interface of `ListenSubscription`: a
+ * dedicated session with `resources/subscribe` for each uri and the session's notification stream. Nothing is granted
+ * before that stream is open, since no update could arrive without it.
  *
- * A session that the upstream forgets, or in which a request fails, is given up and another one opened after a while.
- * Whoever watches cannot be asked anything: the upstream's requests are refused.
+ * A session that is lost, or in which a request fails, is replaced after a delay. Server requests are rejected: the
+ * client declares no capabilities.
  */
-export class LegacySubscription implements SessionStreamSink {
-  readonly #options: LegacyListeningOptions;
-  readonly #refusals: Refusals;
+export class LegacySubscription implements NotificationStreamHandler {
+  readonly #options: LegacySubscriptionOptions;
+  readonly #rejector: DefaultResponder;
   readonly #delay: ReconnectDelay;
-  /** What is subscribed to: what was asked for, and later what was granted of it. */
+  /** The requested uris, later the granted ones. */
   #uris: ReadonlySet<string>;
-  #granted = false;
+  #wasAcknowledged = false;
   #session: LegacyClient | undefined = undefined;
-  #stream: SessionStream | undefined = undefined;
-  /** What the upstream has taken in this session; undefined until its stream is open. */
+  #stream: NotificationStream | undefined = undefined;
+  /** Uris accepted in this session; undefined until its stream is open. */
   #accepted: Set<string> | undefined = undefined;
   #acknowledged = false;
   readonly #grantTimer: NodeJS.Timeout;
-  /** Until the next session is opened, and then until it is there to stay. */
+  /** Until the next session is opened, then until it counts as stable. */
   #timer: NodeJS.Timeout | undefined = undefined;
   #closed = false;
 
-  constructor(options: LegacyListeningOptions) {
+  constructor(options: LegacySubscriptionOptions) {
     this.#options = options;
     this.#uris = new Set(options.uris);
     this.#delay = new ReconnectDelay(options.delays);
-    this.#refusals = new Refusals(async (answer) => {
-      if (this.#session) await postMessage(options.transport, this.#headers(this.#session), answer);
+    this.#rejector = new DefaultResponder(async (message) => {
+      if (this.#session) await postMessage(options.transport, this.#headers(this.#session), message);
     });
     this.#grantTimer = setTimeout(() => {
-      if (!this.#granted && this.#accepted && this.#accepted.size > 0) this.#acknowledge(this.#accepted);
+      if (!this.#wasAcknowledged && this.#accepted && this.#accepted.size > 0) this.#acknowledge(this.#accepted);
     }, options.grantMs ?? GRANT_MS).unref();
     void this.#open();
   }
 
-  /** True once the upstream has granted in the session that is open now. */
-  get acknowledged(): boolean {
+  /** True once the subscriptions are granted in the current session. */
+  get isAcknowledged(): boolean {
     return this.#acknowledged;
   }
 
-  /** Goes on after `onNotification` returned false. */
+  /** Resumes after `onNotification` returned false. */
   resume(): void {
     this.#stream?.resume();
   }
 
-  /** Ends the session upstream; nothing is called back any more. */
+  /** Closes the session; no callbacks afterwards. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#grantTimer);
-    this.#drop();
+    this.#closeSession();
   }
 
   onOpen(gap: boolean): void {
     const session = this.#session;
     if (session && !this.#accepted) void this.#subscribe(session);
-    else if (gap && this.#acknowledged) this.#tell(true);
+    else if (gap && this.#acknowledged) this.#reportAcknowledged(true);
   }
 
   onMessage(text: string, value: JsonObject): boolean {
     const { method } = value;
     if (typeof method !== 'string') return true;
-    if ('id' in value) this.#refusals.refuse(text, method);
-    else if (LIST_CHANGED_METHODS.has(method)) this.#options.changed();
-    else if (this.#granted) return this.#options.sink.onNotification(text, value);
+    if ('id' in value) this.#rejector.respond(text, method);
+    else if (LIST_CHANGED_METHODS.has(method)) this.#options.onListsChanged();
+    else if (this.#wasAcknowledged) return this.#options.handler.onNotification(text, value);
     return true;
   }
 
   onSessionLost(): void {
-    void this.#lookForSession(this.#session);
+    void this.#checkSession(this.#session);
   }
 
   onUnavailable(): void {
-    this.#refuse(this.#error('invalid', 'offers no notification stream'));
+    this.#reject(this.#error('invalid', 'offers no notification stream'));
   }
 
   async #open(): Promise<void> {
     const { transport, clientInfo, headers, delays } = this.#options;
     try {
-      // Not ended when this is closed meanwhile: the upstream would be left with a session that nobody knows.
+      // Not aborted by `close`: the upstream would be left with a session of unknown id.
       const session = await openLegacy({ transport, clientInfo, headers, capabilities: NO_CAPABILITIES });
       if (this.#closed) return void session.close();
       this.#session = session;
       const { resources } = session.serverCapabilities;
       if (isJsonObject(resources) && resources.subscribe === true) {
-        this.#stream = new SessionStream(transport, this.#headers(session), this, delays);
+        this.#stream = new NotificationStream(transport, this.#headers(session), this, delays);
       } else {
-        this.#refuse(this.#error('invalid', `does not declare ${METHOD}`));
+        this.#reject(this.#error('invalid', `does not declare ${METHOD}`));
       }
     } catch (error) {
-      if (!this.#closed) this.#fail(error);
+      if (!this.#closed) this.#retryLater(error);
     }
   }
 
   async #subscribe(session: LegacyClient): Promise<void> {
     const accepted = new Set<string>();
     this.#accepted = accepted;
-    const left = this.#uris.values();
+    const remaining = this.#uris.values();
     const subscribe = async (): Promise<void> => {
-      for (const uri of left) {
+      for (const uri of remaining) {
         if (this.#session !== session || this.#acknowledged) return;
         const reply = await session.request(METHOD, { uri });
         if (reply.kind === 'result') accepted.add(uri);
-        else if (this.#session === session) this.#refusedOne(reply);
+        else if (this.#session === session) this.#onUriRejected(reply);
       }
     };
     try {
-      await Promise.all(Array.from({ length: SUBSCRIBING }, subscribe));
+      await Promise.all(Array.from({ length: MAX_CONCURRENT_SUBSCRIBES }, subscribe));
       if (this.#session === session && !this.#acknowledged) this.#acknowledge(accepted);
     } catch (error) {
-      if (this.#session === session) this.#fail(error);
+      if (this.#session === session) this.#retryLater(error);
     }
   }
 
-  /** Fewer resources are granted, unless it takes subscriptions no longer, or not to what it has granted before. */
-  #refusedOne(reply: Extract<Reply, { kind: 'error' }>): void {
-    if (reply.code !== METHOD_NOT_FOUND && !this.#granted) return;
-    this.#refuse(errorOf(reply, METHOD, this.#options.transport.address));
+  /** Fatal only if the method is gone or the uri was granted before; else fewer uris are granted. */
+  #onUriRejected(reply: Extract<RpcReply, { kind: 'error' }>): void {
+    if (reply.code !== METHOD_NOT_FOUND && !this.#wasAcknowledged) return;
+    this.#reject(toUpstreamError(reply, METHOD, this.#options.transport.address));
   }
 
   #acknowledge(accepted: ReadonlySet<string>): void {
-    const gap = this.#granted;
+    const gap = this.#wasAcknowledged;
     this.#uris = new Set(accepted);
-    this.#granted = true;
+    this.#wasAcknowledged = true;
     this.#acknowledged = true;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#delay.reset(), this.#options.settledMs ?? SETTLED_MS).unref();
-    this.#tell(gap);
+    this.#reportAcknowledged(gap);
   }
 
-  #tell(gap: boolean): void {
-    this.#options.sink.onAcknowledged({ resourceSubscriptions: [...this.#uris] }, gap);
+  #reportAcknowledged(gap: boolean): void {
+    this.#options.handler.onAcknowledged({ resourceSubscriptions: [...this.#uris] }, gap);
   }
 
-  /** Some say that they do not know the session of a stream that they do not offer: which it is, `ping` tells. */
-  async #lookForSession(session: LegacyClient | undefined): Promise<void> {
+  /** Some upstreams without a stream answer as if the session were lost; `ping` tells which is the case. */
+  async #checkSession(session: LegacyClient | undefined): Promise<void> {
     this.#acknowledged = false;
     try {
       await session?.request('ping');
       if (this.#session === session) this.onUnavailable();
     } catch (error) {
-      if (this.#session === session) this.#fail(error);
+      if (this.#session === session) this.#retryLater(error);
     }
   }
 
-  #fail(error: unknown): void {
+  #retryLater(error: unknown): void {
     if (!(error instanceof UpstreamError)) throw error;
-    if (this.#isFinal(error)) return this.#refuse(error);
-    this.#drop();
+    if (this.#isFinal(error)) return this.#reject(error);
+    this.#closeSession();
     this.#timer = setTimeout(() => void this.#open(), this.#delay.next()).unref();
-    this.#options.sink.onRefused(error, false);
+    this.#options.handler.onRefused(error, false);
   }
 
-  #refuse(error: UpstreamError): void {
+  #reject(error: UpstreamError): void {
     this.close();
-    this.#options.sink.onRefused(error, true);
+    this.#options.handler.onRefused(error, true);
   }
 
-  /** What says that there is nothing to be had here, and not only now. */
+  /** True if the error is permanent. */
   #isFinal({ kind, code, status = 200 }: UpstreamError): boolean {
     if (kind === 'redirect' || kind === 'aborted') return true;
     if (code === METHOD_NOT_FOUND || MODERN_ERROR_CODES.has(code ?? 0)) return true;
     if (kind === 'http') return !isTemporary(status);
-    return (kind === 'rpc' || kind === 'invalid') && !this.#granted;
+    return (kind === 'rpc' || kind === 'invalid') && !this.#wasAcknowledged;
   }
 
-  /** Leaves the session. */
-  #drop(): void {
+  #closeSession(): void {
     clearTimeout(this.#timer);
     this.#stream?.close();
     this.#stream = undefined;
-    // Nobody waits for the upstream to forget it.
+    // In the background.
     void this.#session?.close();
     this.#session = undefined;
     this.#accepted = undefined;

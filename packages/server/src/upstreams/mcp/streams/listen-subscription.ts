@@ -16,46 +16,46 @@ import type { UpstreamRequest, UpstreamTransport } from '../../../http/client/cl
 import { quoted, UpstreamError } from '../../../http/client/errors.ts';
 import { MESSAGE_HEADERS } from '../rpc-request.ts';
 import {
-  type ConnectionEnd,
-  type ConnectionSink,
+  type ConnectionHandler,
+  type ConnectionOutcome,
   isTemporary,
   ReconnectingConnection,
   StreamConnection,
 } from './reconnecting-stream.ts';
 
-/** What a {@link ListenSubscription} calls back; never from inside its constructor, and nothing after `close`. */
-export interface ListenSink {
-  /** The upstream granted this; again after each reconnect, then with `gap` true: notices may have been missed. */
+/** Callbacks of a {@link ListenSubscription}; none from its constructor, none after `close`. */
+export interface ListenHandler {
+  /** The upstream granted this. Repeated after each reconnect with `gap` true: notifications may have been missed. */
   onAcknowledged(granted: ListenFilter, gap: boolean): void;
   /**
-   * A notification on the stream, as text and parsed. False: slow down until `resume`; what has arrived already still
-   * comes.
+   * A notification, as text and parsed. False pauses the stream until `resume`; messages that have already arrived are
+   * still delivered.
    */
   onNotification(text: string, value: JsonObject): boolean;
   /**
-   * It did not come about: the upstream refuses, cannot be reached or does not acknowledge in time. `final`: it is over;
-   * otherwise it is tried again.
+   * The upstream rejects the subscription, is unreachable or does not acknowledge in time. `final`: closed for good;
+   * otherwise it is retried.
    */
   onRefused(error: UpstreamError, final: boolean): void;
 }
 
-export interface ListeningOptions {
+export interface ListenSubscriptionOptions {
   readonly transport: UpstreamTransport;
   readonly clientInfo: Readonly<Record<string, unknown>>;
   readonly capabilities: ClientCapabilities;
   /** Headers besides the protocol's own, alternating names and values. */
   readonly headers?: readonly string[];
   readonly filter: ListenFilter;
-  /** Gives an id that no other request to the upstream has, once per attempt. */
+  /** Returns an id unique among the requests to the upstream; called once per attempt. */
   readonly nextId: () => number;
-  readonly sink: ListenSink;
-  /** The modern version spoken with it (default: the latest). */
+  readonly handler: ListenHandler;
+  /** Modern version (default: the latest). */
   readonly protocolVersion?: string;
   /** Milliseconds for the acknowledgement (default 10000). */
   readonly acknowledgeMs?: number;
-  /** Milliseconds of being open after which the next reconnect counts as a first one (default 60000). */
+  /** Milliseconds after which an open stream resets the reconnect delay (default 60000). */
   readonly settledMs?: number;
-  /** Bound on one event, in bytes (default 64 MiB, decisions 8). */
+  /** Limit on one event in bytes (default 64 MiB, decisions 8). */
   readonly maxEventBytes?: number;
   readonly delays?: ReconnectDelayOptions;
 }
@@ -66,22 +66,22 @@ const ACKNOWLEDGE_MS = 10_000;
 const SETTLED_MS = 60_000;
 
 /**
- * One `subscriptions/listen` request to a modern upstream, kept open (2026-07-28, "Subscriptions"): sent at once, and
- * again when the upstream ends it or the connection breaks. What comes before the acknowledgement is dropped.
+ * A `subscriptions/listen` request to a modern upstream (2026-07-28, "Subscriptions"): sent immediately, and again when
+ * the upstream ends it or the connection breaks. Messages before the acknowledgement are dropped.
  */
-export class ListenSubscription implements ConnectionSink {
-  readonly #options: ListeningOptions;
+export class ListenSubscription implements ConnectionHandler {
+  readonly #options: ListenSubscriptionOptions;
   readonly #headers: readonly string[];
-  readonly #lasting: ReconnectingConnection;
-  /** Until the acknowledgement is overdue, and after it until the stream is there to stay. */
+  readonly #connection: ReconnectingConnection;
+  /** Until the acknowledgement is overdue, then until the stream counts as stable. */
   #timer: NodeJS.Timeout | undefined = undefined;
-  /** The id of the request under way. */
+  /** Id of the current request. */
   #id = 0;
   #acknowledged = false;
-  /** It has been acknowledged before, on this connection or an earlier one: the upstream does offer it. */
-  #granted = false;
+  /** Acknowledged on this connection or an earlier one, so the upstream supports it. */
+  #wasAcknowledged = false;
 
-  constructor(options: ListeningOptions) {
+  constructor(options: ListenSubscriptionOptions) {
     const { headers = [], protocolVersion = LATEST_MODERN } = options;
     this.#options = options;
     const hops = headers.some((name, index) => index % 2 === 0 && name.toLowerCase() === HEADER_HOPS);
@@ -92,108 +92,108 @@ export class ListenSubscription implements ConnectionSink {
       ...[HEADER_METHOD, METHOD],
       ...headers,
     ];
-    this.#lasting = new ReconnectingConnection(() => this.#connect(), options.delays);
-    this.#lasting.open();
+    this.#connection = new ReconnectingConnection(() => this.#connect(), options.delays);
+    this.#connection.open();
   }
 
-  /** True while a connection is there on which the upstream has acknowledged. */
-  get acknowledged(): boolean {
+  /** True while there is a connection on which the upstream has acknowledged. */
+  get isAcknowledged(): boolean {
     return this.#acknowledged;
   }
 
-  /** Goes on after `onNotification` returned false. */
+  /** Resumes after `onNotification` returned false. */
   resume(): void {
-    this.#lasting.resume();
+    this.#connection.resume();
   }
 
-  /** Ends the HTTP request, which cancels it upstream; nothing is called back any more. */
+  /** Aborts the HTTP request, which cancels it upstream; no callbacks afterwards. */
   close(): void {
     clearTimeout(this.#timer);
-    this.#lasting.close();
+    this.#connection.close();
   }
 
   onStream(): void {
-    // The acknowledgement is what counts.
+    // Wait for the acknowledgement.
   }
 
   onMessage(text: string, value: JsonObject): boolean {
     if (typeof value.method !== 'string') {
-      this.#response(value);
+      this.#onResponse(value);
       return true;
     }
     if (!this.#acknowledged) {
-      if (value.method === ACKNOWLEDGED) this.#accept(value);
+      if (value.method === ACKNOWLEDGED) this.#onAcknowledgement(value);
       return true;
     }
-    // There are no requests in this direction.
+    // The modern era has no server requests.
     if ('id' in value) return true;
-    return this.#lasting.pass(() => this.#options.sink.onNotification(text, value));
+    return this.#connection.deliver(() => this.#options.handler.onNotification(text, value));
   }
 
   onCursor(_id: string | undefined, retryMs: number | undefined): void {
-    if (retryMs !== undefined) this.#lasting.delay.asked(retryMs);
+    if (retryMs !== undefined) this.#connection.delay.setRetryMs(retryMs);
   }
 
-  onOver(end: ConnectionEnd): void {
-    if (end.kind === 'answered') return this.#answered(end);
-    if (end.error?.kind === 'redirect' || end.error?.kind === 'aborted') return this.#refused(end.error, true);
-    if (this.#acknowledged) return this.#later();
+  onClosed(end: ConnectionOutcome): void {
+    if (end.kind === 'answered') return this.#onAnswer(end);
+    if (end.error?.kind === 'redirect' || end.error?.kind === 'aborted') return this.#reject(end.error, true);
+    if (this.#acknowledged) return this.#reconnectLater();
     const error = end.error ?? this.#error('dropped', `ended ${METHOD} before the acknowledgement`);
-    // No answer says nothing about what is offered; a stream that ends at once does.
-    this.#refused(error, end.kind === 'ended' && end.error === undefined && !this.#granted);
+    // A failed connection is temporary; a stream that ends without acknowledgement is not.
+    this.#reject(error, end.kind === 'ended' && end.error === undefined && !this.#wasAcknowledged);
   }
 
-  /** The response to the request, which ends it: gracefully, or because the upstream cannot go on. */
-  #response(value: JsonObject): void {
+  /** The response ends the subscription: gracefully or with an error. */
+  #onResponse(value: JsonObject): void {
     if (isJsonObject(value.error) && (value.id === this.#id || (value.id ?? null) === null)) {
-      this.#lasting.drop();
-      this.#rpcError(value.error, undefined);
+      this.#connection.disconnect();
+      this.#onRpcError(value.error, undefined);
     } else if (value.id === this.#id) {
-      this.#lasting.drop();
-      this.onOver({ kind: 'ended', error: undefined });
+      this.#connection.disconnect();
+      this.onClosed({ kind: 'ended', error: undefined });
     }
   }
 
-  #accept({ params }: JsonObject): void {
+  #onAcknowledgement({ params }: JsonObject): void {
     const granted = parseListenFilter(isJsonObject(params) ? params.notifications : undefined);
-    const gap = this.#granted;
+    const gap = this.#wasAcknowledged;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#lasting.delay.reset(), this.#options.settledMs ?? SETTLED_MS).unref();
+    this.#timer = setTimeout(() => this.#connection.delay.reset(), this.#options.settledMs ?? SETTLED_MS).unref();
     this.#acknowledged = true;
-    this.#granted = true;
-    this.#options.sink.onAcknowledged(typeof granted === 'string' ? {} : granted, gap);
+    this.#wasAcknowledged = true;
+    this.#options.handler.onAcknowledged(typeof granted === 'string' ? {} : granted, gap);
   }
 
-  #answered({ status, value }: Extract<ConnectionEnd, { kind: 'answered' }>): void {
-    if (isJsonObject(value?.error)) return this.#rpcError(value.error, status);
-    if (status >= 300) return this.#refused(this.#error('http', `answered ${METHOD} with HTTP ${status}`, { status }));
-    this.#refused(this.#error('invalid', `answered ${METHOD} with no event stream`, { status }));
+  #onAnswer({ status, value }: Extract<ConnectionOutcome, { kind: 'answered' }>): void {
+    if (isJsonObject(value?.error)) return this.#onRpcError(value.error, status);
+    if (status >= 300) return this.#reject(this.#error('http', `answered ${METHOD} with HTTP ${status}`, { status }));
+    this.#reject(this.#error('invalid', `answered ${METHOD} with no event stream`, { status }));
   }
 
-  #rpcError({ code, message, data }: JsonObject, status: number | undefined): void {
+  #onRpcError({ code, message, data }: JsonObject, status: number | undefined): void {
     const number = typeof code === 'number' ? code : 0;
-    const said = typeof message === 'string' ? quoted(message) : '';
-    const what = `answered ${METHOD} with error ${number}: ${said}`;
+    const text = typeof message === 'string' ? quoted(message) : '';
+    const what = `answered ${METHOD} with error ${number}: ${text}`;
     const details = { code: number, data, ...(status !== undefined && { status }) };
-    this.#refused(this.#error('rpc', what, details));
+    this.#reject(this.#error('rpc', what, details));
   }
 
-  /** `final` where it is known; else it follows from the answer, and from whether it was ever granted. */
-  #refused(error: UpstreamError, final: boolean = this.#isFinal(error)): void {
+  /** `final` defaults to what the error implies. */
+  #reject(error: UpstreamError, final: boolean = this.#isFinal(error)): void {
     if (final) this.close();
-    else this.#later();
-    this.#options.sink.onRefused(error, final);
+    else this.#reconnectLater();
+    this.#options.handler.onRefused(error, final);
   }
 
   #isFinal({ code, status = 200 }: UpstreamError): boolean {
     if (code === METHOD_NOT_FOUND) return true;
-    return !isTemporary(status) && (status >= 400 || !this.#granted);
+    return !isTemporary(status) && (status >= 400 || !this.#wasAcknowledged);
   }
 
-  #later(): void {
+  #reconnectLater(): void {
     this.#acknowledged = false;
     clearTimeout(this.#timer);
-    this.#lasting.openLater();
+    this.#connection.openAfterDelay();
   }
 
   #connect(): StreamConnection {
@@ -209,9 +209,9 @@ export class ListenSubscription implements ConnectionSink {
     const request: UpstreamRequest = { method: 'POST', headers: [...this.#headers], body };
     const { acknowledgeMs = ACKNOWLEDGE_MS } = this.#options;
     this.#timer = setTimeout(() => {
-      this.#lasting.drop();
+      this.#connection.disconnect();
       const what = `did not acknowledge ${METHOD} within ${acknowledgeMs / 1000} s`;
-      this.#refused(this.#error('timeout', what), !this.#granted);
+      this.#reject(this.#error('timeout', what), !this.#wasAcknowledged);
     }, acknowledgeMs).unref();
     return new StreamConnection(transport, request, this, this.#options.maxEventBytes);
   }

@@ -2,171 +2,170 @@ import type { ReconnectDelayOptions } from '@sluice/protocol/backoff';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { sendableId } from '@sluice/protocol/mcp/event-stream';
 import type { UpstreamTransport } from '../../../http/client/client.ts';
-import { isSessionNotFound } from '../client.ts';
+import { isSessionNotFound } from '../rpc-request.ts';
 import {
-  type ConnectionEnd,
-  type ConnectionSink,
+  type ConnectionHandler,
+  type ConnectionOutcome,
   isTemporary,
   ReconnectingConnection,
   StreamConnection,
 } from './reconnecting-stream.ts';
 
-/** What a {@link SessionStream} calls back; never from inside its constructor, and nothing after `close`. */
-export interface SessionStreamSink {
+/** Callbacks of a {@link NotificationStream}; none from its constructor, none after `close`. */
+export interface NotificationStreamHandler {
   /**
-   * One JSON-RPC message of the upstream, as text and parsed (arrays of messages are taken apart). False: send no more
-   * until `resume`; what has arrived already still comes.
+   * A JSON-RPC message of the upstream, as text and parsed; arrays of messages are split. False pauses the stream until
+   * `resume`; messages that have already arrived are still delivered.
    */
   onMessage(text: string, value: JsonObject): boolean;
-  /** The stream is there. `gap`: messages may have been missed since the last time (it was not resumed by event id). */
+  /** The stream is open. `gap`: messages may have been missed, since it was not resumed by event id. */
   onOpen(gap: boolean): void;
-  /** The upstream no longer knows the session; the stream is over. */
+  /** The upstream has lost the session; the stream is closed. */
   onSessionLost(): void;
-  /** The upstream offers no such stream; this one is over. */
+  /** The upstream offers no such stream; it is closed. */
   onUnavailable?(): void;
 }
 
-export interface SessionStreamOptions extends ReconnectDelayOptions {
-  /** Bound on one event, in bytes (default 64 MiB, decisions 8). */
+export interface NotificationStreamOptions extends ReconnectDelayOptions {
+  /** Limit on one event in bytes (default 64 MiB, decisions 8). */
   readonly maxEventBytes?: number;
 }
 
-/** Of a link's headers, those that are not for a GET. */
-const NOT_FOR_GET = new Set(['accept', 'content-type', 'last-event-id']);
+const POST_ONLY_HEADERS = new Set(['accept', 'content-type', 'last-event-id']);
 
-/** A stream that was open for so long is one that stays. */
+/** Milliseconds after which an open stream resets the reconnect delay. */
 const SETTLED_MS = 10_000;
 
 /**
- * The notification stream of a legacy upstream session (2025-11-25, "Listening for Messages from the Server"): opened at
- * once, and again whenever it ends, after the time that the upstream asked for and from the event where it ended. An
- * upstream that offers none (405 or another 4xx) is left in peace. There is no limit on silence.
+ * Notification stream of a legacy upstream session (2025-11-25, "Listening for Messages from the Server"): opened
+ * immediately and again whenever it ends, after the upstream's `retry` time and from the last event id. Closed if the
+ * upstream offers no stream (405 or another 4xx). Has no idle timeout.
  */
-export class SessionStream implements ConnectionSink {
+export class NotificationStream implements ConnectionHandler {
   readonly #transport: UpstreamTransport;
   readonly #headers: readonly string[];
-  readonly #sink: SessionStreamSink;
+  readonly #handler: NotificationStreamHandler;
   readonly #maxEventBytes: number | undefined;
-  readonly #lasting: ReconnectingConnection;
+  readonly #connection: ReconnectingConnection;
   #lastEventId: string | undefined = undefined;
-  /** Of the stream that is open, in milliseconds of `performance.now()`. */
+  /** Milliseconds of `performance.now()`. */
   #openedAt: number | undefined = undefined;
-  /** What was asked on this connection: a first one has nothing to miss. */
-  #asked: 'first' | 'anew' | 'resume' = 'first';
+  /** Kind of the current connection: on the first one, nothing can have been missed. */
+  #attempt: 'first' | 'anew' | 'resume' = 'first';
 
-  /** `headers` are those of the session's link, alternating names and values; what a POST alone needs is left out. */
+  /** `headers` of the session, names and values alternating; those only for POST are omitted. */
   constructor(
     transport: UpstreamTransport,
     headers: readonly string[],
-    sink: SessionStreamSink,
-    { maxEventBytes, ...delays }: SessionStreamOptions = {},
+    sink: NotificationStreamHandler,
+    { maxEventBytes, ...delays }: NotificationStreamOptions = {},
   ) {
     this.#transport = transport;
     this.#headers = headersForGet(headers);
-    this.#sink = sink;
+    this.#handler = sink;
     this.#maxEventBytes = maxEventBytes;
-    this.#lasting = new ReconnectingConnection(() => this.#connect(), delays);
-    this.#lasting.open();
+    this.#connection = new ReconnectingConnection(() => this.#connect(), delays);
+    this.#connection.open();
   }
 
-  /** Goes on after `onMessage` returned false. */
+  /** Resumes after `onMessage` returned false. */
   resume(): void {
-    this.#lasting.resume();
+    this.#connection.resume();
   }
 
-  /** Ends it, without calling back. */
+  /** Closes the stream without callbacks. */
   close(): void {
-    this.#lasting.close();
+    this.#connection.close();
   }
 
   onStream(): void {
     this.#openedAt = performance.now();
-    this.#sink.onOpen(this.#asked === 'anew');
+    this.#handler.onOpen(this.#attempt === 'anew');
   }
 
   onMessage(text: string, value: JsonObject): boolean {
-    this.#lasting.delay.reset();
-    return this.#lasting.pass(() => this.#sink.onMessage(text, value));
+    this.#connection.delay.reset();
+    return this.#connection.deliver(() => this.#handler.onMessage(text, value));
   }
 
   onCursor(id: string | undefined, retryMs: number | undefined): void {
     if (id !== undefined) this.#lastEventId = sendableId(id);
-    if (retryMs !== undefined) this.#lasting.delay.asked(retryMs);
+    if (retryMs !== undefined) this.#connection.delay.setRetryMs(retryMs);
   }
 
-  onOver(end: ConnectionEnd): void {
-    // One that ends as soon as it is there, with nothing said and nothing to resume from, is asked less and less often.
+  onClosed(end: ConnectionOutcome): void {
+    // A stream that ends immediately, without a message or an event id, is reopened with increasing delay.
     const lasted = performance.now() - (this.#openedAt ?? Number.POSITIVE_INFINITY);
     if (lasted > SETTLED_MS || (this.#openedAt !== undefined && this.#lastEventId !== undefined)) {
-      this.#lasting.delay.reset();
+      this.#connection.delay.reset();
     }
     this.#openedAt = undefined;
-    if (end.kind === 'answered') return this.#answered(end);
+    if (end.kind === 'answered') return this.#onAnswer(end);
     const { error } = end;
-    if (error?.kind === 'redirect' || error?.kind === 'aborted') return this.#unavailable();
-    // It would be the same event again.
+    if (error?.kind === 'redirect' || error?.kind === 'aborted') return this.#giveUp();
+    // Resuming would deliver the same event again.
     if (error?.kind === 'too-large') this.#lastEventId = undefined;
-    this.#later();
+    this.#reconnectLater();
   }
 
-  #answered({ status, value }: Extract<ConnectionEnd, { kind: 'answered' }>): void {
-    if (isTemporary(status)) return this.#later();
-    if (status !== 404 && status >= 400 && status < 500 && this.#asked === 'resume') {
-      // The upstream cannot do anything with the event id.
+  #onAnswer({ status, value }: Extract<ConnectionOutcome, { kind: 'answered' }>): void {
+    if (isTemporary(status)) return this.#reconnectLater();
+    if (status !== 404 && status >= 400 && status < 500 && this.#attempt === 'resume') {
+      // The upstream does not accept the event id.
       this.#lastEventId = undefined;
-      return this.#later();
+      return this.#reconnectLater();
     }
     const code = isJsonObject(value?.error) ? value.error.code : undefined;
     if (isSessionNotFound(status, typeof code === 'number' ? code : undefined)) {
       this.close();
-      this.#sink.onSessionLost();
+      this.#handler.onSessionLost();
     } else {
-      this.#unavailable();
+      this.#giveUp();
     }
   }
 
-  #unavailable(): void {
+  #giveUp(): void {
     this.close();
-    this.#sink.onUnavailable?.();
+    this.#handler.onUnavailable?.();
   }
 
-  #later(): void {
-    this.#lasting.openLater();
-    if (this.#asked === 'first') this.#asked = 'anew';
+  #reconnectLater(): void {
+    this.#connection.openAfterDelay();
+    if (this.#attempt === 'first') this.#attempt = 'anew';
   }
 
   #connect(): StreamConnection {
     const headers = [...this.#headers];
     if (this.#lastEventId !== undefined) {
       headers.push('last-event-id', this.#lastEventId);
-      this.#asked = 'resume';
-    } else if (this.#asked === 'resume') {
-      this.#asked = 'anew';
+      this.#attempt = 'resume';
+    } else if (this.#attempt === 'resume') {
+      this.#attempt = 'anew';
     }
     return new StreamConnection(this.#transport, { method: 'GET', headers }, this, this.#maxEventBytes);
   }
 }
 
 function headersForGet(headers: readonly string[]): string[] {
-  const kept = ['accept', 'text/event-stream'];
+  const result = ['accept', 'text/event-stream'];
   for (let index = 0; index + 1 < headers.length; index += 2) {
     const name = headers[index] ?? '';
-    if (!NOT_FOR_GET.has(name.toLowerCase())) kept.push(name, headers[index + 1] ?? '');
+    if (!POST_ONLY_HEADERS.has(name.toLowerCase())) result.push(name, headers[index + 1] ?? '');
   }
-  return kept;
+  return result;
 }
 
 /**
- * True for an update of a watched resource and of a part of one: an upstream may name what exactly has changed (schema
- * of both eras, `ResourceUpdatedNotification`).
+ * True if an update of `uri` concerns one of the watched resources: it may name a sub-resource (schema of both eras,
+ * `ResourceUpdatedNotification`).
  */
-export function concerns(watched: ReadonlySet<string>, uri: string): boolean {
+export function coversUri(watched: ReadonlySet<string>, uri: string): boolean {
   if (watched.has(uri)) return true;
-  for (const whole of watched) if (uri.startsWith(whole) && isBelow(whole, uri)) return true;
+  for (const parent of watched) if (uri.startsWith(parent) && isBelow(parent, uri)) return true;
   return false;
 }
 
-/** Whether what follows on the watched uri begins a part of it, and not another name: `/a` and `/a/b`, not `/ab`. */
+/** Whether the rest of the uri begins a sub-resource and not a longer name: `/a/b` is below `/a`, `/ab` is not. */
 function isBelow(watched: string, uri: string): boolean {
   return watched.endsWith('/') || '/?#'.includes(uri[watched.length] ?? '');
 }

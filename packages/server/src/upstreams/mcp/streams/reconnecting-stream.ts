@@ -2,41 +2,47 @@ import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/bac
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { elements } from '@sluice/protocol/json/scan';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
-import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamRequest, UpstreamTransport } from '../../../http/client/client.ts';
+import type {
+  ResponseHandler,
+  ResponseHeaders,
+  UpstreamCall,
+  UpstreamRequest,
+  UpstreamTransport,
+} from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
 import { contentType, isInconclusive } from '../rpc-request.ts';
 
-/** How a connection came to its end. */
-export type ConnectionEnd =
-  /** The stream was there and is over; `error` when it did not end well. */
+/** How a connection ended. */
+export type ConnectionOutcome =
+  /** The stream was open and has ended; `error` unless it ended regularly. */
   | { readonly kind: 'ended'; readonly error: UpstreamError | undefined }
-  /** The upstream answered with something that is no event stream; `value` is its body, where that is a JSON object. */
+  /** The response is not an event stream; `value` is its body if that is a JSON object. */
   | { readonly kind: 'answered'; readonly status: number; readonly value: JsonObject | undefined }
-  /** There was no answer. */
+  /** There was no response. */
   | { readonly kind: 'failed'; readonly error: UpstreamError };
 
-/** What a {@link StreamConnection} calls back; nothing after `onOver`, and nothing after `close`. */
-export interface ConnectionSink {
-  /** The event stream begins. */
+/** Callbacks of a {@link StreamConnection}; none after `onClosed` or `close`. */
+export interface ConnectionHandler {
+  /** The event stream is open. */
   onStream(): void;
-  /** One JSON-RPC message, as text and parsed. False: send no more until `resume`. */
+  /** A JSON-RPC message, as text and parsed. False pauses until `resume`. */
   onMessage(text: string, value: JsonObject): boolean;
-  /** An event has been handed on that carries an id, which is empty for none, or a time to reconnect after. */
+  /** A delivered event had an id (empty to clear it) or a `retry` time. */
   onCursor(id: string | undefined, retryMs: number | undefined): void;
-  onOver(end: ConnectionEnd): void;
+  onClosed(end: ConnectionOutcome): void;
 }
 
-/** What is read of an answer that is no stream, and the milliseconds there are for it. */
+/** Limits on a response that is not a stream. */
 const MAX_BODY_BYTES = 64 * 1024;
 const BODY_TIMEOUT_MS = 10_000;
 
 /**
- * One connection on which an upstream sends messages for as long as it likes, without any limit on its silence. Arrays
- * of messages are taken apart; what is no message is skipped.
+ * One connection with an event stream of messages, without idle timeout. Arrays of messages are split; anything else is
+ * skipped.
  */
 export class StreamConnection implements ResponseHandler, EventSink {
-  readonly #sink: ConnectionSink;
+  readonly #handler: ConnectionHandler;
   readonly #address: string;
   readonly #maxEventBytes: number | undefined;
   readonly #call: UpstreamCall;
@@ -46,27 +52,27 @@ export class StreamConnection implements ResponseHandler, EventSink {
   #bodyTimer: NodeJS.Timeout | undefined = undefined;
   #paused = false;
   #delivering = false;
-  #over = false;
+  #closed = false;
 
-  /** Sends the request. `maxEventBytes` bounds one event (default 64 MiB, decisions 8): a larger one ends it. */
-  constructor(transport: UpstreamTransport, request: UpstreamRequest, sink: ConnectionSink, maxEventBytes?: number) {
-    this.#sink = sink;
+  /** Sends the request. A larger event than `maxEventBytes` (default 64 MiB, decisions 8) closes the connection. */
+  constructor(transport: UpstreamTransport, request: UpstreamRequest, sink: ConnectionHandler, maxEventBytes?: number) {
+    this.#handler = sink;
     this.#address = transport.address;
     this.#maxEventBytes = maxEventBytes;
     this.#call = transport.dispatch(request, this);
   }
 
-  /** Goes on after `onMessage` returned false. */
+  /** Resumes after `onMessage` returned false. */
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;
-    // From inside a delivery the transport is told by what `onData` returns.
+    // During a delivery the return value of `onData` resumes the transport.
     if (!this.#delivering) this.#call.resume();
   }
 
-  /** Ends the request; nothing is called back any more. */
+  /** Aborts the request; no callbacks afterwards. */
   close(): void {
-    this.#over = true;
+    this.#closed = true;
     clearTimeout(this.#bodyTimer);
     this.#decoder?.stop();
     this.#call.abort();
@@ -75,11 +81,11 @@ export class StreamConnection implements ResponseHandler, EventSink {
   onHead(status: number, headers: ResponseHeaders): void {
     this.#status = status;
     if (status < 200 || status > 299 || contentType(headers) !== 'text/event-stream') {
-      this.#bodyTimer = setTimeout(() => this.#end(this.#answered()), BODY_TIMEOUT_MS).unref();
+      this.#bodyTimer = setTimeout(() => this.#finish(this.#answer()), BODY_TIMEOUT_MS).unref();
       return;
     }
     this.#decoder = new EventStreamDecoder(this, this.#maxEventBytes);
-    this.#sink.onStream();
+    this.#handler.onStream();
   }
 
   onData(chunk: Buffer): boolean {
@@ -90,27 +96,27 @@ export class StreamConnection implements ResponseHandler, EventSink {
       return !this.#paused;
     }
     if (this.#body.length + chunk.length <= MAX_BODY_BYTES) this.#body.push(chunk);
-    else this.#end(this.#answered());
+    else this.#finish(this.#answer());
     return true;
   }
 
   onEnd(): void {
-    this.#end(this.#decoder === undefined ? this.#answered() : { kind: 'ended', error: undefined });
+    this.#finish(this.#decoder === undefined ? this.#answer() : { kind: 'ended', error: undefined });
   }
 
   onError(error: UpstreamError): void {
-    if (this.#decoder !== undefined) this.#end({ kind: 'ended', error });
-    else if (this.#status !== 0) this.#end(this.#answered());
-    else this.#end({ kind: 'failed', error });
+    if (this.#decoder !== undefined) this.#finish({ kind: 'ended', error });
+    else if (this.#status !== 0) this.#finish(this.#answer());
+    else this.#finish({ kind: 'failed', error });
   }
 
   onEvent({ data, event, id, retry }: ServerSentEvent): void {
     if (data !== '' && (event === undefined || event === 'message')) this.#messages(data);
-    if (!this.#over && (id !== undefined || retry !== undefined)) this.#sink.onCursor(id, retry);
+    if (!this.#closed && (id !== undefined || retry !== undefined)) this.#handler.onCursor(id, retry);
   }
 
   onEventError(error: Error): void {
-    this.#end({
+    this.#finish({
       kind: 'ended',
       error: new UpstreamError('too-large', this.#address, `sent too much: ${error.message}`),
     });
@@ -122,66 +128,65 @@ export class StreamConnection implements ResponseHandler, EventSink {
     // Version 2025-03-26 may send arrays of messages.
     let index = 0;
     for (const { start, end } of elements(data)) {
-      if (!this.#over) this.#message(data.slice(start, end), value[index++]);
+      if (!this.#closed) this.#message(data.slice(start, end), value[index++]);
     }
   }
 
   #message(text: string, value: unknown): void {
-    if (isJsonObject(value) && !this.#sink.onMessage(text, value)) this.#paused = true;
+    if (isJsonObject(value) && !this.#handler.onMessage(text, value)) this.#paused = true;
   }
 
-  #answered(): ConnectionEnd {
-    const value = tryParseJson(this.#body.take().toString('utf8'));
+  #answer(): ConnectionOutcome {
+    const value = tryParseJson(this.#body.concat().toString('utf8'));
     return { kind: 'answered', status: this.#status, value: isJsonObject(value) ? value : undefined };
   }
 
-  #end(end: ConnectionEnd): void {
-    if (this.#over) return;
+  #finish(end: ConnectionOutcome): void {
+    if (this.#closed) return;
     this.close();
-    this.#sink.onOver(end);
+    this.#handler.onClosed(end);
   }
 }
 
 /**
- * True for the statuses that say nothing about whether a stream is offered: 401, 403, 429, 5xx but 501, 408, and 409,
- * with which the reference server says that it has not noticed yet that the last connection is gone.
+ * True for statuses that do not mean that no stream is offered: 401, 403, 429, 5xx except 501, 408, and 409, which the
+ * reference server sends until it notices that the last connection is closed.
  */
 export function isTemporary(status: number): boolean {
   return (isInconclusive(status) && status !== 501) || status === 408 || status === 409;
 }
 
 /**
- * The connections of a stream that is opened again whenever it ends, one at a time, for a reader that may be slow: while
- * it is, nothing more is sent to it and nothing is opened.
+ * Reopens the connection of a stream whenever it ends, with backpressure: while the reader is paused, nothing is delivered
+ * and no connection is opened.
  */
 export class ReconnectingConnection {
-  /** The time before the next attempt. */
   readonly delay: ReconnectDelay;
   readonly #connect: () => StreamConnection;
   #connection: StreamConnection | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   #paused = false;
-  /** `resume` was called, perhaps by the reader while it is being called itself. */
+  /** `resume` was called, possibly from within the delivery. */
   #resumed = false;
-  /** The time to connect again came while the reader wanted no more. */
+  /** The reconnect delay elapsed while the reader was paused. */
   #due = false;
   #closed = false;
 
-  /** `connect` makes a connection. */
+  /** `connect` opens a connection. */
   constructor(connect: () => StreamConnection, delays?: ReconnectDelayOptions) {
     this.#connect = connect;
     this.delay = new ReconnectDelay(delays);
   }
 
-  /** Connects now. */
+  /** Connects immediately. */
   open(): void {
     if (this.#closed) return;
     this.#due = false;
     this.#connection = this.#connect();
   }
 
-  /** The connection is over; another one follows after the delay. */
-  openLater(): void {
+  /** Connects again after the delay. */
+  openAfterDelay(): void {
     this.#connection = undefined;
     this.#timer = setTimeout(() => {
       if (this.#paused) this.#due = true;
@@ -189,15 +194,15 @@ export class ReconnectingConnection {
     }, this.delay.next()).unref();
   }
 
-  /** Hands the reader something: `read` returns false when it wants no more until `resume`, and so does this. */
-  pass(read: () => boolean): boolean {
+  /** Calls the reader; returns false if the reader is paused until `resume`. */
+  deliver(read: () => boolean): boolean {
     this.#resumed = false;
     const more = read() || this.#resumed;
     if (!more) this.#paused = true;
     return more;
   }
 
-  /** The reader goes on. */
+  /** Resumes the reader. */
   resume(): void {
     this.#resumed = true;
     if (!this.#paused) return;
@@ -206,16 +211,16 @@ export class ReconnectingConnection {
     else this.#connection?.resume();
   }
 
-  /** Ends the connection, without a word of it. */
-  drop(): void {
+  /** Closes the connection without callbacks. */
+  disconnect(): void {
     this.#connection?.close();
     this.#connection = undefined;
   }
 
-  /** Ends it for good. */
+  /** Closes for good. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
-    this.drop();
+    this.disconnect();
   }
 }

@@ -2,174 +2,172 @@ import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/bac
 import { crossedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { legacyResourceUpdated, withoutSubscriptionId } from '@sluice/protocol/mcp/subscriptions';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import type { ActiveSession, ActiveSessions, SessionChannel } from '../../../mcp/sessions/live-sessions.ts';
-import type { ClientSession, ClientSessions } from '../../../mcp/sessions/sessions.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
+import type { DownstreamChannel, DownstreamSession, StreamListener } from '../../downstream.ts';
 import type { Upstream } from '../upstream.ts';
-import { UpstreamSubscription } from './resource-watch.ts';
+import { UpstreamSubscription } from './upstream-subscription.ts';
 
-/** Tells a legacy session's notification stream of updated resources, as fast as the client reads. */
-export class SessionUpdates {
-  readonly #live: ActiveSession;
-  readonly #drained: () => void;
-  /** What the client is to be told of once it reads on, once each. */
-  readonly #untold = new Set<string>();
+/** Sends resource updates on the notification stream of a legacy session, with backpressure. */
+export class ResourceUpdateQueue {
+  readonly #channel: DownstreamChannel;
+  readonly #onDrain: () => void;
+  /** Uris of updates to send when the client reads again, once each. */
+  readonly #pending = new Set<string>();
   #blocked = false;
 
-  /** `drained` is called when the client reads on after {@link SessionUpdates.pass} returned false. */
-  constructor(live: ActiveSession, drained: () => void) {
-    this.#live = live;
-    this.#drained = drained;
+  /** `onDrain` is called when the client reads again after `pass` returned false. */
+  constructor(channel: DownstreamChannel, onDrain: () => void) {
+    this.#channel = channel;
+    this.#onDrain = onDrain;
   }
 
-  /** Passes on an upstream's notification. False: the client reads slowly, send no more until it reads on. */
+  /** Sends an upstream's notification. False: the client reads slowly, wait for `onDrain`. */
   pass(text: string): boolean {
-    if (this.#live.notify(text)) return true;
+    if (this.#channel.send(text)) return true;
     if (this.#blocked) return false;
     this.#blocked = true;
-    this.#live.onDrain(() => this.#goOn());
+    this.#channel.onDrain(() => this.#flush());
     return false;
   }
 
-  /** Tells that this may have changed. */
-  tell(uri: string): void {
-    if (this.#blocked) this.#untold.add(uri);
+  /** Sends a notification of our own: the resource may have changed. */
+  notifyUpdated(uri: string): void {
+    if (this.#blocked) this.#pending.add(uri);
     else this.pass(legacyResourceUpdated(uri));
   }
 
-  /** Leaves untold what is: nobody reads any more. */
+  /** Drops pending updates: the client no longer listens. */
   clear(): void {
-    this.#untold.clear();
+    this.#pending.clear();
     this.#blocked = false;
   }
 
-  #goOn(): void {
+  #flush(): void {
     this.#blocked = false;
-    const untold = [...this.#untold];
-    this.#untold.clear();
-    for (const uri of untold) this.tell(uri);
-    if (!this.#blocked) this.#drained();
+    const uris = [...this.#pending];
+    this.#pending.clear();
+    for (const uri of uris) this.notifyUpdated(uri);
+    if (!this.#blocked) this.#onDrain();
   }
 }
 
-export interface SessionWatchOptions {
+export interface SessionSubscriptionOptions {
   readonly upstream: Upstream;
-  readonly session: ClientSession;
-  readonly live: ActiveSession;
+  readonly session: DownstreamSession;
+  readonly channel: DownstreamChannel;
   readonly log: TargetLogger;
   readonly delays?: ReconnectDelayOptions | undefined;
-  /** What the client is subscribed to at this upstream, as it is kept. */
-  kept(): readonly string[];
-  /** The upstream speaks the legacy era too, by now: what the client is subscribed to is to be held there. */
-  elsewhere(headers: readonly string[]): void;
-  /** There is nothing to do any more. */
-  over(): void;
+  /** Stored subscriptions of the client at this upstream. */
+  subscribedUris(): readonly string[];
+  /** The upstream now speaks the legacy era too: the subscriptions are to be made there. */
+  onLegacyAvailable(headers: readonly string[]): void;
+  /** Nothing is subscribed any more. */
+  onClosed(): void;
 }
 
-/** A uri that the upstream is to be asked for, for a client that waits. */
-interface Ask {
-  readonly answer: Promise<boolean>;
+/** A uri requested by a waiting client. */
+interface PendingUri {
+  readonly granted: Promise<boolean>;
   resolve(granted: boolean): void;
   reject(error: UpstreamError): void;
 }
 
-/** What the upstream is being asked for, and who waits for the answer. */
-interface Attempt {
-  readonly leg: UpstreamSubscription;
-  readonly asks: ReadonlyMap<string, Ask>;
+/** A subscription not yet granted, and the requests that wait for it. */
+interface PendingSubscription {
+  readonly subscription: UpstreamSubscription;
+  readonly pending: ReadonlyMap<string, PendingUri>;
 }
 
-/** What the upstream has to grant a subscription. */
+/** Milliseconds for the upstream to grant a subscription. */
 const GRANT_MS = 5_000;
-/** What was held for so long was no fluke: the next attempt counts as a first one again. */
+/** Milliseconds after which an active subscription resets the retry delay. */
 const SETTLED_MS = 60_000;
 
 /**
- * What a legacy client's session is subscribed to at an upstream of the modern era (mcp 5): one `subscriptions/listen`
- * there, with all of it, held for as long as the client has a notification stream. When something comes or goes, another
- * one is opened before the one that is there is closed.
+ * Resource subscriptions of a legacy session at a modern upstream (mcp 5): one `subscriptions/listen` with all uris, open
+ * while the client has a notification stream. A change of the uris opens a new one before the current one is closed.
  *
- * What the upstream refuses after it was granted is asked for again, ever more patiently. Whatever was not watched for a
- * while, whyever, the client is told of once it is: it may have missed an update.
+ * A uri that is rejected after it was granted is requested again with increasing delay. After any interruption the client
+ * gets an update for each uri, since it may have missed one.
  */
-export class SessionSubscription implements SessionChannel {
-  readonly #options: SessionWatchOptions;
+export class SessionSubscription implements StreamListener {
+  readonly #options: SessionSubscriptionOptions;
   readonly #delay: ReconnectDelay;
-  readonly #updates: SessionUpdates;
+  readonly #updates: ResourceUpdateQueue;
   #headers: readonly string[] = [];
-  /** Whose notices go to the client, and what it was granted last. */
-  #held: UpstreamSubscription | undefined = undefined;
+  /** Subscription whose updates go to the client, and the uris granted last. */
+  #current: UpstreamSubscription | undefined = undefined;
   #covered: ReadonlySet<string> = new Set();
-  #heldAt = Number.POSITIVE_INFINITY;
-  /** What the upstream was asked for last, whatever came of it. */
-  #asked: ReadonlySet<string> = new Set();
-  /** What is to take the place of what is held, once it is granted. */
-  #next: Attempt | undefined = undefined;
-  /** What clients wait for and the upstream was not asked for yet. */
-  readonly #asks = new Map<string, Ask>();
-  /** Granted and not kept yet. */
-  readonly #granted = new Set<string>();
-  /** Subscriptions that are being made. */
-  #making = 0;
-  /** Until what was refused is asked for again. */
+  #currentSince = Number.POSITIVE_INFINITY;
+  /** Uris of the last request to the upstream. */
+  #requested: ReadonlySet<string> = new Set();
+  /** Replaces the current subscription once it is granted. */
+  #next: PendingSubscription | undefined = undefined;
+  /** Uris that clients wait for and that are not requested yet. */
+  readonly #queued = new Map<string, PendingUri>();
+  /** Granted, but not stored yet. */
+  readonly #unstored = new Set<string>();
+  /** Calls of `subscribe` in progress. */
+  #subscribing = 0;
+  /** Until rejected uris are requested again. */
   #timer: NodeJS.Timeout | undefined = undefined;
   #closed = false;
 
-  constructor(options: SessionWatchOptions) {
+  constructor(options: SessionSubscriptionOptions) {
     this.#options = options;
     this.#delay = new ReconnectDelay(options.delays);
-    this.#updates = new SessionUpdates(options.live, () => this.#held?.resume());
-    options.live.join(this);
+    this.#updates = new ResourceUpdateQueue(options.channel, () => this.#current?.resume());
+    options.channel.addListener(this);
   }
 
-  /** Headers besides the protocol's own, alternating names and values, for requests from now on. */
+  /** Headers of later requests besides the protocol's own: names and values, alternating. */
   set headers(headers: readonly string[]) {
     this.#headers = headers;
   }
 
   /**
-   * Asks the upstream for a uri, and has the subscription kept when it is granted; false when it is not. Rejects with
-   * {@link UpstreamError} when the upstream cannot be asked, and as `keep` does.
+   * Subscribes to a uri and stores the subscription with `store`; false if the upstream does not grant it. Rejects with
+   * {@link UpstreamError} if the upstream does not respond, and as `store` does.
    */
-  async subscribe(uri: string, keep: () => Promise<void>): Promise<boolean> {
-    this.#making++;
+  async subscribe(uri: string, store: () => Promise<void>): Promise<boolean> {
+    this.#subscribing++;
     try {
-      if (!(await this.#ask(uri))) return false;
-      await keep();
+      if (!(await this.#request(uri))) return false;
+      await store();
       return true;
     } finally {
-      this.#making--;
-      this.#granted.delete(uri);
-      this.check();
+      this.#subscribing--;
+      this.#unstored.delete(uri);
+      this.reconcile();
     }
   }
 
-  listening(on: boolean): void {
-    // At once, whatever is under way: what came from now on would be nobody's.
-    if (!on) this.#rest();
-    this.check();
+  onListeningChanged(isListening: boolean): void {
+    // Immediately: later updates have no recipient.
+    if (!isListening) this.#closeCurrent();
+    this.reconcile();
   }
 
-  /** News went to a stream that the client does not take up again. */
-  missed(): void {
-    if (this.#held?.heard) this.#tell(this.#covered);
+  /** Updates went to a stream that the client did not resume. */
+  onMissed(): void {
+    if (this.#current?.isActive) this.#notifyUpdated(this.#covered);
   }
 
-  /** To be told when something else is kept: sees to it that this is what the upstream is asked for. */
-  check(): void {
-    // One at a time: its end leads here again.
+  /** Adapts the upstream subscription to the stored ones. Called when they change. */
+  reconcile(): void {
+    // One at a time: its outcome calls this again.
     if (this.#closed || this.#next) return;
-    if (this.#options.upstream.ended.aborted) return this.close();
+    if (this.#options.upstream.closeSignal.aborted) return this.close();
     const wanted = this.#wanted();
-    this.#held?.keep(wanted);
-    if (this.#asks.size === 0) {
+    this.#current?.restrictTo(wanted);
+    if (this.#queued.size === 0) {
       if (wanted.size === 0) {
-        this.#rest();
-        if (this.#making === 0) this.close();
+        this.#closeCurrent();
+        if (this.#subscribing === 0) this.close();
         return;
       }
-      const waits = this.#timer !== undefined && wanted.isSubsetOf(this.#asked);
-      if (waits || (this.#held && isSame(wanted, this.#covered))) return;
+      const isScheduled = this.#timer !== undefined && wanted.isSubsetOf(this.#requested);
+      if (isScheduled || (this.#current && areEqual(wanted, this.#covered))) return;
     }
     this.#open(wanted);
   }
@@ -177,226 +175,223 @@ export class SessionSubscription implements SessionChannel {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#rest();
-    const { upstream, live, over } = this.#options;
-    const error = new UpstreamError('aborted', upstream.transport.address, 'is not asked any more');
-    for (const ask of [...this.#asks.values(), ...(this.#next?.asks.values() ?? [])]) ask.reject(error);
-    this.#next?.leg.close();
-    live.leave(this);
-    over();
+    this.#closeCurrent();
+    const { upstream, channel, onClosed } = this.#options;
+    const error = new UpstreamError('aborted', upstream.transport.address, 'was closed');
+    for (const request of [...this.#queued.values(), ...(this.#next?.pending.values() ?? [])]) request.reject(error);
+    this.#next?.subscription.close();
+    channel.removeListener(this);
+    onClosed();
   }
 
-  /** What is to be watched: nothing while nobody listens. */
+  /** Uris to subscribe to: none while the client does not listen. */
   #wanted(): ReadonlySet<string> {
-    return new Set(this.#options.live.listening ? [...this.#options.kept(), ...this.#granted] : []);
+    return new Set(this.#options.channel.isListening ? [...this.#options.subscribedUris(), ...this.#unstored] : []);
   }
 
-  /** Whether the upstream grants a uri. Rejects when it cannot be asked. */
-  #ask(uri: string): Promise<boolean> {
-    if (this.#held?.heard && this.#covered.has(uri)) {
-      this.#granted.add(uri);
+  /** Resolves to whether the upstream grants a uri. Rejects if it does not respond. */
+  #request(uri: string): Promise<boolean> {
+    if (this.#current?.isActive && this.#covered.has(uri)) {
+      this.#unstored.add(uri);
       return Promise.resolve(true);
     }
-    let ask = this.#next?.asks.get(uri) ?? this.#asks.get(uri);
-    if (!ask) {
-      const { promise: answer, resolve, reject } = Promise.withResolvers<boolean>();
-      ask = { answer, resolve, reject };
-      this.#asks.set(uri, ask);
-      this.check();
+    let request = this.#next?.pending.get(uri) ?? this.#queued.get(uri);
+    if (!request) {
+      const { promise: granted, resolve, reject } = Promise.withResolvers<boolean>();
+      request = { granted, resolve, reject };
+      this.#queued.set(uri, request);
+      this.reconcile();
     }
-    return ask.answer;
+    return request.granted;
   }
 
   #open(wanted: ReadonlySet<string>): void {
     const { upstream, session } = this.#options;
-    const asks = new Map(this.#asks);
-    this.#asks.clear();
-    this.#asked = wanted.union(new Set(asks.keys()));
+    const pending = new Map(this.#queued);
+    this.#queued.clear();
+    this.#requested = wanted.union(new Set(pending.keys()));
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const leg = new UpstreamSubscription({
+    const subscription = new UpstreamSubscription({
       upstream,
       era: 'modern',
-      uris: [...this.#asked],
+      uris: [...this.#requested],
       client: {
         clientInfo: session.clientInfo,
-        capabilities: crossedCapabilities(session.profile.capabilities, true),
+        capabilities: crossedCapabilities(session.capabilities, true),
         headers: this.#headers,
       },
       acknowledgeMs: GRANT_MS,
-      sink: {
-        answered: (granted) => this.#answered(leg, granted),
-        refused: (error, final) => this.#refused(leg, error, final),
-        updated: (_uri, text) => leg !== this.#held || this.#updates.pass(withoutSubscriptionId(text)),
-        ended: () => this.close(),
+      handler: {
+        onGranted: (granted) => this.#onGranted(subscription, granted),
+        onRejected: (error, final) => this.#onRejected(subscription, error, final),
+        onUpdated: (_uri, text) => subscription !== this.#current || this.#updates.pass(withoutSubscriptionId(text)),
+        onUpstreamClosed: () => this.close(),
       },
     });
-    this.#next = { leg, asks };
+    this.#next = { subscription, pending };
   }
 
-  #answered(leg: UpstreamSubscription, granted: ReadonlySet<string>): void {
-    if (leg === this.#next?.leg) return this.#take(this.#next, granted);
-    if (leg !== this.#held) return;
-    // The connection was broken.
+  #onGranted(subscription: UpstreamSubscription, granted: ReadonlySet<string>): void {
+    if (subscription === this.#next?.subscription) return this.#replaceCurrent(this.#next, granted);
+    if (subscription !== this.#current) return;
+    // After a reconnect.
     this.#covered = granted;
-    this.#tell(granted);
-    this.#askMissing();
-    this.check();
+    this.#notifyUpdated(granted);
+    this.#retryMissing();
+    this.reconcile();
   }
 
-  /** What was opened takes the place of what was there, as far as anybody listens. */
-  #take({ leg, asks }: Attempt, granted: ReadonlySet<string>): void {
+  /** Replaces the current subscription, if the client still listens. */
+  #replaceCurrent({ subscription, pending }: PendingSubscription, granted: ReadonlySet<string>): void {
     this.#next = undefined;
-    for (const [uri, ask] of asks) {
-      if (granted.has(uri)) this.#granted.add(uri);
-      ask.resolve(granted.has(uri));
+    for (const [uri, request] of pending) {
+      if (granted.has(uri)) this.#unstored.add(uri);
+      request.resolve(granted.has(uri));
     }
-    if (this.#options.live.listening) {
-      const watched = this.#held?.heard ? this.#covered : new Set<string>();
-      this.#held?.close();
-      this.#held = leg;
+    if (this.#options.channel.isListening) {
+      const watched = this.#current?.isActive ? this.#covered : new Set<string>();
+      this.#current?.close();
+      this.#current = subscription;
       this.#covered = granted;
-      this.#heldAt = performance.now();
-      this.#tell(granted.difference(watched));
-      this.#askMissing();
+      this.#currentSince = performance.now();
+      this.#notifyUpdated(granted.difference(watched));
+      this.#retryMissing();
     } else {
-      leg.close();
+      subscription.close();
     }
-    this.check();
+    this.reconcile();
   }
 
-  #refused(leg: UpstreamSubscription, error: UpstreamError, final: boolean): void {
-    this.#options.log.debug('resources cannot be watched', { reason: error.message, final });
-    if (leg === this.#next?.leg) {
-      const { asks } = this.#next;
+  #onRejected(subscription: UpstreamSubscription, error: UpstreamError, final: boolean): void {
+    this.#options.log.debug('upstream rejects resource subscription', { reason: error.message, final });
+    if (subscription === this.#next?.subscription) {
+      const { pending } = this.#next;
       this.#next = undefined;
-      leg.close();
-      for (const ask of asks.values()) {
-        if (error.kind === 'rpc') ask.resolve(false);
-        else ask.reject(error);
+      subscription.close();
+      for (const request of pending.values()) {
+        if (error.kind === 'rpc') request.resolve(false);
+        else request.reject(error);
       }
-      this.#askMissing();
-      this.check();
-    } else if (leg === this.#held && final) {
-      leg.close();
-      this.#held = undefined;
+      this.#retryMissing();
+      this.reconcile();
+    } else if (subscription === this.#current && final) {
+      subscription.close();
+      this.#current = undefined;
       this.#covered = new Set();
-      this.#askMissing();
+      this.#retryMissing();
     }
   }
 
-  /** What is wanted and was not granted is asked for again after a while. */
-  #askMissing(): void {
-    const refused = this.#asked.intersection(this.#wanted()).difference(this.#covered);
-    if (this.#timer !== undefined || refused.size === 0) return;
-    if (performance.now() - this.#heldAt > SETTLED_MS) this.#delay.reset();
-    this.#heldAt = Number.POSITIVE_INFINITY;
+  /** Schedules another request for wanted uris that were not granted. */
+  #retryMissing(): void {
+    const missing = this.#requested.intersection(this.#wanted()).difference(this.#covered);
+    if (this.#timer !== undefined || missing.size === 0) return;
+    if (performance.now() - this.#currentSince > SETTLED_MS) this.#delay.reset();
+    this.#currentSince = Number.POSITIVE_INFINITY;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      if (this.#options.upstream.modernOnly) return this.check();
+      if (this.#options.upstream.isModernOnly) return this.reconcile();
       this.close();
-      this.#options.elsewhere(this.#headers);
+      this.#options.onLegacyAvailable(this.#headers);
     }, this.#delay.next()).unref();
   }
 
-  /** Ends what is held for a client that listens. */
-  #rest(): void {
+  #closeCurrent(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#held?.close();
-    this.#held = undefined;
+    this.#current?.close();
+    this.#current = undefined;
     this.#covered = new Set();
     this.#updates.clear();
   }
 
-  /** Tells of what may have changed, as far as the client is subscribed to it. */
-  #tell(uris: ReadonlySet<string>): void {
-    for (const uri of this.#options.kept()) if (uris.has(uri)) this.#updates.tell(uri);
+  /** Sends an update for each of the uris that the client is subscribed to. */
+  #notifyUpdated(uris: ReadonlySet<string>): void {
+    for (const uri of this.#options.subscribedUris()) if (uris.has(uri)) this.#updates.notifyUpdated(uri);
   }
 }
 
-function isSame(some: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
+function areEqual(some: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
   return some.size === others.size && some.isSubsetOf(others);
 }
 
-export interface SessionWatchesOptions {
-  readonly sessions: ClientSessions;
-  readonly lives: ActiveSessions;
+export interface SessionSubscriptionsOptions {
   readonly log: TargetLogger;
-  /** An upstream speaks the legacy era too, by now: what the session is subscribed to is to be held there. */
-  elsewhere(session: ClientSession, headers: readonly string[]): void;
+  /** An upstream now speaks the legacy era too: the subscriptions of the session are to be made there. */
+  onLegacyAvailable(session: DownstreamSession, headers: readonly string[]): void;
   /** For tests. */
   readonly delays?: ReconnectDelayOptions;
 }
 
 /**
- * What legacy clients' sessions are subscribed to at upstreams that speak the modern era alone; what `SessionLinks` is
- * for those that speak the legacy era. A watch is there only while there is something to do.
+ * Resource subscriptions of legacy sessions at upstreams that speak only the modern era; `SessionBindings` has those at
+ * legacy upstreams. A {@link SessionSubscription} exists only while it has something to do.
  */
 export class SessionSubscriptions {
-  readonly #options: SessionWatchesOptions;
-  readonly #watches = new WeakMap<Upstream, Map<string, SessionSubscription>>();
+  readonly #options: SessionSubscriptionsOptions;
+  readonly #subscriptions = new WeakMap<Upstream, Map<string, SessionSubscription>>();
 
-  constructor(options: SessionWatchesOptions) {
+  constructor(options: SessionSubscriptionsOptions) {
     this.#options = options;
   }
 
   /**
-   * Asks the upstream to let a uri be watched, and has the subscription kept (`keep`) when it does; false when it does
-   * not. Rejects with `UpstreamError` when it cannot be asked within 5 s, and as `keep` does.
+   * Subscribes to a uri and stores the subscription with `store`; false if the upstream does not grant it. Rejects with
+   * `UpstreamError` if the upstream does not respond within 5 s, and as `store` does.
    */
   subscribe(
     upstream: Upstream,
-    session: ClientSession,
+    session: DownstreamSession,
     headers: readonly string[],
     uri: string,
-    keep: () => Promise<void>,
+    store: () => Promise<void>,
   ): Promise<boolean> {
-    return this.#watch(upstream, session, headers).subscribe(uri, keep);
+    return this.#ensure(upstream, session, headers).subscribe(uri, store);
   }
 
-  /** To be told when the session has ended a subscription at this upstream. */
-  changed(upstream: Upstream, session: ClientSession): void {
-    this.#find(upstream, session)?.check();
+  /** The session has ended a subscription at this upstream. */
+  onUnsubscribed(upstream: Upstream, session: DownstreamSession): void {
+    this.#find(upstream, session)?.reconcile();
   }
 
-  /** The client has begun to listen; `gap`: it may have missed what came while it was away. */
-  hold(upstream: Upstream, session: ClientSession, headers: readonly string[], gap: boolean): void {
-    if (gap) this.#find(upstream, session)?.missed();
-    this.#watch(upstream, session, headers).check();
+  /** The client listens; `gap`: it may have missed updates before. */
+  onListening(upstream: Upstream, session: DownstreamSession, headers: readonly string[], gap: boolean): void {
+    if (gap) this.#find(upstream, session)?.onMissed();
+    this.#ensure(upstream, session, headers).reconcile();
   }
 
-  /** Ends what is held of the session at an upstream: it is held in another way from now on. */
-  end(upstream: Upstream, session: ClientSession): void {
+  /** Closes the session's subscription at an upstream: it is made in another way from now on. */
+  close(upstream: Upstream, session: DownstreamSession): void {
     this.#find(upstream, session)?.close();
   }
 
-  #find(upstream: Upstream, { id }: ClientSession): SessionSubscription | undefined {
-    return this.#watches.get(upstream)?.get(id);
+  #find(upstream: Upstream, { id }: DownstreamSession): SessionSubscription | undefined {
+    return this.#subscriptions.get(upstream)?.get(id);
   }
 
-  #watch(upstream: Upstream, session: ClientSession, headers: readonly string[]): SessionSubscription {
-    const watch = this.#find(upstream, session) ?? this.#open(upstream, session);
-    watch.headers = headers;
-    return watch;
+  #ensure(upstream: Upstream, session: DownstreamSession, headers: readonly string[]): SessionSubscription {
+    const subscription = this.#find(upstream, session) ?? this.#open(upstream, session);
+    subscription.headers = headers;
+    return subscription;
   }
 
-  #open(upstream: Upstream, session: ClientSession): SessionSubscription {
-    const { sessions, lives, log, elsewhere, delays } = this.#options;
-    const watches = this.#watches.get(upstream) ?? new Map<string, SessionSubscription>();
-    this.#watches.set(upstream, watches);
-    const kept = () => sessions.state(session)?.subscriptions ?? [];
-    const watch = new SessionSubscription({
+  #open(upstream: Upstream, session: DownstreamSession): SessionSubscription {
+    const { log, onLegacyAvailable, delays } = this.#options;
+    const bySession = this.#subscriptions.get(upstream) ?? new Map<string, SessionSubscription>();
+    this.#subscriptions.set(upstream, bySession);
+    const subscription = new SessionSubscription({
       upstream,
       session,
-      live: lives.of(session.id),
+      channel: session.channel(),
       log,
       delays,
-      kept: () => kept().flatMap(({ uri, forward }) => (forward === upstream.forward ? [uri] : [])),
-      elsewhere: (own) => elsewhere(session, own),
-      over: () => watches.delete(session.id),
+      subscribedUris: () =>
+        session.subscriptions.flatMap(({ uri, forward }) => (forward === upstream.forward ? [uri] : [])),
+      onLegacyAvailable: (own) => onLegacyAvailable(session, own),
+      onClosed: () => bySession.delete(session.id),
     });
-    watches.set(session.id, watch);
-    return watch;
+    bySession.set(session.id, subscription);
+    return subscription;
   }
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createTransport } from '../../http/client/pool.ts';
-import { type ClientOptions, openLegacy, openModern } from './client.ts';
+import { openLegacy, openModern, type RpcClientOptions } from './rpc-client.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -38,7 +38,7 @@ async function serve(answers: Record<string, (response: ServerResponse, id: numb
     },
     () => transport.destroy(),
   );
-  const options: ClientOptions = {
+  const options: RpcClientOptions = {
     transport,
     clientInfo: { name: 'sluice', version: '1.2.3' },
     capabilities: { sampling: {} },
@@ -59,7 +59,7 @@ const INITIALIZED =
 const DISCOVERED = '{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete"}';
 
 describe('openLegacy', () => {
-  it('introduces itself, tells that it is ready, and carries session and version from then on', async () => {
+  it('sends initialize and initialized, then session id and version with every request', async () => {
     const { seen, options } = await serve({
       initialize: result(INITIALIZED, { 'mcp-session-id': 's-1' }),
       ping: result('{"a":1.0}'),
@@ -87,7 +87,7 @@ describe('openLegacy', () => {
     }
   });
 
-  it('works with an upstream that keeps no sessions, and leaves nothing to end', async () => {
+  it('works with an upstream without sessions and has none to close', async () => {
     const { seen, options } = await serve({ initialize: result(INITIALIZED), ping: result('{}') });
     const client = await openLegacy(options);
     expect(client.sessionId).toBeUndefined();
@@ -102,7 +102,7 @@ describe('openLegacy', () => {
     [404, ''],
     // What the reference server says after a restart.
     [400, '{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}'],
-  ])('knows a lost session by HTTP %i with %j', async (status, body) => {
+  ])('recognizes a lost session by HTTP %i with %j', async (status, body) => {
     const { options } = await serve({
       initialize: result(INITIALIZED, { 'mcp-session-id': 's-1' }),
       ping: (response) => response.writeHead(status, { 'content-type': 'application/json' }).end(body),
@@ -111,7 +111,7 @@ describe('openLegacy', () => {
     await expect(client.request('ping')).rejects.toMatchObject({ kind: 'session-lost' });
   });
 
-  it('ends the session when it cannot be made ready', async () => {
+  it('closes the session if the initialized notification fails', async () => {
     const { seen, options } = await serve({
       initialize: result(INITIALIZED, { 'mcp-session-id': 's-1' }),
       'notifications/initialized': (response) => response.writeHead(500).end(),
@@ -124,20 +124,20 @@ describe('openLegacy', () => {
     ['no version', '{"capabilities":{}}'],
     ['no capabilities', '{"protocolVersion":"2025-11-25"}'],
     ['no object', '"hello"'],
-  ])('refuses an InitializeResult with %s', async (_what, json) => {
+  ])('rejects an InitializeResult with %s', async (_what, json) => {
     const { options } = await serve({ initialize: result(json) });
     await expect(openLegacy(options)).rejects.toMatchObject({ kind: 'invalid' });
   });
 });
 
 describe('openModern', () => {
-  it('carries its metadata in every request, mirrored in headers', async () => {
+  it('sends its metadata with every request, mirrored in headers', async () => {
     const { seen, options } = await serve({
       'server/discover': result(DISCOVERED),
       'resources/read': result('{"contents":[]}'),
     });
     const client = await openModern(options);
-    expect(client).toMatchObject({ identity: DISCOVERED, supportedVersions: ['2026-07-28'] });
+    expect(client).toMatchObject({ identity: DISCOVERED, protocolVersion: '2026-07-28' });
     await client.request('resources/read', { uri: 'file:///世界' });
     expect(seen[0]?.headers).toMatchObject({
       'mcp-protocol-version': '2026-07-28',
@@ -162,7 +162,7 @@ describe('openModern', () => {
     ['no versions', '{"capabilities":{}}'],
     ['versions that are no strings', '{"supportedVersions":[1],"capabilities":{}}'],
     ['no capabilities', '{"supportedVersions":["2026-07-28"]}'],
-  ])('refuses a DiscoverResult with %s', async (_what, json) => {
+  ])('rejects a DiscoverResult with %s', async (_what, json) => {
     const { options } = await serve({ 'server/discover': result(json) });
     await expect(openModern(options)).rejects.toMatchObject({ kind: 'invalid' });
   });

@@ -91,7 +91,7 @@ async function subscribed(client: SessionClient, upstream: WatchedUpstream, ...u
 }
 
 describe('a legacy client’s subscription at a modern upstream', () => {
-  it('is granted by the upstream, which is asked as the client’s calls are', async () => {
+  it('is granted by the upstream, with the headers of the client’s calls', async () => {
     const upstream = await watched('a://1');
     const client = await sessionClient(await register(upstream.url), { capabilities: '{"sampling":{},"tasks":{}}' });
     const asking = client.post('{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":"a://1"}}');
@@ -142,7 +142,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     expect(open(upstream)).toEqual([['a://2']]);
   });
 
-  it('shares one stream upstream with the session’s others, and with no other session', async () => {
+  it('shares one upstream stream per session', async () => {
     const upstream = await watched('a://1', 'a://2', 'a://3');
     const url = await register(upstream.url);
     const { client, reading } = await listening(url);
@@ -169,7 +169,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     expect([upstream.streams.length, reading.messages.length]).toEqual([3, 2]);
   });
 
-  it('brings what the upstream wrote, without its subscription id', async () => {
+  it('delivers the upstream’s text without its subscription id', async () => {
     const upstream = await watched('a://1');
     const { client, reading } = await listening(await register(upstream.url));
     const held = await subscribed(client, upstream, 'a://1');
@@ -187,7 +187,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     ]);
   });
 
-  it('made at the same time as others is asked for together with them', async () => {
+  it('is requested together with concurrent ones', async () => {
     const uris = Array.from({ length: 20 }, (_, n) => `a://${n}`);
     const upstream = await watched(...uris);
     const { client } = await listening(await register(upstream.url));
@@ -213,7 +213,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     expect(upstream.streams.length).toBeLessThan(10);
   });
 
-  it('is over with resources/unsubscribe, and the last one with the stream', async () => {
+  it('ends with resources/unsubscribe, the last one with the stream', async () => {
     const upstream = await watched('a://1', 'a://2');
     const { client, reading } = await listening(await register(upstream.url));
     const both = await subscribed(client, upstream, 'a://1', 'a://2');
@@ -234,7 +234,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     ]);
   });
 
-  it('is not kept beyond what a session may have, and not held upstream then', async () => {
+  it('is neither stored nor held upstream beyond the limit per session', async () => {
     const upstream = await watched('a://1');
     const { client } = await listening(await register(upstream.url));
     await subscribed(client, upstream, 'a://1');
@@ -248,8 +248,8 @@ describe('a legacy client’s subscription at a modern upstream', () => {
   });
 });
 
-describe('what a session is subscribed to at a modern upstream', () => {
-  it('is watched while the client listens, and told of when it begins to', async () => {
+describe('the subscriptions of a session at a modern upstream', () => {
+  it('are active while the client listens, with an update when it begins to', async () => {
     const upstream = await watched('a://1', 'a://2');
     const client = await sessionClient(await register(upstream.url));
     await subscribed(client, upstream, 'a://1', 'a://2');
@@ -266,7 +266,7 @@ describe('what a session is subscribed to at a modern upstream', () => {
     ]);
   });
 
-  it('is watched no longer when the client leaves, and again when it is back', async () => {
+  it('pause while the client is disconnected', async () => {
     const upstream = await watched('a://1');
     const { client, reading } = await listening(await register(upstream.url));
     const before = await subscribed(client, upstream, 'a://1');
@@ -280,7 +280,7 @@ describe('what a session is subscribed to at a modern upstream', () => {
     expect(upstream.streams).toHaveLength(2);
   });
 
-  it('is watched no longer when the client leaves while it subscribes', async () => {
+  it('pause when the client disconnects while it subscribes', async () => {
     const upstream = await watched('a://1', 'a://2');
     const { client, reading } = await listening(await register(upstream.url));
     const before = await subscribed(client, upstream, 'a://1');
@@ -296,7 +296,7 @@ describe('what a session is subscribed to at a modern upstream', () => {
     expect(open(upstream)).toEqual([['a://1', 'a://2']]);
   });
 
-  it('is told of when the client does not take up the stream that news went to', async () => {
+  it('are updated when the client does not resume the stream that updates went to', async () => {
     const upstream = await watched('a://1', 'a://2');
     const client = await sessionClient(await register(upstream.url));
     const first = client.listen();
@@ -318,7 +318,7 @@ describe('what a session is subscribed to at a modern upstream', () => {
     expect(upstream.streams).toHaveLength(2);
   });
 
-  it('goes on after the connection broke, and what may have been missed is told once', async () => {
+  it('continue after a reconnect, with one update for what may have been missed', async () => {
     const upstream = await watched('a://1', 'a://2');
     const { client, reading } = await listening(await register(upstream.url));
     const before = await subscribed(client, upstream, 'a://1', 'a://2');
@@ -334,7 +334,7 @@ describe('what a session is subscribed to at a modern upstream', () => {
     ]);
   });
 
-  it('is told of as well when something else is subscribed to before the connection is back', async () => {
+  it('are updated as well if another uri is added before the reconnect', async () => {
     const upstream = await watched('a://1', 'a://2');
     const { client, reading } = await listening(await register(upstream.url));
     const before = await subscribed(client, upstream, 'a://1');
@@ -346,7 +346,7 @@ describe('what a session is subscribed to at a modern upstream', () => {
     expect(upstream.streams.map(asked)).toEqual([['a://1'], ['a://1', 'a://2']]);
   });
 
-  it('goes on after a restart of ours', async () => {
+  it('continue after a restart of the gateway', async () => {
     const { service, restart } = await tests.kept();
     const upstream = await watched('a://1', 'a://2');
     await service.register('forwards', { name: 'up', address: upstream.url });
@@ -363,7 +363,7 @@ describe('what a session is subscribed to at a modern upstream', () => {
     again.leave();
   });
 
-  it('is asked for again when the upstream refuses what it had granted', async () => {
+  it('are retried when the upstream revokes a grant', async () => {
     const upstream = await watched('a://1');
     const { client, reading } = await listening(await register(upstream.url));
     const before = await subscribed(client, upstream, 'a://1');
@@ -382,7 +382,7 @@ describe('what a session is subscribed to at a modern upstream', () => {
     expect(open(upstream)).toEqual([['a://1']]);
   });
 
-  it('is asked for again where a part of it is refused, while the rest is heard', async () => {
+  it('are retried for the rejected part while the rest stays active', async () => {
     const upstream = await watched('a://1', 'a://2');
     const { client, reading } = await listening(await register(upstream.url));
     const before = await subscribed(client, upstream, 'a://1', 'a://2');
@@ -405,7 +405,7 @@ describe('what a session is subscribed to at a modern upstream', () => {
     await expect.poll(() => part.left, WAIT).toBe(true);
   });
 
-  it('ends with the session, and with the forward', async () => {
+  it('end with the session and with the forward', async () => {
     const upstream = await watched('a://1');
     const url = await register(upstream.url);
     const [one, two] = [await listening(url), await listening(url)];
@@ -420,7 +420,7 @@ describe('what a session is subscribed to at a modern upstream', () => {
     await expect.poll(() => open(upstream), WAIT).toEqual([]);
   });
 
-  it('is heard as fast as the client reads, and nothing is lost', async () => {
+  it('apply backpressure of the client without loss', async () => {
     const upstream = await watched('a://1');
     const { client, reading } = await listening(await register(upstream.url));
     const held = await subscribed(client, upstream, 'a://1');
@@ -464,7 +464,7 @@ describe('an upstream that changes its era', () => {
     await expect.poll(() => reading.messages, { timeout: 15_000 }).toContain(updated(uri));
   });
 
-  it('to both is heard once, in the client’s own era as soon as that is spoken', async () => {
+  it('to both is used once, in the client’s own era as soon as it is available', async () => {
     let upstream = await startDualEra({ eras: 'modern', port: await freePort() });
     onEnd(() => upstream.close());
     const url = await register(upstream.url);
@@ -490,7 +490,7 @@ describe('an upstream that changes its era', () => {
   });
 });
 
-it('the official client of the legacy era subscribes at an official server of the modern era', async () => {
+it('the official legacy client subscribes at an official modern server', async () => {
   const upstream = await startDualEra({ eras: 'modern' });
   onEnd(upstream.close);
   const { client, close } = await connect(await register(upstream.url), 'legacy');

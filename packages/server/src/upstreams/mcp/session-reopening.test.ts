@@ -4,7 +4,7 @@ import { clientOf, sessionClient } from '../../../testing/session-client.ts';
 
 const tests = liveTests();
 
-it('what a client listens to is held although a call’s attempt to open the session upstream fails', async () => {
+it('a client’s subscriptions are restored although a call fails to open the upstream session', async () => {
   const { service, restart } = await tests.kept();
   const { upstream, url } = await tests.live({ uris: ['a://1'] }, service);
   const client = await sessionClient(url);

@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-async function supervise(healthCheckIntervalMs: number) {
+async function startController(healthCheckIntervalMs: number) {
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('plain')) } });
   closers.push(() => upstream.close());
   const store = new HeldStore();
@@ -24,23 +24,23 @@ async function supervise(healthCheckIntervalMs: number) {
   await registry.load();
   const input = { name: 'up', address: upstream.url, namespace: DEFAULT_NAMESPACE, labels: {}, prefix: '' };
   const forward = await registry.commit((draft) => addForward(draft, input));
-  const supervisor = new ForwardController(forward, {
+  const controller = new ForwardController(forward, {
     registry,
     log: createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward'),
     clientInfo: { name: 'sluice', version: '1' },
-    variants: () => [NO_CAPABILITIES],
-    legacyWanted: () => false,
+    capabilityProfiles: () => [NO_CAPABILITIES],
+    hasLegacyClients: () => false,
     healthCheckIntervalMs,
   });
-  closers.push(() => supervisor.end());
-  return { upstream, store, supervisor };
+  closers.push(() => controller.close());
+  return { upstream, store, controller };
 }
 
-describe('a supervisor', () => {
-  it('tries a forward again that a call found down while its health was being checked', async () => {
-    const { upstream, supervisor } = await supervise(50);
-    await supervisor.discover();
-    expect(supervisor.health.kind).toBe('up');
+describe('a controller', () => {
+  it('retries a forward that a call marked down during a health check', async () => {
+    const { upstream, controller } = await startController(50);
+    await controller.discover();
+    expect(controller.health.kind).toBe('up');
     const checked = Promise.withResolvers<void>();
     const release = Promise.withResolvers<void>();
     const text =
@@ -51,26 +51,26 @@ describe('a supervisor', () => {
       return text;
     };
     await checked.promise;
-    supervisor.failed(new UpstreamError('dropped', upstream.url, 'closed the connection'));
-    expect(supervisor.health.kind).toBe('down');
+    controller.onCallFailed(new UpstreamError('dropped', upstream.url, 'closed the connection'));
+    expect(controller.health.kind).toBe('down');
     release.resolve();
-    await expect.poll(() => supervisor.health.kind).toBe('up');
+    await expect.poll(() => controller.health.kind).toBe('up');
   });
 
-  it('begins another run for whoever comes in the very moment in which one ends', async () => {
-    const { upstream, store, supervisor } = await supervise(0);
-    await supervisor.discover();
+  it('starts another run for a caller at the very end of one', async () => {
+    const { upstream, store, controller } = await startController(0);
+    await controller.discover();
     const lost: number[] = [];
     for (let ticks = 0; ticks < 12; ticks++) {
       store.hold = true;
-      const run = supervisor.discover();
+      const run = controller.discover();
       upstream.scripts['tools/list'] = toolList(toolText(`t${ticks}`));
       await expect.poll(() => store.waiting).toBe(1);
       store.hold = false;
       const before = upstream.count('tools/list');
       store.letThrough();
       for (let tick = 0; tick < ticks; tick++) await undefined;
-      await supervisor.discover(true);
+      await controller.discover(true);
       if (upstream.count('tools/list') === before) lost.push(ticks);
       await run;
     }

@@ -21,8 +21,8 @@ async function listen(url: string, filter: unknown, options?: ListenOptions): Pr
   return client;
 }
 
-describe('a modern client that watches resources of a legacy upstream', () => {
-  it('is told of them in the upstream’s words, in a session of its own, until it leaves', async () => {
+describe('a modern client subscribed to resources of a legacy upstream', () => {
+  it('gets the upstream’s notifications through a dedicated session until it disconnects', async () => {
     const { upstream, url } = await live({ uris: ['a://1', 'a://2', 'a://3'] });
     upstream.results['resources/subscribe'] = () =>
       upstream.of('resources/subscribe').at(-1)?.params.uri === 'a://2'
@@ -53,7 +53,7 @@ describe('a modern client that watches resources of a legacy upstream', () => {
     await expect.poll(() => upstream.sessions.size).toBe(0);
   });
 
-  it('is told once of each when the upstream was away', async () => {
+  it('gets one update for each after the upstream was down', async () => {
     const { upstream, url } = await live({ uris: ['a://1', 'a://2'] });
     const client = await listen(url, { resourceSubscriptions: ['a://1', 'a://2'] });
     await client.first(1);
@@ -70,7 +70,7 @@ describe('a modern client that watches resources of a legacy upstream', () => {
     expect(upstream.sessions.size).toBe(1);
   });
 
-  it('has its stream ended when the upstream takes back what it has granted', async () => {
+  it('loses its stream when the upstream revokes a grant', async () => {
     const { upstream, url } = await live({ uris: ['a://1'] });
     const client = await listen(url, { resourceSubscriptions: ['a://1'] });
     await client.first(1);
@@ -87,7 +87,7 @@ describe('a modern client that watches resources of a legacy upstream', () => {
     await expect.poll(() => upstream.sessions.size).toBe(0);
   });
 
-  it('is told of lists that have changed upstream, as it sees them', async () => {
+  it('is notified of changed lists', async () => {
     const { upstream, url } = await live({ uris: ['a://1'] });
     const client = await listen(url, { toolsListChanged: true, resourceSubscriptions: ['a://1'] });
     await client.first(1);
@@ -96,7 +96,7 @@ describe('a modern client that watches resources of a legacy upstream', () => {
     expect((await client.first(2)).at(-1)).toBe(notification('tools/list_changed', `{${META('1')}}`));
   });
 
-  it('gets nothing of an upstream that cannot tell, and no session is left there', async () => {
+  it('gets no grant from an upstream without a stream, and no session is left there', async () => {
     const upstream = await startRawUpstream({
       eras: ['legacy'],
       scripts: {
@@ -113,7 +113,7 @@ describe('a modern client that watches resources of a legacy upstream', () => {
     await expect.poll(upstream.sessions).toBe(0);
   });
 
-  it('ends its session there when the forward is deleted', async () => {
+  it('has its session closed when the forward is deleted', async () => {
     const { upstream, url } = await live({ uris: ['a://1'] });
     const client = await listen(url, { resourceSubscriptions: ['a://1'] });
     await client.first(1);
@@ -145,13 +145,13 @@ describe('an upstream of both eras', () => {
     return [upstream.count('subscriptions/listen'), upstream.count('resources/subscribe')];
   };
 
-  it('is asked in the client’s own, or else in the one that declares subscriptions', async () => {
+  it('is used in the client’s era, else in the one that declares subscriptions', async () => {
     expect(await both(true, true)).toEqual([1, 0]);
     expect(await both(true, false)).toEqual([0, 1]);
   });
 });
 
-it('the official client watches a resource of an official server of the legacy era', async () => {
+it('the official client subscribes to a resource of an official legacy server', async () => {
   const upstream = await startDualEra({ eras: 'legacy' });
   onEnd(upstream.close);
   const { client, close } = await connect(await register(upstream.url), 'modern');

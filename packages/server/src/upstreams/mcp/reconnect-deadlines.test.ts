@@ -39,7 +39,7 @@ async function answerTo(client: SessionClient, id: string): Promise<string> {
   }
 }
 
-it('an upstream that names a time to be asked after is not found silent before it', async () => {
+it('the retry time of an upstream does not count as silence', async () => {
   const { upstream, url } = await live({}, service);
   const answer = answerTo(await sessionClient(url), '"c"');
   const call = await upstream.calls.next();
@@ -54,7 +54,7 @@ it('an upstream that names a time to be asked after is not found silent before i
   expect(await answer).toContain('late');
 });
 
-it('an upstream that sends us away again and again, without a message, is silent', async () => {
+it('an upstream that closes the stream repeatedly without a message is silent', async () => {
   const { upstream, url } = await live({}, service);
   let answered = false;
   const answer = answerTo(await sessionClient(url), '"c"').finally(() => {
@@ -77,7 +77,7 @@ it('an upstream that sends us away again and again, without a message, is silent
   expect(upstream.resumptions.all.length).toBeLessThan(6);
 });
 
-it('an event id that is no header is not sent back', async () => {
+it('an event id that is not a valid header value is not sent', async () => {
   const { upstream, url } = await live({}, service);
   const answer = answerTo(await sessionClient(url), '"c"');
   const call = await upstream.calls.next();

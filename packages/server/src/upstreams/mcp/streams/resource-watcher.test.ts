@@ -1,14 +1,14 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { startWatchedUpstream, type WatchedUpstream } from '../../../../testing/watched-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../../../app/config/environment.ts';
-import { applyCatalogues } from '../../../registry/catalogs.ts';
+import { applyCatalogs } from '../../../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE } from '../../../registry/entries.ts';
-import { addForward, catalogue, items } from '../../../registry/fixtures/upstreams.ts';
+import { addForward, catalog, items } from '../../../registry/fixtures/upstreams.ts';
 import { Registry } from '../../../registry/registry.ts';
 import { memoryStore } from '../../../registry/store/store.ts';
 import { createLogger } from '../../../telemetry/log.ts';
 import { Upstream } from '../upstream.ts';
-import { ResourceWatch, type WatchSink } from './resource-watch.ts';
+import { ResourceWatcher, type ResourceWatchHandler } from './resource-watcher.ts';
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -18,8 +18,8 @@ afterEach(async () => {
 
 const WATCHER = { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] };
 /** Told of everything, and does nothing. */
-const NOTHING: WatchSink = { onReady() {}, onUpdated: () => true, onLost() {} };
-const NOBODY = { failed() {}, succeeded() {}, changed() {} };
+const NOTHING: ResourceWatchHandler = { onReady() {}, onUpdated: () => true, onLost() {} };
+const NOBODY = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged() {} };
 
 /** A registry with forwards of these upstreams, each with its own uris. */
 async function registered(upstreams: Readonly<Record<string, WatchedUpstream>>) {
@@ -27,19 +27,25 @@ async function registered(upstreams: Readonly<Record<string, WatchedUpstream>>) 
   await registry.load();
   await registry.commit((draft) => {
     for (const [name, { uris }] of Object.entries(upstreams)) {
-      const found = catalogue({
+      const found = catalog({
         key: 'modern:{}',
         era: 'modern',
         identity: '{"capabilities":{"resources":{"subscribe":true}}}',
         resources: items('uri', uris),
       });
-      applyCatalogues(draft, addForward(draft, name), [found]);
+      applyCatalogs(draft, addForward(draft, name), [found]);
     }
   });
   const known = new Map(Object.entries(upstreams).map(([name, { url }]) => [name, new Upstream(url, NOBODY)]));
   closers.push(() => Promise.all([...known.values()].map((upstream) => upstream.destroy())));
   const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
-  return { registry, known, forwards: { upstream: (name: string) => known.get(name) }, unlisted: () => undefined, log };
+  return {
+    registry,
+    known,
+    forwards: { upstream: (name: string) => known.get(name) },
+    forwardOfUnlisted: () => undefined,
+    log,
+  };
 }
 
 async function upstream(...uris: readonly string[]): Promise<WatchedUpstream> {
@@ -48,8 +54,8 @@ async function upstream(...uris: readonly string[]): Promise<WatchedUpstream> {
   return started;
 }
 
-describe('watching resources', () => {
-  it('does not wait for an upstream that says nothing, and leaves it', async () => {
+describe('a resource watcher', () => {
+  it('does not wait for an unresponsive upstream and drops it', async () => {
     const silent = await upstream('s://1');
     const talking = await upstream('t://1');
     const parts = await registered({ silent, talking });
@@ -60,7 +66,7 @@ describe('watching resources', () => {
       granted = uris;
     };
     const sink = { ...NOTHING, onReady };
-    const watch = new ResourceWatch({ ...parts, readyMs: 300 }, WATCHER, ['s://1', 't://1', 'u://1'], sink);
+    const watch = new ResourceWatcher({ ...parts, readyMs: 300 }, WATCHER, ['s://1', 't://1', 'u://1'], sink);
     closers.push(async () => watch.close());
     watch.start();
     await expect.poll(() => [silent, talking].map(({ streams }) => streams.length)).toEqual([1, 1]);
@@ -70,7 +76,7 @@ describe('watching resources', () => {
     expect(talking.streams[0]?.left).toBe(false);
   });
 
-  it('leaves a forward that is gone, also where no list names what it served', async () => {
+  it('drops a removed forward, also for unlisted resources', async () => {
     const linking = await upstream();
     const parts = await registered({ linking });
     const told: string[] = [];
@@ -81,11 +87,11 @@ describe('watching resources', () => {
       onLost: () => told.push('lost'),
     };
     let looked = 0;
-    const unlisted = () => {
+    const forwardOfUnlisted = () => {
       looked++;
       return parts.known.has('linking') ? 'linking' : undefined;
     };
-    const watch = new ResourceWatch({ ...parts, unlisted }, WATCHER, ['l://1'], sink);
+    const watch = new ResourceWatcher({ ...parts, forwardOfUnlisted }, WATCHER, ['l://1'], sink);
     closers.push(async () => watch.close());
     watch.start();
     await expect.poll(() => linking.streams.length).toBe(1);
@@ -101,7 +107,7 @@ describe('watching resources', () => {
     await expect.poll(() => told, { timeout: 5_000 }).toEqual(['l://1 undefined']);
   });
 
-  it('looks for who serves them at most once a second', async () => {
+  it('refreshes at most once per second', async () => {
     const { registry, ...parts } = await registered({});
     let looked = 0;
     const counted = {
@@ -112,7 +118,7 @@ describe('watching resources', () => {
     };
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     try {
-      const watch = new ResourceWatch({ ...parts, registry: counted }, WATCHER, ['r://1'], NOTHING);
+      const watch = new ResourceWatcher({ ...parts, registry: counted }, WATCHER, ['r://1'], NOTHING);
       watch.start();
       vi.advanceTimersByTime(0);
       const before = looked;
@@ -129,11 +135,11 @@ describe('watching resources', () => {
     }
   });
 
-  it('asks no upstream for what is not there, and is ready at once', async () => {
+  it('is ready at once without a matching upstream', async () => {
     const parts = await registered({});
     const granted: (readonly string[])[] = [];
     const sink = { ...NOTHING, onReady: (uris: readonly string[]) => void granted.push(uris) };
-    new ResourceWatch(parts, WATCHER, ['r://1'], sink).start();
+    new ResourceWatcher(parts, WATCHER, ['r://1'], sink).start();
     expect(granted).toEqual([[]]);
   });
 });

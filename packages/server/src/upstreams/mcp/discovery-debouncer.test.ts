@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { DiscoveryDebouncer } from './forward-controller.ts';
+import { DiscoveryDebouncer } from './discovery-debouncer.ts';
 
 let runs: PromiseWithResolvers<void>[];
 let rediscovery: DiscoveryDebouncer;
@@ -13,12 +13,12 @@ beforeEach(() => {
   });
 });
 afterEach(() => {
-  rediscovery.end();
+  rediscovery.close();
   vi.useRealTimers();
 });
 
-it('a run begins shortly after the first of several notices, once for all of them', async () => {
-  for (let count = 0; count < 100; count++) rediscovery.notice();
+it('a run starts shortly after the first of several notifications, one for all of them', async () => {
+  for (let count = 0; count < 100; count++) rediscovery.trigger();
   await vi.advanceTimersByTimeAsync(19);
   expect(runs).toHaveLength(0);
   await vi.advanceTimersByTimeAsync(1);
@@ -28,11 +28,11 @@ it('a run begins shortly after the first of several notices, once for all of the
   expect(runs).toHaveLength(1);
 });
 
-it('notices during a run cause exactly one more after it, also when the run fails', async () => {
-  rediscovery.notice();
+it('notifications during a run cause exactly one more after it, also if the run fails', async () => {
+  rediscovery.trigger();
   await vi.advanceTimersByTimeAsync(20);
-  rediscovery.notice();
-  rediscovery.notice();
+  rediscovery.trigger();
+  rediscovery.trigger();
   await vi.advanceTimersByTimeAsync(5_000);
   expect(runs).toHaveLength(1);
   runs[0]?.reject(new Error('down'));
@@ -43,9 +43,9 @@ it('notices during a run cause exactly one more after it, also when the run fail
   expect(runs).toHaveLength(2);
 });
 
-it('a flood of notices causes two runs a second', async () => {
+it('continuous notifications cause two runs per second', async () => {
   for (let at = 0; at < 10_000; at += 10) {
-    rediscovery.notice();
+    rediscovery.trigger();
     await vi.advanceTimersByTimeAsync(10);
     runs.at(-1)?.resolve();
   }
@@ -53,11 +53,11 @@ it('a flood of notices causes two runs a second', async () => {
   expect(runs.length).toBeLessThanOrEqual(23);
 });
 
-it('a second and a third change are followed as soon as the first, until there are too many', async () => {
+it('the first three changes are discovered at once, later ones at intervals', async () => {
   const times: number[] = [];
   for (let count = 0; count < 5; count++) {
     const noticedAt = performance.now();
-    rediscovery.notice();
+    rediscovery.trigger();
     while (runs.length === count) await vi.advanceTimersByTimeAsync(5);
     runs.at(-1)?.resolve();
     await vi.advanceTimersByTimeAsync(0);
@@ -67,10 +67,10 @@ it('a second and a third change are followed as soon as the first, until there a
   expect(Math.min(...times.slice(3))).toBeGreaterThan(400);
 });
 
-it('nothing begins after its end, and no timer is left', async () => {
-  rediscovery.notice();
-  rediscovery.end();
-  rediscovery.notice();
+it('no run starts after close, and no timer is left', async () => {
+  rediscovery.trigger();
+  rediscovery.close();
+  rediscovery.trigger();
   expect(vi.getTimerCount()).toBe(0);
   await vi.advanceTimersByTimeAsync(1_000);
   expect(runs).toHaveLength(0);

@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Answer, Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { notification } from '../../../../testing/live.ts';
-import { type UpstreamTransport } from '../../../http/client/client.ts';
+import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { createTransport } from '../../../http/client/pool.ts';
-import { type LegacyListeningOptions, LegacySubscription } from './legacy-subscription.ts';
+import { LegacySubscription, type LegacySubscriptionOptions } from './legacy-subscription.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const INITIALIZED = (subscribe: boolean) =>
@@ -36,7 +36,7 @@ afterEach(async () => {
 /** Watches these uris. `take` answers `onNotification`. */
 function watch(
   uris: readonly string[],
-  options: Partial<LegacyListeningOptions> = {},
+  options: Partial<LegacySubscriptionOptions> = {},
   take: () => boolean = () => true,
 ): LegacySubscription {
   listening = new LegacySubscription({
@@ -44,9 +44,9 @@ function watch(
     clientInfo: { name: 'watcher' },
     headers: ['x-service-hops', '3', 'x-tenant', 'a'],
     uris,
-    changed: () => told.push('changed'),
+    onListsChanged: () => told.push('changed'),
     delays: { firstMs: 10, maxMs: 20 },
-    sink: {
+    handler: {
       // Asked for at the same time, they may be granted in any order.
       onAcknowledged: ({ resourceSubscriptions = [] }, gap) =>
         told.push(`${gap ? 'again' : 'granted'} ${resourceSubscriptions.toSorted()}`),
@@ -68,7 +68,7 @@ const subscribed = () =>
 const updated = (uri: string) => notification('resources/updated', `{"uri":"${uri}","n":1.0}`);
 
 describe('a legacy upstream', () => {
-  it('is watched in a session of its own, of a client that can do nothing, with the client’s headers', async () => {
+  it('gets a dedicated session without capabilities, with the client’s headers', async () => {
     watch(['a://1', 'a://2']);
     await tells('granted a://1,a://2');
     const [opening] = upstream.seen;
@@ -83,13 +83,13 @@ describe('a legacy upstream', () => {
     await tells('granted a://1,a://2', ` ${updated('a://1')}`, 'changed', updated('b://1'));
   });
 
-  it('grants what it has taken, and what it refuses is left out', async () => {
+  it('grants the accepted uris, without the rejected ones', async () => {
     upstream.scripts['resources/subscribe'] = ({ params }) => (params.uri === 'a://2' ? UNKNOWN : '{}');
     watch(['a://1', 'a://2', 'a://3']);
     await tells('granted a://1,a://3');
   });
 
-  it('is not subscribed at until it can tell: its stream is open', async () => {
+  it('gets no subscription before its stream is open', async () => {
     upstream.scripts.GET = { kind: 'http', status: 503, type: 'text/plain', body: '' };
     watch(['a://1']);
     await expect.poll(() => upstream.seen.filter(({ http }) => http === 'GET').length, WAIT).toBeGreaterThan(2);
@@ -98,7 +98,7 @@ describe('a legacy upstream', () => {
     await tells('granted a://1');
   });
 
-  it('is asked for eight at a time', async () => {
+  it('gets eight subscriptions at a time', async () => {
     const held: ((answer: string) => void)[] = [];
     upstream.scripts['resources/subscribe'] = () => new Promise<string>((resolve) => held.push(resolve));
     const uris = Array.from({ length: 20 }, (_, n) => `a://${n}`);
@@ -113,7 +113,7 @@ describe('a legacy upstream', () => {
     expect(told[0]?.split(' ')[1]?.split(',').sort()).toEqual(uris.sort());
   });
 
-  it('that is slow with one uri has granted the others in time', async () => {
+  it('that is slow with one uri grants the others in time', async () => {
     upstream.scripts['resources/subscribe'] = ({ params }) => (params.uri === 'a://1' ? { kind: 'silence' } : '{}');
     // The time passes while it is looked.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -123,7 +123,7 @@ describe('a legacy upstream', () => {
     await tells('granted a://2', updated('a://2'));
   });
 
-  it('is not asked for more once it has granted', async () => {
+  it('gets no further subscription once the grant is final', async () => {
     const held: ((answer: string) => void)[] = [];
     const hold = () => new Promise<string>((resolve) => held.push(resolve));
     upstream.scripts['resources/subscribe'] = ({ params }) => (params.uri === 'a://0' ? '{}' : hold());
@@ -139,7 +139,7 @@ describe('a legacy upstream', () => {
     expect(subscribed()).toHaveLength(9);
   });
 
-  it('has its requests refused, and pings answered', async () => {
+  it('has its requests rejected and pings answered', async () => {
     watch(['a://1']);
     await tells('granted a://1');
     upstream.push('{"jsonrpc":"2.0","id":"p","method":"ping"}');
@@ -154,7 +154,7 @@ describe('a legacy upstream', () => {
     expect(told).toHaveLength(1);
   });
 
-  it('is slowed down by a slow reader, and goes on', async () => {
+  it('is paused by a slow reader and resumes', async () => {
     let takes = false;
     const watching = watch(['a://1'], {}, () => takes);
     await tells('granted a://1');
@@ -176,7 +176,7 @@ describe('a legacy upstream', () => {
   });
 });
 
-describe('watching at a legacy upstream is refused for good', () => {
+describe('a subscription at a legacy upstream is rejected for good', () => {
   it.each<[string, () => void, string]>([
     ['declares no subscriptions', () => (upstream.scripts.initialize = INITIALIZED(false)), 'does not declare'],
     ['knows no subscriptions', () => (upstream.scripts['resources/subscribe'] = NOT_FOUND), 'answered resources/sub'],
@@ -198,8 +198,8 @@ describe('watching at a legacy upstream is refused for good', () => {
   });
 });
 
-describe('a session that is over', () => {
-  it('is opened again, with what was granted, and what may have been missed is told', async () => {
+describe('a lost session', () => {
+  it('is replaced with the granted uris, and a gap is reported', async () => {
     upstream.scripts['resources/subscribe'] = ({ params }) => (params.uri === 'a://2' ? UNKNOWN : '{}');
     watch(['a://1', 'a://2']);
     await tells('granted a://1');
@@ -213,7 +213,7 @@ describe('a session that is over', () => {
     expect(upstream.sessions()).toBe(1);
   });
 
-  it('comes back after the upstream was down', async () => {
+  it('is replaced after the upstream was down', async () => {
     watch(['a://1']);
     await tells('granted a://1');
     await upstream.down();
@@ -222,7 +222,7 @@ describe('a session that is over', () => {
     expect(upstream.sessions()).toBe(1);
   });
 
-  it('comes back after any failure in between', async () => {
+  it('is replaced after any failure in between', async () => {
     const scripts: (string | Answer)[] = [{ kind: 'http', status: 503, type: 'text/plain', body: '' }, { kind: 'cut' }];
     upstream.scripts['resources/subscribe'] = () => scripts.shift() ?? '{}';
     watch(['a://1']);
@@ -230,7 +230,7 @@ describe('a session that is over', () => {
     await expect.poll(upstream.sessions, WAIT).toBe(1);
   });
 
-  it('tells of what may have been missed when its stream is opened anew alone', async () => {
+  it('reports a gap when only its stream is reopened', async () => {
     watch(['a://1']);
     await tells('granted a://1');
     upstream.endStreams();
@@ -238,7 +238,7 @@ describe('a session that is over', () => {
     expect(subscribed()).toEqual(['a://1']);
   });
 
-  it('is not opened again for what the upstream then refuses', async () => {
+  it('is not replaced if the upstream then rejects the subscription', async () => {
     watch(['a://1', 'a://2']);
     await tells('granted a://1,a://2');
     upstream.scripts['resources/subscribe'] = ({ params }: Seen) => (params.uri === 'a://2' ? UNKNOWN : '{}');
@@ -248,7 +248,7 @@ describe('a session that is over', () => {
     await expect.poll(upstream.sessions, WAIT).toBe(0);
   });
 
-  it('is not opened again at an upstream that speaks the other era by now', async () => {
+  it('is not replaced at an upstream that now speaks the other era', async () => {
     watch(['a://1']);
     await tells('granted a://1');
     upstream.scripts.initialize = { ...UNKNOWN, status: 400, text: '{"code":-32022,"message":"m"}' };
@@ -257,7 +257,7 @@ describe('a session that is over', () => {
     await expect.poll(() => told.at(-1), WAIT).toEqual(refused('answered initialize with error -32022'));
   });
 
-  it('is ended by whoever watched, also while it is being opened', async () => {
+  it('is closed by the subscriber, also while it is opening', async () => {
     watch(['a://1']);
     await tells('granted a://1');
     listening?.close();

@@ -1,18 +1,18 @@
 import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
-import { type UpstreamTransport } from '../../../http/client/client.ts';
+import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { createTransport } from '../../../http/client/pool.ts';
-import { openLegacy } from '../client.ts';
+import { openLegacy } from '../rpc-client.ts';
 import { MESSAGE_HEADERS } from '../rpc-request.ts';
-import { SessionStream, type SessionStreamOptions } from './notification-stream.ts';
+import { NotificationStream, type NotificationStreamOptions } from './notification-stream.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const NOTICE = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
 
 let upstream: RawUpstream;
 let transport: UpstreamTransport;
-let stream: SessionStream | undefined;
+let stream: NotificationStream | undefined;
 let heard: string[];
 beforeEach(async () => {
   upstream = await startRawUpstream({ eras: ['legacy'] });
@@ -26,10 +26,10 @@ afterEach(async () => {
 });
 
 /** Opens a session and its stream; what the stream says is written down in `heard`. `take` answers `onMessage`. */
-async function open(options: SessionStreamOptions = {}, take: (text: string) => boolean = () => true) {
+async function open(options: NotificationStreamOptions = {}, take: (text: string) => boolean = () => true) {
   const { sessionId = '' } = await openLegacy({ transport, capabilities: {}, clientInfo: {} });
   const headers = [...MESSAGE_HEADERS, HEADER_SESSION_ID, sessionId, 'x-tenant', 'a'];
-  stream = new SessionStream(
+  stream = new NotificationStream(
     transport,
     headers,
     {
@@ -52,7 +52,7 @@ async function hears(...expected: string[]): Promise<void> {
 
 const gets = () => upstream.seen.filter(({ http }) => http === 'GET');
 
-it('messages of the upstream come as it spelled them, arrays taken apart', async () => {
+it('messages are delivered with their exact text, arrays split', async () => {
   const { sessionId } = await open();
   await hears('open');
   const [get] = gets();
@@ -64,7 +64,7 @@ it('messages of the upstream come as it spelled them, arrays taken apart', async
   await hears('open', '{"method":"a",  "params":{"big":9223372036854775807}}', '{"method":"b"}', '{"id":1.0}');
 });
 
-it('a stream that ends is opened again after the time that the upstream asked for, from where it ended', async () => {
+it('a stream that ends is reopened after the upstream’s retry time from the last event id', async () => {
   await open({ firstMs: 600_000, random: () => 0 });
   await hears('open');
   upstream.push(NOTICE, { id: 'e-7', retry: 120 });
@@ -76,7 +76,7 @@ it('a stream that ends is opened again after the time that the upstream asked fo
   expect(gets()[1]?.headers['last-event-id']).toBe('e-7');
 });
 
-it('a stream without event ids has a gap when it is opened again', async () => {
+it('a stream without event ids is reopened with a gap', async () => {
   await open();
   await hears('open');
   upstream.endStreams();
@@ -89,7 +89,7 @@ it('a stream without event ids has a gap when it is opened again', async () => {
   expect(gets()[2]?.headers['last-event-id']).toBeUndefined();
 });
 
-it('an event id that the upstream no longer takes, or that is no header, is given up', async () => {
+it('an event id that the upstream rejects, or that is not a valid header value, is dropped', async () => {
   upstream.scripts.GET = ({ headers }) =>
     headers['last-event-id'] === undefined
       ? { kind: 'broken stream', bytes: 'id: e-1\ndata: {"method":"a"}\n\n' }
@@ -105,7 +105,7 @@ it('an event id that the upstream no longer takes, or that is no header, is give
   await expect.poll(() => heard.slice(0, 3), WAIT).toEqual(['open', '{"method":"a"}', 'open with a gap']);
 });
 
-it.each([405, 501, 200])('an upstream that answers %i offers no stream and is left in peace', async (status) => {
+it.each([405, 501, 200])('an upstream that answers %i offers no stream and is not asked again', async (status) => {
   upstream.scripts.GET = { kind: 'http', status, type: 'text/plain', body: 'no' };
   await open({ firstMs: 1 });
   await hears('unavailable');
@@ -124,7 +124,7 @@ it.each([503, 429, 409, 408, 401, 403])(
   },
 );
 
-it('an upstream that asks for patience is asked again from the same event', async () => {
+it('a temporary error is retried from the same event id', async () => {
   const refusals = [403, 429, 503];
   upstream.scripts.GET = ({ headers }) => {
     if (headers['last-event-id'] === undefined)
@@ -139,7 +139,7 @@ it('an upstream that asks for patience is asked again from the same event', asyn
   expect(ids.slice(0, 5)).toEqual([undefined, 'e-1', 'e-1', 'e-1', 'e-1']);
 });
 
-it('a block without data tells where to resume and when all the same', async () => {
+it('an event without data sets event id and retry time', async () => {
   upstream.scripts.GET = ({ headers }) =>
     headers['last-event-id'] === undefined
       ? { kind: 'broken stream', bytes: 'id: e-9\nretry: 60\n\n' }
@@ -149,7 +149,7 @@ it('a block without data tells where to resume and when all the same', async () 
   expect(gets()[1]?.headers['last-event-id']).toBe('e-9');
 });
 
-it('an upstream that was down is found again, and has forgotten the session', async () => {
+it('a restarted upstream is reached again and has lost the session', async () => {
   await open();
   await hears('open');
   await upstream.down();
@@ -158,14 +158,14 @@ it('an upstream that was down is found again, and has forgotten the session', as
   await hears('open', 'lost');
 });
 
-it('a lost session is known by the reference server’s 400 too', async () => {
+it('the reference server’s 400 is recognized as a lost session', async () => {
   const text = '{"code":-32000,"message":"Bad Request: No valid session ID provided"}';
   upstream.scripts.GET = { kind: 'error', status: 400, text };
   await open();
   await hears('lost');
 });
 
-it('nothing more is sent to a slow reader, and nothing lost', async () => {
+it('a slow reader gets no more messages until it resumes, and loses none', async () => {
   const { stream } = await open({}, () => false);
   await hears('open');
   const large = `{"method":"${'x'.repeat(256 * 1024)}"}`;
@@ -180,7 +180,7 @@ it('nothing more is sent to a slow reader, and nothing lost', async () => {
   expect(upstream.unread()).toBe(0);
 });
 
-it('a stream that ends under a slow reader is opened again only when the reader goes on', async () => {
+it('a stream that ends while the reader is paused is reopened only on resume', async () => {
   const body = `id: 1\ndata: ${NOTICE}\n\ndata: ${'x'.repeat(2_000)}\n\n`;
   upstream.scripts.GET = { kind: 'http', status: 200, type: 'text/event-stream', body };
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -200,7 +200,7 @@ it('a stream that ends under a slow reader is opened again only when the reader 
   }
 });
 
-it('a reader that goes on while it is being called is not held up', async () => {
+it('a reader may resume during the callback', async () => {
   await open({}, () => {
     stream?.resume();
     return false;
@@ -212,7 +212,7 @@ it('a reader that goes on while it is being called is not held up', async () => 
   await hears('open', NOTICE, NOTICE);
 });
 
-it('an event over the bound ends the connection and is not asked for again', async () => {
+it('an event over the limit closes the connection and is not requested again', async () => {
   await open({ maxEventBytes: 1_000 });
   await hears('open');
   upstream.push(NOTICE, { id: 'e-1' });
@@ -220,7 +220,7 @@ it('an event over the bound ends the connection and is not asked for again', asy
   await hears('open', NOTICE, 'open with a gap');
 });
 
-it('closing ends the request and calls nothing back', async () => {
+it('close aborts the request without callbacks', async () => {
   const { stream } = await open();
   await hears('open');
   stream.close();
@@ -229,7 +229,7 @@ it('closing ends the request and calls nothing back', async () => {
   expect(heard).toEqual(['open']);
 });
 
-it('closing while it waits to reconnect leaves no timer', async () => {
+it('close while waiting to reconnect leaves no timer', async () => {
   upstream.scripts.GET = { kind: 'cut' };
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   try {
@@ -246,7 +246,7 @@ it('closing while it waits to reconnect leaves no timer', async () => {
   expect(heard).toEqual([]);
 });
 
-it('a stream that ends as soon as it is there, with nothing said, is asked less and less often', async () => {
+it('a stream that ends immediately without a message is reopened with increasing delay', async () => {
   const asked: number[] = [];
   upstream.scripts.GET = () => {
     asked.push(performance.now());
@@ -258,7 +258,7 @@ it('a stream that ends as soon as it is there, with nothing said, is asked less 
   expect((asked[8] ?? 0) - (asked[7] ?? 0)).toBeGreaterThan(100);
 });
 
-it('one that has brought something is asked again at once', async () => {
+it('a stream with a message is reopened at once', async () => {
   const asked: number[] = [];
   upstream.scripts.GET = () => {
     asked.push(performance.now());

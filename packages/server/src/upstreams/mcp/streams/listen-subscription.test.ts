@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { event } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
-import { type UpstreamTransport } from '../../../http/client/client.ts';
+import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { createTransport } from '../../../http/client/pool.ts';
-import { openModern } from '../client.ts';
-import { type ListeningOptions, ListenSubscription } from './listen-subscription.ts';
+import { openModern } from '../rpc-client.ts';
+import { ListenSubscription, type ListenSubscriptionOptions } from './listen-subscription.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const METHOD = 'subscriptions/listen';
@@ -30,7 +30,10 @@ afterEach(async () => {
 });
 
 /** Begins to listen; what is called back is written down in `heard`. `take` answers `onNotification`. */
-function listen(options: Partial<ListeningOptions> = {}, take: () => boolean = () => true): ListenSubscription {
+function listen(
+  options: Partial<ListenSubscriptionOptions> = {},
+  take: () => boolean = () => true,
+): ListenSubscription {
   let id = 40;
   listening = new ListenSubscription({
     transport,
@@ -40,7 +43,7 @@ function listen(options: Partial<ListeningOptions> = {}, take: () => boolean = (
     filter: { toolsListChanged: true },
     nextId: () => ++id,
     delays: { firstMs: 10 },
-    sink: {
+    handler: {
       onAcknowledged: (granted, gap) => heard.push(`granted ${JSON.stringify(granted)}${gap ? ' with a gap' : ''}`),
       onNotification: (text) => {
         heard.push(text);
@@ -59,7 +62,7 @@ async function hears(...expected: string[]): Promise<void> {
   await expect.poll(() => heard, WAIT).toEqual(expected);
 }
 
-it('the request carries filter, envelope and headers, and notifications come as they were spelled', async () => {
+it('the request carries filter, envelope and headers, and notifications keep their exact text', async () => {
   listen();
   await hears(GRANTED);
   upstream.push(NOTICE);
@@ -77,13 +80,13 @@ it('the request carries filter, envelope and headers, and notifications come as 
   expect(request?.headers).toMatchObject({ 'mcp-method': METHOD, 'x-tenant': 'a', 'x-service-hops': '1' });
 });
 
-it('a count of gateways among the headers is the one that is sent', async () => {
+it('a hop count among the headers is the one that is sent', async () => {
   listen({ headers: ['x-service-hops', '3'] });
   await hears(GRANTED);
   expect(upstream.seen[0]?.headers['x-service-hops']).toBe('3');
 });
 
-it('what comes before the acknowledgement, and requests, are dropped', async () => {
+it('messages before the acknowledgement, and requests, are dropped', async () => {
   const request = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
   const body = [NOTICE, request, ACKNOWLEDGEMENT, request, NOTICE].map((message) => event(message)).join('');
   upstream.scripts[METHOD] = { kind: 'http', status: 200, type: 'text/event-stream', body };
@@ -91,7 +94,7 @@ it('what comes before the acknowledgement, and requests, are dropped', async () 
   await hears(GRANTED, NOTICE);
 });
 
-it.each(['ended', 'broken'])('a stream that is %s is opened anew with another id, and has a gap', async (how) => {
+it.each(['ended', 'broken'])('a stream that is %s is reopened with another id and a gap', async (how) => {
   listen();
   await hears(GRANTED);
   if (how === 'ended') {
@@ -121,14 +124,14 @@ it.each([
   expect(upstream.count(METHOD)).toBe(1);
 });
 
-it('an error on the stream itself is a refusal', async () => {
+it('an error on the stream is a rejection', async () => {
   const body = event('{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"no"}}');
   upstream.scripts[METHOD] = { kind: 'http', status: 200, type: 'text/event-stream', body };
   listen();
   await hears('refused: rpc,-32601');
 });
 
-it('an upstream that does not acknowledge in time is not asked again, unless it did before', async () => {
+it('an upstream that does not acknowledge in time is not retried, unless it did before', async () => {
   // The time passes while it is looked.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   upstream.scripts[METHOD] = { kind: 'silence' };
@@ -145,7 +148,7 @@ it('an upstream that does not acknowledge in time is not asked again, unless it 
   await hears(GRANTED, 'not now: timeout', `${GRANTED} with a gap`);
 });
 
-it.each([503, 429, 408, 401, 403])('an upstream that answers %i is asked again', async (status) => {
+it.each([503, 429, 408, 401, 403])('an upstream that answers %i is retried', async (status) => {
   upstream.scripts[METHOD] = { kind: 'http', status, type: 'text/plain', body: 'later' };
   listen();
   await expect.poll(() => heard.length, WAIT).toBeGreaterThan(1);
@@ -154,7 +157,7 @@ it.each([503, 429, 408, 401, 403])('an upstream that answers %i is asked again',
   await expect.poll(() => heard.at(-1), WAIT).toBe(GRANTED);
 });
 
-it('attempts come less often while the stream does not last', async () => {
+it('the delay increases while the stream does not last', async () => {
   listen({ delays: { firstMs: 50, random: () => 0 }, settledMs: 600_000 });
   await hears(GRANTED);
   let endedAt = 0;
@@ -167,7 +170,7 @@ it('attempts come less often while the stream does not last', async () => {
   expect(performance.now() - endedAt).toBeGreaterThanOrEqual(99);
 });
 
-it('a stream that has stood for a while is opened anew as soon as the first time', async () => {
+it('a stable stream resets the delay', async () => {
   listen({ delays: { random: () => 0, firstMs: 10 }, settledMs: 0 });
   await hears(GRANTED);
   // Without beginning anew it would come to a minute.
@@ -177,7 +180,7 @@ it('a stream that has stood for a while is opened anew as soon as the first time
   }
 });
 
-it('nothing more is sent to a slow reader, and nothing lost', async () => {
+it('a slow reader gets no more messages until it resumes, and loses none', async () => {
   const slow = listen({}, () => false);
   await hears(GRANTED);
   const large = `{"method":"${'x'.repeat(256 * 1024)}"}`;
@@ -189,7 +192,7 @@ it('nothing more is sent to a slow reader, and nothing lost', async () => {
   await expect.poll(() => heard.length, WAIT).toBe(65);
 });
 
-it('a stream that ends under a slow reader is opened anew only when the reader goes on', async () => {
+it('a stream that ends while the reader is paused is reopened only on resume', async () => {
   const body = [ACKNOWLEDGEMENT, NOTICE, 'x'.repeat(2_000)].map((message) => event(message)).join('');
   upstream.scripts[METHOD] = { kind: 'http', status: 200, type: 'text/event-stream', body };
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -209,7 +212,7 @@ it('a stream that ends under a slow reader is opened anew only when the reader g
   }
 });
 
-it('closing ends the request, which is the cancellation', async () => {
+it('close aborts the request, which cancels it upstream', async () => {
   listen().close();
   const open = listen();
   await hears(GRANTED);

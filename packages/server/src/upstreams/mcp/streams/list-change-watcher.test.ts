@@ -9,10 +9,10 @@ import {
   startRawUpstream,
 } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { DEFAULT_LOG_FILTER } from '../../../app/config/environment.ts';
-import { type UpstreamTransport } from '../../../http/client/client.ts';
+import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { createTransport } from '../../../http/client/pool.ts';
 import { createLogger, type TargetLogger } from '../../../telemetry/log.ts';
-import { ListChangeWatcher, type ProbedClients, type WatchOptions } from './catalog-watch.ts';
+import { ListChangeWatcher, type ListChangeWatcherOptions, type ProbedClients } from './list-change-watcher.ts';
 
 const WAIT = { timeout: 10_000, interval: 5 };
 const LISTEN = 'subscriptions/listen';
@@ -37,18 +37,26 @@ let transport: UpstreamTransport;
 let watch: ListChangeWatcher;
 const changed = vi.fn();
 
-async function start(options: RawUpstreamOptions = {}, more: Partial<WatchOptions> = {}): Promise<void> {
+async function start(options: RawUpstreamOptions = {}, more: Partial<ListChangeWatcherOptions> = {}): Promise<void> {
   upstream = await startRawUpstream(options);
   transport = createTransport(upstream.url);
   let id = 0;
   const times = { delays: { firstMs: 10 }, readyMs: 10_000 };
   const nextId = () => ++id;
   const log = logTo(() => undefined);
-  watch = new ListChangeWatcher({ transport, clientInfo: { name: 'us' }, nextId, changed, log, ...times, ...more });
+  watch = new ListChangeWatcher({
+    transport,
+    clientInfo: { name: 'us' },
+    nextId,
+    onChange: changed,
+    log,
+    ...times,
+    ...more,
+  });
 }
 beforeEach(() => changed.mockReset());
 afterEach(async () => {
-  watch.end();
+  watch.close();
   await transport.destroy();
   await upstream.close();
 });
@@ -60,9 +68,9 @@ describe.each([
   ['modern', { legacy: ANNOUNCING, modern: ANNOUNCING }],
   ['legacy', { legacy: ANNOUNCING, modern: SILENT }],
 ] as const)('a watch of an upstream that announces changes in the %s era', (era, spoken) => {
-  it('hears each notice from the moment that it is ready', async () => {
+  it('gets every notification once it is ready', async () => {
     await start();
-    await watch.follow(spoken);
+    await watch.watch(spoken);
     expect([gets(), upstream.count(LISTEN)]).toEqual(era === 'legacy' ? [1, 0] : [0, 1]);
     expect(changed).not.toHaveBeenCalled();
     upstream.push(NOTICE);
@@ -73,14 +81,14 @@ describe.each([
     await expect.poll(() => changed.mock.calls.length, WAIT).toBe(4);
   });
 
-  it('goes on as it is when there is nothing new, and begins anew when there is', async () => {
+  it('continues with the same targets and restarts with others', async () => {
     await start();
-    await watch.follow(spoken);
+    await watch.watch(spoken);
     const seen = upstream.seen.length;
-    await watch.follow(spoken);
+    await watch.watch(spoken);
     expect(upstream.seen).toHaveLength(seen);
     const more = { ...ANNOUNCING, serverCapabilities: { prompts: { listChanged: true } } };
-    await watch.follow({ modern: more });
+    await watch.watch({ modern: more });
     expect(upstream.count(LISTEN)).toBe(era === 'legacy' ? 1 : 2);
     expect(upstream.seen.at(-1)?.params.notifications ?? upstream.seen.at(-2)?.params.notifications).toEqual({
       promptsListChanged: true,
@@ -88,18 +96,18 @@ describe.each([
     await expect.poll(() => [upstream.streams(), upstream.sessions()], WAIT).toEqual([1, 0]);
   });
 
-  it('takes a stream that was interrupted for a change', async () => {
+  it('reports a change after an interruption', async () => {
     await start();
-    await watch.follow(spoken);
+    await watch.watch(spoken);
     upstream.endStreams();
     await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
     upstream.push(NOTICE);
     await expect.poll(() => changed.mock.calls.length, WAIT).toBe(2);
   });
 
-  it('comes back by itself after a restart of the upstream', async () => {
+  it('reconnects after a restart of the upstream', async () => {
     await start();
-    await watch.follow(spoken);
+    await watch.watch(spoken);
     await upstream.down();
     await upstream.up();
     await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
@@ -107,24 +115,24 @@ describe.each([
     expect(upstream.sessions()).toBe(era === 'legacy' ? 1 : 0);
   });
 
-  it('leaves nothing open upstream while it pauses, and is heard again after that', async () => {
+  it('has nothing open upstream while paused and continues afterwards', async () => {
     await start();
-    await watch.follow(spoken);
+    await watch.watch(spoken);
     watch.pause();
-    expect(watch.paused).toBe(true);
+    expect(watch.isPaused).toBe(true);
     await expect.poll(() => [upstream.streams(), upstream.sessions()], WAIT).toEqual([0, 0]);
-    await watch.follow(spoken);
-    expect(watch.paused).toBe(false);
+    await watch.watch(spoken);
+    expect(watch.isPaused).toBe(false);
     upstream.push(NOTICE);
     await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
-    watch.end();
+    watch.close();
     await expect.poll(() => [upstream.streams(), upstream.sessions()], WAIT).toEqual([0, 0]);
     const seen = upstream.seen.length;
-    await watch.follow(spoken);
+    await watch.watch(spoken);
     expect(upstream.seen).toHaveLength(seen);
   });
 
-  it('is not waited for when it takes long, and is a change when it comes', async () => {
+  it('is not waited for beyond the timeout, and counts as a change once it is open', async () => {
     const late = Promise.withResolvers<void>();
     const granted = event(acknowledged({ toolsListChanged: true }));
     const scripts: RawUpstreamOptions['scripts'] = {
@@ -138,7 +146,7 @@ describe.each([
       },
     };
     await start({ scripts }, { readyMs: 20, delays: { firstMs: 600_000 } });
-    await watch.follow(spoken);
+    await watch.watch(spoken);
     expect(changed).not.toHaveBeenCalled();
     late.resolve();
     await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
@@ -156,23 +164,23 @@ it.each([
     transport: complete,
     clientInfo: { name: 'us', version: '1' },
     nextId: () => 1,
-    changed,
+    onChange: changed,
     log: logTo(() => undefined),
     readyMs: 10_000,
   });
-  await listener.follow(spoken);
+  await listener.watch(spoken);
   dual.addTool('added');
   await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
-  listener.end();
+  listener.close();
   await expect.poll(() => dual.sessions(), WAIT).toBe(0);
   await complete.close();
   await dual.close();
 });
 
-it('an upstream that announces nothing is left in peace', async () => {
+it('an upstream that declares no changes is not watched', async () => {
   await start();
-  await watch.follow({ legacy: SILENT, modern: SILENT });
-  expect(watch.paused).toBe(false);
+  await watch.watch({ legacy: SILENT, modern: SILENT });
+  expect(watch.isPaused).toBe(false);
   expect(upstream.seen).toEqual([]);
 });
 
@@ -184,18 +192,18 @@ it.each([
   const script = answer.kind === 'http' ? { ...answer, body: answer.body.replace('$granted', granted) } : answer;
   await start({ scripts: { [LISTEN]: script } });
   const spoken: ProbedClients = { legacy: ANNOUNCING, modern: ANNOUNCING };
-  await watch.follow(spoken);
+  await watch.watch(spoken);
   expect([gets(), upstream.count(LISTEN)]).toEqual([1, 1]);
   expect(changed).not.toHaveBeenCalled();
   upstream.push(NOTICE);
   await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
-  await watch.follow(spoken);
+  await watch.watch(spoken);
   expect([gets(), upstream.count(LISTEN)]).toEqual([1, 1]);
 });
 
-it('an upstream that refuses everything is not asked again', async () => {
+it('an upstream that rejects everything is not retried', async () => {
   await start({ scripts: { [LISTEN]: REFUSAL, GET: { kind: 'http', status: 405, type: 'text/plain', body: '' } } });
-  await watch.follow({ legacy: ANNOUNCING, modern: ANNOUNCING });
+  await watch.watch({ legacy: ANNOUNCING, modern: ANNOUNCING });
   await expect.poll(deletes, WAIT).toBe(1);
   await transport.close();
   expect([gets(), upstream.count(LISTEN), upstream.sessions()]).toEqual([1, 1, 0]);
@@ -212,43 +220,43 @@ it.each(['modern', 'legacy'])(
       { log },
     );
     const spoken: ProbedClients = era === 'modern' ? { modern: ANNOUNCING } : { legacy: ANNOUNCING };
-    await watch.follow(spoken, true);
+    await watch.watch(spoken, true);
     await expect.poll(() => lines.length, WAIT).toBe(1);
     delete upstream.scripts.GET;
     delete upstream.scripts[LISTEN];
     const seen = upstream.seen.length;
-    await watch.follow(spoken);
+    await watch.watch(spoken);
     expect(upstream.seen).toHaveLength(seen);
-    await watch.follow(spoken, true);
+    await watch.watch(spoken, true);
     upstream.push(NOTICE);
     await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
     // One that is watched goes on.
     const watched = upstream.seen.length;
-    await watch.follow(spoken, true);
+    await watch.watch(spoken, true);
     expect(upstream.seen).toHaveLength(watched);
   },
 );
 
-it('a session that the upstream forgets is opened anew, which is a change', async () => {
+it('a lost session is replaced, which counts as a change', async () => {
   await start({ eras: ['legacy'] });
-  await watch.follow({ legacy: ANNOUNCING });
+  await watch.watch({ legacy: ANNOUNCING });
   upstream.forgetSessions();
   upstream.endStreams();
   await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
   expect([upstream.streams(), upstream.sessions()]).toEqual([1, 1]);
 });
 
-it('an upstream that says 404 for the stream is not taken for one that forgets sessions', async () => {
+it('an upstream that answers the stream with 404 is not taken for one that loses sessions', async () => {
   await start({ eras: ['legacy'], scripts: { GET: { kind: 'http', status: 404, type: 'text/plain', body: '' } } });
-  await watch.follow({ legacy: ANNOUNCING });
+  await watch.watch({ legacy: ANNOUNCING });
   await expect.poll(deletes, WAIT).toBe(2);
   await transport.close();
   expect([gets(), upstream.count('initialize'), upstream.sessions()]).toEqual([2, 2, 0]);
 });
 
-it('requests of the upstream are answered, in the session', async () => {
+it('server requests are answered in the session', async () => {
   await start({ eras: ['legacy'] });
-  await watch.follow({ legacy: ANNOUNCING });
+  await watch.watch({ legacy: ANNOUNCING });
   upstream.push('{"jsonrpc":"2.0","id":1.0,"method":"ping"}');
   upstream.push('{"jsonrpc":"2.0","id":"é","method":"roots/list"}');
   upstream.push('{"jsonrpc":"2.0","id":3,"result":{}}');

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { createTransport } from '../../http/client/pool.ts';
-import { type ExchangeRequest, exchange } from './rpc-request.ts';
+import { type RpcRequest, sendMessage } from './rpc-request.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -14,7 +14,7 @@ afterEach(async () => {
 type Handle = (response: ServerResponse, request: IncomingMessage, body: string) => void;
 
 /** Sends one request to a server that answers as told. */
-async function ask(handle: Handle, request: Partial<ExchangeRequest> = {}, maxBytes?: number) {
+async function ask(handle: Handle, request: Partial<RpcRequest> = {}, maxBytes?: number) {
   const server = createServer(async (incoming, response) => {
     let body = '';
     for await (const chunk of incoming) body += chunk;
@@ -32,7 +32,7 @@ async function ask(handle: Handle, request: Partial<ExchangeRequest> = {}, maxBy
     },
   );
   const message = '{"jsonrpc":"2.0","id":7,"method":"tools/list"}';
-  return exchange(transport, { message, id: 7, headers: [], timeoutMs: 5_000, ...request }, maxBytes);
+  return sendMessage(transport, { message, id: 7, headers: [], timeoutMs: 5_000, ...request }, maxBytes);
 }
 
 function json(body: string, status = 200): Handle {
@@ -47,8 +47,8 @@ function stream(...parts: string[]): Handle {
   };
 }
 
-describe('exchange', () => {
-  it('resolves with the exact text of a JSON answer, its session and its parsed form', async () => {
+describe('sendMessage', () => {
+  it('resolves with the exact text of a JSON response, its session and its parsed form', async () => {
     const text = '{ "id":7, "result":{"n":1.0,"big":9223372036854775807,"t":"\\u00e9"},"jsonrpc":"2.0"}';
     let seen: IncomingMessage | undefined;
     const answer = await ask(
@@ -59,7 +59,7 @@ describe('exchange', () => {
       },
       { headers: ['x-extra', '1'] },
     );
-    expect(answer).toMatchObject({ status: 200, sessionId: 's-1', response: text });
+    expect(answer).toMatchObject({ status: 200, sessionId: 's-1', text });
     expect(answer.outcome).toMatchObject({ kind: 'result', result: { t: 'é' } });
     expect(seen?.headers).toMatchObject({
       'content-type': 'application/json',
@@ -68,7 +68,7 @@ describe('exchange', () => {
     });
   });
 
-  it('picks the answer out of an event stream, past notifications and requests', async () => {
+  it('finds the response in an event stream among notifications and requests', async () => {
     const answer = await ask(
       stream(
         'id: prime\ndata:\n\n',
@@ -79,17 +79,17 @@ describe('exchange', () => {
         'lt":{"ok":1.0}}\n\ndata: late and not JSON\n\n',
       ),
     );
-    expect(answer.response).toBe('{"jsonrpc":"2.0","id":7,"result":{"ok":1.0}}');
+    expect(answer.text).toBe('{"jsonrpc":"2.0","id":7,"result":{"ok":1.0}}');
   });
 
-  it('finds the answer in an array, as version 2025-03-26 may send', async () => {
+  it('finds the response in an array, as sent by version 2025-03-26', async () => {
     const answer = await ask(
       stream('data: [{"jsonrpc":"2.0","method":"notifications/x"}, {"jsonrpc":"2.0","id":7,"result":{"a":1.0}} ]\n\n'),
     );
-    expect(answer.response).toBe('{"jsonrpc":"2.0","id":7,"result":{"a":1.0}}');
+    expect(answer.text).toBe('{"jsonrpc":"2.0","id":7,"result":{"a":1.0}}');
   });
 
-  it('does not wait for a stream to end after the answer, and ends it', async () => {
+  it('does not wait for the end of the stream after the response, and closes it', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const left = Promise.withResolvers<void>();
     const answer = await ask((response) => {
@@ -102,22 +102,22 @@ describe('exchange', () => {
     await left.promise;
   });
 
-  it('takes any success status as the answer to a notification', async () => {
+  it('accepts any success status for a notification', async () => {
     const answer = await ask((response) => response.writeHead(202).end(), {
       message: '{"jsonrpc":"2.0","method":"notifications/initialized"}',
       id: undefined,
     });
     expect(answer).toMatchObject({ status: 202 });
-    expect(answer.response).toBeUndefined();
+    expect(answer.text).toBeUndefined();
   });
 
   it.each([
     ['with the id', 404, '{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no","data":{"a":1}}}', -32601],
     ['without an id', 400, '{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"no"}}', -32020],
     ['in a success', 200, '{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}', -32602],
-  ])('resolves with the JSON-RPC error of an answer %s', async (_what, status, body, code) => {
+  ])('resolves with the JSON-RPC error of a response %s', async (_what, status, body, code) => {
     const answer = await ask(json(body, status));
-    expect(answer).toMatchObject({ status, response: body, outcome: { kind: 'error', code } });
+    expect(answer).toMatchObject({ status, text: body, outcome: { kind: 'error', code } });
   });
 
   const rpcError = '{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"busy\\nnow"}}';
@@ -163,7 +163,7 @@ describe('exchange', () => {
     await expect(ask(handle, {}, 1000)).rejects.toMatchObject({ kind: 'too-large' });
   });
 
-  it('ends the upstream request when the time is up', async () => {
+  it('aborts the upstream request on timeout', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const arrived = Promise.withResolvers<void>();
     const left = Promise.withResolvers<void>();
@@ -183,7 +183,7 @@ describe('exchange', () => {
     await left.promise;
   });
 
-  it('ends the upstream request when the caller gives up, before and while it runs', async () => {
+  it('aborts the upstream request on the signal, before and while it runs', async () => {
     const left = Promise.withResolvers<void>();
     const caller = new AbortController();
     const asked = ask(

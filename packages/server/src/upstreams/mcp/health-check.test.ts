@@ -23,7 +23,7 @@ async function start(options: RawUpstreamOptions) {
 }
 
 describe('checkHealth', () => {
-  it('pings a legacy upstream on a session that it ends, and lists nothing', async () => {
+  it('pings a legacy upstream in a session that it closes, and lists nothing', async () => {
     const { upstream, options } = await start({ eras: ['legacy'] });
     await checkHealth(options, 'legacy');
     expect(upstream.count('ping')).toBe(1);
@@ -31,20 +31,20 @@ describe('checkHealth', () => {
     await expect.poll(upstream.sessions).toBe(0);
   });
 
-  it('takes an error that answers ping as a sign of life', async () => {
+  it('accepts an error in response to ping', async () => {
     const ping = { kind: 'error', text: '{"code":-32601,"message":"Method not found"}' } as const;
     const { upstream, options } = await start({ eras: ['legacy'], scripts: { ping } });
     await expect(checkHealth(options, 'legacy')).resolves.toBeUndefined();
     expect(upstream.count('ping')).toBe(1);
   });
 
-  it('asks a modern upstream who it is', async () => {
+  it('sends server/discover to a modern upstream', async () => {
     const { upstream, options } = await start({ eras: ['modern'] });
     await checkHealth(options, 'modern');
     expect(upstream.seen.map(({ method }) => method)).toEqual(['server/discover']);
   });
 
-  it('fails for an upstream that is silent, down, or speaks the era no more', async () => {
+  it('fails for an upstream that does not answer, is down, or no longer speaks the era', async () => {
     const { upstream, options } = await start({ eras: ['legacy'] });
     await expect(checkHealth(options, 'modern')).rejects.toMatchObject({ kind: 'rpc' });
     upstream.scripts.ping = { kind: 'silence' };

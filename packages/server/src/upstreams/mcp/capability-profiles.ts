@@ -1,0 +1,99 @@
+import {
+  type ClientCapabilities,
+  capabilityKey,
+  FULL_CAPABILITIES,
+  NO_CAPABILITIES,
+} from '@sluice/protocol/mcp/capabilities';
+import { withTimeout } from '../with-timeout.ts';
+
+/** Limits on what clients may declare: their capabilities are arbitrary. */
+const MAX_PROFILES = 16;
+const MAX_KEY_LENGTH = 4096;
+/** How long a client with new capabilities waits for discovery with them. */
+const WAIT_MS = 2_000;
+/** When all places are taken, at most one set is replaced in this time: each costs a discovery of all forwards. */
+const EVICTION_INTERVAL_MS = 10_000;
+
+interface Profile {
+  readonly capabilities: ClientCapabilities;
+  /** One of the two initial sets, which are never evicted. */
+  readonly fixed: boolean;
+  /** Sequence number of the last use. */
+  lastUse: number;
+  /** Resolves when the forwards were discovered with it or a client has waited long enough; then undefined. */
+  discovery: Promise<void> | undefined;
+}
+
+/**
+ * Sets of client capabilities that forwards are discovered with (mcp 4): the empty and the full one from the start, and
+ * those that clients declared recently. A new set evicts the least recently declared one.
+ */
+export class CapabilityProfiles {
+  readonly #discover: () => Promise<unknown>;
+  readonly #now: () => number;
+  readonly #profiles = new Map<string, Profile>();
+  #lastUse = 0;
+  #evictedAt = Number.NEGATIVE_INFINITY;
+
+  /** `discover` discovers the forwards with all sets and never rejects; `now` returns milliseconds of a monotonic clock. */
+  constructor(discover: () => Promise<unknown>, now: () => number = () => performance.now()) {
+    this.#discover = discover;
+    this.#now = now;
+    for (const capabilities of [NO_CAPABILITIES, FULL_CAPABILITIES]) this.#add(capabilities, true);
+  }
+
+  /** The sets, the fixed ones first. */
+  *capabilities(): Generator<ClientCapabilities> {
+    for (const { capabilities } of this.#profiles.values()) yield capabilities;
+  }
+
+  /** Adds a set declared before a restart, if there is room. */
+  restore(capabilities: ClientCapabilities): void {
+    if (this.#profiles.size < MAX_PROFILES && !this.#profiles.has(capabilityKey(capabilities))) {
+      this.#add(capabilities, false);
+    }
+  }
+
+  /**
+   * Makes sure that the forwards are discovered with a client's capabilities, whose canonical form is `key`. Undefined if
+   * they are, which is nearly always, or if there is no room for another set; else a promise to wait for, shared by all
+   * clients that declare the set meanwhile. Never rejects.
+   */
+  ensureDiscovered(key: string, capabilities: ClientCapabilities): Promise<void> | undefined {
+    const known = this.#profiles.get(key);
+    if (known) {
+      known.lastUse = ++this.#lastUse;
+      return known.discovery;
+    }
+    if (key.length > MAX_KEY_LENGTH || !this.#makeRoom()) return undefined;
+    const added = this.#add(capabilities, false);
+    added.lastUse = ++this.#lastUse;
+    added.discovery = withTimeout(WAIT_MS, this.#discover()).then(() => {
+      added.discovery = undefined;
+    });
+    return added.discovery;
+  }
+
+  #makeRoom(): boolean {
+    if (this.#profiles.size < MAX_PROFILES) return true;
+    const now = this.#now();
+    if (now - this.#evictedAt < EVICTION_INTERVAL_MS) return false;
+    let oldest: string | undefined;
+    let lastUse = Number.POSITIVE_INFINITY;
+    for (const [key, profile] of this.#profiles) {
+      if (profile.fixed || profile.lastUse >= lastUse) continue;
+      oldest = key;
+      lastUse = profile.lastUse;
+    }
+    if (oldest === undefined) return false;
+    this.#profiles.delete(oldest);
+    this.#evictedAt = now;
+    return true;
+  }
+
+  #add(capabilities: ClientCapabilities, fixed: boolean): Profile {
+    const profile: Profile = { capabilities, fixed, lastUse: 0, discovery: undefined };
+    this.#profiles.set(capabilityKey(capabilities), profile);
+    return profile;
+  }
+}

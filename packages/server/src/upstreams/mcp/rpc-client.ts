@@ -1,0 +1,270 @@
+import { isJsonObject } from '@sluice/protocol/json/parse';
+import { memberText } from '@sluice/protocol/json/scan';
+import type { ClientCapabilities } from '@sluice/protocol/mcp/capabilities';
+import {
+  type Era,
+  HEADER_HOPS,
+  HEADER_METHOD,
+  HEADER_NAME,
+  HEADER_PROTOCOL_VERSION,
+  HEADER_SESSION_ID,
+  LATEST_LEGACY,
+  LATEST_MODERN,
+  LEGACY_VERSIONS,
+  META_CLIENT_CAPABILITIES,
+  META_CLIENT_INFO,
+  META_PROTOCOL_VERSION,
+  MODERN_VERSIONS,
+  NAME_PARAM,
+  UNSUPPORTED_VERSION,
+} from '@sluice/protocol/mcp/constants';
+import { encodeHeaderValue } from '@sluice/protocol/mcp/param-headers';
+import type { UpstreamTransport } from '../../http/client/client.ts';
+import { collectResponse } from '../../http/client/collect-response.ts';
+import { quoted, UpstreamError } from '../../http/client/errors.ts';
+import { isSessionNotFound, type RpcResponse, sendMessage } from './rpc-request.ts';
+
+/** Connection and identity of an {@link RpcClient}. */
+export interface RpcClientOptions {
+  readonly transport: UpstreamTransport;
+  /** Declared to the upstream. */
+  readonly capabilities: ClientCapabilities;
+  /** Name and version: of the client for its own sessions, of the gateway for everything else. */
+  readonly clientInfo: Readonly<Record<string, unknown>>;
+  /** Legacy version to request (default: the latest). */
+  readonly protocolVersion?: string;
+  /** Headers besides the protocol's own: names and values, alternating. */
+  readonly headers?: readonly string[];
+  /** Milliseconds for each request (default 30000, decisions 4.3). */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal | undefined;
+  /** Returns an id unique in the session (default: a counter, for sessions in which only this client sends). */
+  readonly nextId?: () => number;
+}
+
+/** Response to a request: the exact text of the result and its parsed form, or the upstream's error. */
+export type RpcReply =
+  | { readonly kind: 'result'; readonly text: string; readonly result: Readonly<Record<string, unknown>> }
+  | { readonly kind: 'error'; readonly code: number; readonly message: string; readonly data: unknown };
+
+const TIMEOUT_MS = 30_000;
+/** Closing a session does not wait for the upstream any longer, nor read a longer response. */
+const CLOSE_TIMEOUT_MS = 5_000;
+const MAX_CLOSE_BYTES = 1024 * 1024;
+
+type Params = Readonly<Record<string, unknown>>;
+
+/** How messages of one era and version look: the era's headers, and its metadata in `params`. */
+interface Envelope<E extends Era> {
+  readonly era: E;
+  readonly protocolVersion: string;
+  readonly sessionId: string | undefined;
+  /** Headers of the session: version and session id. */
+  readonly sessionHeaders: readonly string[];
+  /** All headers of a message. */
+  headers(method?: string, params?: Params): readonly string[];
+  params(params: Params | undefined): Params | undefined;
+}
+
+/** Messages of a legacy session; of `initialize` while there is no version. */
+function legacyEnvelope(
+  { headers = [] }: RpcClientOptions,
+  protocolVersion = '',
+  sessionId?: string,
+): Envelope<'legacy'> {
+  const session = sessionId === undefined ? [] : [HEADER_SESSION_ID, sessionId];
+  const sessionHeaders = protocolVersion === '' ? [] : [HEADER_PROTOCOL_VERSION, protocolVersion, ...session];
+  // A session opened for a request that has passed gateways carries their count in `headers`.
+  const hops = headers.includes(HEADER_HOPS) ? [] : [HEADER_HOPS, '1'];
+  const all = [...sessionHeaders, ...hops, ...headers];
+  return { era: 'legacy', protocolVersion, sessionId, sessionHeaders, headers: () => all, params: (params) => params };
+}
+
+/** Messages of the modern era, which carry their metadata in `_meta` and in headers. */
+function modernEnvelope(options: RpcClientOptions, protocolVersion: string): Envelope<'modern'> {
+  const _meta = {
+    [META_PROTOCOL_VERSION]: protocolVersion,
+    [META_CLIENT_INFO]: options.clientInfo,
+    [META_CLIENT_CAPABILITIES]: options.capabilities,
+  };
+  return {
+    era: 'modern',
+    protocolVersion,
+    sessionId: undefined,
+    sessionHeaders: [HEADER_PROTOCOL_VERSION, protocolVersion],
+    headers(method = '', params = {}) {
+      const headers = [HEADER_HOPS, '1', HEADER_PROTOCOL_VERSION, protocolVersion, HEADER_METHOD, method];
+      const named = NAME_PARAM.get(method);
+      const name = named === undefined ? undefined : params[named];
+      if (typeof name === 'string') headers.push(HEADER_NAME, encodeHeaderValue(name));
+      return headers;
+    },
+    params: (params) => ({ ...params, _meta }),
+  };
+}
+
+/** Sends one message; a notification without `id`. Rejects with `session-lost` if the upstream lost the session. */
+async function send(
+  { transport, timeoutMs = TIMEOUT_MS, signal }: RpcClientOptions,
+  envelope: Envelope<Era>,
+  method: string,
+  params?: Params,
+  id?: number,
+): Promise<RpcResponse> {
+  const { sessionId } = envelope;
+  const message = JSON.stringify({ jsonrpc: '2.0', id, method, params: envelope.params(params) });
+  const request = { message, id, headers: envelope.headers(method, params), timeoutMs, signal };
+  try {
+    const response = await sendMessage(transport, request);
+    const code = response.outcome?.kind === 'error' ? response.outcome.code : undefined;
+    if (sessionId === undefined || !isSessionNotFound(response.status, code)) return response;
+  } catch (error) {
+    const status = error instanceof UpstreamError && error.kind === 'http' ? error.status : undefined;
+    if (sessionId === undefined || status === undefined || !isSessionNotFound(status, undefined)) throw error;
+  }
+  throw new UpstreamError('session-lost', transport.address, 'no longer knows the session');
+}
+
+/** Reads the response to a request. Throws `invalid` for a result that is not an object. */
+function toReply({ text, outcome, status }: RpcResponse, method: string, address: string): RpcReply {
+  if (outcome?.kind === 'error') return outcome;
+  const result = text === undefined ? undefined : memberText(text, 'result');
+  if (outcome === undefined || result === undefined || !isJsonObject(outcome.result)) {
+    throw new UpstreamError('invalid', address, `answered ${method} with a result that is not an object`, { status });
+  }
+  return { kind: 'result', text: result, result: outcome.result };
+}
+
+/** The result of a request that requires one: an error is thrown as an {@link UpstreamError} `rpc`. */
+export function requireResult(reply: RpcReply, method: string, address: string): Extract<RpcReply, { kind: 'result' }> {
+  if (reply.kind === 'result') return reply;
+  throw toUpstreamError(reply, method, address);
+}
+
+/** An upstream's own error as a failure of the request. */
+export function toUpstreamError(
+  { code, data, message }: Extract<RpcReply, { kind: 'error' }>,
+  method: string,
+  address: string,
+): UpstreamError {
+  return new UpstreamError('rpc', address, `answered ${method} with error ${code}: ${quoted(message)}`, { code, data });
+}
+
+/** Sends requests to an upstream in one era, after the handshake: {@link openLegacy} or {@link openModern}. */
+export class RpcClient<E extends Era = Era> {
+  readonly era: E;
+  /** Version agreed on with the upstream. */
+  readonly protocolVersion: string;
+  /** Exact JSON of the InitializeResult or DiscoverResult. */
+  readonly identity: string;
+  /** Parsed `capabilities` of the identity. */
+  readonly serverCapabilities: Readonly<Record<string, unknown>>;
+  /** Undefined in the modern era, and for legacy upstreams without sessions. */
+  readonly sessionId: string | undefined;
+  /** Headers of the session, names and values alternating: version and session id. */
+  readonly sessionHeaders: readonly string[];
+  readonly #options: RpcClientOptions;
+  readonly #envelope: Envelope<E>;
+  readonly #nextId: () => number;
+
+  /** `lastId` is the id of the last request of the handshake. */
+  constructor(
+    options: RpcClientOptions,
+    envelope: Envelope<E>,
+    identity: string,
+    serverCapabilities: Readonly<Record<string, unknown>>,
+    lastId: number,
+  ) {
+    let id = lastId;
+    this.#options = options;
+    this.#envelope = envelope;
+    this.#nextId = options.nextId ?? (() => ++id);
+    this.era = envelope.era;
+    this.protocolVersion = envelope.protocolVersion;
+    this.identity = identity;
+    this.serverCapabilities = serverCapabilities;
+    this.sessionId = envelope.sessionId;
+    this.sessionHeaders = envelope.sessionHeaders;
+  }
+
+  /** Sends one request; `params` without `_meta`. Rejects with an {@link UpstreamError} if there is no reply. */
+  async request(method: string, params?: Params): Promise<RpcReply> {
+    const response = await send(this.#options, this.#envelope, method, params, this.#nextId());
+    return toReply(response, method, this.#options.transport.address);
+  }
+
+  /** Ends the session upstream, if there is one; never rejects. */
+  async close(): Promise<void> {
+    if (this.sessionId === undefined) return;
+    const request = { method: 'DELETE', headers: this.#envelope.headers() };
+    const limits = { maxBytes: MAX_CLOSE_BYTES, timeoutMs: CLOSE_TIMEOUT_MS };
+    await collectResponse(this.#options.transport, request, limits).catch(() => undefined);
+  }
+}
+
+/** A legacy session. */
+export type LegacyClient = RpcClient<'legacy'>;
+/** A modern upstream, where there is no session to close. */
+export type ModernClient = RpcClient<'modern'>;
+
+/**
+ * Opens a session: `initialize` and `notifications/initialized`. Rejects with an {@link UpstreamError}: `rpc` if the
+ * upstream answers `initialize` with an error, `invalid` if the result is not an InitializeResult of a known version.
+ */
+export async function openLegacy(options: RpcClientOptions): Promise<LegacyClient> {
+  const { transport, capabilities, clientInfo, protocolVersion: requested = LATEST_LEGACY } = options;
+  const { address } = transport;
+  const params = { protocolVersion: requested, capabilities, clientInfo };
+  const response = await send(options, legacyEnvelope(options), 'initialize', params, 0);
+  const { text, result } = requireResult(toReply(response, 'initialize', address), 'initialize', address);
+  const { protocolVersion } = result;
+  if (typeof protocolVersion !== 'string' || !isJsonObject(result.capabilities)) {
+    throw new UpstreamError('invalid', address, 'answered initialize without protocolVersion or capabilities');
+  }
+  if (!LEGACY_VERSIONS.includes(protocolVersion)) {
+    const what = `answered initialize with unsupported protocol version ${quoted(protocolVersion)}`;
+    throw new UpstreamError('invalid', address, what);
+  }
+  const envelope = legacyEnvelope(options, protocolVersion, response.sessionId);
+  const client = new RpcClient(options, envelope, text, result.capabilities, 0);
+  try {
+    await send(options, envelope, 'notifications/initialized');
+  } catch (error) {
+    void client.close();
+    throw error;
+  }
+  return client;
+}
+
+/**
+ * Sends `server/discover`; an upstream that supports another known modern version is used with that one. Rejects with an
+ * {@link UpstreamError}: `rpc` for an error, whose code may prove the modern era (mcp 4), `invalid` if the result is not a
+ * DiscoverResult.
+ */
+export async function openModern(options: RpcClientOptions): Promise<ModernClient> {
+  const method = 'server/discover';
+  const { address } = options.transport;
+  const discover = async (envelope: Envelope<'modern'>) =>
+    toReply(await send(options, envelope, method, undefined, 1), method, address);
+  let envelope = modernEnvelope(options, LATEST_MODERN);
+  let reply = await discover(envelope);
+  if (reply.kind === 'error' && reply.code === UNSUPPORTED_VERSION) {
+    const supported = isJsonObject(reply.data) ? stringArray(reply.data.supported) : undefined;
+    // An upstream that lists the rejected version gets it once more.
+    const common = MODERN_VERSIONS.find((version) => supported?.includes(version));
+    if (common !== undefined) {
+      envelope = modernEnvelope(options, common);
+      reply = await discover(envelope);
+    }
+  }
+  const { text, result } = requireResult(reply, method, address);
+  const { capabilities } = result;
+  if (stringArray(result.supportedVersions) === undefined || !isJsonObject(capabilities)) {
+    throw new UpstreamError('invalid', address, `answered ${method} without supportedVersions or capabilities`);
+  }
+  return new RpcClient(options, envelope, text, capabilities, 1);
+}
+
+function stringArray(value: unknown): string[] | undefined {
+  return Array.isArray(value) && value.every((element) => typeof element === 'string') ? value : undefined;
+}

@@ -1,0 +1,240 @@
+import { memberText } from '@sluice/protocol/json/scan';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import type { UpstreamError } from '../../../http/client/errors.ts';
+import type { Forward, KnownCatalog, Namespace } from '../../../registry/entries.ts';
+import type { Registry } from '../../../registry/registry.ts';
+import { type NamespaceState, ResourceFinder } from '../../../registry/snapshot.ts';
+import type { TargetLogger } from '../../../telemetry/log.ts';
+import type { Upstream } from '../upstream.ts';
+import { type SubscribingClient, UpstreamSubscription } from './upstream-subscription.ts';
+
+/** Client of a {@link ResourceWatcher}. */
+export interface NamespacedClient extends SubscribingClient {
+  readonly namespace: Namespace;
+}
+
+/** Callbacks of a {@link ResourceWatcher}. */
+export interface ResourceWatchHandler {
+  /** All upstreams have answered or timed out: exactly these uris are watched from now on. Called once. */
+  onReady(granted: readonly string[]): void;
+  /**
+   * The upstream's `notifications/resources/updated` for a granted uri or a sub-resource, as text; undefined if one may
+   * have been missed. May be called before `onReady`. False pauses until `resume`.
+   */
+  onUpdated(uri: string, text: string | undefined): boolean;
+  /** An upstream revoked a granted uri, which can only be reported by closing the stream. */
+  onLost(): void;
+}
+
+export interface ResourceWatcherOptions {
+  readonly registry: Pick<Registry, 'current'>;
+  readonly forwards: { upstream(forward: string): Upstream | undefined };
+  /** Returns the forward of a uri that is in no list. */
+  readonly forwardOfUnlisted: (namespace: NamespaceState, uri: string) => string | undefined;
+  readonly log: TargetLogger;
+  /** Milliseconds for upstreams to grant subscriptions (default 5000); for tests. */
+  readonly readyMs?: number;
+}
+
+const READY_MS = 5_000;
+/** Least interval between refreshes: lists may change continuously. */
+const REFRESH_INTERVAL_MS = 1_000;
+
+/**
+ * Watches resources for one client, each uri at the forward that serves it: with one `subscriptions/listen` per upstream,
+ * or a dedicated session if the upstream speaks only the legacy era. {@link refresh} moves subscriptions whose resource has
+ * moved to another forward. Only upstreams that declare `resources.subscribe` are used.
+ */
+export class ResourceWatcher {
+  readonly #options: ResourceWatcherOptions;
+  readonly #client: NamespacedClient;
+  readonly #handler: ResourceWatchHandler;
+  /** Requested uris, later the granted ones, with the upstream that last served them. */
+  #owners: Map<string, Upstream | undefined>;
+  readonly #eras = new WeakMap<Upstream, Era>();
+  readonly #subscriptions = new Map<Upstream, UpstreamSubscription>();
+  readonly #finder = new ResourceFinder();
+  #ready = false;
+  #closed = false;
+  #timer: NodeJS.Timeout | undefined = undefined;
+  #refreshTimer: NodeJS.Timeout | undefined = undefined;
+  #refreshedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(
+    parts: ResourceWatcherOptions,
+    watcher: NamespacedClient,
+    uris: Iterable<string>,
+    sink: ResourceWatchHandler,
+  ) {
+    this.#options = parts;
+    this.#client = watcher;
+    this.#handler = sink;
+    this.#owners = new Map([...uris].map((uri) => [uri, undefined]));
+  }
+
+  /** Opens the subscriptions. `onReady` may be called before this returns. */
+  start(): void {
+    this.#owners = this.#resolve();
+    for (const [upstream, uris] of groupByUpstream(this.#owners)) this.#open(upstream, uris);
+    this.#timer = setTimeout(() => this.#settle(), this.#options.readyMs ?? READY_MS).unref();
+    this.#settleIfAnswered();
+  }
+
+  /** Schedules a new assignment of uris to upstreams, after the resources of the namespace have changed. */
+  refresh(): void {
+    if (!this.#ready || this.#closed) return;
+    const waitMs = Math.max(this.#refreshedAt + REFRESH_INTERVAL_MS - performance.now(), 0);
+    this.#refreshTimer ??= setTimeout(() => this.#refresh(), waitMs).unref();
+  }
+
+  #refresh(): void {
+    this.#refreshTimer = undefined;
+    this.#refreshedAt = performance.now();
+    const before = this.#owners;
+    this.#owners = this.#resolve();
+    const groups = groupByUpstream(this.#owners);
+    for (const [upstream, subscription] of this.#subscriptions) {
+      const uris = groups.get(upstream);
+      // Removed uris are filtered out; added ones require a new subscription.
+      if (uris?.every((uri) => subscription.requested.has(uri))) subscription.restrictTo(uris);
+      else this.#close(subscription);
+    }
+    const opened = new Set<Upstream | undefined>();
+    for (const [upstream, uris] of groups) {
+      if (this.#subscriptions.has(upstream)) continue;
+      this.#open(upstream, uris);
+      opened.add(upstream);
+    }
+    for (const [uri, owner] of this.#owners) {
+      // A new subscription reports this once it is granted.
+      if (owner !== before.get(uri) && !opened.has(owner)) this.#handler.onUpdated(uri, undefined);
+    }
+  }
+
+  /** Resumes after `onUpdated` returned false. */
+  resume(): void {
+    for (const subscription of this.#subscriptions.values()) subscription.resume();
+  }
+
+  /** Closes all subscriptions. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    clearTimeout(this.#refreshTimer);
+    for (const subscription of [...this.#subscriptions.values()]) this.#close(subscription);
+  }
+
+  #open(upstream: Upstream, uris: readonly string[]): void {
+    const isLate = this.#ready;
+    const subscription = new UpstreamSubscription({
+      upstream,
+      era: this.#eras.get(upstream) ?? 'modern',
+      uris,
+      client: this.#client,
+      handler: {
+        onGranted: (_granted, gap) => this.#onGranted(subscription, gap || isLate),
+        onRejected: (error, final) => this.#onRejected(subscription, error, final),
+        onUpdated: (uri, text) => this.#handler.onUpdated(uri, text),
+        onUpstreamClosed: () => this.#onUpstreamClosed(subscription),
+      },
+    });
+    this.#subscriptions.set(upstream, subscription);
+  }
+
+  #onGranted(subscription: UpstreamSubscription, gap: boolean): void {
+    if (!this.#ready) return this.#settleIfAnswered();
+    if (!gap) return;
+    for (const uri of subscription.uris) this.#handler.onUpdated(uri, undefined);
+  }
+
+  #onRejected(subscription: UpstreamSubscription, error: UpstreamError, final: boolean): void {
+    this.#options.log.debug('upstream rejects resource subscription', { reason: error.message, final });
+    if (!final) return;
+    if (!this.#ready) return this.#settleIfAnswered();
+    // A client that subscribes again learns what is granted now.
+    for (const uri of subscription.uris) this.#handler.onUpdated(uri, undefined);
+    this.#handler.onLost();
+  }
+
+  /** The forward was removed: its resources may be served by another one, or at another address. */
+  #onUpstreamClosed(subscription: UpstreamSubscription): void {
+    this.#close(subscription);
+    if (this.#ready) this.refresh();
+    else this.#settleIfAnswered();
+  }
+
+  #settleIfAnswered(): void {
+    if ([...this.#subscriptions.values()].every((subscription) => subscription.isSettled)) this.#settle();
+  }
+
+  /** Fixes the set of watched uris to those granted so far. */
+  #settle(): void {
+    if (this.#ready) return;
+    this.#ready = true;
+    clearTimeout(this.#timer);
+    const owners = new Map<string, Upstream | undefined>();
+    for (const subscription of [...this.#subscriptions.values()]) {
+      if (!subscription.granted || subscription.uris.size === 0) this.#close(subscription);
+      else for (const uri of subscription.uris) owners.set(uri, subscription.upstream);
+    }
+    // In the order of the request.
+    const granted = [...this.#owners.keys()].filter((uri) => owners.has(uri));
+    this.#owners = new Map(granted.map((uri) => [uri, owners.get(uri)]));
+    this.#handler.onReady(granted);
+    this.refresh();
+  }
+
+  #close(subscription: UpstreamSubscription): void {
+    this.#subscriptions.delete(subscription.upstream);
+    subscription.close();
+  }
+
+  /** Returns the upstream that serves each uri now. */
+  #resolve(): Map<string, Upstream | undefined> {
+    const { registry, forwards } = this.#options;
+    const { current } = registry;
+    const namespace = current.namespaces.get(this.#client.namespace);
+    const upstreams = new Map<string, Upstream | undefined>();
+    const owners = new Map<string, Upstream | undefined>();
+    for (const uri of this.#owners.keys()) {
+      const name = namespace && this.#forwardOf(namespace, uri);
+      if (name !== undefined && !upstreams.has(name)) {
+        const forward = current.forwards.get(name);
+        const era = forward && subscriptionEra(forward);
+        const upstream = era && forwards.upstream(name);
+        if (upstream) this.#eras.set(upstream, era);
+        upstreams.set(name, upstream);
+      }
+      owners.set(uri, name === undefined ? undefined : upstreams.get(name));
+    }
+    return owners;
+  }
+
+  /** Returns the forward that `resources/read` would use. */
+  #forwardOf(namespace: NamespaceState, uri: string): string | undefined {
+    const entry = this.#finder.find(namespace.indexes.resource, uri);
+    return entry ? entry.discovered?.forward : this.#options.forwardOfUnlisted(namespace, uri);
+  }
+}
+
+/** Era in which a forward declares resource subscriptions, preferably modern; undefined for none. */
+function subscriptionEra({ catalogs }: Forward): Era | undefined {
+  const eras = catalogs.filter(declaresSubscribe).map(({ era }) => era);
+  return eras.includes('modern') ? 'modern' : eras[0];
+}
+
+function declaresSubscribe({ identity }: KnownCatalog): boolean {
+  const capabilities = memberText(identity, 'capabilities') ?? '{}';
+  return memberText(memberText(capabilities, 'resources') ?? '{}', 'subscribe') === 'true';
+}
+
+function groupByUpstream(owners: ReadonlyMap<string, Upstream | undefined>): Map<Upstream, string[]> {
+  const groups = new Map<Upstream, string[]>();
+  for (const [uri, upstream] of owners) {
+    if (!upstream) continue;
+    const uris = groups.get(upstream) ?? [];
+    groups.set(upstream, uris);
+    uris.push(uri);
+  }
+  return groups;
+}
