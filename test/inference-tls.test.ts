@@ -157,7 +157,7 @@ clusters: [{ name: inference, endpoints: ['127.0.0.1:9'], connection_timeout_ms:
   expect(answer.status).toBe(502);
   // It would be 10 s.
   expect(performance.now() - begun).toBeLessThan(9_000);
-  expect(service.log.some((line) => line.includes('accepted no connection within 0.2 s'))).toBe(true);
+  expect(service.log.some((line) => line.includes('did not accept a connection within 0.2 s'))).toBe(true);
   await service.stop(0);
   silent.close();
 });

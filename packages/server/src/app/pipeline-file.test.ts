@@ -145,6 +145,6 @@ describe('connections', () => {
     const socket = connect(Number(port), host);
     atEnd(() => socket.destroy());
     socket.write('GET / HTTP/1.1\r\nHost: localhost\r\nhost: localhost\r\n\r\n');
-    expect(await readAll(socket)).toMatch(/^HTTP\/1.1 400 [\s\S]*the header Host is there twice/);
+    expect(await readAll(socket)).toMatch(/^HTTP\/1.1 400 [\s\S]*duplicate Host header/);
   });
 });

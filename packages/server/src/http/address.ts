@@ -1,5 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
-import { commaList, InvalidSettingError, type Setting, settingText } from './settings.ts';
+import { commaList, InvalidSettingError, type Setting, settingSchema } from './settings.ts';
 
 /** Address of a listener. `host` has no brackets; with port 0 the system chooses one (decisions 1.1). */
 export interface ListenAddress {
@@ -51,13 +51,13 @@ export const listenAddress: Setting<ListenAddress> = {
 };
 
 /** Formats an address as `host:port`, an IPv6 host in brackets: the inverse of {@link listenAddress}. */
-export function addressText({ host, port }: ListenAddress): string {
+export function formatAddress({ host, port }: ListenAddress): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /** Schema of `host:port`; port 0 is allowed only for addresses that are bound. */
-export function address(withPortZero: boolean) {
-  return settingText(listenAddress).refine(({ port }) => withPortZero || port > 0, {
+export function addressSchema(withPortZero: boolean) {
+  return settingSchema(listenAddress).refine(({ port }) => withPortZero || port > 0, {
     error: 'has port 0, which nothing can be reached at',
   });
 }

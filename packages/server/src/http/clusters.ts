@@ -1,37 +1,37 @@
 import { z } from 'zod';
-import { address, addressText, type HttpUpstream } from './address.ts';
+import { addressSchema, formatAddress, type HttpUpstream } from './address.ts';
 import type { UpstreamTransport } from './client/client.ts';
 import { createTransport } from './client/pool.ts';
 
-/** Where one request is sent. */
+/** Upstream endpoint of a request. */
 export interface Target {
   readonly transport: UpstreamTransport;
   /** `host:port`. */
   readonly server: string;
-  /** Stands in front of every path; empty, or begins with a slash. */
+  /** Prefix of every path; empty, or begins with a slash. */
   readonly pathPrefix: string;
 }
 
-interface Turn {
+interface Endpoint {
   readonly target: Target;
   readonly weight: number;
-  /** What it has coming: the highest is next (smooth weighted round robin). */
+  /** The endpoint with the highest credit is next (smooth weighted round robin). */
   credit: number;
 }
 
 const CONNECT_MS = 10_000;
 
-/** Upstreams that serve the same: requests take turns, by weight (decisions 1.4, "cluster"). */
+/** Load-balanced upstream endpoints: weighted round robin (decisions 1.4, "cluster"). */
 export class Cluster {
-  readonly #turns: readonly Turn[];
+  readonly #endpoints: readonly Endpoint[];
   readonly #total: number;
 
-  private constructor(turns: readonly Turn[]) {
-    this.#turns = turns;
-    this.#total = turns.reduce((sum, { weight }) => sum + weight, 0);
+  private constructor(endpoints: readonly Endpoint[]) {
+    this.#endpoints = endpoints;
+    this.#total = endpoints.reduce((sum, { weight }) => sum + weight, 0);
   }
 
-  /** As a pipeline file describes it. */
+  /** Creates a cluster from its settings. */
   static of({ endpoints, tls, connection_timeout_ms, path = '' }: ClusterSettings): Cluster {
     return new Cluster(
       endpoints.map(({ address: { host, port }, weight }) => {
@@ -41,70 +41,70 @@ export class Cluster {
     );
   }
 
-  /** Where the next request is sent. */
+  /** Returns the endpoint of the next request. */
   next(): Target | undefined {
-    let best: Turn | undefined;
-    for (const turn of this.#turns) {
-      turn.credit += turn.weight;
-      if (!best || turn.credit > best.credit) best = turn;
+    let best: Endpoint | undefined;
+    for (const endpoint of this.#endpoints) {
+      endpoint.credit += endpoint.weight;
+      if (!best || endpoint.credit > best.credit) best = endpoint;
     }
     if (best) best.credit -= this.#total;
     return best?.target;
   }
 
-  /** Lets requests under way finish, and ends its connections. */
+  /** Waits for in-flight requests and closes the connections. */
   async close(): Promise<void> {
-    await Promise.all(this.#turns.map(({ target }) => target.transport.close()));
+    await Promise.all(this.#endpoints.map(({ target }) => target.transport.close()));
   }
 
-  /** Ends everything at once. */
+  /** Aborts in-flight requests and closes the connections. */
   async destroy(): Promise<void> {
-    await Promise.all(this.#turns.map(({ target }) => target.transport.destroy()));
+    await Promise.all(this.#endpoints.map(({ target }) => target.transport.destroy()));
   }
 }
 
 function targetOf(upstream: HttpUpstream, connectTimeoutMs = CONNECT_MS): Target {
   const { scheme, path } = upstream;
-  const server = addressText(upstream);
+  const server = formatAddress(upstream);
   const transport = createTransport(`${scheme}://${server}/`, { connectTimeoutMs, redirects: 'pass' });
   return { transport, server, pathPrefix: path };
 }
 
-/** An address alone is one of weight 1. */
+/** An endpoint given as an address has weight 1. */
 const endpoint = z.preprocess(
   (value) => (typeof value === 'string' ? { address: value } : value),
   z.strictObject(
-    { address: address(false), weight: z.int().min(1).max(1_000_000).default(1) },
+    { address: addressSchema(false), weight: z.int().min(1).max(1_000_000).default(1) },
     {
       error: ({ code }) => (code === 'invalid_type' ? 'is not host:port or a map with address and weight' : undefined),
     },
   ),
 );
 
-/** That the key is there says that connections are to be secured, with a value or without. */
-const secured = z.preprocess((value) => value ?? {}, z.strictObject({})).optional();
+/** TLS is enabled by the presence of the key, with or without a value. */
+const tls = z.preprocess((value) => value ?? {}, z.strictObject({})).optional();
 
-/** Where requests are sent on to, as it stands in a file (decisions 1.4). */
+/** Schema of a cluster in a pipeline file (decisions 1.4). */
 export const cluster = z.strictObject({
   name: z.string().min(1, { error: 'is empty' }),
   endpoints: z.array(endpoint).min(1, { error: 'has no endpoint' }),
-  tls: secured,
+  tls,
   connection_timeout_ms: z.int().min(1).max(600_000).optional(),
 });
 
-/** Where requests are sent on to (decisions 1.4): its endpoints take turns, by weight. */
+/** Settings of a cluster (decisions 1.4). */
 export interface ClusterSettings extends Readonly<z.output<typeof cluster>> {
-  /** What is put in front of every path, for upstreams that have one (decisions 1.2); it begins with `/`. */
+  /** Prefix of every path (decisions 1.2); begins with `/`. */
   readonly path?: string;
 }
 
-/** The upstream of a cluster; of several the first. */
+/** Returns the first endpoint of a cluster. */
 export function upstreamOf({ endpoints, tls, path = '' }: ClusterSettings): HttpUpstream | undefined {
   const [first] = endpoints;
   return first && { scheme: tls ? 'https' : 'http', ...first.address, path };
 }
 
-/** The cluster with this upstream in place of its endpoints, as `SERVICE_INFERENCE_UPSTREAM` has it (decisions 1.2). */
+/** Returns the settings with this upstream as the only endpoint, for `SERVICE_INFERENCE_UPSTREAM` (decisions 1.2). */
 export function withUpstream(replaced: ClusterSettings, { scheme, host, port, path }: HttpUpstream): ClusterSettings {
   const { name, connection_timeout_ms } = replaced;
   return {
@@ -116,7 +116,7 @@ export function withUpstream(replaced: ClusterSettings, { scheme, host, port, pa
   };
 }
 
-/** The clusters of the pipeline, by name. */
+/** Clusters of the pipeline by name. */
 export class Clusters {
   readonly #settings: ReadonlyMap<string, ClusterSettings>;
   readonly #clusters: Map<string, Cluster>;
@@ -126,21 +126,21 @@ export class Clusters {
     this.#clusters = new Map([...clusters].map(([name, settings]) => [name, Cluster.of(settings)]));
   }
 
-  /** Where the next request to the cluster of this name is sent; undefined when there is none. */
+  /** Returns the endpoint of the next request to a cluster; undefined if the cluster does not exist. */
   next(name: string): Target | undefined {
     return this.#clusters.get(name)?.next();
   }
 
   /**
-   * Puts one upstream in the place of the cluster's, if there is such a cluster, and keeps its other settings. New
-   * requests use it, those under way finish.
+   * Replaces the endpoints of a cluster, if it exists, by one upstream; its other settings are unchanged. In-flight requests
+   * finish at the previous endpoints.
    */
   replace(name: string, upstream: HttpUpstream): void {
     const settings = this.#settings.get(name);
     if (!settings) return;
-    const before = this.#clusters.get(name);
+    const previous = this.#clusters.get(name);
     this.#clusters.set(name, Cluster.of(withUpstream(settings, upstream)));
-    void before?.close();
+    void previous?.close();
   }
 
   async close(): Promise<void> {

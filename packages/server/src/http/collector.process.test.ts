@@ -7,7 +7,7 @@ it('gives back what came, in whatever pieces', () => {
     const collector = new ChunkBuffer();
     for (let at = 0; at < body.length; at += size) collector.push(body.subarray(at, at + size));
     expect(collector.length).toBe(body.length);
-    expect(collector.take().equals(body)).toBe(true);
+    expect(collector.concat().equals(body)).toBe(true);
   }
 });
 
@@ -15,12 +15,12 @@ it('does not copy a body of one piece, and does not write into pieces of others'
   const first = Buffer.from('first');
   const whole = new ChunkBuffer();
   whole.push(first);
-  expect(whole.take().buffer).toBe(first.buffer);
+  expect(whole.concat().buffer).toBe(first.buffer);
 
   const joined = new ChunkBuffer();
   joined.push(first);
   joined.push(Buffer.from('second'));
-  expect(joined.take().toString()).toBe('firstsecond');
+  expect(joined.concat().toString()).toBe('firstsecond');
   expect(first.toString()).toBe('first');
 });
 
@@ -28,10 +28,10 @@ it('costs what the bytes cost, not what the pieces would', () => {
   const collector = new ChunkBuffer();
   const before = process.memoryUsage().arrayBuffers;
   for (let index = 0; index < 1_000_000; index++) collector.push(Buffer.alloc(1));
-  expect(collector.take().length).toBe(1_000_000);
+  expect(collector.concat().length).toBe(1_000_000);
   expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(64 * 1024 * 1024);
 });
 
 it('of nothing makes nothing', () => {
-  expect(new ChunkBuffer().take().length).toBe(0);
+  expect(new ChunkBuffer().concat().length).toBe(0);
 });

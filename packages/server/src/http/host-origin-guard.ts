@@ -1,41 +1,36 @@
 import { isIPv4 } from 'node:net';
+import { ellipsize } from '@sluice/protocol/text';
+import type { Refusal } from './server.ts';
 
-/** What a listener accepts in `Host` and `Origin`. Both as the configuration parsed them: lower case, no default port. */
+/** Accepted values of `Host` and `Origin`, as parsed by the configuration: lower case, no default port. */
 interface GuardOptions {
-  /** SERVICE_ALLOWED_HOSTS; one without a port stands for that host with any port. */
+  /** SERVICE_ALLOWED_HOSTS; a value without a port matches any port. */
   readonly allowedHosts: readonly string[] | undefined;
   /** SERVICE_CORS_ORIGIN: `*` or one origin. */
   readonly corsOrigin: string | undefined;
 }
 
-/** Why a request is refused: answered with this status, and the reason names the header. */
-interface Refusal {
-  readonly status: 403;
-  readonly reason: string;
-}
-
 /**
- * Judges a request by the address its connection came in on and its `Host` and `Origin` headers; undefined lets it
- * pass.
+ * Checks the `Host` and `Origin` headers of a request on a connection to `localAddress`. Returns why the request is
+ * rejected, or undefined.
  */
-export type Guard = (
+export type HostOriginGuard = (
   localAddress: string | undefined,
   host: string | undefined,
   origin: string | undefined,
 ) => Refusal | undefined;
 
-/** Accepted values that are remembered. What clients send is theirs to choose, so the memory is bounded. */
-const REMEMBERED = 512;
+/** Maximum number of accepted values in a cache: clients choose the values. */
+const MAX_CACHED = 512;
 
 /**
- * The checks of mcp 6 that every listener makes, so that a web page can neither call a local service nor reach one by
- * rebinding its own name to the service's address. A connection to a loopback address must name a loopback host or one
- * of `allowedHosts`; any other connection may name every host unless `allowedHosts` is set. An `Origin` must be
- * loopback, the origin of `Host`, or `corsOrigin`.
+ * Creates the guard of a listener against cross-origin requests and DNS rebinding (mcp 6). On connections to a loopback
+ * address, `Host` must be a loopback host or one of `allowedHosts`; on other connections it may be any host unless
+ * `allowedHosts` is set. `Origin` must be a loopback origin, the origin of `Host`, or `corsOrigin`.
  *
- * Runs per request: values that were accepted once cost a look-up.
+ * Runs per request: values that were accepted before cost one lookup.
  */
-export function createHostOriginGuard({ allowedHosts, corsOrigin }: GuardOptions): Guard {
+export function createHostOriginGuard({ allowedHosts, corsOrigin }: GuardOptions): HostOriginGuard {
   const allowed = new Set(allowedHosts);
   const restricted = allowedHosts !== undefined;
   const localHosts = new Set<string>();
@@ -43,68 +38,72 @@ export function createHostOriginGuard({ allowedHosts, corsOrigin }: GuardOptions
   const origins = new Set<string>();
   const sameOrigins = new Set<string>();
 
-  const hostPasses = (host: string, local: boolean): boolean => {
+  const isAllowedHost = (host: string, local: boolean): boolean => {
     const parts = splitHost(host);
     if (!parts) return false;
     if (allowed.has(parts.host) || allowed.has(`${parts.host}:${parts.port}`)) return true;
     return local && isLoopback(parts.host);
   };
 
-  const originPasses = (origin: string): boolean =>
+  const isAllowedOrigin = (origin: string): boolean =>
     corsOrigin === '*' || origin.toLowerCase() === corsOrigin || isLoopback(hostOfOrigin(origin) ?? '');
 
   return (localAddress, host, origin) => {
     const local = isLoopbackAddress(localAddress);
     if (local || restricted) {
       if (host === undefined) return { status: 403, reason: 'a Host header is required' };
-      const known = local ? localHosts : otherHosts;
-      if (!known.has(host)) {
-        if (!hostPasses(host, local)) {
-          return { status: 403, reason: `Host not allowed: ${shown(host)}; SERVICE_ALLOWED_HOSTS names further ones` };
+      const cache = local ? localHosts : otherHosts;
+      if (!cache.has(host)) {
+        if (!isAllowedHost(host, local)) {
+          return {
+            status: 403,
+            reason: `Host not allowed: ${ellipsize(host, MAX_VALUE_LENGTH)}; set SERVICE_ALLOWED_HOSTS to allow it`,
+          };
         }
-        remember(known, host);
+        addToCache(cache, host);
       }
     }
     if (origin === undefined || origins.has(origin)) return undefined;
-    if (originPasses(origin)) {
-      remember(origins, origin);
+    if (isAllowedOrigin(origin)) {
+      addToCache(origins, origin);
       return undefined;
     }
     const pair = `${host} ${origin}`;
     if (sameOrigins.has(pair)) return undefined;
     if (host === undefined || !isSameOrigin(origin, host)) {
-      return { status: 403, reason: `Origin not allowed: ${shown(origin)}; SERVICE_CORS_ORIGIN names a further one` };
+      return {
+        status: 403,
+        reason: `Origin not allowed: ${ellipsize(origin, MAX_VALUE_LENGTH)}; set SERVICE_CORS_ORIGIN to allow it`,
+      };
     }
-    remember(sameOrigins, pair);
+    addToCache(sameOrigins, pair);
     return undefined;
   };
 }
 
-function remember(known: Set<string>, value: string): void {
-  if (known.size >= REMEMBERED) known.clear();
-  known.add(value);
+function addToCache(cache: Set<string>, value: string): void {
+  if (cache.size >= MAX_CACHED) cache.clear();
+  cache.add(value);
 }
 
-/** A refused value in a message: cut, since it can be as long as a head. */
-function shown(value: string): string {
-  return value.length > 200 ? `${value.slice(0, 200)}...` : value;
-}
+/** Maximum length of a rejected value in a message. */
+const MAX_VALUE_LENGTH = 200;
 
-/** Splits a Host value; the host in lower case, IPv6 in brackets. Undefined when it is none. */
+/** Splits a Host value; the host in lower case, IPv6 in brackets. Undefined if the value is invalid. */
 function splitHost(value: string): { host: string; port: string } | undefined {
   const match = /^(\[[\da-f:.]+\]|[^\s:/?#@[\]\\]+)(?::(\d*))?$/i.exec(value);
   return match ? { host: (match[1] ?? '').toLowerCase(), port: match[2] ?? '' } : undefined;
 }
 
-/** The host of an http(s) origin, in lower case, IPv6 in brackets. */
+/** Returns the host of an http(s) origin, in lower case, IPv6 in brackets. */
 function hostOfOrigin(origin: string): string | undefined {
   const match = /^https?:\/\/(.+)$/i.exec(origin);
   return match ? splitHost(match[1] ?? '')?.host : undefined;
 }
 
 /**
- * Whether the origin is that of a page from this host. Scheme and default port are the page's: in front of the service
- * a proxy may end TLS.
+ * Returns whether the origin is that of a page of this host. Scheme and default port are taken from the origin: a proxy in
+ * front of the service may terminate TLS.
  */
 function isSameOrigin(origin: string, host: string): boolean {
   const match = /^(https?):\/\/(.+)$/i.exec(origin);
@@ -119,7 +118,7 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '[::1]' || (host.startsWith('127.') && isIPv4(host));
 }
 
-/** The address that a connection came in on; IPv4 appears as `::ffff:127.0.0.1` on a dual-stack listener. */
+/** Returns whether a local address is a loopback address; dual-stack listeners see IPv4 as `::ffff:127.0.0.1`. */
 function isLoopbackAddress(address: string | undefined): boolean {
   if (address === undefined) return false;
   return address.startsWith('127.') || address === '::1' || address.startsWith('::ffff:127.');

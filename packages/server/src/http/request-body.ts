@@ -2,63 +2,63 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import type { ResponseLike } from './context.ts';
 
 /**
- * Collects the pieces of a body. A sender chooses how small they are, and a buffer object for each byte would cost
- * hundreds of times the bytes: so from the second piece on they are copied into one buffer that grows by doubling.
- * A body that comes in one piece, as most do, is not copied.
+ * Concatenates the chunks of a body. The sender chooses their size, and a buffer object per byte would cost hundreds of
+ * times its size: from the second chunk on they are copied into one buffer that doubles its size. A body of one chunk, the
+ * usual case, is not copied.
  */
 export class ChunkBuffer {
-  /** Bytes collected so far. */
+  /** Bytes so far. */
   length = 0;
-  #held: Buffer | undefined = undefined;
+  #buffer: Buffer | undefined = undefined;
   #owned = false;
 
-  push(piece: Buffer): void {
-    const length = this.length + piece.length;
-    if (this.#held === undefined) {
-      this.#held = piece;
+  push(chunk: Buffer): void {
+    const length = this.length + chunk.length;
+    if (this.#buffer === undefined) {
+      this.#buffer = chunk;
     } else {
-      if (!this.#owned || this.#held.length < length) {
+      if (!this.#owned || this.#buffer.length < length) {
         const grown = Buffer.allocUnsafeSlow(Math.max(4096, length * 2));
-        this.#held.copy(grown, 0, 0, this.length);
-        this.#held = grown;
+        this.#buffer.copy(grown, 0, 0, this.length);
+        this.#buffer = grown;
         this.#owned = true;
       }
-      piece.copy(this.#held, this.length);
+      chunk.copy(this.#buffer, this.length);
     }
     this.length = length;
   }
 
-  /** All that was collected. Nothing may be pushed after this. */
-  take(): Buffer {
-    const held = this.#held ?? Buffer.alloc(0);
-    this.#held = undefined;
-    return held.subarray(0, this.length);
+  /** Returns all chunks as one buffer. Nothing may be pushed afterwards. */
+  concat(): Buffer {
+    const buffer = this.#buffer ?? Buffer.alloc(0);
+    this.#buffer = undefined;
+    return buffer.subarray(0, this.length);
   }
 }
 
-/** Is told once what becomes of a body. */
+/** Receives a body; exactly one of its methods is called. */
 export interface BodyHandler {
   onBody(body: Buffer): void;
-  /** It is over the limit, as is said as soon as that is known. What is left of it is the taker's to read away. */
+  /** The body exceeds the limit; called as soon as that is known. The handler drains the rest. */
   onTooLarge(): void;
-  /** The client left in the middle of it, or what it sent stopped being HTTP. */
+  /** The client disconnected, or sent invalid HTTP. */
   onError(error: Error): void;
 }
 
-/** Collects a request's body of up to `limit` bytes. */
-export function collectBody(request: IncomingMessage, limit: number, taker: BodyHandler): void {
-  if (Number(request.headers['content-length']) > limit) return taker.onTooLarge();
+/** Reads a request body of at most `limit` bytes. */
+export function collectBody(request: IncomingMessage, limit: number, handler: BodyHandler): void {
+  if (Number(request.headers['content-length']) > limit) return handler.onTooLarge();
   const body = new ChunkBuffer();
-  request.on('data', (piece: Buffer) => {
-    if (body.length + piece.length <= limit) return body.push(piece);
+  request.on('data', (chunk: Buffer) => {
+    if (body.length + chunk.length <= limit) return body.push(chunk);
     request.removeAllListeners('data').removeAllListeners('end');
-    taker.onTooLarge();
+    handler.onTooLarge();
   });
-  request.on('end', () => taker.onBody(body.take()));
-  request.on('error', (error) => taker.onError(error));
+  request.on('end', () => handler.onBody(body.concat()));
+  request.on('error', (error) => handler.onError(error));
 }
 
-/** True for a request that says that it has a body, which may turn out to be empty (RFC 9112 6.3). */
+/** Returns whether the headers of a request announce a body, which may be empty (RFC 9112 6.3). */
 export function hasBody({
   'content-length': length,
   'transfer-encoding': encoding,
@@ -66,67 +66,64 @@ export function hasBody({
   return encoding !== undefined || (length !== undefined && Number(length) !== 0);
 }
 
-/** How long a client may go on sending a body that was refused. */
+/** How long the body of a rejected request is drained. */
 const LINGER_MS = 2_000;
 
 /**
- * To be called before an answer is written that does not wait for the request's body. Closing on a client that is still
- * sending would lose it the answer: for a while, the rest is read and thrown away. A connection that is to end with the
- * answer ends when that is done.
+ * Drains the body of a request that is answered before its end; to be called before the response is written. If the
+ * connection were closed while the client is still sending, the client would lose the response. A connection that should
+ * close after the response closes when the body has been drained.
  */
 export function drainRequestBody(request: IncomingMessage, response: Pick<ResponseLike, 'shouldKeepAlive'>): void {
   request.resume();
   if (request.complete || !hasBody(request.headers)) return;
   const closing = response.shouldKeepAlive === false;
-  // Else Node would end the connection as soon as the answer is out.
+  // Otherwise Node would close the connection right after the response.
   response.shouldKeepAlive = true;
-  const late = setTimeout(() => request.destroy(), LINGER_MS);
+  const timeout = setTimeout(() => request.destroy(), LINGER_MS);
   request.once('close', () => {
-    clearTimeout(late);
+    clearTimeout(timeout);
     if (closing) request.socket.end();
   });
 }
 
-/** What is done with a request whose body did not come in time, and with what there is of its answer. */
-export type OnLateBody = (request: IncomingMessage, response: ServerResponse) => void;
+/** Handles a request whose body did not arrive in time; its response may have begun. */
+export type OnBodyTimeout = (request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * How long clients may take to send their bodies. A server's own `requestTimeout` holds for all its requests; this one
- * can be lifted for those whose bodies are passed on, which may take as long as they come (decisions 4.6).
+ * Timeouts of request bodies. Unlike `requestTimeout` of node:http, they can be disabled for requests whose bodies are
+ * proxied, which may take any time (decisions 4.6).
  */
 export class BodyDeadlines {
-  readonly #afterMs: number;
-  readonly #onLate: OnLateBody;
+  readonly #timeoutMs: number;
+  readonly #onTimeout: OnBodyTimeout;
   readonly #timers = new WeakMap<IncomingMessage, NodeJS.Timeout>();
 
-  constructor(afterMs: number, onLate: OnLateBody) {
-    this.#afterMs = afterMs;
-    this.#onLate = onLate;
+  constructor(timeoutMs: number, onTimeout: OnBodyTimeout) {
+    this.#timeoutMs = timeoutMs;
+    this.#onTimeout = onTimeout;
   }
 
-  /** Begins to count; nothing is counted for a request without a body. */
+  /** Starts the timeout of a request, if it has a body. */
   watch(request: IncomingMessage, response: ServerResponse): void {
     if (!hasBody(request.headers)) return;
     const timer = setTimeout(() => {
-      // What nobody has read yet may all be there.
-      if (!request.complete) this.#onLate(request, response);
-    }, this.#afterMs);
+      // The body may be complete although it has not been read.
+      if (!request.complete) this.#onTimeout(request, response);
+    }, this.#timeoutMs);
     this.#timers.set(request, timer);
     request.once('close', () => clearTimeout(timer));
   }
 
-  /** Lets this body take its time. */
+  /** Disables the timeout of a request. */
   lift(request: IncomingMessage): void {
     clearTimeout(this.#timers.get(request));
   }
 }
 
-const CLIENT_LEFT = 499;
+const CLIENT_CLOSED_REQUEST = 499;
 
-/** The status of an answer; of one that was never begun, since its client has left, the one that logs have for that. */
-export function answeredStatus({
-  headersSent,
-  statusCode,
-}: Pick<ServerResponse, 'headersSent' | 'statusCode'>): number {
-  return headersSent ? statusCode : CLIENT_LEFT;
+/** Returns the status of a response; 499 if the client disconnected before it began. */
+export function loggedStatus({ headersSent, statusCode }: Pick<ServerResponse, 'headersSent' | 'statusCode'>): number {
+  return headersSent ? statusCode : CLIENT_CLOSED_REQUEST;
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** True for a request that names two hosts: two gateways in a row might each take another one for the one that counts. */
+/** Returns whether a request has several Host headers: two gateways in a row might use different ones. */
 export function hasDuplicateHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -12,9 +12,9 @@ export function hasDuplicateHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeade
 }
 
 /**
- * Why two readers of a request could disagree about where its body ends, although Node's parser has made up its mind;
- * undefined where they cannot. What it lets pass is one `Content-Length` or one `Transfer-Encoding: chunked` (RFC 9112 6.1
- * to 6.3). A body in another coding would be passed on without the word for it, since that ends with the connection.
+ * Returns why two HTTP parsers could disagree about the end of the request body; undefined if they cannot. Accepted are one
+ * `Content-Length` or one `Transfer-Encoding: chunked` (RFC 9112 6.1 to 6.3). A body with another transfer coding would be
+ * forwarded without the header that names it, which is hop-by-hop.
  */
 export function ambiguousFraming({
   headers,
@@ -22,41 +22,37 @@ export function ambiguousFraming({
 }: Pick<IncomingMessage, 'headers' | 'httpVersion'>): string | undefined {
   const { 'content-length': length, 'transfer-encoding': encoding } = headers;
   if (encoding !== undefined) {
-    if (encoding.toLowerCase() !== 'chunked') return 'the only Transfer-Encoding that is taken is "chunked"';
-    if (httpVersion !== '1.1') return 'a request of HTTP/1.0 cannot have a Transfer-Encoding';
+    if (encoding.toLowerCase() !== 'chunked') return 'unsupported Transfer-Encoding: expected "chunked"';
+    if (httpVersion !== '1.1') return 'Transfer-Encoding requires HTTP/1.1';
   }
-  if (length !== undefined && !Number.isSafeInteger(Number(length)))
-    return 'its Content-Length is too large for any body';
+  if (length !== undefined && !Number.isSafeInteger(Number(length))) return 'invalid Content-Length';
   return undefined;
 }
 
-/**
- * Finds the requests of one server that are refused with 400, since two readers of their heads could take them for
- * different requests: the same ones on every listener.
- */
+/** Rejects requests that two HTTP parsers could interpret differently (request smuggling). One instance per server. */
 export class AmbiguousRequestGuard {
-  /** Connections that end, because it is not clear what came on them. */
-  readonly #refused = new WeakSet<Socket>();
+  /** Connections on which a request was rejected. */
+  readonly #rejected = new WeakSet<Socket>();
 
   /**
-   * Why the request is refused; undefined where its head has one meaning. The caller ends the connection with the answer;
-   * Node goes on reading what has come already, which may be part of the request: all of that is refused too.
+   * Returns why the request is rejected; undefined if its head is unambiguous. The caller closes the connection after the
+   * response; requests that Node parses from data already received on it are rejected too.
    */
   reasonFor(request: IncomingMessage): string | undefined {
     const { socket } = request;
-    if (this.#refused.has(socket)) return 'it follows a request that was refused';
-    const reason = unclearHead(request);
-    if (reason !== undefined) this.#refused.add(socket);
+    if (this.#rejected.has(socket)) return 'connection closed after a rejected request';
+    const reason = ambiguity(request);
+    if (reason !== undefined) this.#rejected.add(socket);
     return reason;
   }
 }
 
-function unclearHead(request: IncomingMessage): string | undefined {
+function ambiguity(request: IncomingMessage): string | undefined {
   const { headers, httpVersion, url = '/' } = request;
   if (headers.host === undefined && httpVersion === '1.1') return 'a Host header is required';
-  if (hasDuplicateHost(request)) return 'the header Host is there twice; send it once';
-  // A host in the target would stand against `Host`, which is what is judged; `*` is no path that anything could answer.
-  if (!url.startsWith('/')) return 'the target of a request begins with a slash';
-  if (url.includes('#')) return 'the target of a request has no fragment; encode # as %23';
+  if (hasDuplicateHost(request)) return 'duplicate Host header';
+  // A host in the target would compete with `Host`, which is checked; no resource responds to `*`.
+  if (!url.startsWith('/')) return 'invalid request target: expected a path that begins with a slash';
+  if (url.includes('#')) return 'invalid request target: encode # as %23';
   return ambiguousFraming(request);
 }

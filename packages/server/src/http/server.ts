@@ -1,107 +1,108 @@
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
-import type { ListenAddress } from './address.ts';
+import { Server as NetServer, type Socket } from 'node:net';
+import { formatAddress, type ListenAddress } from './address.ts';
 import { drainRequestBody } from './request-body.ts';
 import { AmbiguousRequestGuard } from './request-validation.ts';
 
-/** How the connections of one listener are kept. */
+/** Connection settings of a listener. */
 export interface ConnectionOptions {
   /** PEM texts; undefined for plain HTTP. */
   readonly tls: { readonly cert: string; readonly key: string } | undefined;
-  /** How long a client may take to send its whole request, in milliseconds; 0 for as long as it goes on sending. */
+  /** Milliseconds in which a client must send a whole request; 0 for no limit. */
   readonly readTimeoutMs: number;
-  /** Those beyond it are answered 503. */
+  /** Requests on further connections are rejected with 503. */
   readonly maxConnections: number | undefined;
 }
 
-/** Longer than proxies and load balancers keep their side, so that it is never we who close a connection in use. */
+/** Longer than the idle timeout of proxies and load balancers, so that the service never closes a connection in use. */
 const KEEP_ALIVE_MS = 75_000;
-/** What the head of a request may take at most. */
+/** Limit for the head of a request. */
 const HEADERS_MS = 60_000;
 
-/** So many at a time are told that there are too many; others are let go without a word. */
+/** Connections beyond the limit that receive a response; further ones are closed at once. */
 const MAX_REJECTED = 100;
 
 const TOO_MANY_CONNECTIONS: Refusal = { status: 503, reason: 'too many connections: try again later' };
 
-/** Why a request is not served. */
+/** Reason why a request is rejected before it is served. */
 export interface Refusal {
   readonly status: number;
   readonly reason: string;
 }
 
-/** Serves a request, or says why it is not served; then what is left of its body is no concern of it. */
+/** Responds to a request. With a `refusal`, the rest of the request body is already taken care of. */
 export type ServeRequest = (request: IncomingMessage, response: ServerResponse, refusal: Refusal | undefined) => void;
 
-/** A server of HTTP/1.1 that hands requests to `serve`. The caller listens and closes. */
+/** Creates an HTTP/1.1 server that passes requests to `serve`. The caller listens and closes. */
 export function createHttpServer(options: ConnectionOptions, serve: ServeRequest): Server {
   const { tls, readTimeoutMs, maxConnections } = options;
   const settings: ServerOptions = {
     keepAliveTimeout: KEEP_ALIVE_MS,
     noDelay: true,
-    // Without a host, Node would answer without a reason and nobody would hear of it.
+    // Node would reject a missing Host header itself, without a reason and unobserved.
     requireHostHeader: false,
     requestTimeout: readTimeoutMs,
     headersTimeout: readTimeoutMs > 0 ? Math.min(readTimeoutMs, HEADERS_MS) : HEADERS_MS,
-    // What is due is looked for as often, so that a short limit is kept.
+    // Timeouts are checked at this interval: often enough for a short one.
     connectionsCheckingInterval: Math.max(100, Math.min(30_000, readTimeoutMs > 0 ? readTimeoutMs / 2 : 30_000)),
   };
   const server = tls ? createTlsServer({ ...settings, ...tls, ALPNProtocols: ['http/1.1'] }) : createServer(settings);
-  const crowd = maxConnections === undefined ? undefined : limited(server, maxConnections, tls !== undefined);
-  const unclear = new AmbiguousRequestGuard();
+  const excess =
+    maxConnections === undefined ? undefined : excessConnections(server, maxConnections, tls !== undefined);
+  const guard = new AmbiguousRequestGuard();
   server.on('request', (request, response) => {
-    const reason = unclear.reasonFor(request);
+    const reason = guard.reasonFor(request);
     const refusal =
-      reason !== undefined ? { status: 400, reason } : crowd?.has(request.socket) ? TOO_MANY_CONNECTIONS : undefined;
+      reason !== undefined ? { status: 400, reason } : excess?.has(request.socket) ? TOO_MANY_CONNECTIONS : undefined;
     if (refusal) {
-      // Nothing that follows on the connection would be served either.
+      // No further request on the connection would be served.
       response.shouldKeepAlive = false;
-      // Where it is not clear what follows, it is not waited for.
+      // After an ambiguous request, what follows on the connection cannot be interpreted.
       if (reason === undefined) drainRequestBody(request, response);
       else request.resume();
     }
     serve(request, response, refusal);
   });
-  // Node would answer an expectation that it does not know by itself; it may be ignored.
+  // Node would reject unknown expectations itself; RFC 9110 allows to ignore them.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
-  // Node would end the connection without a word.
+  // Node would close the connection without a response.
   server.on('connect', (_request, socket) => {
     socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
   });
   return server;
 }
 
-/** The connections beyond the limit, which a server has to let in to say so. */
-function limited(server: Server, most: number, secure: boolean): ReadonlySet<Socket> {
-  const beyond = new Set<Socket>();
+/** Returns the set of open connections beyond the limit: they are accepted in order to reject their requests. */
+function excessConnections(server: Server, limit: number, secure: boolean): ReadonlySet<Socket> {
+  const excess = new Set<Socket>();
   let open = 0;
   server.on(secure ? 'secureConnection' : 'connection', (socket: Socket): unknown => {
-    if (open >= most) {
-      if (beyond.size >= MAX_REJECTED) return socket.destroy();
-      beyond.add(socket);
-      return socket.once('close', () => beyond.delete(socket));
+    if (open >= limit) {
+      if (excess.size >= MAX_REJECTED) return socket.destroy();
+      excess.add(socket);
+      return socket.once('close', () => excess.delete(socket));
     }
     open++;
     return socket.once('close', () => open--);
   });
-  return beyond;
+  return excess;
 }
 
-/** A server that listens. */
+/** A listening server. */
 export interface Listener {
-  /** As bound, `host:port`. */
+  /** The bound address, `host:port`. */
   readonly address: string;
   /**
-   * Stops accepting, lets requests in flight finish for at most `graceMs`, then ends what is left (decisions 1.1).
-   * Resolves when no connection is open any more.
+   * Stops accepting connections, lets in-flight requests finish for at most `graceMs` milliseconds and then closes all
+   * connections (decisions 1.1). Resolves when no connection is open.
    */
   drain(graceMs: number): Promise<void>;
 }
 
 const SWEEP_MS = 50;
 
-/** Binds a server. Rejects with the system's error. */
+/** Binds a server. Rejects with the system error. */
 export function listen(server: Server, { host, port }: ListenAddress): Promise<Listener> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
@@ -112,17 +113,16 @@ export function listen(server: Server, { host, port }: ListenAddress): Promise<L
     server.once('error', reject);
     server.listen({ host, port }, () => {
       server.off('error', reject);
-      const address = displayed(server.address());
-      resolve({ address, drain: (graceMs) => drain(server, sockets, graceMs) });
+      resolve({ address: boundAddress(server), drain: (graceMs) => drain(server, sockets, graceMs) });
     });
   });
 }
 
 async function drain(server: Server, sockets: ReadonlySet<Socket>, graceMs: number): Promise<void> {
   if (!server.listening) return;
-  // A connection becomes idle when its answer is out; kept alive, it would hold the server open. Node's own `close` and
-  // `closeIdleConnections` take an answer for out that still waits for a slow reader: as long as there is one, nothing is
-  // closed but the door.
+  // A kept-alive connection becomes idle after its response and would keep the server open. `close` and
+  // `closeIdleConnections` of node:http treat a connection as idle while a slow client still reads its response: idle
+  // connections are closed only when no response is buffered; until then only the listening socket is closed.
   const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
   const sweep = setInterval(() => {
     for (const { writableLength } of sockets) if (writableLength > 0) return;
@@ -132,11 +132,12 @@ async function drain(server: Server, sockets: ReadonlySet<Socket>, graceMs: numb
   await closed;
   clearInterval(sweep);
   clearTimeout(deadline);
-  // What else Node has to tidy up when a server closes.
+  // Releases the timers of node:http.
   server.close();
 }
 
-function displayed(address: AddressInfo | string | null): string {
+function boundAddress(server: Server): string {
+  const address = server.address();
   if (address === null || typeof address === 'string') return String(address);
-  return address.family === 'IPv6' ? `[${address.address}]:${address.port}` : `${address.address}:${address.port}`;
+  return formatAddress({ host: address.address, port: address.port });
 }

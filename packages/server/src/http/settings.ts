@@ -37,7 +37,7 @@ export function readSetting<T>(env: NodeJS.ProcessEnv, name: string, setting: Se
 }
 
 /** Schema of a text in a file with the syntax of a setting. */
-export function settingText<T>({ parse, accepts }: Setting<T>) {
+export function settingSchema<T>({ parse, accepts }: Setting<T>) {
   return z.string().transform((text, { addIssue }): T => {
     try {
       return parse(text);

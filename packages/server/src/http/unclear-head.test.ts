@@ -18,7 +18,7 @@ afterAll(async () => {
 const LISTENERS = ['mcp', 'inference', 'management'];
 const HOST = 'Host: localhost\r\n';
 const CLOSE = `${HOST}Connection: close\r\n`;
-const SLASH = 'the target of a request begins with a slash';
+const SLASH = 'invalid request target: expected a path that begins with a slash';
 
 /** The answer of a listener to a request, and the line of its access log. */
 async function asked(listener: string, line: string, headers: string) {
@@ -38,8 +38,8 @@ describe.each(LISTENERS)('on the listener %s', (listener) => {
   test.each([
     ['the target of a proxy', 'GET http://localhost/x HTTP/1.1', CLOSE, SLASH],
     ['a star for a target', 'OPTIONS * HTTP/1.1', CLOSE, SLASH],
-    ['a fragment in the target', 'GET /x#y HTTP/1.1', CLOSE, 'the target of a request has no fragment'],
-    ['two Hosts', 'GET /x HTTP/1.1', `${CLOSE}${HOST}`, 'the header Host is there twice'],
+    ['a fragment in the target', 'GET /x#y HTTP/1.1', CLOSE, 'invalid request target: encode # as %23'],
+    ['two Hosts', 'GET /x HTTP/1.1', `${CLOSE}${HOST}`, 'duplicate Host header'],
     ['no Host', 'GET /x HTTP/1.1', 'Connection: close\r\n', 'a Host header is required'],
     ['a coding that is none', 'GET /x HTTP/1.1', `${CLOSE}Transfer-Encoding: x, chunked\r\n`, 'Transfer-Encoding'],
   ])('%s is refused with its reason, which ends the connection', async (_name, line, headers, reason) => {

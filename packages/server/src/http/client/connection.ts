@@ -1,38 +1,38 @@
 import type { Socket } from 'node:net';
 import type { RawHeaders, ResponseHandler, ResponseHeaders, StreamedBody, UpstreamCall } from './client.ts';
 import {
-  answerTimeout,
   bodyFailure,
   connectionFailure,
   connectTimeout,
   MalformedResponse,
   redirected,
+  responseTimeout,
   type UpstreamError,
 } from './errors.ts';
-import { AnswerDeadline, BodyWriter } from './request-writer.ts';
+import { BodyWriter, ResponseDeadline } from './request-writer.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
 import { openSocket, readPastFailedWrites, type SocketTarget } from './socket.ts';
 
-/** The connection that a call is on, as the call needs it. */
+/** Connection of a call. */
 export interface Carrier {
-  /** Ends the connection without calling back. */
+  /** Closes the connection without a callback. */
   close(): void;
-  /** Lets the body flow again. */
+  /** Resumes the response body. */
   resume(): void;
 }
 
-/** One request under way. */
+/** An in-flight request. */
 export class Http1Call implements UpstreamCall {
   readonly handler: ResponseHandler;
-  /** The request's bytes, only its head's when the body is streamed, or why there are none. */
+  /** Encoded request, only its head if the body is streamed; or the error that encoding failed with. */
   readonly request: string | Buffer | UpstreamError;
-  /** What is to be sent behind the bytes. */
+  /** Body that follows the head. */
   readonly streamed: StreamedBody | undefined;
-  /** Whether its answer has a head and nothing else, whatever that says. */
+  /** True for HEAD: the response has no body, whatever its head declares. */
   readonly headOnly: boolean;
-  /** Undefined until the call has got a connection. */
+  /** Undefined until the call has a connection. */
   carrier: Carrier | undefined = undefined;
-  /** Set before the last callback: nothing is called any more. */
+  /** Set before the last callback; no callback follows. */
   over = false;
 
   constructor(
@@ -57,57 +57,57 @@ export class Http1Call implements UpstreamCall {
     if (!this.over) this.carrier?.resume();
   }
 
-  /** Only while it is not over. */
+  /** Must not be called after the end of the call. */
   fail(error: UpstreamError): void {
     this.over = true;
     this.handler.onError(error);
   }
 }
 
-/** Where connections lead, and who keeps them. */
+/** Pool that owns connections. */
 export interface ConnectionOwner extends SocketTarget {
-  /** The address as it may be shown. */
+  /** Address for messages. */
   readonly address: string;
   readonly connectTimeoutMs: number;
   readonly firstByteTimeoutMs: number | undefined;
   readonly passesRedirects: boolean;
-  /** The connection can carry another request; `keepAliveMs` is what its upstream announced. */
+  /** Returns an idle connection to the pool; `keepAliveMs` is the timeout that the upstream announced. */
   release(connection: Connection, keepAliveMs: number | undefined): void;
-  /** Its socket is closed. */
+  /** Removes a closed connection. */
   forget(connection: Connection): void;
 }
 
-/** Bytes read at once, which every connection holds. Half of it cost 15 % more for bodies of a megabyte, twice saved 0. */
+/** Read buffer of a connection. Half the size made bodies of 1 MB 15 % slower, twice the size was no faster. */
 const READ_BYTES = 32 * 1024;
 
 /**
- * One connection: carries a call, and after its answer another one, never two at once. Reads into a buffer of its own
- * past the stream machinery (`onread`), parses in place and copies what a handler may keep.
+ * One connection: carries one call at a time. Reads into its own buffer, bypassing the streams of Node.js (`onread`), parses
+ * in place and copies body chunks for the handler.
  */
 export class Connection implements Carrier, ResponseSink {
-  /** When it must no longer be used, in milliseconds of `performance.now()`; kept by the owner. */
+  /** End of its idle time (`performance.now()`); managed by the owner. */
   expiresAt = 0;
-  /** No call can be sent on it any more. */
+  /** It cannot carry further calls. */
   closed = false;
   readonly #owner: ConnectionOwner;
   readonly #socket: Socket;
   readonly #parser: ResponseParser;
   #call: Http1Call | undefined;
   #connectTimer: NodeJS.Timeout | undefined;
-  /** Until the answer begins. */
-  #deadline: AnswerDeadline | undefined = undefined;
-  /** What streams the call's body, until the answer is complete. */
+  /** Timeout of the response; ends with its first byte. */
+  #deadline: ResponseDeadline | undefined = undefined;
+  /** Writer of a streamed request body, until the end of the response. */
   #writer: BodyWriter | undefined = undefined;
   #connected = false;
-  /** The upstream sends no more. */
+  /** The upstream has closed its side. */
   #ended = false;
-  /** Input that came with the piece after which the handler wanted no more. */
-  #held: Buffer | undefined = undefined;
-  /** How writing failed: what can still be read is the last. Only found out when a body has been streamed. */
+  /** Input received while the handler is paused. */
+  #pending: Buffer | undefined = undefined;
+  /** Error of a failed write; only detected while a body is streamed. What can still be read is the last response. */
   #writeFailure: Error | undefined = undefined;
-  #outlivesWrites = false;
+  #ignoresWriteErrors = false;
 
-  /** Connects and sends the call, or fails it. */
+  /** Connects and sends the call; fails it if there is no connection. */
   constructor(owner: ConnectionOwner, call: Http1Call) {
     this.#owner = owner;
     this.#parser = new ResponseParser(this);
@@ -126,7 +126,7 @@ export class Connection implements Carrier, ResponseSink {
     this.#socket.on('close', () => this.#onClose());
   }
 
-  /** Sends a call. Only for a connection that was released. */
+  /** Sends a call on an idle connection. */
   send(call: Http1Call): void {
     this.#call = call;
     call.carrier = this;
@@ -137,7 +137,7 @@ export class Connection implements Carrier, ResponseSink {
   close(): void {
     this.closed = true;
     this.#call = undefined;
-    this.#held = undefined;
+    this.#pending = undefined;
     this.#parser.halted = true;
     clearTimeout(this.#connectTimer);
     this.#deadline?.end();
@@ -146,7 +146,7 @@ export class Connection implements Carrier, ResponseSink {
     this.#writer = undefined;
   }
 
-  /** Closes it and fails the call that it carries. */
+  /** Closes the connection and fails its call. */
   destroy(error: UpstreamError): void {
     this.#fail(error);
   }
@@ -154,11 +154,11 @@ export class Connection implements Carrier, ResponseSink {
   resume(): void {
     if (!this.#parser.halted || this.closed) return;
     this.#parser.halted = false;
-    const held = this.#held;
-    this.#held = undefined;
-    if (held !== undefined) this.#parse(held, held.length);
+    const pending = this.#pending;
+    this.#pending = undefined;
+    if (pending !== undefined) this.#parse(pending, pending.length);
     else if (this.#parser.done) this.#complete(true);
-    // Only now, so that what is held does not grow while the handler takes it in small pieces.
+    // After parsing: pending input must not grow while the handler reads it in small chunks.
     if (this.closed || this.#parser.halted) return;
     if (this.#ended) this.#finish();
     else this.#socket.resume();
@@ -181,7 +181,7 @@ export class Connection implements Carrier, ResponseSink {
   #write({ request, streamed, headOnly }: Http1Call): void {
     const { firstByteTimeoutMs } = this.#owner;
     this.#parser.headOnly = headOnly;
-    if (firstByteTimeoutMs !== undefined) this.#deadline = this.#answerWithin(firstByteTimeoutMs);
+    if (firstByteTimeoutMs !== undefined) this.#deadline = this.#startDeadline(firstByteTimeoutMs);
     if (streamed !== undefined) return this.#stream(request, streamed);
     if (typeof request === 'string') this.#socket.write(request, 'latin1');
     else if (Buffer.isBuffer(request)) this.#socket.write(request);
@@ -191,8 +191,8 @@ export class Connection implements Carrier, ResponseSink {
   #stream(head: Http1Call['request'], body: StreamedBody): void {
     if (typeof head !== 'string') return;
     const socket = this.#socket;
-    if (!this.#outlivesWrites) {
-      this.#outlivesWrites = true;
+    if (!this.#ignoresWriteErrors) {
+      this.#ignoresWriteErrors = true;
       readPastFailedWrites(socket, (error) => {
         this.#writeFailure = error;
         this.#writer?.stop();
@@ -201,26 +201,26 @@ export class Connection implements Carrier, ResponseSink {
     this.#writer = new BodyWriter(socket, body, this.#deadline, (how) => {
       this.#fail(bodyFailure(this.#owner.address, how));
     });
-    // What is there of the body goes out with the head.
+    // The first chunk of the body is sent with the head.
     socket.cork();
     socket.write(head, 'latin1');
     this.#writer.start();
     process.nextTick(() => socket.uncork());
   }
 
-  #answerWithin(milliseconds: number): AnswerDeadline {
-    return new AnswerDeadline(milliseconds, () => this.#fail(answerTimeout(this.#owner.address, milliseconds)));
+  #startDeadline(milliseconds: number): ResponseDeadline {
+    return new ResponseDeadline(milliseconds, () => this.#fail(responseTimeout(this.#owner.address, milliseconds)));
   }
 
-  /** Returns whether to read on. */
+  /** Returns whether to continue reading. */
   #read(buffer: Buffer, bytes: number): boolean {
     if (this.#call === undefined) {
-      // Nobody has asked: what the next call would read here is not its answer.
+      // Unsolicited data would be taken for the response to the next call.
       this.close();
     } else if (this.#parser.halted) {
-      // TLS hands out what it has deciphered already.
-      const held = this.#held ?? Buffer.alloc(0);
-      this.#held = Buffer.concat([held, buffer.subarray(0, bytes)]);
+      // TLS delivers data that is already decrypted.
+      const pending = this.#pending ?? Buffer.alloc(0);
+      this.#pending = Buffer.concat([pending, buffer.subarray(0, bytes)]);
     } else {
       this.#parse(buffer, bytes);
     }
@@ -243,18 +243,18 @@ export class Connection implements Carrier, ResponseSink {
     if (!this.#parser.halted) {
       if (this.#parser.done) this.#complete(at === end);
     } else if (at < end) {
-      this.#held = Buffer.from(buffer.subarray(at, end));
+      this.#pending = Buffer.from(buffer.subarray(at, end));
     }
   }
 
-  /** The answer is complete. `clean`: nothing came after it. */
+  /** Completes the call. `clean`: there is no input after the response. */
   #complete(clean: boolean): void {
     const call = this.#call;
     const writer = this.#writer;
     this.#call = undefined;
-    // Before its body is stopped, which may be answered by an abort.
+    // Set before the body is stopped, since that may abort the call.
     if (call !== undefined) call.over = true;
-    // An upstream that answers before it has the whole request leaves the rest of it on the connection.
+    // The connection cannot be reused if the upstream responded before the end of the request.
     const sent = this.#socket.writableLength === 0 && writer?.complete !== false && this.#writeFailure === undefined;
     if (clean && sent && this.#parser.persistent && !this.#ended) {
       this.#writer = undefined;
@@ -278,18 +278,18 @@ export class Connection implements Carrier, ResponseSink {
     this.#ended = true;
     if (this.#call === undefined) this.close();
     else if (!this.#parser.halted) this.#finish();
-    // Node.js has ended our side too.
+    // Node.js has closed our side as well.
     else this.#writer?.stop();
   }
 
   #finish(): void {
-    // A connection that was reset ends no answer, although reading may end like any other once writing has failed.
+    // After a failed write, the end of the input may be that of a reset connection and does not complete a response.
     if (this.#writeFailure === undefined && this.#parser.finish()) this.#complete(false);
     else this.#lose(this.#writeFailure ?? new Error('other side closed'));
   }
 
   #onClose(): void {
-    // What is held for a handler that wanted no more is still its.
+    // A paused handler still receives the pending input.
     if (!this.#ended || !this.#parser.halted) this.#lose(new Error('closed'));
     this.#owner.forget(this);
   }

@@ -1,16 +1,18 @@
+import { singleLine } from '@sluice/protocol/text';
+
 /**
- * How a request to an upstream can fail.
+ * Kinds of failed upstream requests.
  *
- * - `refused`: no connection came about (refused, name unknown, TLS, no answer to connecting in time); nothing was sent
- * - `timeout`: the answer did not come within the caller's own deadline
- * - `dropped`: the connection or the event stream ended before the answer was complete
- * - `redirect`: the upstream answered with a redirect, which is not followed (mcp 4)
- * - `http`: an HTTP status that is not an answer of MCP; see `status`
- * - `session-lost`: the upstream no longer knows the session; it takes a new `initialize`
- * - `rpc`: a JSON-RPC error where only a result will do; see `code` and `data`
- * - `invalid`: an answer that cannot be read as HTTP, JSON, JSON-RPC or MCP
- * - `too-large`: an answer over the limit
- * - `aborted`: ended from our side
+ * - `refused`: no connection (refused, unknown host name, TLS error, connect timeout); nothing was sent
+ * - `timeout`: no response within the caller's deadline
+ * - `dropped`: the connection or event stream ended before the end of the response
+ * - `redirect`: a redirect, which is not followed (mcp 4)
+ * - `http`: an HTTP status that is not a response of MCP; see `status`
+ * - `session-lost`: the upstream no longer knows the session; a new `initialize` is required
+ * - `rpc`: a JSON-RPC error where a result is required; see `code` and `data`
+ * - `invalid`: a response that is not valid HTTP, JSON, JSON-RPC or MCP
+ * - `too-large`: a response beyond the limit
+ * - `aborted`: canceled by the service
  */
 export type UpstreamFailure =
   | 'refused'
@@ -25,22 +27,22 @@ export type UpstreamFailure =
   | 'aborted';
 
 /**
- * A failed request to an upstream. The message names the address and what happened, ready to be shown behind the
- * forward's name: `upstream http://127.0.0.1:4110/mcp refused the connection (ECONNREFUSED)`.
+ * A failed request to an upstream. The message contains the address and the reason, to be used after the name of the
+ * forward: `upstream http://127.0.0.1:4110/mcp refused the connection (ECONNREFUSED)`.
  */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError';
   readonly kind: UpstreamFailure;
   /** The upstream's address without credentials and query. */
   readonly address: string;
-  /** HTTP status, when there was an answer. */
+  /** HTTP status, if there was a response. */
   readonly status: number | undefined;
-  /** JSON-RPC error code, when the answer carried one. */
+  /** JSON-RPC error code, if the response contains one. */
   readonly code: number | undefined;
-  /** Parsed `data` of that error. */
+  /** Parsed `data` of the JSON-RPC error. */
   readonly data: unknown;
 
-  /** `what` completes the sentence that begins with the upstream's address. */
+  /** `what` is the predicate of the message, whose subject is the upstream. */
   constructor(
     kind: UpstreamFailure,
     address: string,
@@ -56,25 +58,25 @@ export class UpstreamError extends Error {
   }
 }
 
-/** The address as it may be shown: without user, password, query and fragment, where credentials may stand. */
+/** Returns an address for messages: without user, password, query and fragment, which may contain credentials. */
 export function displayAddress(url: URL): string {
   return `${url.origin}${url.pathname}`;
 }
 
-/** Text of an upstream as it may stand in a message of ours: one line of at most 300 characters. */
+const MAX_TEXT_LENGTH = 300;
+
+/** Returns text of an upstream for a message: one line of at most 300 characters. */
 export function quoted(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
-  const line = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').trim();
-  return line.length > 300 ? `${line.slice(0, 300)}…` : line;
+  return singleLine(text, MAX_TEXT_LENGTH);
 }
 
 /**
- * An answer that is not strict HTTP/1.1. Nothing after it on its connection can be trusted. The message is a reason of
- * ours, without anything that the upstream sent.
+ * A response that is not strict HTTP/1.1. Nothing after it on its connection can be trusted. The message contains nothing
+ * that the upstream sent.
  */
 export class MalformedResponse extends Error {
   override readonly name = 'MalformedResponse';
-  /** `too-large`: more bytes of head or trailers than are accepted. */
+  /** `too-large`: the head or the trailers exceed the limit. */
   readonly kind: 'invalid' | 'too-large';
 
   constructor(reason: string, kind: 'invalid' | 'too-large' = 'invalid') {
@@ -83,63 +85,63 @@ export class MalformedResponse extends Error {
   }
 }
 
-/** Failures to connect that say nothing about the other side. */
-const OURS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL']);
+/** Connect errors with a local cause. */
+const LOCAL_ERRORS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL']);
 
-/** Sorts what ended a connection by what it means for its call. `sent`: whether the upstream may have the request. */
+/** Returns the error of a call whose connection failed. `sent`: the upstream may have received the request. */
 export function connectionFailure(address: string, cause: Error, sent: boolean): UpstreamError {
   if (cause instanceof MalformedResponse) {
     const what =
       cause.kind === 'too-large'
-        ? 'answered with more header bytes than are accepted'
-        : `did not answer in HTTP/1.1: ${cause.message}`;
+        ? 'sent a response head beyond the limit'
+        : `sent an invalid HTTP/1.1 response: ${cause.message}`;
     return new UpstreamError(cause.kind, address, what, { cause });
   }
   const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.message;
   if (sent) {
-    const what = `closed the connection before the answer was complete (${code})`;
+    const what = `closed the connection before the end of the response (${code})`;
     return new UpstreamError('dropped', address, what, { cause });
   }
-  if (OURS.has(code)) {
-    const what = `could not be connected to: there are no more connections to be had here (${code})`;
+  if (LOCAL_ERRORS.has(code)) {
+    const what = `is unreachable: no local sockets available (${code})`;
     return new UpstreamError('aborted', address, what, { cause });
   }
-  let what = `could not be connected to (${code}: ${cause.message})`;
+  let what = `is unreachable (${code}: ${cause.message})`;
   if (code === 'ECONNREFUSED') what = 'refused the connection (ECONNREFUSED)';
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') what = `has a host name that cannot be resolved (${code})`;
   return new UpstreamError('refused', address, what, { cause });
 }
 
-/** No connection in the time there is for it. */
+/** Connect timeout. */
 export function connectTimeout(address: string, afterMs: number): UpstreamError {
-  return new UpstreamError('refused', address, `accepted no connection within ${afterMs / 1000} s`);
+  return new UpstreamError('refused', address, `did not accept a connection within ${afterMs / 1000} s`);
 }
 
-/** No answer in the time there is for its first byte. */
-export function answerTimeout(address: string, afterMs: number): UpstreamError {
-  return new UpstreamError('timeout', address, `began no answer within ${afterMs / 1000} s`);
+/** Timeout for the first byte of a response. */
+export function responseTimeout(address: string, afterMs: number): UpstreamError {
+  return new UpstreamError('timeout', address, `did not respond within ${afterMs / 1000} s`);
 }
 
-/** A request whose body is not what it said; `how` completes "its body …". */
-export function bodyFailure(address: string, how: string): UpstreamError {
-  return new UpstreamError('aborted', address, `was not sent the whole request: its body ${how}`);
+/** Invalid request body; `problem` completes "its body …". */
+export function bodyFailure(address: string, problem: string): UpstreamError {
+  return new UpstreamError('aborted', address, `did not receive the whole request: its body ${problem}`);
 }
 
-/** A request that cannot be written. */
+/** Request that cannot be encoded. */
 export function unsendable(address: string, cause: Error): UpstreamError {
-  return new UpstreamError('invalid', address, `cannot be sent this request: ${cause.message}`, { cause });
+  return new UpstreamError('invalid', address, `cannot receive this request: ${cause.message}`, { cause });
 }
 
-/** A request to an upstream whose connections were given up. */
+/** Request to an upstream whose transport was closed. */
 export function noLongerInUse(address: string): UpstreamError {
-  return new UpstreamError('aborted', address, 'is no longer in use: the request was ended');
+  return new UpstreamError('aborted', address, 'is no longer used: the request was canceled');
 }
 
-/** An answer that leads elsewhere; only the origin of the place is shown. */
+/** Redirect response; the message contains only the origin of its target. */
 export function redirected(address: string, status: number, location: string | string[] | undefined): UpstreamError {
   const target =
     typeof location === 'string' && URL.canParse(location, address) ? new URL(location, address) : undefined;
-  const where = target === undefined ? 'without saying where to' : `to ${target.origin}`;
-  const what = `redirects ${where} (HTTP ${status}), which is not followed: register the address it means`;
+  const where = target === undefined ? 'without a location' : `to ${target.origin}`;
+  const what = `redirects ${where} (HTTP ${status}), which is not followed: register the target address`;
   return new UpstreamError('redirect', address, what, { status });
 }

@@ -416,7 +416,7 @@ describe('Http1Pool over TLS', () => {
     const to = pool(upstream, {}, `https://127.0.0.1:${upstream.port}/`);
     const { error } = await new Sent(to).done;
     expect(error).toMatchObject({ kind: 'refused' });
-    expect(error?.message).toContain('could not be connected to (ERR_TLS_CERT_ALTNAME_INVALID');
+    expect(error?.message).toContain('is unreachable (ERR_TLS_CERT_ALTNAME_INVALID');
     expect(upstream.requests).toEqual([]);
   });
 
@@ -425,7 +425,7 @@ describe('Http1Pool over TLS', () => {
     const upstream = await startUpstream(always(answer('a')), true);
     const { error } = await new Sent(pool(upstream, {}, `https://localhost:${upstream.port}/`)).done;
     expect(error).toMatchObject({ kind: 'refused' });
-    expect(error?.message).toContain('could not be connected to (DEPTH_ZERO_SELF_SIGNED_CERT');
+    expect(error?.message).toContain('is unreachable (DEPTH_ZERO_SELF_SIGNED_CERT');
     expect(upstream.requests).toEqual([]);
   });
 });

@@ -3,24 +3,24 @@ import { Connection, type ConnectionOwner, Http1Call } from './connection.ts';
 import { displayAddress, noLongerInUse, unsendable } from './errors.ts';
 import { RequestEncoder } from './request-writer.ts';
 
-/** An upstream closes an idle connection when its time is over: we stop using it earlier. */
+/** A connection is no longer used for some time before the upstream closes it. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
 const MAX_KEEP_ALIVE_MS = 600_000;
-/** Milliseconds between two searches for connections that have been idle too long, at least. */
+/** Minimum interval of the checks for expired connections. */
 const MIN_SWEEP_MS = 100;
 
-/** Makes the transport of one address, an http or https URL. TypeError when it is none. Nothing is sent yet. */
+/** Creates the transport of an http or https URL; does not connect yet. Throws TypeError for an invalid URL. */
 export function createTransport(address: string, options: TransportOptions = {}): UpstreamTransport {
   const url = new URL(address);
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new TypeError(`an upstream address must be an http or https URL, not ${url.protocol}`);
+    throw new TypeError(`invalid upstream address: expected an http or https URL, not ${url.protocol}`);
   }
   return new Http1Pool(url, options);
 }
 
 /**
- * HTTP/1.1 client for one address: as many connections as there are calls under way, the one that was used last first,
- * no pipelining, and nothing is ever sent twice: a call that meets a closing connection may have been carried out.
+ * Connection pool of one address: one connection per in-flight call, the most recently used first. No pipelining and no
+ * retries: a call that meets a closing connection may have been executed.
  */
 export class Http1Pool implements UpstreamTransport, ConnectionOwner {
   readonly url: URL;
@@ -32,7 +32,7 @@ export class Http1Pool implements UpstreamTransport, ConnectionOwner {
   readonly #keepAliveMs: number;
   readonly #encoder: RequestEncoder;
   readonly #connections = new Set<Connection>();
-  /** The last one is taken first. Those that have closed meanwhile stay in it until they are met. */
+  /** Used as a stack. Closed connections are removed when they are popped. */
   #idle: Connection[] = [];
   #waiting: Http1Call[] = [];
   #sweeper: NodeJS.Timeout | undefined = undefined;
@@ -52,9 +52,8 @@ export class Http1Pool implements UpstreamTransport, ConnectionOwner {
   }
 
   /**
-   * The request goes out when the event loop has read what the sockets had to say, together with all others of this
-   * turn: an idle connection that was closed meanwhile, or has bytes that nobody asked for and that its next user would
-   * take for its answer, is found out before it is used.
+   * Requests are sent at the end of the event loop turn, after the sockets were read: a connection that was closed by the
+   * upstream, or that received bytes outside of a call, is detected before it is reused.
    */
   dispatch(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
     const { body, method } = request;

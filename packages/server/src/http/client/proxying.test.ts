@@ -47,7 +47,7 @@ describe('a redirect', () => {
 describe('the time to the first byte of the answer', () => {
   const passed = (port: number) => ({
     kind: 'timeout',
-    message: `upstream http://127.0.0.1:${port}/mcp began no answer within 0.08 s`,
+    message: `upstream http://127.0.0.1:${port}/mcp did not respond within 0.08 s`,
   });
 
   it('ends a request that is not answered, and its connection', async () => {

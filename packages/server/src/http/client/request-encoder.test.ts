@@ -96,7 +96,7 @@ describe('RequestEncoder', () => {
 
   it('does not tell the value that cannot be sent', () => {
     expect(() => encoder().encode({ method: 'GET', headers: ['authorization', 'secret\n'] })).toThrow(
-      /^header authorization has no valid value$/,
+      /^invalid value of header authorization$/,
     );
   });
 

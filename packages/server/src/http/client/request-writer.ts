@@ -6,9 +6,9 @@ import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 const NO_TARGET = /[^\x21-\x7e]/;
-/** Methods of which a body is expected: without one they say that it is empty (RFC 9110 8.6). */
+/** Methods that send `Content-Length: 0` without a body (RFC 9110 8.6). */
 const WITH_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
-/** Fields that decide where a message ends and what becomes of its connection: they are made here or not at all. */
+/** Headers that frame the message or control the connection; callers cannot set them. */
 const RESERVED: ReadonlySet<string> = new Set([
   'host',
   'content-length',
@@ -20,10 +20,10 @@ const RESERVED: ReadonlySet<string> = new Set([
   'te',
   'trailer',
 ]);
-/** Names that were found good are remembered; the bound is for callers that make up new ones. */
+/** Limit of the cache of valid header names: callers may create new names. */
 const MAX_KNOWN_NAMES = 256;
 
-/** Turns requests to one address into the bytes that go on the wire. */
+/** Encodes requests to one address. */
 export class RequestEncoder {
   readonly #path: string;
   readonly #fixed: string;
@@ -35,19 +35,18 @@ export class RequestEncoder {
   }
 
   /**
-   * The whole request, to be written at once: a string when each of its characters is one byte (latin1), which is the
-   * cheapest to write, else a buffer. Of a body that is streamed, only the head before it. TypeError, without the
-   * value, when the method, a header or the path cannot be sent.
+   * Returns the whole request: a string if all characters are latin1, which is the fastest to write, else a buffer. For a
+   * streamed body, returns only the head. Throws TypeError, without the value, for an invalid method, path or header.
    */
   encode({ method, path = this.#path, headers, body }: UpstreamRequest): string | Buffer {
     if (method !== 'POST') checkMethod(method);
-    if (!path.startsWith('/') || NO_TARGET.test(path)) throw new TypeError('its path is none');
+    if (!path.startsWith('/') || NO_TARGET.test(path)) throw new TypeError('invalid path');
     let head = `${method} ${path}${this.#fixed}`;
     for (let index = 0; index < headers.length; index += 2) {
       const name = headers[index] ?? '';
       const value = headers[index + 1];
       if (!this.#knownNames.has(name)) this.#checkName(name);
-      if (value === undefined || NO_VALUE.test(value)) throw new TypeError(`header ${name} has no valid value`);
+      if (value === undefined || NO_VALUE.test(value)) throw new TypeError(`invalid value of header ${name}`);
       head += `${name}: ${value}\r\n`;
     }
     if (body === undefined) return WITH_BODY.has(method) ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`;
@@ -62,72 +61,72 @@ export class RequestEncoder {
   }
 
   #checkName(name: string): void {
-    if (!TOKEN.test(name)) throw new TypeError('a header name is none');
-    if (RESERVED.has(name.toLowerCase())) throw new TypeError(`header ${name} is made by the client itself`);
+    if (!TOKEN.test(name)) throw new TypeError('invalid header name');
+    if (RESERVED.has(name.toLowerCase())) throw new TypeError(`header ${name} is set by the client`);
     if (this.#knownNames.size < MAX_KNOWN_NAMES) this.#knownNames.add(name);
   }
 }
 
 function checkMethod(method: string): void {
-  if (!TOKEN.test(method)) throw new TypeError('its method is none');
-  // Its answer would be a tunnel.
-  if (method === 'CONNECT') throw new TypeError('the method CONNECT is not for it');
+  if (!TOKEN.test(method)) throw new TypeError('invalid method');
+  // The response would be a tunnel.
+  if (method === 'CONNECT') throw new TypeError('method CONNECT is not supported');
 }
 
-/** The last lines of a head before a body that is sent while it comes in. */
+/** Returns the end of the head before a streamed body. */
 function streamedFraming(length: number | undefined): string {
   if (length === undefined) return 'transfer-encoding: chunked\r\n\r\n';
-  if (!Number.isSafeInteger(length) || length < 0) throw new TypeError('the length of its body is none');
+  if (!Number.isSafeInteger(length) || length < 0) throw new TypeError('invalid length of the body');
   return `content-length: ${length}\r\n\r\n`;
 }
 
-/** Limits how long an upstream may leave one call waiting for the first byte of its answer (decisions 4.6). */
-export class AnswerDeadline {
+/** Timeout for the first byte of a response (decisions 4.6). */
+export class ResponseDeadline {
   readonly #afterMs: number;
-  readonly #onPassed: () => void;
+  readonly #onTimeout: () => void;
   #timer: NodeJS.Timeout | undefined = undefined;
   #over = false;
 
-  constructor(afterMs: number, onPassed: () => void) {
+  constructor(afterMs: number, onTimeout: () => void) {
     this.#afterMs = afterMs;
-    this.#onPassed = onPassed;
+    this.#onTimeout = onTimeout;
   }
 
-  /** It is the upstream's turn from now on; nothing changes when it was before. */
+  /** Starts or continues: the request was sent, or the upstream is not reading it. */
   start(): void {
-    if (!this.#over) this.#timer ??= setTimeout(this.#onPassed, this.#afterMs);
+    if (!this.#over) this.#timer ??= setTimeout(this.#onTimeout, this.#afterMs);
   }
 
-  /** It is our turn. */
+  /** Pauses while the request is being sent. */
   pause(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
 
-  /** The answer has begun, or the call is over. */
+  /** Ends: the response has begun, or the call has ended. */
   end(): void {
     this.#over = true;
     this.pause();
   }
 }
 
-/** What is done when a body turns out not to be what it said: `how` completes "its body …". */
-type OnFailure = (how: string) => void;
+/** Handles an invalid body; `problem` completes "its body …". */
+type OnFailure = (problem: string) => void;
 
 /**
- * Writes the body of one request on its connection, behind the head: as it is when its length is known, else in chunks
- * (RFC 9112 7.1). What is written is bounded by the socket: `write` says false when that has taken enough.
+ * Writes a streamed request body, with chunked encoding if its length is unknown (RFC 9112 7.1). Backpressure is that of the
+ * socket: `write` returns false when its buffer is full.
  */
 export class BodyWriter implements BodySink {
-  /** All of it is written, its last chunk included. */
+  /** The body is completely written, including its last chunk. */
   complete = false;
   readonly #socket: Socket;
   readonly #body: StreamedBody;
-  readonly #deadline: AnswerDeadline | undefined;
+  readonly #deadline: ResponseDeadline | undefined;
   readonly #onFailure: OnFailure;
-  /** Bytes of a known length that are still to come. */
+  /** Remaining bytes of a known length. */
   #remaining: number | undefined;
-  /** Nothing has an effect any more. */
+  /** Calls are ignored. */
   #over = false;
   readonly #onDrain = () => {
     if (this.complete) return;
@@ -135,7 +134,7 @@ export class BodyWriter implements BodySink {
     this.#body.resume();
   };
 
-  constructor(socket: Socket, body: StreamedBody, deadline: AnswerDeadline | undefined, onFailure: OnFailure) {
+  constructor(socket: Socket, body: StreamedBody, deadline: ResponseDeadline | undefined, onFailure: OnFailure) {
     this.#socket = socket;
     this.#body = body;
     this.#deadline = deadline;
@@ -143,25 +142,25 @@ export class BodyWriter implements BodySink {
     this.#remaining = body.length;
   }
 
-  /** To be called when the head is written. */
+  /** Starts the body after the head was written. */
   start(): void {
     this.#socket.on('drain', this.#onDrain);
     if (this.#remaining === 0) this.#completed();
     this.#body.start(this);
   }
 
-  /** The request is over. Stops the body when it is not complete. */
+  /** Ends the writer with the request; stops an incomplete body. */
   stop(): void {
     if (this.#over) return;
     this.#close();
     if (!this.complete) this.#body.stop();
   }
 
-  write(piece: Buffer): boolean {
+  write(chunk: Buffer): boolean {
     if (this.#over) return false;
-    // A chunk without bytes would be the last one.
-    if (piece.length === 0) return !this.#socket.writableNeedDrain;
-    const more = this.#remaining === undefined ? this.#writeChunk(piece) : this.#writePart(piece, this.#remaining);
+    // An empty chunk would end the body.
+    if (chunk.length === 0) return !this.#socket.writableNeedDrain;
+    const more = this.#remaining === undefined ? this.#writeChunk(chunk) : this.#writePart(chunk, this.#remaining);
     if (!more && !this.#over) this.#deadline?.start();
     return more;
   }
@@ -170,37 +169,37 @@ export class BodyWriter implements BodySink {
     if (this.#over || this.complete) return;
     if (this.#remaining !== undefined) {
       const { length } = this.#body;
-      return this.#fail(`ended ${this.#remaining} bytes before the ${length} that it was to have`);
+      return this.#fail(`ended ${this.#remaining} bytes before its length of ${length} bytes`);
     }
     this.#socket.write('0\r\n\r\n', 'latin1');
     this.#completed();
   }
 
   fail(): void {
-    if (!this.#over && !this.complete) this.#fail('broke off');
+    if (!this.#over && !this.complete) this.#fail('was aborted');
   }
 
-  #writeChunk(piece: Buffer): boolean {
+  #writeChunk(chunk: Buffer): boolean {
     if (this.complete) return false;
     this.#socket.cork();
-    this.#socket.write(`${piece.length.toString(16)}\r\n`, 'latin1');
-    this.#socket.write(piece);
+    this.#socket.write(`${chunk.length.toString(16)}\r\n`, 'latin1');
+    this.#socket.write(chunk);
     const more = this.#socket.write('\r\n', 'latin1');
     this.#socket.uncork();
     return more;
   }
 
-  #writePart(piece: Buffer, remaining: number): boolean {
-    if (piece.length > remaining) {
-      this.#fail(`is longer than the ${this.#body.length} bytes that it was to have`);
+  #writePart(chunk: Buffer, remaining: number): boolean {
+    if (chunk.length > remaining) {
+      this.#fail(`exceeds its length of ${this.#body.length} bytes`);
       this.#body.stop();
       return false;
     }
-    this.#remaining = remaining - piece.length;
-    const more = this.#socket.write(piece);
+    this.#remaining = remaining - chunk.length;
+    const more = this.#socket.write(chunk);
     if (this.#remaining > 0) return more;
     this.#completed();
-    // There is nothing left to wait with, and who paused now would not be told to go on.
+    // The body is complete: a source that paused now would never be resumed.
     return true;
   }
 
@@ -209,9 +208,9 @@ export class BodyWriter implements BodySink {
     this.#deadline?.start();
   }
 
-  #fail(how: string): void {
+  #fail(problem: string): void {
     this.#close();
-    this.#onFailure(how);
+    this.#onFailure(problem);
   }
 
   #close(): void {
@@ -220,17 +219,16 @@ export class BodyWriter implements BodySink {
   }
 }
 
-/** Told of every piece of a body after it has been passed on or read away. Must not change it, and not throw. */
-export type BodyObserver = (piece: Buffer) => void;
+/** Receives every chunk of a body after it was forwarded or discarded. Must not modify it or throw. */
+export type BodyObserver = (chunk: Buffer) => void;
 
 /**
- * The body of a request that came in, to be sent on while it comes, with the length that it came with or in chunks;
- * undefined when it has none (RFC 9112 6.3). A client that leaves before the end of it ends the request upstream. What
- * is not wanted any more is read away, so that the client comes to read its answer.
+ * Returns the body of a client's request for forwarding, with its length or chunked; undefined if the request has none
+ * (RFC 9112 6.3). A client that disconnects before the end aborts the upstream request. After `stop`, the rest is discarded,
+ * so that the client can read its response.
  *
- * While the upstream takes nothing, nothing is read, and a socket that is not read does not say that its other end has
- * gone: who leaves then, with more on its way than the system's buffers hold, is missed once the upstream reads on, ends
- * the connection or is given up.
+ * While the upstream reads nothing, the client's socket is not read either, and a client that disconnects then with unread
+ * data in flight is noticed only when the upstream continues to read, closes the connection or times out.
  */
 export function incomingBody(request: IncomingMessage, observe?: BodyObserver): StreamedBody | undefined {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
@@ -244,10 +242,10 @@ class IncomingBody implements StreamedBody {
   readonly #observe: BodyObserver | undefined;
   #sink: BodySink | undefined = undefined;
   #stopped = false;
-  readonly #onData = (piece: Buffer) => {
-    // Not when it was stopped by that very write.
-    if (this.#sink?.write(piece) === false && this.#sink !== undefined) this.#request.pause();
-    this.#observe?.(piece);
+  readonly #onData = (chunk: Buffer) => {
+    // The write itself may have stopped the body.
+    if (this.#sink?.write(chunk) === false && this.#sink !== undefined) this.#request.pause();
+    this.#observe?.(chunk);
   };
   readonly #onEnd = () => {
     this.#detach();
@@ -266,7 +264,7 @@ class IncomingBody implements StreamedBody {
 
   start(sink: BodySink): void {
     this.#sink = sink;
-    // Who has left already says so no more.
+    // `close` is not emitted again for a client that has disconnected.
     if (this.#request.destroyed) return sink.fail();
     this.#request.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose).resume();
   }

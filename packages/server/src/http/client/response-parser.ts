@@ -1,20 +1,20 @@
 import type { RawHeaders, ResponseHeaders } from './client.ts';
 import { MalformedResponse } from './errors.ts';
 
-/** The head of one response: status line and header fields, and what they say about the body and the connection. */
+/** Head of a response: status line, header fields, and the framing and connection handling that they imply. */
 export interface ResponseHead {
   readonly status: number;
-  /** Text behind the status, mostly empty or a phrase that nobody reads. */
+  /** Reason phrase, often empty. */
   readonly reason: string;
-  /** Values by lower-case name; the object has no prototype. */
+  /** Values by lower-case name, without a prototype. */
   readonly headers: ResponseHeaders;
   readonly raw: RawHeaders;
-  /** Value of `Content-Length` in bytes; -1 when there is none. */
+  /** Value of `Content-Length` in bytes; -1 if absent. */
   readonly contentLength: number;
   readonly chunked: boolean;
-  /** Whether the connection may carry another request after this response. */
+  /** True if the connection can be reused after this response. */
   readonly persistent: boolean;
-  /** What `Keep-Alive: timeout=` announces, in milliseconds; undefined when nothing is announced. */
+  /** `Keep-Alive: timeout=` in milliseconds; undefined if absent. */
   readonly keepAliveMs: number | undefined;
 }
 
@@ -26,25 +26,24 @@ const TAB = 9;
 
 const TOKEN = 1;
 const TEXT = 2;
-/** What a byte may be part of: {@link TOKEN} a field name, {@link TEXT} a field value or reason phrase (RFC 9110 5). */
+/** Character classes of bytes: {@link TOKEN} of field names, {@link TEXT} of field values and reason phrases (RFC 9110 5). */
 const BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
   const token = /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(String.fromCharCode(byte)) ? TOKEN : 0;
   return byte === TAB || (byte >= SPACE && byte !== 127) ? token | TEXT : token;
 });
 
 /**
- * Reads a head: its bytes as latin1, from the status line up to and with the empty line. Stricter than RFC 9112 has to
- * be where it leaves a choice: whatever two readers could take differently is refused. Throws
- * {@link MalformedResponse}.
+ * Parses a head, decoded as latin1, from the status line to the empty line. Where RFC 9112 leaves a choice, whatever two
+ * parsers could interpret differently is rejected. Throws {@link MalformedResponse}.
  */
 export function parseHead(text: string): ResponseHead {
   const minor = text.charCodeAt(7) - 48;
   const status = statusCode(text);
   if (!text.startsWith('HTTP/1.') || (minor !== 0 && minor !== 1) || text.charCodeAt(8) !== SPACE || status < 100) {
-    throw new MalformedResponse('its status line is none of HTTP/1.1');
+    throw new MalformedResponse('invalid status line');
   }
   const afterStatus = text.charCodeAt(12);
-  if (afterStatus !== SPACE && afterStatus !== CR) throw new MalformedResponse('its status is not three digits');
+  if (afterStatus !== SPACE && afterStatus !== CR) throw new MalformedResponse('invalid status code');
   const statusEnd = lineEnd(text, 12);
   const reason = text.slice(13, statusEnd);
   const raw = parseFields(text, statusEnd + 2);
@@ -63,15 +62,15 @@ export function parseHead(text: string): ResponseHead {
     else earlier.push(value);
     switch (name) {
       case 'content-length':
-        if (contentLength >= 0 || !/^\d{1,15}$/.test(value)) throw new MalformedResponse('its length is no one number');
+        if (contentLength >= 0 || !/^\d{1,15}$/.test(value)) throw new MalformedResponse('invalid Content-Length');
         contentLength = Number(value);
         break;
       case 'transfer-encoding':
         if (chunked || value.toLowerCase() !== 'chunked') {
-          throw new MalformedResponse('its transfer encoding is not chunked, once and alone');
+          throw new MalformedResponse('unsupported Transfer-Encoding');
         }
-        // Other readers do not take a tab beside the word for blank and see no chunks (found by the fuzz test).
-        if (/\ntransfer-encoding:[^\r]*\t/i.test(text)) throw new MalformedResponse('a tab is in its encoding');
+        // Other parsers do not treat a tab as whitespace here and see no chunks (found by the fuzz test).
+        if (/\ntransfer-encoding:[^\r]*\t/i.test(text)) throw new MalformedResponse('tab in Transfer-Encoding');
         chunked = true;
         break;
       case 'connection':
@@ -84,32 +83,32 @@ export function parseHead(text: string): ResponseHead {
       }
     }
   }
-  if (chunked && contentLength >= 0) throw new MalformedResponse('it has both a length and a transfer encoding');
-  if (chunked && minor === 0) throw new MalformedResponse('HTTP/1.0 has no transfer encoding');
+  if (chunked && contentLength >= 0) throw new MalformedResponse('both Content-Length and Transfer-Encoding');
+  if (chunked && minor === 0) throw new MalformedResponse('Transfer-Encoding in HTTP/1.0');
   return { status, reason, headers, raw, contentLength, chunked, persistent, keepAliveMs };
 }
 
-/** Reads the trailer section of a chunked body like a head without status line. Throws {@link MalformedResponse}. */
+/** Validates the trailer section of a chunked body. Throws {@link MalformedResponse}. */
 export function checkTrailers(text: string): void {
   if (text.length === 2) return;
   const raw = parseFields(text, 0);
   for (let index = 0; index < raw.length; index += 2) {
     const name = (raw[index] ?? '').toLowerCase();
     if (name === 'content-length' || name === 'transfer-encoding') {
-      throw new MalformedResponse('its trailers speak about the length of the body');
+      throw new MalformedResponse('framing header in the trailers');
     }
   }
 }
 
-/** Names and values, alternating, of the field lines from `at` up to the empty line that ends the text. */
+/** Returns names and values, alternating, of the field lines from `start` to the empty line that ends the text. */
 function parseFields(text: string, start: number): string[] {
   const raw: string[] = [];
   let at = start;
   while (text.charCodeAt(at) !== CR) {
     const nameStart = at;
     while (((BYTES[text.charCodeAt(at)] ?? 0) & TOKEN) !== 0) at++;
-    // No white space before the colon, and none at the start of a line: folded lines are not read.
-    if (at === nameStart || text.charCodeAt(at) !== COLON) throw new MalformedResponse('a header name is none');
+    // Whitespace before the colon and folded lines are rejected.
+    if (at === nameStart || text.charCodeAt(at) !== COLON) throw new MalformedResponse('invalid header name');
     const name = text.slice(nameStart, at);
     let valueStart = at + 1;
     while (isBlank(text.charCodeAt(valueStart))) valueStart++;
@@ -119,21 +118,21 @@ function parseFields(text: string, start: number): string[] {
     raw.push(name, text.slice(valueStart, valueEnd));
     at += 2;
   }
-  if (at !== text.length - 2) throw new MalformedResponse('a line ends in CR alone');
+  if (at !== text.length - 2) throw new MalformedResponse('CR without LF');
   return raw;
 }
 
-/** Where the CR LF stands that ends the line; what is before it must be text. */
+/** Returns the index of the CR LF that ends the line. Throws for bytes that are not allowed before it. */
 function lineEnd(text: string, start: number): number {
   let at = start;
   while (((BYTES[text.charCodeAt(at)] ?? 0) & TEXT) !== 0) at++;
   if (text.charCodeAt(at) !== CR || text.charCodeAt(at + 1) !== LF) {
-    throw new MalformedResponse('a line holds control characters');
+    throw new MalformedResponse('control character in a line');
   }
   return at;
 }
 
-/** The three digits of the status line; below 100 when they are not that. */
+/** Returns the status code; below 100 if it is invalid. */
 function statusCode(text: string): number {
   let status = 0;
   for (let at = 9; at < 12; at++) {
@@ -148,46 +147,45 @@ function isBlank(code: number): boolean {
   return code === SPACE || code === TAB;
 }
 
-/** What a {@link ResponseParser} calls back. */
+/** Receives parsed responses. */
 export interface ResponseSink {
-  /** The head; never of an interim (1xx) response. */
+  /** Head of a response; interim (1xx) responses are skipped. */
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void;
-  /** A piece of the body: bytes `start` to `end` of the buffer given to `execute`, readable during the call only. */
+  /** Part of the body: bytes `start` to `end` of the buffer passed to `execute`, valid during the call only. */
   onBody(buffer: Buffer, start: number, end: number): void;
 }
 
-/** Where in a response the next byte stands. */
-type Place = 'head' | 'fixed' | 'until-close' | 'size' | 'chunk' | 'chunk-cr' | 'chunk-lf' | 'trailers' | 'done';
-/** Bytes that a head may have, and likewise the trailers, which are dropped. */
+/** Part of the response that the next byte belongs to. */
+type State = 'head' | 'fixed' | 'until-close' | 'size' | 'chunk' | 'chunk-cr' | 'chunk-lf' | 'trailers' | 'done';
+/** Limit of a head, and of the trailers, which are discarded. */
 const MAX_HEAD_BYTES = 16 * 1024;
-/** Bytes that the line of a chunk's size may have, its extensions included. */
+/** Limit of a chunk-size line including its extensions. */
 const MAX_SIZE_LINE_BYTES = 1024;
 const PROTOCOL = 'HTTP/1.';
-/** A chunk's size below 2^52 and extensions after the letter of RFC 9112 7.1.1, which are dropped. */
+/** A chunk size below 2^52 and its extensions (RFC 9112 7.1.1), which are discarded. */
 const SIZE_LINE =
   /^([\da-f]{1,13})(?:;[!#$%&'*+\-.^_`|~\da-z]+(?:=(?:[!#$%&'*+\-.^_`|~\da-z]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e]|\\[\t\x20-\x7e])*"))?)*\r\n$/i;
 
 /**
- * Reads responses from one connection, one at a time: `execute` for every piece of input, which may end anywhere, until
- * `done`, then `reset`. Only the framing is looked at byte by byte; heads are read at once when they are complete, and
- * bodies are handed on in place.
+ * Parser of the responses on one connection: `execute` for every chunk of input until `done`, then `reset`. Only the framing
+ * is parsed byte by byte; heads are parsed when they are complete, and bodies are passed on in place.
  */
 export class ResponseParser {
-  /** Set by the sink from inside a callback: `execute` returns at once. */
+  /** Set by the sink in a callback to make `execute` return. */
   halted = false;
-  /** To be set before a response is read: it answers HEAD and has no body. */
+  /** Set before a response to HEAD, which has no body. */
   headOnly = false;
-  /** Of the response last read: whether the connection may carry another one. */
+  /** Whether the connection can be reused after the last response. */
   persistent = false;
-  /** Of the response last read: what its head announces, in milliseconds. */
+  /** Idle timeout that the last response announced, in milliseconds. */
   keepAliveMs: number | undefined = undefined;
   readonly #sink: ResponseSink;
-  #place: Place = 'head';
-  /** Bytes that the fixed-length body or the chunk still has. */
+  #state: State = 'head';
+  /** Remaining bytes of the fixed-length body or the chunk. */
   #remaining = 0;
-  /** Beginning of a head, of trailers or of a size line whose end has not come yet. */
+  /** Incomplete head, trailers or chunk-size line. */
   #partial = '';
-  /** Bytes of the current line so far, and the last of them. */
+  /** Number of bytes of the current line, and the last byte. */
   #lineBytes = 0;
   #lastByte = 0;
 
@@ -195,29 +193,29 @@ export class ResponseParser {
     this.#sink = sink;
   }
 
-  /** Whether the response is complete. */
+  /** True when the response is complete. */
   get done(): boolean {
-    return this.#place === 'done';
+    return this.#state === 'done';
   }
 
-  /** Whether a byte of the response has come; interim (1xx) responses before it do not count. */
+  /** True after the first byte of the response; interim (1xx) responses do not count. */
   get begun(): boolean {
-    return this.#place !== 'head' || this.#partial !== '';
+    return this.#state !== 'head' || this.#partial !== '';
   }
 
-  /** Expects the next response. */
+  /** Prepares for the next response. */
   reset(): void {
-    this.#place = 'head';
+    this.#state = 'head';
   }
 
   /**
-   * Reads on and returns the index of the first byte that was not read: `end`, unless the response is complete or the
-   * sink has halted. Throws {@link MalformedResponse}.
+   * Parses input and returns the index of the first byte that was not consumed: `end`, unless the response is complete or
+   * the sink has set `halted`. Throws {@link MalformedResponse}.
    */
   execute(buffer: Buffer, start: number, end: number): number {
     let at = start;
-    while (at < end && !this.halted && this.#place !== 'done') {
-      switch (this.#place) {
+    while (at < end && !this.halted && this.#state !== 'done') {
+      switch (this.#state) {
         case 'head':
         case 'trailers':
           at = this.#block(buffer, at, end);
@@ -235,10 +233,10 @@ export class ResponseParser {
           break;
         case 'chunk-cr':
         case 'chunk-lf':
-          if (buffer[at] !== (this.#place === 'chunk-cr' ? CR : LF)) {
-            throw new MalformedResponse('a chunk is longer than its size');
+          if (buffer[at] !== (this.#state === 'chunk-cr' ? CR : LF)) {
+            throw new MalformedResponse('chunk longer than its size');
           }
-          this.#place = this.#place === 'chunk-cr' ? 'chunk-lf' : 'size';
+          this.#state = this.#state === 'chunk-cr' ? 'chunk-lf' : 'size';
           at++;
           break;
       }
@@ -246,13 +244,13 @@ export class ResponseParser {
     return at;
   }
 
-  /** To be told that the upstream sends no more. Returns whether that completes the response. */
+  /** Handles the end of the input. Returns whether the response is complete. */
   finish(): boolean {
-    if (this.#place === 'until-close') this.#place = 'done';
+    if (this.#state === 'until-close') this.#state = 'done';
     return this.done;
   }
 
-  /** Lines up to and with an empty one. Looks at their ends only, and at each byte once. */
+  /** Consumes lines up to an empty one; checks only line ends, each byte once. */
   #block(buffer: Buffer, start: number, end: number): number {
     let lineBytes = this.#lineBytes;
     let lastByte = this.#lastByte;
@@ -261,7 +259,7 @@ export class ResponseParser {
       if (byte !== LF) {
         lineBytes++;
       } else {
-        if (lastByte !== CR) throw new MalformedResponse('a line ends in LF alone');
+        if (lastByte !== CR) throw new MalformedResponse('LF without CR');
         if (lineBytes === 1) {
           const text = this.#upTo(buffer, start, at + 1, MAX_HEAD_BYTES);
           this.#partial = '';
@@ -277,44 +275,44 @@ export class ResponseParser {
     this.#lineBytes = lineBytes;
     this.#lastByte = lastByte;
     this.#partial = this.#upTo(buffer, start, end, MAX_HEAD_BYTES);
-    if (this.#place === 'head' && !PROTOCOL.startsWith(this.#partial.slice(0, PROTOCOL.length))) {
-      throw new MalformedResponse('its status line is none of HTTP/1.1');
+    if (this.#state === 'head' && !PROTOCOL.startsWith(this.#partial.slice(0, PROTOCOL.length))) {
+      throw new MalformedResponse('invalid status line');
     }
     return end;
   }
 
   #blockEnd(text: string): void {
-    if (this.#place === 'trailers') {
+    if (this.#state === 'trailers') {
       checkTrailers(text);
-      this.#place = 'done';
+      this.#state = 'done';
       return;
     }
     const { status, reason, headers, raw, contentLength, chunked, persistent, keepAliveMs } = parseHead(text);
     if (status < 200) {
-      if (status === 101) throw new MalformedResponse('it changes the protocol without having been asked');
-      if (chunked || contentLength >= 0) throw new MalformedResponse('an interim answer announces a body');
-      if (!persistent) throw new MalformedResponse('an interim answer is the last one');
+      if (status === 101) throw new MalformedResponse('unexpected protocol upgrade');
+      if (chunked || contentLength >= 0) throw new MalformedResponse('interim response with a body');
+      if (!persistent) throw new MalformedResponse('interim response closes the connection');
       return;
     }
     this.persistent = persistent;
     this.keepAliveMs = keepAliveMs;
     if (status === 204 || status === 304 || this.headOnly) {
-      // There is no body whatever the head says, but one that is sent all the same must not be the next answer.
+      // A body that is sent nevertheless must not be parsed as the next response.
       if (chunked || contentLength > 0) this.persistent = false;
-      this.#place = 'done';
+      this.#state = 'done';
     } else if (chunked) {
-      this.#place = 'size';
+      this.#state = 'size';
     } else if (contentLength >= 0) {
       this.#remaining = contentLength;
-      this.#place = contentLength === 0 ? 'done' : 'fixed';
+      this.#state = contentLength === 0 ? 'done' : 'fixed';
     } else {
       this.persistent = false;
-      this.#place = 'until-close';
+      this.#state = 'until-close';
     }
     this.#sink.onHead(status, headers, raw, reason);
   }
 
-  /** The line that begins a chunk. */
+  /** Consumes a chunk-size line. */
   #size(buffer: Buffer, start: number, end: number): number {
     let at = start;
     while (at < end && buffer[at] !== LF) at++;
@@ -324,23 +322,23 @@ export class ResponseParser {
     this.#partial = complete ? '' : line;
     if (!complete) return at;
     const size = SIZE_LINE.exec(line)?.[1];
-    if (size === undefined) throw new MalformedResponse('a chunk has no size');
+    if (size === undefined) throw new MalformedResponse('invalid chunk size');
     this.#remaining = Number.parseInt(size, 16);
-    this.#place = this.#remaining === 0 ? 'trailers' : 'chunk';
+    this.#state = this.#remaining === 0 ? 'trailers' : 'chunk';
     return at;
   }
 
-  /** Bytes of a fixed-length body or of a chunk, none of what follows. */
+  /** Consumes bytes of a fixed-length body or a chunk. */
   #body(buffer: Buffer, start: number, end: number): number {
     this.#remaining -= end - start;
-    if (this.#remaining === 0) this.#place = this.#place === 'chunk' ? 'chunk-cr' : 'done';
+    if (this.#remaining === 0) this.#state = this.#state === 'chunk' ? 'chunk-cr' : 'done';
     this.#sink.onBody(buffer, start, end);
     return end;
   }
 
   #upTo(buffer: Buffer, start: number, end: number, limit: number): string {
     if (this.#partial.length + end - start > limit) {
-      throw new MalformedResponse(`its head, its trailers or a chunk's size has more than ${limit} bytes`, 'too-large');
+      throw new MalformedResponse(`head, trailers or chunk-size line of more than ${limit} bytes`, 'too-large');
     }
     const text = buffer.toString('latin1', start, end);
     return this.#partial === '' ? text : this.#partial + text;

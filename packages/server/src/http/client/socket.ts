@@ -1,39 +1,39 @@
 import { connect as connectTcp, isIP, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 
-/** How writing fails once the other side has closed or reset the connection. */
-const GONE: ReadonlySet<unknown> = new Set(['EPIPE', 'ECONNRESET']);
+/** Error codes of writes on a connection that the peer has closed or reset. */
+const PEER_CLOSED: ReadonlySet<unknown> = new Set(['EPIPE', 'ECONNRESET']);
 
 /**
- * Lets a connected socket be read to its end when writing to it fails. An upstream that answers before it has the whole
- * request and closes, as many do after a 401 or 413, resets the connection: the next write fails, and Node.js destroys
- * a socket for that, with the answer that has arrived and was not read yet. Reading finds out as well that the
- * connection is gone, behind all that came before. `onFailed` is told of every such write, and to write no more.
+ * Keeps a connected socket readable when a write fails. An upstream that responds before the end of the request and closes,
+ * as many do after 401 or 413, resets the connection: the next write fails, and Node.js would destroy the socket together
+ * with the response that was received and not yet read. Reading detects the closed connection after that data. `onFailed` is
+ * called for every such write; the caller must stop writing.
  */
 export function readPastFailedWrites(socket: Socket, onFailed: (error: Error) => void): void {
   const { _write, _writev } = socket;
-  const unlessGone = (done: (error?: Error | null) => void) => (error?: Error | null) => {
-    if (!error || !('code' in error) || !GONE.has(error.code)) return done(error);
+  const ignoringPeerClosed = (done: (error?: Error | null) => void) => (error?: Error | null) => {
+    if (!error || !('code' in error) || !PEER_CLOSED.has(error.code)) return done(error);
     onFailed(error);
     done();
   };
-  socket._write = (piece, encoding, done) => _write.call(socket, piece, encoding, unlessGone(done));
-  if (_writev) socket._writev = (pieces, done) => _writev.call(socket, pieces, unlessGone(done));
+  socket._write = (chunk, encoding, done) => _write.call(socket, chunk, encoding, ignoringPeerClosed(done));
+  if (_writev) socket._writev = (chunks, done) => _writev.call(socket, chunks, ignoringPeerClosed(done));
 }
 
-/** Where a socket is to lead. */
+/** Target of a socket. */
 export interface SocketTarget {
   /** An http or https URL. */
   readonly url: URL;
-  /** The TLS session to take up again, which saves most of a handshake; the newest is put here. */
+  /** Latest TLS session, for resumption; updated by the socket. */
   tlsSession: Buffer | undefined;
 }
 
 const TCP_KEEP_ALIVE_MS = 60_000;
 
 /**
- * Begins to connect. With TLS the server is named by the URL's host (SNI) and its certificate checked against that. What
- * is read goes to `onread` alone.
+ * Starts connecting. With TLS, the host of the URL is the server name (SNI) that the certificate is verified against. All
+ * input is passed to `onread`.
  */
 export function openSocket(target: SocketTarget, onread: TcpNetConnectOpts['onread']): Socket {
   const { hostname, protocol, port } = target.url;

@@ -219,7 +219,7 @@ describe('UpstreamTransport', () => {
     const port = await listen(createTcpServer());
     const { error } = await send(transport(`https://127.0.0.1:${port}/`, { connectTimeoutMs: 60 })).done;
     expect(error).toMatchObject({ kind: 'refused' });
-    expect(error?.message).toContain('accepted no connection within 0.06 s');
+    expect(error?.message).toContain('did not accept a connection within 0.06 s');
   });
 
   it.each([

@@ -10,10 +10,10 @@ const answer = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.leng
 
 describe('a streamed request body that is not sent whole', () => {
   it.each([
-    ['ended 3 bytes before the 5 that it was to have', 5, (sink: BodySink) => sink.end()],
-    ['is longer than the 5 bytes that it was to have', 5, (sink: BodySink) => sink.write(Buffer.from('cdef'))],
-    ['broke off', 5, (sink: BodySink) => sink.fail()],
-    ['broke off', undefined, (sink: BodySink) => sink.fail()],
+    ['ended 3 bytes before its length of 5 bytes', 5, (sink: BodySink) => sink.end()],
+    ['exceeds its length of 5 bytes', 5, (sink: BodySink) => sink.write(Buffer.from('cdef'))],
+    ['was aborted', 5, (sink: BodySink) => sink.fail()],
+    ['was aborted', undefined, (sink: BodySink) => sink.fail()],
   ])('ends the request and the connection: its body %s (length %s)', async (how, length, act) => {
     const upstream = await startUpstream((socket) => socket.write(answer('next')));
     const to = pool(upstream);
@@ -30,14 +30,14 @@ describe('a streamed request body that is not sent whole', () => {
     expect(sent.log).toEqual(['dispatched', 'error']);
     expect(sent.error).toMatchObject({
       kind: 'aborted',
-      message: `upstream http://127.0.0.1:${upstream.port}/mcp was not sent the whole request: its body ${how}`,
+      message: `upstream http://127.0.0.1:${upstream.port}/mcp did not receive the whole request: its body ${how}`,
     });
     expect(sink.write(Buffer.from('x'))).toBe(false);
     sink.end();
     sink.fail();
     await upstream.closed(0);
     expect(received).not.toMatch(/cdef|x$|0\r\n\r\n$/);
-    expect(body.log).toEqual(how.startsWith('is longer') ? ['start', 'stop'] : ['start']);
+    expect(body.log).toEqual(how.startsWith('exceeds') ? ['start', 'stop'] : ['start']);
     expect(sent.log).toEqual(['dispatched', 'error']);
     expect((await new Sent(to).done).body).toBe('next');
     expect(upstream.requests).toHaveLength(1);

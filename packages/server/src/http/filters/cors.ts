@@ -4,7 +4,7 @@ import type { Filter } from '../chain.ts';
 import { condition } from '../conditions.ts';
 import type { RequestContext } from '../context.ts';
 import type { Outcome } from '../outcome.ts';
-import { InvalidSettingError, type Setting, settingText } from '../settings.ts';
+import { InvalidSettingError, type Setting, settingSchema } from '../settings.ts';
 import { headerName, method } from './schema.ts';
 
 /** Stands for `*` while the rest of an origin is parsed; no origin has this name. */
@@ -30,7 +30,7 @@ export const corsSettings = z
   .strictObject({
     filter: z.literal('cors'),
     conditions: z.array(condition).optional(),
-    allow_origins: z.array(settingText(allowedOrigin)).min(1, { error: 'names no origin' }),
+    allow_origins: z.array(settingSchema(allowedOrigin)).min(1, { error: 'names no origin' }),
     allow_methods: z.array(method).default(['GET', 'HEAD', 'POST']),
     allow_headers: z.array(headerPattern).default([]),
     expose_headers: z.array(headerName).default([]),

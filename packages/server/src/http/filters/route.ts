@@ -10,7 +10,7 @@ import { condition, headersMatcher } from '../conditions.ts';
 import type { RequestContext } from '../context.ts';
 import { httpProblem } from '../outcome.ts';
 import { Exchange, upstreamRequestHeaders } from '../proxy.ts';
-import { InvalidSettingError, type Setting, settingText } from '../settings.ts';
+import { InvalidSettingError, type Setting, settingSchema } from '../settings.ts';
 import { path, requiredHeaders } from './schema.ts';
 
 const conditions = z.array(condition).optional();
@@ -33,7 +33,7 @@ export const routerSettings = z.strictObject({
     .array(
       z.strictObject({
         path_prefix: path,
-        host: settingText(host).optional(),
+        host: settingSchema(host).optional(),
         headers: requiredHeaders.optional(),
         cluster: z.string().min(1, { error: 'is empty' }),
       }),
