@@ -1,42 +1,135 @@
-import { POLLING_VERSION } from '@sluice/protocol/mcp/constants';
-import type { RpcError } from '../http/context.ts';
-import type { ClientSession } from '../mcp/sessions/sessions.ts';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { type Era, POLLING_VERSION } from '@sluice/protocol/mcp/constants';
+import type { ResponseMessage } from '@sluice/protocol/mcp/message';
+import type { Outcome, RpcError } from '../http/outcome.ts';
+import type { Correlation } from '../telemetry/caller.ts';
+import type { RequestObservation } from '../telemetry/request-telemetry.ts';
 
-/**
- * Where the answer to a call that is carried out upstream goes: the client's {@link ClientAnswer}, or what stands in
- * between when client and upstream are of different eras.
- */
-export interface CallResponse {
-  /** The id as the client spelled it. */
-  readonly idText: string;
-  /** True once an event stream was begun. */
-  readonly streaming: boolean;
-  /** Calls back once when the client leaves before its answer is complete, and cannot come back for it. */
-  onLeave(listener: () => void): void;
-  /** Calls back once when what was sent has gone out, or will not any more. */
+/** Client of a request that is carried out upstream. */
+export interface Caller {
+  readonly namespace: { readonly name: string } | undefined;
+  readonly era: Era;
+  readonly headers: IncomingHttpHeaders;
+  /** Session of a legacy client. */
+  readonly session: DownstreamSession | undefined;
+  /** The user that an authenticating proxy names. */
+  readonly user: string | undefined;
+  readonly capabilities: JsonObject;
+  readonly correlation: Correlation;
+  /** Undefined where no telemetry is recorded. */
+  readonly observation: RequestObservation | undefined;
+}
+
+/** Session of a legacy client (mcp 3). */
+export interface DownstreamSession {
+  readonly id: string;
+  readonly protocolVersion: string;
+  readonly clientInfo: JsonObject;
+  readonly capabilities: JsonObject;
+  /** True once the session was ended: the client can neither be reached in it nor return to it. */
+  readonly hasEnded: boolean;
+  /** Least level of log messages; undefined unless the client set one. */
+  readonly logLevel: string | undefined;
+  readonly subscriptions: readonly ResourceSubscription[];
+  /** True while the client has a notification stream, or may come back to one. */
+  readonly isListening: boolean;
+  /** Returns the channel of the session; opens it if it is not open. */
+  channel(): DownstreamChannel;
+}
+
+/** A resource subscription of a session and the forward that it was made at. */
+export interface ResourceSubscription {
+  readonly uri: string;
+  readonly forward: string;
+}
+
+/** Messages between upstreams and the client of one session outside of responses. Exists only while it is in use. */
+export interface DownstreamChannel {
+  /** True while the client has a notification stream, or may come back to one. */
+  readonly isListening: boolean;
+  /** Sends a message on the notification stream. False if the client reads too slowly: wait for `onDrain`. */
+  send(text: string): boolean;
+  /** Calls back once when the client has read what it was sent. */
   onDrain(listener: () => void): void;
-  /** Begins an event stream. `prime`: no message follows at once. */
-  beginStream(prime?: boolean): void;
-  /** One message on the stream. False when the client reads too slowly. */
-  event(data: string): boolean;
-  /** Ends the connection of a stream and not the stream: the client is to come back in `retryMs`. */
-  poll(retryMs: number): void;
-  /**
-   * The complete response, as text; `failed`: it is an error. `status` is the HTTP status where there is still one to
-   * choose, `json` whether the client reads JSON.
-   */
-  response(text: string, failed: boolean, status: number, json: boolean): void;
-  /** A JSON-RPC error of our own. */
-  error(error: RpcError, status?: number): void;
-  /** Ends a request that nobody waits for any more, without a response. */
-  cancelled(readsStreams: boolean): void;
+  /** Registers a server request; `make` receives the JSON text of the id that the client will see. */
+  addServerRequest<Request extends PendingServerRequest>(make: (idText: string) => Request): Request;
+  /** Unregisters a server request: a response to it is dropped. */
+  removeServerRequest(request: PendingServerRequest): void;
+  addListener(listener: StreamListener): void;
+  removeListener(listener: StreamListener): void;
+}
+
+/** A server request that waits for the response of the client (mcp 4). */
+export interface PendingServerRequest {
+  /** JSON text of the id that the client sees; also the progress token that it is given. */
+  readonly idText: string;
+  /** Takes the response of the client; resolves once the upstream accepted it, rejects with `UpstreamError`. */
+  onResponse(response: ResponseMessage): Promise<void>;
+  /** Takes a progress notification of the client, as text. */
+  onProgress(text: string): void;
+  /** The client will not respond. */
+  onAbandoned(): void;
+}
+
+/** Listener for the notification streams of one session. */
+export interface StreamListener {
+  /** The client opened its first notification stream, or its last one is gone. */
+  onListeningChanged(isListening: boolean): void;
 }
 
 /**
- * For a call that has lasted for so long that its client may lose the connection over it: the stream is begun, so that the
- * client has been told where to come back to for the answer (mcp 1). Only where it has a session, and reads `streams`.
+ * Target of the response to a call that is carried out upstream: the response to the client, or an adapter between client
+ * and upstream of different eras.
  */
-export function makeResumable(client: CallResponse, session: ClientSession | undefined, streams: boolean): void {
-  if (client.streaming || !streams || !session) return;
-  if (session.protocolVersion >= POLLING_VERSION) client.beginStream(true);
+export interface CallResponse {
+  /** JSON text of the request id, as sent by the client. */
+  readonly idText: string;
+  /** True once an event stream was begun. */
+  readonly streaming: boolean;
+  /** Calls back once when the client disconnects before its response is complete and cannot come back for it. */
+  onLeave(listener: () => void): void;
+  /** Calls back once when buffered data was sent, or will not be any more. */
+  onDrain(listener: () => void): void;
+  /** Begins an event stream. `prime`: no message follows at once. */
+  beginStream(prime?: boolean): void;
+  /** Sends one message on the stream. False if the client reads too slowly. */
+  event(data: string): boolean;
+  /** Ends the connection but not the stream: the client is to reconnect in `retryMs`. */
+  poll(retryMs: number): void;
+  /**
+   * Sends the complete response. `failed`: it is an error. `status`: HTTP status, if none was sent yet. `json`: the client
+   * accepts JSON.
+   */
+  response(text: string, failed: boolean, status: number, json: boolean): void;
+  /** Sends a JSON-RPC error of our own. */
+  error(error: RpcError, status?: number): void;
+  /** Ends a request that was canceled, without a response. */
+  cancelled(acceptsEventStream: boolean): void;
+}
+
+/** Response to a client, which can also carry results of our own. */
+export interface ClientResponse extends CallResponse {
+  /** Sends a result, as JSON text. */
+  result(json: string): void;
+  /** Sends the result of a call, as JSON text, in the form that the client accepts. */
+  callResult(json: string, acceptsJson: boolean): void;
+}
+
+/** The response is written later, by what `start` starts. */
+export interface DeferredOutcome {
+  readonly kind: 'deferred';
+  start(response: ClientResponse): void;
+}
+
+/** Outcome of a request that is carried out upstream. */
+export type CallOutcome = Outcome | DeferredOutcome;
+
+/**
+ * Begins the stream of a slow call, so that the client learns where to come back to if it loses the connection (mcp 1).
+ * Only for clients with a session that accept event streams.
+ */
+export function makeResumable(response: CallResponse, session: DownstreamSession | undefined, streams: boolean): void {
+  if (response.streaming || !streams || !session) return;
+  if (session.protocolVersion >= POLLING_VERSION) response.beginStream(true);
 }

@@ -1,38 +1,42 @@
 import { randomBytes } from 'node:crypto';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { ActiveSessions, type PendingServerRequest } from './active-sessions.ts';
+import type { PendingServerRequest } from '../../upstreams/downstream.ts';
+import { ActiveSessions } from './active-sessions.ts';
 import { EventStore } from './resumable-streams.ts';
 
 let events: EventStore;
-let lives: ActiveSessions;
+let sessions: ActiveSessions;
 beforeEach(() => {
   events = new EventStore(new TokenSealer(randomBytes(32)), 'replica-a');
-  lives = new ActiveSessions(events, 'replica-a');
+  sessions = new ActiveSessions(events, 'replica-a');
 });
 afterEach(() => events.close());
 
-const question = (idText: string): PendingServerRequest => ({
+const serverRequest = (idText: string): PendingServerRequest => ({
   idText,
   onResponse: () => Promise.resolve(),
   onProgress: () => undefined,
   onAbandoned: () => undefined,
 });
 
-it('a question’s id names the process that waits for its answer, and no two are alike', () => {
-  const [one, other] = [lives.of('a').addServerRequest(question), lives.of('b').addServerRequest(question)];
+it('a server request’s id contains the replica that waits for the response, and is unique', () => {
+  const [one, other] = [
+    sessions.ensure('a').addServerRequest(serverRequest),
+    sessions.ensure('b').addServerRequest(serverRequest),
+  ];
   for (const { idText } of [one, other]) expect(JSON.parse(idText)).toMatch(/^replica-a\.\d+$/);
   expect(one.idText).not.toBe(other.idText);
-  expect(lives.find('b')?.serverRequest(one.idText)).toBeUndefined();
+  expect(sessions.find('b')?.serverRequest(one.idText)).toBeUndefined();
 });
 
-it('a session is there as long as something is open in it', () => {
-  const asked = lives.of('a').addServerRequest(question);
-  expect(lives.size).toBe(1);
-  lives.of('a').removeServerRequest(asked);
-  expect(lives.size).toBe(0);
-  const stream = lives.of('a').openStream(() => undefined);
-  expect(lives.find('a')?.isListening).toBe(true);
-  lives.find('a')?.closeStream(stream);
-  expect(lives.size).toBe(0);
+it('a session is active while something is open in it', () => {
+  const request = sessions.ensure('a').addServerRequest(serverRequest);
+  expect(sessions.size).toBe(1);
+  sessions.ensure('a').removeServerRequest(request);
+  expect(sessions.size).toBe(0);
+  const stream = sessions.ensure('a').openStream(() => undefined);
+  expect(sessions.find('a')?.isListening).toBe(true);
+  sessions.find('a')?.closeStream(stream);
+  expect(sessions.size).toBe(0);
 });

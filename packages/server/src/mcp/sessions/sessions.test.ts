@@ -5,6 +5,8 @@ import { parseNamespace } from '../../registry/entries.ts';
 import { Registry } from '../../registry/registry.ts';
 import { memoryStore } from '../../registry/store/store.ts';
 import { ClientProfiles } from '../client-profile.ts';
+import { ActiveSessions } from './active-sessions.ts';
+import { EventStore } from './resumable-streams.ts';
 import { memorySessionStore } from './session-store.ts';
 import { ClientSessions, type SessionOpening } from './sessions.ts';
 
@@ -26,7 +28,8 @@ function setUp(key = KEY) {
   const profiles = new ClientProfiles(new Registry(memoryStore()), { name: 'n', title: 't', version: '1' });
   const now = () => clock.now;
   const sealer = new TokenSealer(key);
-  return { clock, sealer, sessions: new ClientSessions(sealer, profiles, memorySessionStore(now), now) };
+  const active = new ActiveSessions(new EventStore(sealer, 'replica'), 'replica');
+  return { clock, sealer, sessions: new ClientSessions(sealer, profiles, memorySessionStore(now), active, now) };
 }
 
 function opening(more: Partial<SessionOpening> = {}): SessionOpening {
@@ -94,7 +97,7 @@ it('a session that was ended stays so, and takes no other with it', async () => 
   const [one, two] = [created(sessions), created(sessions)];
   const session = sessions.open(one, DEFAULT, undefined);
   if (!session) throw new Error('not opened');
-  await sessions.end(session);
+  await session.end();
   expect(sessions.open(one, DEFAULT, undefined)).toBeUndefined();
   expect(sessions.open(two, DEFAULT, undefined)).toBeDefined();
 });

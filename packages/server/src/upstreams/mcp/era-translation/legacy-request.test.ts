@@ -3,7 +3,7 @@ import { parseMessage } from '@sluice/protocol/mcp/message';
 import { describe, expect, it } from 'vitest';
 import { AskableClient, lastMessage } from '../../../../testing/askable-client.ts';
 import { lastCall, relayTests } from '../../../../testing/relay.ts';
-import { ModernAnswer, withoutEnvelope } from './messages.ts';
+import { ModernResponseRewriter, removeModernMetadata } from './messages.ts';
 
 const { register, upstreamWith } = relayTests();
 
@@ -19,7 +19,7 @@ const ENVELOPE = [
 function sent(params: string): string {
   const message = parseMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`));
   if (message.kind !== 'request') throw new Error(`a ${message.kind}`);
-  const result = applyEdits(message.text, withoutEnvelope(message));
+  const result = applyEdits(message.text, removeModernMetadata(message));
   expect(() => JSON.parse(result)).not.toThrow();
   return result.slice(result.indexOf('"params":') + 9, -1);
 }
@@ -64,7 +64,7 @@ describe('a modern request', () => {
 
 describe('the answer of a legacy upstream', () => {
   const answered = (method: string, text: string) =>
-    new ModernAnswer(method, {}, () => '').rewrite(text, JSON.parse(text))?.text ?? text;
+    new ModernResponseRewriter(method, {}, () => '').rewrite(text, JSON.parse(text))?.text ?? text;
   const complete = '"resultType":"complete"';
 
   it.each([

@@ -1,7 +1,7 @@
 import { applyEdits, type Edit, insertEdit, removeEdits } from '@sluice/protocol/json/edit';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { members, memberText } from '@sluice/protocol/json/scan';
-import { declares, neededFor } from '@sluice/protocol/mcp/capabilities';
+import { declares, requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
 import {
   INTERNAL_ERROR,
   LATEST_MODERN,
@@ -13,37 +13,37 @@ import {
 } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { TRACE_MEMBERS, type TraceContext, traceMembers } from '../../../telemetry/tracing/trace-context.ts';
-import type { AnswerRewriting, Rewritten } from '../relay/relay.ts';
-import { ModernErrors, metaEdits, replacing } from '../relay/request-rewrite.ts';
+import type { ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
+import { ModernErrors, metaEdits, replaceMembers } from '../relay/request-rewrite.ts';
 
-/** What of a modern request's `_meta` makes it modern. */
-export const ENVELOPE: readonly string[] = [
+/** Members of `_meta` that every modern request has. */
+export const MODERN_META: readonly string[] = [
   META_PROTOCOL_VERSION,
   META_CLIENT_INFO,
   META_CLIENT_CAPABILITIES,
   META_LOG_LEVEL,
 ];
-/** What only a retry has among its params. */
-export const RETRY: readonly string[] = ['inputResponses', 'requestState'];
+/** Params that only a retry has. */
+export const RETRY_PARAMS: readonly string[] = ['inputResponses', 'requestState'];
 
-/** What a legacy client has said of itself once, and a modern upstream wants to be told with every request. */
-export interface ClientFacts {
+/** What a legacy client declares once and a modern upstream expects with every request. */
+export interface ModernMetadata {
   readonly clientInfo: JsonObject;
-  /** What the upstream may ask of it. */
+  /** Capabilities of the client. */
   readonly capabilities: JsonObject;
-  /** The least level of log messages that it wants; undefined when it can be sent none. */
+  /** Least level of log messages; undefined for none. */
   readonly logLevel: string | undefined;
-  /** Where the call stands in a trace; the client's own word on it stays where this is undefined. */
+  /** Trace context; if undefined, the client's own stays. */
   readonly trace: TraceContext | undefined;
 }
 
 /**
- * Puts the metadata that every modern request carries into a legacy one's `_meta`. `more` are further members of its
- * params, as JSON text: those of a retry.
+ * Returns the edits that add the metadata of a modern request to the `_meta` of a legacy one. `more` are further params, as
+ * JSON text: those of a retry.
  */
-export function modernEnvelope(
+export function addModernMetadata(
   { text, params, paramsRange }: RequestMessage,
-  { clientInfo, capabilities, logLevel, trace }: ClientFacts,
+  { clientInfo, capabilities, logLevel, trace }: ModernMetadata,
   more: readonly string[] = [],
 ): Edit[] {
   const own = JSON.stringify({
@@ -59,60 +59,62 @@ export function modernEnvelope(
   }
   const { _meta: meta } = params;
   if (!isJsonObject(meta)) {
-    return replacing(text, paramsRange.start, params, [`"_meta":{${envelope}}`, ...more].join(','), [
-      ...RETRY,
+    return replaceMembers(text, paramsRange.start, params, [`"_meta":{${envelope}}`, ...more].join(','), [
+      ...RETRY_PARAMS,
       '_meta',
     ]);
   }
-  const edits = replacing(text, paramsRange.start, params, more.join(','), RETRY);
+  const edits = replaceMembers(text, paramsRange.start, params, more.join(','), RETRY_PARAMS);
   for (const { key, start } of members(text, paramsRange.start)) {
     if (key !== '_meta') continue;
-    edits.push(...replacing(text, start, meta, envelope, trace ? [...ENVELOPE, ...TRACE_MEMBERS] : ENVELOPE));
+    edits.push(
+      ...replaceMembers(text, start, meta, envelope, trace ? [...MODERN_META, ...TRACE_MEMBERS] : MODERN_META),
+    );
   }
   return edits;
 }
 
-/** Takes out of params what belongs to a retry, for an upstream that has not asked for it; all else stays as it is. */
-export function withoutRetry({ text, paramsRange }: RequestMessage): Edit[] {
-  return paramsRange ? removeEdits(text, paramsRange.start, (key) => RETRY.includes(key)) : [];
+/** Returns the edits that remove the params of a retry, for an upstream that did not ask for them. */
+export function removeRetryParams({ text, paramsRange }: RequestMessage): Edit[] {
+  return paramsRange ? removeEdits(text, paramsRange.start, (key) => RETRY_PARAMS.includes(key)) : [];
 }
 
-/** The same, and takes the envelope out of `_meta`, at which a legacy server would take offence. */
-export function withoutEnvelope(message: RequestMessage, trace?: TraceContext): Edit[] {
+/** Returns the same edits and those that remove modern metadata from `_meta`, which legacy servers may reject. */
+export function removeModernMetadata(message: RequestMessage, trace?: TraceContext): Edit[] {
   const { text, params, paramsRange } = message;
-  if (!trace) return paramsRange ? [...withoutRetry(message), ...metaEdits(message, '', ENVELOPE)] : [];
+  if (!trace) return paramsRange ? [...removeRetryParams(message), ...metaEdits(message, '', MODERN_META)] : [];
   const inserted = traceMembers(trace);
-  // Both change the params themselves: two edits of theirs might meet.
+  // Both kinds of edits change the params and might overlap.
   if (paramsRange && !isJsonObject(params._meta)) {
-    return replacing(text, paramsRange.start, params, `"_meta":{${inserted}}`, [...RETRY, '_meta']);
+    return replaceMembers(text, paramsRange.start, params, `"_meta":{${inserted}}`, [...RETRY_PARAMS, '_meta']);
   }
-  return [...withoutRetry(message), ...metaEdits(message, inserted, [...ENVELOPE, ...TRACE_MEMBERS])];
+  return [...removeRetryParams(message), ...metaEdits(message, inserted, [...MODERN_META, ...TRACE_MEMBERS])];
 }
 
-/** The answer of a modern upstream as its legacy client is to have it. */
-export class LegacyAnswer implements AnswerRewriting {
+/** Translates the response of a modern upstream for its legacy client. */
+export class LegacyResponseRewriter implements ResponseRewriter {
   readonly #failure: string;
-  readonly #inRounds: boolean;
+  readonly #isMultiRound: boolean;
 
-  /** `failure`: what a failed call is called. `inRounds`: whether the upstream may answer that it needs input. */
-  constructor(failure: string, inRounds: boolean) {
+  /** `failure`: prefix of error messages. `isMultiRound`: the upstream may answer that input is required. */
+  constructor(failure: string, isMultiRound: boolean) {
     this.#failure = failure;
-    this.#inRounds = inRounds;
+    this.#isMultiRound = isMultiRound;
   }
 
-  refused(): void {}
+  onRejected(): void {}
 
-  rewrite(text: string, value: JsonObject): Rewritten | undefined {
+  rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {
     const { result } = value;
     if (!isJsonObject(result)) return undefined;
     const { resultType: type = 'complete', structuredContent: structured } = result;
-    if (type !== 'complete' && !(type === 'input_required' && this.#inRounds)) return this.#unknown(text, type);
-    // Legacy clients refuse a result whose structured content is no object.
-    const refused = structured !== undefined && !isJsonObject(structured);
-    return refused ? { text: withoutStructuredContent(text), value } : undefined;
+    if (type !== 'complete' && !(type === 'input_required' && this.#isMultiRound)) return this.#unknownType(text, type);
+    // Legacy clients reject a result whose structured content is no object.
+    const isRejected = structured !== undefined && !isJsonObject(structured);
+    return isRejected ? { text: withoutStructuredContent(text), value } : undefined;
   }
 
-  #unknown(text: string, type: unknown): Rewritten {
+  #unknownType(text: string, type: unknown): RewrittenResponse {
     const message = `${this.#failure}: the upstream answered with a result of type ${JSON.stringify(type)}`;
     const error = { code: INTERNAL_ERROR, message };
     const id = memberText(text, 'id') ?? 'null';
@@ -121,59 +123,64 @@ export class LegacyAnswer implements AnswerRewriting {
 }
 
 function withoutStructuredContent(text: string): string {
-  const dropped = (name: string): boolean => name === 'structuredContent';
+  const isDropped = (name: string): boolean => name === 'structuredContent';
   for (const { key, start } of members(text)) {
-    if (key === 'result') return applyEdits(text, removeEdits(text, start, dropped));
+    if (key === 'result') return applyEdits(text, removeEdits(text, start, isDropped));
   }
   return text;
 }
 
 const COMPLETE = '"complete"';
 
-type Needed = Map<string, Record<string, JsonObject>>;
+/** Capabilities that rejected server requests require, by their text: at most one for each kind of request. */
+type RequiredCapabilities = Map<string, Record<string, JsonObject>>;
 
-/** The answer of a legacy upstream as its modern client is to have it. */
-export class ModernAnswer implements AnswerRewriting {
+/** Translates the response of a legacy upstream for its modern client. */
+export class ModernResponseRewriter implements ResponseRewriter {
   readonly #method: string;
   readonly #capabilities: JsonObject;
-  readonly #visit: (() => string) | undefined;
+  readonly #newRestartState: (() => string) | undefined;
   readonly #errors: ModernErrors;
-  /** What the questions that were refused ask of a client, by its text: no more than there are kinds of questions. */
-  readonly #needed: Needed;
+  readonly #required: RequiredCapabilities;
 
-  /** `visit` is that of {@link ModernErrors}, `needed` what the requests before this one were refused. */
-  constructor(method: string, capabilities: JsonObject, visit?: () => string, needed: Needed = new Map()) {
+  /** `newRestartState` is that of {@link ModernErrors}, `required` that of the requests before a retry. */
+  constructor(
+    method: string,
+    capabilities: JsonObject,
+    newRestartState?: () => string,
+    required: RequiredCapabilities = new Map(),
+  ) {
     this.#method = method;
     this.#capabilities = capabilities;
-    this.#visit = visit;
-    this.#errors = new ModernErrors(method, capabilities, visit);
-    this.#needed = needed;
+    this.#newRestartState = newRestartState;
+    this.#errors = new ModernErrors(method, capabilities, newRestartState);
+    this.#required = required;
   }
 
-  /** The same call's answer for a retry, which has capabilities of its own. */
-  toRetry(capabilities: JsonObject): ModernAnswer {
-    return new ModernAnswer(this.#method, capabilities, this.#visit, this.#needed);
+  /** Returns the rewriter of the same call for a retry, which has capabilities of its own. */
+  forRetry(capabilities: JsonObject): ModernResponseRewriter {
+    return new ModernResponseRewriter(this.#method, capabilities, this.#newRestartState, this.#required);
   }
 
-  refused(method: string, params: JsonValue | undefined): void {
-    const needed = neededFor(method, params);
-    if (needed) this.#needed.set(JSON.stringify(needed), needed);
+  onRejected(method: string, params: JsonValue | undefined): void {
+    const required = requiredCapabilities(method, params);
+    if (required) this.#required.set(JSON.stringify(required), required);
   }
 
-  rewrite(text: string, value: JsonObject): Rewritten | undefined {
+  rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {
     const { result, error } = value;
-    // An upstream that fails after a question was refused needed the answer (2026-07-28, "`_meta`").
+    // An upstream that fails after a server request was rejected needed the response (2026-07-28, "`_meta`").
     if (error !== undefined || (isJsonObject(result) && result.isError === true)) {
-      const lacking = this.#needed.values().find((needed) => !declares(this.#capabilities, needed));
-      if (lacking) return missingCapability(text, lacking);
+      const missing = this.#required.values().find((required) => !declares(this.#capabilities, required));
+      if (missing) return missingCapability(text, missing);
     }
     if (error !== undefined) return this.#errors.rewrite(text, value);
     return isJsonObject(result) ? { text: this.#withModernMembers(text, result), value } : undefined;
   }
 
   /**
-   * Adds members that a modern client expects of a result and that the upstream did not know of. One that has a type of its
-   * own means something else by it: it is not to be taken for a question.
+   * Adds members that a modern client expects in a result and that a legacy upstream does not know. A `resultType` of the
+   * upstream means something else and is replaced.
    */
   #withModernMembers(text: string, result: JsonObject): string {
     const added: string[] = [];
@@ -182,7 +189,7 @@ export class ModernAnswer implements AnswerRewriting {
     };
     add('resultType', COMPLETE);
     if (this.#method === 'resources/read') {
-      // What was read for one caller is nothing to keep.
+      // The content was read for one caller: it must not be cached.
       add('ttlMs', '0');
       add('cacheScope', '"private"');
     }
@@ -196,8 +203,8 @@ export class ModernAnswer implements AnswerRewriting {
   }
 }
 
-function missingCapability(text: string, requiredCapabilities: JsonObject): Rewritten {
-  const message = 'the call needs a client that can be asked for input';
+function missingCapability(text: string, requiredCapabilities: JsonObject): RewrittenResponse {
+  const message = 'the call requires a client that supports server requests';
   const error = { code: MISSING_CAPABILITY, message, data: { requiredCapabilities } };
   const id = memberText(text, 'id') ?? 'null';
   return { text: `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`, value: { error } };

@@ -7,7 +7,7 @@ import { declaring } from '../../../../testing/declaring.ts';
 import { liveTests } from '../../../../testing/live.ts';
 import { callText, clientOf, type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
 import { type Asking, askingOf } from './fixtures/asking.ts';
-import { LegacyAnswer, modernEnvelope } from './messages.ts';
+import { addModernMetadata, LegacyResponseRewriter } from './messages.ts';
 
 const asking = askingOf(liveTests());
 
@@ -24,7 +24,7 @@ function sent(params: string | undefined, more: readonly string[] = []): string 
   const text = `{"jsonrpc":"2.0","id":1,"method":"tools/call"${params === undefined ? '' : `,"params":${params}`}}`;
   const message = parseMessage(Buffer.from(text));
   if (message.kind !== 'request') throw new Error(`a ${message.kind}`);
-  const result = applyEdits(text, modernEnvelope(message, FACTS, more));
+  const result = applyEdits(text, addModernMetadata(message, FACTS, more));
   expect(result.startsWith('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":')).toBe(true);
   return result.slice(result.indexOf('"params":') + 9, -1);
 }
@@ -156,7 +156,7 @@ describe('a result of a modern upstream', () => {
     ['"structuredContent":{"n":1.0,"list":[]},"content":[]', '"structuredContent":{"n":1.0,"list":[]},"content":[]'],
   ])('loses structured content that is no object, and nothing else: %s', (members, expected) => {
     const text = `{"jsonrpc":"2.0","id":1,"result":{${members}}}`;
-    expect(new LegacyAnswer('failed', true).rewrite(text, JSON.parse(text))?.text ?? text).toBe(
+    expect(new LegacyResponseRewriter('failed', true).rewrite(text, JSON.parse(text))?.text ?? text).toBe(
       `{"jsonrpc":"2.0","id":1,"result":{${expected}}}`,
     );
   });

@@ -5,73 +5,79 @@ import {
   contentOfResult,
   isErrorResult,
   type RequestSummary,
-  type ToolCallReporter,
   toolSummary,
-} from '../../../telemetry/tool-calls/report.ts';
+} from '../../../telemetry/tool-calls/event.ts';
+import type { ToolCallReporter } from '../../../telemetry/tool-calls/events.ts';
 
-/** Is told how a call goes. Of several ends the first counts. */
+/** Observes one call. Of several ends the first counts. */
 export interface CallObserver {
-  /** It is about to be sent. */
-  begin(): void;
-  /** The upstream's response to it, a result or an error. */
-  answered(value: JsonObject): void;
-  /** There will be no response, or none that can be used; `reason` is what the client is told of it. */
-  failed(error: unknown, reason: string): void;
-  /** Nobody waits for the response any more. */
-  abandoned(reason: string): void;
+  /** The call is about to be sent. */
+  start(): void;
+  /** The upstream responded, with a result or an error. */
+  onResponse(value: JsonObject): void;
+  /** There is no usable response; `reason` is the message that the client gets. */
+  onFailure(error: unknown, reason: string): void;
+  onCancellation(reason: string): void;
+}
+
+/** A tool call and what its events contain of the request. */
+interface ObservedToolCall {
+  readonly report: ToolCallReporter;
+  readonly summary: RequestSummary;
+}
+
+/** Reports one call to metrics, traces and, if it is a tool call, tool-call events (decisions 6). */
+export class TelemetryObserver implements CallObserver {
+  readonly #outgoing: OutgoingCall | undefined;
+  readonly #tool: ObservedToolCall | undefined;
+
+  constructor(outgoing: OutgoingCall | undefined, tool: ObservedToolCall | undefined) {
+    this.#outgoing = outgoing;
+    this.#tool = tool;
+  }
+
+  start(): void {
+    this.#tool?.report.begin(this.#tool.summary);
+  }
+
+  onResponse({ result, error }: JsonObject): void {
+    if (result === undefined) {
+      const { code, message }: JsonObject = isJsonObject(error) ? error : {};
+      // Upstreams may send codes of any type and length.
+      this.#outgoing?.end(typeof code === 'number' && Number.isInteger(code) ? String(code) : '_OTHER');
+      this.#tool?.report.failed('UNKNOWN', typeof message === 'string' ? message : 'an error without a message');
+      return;
+    }
+    const isError = isErrorResult(result);
+    this.#outgoing?.end(isError ? TOOL_ERROR : undefined);
+    this.#tool?.report.completed(isError, contentOfResult(result));
+  }
+
+  onFailure(error: unknown, reason: string): void {
+    this.#outgoing?.end(error instanceof UpstreamError ? error.kind : '_OTHER');
+    this.#tool?.report.failed(isUnavailable(error) ? 'SERVICE_UNAVAILABLE' : 'UNKNOWN', reason);
+  }
+
+  onCancellation(reason: string): void {
+    this.#outgoing?.end('cancelled');
+    this.#tool?.report.failed('UNKNOWN', reason);
+  }
 }
 
 /**
- * Reports one tool call that is forwarded, in the words of what relays it (decisions 6). Made with the plan of the call, and
- * keeps nothing of its request but what is told.
+ * Returns the report of a tool call with a summary of its request, so that the request itself is not retained. `headers`:
+ * names and values, alternating, that are copied from the client's request.
  */
-export class ToolCallWatch implements CallObserver {
-  readonly #report: ToolCallReporter;
-  readonly #summary: RequestSummary;
-
-  /** `headers`: names and values, alternating, of those that the client's request brings along. */
-  constructor(report: ToolCallReporter, args: unknown, headers: readonly string[]) {
-    this.#report = report;
-    const names = headers.length === 0 ? headers : headers.filter((_, index) => index % 2 === 0);
-    this.#summary = toolSummary(isJsonObject(args) ? args : {}, names);
-  }
-
-  begin(): void {
-    this.#report.begin(this.#summary);
-  }
-
-  answered({ result, error }: JsonObject): void {
-    if (result !== undefined) return this.#report.completed(isErrorResult(result), contentOfResult(result));
-    const message = isJsonObject(error) ? error.message : undefined;
-    this.#report.failed('UNKNOWN', typeof message === 'string' ? message : 'an error without a message');
-  }
-
-  failed(error: unknown, reason: string): void {
-    this.#report.failed(isUnavailable(error) ? 'SERVICE_UNAVAILABLE' : 'UNKNOWN', reason);
-  }
-
-  abandoned(reason: string): void {
-    this.#report.failed('UNKNOWN', reason);
-  }
+export function observedToolCall(
+  report: ToolCallReporter,
+  args: unknown,
+  headers: readonly string[],
+): ObservedToolCall {
+  const names = headers.length === 0 ? headers : headers.filter((_, index) => index % 2 === 0);
+  return { report, summary: toolSummary(isJsonObject(args) ? args : {}, names) };
 }
 
-/**
- * The watch of each call upstream of one that takes several: that input is needed ends a round and not the call, and goes
- * to `inputRequired`.
- */
-export function watchOfRounds(watch: CallObserver, inputRequired: () => void): CallObserver {
-  return {
-    begin: () => watch.begin(),
-    answered(value) {
-      if (isJsonObject(value.result) && value.result.resultType === 'input_required') inputRequired();
-      else watch.answered(value);
-    },
-    failed: (error, reason) => watch.failed(error, reason),
-    abandoned: (reason) => watch.abandoned(reason),
-  };
-}
-
-/** True where the upstream could not be reached or did not answer in time, or what stands before it says so (decisions 6). */
+/** True if the upstream could not be reached or did not respond in time, or a proxy in front of it says so (decisions 6). */
 function isUnavailable(error: unknown): boolean {
   if (!(error instanceof UpstreamError)) return false;
   switch (error.kind) {
@@ -89,43 +95,4 @@ function isUnavailable(error: unknown): boolean {
     case 'aborted':
       return false;
   }
-}
-
-/** Tells metrics and traces how a call upstream ends, and goes on to what tells of tool calls. */
-export class TelemetryObserver implements CallObserver {
-  readonly #outgoing: OutgoingCall;
-  readonly #watch: CallObserver | undefined;
-
-  constructor(outgoing: OutgoingCall, watch: CallObserver | undefined) {
-    this.#outgoing = outgoing;
-    this.#watch = watch;
-  }
-
-  begin(): void {
-    this.#watch?.begin();
-  }
-
-  answered(value: JsonObject): void {
-    this.#outgoing.end(errorIn(value));
-    this.#watch?.answered(value);
-  }
-
-  failed(error: unknown, reason: string): void {
-    this.#outgoing.end(error instanceof UpstreamError ? error.kind : '_OTHER');
-    this.#watch?.failed(error, reason);
-  }
-
-  abandoned(reason: string): void {
-    this.#outgoing.end('cancelled');
-    this.#watch?.abandoned(reason);
-  }
-}
-
-function errorIn({ result, error }: JsonObject): string | undefined {
-  if (error !== undefined) {
-    const code = isJsonObject(error) ? error.code : undefined;
-    // What is no code may be anything, of any length.
-    return typeof code === 'number' && Number.isInteger(code) ? String(code) : '_OTHER';
-  }
-  return isErrorResult(result) ? TOOL_ERROR : undefined;
 }

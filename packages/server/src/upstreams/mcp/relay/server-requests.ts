@@ -2,203 +2,192 @@ import { applyEdits, type Edit } from '@sluice/protocol/json/edit';
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import { members, memberText } from '@sluice/protocol/json/scan';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { paramText, progressTokenText, type ResponseMessage, refusalOf, withParam } from '@sluice/protocol/mcp/message';
-import type { ActiveSession, Question } from '../../../mcp/sessions/live-sessions.ts';
-import { Refusals } from './request-rewrite.ts';
+import { paramText, progressTokenText, type ResponseMessage, rejectServerRequest, withParam } from '@sluice/protocol/mcp/message';
+import type { DownstreamChannel, PendingServerRequest } from '../../downstream.ts';
+import { DefaultResponder } from '../rpc-request.ts';
 
-/** Requests of an upstream that are refused on one call before the call is given up. */
-const MAX_REFUSED = 16;
-
-/** What the requests of one call's upstream lead to. */
-export interface RequestRoute extends ServerRequestSink {
-  /** The upstream goes on asking: it is not serious. */
-  tooMany(): void;
-}
-
-/** What an upstream asks on one call: it goes to the client, where that can be asked, and is refused otherwise. */
-export class UpstreamRequests {
-  readonly #questions: ServerRequests | undefined;
-  readonly #route: RequestRoute;
-  readonly #pings: Refusals;
-  #refused = 0;
-
-  /** `questions` where the client can be asked. */
-  constructor(questions: ServerRequests | undefined, route: RequestRoute) {
-    this.#questions = questions;
-    this.#route = route;
-    this.#pings = new Refusals((answer) => route.deliver(answer));
-  }
-
-  /** How many questions wait for the client. */
-  get open(): number {
-    return this.#questions?.open ?? 0;
-  }
-
-  /** Takes a request, as text and parsed. `gone`: the client is not there any more. */
-  take(text: string, value: JsonObject, gone: boolean): void {
-    if (gone || !this.#questions?.ask(text, value)) this.#refuse(text, value);
-  }
-
-  /** The upstream takes a request back, in this `notifications/cancelled`. */
-  takenBack(text: string): void {
-    this.#questions?.takenBack(text);
-  }
-
-  /** Nobody waits for the answers any more. */
-  withdrawAll(): void {
-    this.#questions?.withdrawAll();
-  }
-
-  /** Nobody will answer any more. */
-  abandonAll(): void {
-    this.#questions?.abandonAll();
-  }
-
-  #refuse(text: string, { method, params }: JsonObject): void {
-    // Whoever waits long may ping for as long.
-    if (method === 'ping') return this.#pings.refuse(text, method);
-    if (typeof method === 'string') this.#route.refused(method, params);
-    if (++this.#refused > MAX_REFUSED) return this.#route.tooMany();
-    this.#route.deliver(refusalOf(text, method)).catch(() => undefined);
-  }
-}
-
-/** Questions that one call, or one upstream session, may have open at a time. */
-export const MAX_OPEN_REQUESTS = 32;
-
-/** Where questions come from and go to. */
-export interface QuestionRoute {
-  /** The client's session, as it is when a question comes. */
-  live(): ActiveSession;
-  /** Sends the client a message, on the stream that the questions belong to. */
-  send(text: string): void;
-  /** Sends the upstream a message; resolves when it has taken it, rejects with `UpstreamError`. */
-  deliver(text: string): Promise<void>;
-}
-
-/** What an upstream has asked the client of one call, or of one session, and waits to be answered. */
+/** Server requests of one call or one upstream session, relayed to the client. */
 export interface ServerRequests {
-  /** How many wait for the client. */
-  readonly open: number;
+  /** Number of requests that wait for a response of the client. */
+  readonly pending: number;
   /**
-   * Asks the client; `text` is the upstream's request, `value` the same parsed. False when it cannot be asked, or too many
-   * questions are open.
+   * Relays a request to the client, as text and parsed. False if the client does not support it, or too many requests are
+   * pending.
    */
-  ask(text: string, value: JsonObject): boolean;
-  /** The upstream takes a question back, in this `notifications/cancelled`. */
-  takenBack(text: string): void;
-  /** Nobody waits for the answers any more. */
-  withdrawAll(): void;
-  /** Nobody will answer any more. */
-  abandonAll(): void;
+  relay(text: string, value: JsonObject): boolean;
+  /** The upstream canceled a request with this `notifications/cancelled`. */
+  onCancelled(text: string): void;
+  /** Cancels all pending requests: the upstream does not wait for the responses any more. */
+  cancelAll(): void;
+  /** Fails all pending requests: the client will not respond any more. */
+  failAll(): void;
 }
 
-/** Where a call's upstream is given answers. */
-export interface ServerRequestSink {
-  /** The client cannot be asked this, and the upstream is told so. */
-  refused(method: string, params: JsonValue | undefined): void;
-  /** Sends the upstream a message; resolves when it has taken it, rejects with `UpstreamError`. */
-  deliver(text: string): Promise<void>;
-  /** Ends the call: the upstream cannot be given what it waits for. */
+/** The call whose upstream sends requests. */
+export interface ServerRequestSource {
+  /** A request was rejected because the client does not support it. */
+  onRejected(method: string, params: JsonValue | undefined): void;
+  /** Sends the upstream a message; resolves once it was accepted, rejects with `UpstreamError`. */
+  post(text: string): Promise<void>;
+  /** Fails the call: the upstream cannot get the response that it waits for. */
   fail(error: unknown): void;
 }
 
-interface OpenQuestion extends Question {
-  readonly live: ActiveSession;
-  /** The upstream's own id, as JSON text. */
+/** Maximum number of requests that are rejected on one call before the call fails. */
+const MAX_REJECTED = 16;
+
+/** Server requests of one call: relayed to the client if it supports server requests, else rejected. */
+export class CallServerRequests {
+  readonly #relayed: ServerRequests | undefined;
+  readonly #source: ServerRequestSource;
+  readonly #onTooManyRejected: () => void;
+  readonly #pings: DefaultResponder;
+  #rejected = 0;
+
+  /** `relayed` is undefined if the client does not support server requests. */
+  constructor(relayed: ServerRequests | undefined, source: ServerRequestSource, onTooManyRejected: () => void) {
+    this.#relayed = relayed;
+    this.#source = source;
+    this.#onTooManyRejected = onTooManyRejected;
+    this.#pings = new DefaultResponder((response) => source.post(response));
+  }
+
+  get pending(): number {
+    return this.#relayed?.pending ?? 0;
+  }
+
+  /** Relays or rejects a request, as text and parsed. `isClientGone`: it cannot be relayed any more. */
+  handle(text: string, value: JsonObject, isClientGone: boolean): void {
+    if (isClientGone || !this.#relayed?.relay(text, value)) this.#reject(text, value);
+  }
+
+  onCancelled(text: string): void {
+    this.#relayed?.onCancelled(text);
+  }
+
+  cancelAll(): void {
+    this.#relayed?.cancelAll();
+  }
+
+  failAll(): void {
+    this.#relayed?.failAll();
+  }
+
+  #reject(text: string, { method, params }: JsonObject): void {
+    // An upstream may ping for as long as the call takes: pings do not count.
+    if (method === 'ping') return this.#pings.respond(text, method);
+    if (typeof method === 'string') this.#source.onRejected(method, params);
+    if (++this.#rejected > MAX_REJECTED) return this.#onTooManyRejected();
+    this.#source.post(rejectServerRequest(text, method)).catch(() => undefined);
+  }
+}
+
+/** Maximum number of pending requests of one call, or of one upstream session. */
+export const MAX_PENDING_REQUESTS = 32;
+
+/** Both ends of relayed server requests. */
+export interface ServerRequestRoute {
+  /** Returns the channel of the client's session. */
+  channel(): DownstreamChannel;
+  /** Sends the client a message, on the stream that the requests belong to. */
+  send(text: string): void;
+  /** Sends the upstream a message; resolves once it was accepted, rejects with `UpstreamError`. */
+  post(text: string): Promise<void>;
+}
+
+interface RelayedRequest extends PendingServerRequest {
+  readonly channel: DownstreamChannel;
+  /** The id at the upstream, as JSON text. */
   readonly upstreamId: string;
 }
 
 /**
- * The requests that an upstream sends to one client (sampling, elicitation, roots, ping and whatever else), from one
- * call's stream or from a session's notification stream: each goes out under an id of ours and its answer comes back
- * under the upstream's (mcp 4). An answer counts only from the session that was asked.
+ * Relays the requests of an upstream to a legacy client (sampling, elicitation, roots, ping and any others), from the
+ * stream of a call or the notification stream of a session: each is sent under an id of ours and its response is returned
+ * under the upstream's id (mcp 4). Only the session that got the request can respond to it.
  */
-export class UpstreamServerRequests implements ServerRequests {
-  readonly #route: QuestionRoute;
-  readonly #open = new Set<OpenQuestion>();
+export class RelayedServerRequests implements ServerRequests {
+  readonly #route: ServerRequestRoute;
+  readonly #pending = new Set<RelayedRequest>();
 
-  constructor(route: QuestionRoute) {
+  constructor(route: ServerRequestRoute) {
     this.#route = route;
   }
 
-  get open(): number {
-    return this.#open.size;
+  get pending(): number {
+    return this.#pending.size;
   }
 
-  ask(text: string): boolean {
-    if (this.#open.size >= MAX_OPEN_REQUESTS) return false;
-    const live = this.#route.live();
+  relay(text: string): boolean {
+    if (this.#pending.size >= MAX_PENDING_REQUESTS) return false;
+    const channel = this.#route.channel();
     const token = progressTokenText(text);
-    const question = live.ask((idText) => {
-      const asked: OpenQuestion = {
+    const { idText } = channel.addServerRequest((idText) => {
+      const request: RelayedRequest = {
         idText,
-        live,
+        channel,
         upstreamId: memberText(text, 'id') ?? 'null',
-        answered: (answer) => this.#answered(asked, answer),
-        progressed: (progress) => {
-          if (token !== undefined) this.#deliver(withParam(progress, 'progressToken', token));
+        onResponse: (response) => this.#onResponse(request, response),
+        onProgress: (progress) => {
+          if (token !== undefined) this.#post(withParam(progress, 'progressToken', token));
         },
-        abandoned: () => this.#abandoned(asked),
+        onAbandoned: () => this.#fail(request),
       };
-      this.#open.add(asked);
-      return asked;
+      this.#pending.add(request);
+      return request;
     });
-    this.#route.send(asAskedBy(text, question.idText));
+    this.#route.send(withClientId(text, idText));
     return true;
   }
 
-  /** Passed on when the question is open. */
-  takenBack(text: string): void {
+  onCancelled(text: string): void {
     const requestId = paramText(text, 'requestId');
-    for (const question of this.#open) {
-      if (question.upstreamId !== requestId) continue;
-      this.#withdraw(question);
-      this.#route.send(withParam(text, 'requestId', question.idText));
+    for (const request of this.#pending) {
+      if (request.upstreamId !== requestId) continue;
+      this.#remove(request);
+      this.#route.send(withParam(text, 'requestId', request.idText));
     }
   }
 
-  /** The client is told so. */
-  withdrawAll(): void {
-    for (const question of this.#open) {
-      this.#withdraw(question);
-      const params = `{"requestId":${question.idText},"reason":"the request that caused it has ended"}`;
+  cancelAll(): void {
+    for (const request of this.#pending) {
+      this.#remove(request);
+      const params = `{"requestId":${request.idText},"reason":"the request that caused it has ended"}`;
       this.#route.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
     }
   }
 
-  /** The upstream is told so. */
-  abandonAll(): void {
-    for (const question of this.#open) {
-      question.live.withdraw(question);
-      this.#abandoned(question);
+  failAll(): void {
+    for (const request of this.#pending) {
+      request.channel.removeServerRequest(request);
+      this.#fail(request);
     }
   }
 
-  #abandoned(question: OpenQuestion): void {
-    this.#open.delete(question);
+  #fail(request: RelayedRequest): void {
+    this.#pending.delete(request);
     const error = `{"code":${INTERNAL_ERROR},"message":"the client has left without an answer"}`;
-    this.#deliver(`{"jsonrpc":"2.0","id":${question.upstreamId},"error":${error}}`);
+    this.#post(`{"jsonrpc":"2.0","id":${request.upstreamId},"error":${error}}`);
   }
 
-  #answered(question: OpenQuestion, { text, idRange }: ResponseMessage): Promise<void> {
-    this.#open.delete(question);
-    return this.#route.deliver(applyEdits(text, [{ ...idRange, text: question.upstreamId }]));
+  #onResponse(request: RelayedRequest, { text, idRange }: ResponseMessage): Promise<void> {
+    this.#pending.delete(request);
+    return this.#route.post(applyEdits(text, [{ ...idRange, text: request.upstreamId }]));
   }
 
-  #withdraw(question: OpenQuestion): void {
-    this.#open.delete(question);
-    question.live.withdraw(question);
+  #remove(request: RelayedRequest): void {
+    this.#pending.delete(request);
+    request.channel.removeServerRequest(request);
   }
 
-  /** Sends what may be lost: nobody is told when it is. */
-  #deliver(text: string): void {
-    this.#route.deliver(text).catch(() => undefined);
+  /** Sends a message that may be lost. */
+  #post(text: string): void {
+    this.#route.post(text).catch(() => undefined);
   }
 }
 
-/** The request with our id, which is also what the client is to report progress under. */
-function asAskedBy(text: string, idText: string): string {
+/** Returns the request with an id of ours, which is also its progress token. */
+function withClientId(text: string, idText: string): string {
   const edits: Edit[] = [];
   for (const { key, start, end } of members(text)) {
     if (key === 'id') edits.push({ start, end, text: idText });

@@ -4,7 +4,7 @@ import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message'
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type TraceContext, traceParent } from '../../../telemetry/tracing/trace-context.ts';
-import { ENVELOPE, modernEnvelope, RETRY, withoutEnvelope } from '../era-translation/messages.ts';
+import { addModernMetadata, MODERN_META, RETRY_PARAMS, removeModernMetadata } from '../era-translation/messages.ts';
 import { requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
 
 // Whatever a client has in its `_meta`: the trace is put in once, and nothing else changes by a byte.
@@ -24,7 +24,10 @@ const objectOf = (given: fc.Arbitrary<readonly (readonly [string, string])[]>) =
     );
 const key = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom('"traceparent"', '"tracestate"', '"tracepare\\u006et"', '"progressToken"') },
-  { weight: 1, arbitrary: fc.constantFrom('"baggage"', '"__proto__"', '""', ...ENVELOPE.map((each) => `"${each}"`)) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom('"baggage"', '"__proto__"', '""', ...MODERN_META.map((each) => `"${each}"`)),
+  },
   { weight: 1, arbitrary: fc.string().map((text) => JSON.stringify(text)) },
 );
 const meta = fc.oneof(
@@ -119,20 +122,20 @@ describe('the trace of a call', () => {
     fc.assert(
       fc.property(params, context, (given, trace) => {
         const message = requestOf(given);
-        const removed = [...TRACED, ...ENVELOPE];
-        const before = without(pairsOf(given), ['_meta', ...RETRY]);
+        const removed = [...TRACED, ...MODERN_META];
+        const before = without(pairsOf(given), ['_meta', ...RETRY_PARAMS]);
 
-        const legacy = paramsOf(message, applyEdits(message.text, withoutEnvelope(message, trace)));
+        const legacy = paramsOf(message, applyEdits(message.text, removeModernMetadata(message, trace)));
         expect(without(legacy, ['_meta'])).toEqual(before);
         expect(legacy).toHaveLength(before.length + 1);
         expect(pairsOf(textOf(legacy, '_meta'))).toEqual([...said(trace), ...kept(message, removed)]);
 
-        const modern = paramsOf(message, applyEdits(message.text, modernEnvelope(message, { ...facts, trace })));
+        const modern = paramsOf(message, applyEdits(message.text, addModernMetadata(message, { ...facts, trace })));
         expect(without(modern, ['_meta'])).toEqual(before);
         expect(modern).toHaveLength(before.length + 1);
         const metadata = pairsOf(textOf(modern, '_meta'));
-        expect(without(metadata, ENVELOPE)).toEqual([...said(trace), ...kept(message, removed)]);
-        expect(new Set(metadata.slice(0, 3).map(([name]) => name))).toEqual(new Set(ENVELOPE.slice(0, 3)));
+        expect(without(metadata, MODERN_META)).toEqual([...said(trace), ...kept(message, removed)]);
+        expect(new Set(metadata.slice(0, 3).map(([name]) => name))).toEqual(new Set(MODERN_META.slice(0, 3)));
       }),
       { numRuns: 500 },
     );
@@ -146,12 +149,12 @@ describe('the trace of a call', () => {
       sampled: true,
       state: 'a=1',
     };
-    for (const edits of [traceEdits(message, trace), withoutEnvelope(message, trace)]) {
+    for (const edits of [traceEdits(message, trace), removeModernMetadata(message, trace)]) {
       expect(JSON.parse(applyEdits(message.text, edits)).params).toEqual({
         _meta: { traceparent: traceParent(trace), tracestate: 'a=1' },
       });
     }
-    expect(withoutEnvelope(message)).toEqual([]);
+    expect(removeModernMetadata(message)).toEqual([]);
   });
 
   it('takes the place of the headers that its client has sent', () => {

@@ -1,454 +1,217 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Backoff } from '@sluice/protocol/backoff';
-import type { JsonObject } from '@sluice/protocol/json/parse';
-import { LEAST_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
-import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
-import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import { UpstreamError } from '../../../http/client/errors.ts';
-import type { ActiveSession, ActiveSessions, SessionChannel } from '../../../mcp/sessions/live-sessions.ts';
-import type { SessionState } from '../../../mcp/sessions/session-state.ts';
-import type { ClientSession, ClientSessions } from '../../../mcp/sessions/sessions.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { LegacyClient, Reply } from '../client.ts';
-import { type InFlightCall, type InFlightCalls, passProgress } from '../relay/in-flight.ts';
-import { Refusals } from '../relay/request-rewrite.ts';
-import { UpstreamServerRequests } from '../relay/server-requests.ts';
+import type { DownstreamSession } from '../../downstream.ts';
+import { withTimeout } from '../../with-timeout.ts';
+import type { InFlightCall, InFlightCalls } from '../relay/in-flight-calls.ts';
+import type { LegacyClient, RpcReply } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
-import { SessionStream, type SessionStreamSink } from '../streams/notification-stream.ts';
 import type { SessionSubscriptions } from '../streams/session-subscriptions.ts';
-import type { SessionNotificationBridge, Upstream, UpstreamSession } from '../upstream.ts';
-import { withTimeout } from '../with-timeout.ts';
+import type { Upstream, UpstreamSession } from '../upstream.ts';
+import { NotificationBridge } from './notification-bridge.ts';
 
-export interface UpstreamChannelOptions {
-  readonly upstream: Upstream;
-  readonly link: UpstreamSession;
-  /** Headers besides the link's own. */
-  readonly headers: readonly string[];
-  readonly live: ActiveSession;
-  readonly calls: InFlightCalls<InFlightCall>;
-  readonly log: TargetLogger;
-  /** Delays between attempts to have the upstream's stream; begins anew when there is one. */
-  readonly backoff: Backoff;
-  /** What the client has changed in its session. */
-  state(): SessionState | undefined;
-  /** The upstream has forgotten the session. */
-  lost(): void;
-}
-
-/**
- * What runs between a legacy client's session and its session with one upstream beside calls: while the client has a
- * notification stream, the upstream's is open too, and what comes on it goes to that client (2025-11-25, "Listening for
- * Messages from the Server").
- */
-export class NotificationBridge implements SessionChannel, SessionNotificationBridge, SessionStreamSink {
-  readonly #options: UpstreamChannelOptions;
-  readonly #questions: UpstreamServerRequests;
-  readonly #refusals: Refusals;
-  #stream: SessionStream | undefined = undefined;
-  /** The upstream's stream is there, or never will be. */
-  #settled = false;
-  /** The client may have missed something, and is told so when its upstream can be heard. */
-  #gap = false;
-  /** The upstream is held back until the client has read what it was sent. */
-  #held = false;
-  #closed = false;
-
-  constructor(options: UpstreamChannelOptions) {
-    this.#options = options;
-    const { upstream, link, headers, live } = options;
-    const answer = (text: string) => postMessage(upstream.transport, [...link.identity, ...headers], text);
-    this.#refusals = new Refusals(answer);
-    this.#questions = new UpstreamServerRequests({
-      live: () => live,
-      send: (text) => void this.#notify(text),
-      deliver: answer,
-    });
-    live.join(this);
-    this.listening(live.listening);
-  }
-
-  /** True once the link is given up. */
-  get closed(): boolean {
-    return this.#closed;
-  }
-
-  get pinned(): boolean {
-    return this.#options.live.listening;
-  }
-
-  listening(on: boolean): void {
-    if (on) this.#stream ??= this.#openStream();
-    else this.#stop();
-  }
-
-  onMessage(text: string, value: JsonObject): boolean {
-    const { upstream, calls, live } = this.#options;
-    const { method } = value;
-    // The answer to a question of ours: there are none on this stream. Or nothing that JSON-RPC knows.
-    if (typeof method !== 'string') return true;
-    if ('id' in value) {
-      if (!live.listening || !this.#questions.ask(text)) this.#refusals.refuse(text, method);
-      return !this.#held;
-    }
-    switch (method) {
-      case 'notifications/cancelled':
-        this.#questions.takenBack(text);
-        return !this.#held;
-      case 'notifications/progress':
-        passProgress(calls, upstream, live.id, text, value);
-        return true;
-      case 'notifications/message':
-        return !reachesLevel(value.params, this.#options.state()?.logLevel ?? LEAST_LEVEL) || this.#notify(text);
-      default:
-        if (!LIST_CHANGED_METHODS.has(method)) return this.#notify(text);
-        // Our clients are told when the change is here, and they can see it.
-        upstream.changed();
-        return true;
-    }
-  }
-
-  /** What may have been missed is told: the client reads anew what it watches. */
-  onOpen(gap: boolean): void {
-    this.#options.backoff.reset();
-    this.#settle(gap || this.#gap);
-  }
-
-  onUnavailable(): void {
-    const { log, upstream } = this.#options;
-    log.debug('upstream offers no notification stream', { upstream: upstream.transport.address });
-    this.#settle(this.#gap);
-  }
-
-  /** The upstream may have had news while nobody listened to it. Told when it is listened to. */
-  missed(): void {
-    if (this.#settled) this.#settle(true);
-    else this.#gap = true;
-  }
-
-  /** From now on the client hears what there is to hear. */
-  #settle(gap: boolean): void {
-    this.#settled = true;
-    // A client that reads slowly is told when it reads on, once, however often there was something.
-    this.#gap = gap && this.#held;
-    if (!gap || this.#held) return;
-    const { upstream, state } = this.#options;
-    for (const { uri, forward } of state()?.subscriptions ?? []) {
-      if (forward !== upstream.forward) continue;
-      this.#notify(legacyResourceUpdated(uri));
-    }
-  }
-
-  lost(): void {
-    this.#options.lost();
-  }
-
-  onSessionLost(): void {
-    void this.#lookForSession(this.#stream);
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#stop();
-    this.#questions.withdrawAll();
-    this.#options.live.leave(this);
-  }
-
-  #openStream(): SessionStream {
-    const { upstream, link, headers } = this.#options;
-    return new SessionStream(upstream.transport, [...link.identity, ...headers], this);
-  }
-
-  /**
-   * The upstream says that it does not know the session. Some say so of a stream that they do not offer: whether it is
-   * the session that is gone, `ping` tells.
-   */
-  async #lookForSession(stream: SessionStream | undefined): Promise<void> {
-    const { link, backoff, lost } = this.#options;
-    let gone = false;
-    try {
-      await link.client?.request('ping');
-      if (this.#stream === stream) this.onUnavailable();
-      return;
-    } catch (error) {
-      gone = error instanceof UpstreamError && error.kind === 'session-lost';
-    }
-    // Nobody knows: asked again later.
-    if (!gone) await delay(backoff.next(), undefined, { ref: false });
-    // It was given up meanwhile, or the client has stopped listening.
-    if (this.#stream !== stream) return;
-    if (gone) lost();
-    else this.#stream = this.#openStream();
-  }
-
-  #stop(): void {
-    if (this.#settled) this.#gap = true;
-    this.#settled = false;
-    this.#held = false;
-    this.#stream?.close();
-    this.#stream = undefined;
-  }
-
-  #notify(text: string): boolean {
-    const { live } = this.#options;
-    if (live.notify(text)) return true;
-    if (this.#held) return false;
-    this.#held = true;
-    live.onDrain(() => {
-      this.#held = false;
-      this.#stream?.resume();
-      if (this.#gap && this.#settled) this.#settle(true);
-    });
-    return false;
-  }
-}
-
-export interface SessionLinksOptions {
-  /** All upstreams there are. */
+export interface SessionBindingsOptions {
+  /** Returns all upstreams. */
   upstreams(): Iterable<Upstream>;
-  /** The one behind a forward. */
+  /** Returns the upstream of a forward. */
   upstream(forward: string): Upstream | undefined;
-  readonly sessions: ClientSessions;
-  readonly lives: ActiveSessions;
   readonly calls: InFlightCalls<InFlightCall>;
-  /** What sessions are subscribed to where the legacy era is not spoken. */
-  readonly watches: SessionSubscriptions;
+  /** Subscriptions of sessions at upstreams that do not speak the legacy era. */
+  readonly subscriptions: SessionSubscriptions;
   readonly log: TargetLogger;
 }
 
-/** Upstreams are waited for so long to take a log level, by a client that sets it and by one whose session is opened. */
-const LEVEL_MS = 5_000;
-/** Notifications of a client that are on their way to one upstream at a time; more are lost. */
-const MAX_NOTIFYING = 16;
-/** Subscriptions that are made anew at a time, of one session at one upstream. */
-const SUBSCRIBING = 8;
+/** Maximum time to set the log level at the upstreams, in milliseconds. */
+const LOG_LEVEL_MS = 5_000;
+/** Maximum number of a client's notifications in flight to one upstream; more are dropped. */
+const MAX_PENDING_NOTIFICATIONS = 16;
+/** Number of concurrent requests when the subscriptions of a session are restored. */
+const RESUBSCRIBE_CONCURRENCY = 8;
 
 /**
- * The sessions that are held upstream for clients' sessions: opened with what the client has set and subscribed to, and
- * kept so for as long as it listens (mcp 3 and 4).
+ * Upstream sessions that are bound to clients' sessions: opened with the log level and the subscriptions of the client, and
+ * reopened for as long as the client listens (mcp 3 and 4).
  */
 export class SessionBindings {
-  readonly #options: SessionLinksOptions;
-  /** Session and forward of the links that are being opened for a client that listens. */
-  readonly #holding = new Set<string>();
-  readonly #telling = new Map<UpstreamSession, Promise<void>>();
+  readonly #options: SessionBindingsOptions;
+  /** Sessions and forwards for which a session is being reopened. */
+  readonly #reopening = new Set<string>();
+  readonly #settingLevel = new Map<UpstreamSession, Promise<void>>();
 
-  constructor(options: SessionLinksOptions) {
+  constructor(options: SessionBindingsOptions) {
     this.#options = options;
   }
 
-  /** The session's link to an upstream, opened when there is none. Rejects with {@link UpstreamError}. */
-  link(
+  /** Returns the upstream session that is bound to a session; opens it if there is none. Rejects with {@link UpstreamError}. */
+  session(
     upstream: Upstream,
-    session: ClientSession,
+    session: DownstreamSession,
     headers: readonly string[],
   ): UpstreamSession | Promise<UpstreamSession> {
-    return upstream.links.get(session.id) ?? this.#open(upstream, session, headers, newBackoff());
+    return upstream.sessions.get(session.id) ?? this.#open(upstream, session, headers, newBackoff());
   }
 
-  /** Has every upstream of the session told of its log level, for as long as a client waits. Never rejects. */
-  async setLevel(session: ClientSession): Promise<void> {
-    const told = this.#linksOf(session).map(async (link) => this.#toldLevel(session, await link));
-    await withTimeout(LEVEL_MS, Promise.allSettled(told));
+  /** Sets the log level of the session at all its upstreams, for at most 5 s. Never rejects. */
+  async updateLogLevel(session: DownstreamSession): Promise<void> {
+    const bound = [...this.#options.upstreams()].map(async ({ sessions }) => {
+      const upstreamSession = await sessions.get(session.id);
+      if (upstreamSession) await this.#setLevelOnce(session, upstreamSession);
+    });
+    await withTimeout(LOG_LEVEL_MS, Promise.allSettled(bound));
   }
 
-  /** Sends every upstream of the session a notification of the client's, as text. `headers` besides the link's own. */
-  notify(session: ClientSession, headers: readonly string[], text: string): void {
+  /** Sends a notification of the client, as text, to all upstreams of its session. */
+  forwardNotification(session: DownstreamSession, headers: readonly string[], text: string): void {
     for (const upstream of this.#options.upstreams()) {
-      const link = upstream.links.get(session.id);
-      // A client that notifies faster than an upstream listens is not to use up our connections.
-      if (!link || link instanceof Promise || link.notifying >= MAX_NOTIFYING) continue;
-      link.notifying++;
-      postMessage(upstream.transport, [...link.identity, ...headers], text)
+      const bound = upstream.sessions.get(session.id);
+      // A client that notifies faster than an upstream accepts must not use up our connections.
+      if (!bound || bound instanceof Promise || bound.pendingNotifications >= MAX_PENDING_NOTIFICATIONS) continue;
+      bound.pendingNotifications++;
+      postMessage(upstream.transport, [...bound.identityHeaders, ...headers], text)
         .catch(() => undefined)
-        .finally(() => link.notifying--);
+        .finally(() => bound.pendingNotifications--);
     }
   }
 
-  /** Subscribes to a resource, or ends that. Rejects with {@link UpstreamError} when there is no reply. */
-  async subscription(
+  /** Subscribes to or unsubscribes from a resource. Rejects with {@link UpstreamError} if the upstream does not reply. */
+  async requestSubscription(
     method: 'resources/subscribe' | 'resources/unsubscribe',
     uri: string,
     upstream: Upstream,
-    session: ClientSession,
+    session: DownstreamSession,
     headers: readonly string[],
-  ): Promise<Reply> {
-    const link = await this.link(upstream, session, headers);
+  ): Promise<RpcReply> {
+    const bound = await this.session(upstream, session, headers);
     try {
-      return await request(link, method, uri, upstream);
+      return await request(bound, method, uri, upstream);
     } catch (error) {
       if (!(error instanceof UpstreamError) || error.kind !== 'session-lost') throw error;
-      upstream.links.forget(link);
-      return await request(await this.link(upstream, session, headers), method, uri, upstream);
+      upstream.sessions.discard(bound);
+      return await request(await this.session(upstream, session, headers), method, uri, upstream);
     }
   }
 
   /**
-   * The client has begun to listen: what it is subscribed to is held upstream, now and until it stops listening. `gap`:
-   * it may have missed what came while it was away.
+   * The client opened a notification stream: its subscriptions are kept up at the upstreams until it closes its last one.
+   * `gap`: it may have missed notifications.
    */
-  hold(session: ClientSession, headers: readonly string[], gap: boolean): void {
-    const { sessions, watches } = this.#options;
-    const forwards = new Set(sessions.state(session)?.subscriptions.map(({ forward }) => forward));
+  onListening(session: DownstreamSession, headers: readonly string[], gap: boolean): void {
+    const forwards = new Set(session.subscriptions.map(({ forward }) => forward));
     for (const forward of forwards) {
       const upstream = this.#options.upstream(forward);
-      if (upstream?.modernOnly) {
-        watches.hold(upstream, session, headers, gap);
+      if (upstream?.isModernOnly) {
+        this.#options.subscriptions.onListening(upstream, session, headers, gap);
         continue;
       }
-      const link = upstream?.links.get(session.id);
-      if (gap && link && !(link instanceof Promise)) link.channel?.missed();
-      this.#holdOnce(forward, session, headers, newBackoff(), 0);
+      const bound = upstream?.sessions.get(session.id);
+      if (gap && bound && !(bound instanceof Promise)) bound.bridge?.onMissed();
+      this.#reopen(forward, session, headers, newBackoff(), 0);
     }
   }
 
-  /** Those that are open, or are being opened. */
-  #linksOf(session: ClientSession): (UpstreamSession | Promise<UpstreamSession>)[] {
-    const links = [...this.#options.upstreams()].map((upstream) => upstream.links.get(session.id));
-    return links.filter((link) => link !== undefined);
-  }
-
-  /** `backoff` goes on over the sessions that the upstream forgets, until one has a stream. */
+  /** `backoff` continues over the sessions that the upstream loses, until one has a stream. */
   #open(
     upstream: Upstream,
-    session: ClientSession,
+    session: DownstreamSession,
     headers: readonly string[],
     backoff: Backoff,
   ): Promise<UpstreamSession> {
-    // A call that outlives its client's session must not open another one upstream: nobody would end it.
-    if (this.#options.sessions.ended(session)) {
-      const what = 'is not asked: the session has ended';
+    // A call that outlives its client's session must not open a session upstream: nobody would close it.
+    if (session.hasEnded) {
+      const what = 'was not called: the session of the client has ended';
       return Promise.reject(new UpstreamError('aborted', upstream.transport.address, what));
     }
-    // Not a promise of its own: calls that wait for the link go out in the order in which they came.
-    return upstream.links.open({
+    // Returns the promise itself: calls that wait for the session are sent in the order in which they came.
+    return upstream.sessions.open({
       key: session.id,
       protocolVersion: session.protocolVersion,
-      capabilities: session.profile.capabilities,
+      capabilities: session.capabilities,
       clientInfo: session.clientInfo,
       headers,
-      opened: (link, client) => this.#opened(upstream, session, headers, backoff, link, client),
+      onOpened: (bound, client) => this.#onOpened(upstream, session, headers, backoff, bound, client),
     });
   }
 
-  /** Brings a new session upstream to where the client has its own. What the upstream refuses, it is spared. */
-  async #opened(
+  /** Restores log level and subscriptions in a new upstream session. Requests that the upstream rejects are ignored. */
+  async #onOpened(
     upstream: Upstream,
-    session: ClientSession,
+    session: DownstreamSession,
     headers: readonly string[],
     backoff: Backoff,
-    link: UpstreamSession,
+    bound: UpstreamSession,
     client: LegacyClient,
   ): Promise<void> {
-    const { sessions, lives, calls, watches, log } = this.#options;
-    await withTimeout(LEVEL_MS, this.#tellLevel(session, client));
-    const channel = new NotificationBridge({
+    const { calls, subscriptions, log } = this.#options;
+    await withTimeout(LOG_LEVEL_MS, setLevel(session, client));
+    const bridge = new NotificationBridge({
       upstream,
-      link,
+      upstreamSession: bound,
       headers,
-      live: lives.of(session.id),
+      session,
       calls,
       log,
       backoff,
-      state: () => sessions.state(session),
-      lost: () => {
-        upstream.links.forget(link);
+      onLost: () => {
+        upstream.sessions.discard(bound);
         const { forward } = upstream;
-        if (forward !== undefined) this.#holdOnce(forward, session, headers, backoff, backoff.next());
+        if (forward !== undefined) this.#reopen(forward, session, headers, backoff, backoff.next());
       },
     });
-    link.channel = channel;
-    // The upstream has come to speak the legacy era: from now on subscriptions are made here.
-    watches.end(upstream, session);
-    // Calls need not wait for as many subscriptions as there may be.
-    void this.#resubscribe(upstream, session, channel, client);
+    bound.bridge = bridge;
+    // The upstream now speaks the legacy era: subscriptions are made in this session.
+    subscriptions.close(upstream, session);
+    // Calls need not wait for the subscriptions.
+    void resubscribe(upstream, session, bridge, client);
   }
 
-  /** One request at a time tells a session upstream of the level, which ends with the one that is set then. */
-  #toldLevel(session: ClientSession, link: UpstreamSession): Promise<void> {
-    const underWay = this.#telling.get(link);
-    if (underWay) return underWay;
-    const telling = this.#tellLevel(session, link.client).finally(() => this.#telling.delete(link));
-    this.#telling.set(link, telling);
-    return telling;
+  /** Sets the level with one request at a time, which continues until the upstream has the latest level. */
+  #setLevelOnce(session: DownstreamSession, bound: UpstreamSession): Promise<void> {
+    const inFlight = this.#settingLevel.get(bound);
+    if (inFlight) return inFlight;
+    const setting = setLevel(session, bound.client).finally(() => this.#settingLevel.delete(bound));
+    this.#settingLevel.set(bound, setting);
+    return setting;
   }
 
-  /** Tells a new session upstream of the log level, and of another one that the client has set meanwhile. */
-  async #tellLevel(session: ClientSession, client: LegacyClient | undefined): Promise<void> {
-    let told: string | undefined;
-    for (;;) {
-      const level = this.#options.sessions.state(session)?.logLevel;
-      if (level === undefined || level === told) return;
-      await setLevel(client, level).catch(() => undefined);
-      told = level;
-    }
-  }
-
-  /** Makes the session's subscriptions in a new session upstream, and ends those that the client has ended meanwhile. */
-  async #resubscribe(
-    { forward }: Upstream,
-    session: ClientSession,
-    channel: NotificationBridge,
-    client: LegacyClient,
-  ): Promise<void> {
-    const made = () => this.#options.sessions.state(session)?.subscriptions ?? [];
-    const wanted = (uri: string) => made().some((one) => one.uri === uri && one.forward === forward);
-    const uris = made().flatMap((one) => (one.forward === forward ? [one.uri] : []));
-    if (uris.length === 0) return;
-    const left = uris.values();
-    const subscribe = async (): Promise<void> => {
-      for (const uri of left) {
-        if (channel.closed || !wanted(uri)) continue;
-        await client.request('resources/subscribe', { uri }).catch(() => undefined);
-        if (!wanted(uri)) await client.request('resources/unsubscribe', { uri }).catch(() => undefined);
-      }
-    };
-    await Promise.all(Array.from({ length: SUBSCRIBING }, subscribe));
-    // It was subscribed before this session: news may have been missed in between.
-    channel.missed();
-  }
-
-  /** However often a client begins to listen, one attempt at a time is made for it. */
-  #holdOnce(
+  /** Reopens the upstream session unless that is already being attempted. */
+  #reopen(
     forward: string,
-    session: ClientSession,
+    session: DownstreamSession,
     headers: readonly string[],
     backoff: Backoff,
     firstMs: number,
   ): void {
     const key = JSON.stringify([session.id, forward]);
-    if (this.#holding.has(key)) return;
-    this.#holding.add(key);
-    void this.#hold(forward, session, headers, backoff, firstMs).finally(() => this.#holding.delete(key));
+    if (this.#reopening.has(key)) return;
+    this.#reopening.add(key);
+    void this.#retryOpen(forward, session, headers, backoff, firstMs).finally(() => this.#reopening.delete(key));
   }
 
-  /**
-   * Opens the session's link again and again until it is there, for as long as the client listens to what comes on it;
-   * for the first time after `firstMs`.
-   */
-  async #hold(
+  /** Attempts to open the upstream session while the client listens; the first time after `firstMs`. */
+  async #retryOpen(
     forward: string,
-    session: ClientSession,
+    session: DownstreamSession,
     headers: readonly string[],
     backoff: Backoff,
     firstMs: number,
   ): Promise<void> {
-    const { lives, sessions, watches } = this.#options;
     for (let waitMs = firstMs; ; waitMs = backoff.next()) {
       if (waitMs > 0) await delay(waitMs, undefined, { ref: false });
       const upstream = this.#options.upstream(forward);
-      const subscribed = sessions
-        .state(session)
-        ?.subscriptions.some((subscription) => subscription.forward === forward);
-      if (!upstream || !subscribed || !lives.find(session.id)?.listening) return;
-      const link = upstream.links.get(session.id);
-      // What it speaks may have been found out meanwhile, or have changed.
-      if (!link && upstream.modernOnly) return watches.hold(upstream, session, headers, false);
+      const isSubscribed = session.subscriptions.some((subscription) => subscription.forward === forward);
+      if (!upstream || !isSubscribed || !session.isListening) return;
+      const bound = upstream.sessions.get(session.id);
+      // The eras of the upstream may have been detected meanwhile, or have changed.
+      if (!bound && upstream.isModernOnly) {
+        return this.#options.subscriptions.onListening(upstream, session, headers, false);
+      }
       try {
-        // Where a call is opening it, that may fail: then nobody else would try again.
-        await (link ?? this.#open(upstream, session, headers, backoff));
+        // If a call is opening the session and fails, nobody else would try again.
+        await (bound ?? this.#open(upstream, session, headers, backoff));
         return;
       } catch {
-        // Asked again after a while.
+        // Tried again after the next delay.
       }
     }
   }
@@ -458,11 +221,48 @@ function newBackoff(): Backoff {
   return new Backoff(Math.random, () => performance.now());
 }
 
-async function setLevel(client: LegacyClient | undefined, level: string): Promise<void> {
-  if (client?.serverCapabilities.logging !== undefined) await client.request('logging/setLevel', { level });
+/** Sets the log level of the session, and each other one that the client sets meanwhile. Never rejects. */
+async function setLevel(session: DownstreamSession, client: LegacyClient | undefined): Promise<void> {
+  let current: string | undefined;
+  for (;;) {
+    const level = session.logLevel;
+    if (level === undefined || level === current) return;
+    if (client?.serverCapabilities.logging !== undefined) {
+      await client.request('logging/setLevel', { level }).catch(() => undefined);
+    }
+    current = level;
+  }
 }
 
-async function request({ client }: UpstreamSession, method: string, uri: string, upstream: Upstream): Promise<Reply> {
-  if (!client) throw new UpstreamError('invalid', upstream.transport.address, `cannot be asked for ${method}`);
+/** Restores the subscriptions of the session in a new upstream session, except those that are ended meanwhile. */
+async function resubscribe(
+  { forward }: Upstream,
+  session: DownstreamSession,
+  bridge: NotificationBridge,
+  client: LegacyClient,
+): Promise<void> {
+  const uris = session.subscriptions.flatMap((one) => (one.forward === forward ? [one.uri] : []));
+  if (uris.length === 0) return;
+  const isWanted = (uri: string) => session.subscriptions.some((one) => one.uri === uri && one.forward === forward);
+  const remaining = uris.values();
+  const subscribe = async (): Promise<void> => {
+    for (const uri of remaining) {
+      if (bridge.closed || !isWanted(uri)) continue;
+      await client.request('resources/subscribe', { uri }).catch(() => undefined);
+      if (!isWanted(uri)) await client.request('resources/unsubscribe', { uri }).catch(() => undefined);
+    }
+  };
+  await Promise.all(Array.from({ length: RESUBSCRIBE_CONCURRENCY }, subscribe));
+  // Updates between the previous session and this one were missed.
+  bridge.onMissed();
+}
+
+async function request(
+  { client }: UpstreamSession,
+  method: string,
+  uri: string,
+  upstream: Upstream,
+): Promise<RpcReply> {
+  if (!client) throw new UpstreamError('invalid', upstream.transport.address, `does not support ${method}`);
   return await client.request(method, { uri });
 }

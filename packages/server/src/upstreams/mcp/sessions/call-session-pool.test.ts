@@ -3,9 +3,9 @@ import { AskableClient, failure, inputRequired, resultText } from '../../../../t
 import { liveTests, notification } from '../../../../testing/live.ts';
 import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../../testing/live-upstream.ts';
 import { startTestService } from '../../../../testing/service.ts';
-import { type InFlightCall, InFlightCalls } from '../relay/in-flight.ts';
+import { type InFlightCall, InFlightCalls } from '../relay/in-flight-calls.ts';
 import { Upstream } from '../upstream.ts';
-import { CallSessionPool } from './call-sessions.ts';
+import { CallSessionPool } from './call-session-pool.ts';
 
 const { live, onEnd } = liveTests();
 
@@ -211,22 +211,26 @@ describe('the upstream sessions of calls that can ask', () => {
   it('are ended when nobody has used them for long, with their stream, and not below a call', async () => {
     const upstream = await startLiveUpstream();
     onEnd(upstream.close);
-    const there = new Upstream(upstream.url, { failed: () => {}, succeeded: () => {}, changed: () => {} });
+    const there = new Upstream(upstream.url, {
+      onCallFailed: () => {},
+      onCallSucceeded: () => {},
+      onListsChanged: () => {},
+    });
     onEnd(() => there.destroy());
     const calls = new InFlightCalls<InFlightCall>({ silenceMs: 60_000, totalMs: 60_000 });
     onEnd(async () => calls.close());
     const sessions = new CallSessionPool(calls);
     const clientInfo = { name: 'c', version: '1' };
     const owner = { key: 'k', protocolVersion: '2025-11-25', capabilities: { roots: {} }, clientInfo, headers: [] };
-    const [idle, busy] = [await sessions.take(there, owner), await sessions.take(there, owner)];
+    const [idle, busy] = [await sessions.acquire(there, owner), await sessions.acquire(there, owner)];
     const streams = await Promise.all([upstream.streams.next(), upstream.streams.next()]);
-    idle.active++;
-    there.links.release(idle, 0);
-    there.links.closeIdle(1_000, Number.MAX_SAFE_INTEGER);
+    idle.inFlight++;
+    there.sessions.release(idle, 0);
+    there.sessions.closeIdle(1_000, Number.MAX_SAFE_INTEGER);
     await expect.poll(() => [...upstream.sessions]).toEqual([busy.sessionId]);
     const stream = streams.find(({ session }) => session === idle.sessionId);
     await expect.poll(() => stream?.left).toBe(true);
-    const next = await sessions.take(there, owner);
+    const next = await sessions.acquire(there, owner);
     expect([idle.sessionId, busy.sessionId]).not.toContain(next.sessionId);
   });
 });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { InFlightCalls, type Watched } from './in-flight.ts';
+import { InFlightCalls, type TrackedCall } from './in-flight-calls.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
@@ -8,11 +8,11 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-class Call implements Watched {
+class Call implements TrackedCall {
   readonly startedAt: number;
   activeAt: number;
   slot = -1;
-  lasting = false;
+  isSlow = false;
   lasted = 0;
   readonly told: string[] = [];
 
@@ -21,7 +21,7 @@ class Call implements Watched {
     this.activeAt = now;
   }
 
-  onLasting(): void {
+  onSlow(): void {
     this.lasted++;
   }
 
@@ -32,7 +32,7 @@ class Call implements Watched {
 
 function watched(deadlines: InFlightCalls<Call>): Call {
   const call = new Call(deadlines.now());
-  deadlines.watch(call);
+  deadlines.add(call);
   return call;
 }
 
@@ -64,7 +64,7 @@ it('a call that shows life goes on until its whole time is over', () => {
 it('a call that ended is told nothing, and neither is one after the end of all', () => {
   const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
   const ended = watched(deadlines);
-  deadlines.unwatch(ended);
+  deadlines.remove(ended);
   const left = watched(deadlines);
   deadlines.close();
   vi.advanceTimersByTime(10_000);
@@ -89,7 +89,7 @@ it('a call may unwatch others while it is told', () => {
   const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
   const first = watched(deadlines);
   const second = watched(deadlines);
-  first.onDeadline = () => deadlines.unwatch(second);
+  first.onDeadline = () => deadlines.remove(second);
   vi.advanceTimersByTime(2_000);
   expect(second.told).toEqual([]);
   deadlines.close();
@@ -111,7 +111,7 @@ it('the call that a message means is found among all that are under way', () => 
   const calls = new InFlightCalls<Call>({ silenceMs: 60_000, totalMs: 60_000 });
   const [one, two] = [watched(calls), watched(calls)];
   expect(calls.find((call) => call === two)).toBe(two);
-  calls.unwatch(one);
+  calls.remove(one);
   expect(calls.find((call) => call === one)).toBeUndefined();
   calls.close();
 });

@@ -2,22 +2,22 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Script } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
-import { type LoneCall, loneCall, NOTHING } from '../fixtures/lone-call.ts';
+import { type IsolatedCall, isolatedCall, NO_HELD_RESOURCES } from '../fixtures/isolated-call.ts';
 import { modernHeaders } from '../relay/request-rewrite.ts';
 import { inputRequired, rootsUnder } from './fixtures/asking.ts';
-import { MultiRoundCall } from './input-rounds.ts';
-import { LegacyAnswer } from './messages.ts';
+import { LegacyResponseRewriter } from './messages.ts';
+import { MultiRoundCall } from './multi-round-call.ts';
 
 const ASKS = inputRequired(rootsUnder('a', 'b'));
 const DONE = textResultText('done');
 const CAPABILITIES = { roots: {} };
 
 let raw: RawUpstream;
-let lone: LoneCall;
+let lone: IsolatedCall;
 
 beforeEach(async () => {
   raw = await startRawUpstream({ eras: ['modern'] });
-  lone = loneCall(raw.url, { silenceMs: 10_000, totalMs: 10_000 }, CAPABILITIES);
+  lone = isolatedCall(raw.url, { silenceMs: 10_000, totalMs: 10_000 }, CAPABILITIES);
 });
 afterEach(async () => {
   vi.useRealTimers();
@@ -32,8 +32,11 @@ function started(answers: readonly Script[]): void {
     const answer = answers[given++] ?? DONE;
     return typeof answer === 'function' ? answer(seen) : answer;
   };
-  const { links } = lone.upstream;
-  const plan = lone.plan(links.modern, { rewriting: new LegacyAnswer('failed', true), crosses: true });
+  const { sessions: links } = lone.upstream;
+  const plan = lone.plan(links.modern, {
+    rewriter: new LegacyResponseRewriter('failed', true),
+    needsTranslation: true,
+  });
   const headers = modernHeaders(plan.message, 'work', {}, undefined);
   const facts = { clientInfo: {}, capabilities: CAPABILITIES, logLevel: undefined, trace: undefined };
   new MultiRoundCall(lone.parts, { ...plan, headers }, facts, lone.answer(plan)).start();
@@ -41,12 +44,12 @@ function started(answers: readonly Script[]): void {
 
 /** The questions, once the client has got two more than `before`. */
 async function asked(before = 0): Promise<string[]> {
-  await expect.poll(() => lone.target.events().length).toBe(before + 2);
-  return lone.target.events().map(({ data }) => data);
+  await expect.poll(() => lone.connection.events().length).toBe(before + 2);
+  return lone.connection.events().map(({ data }) => data);
 }
 
-const held = () => lone.holds(lone.upstream.links.modern);
-const ASKED = { calls: true, active: 0, lives: 1 };
+const held = () => lone.heldResources(lone.upstream.sessions.modern);
+const ASKED = { calls: true, inFlight: 0, activeSessions: 1 };
 
 it.each<[string, readonly Script[], () => unknown]>([
   [
@@ -72,7 +75,7 @@ it.each<[string, readonly Script[], () => unknown]>([
     [ASKS, { kind: 'silence' }],
     async () => {
       for (const question of await asked()) await lone.reply(question);
-      await expect.poll(held).toEqual({ calls: true, active: 1, lives: 0 });
+      await expect.poll(held).toEqual({ calls: true, inFlight: 1, activeSessions: 0 });
       lone.cancel();
     },
   ],
@@ -81,7 +84,7 @@ it.each<[string, readonly Script[], () => unknown]>([
     [ASKS],
     async () => {
       await asked();
-      lone.parts.lives.find('s')?.end();
+      lone.activeSessions.find('s')?.end();
     },
   ],
   [
@@ -108,8 +111,8 @@ it.each<[string, readonly Script[], () => unknown]>([
 ])('a call holds nothing any more once it was %s', async (_how, answers, end) => {
   started(answers);
   await end();
-  await expect.poll(held).toEqual(NOTHING);
-  expect(lone.target.writableEnded).toBe(true);
+  await expect.poll(held).toEqual(NO_HELD_RESOURCES);
+  expect(lone.connection.writableEnded).toBe(true);
 });
 
 it.each([
@@ -118,7 +121,7 @@ it.each([
 ])('a call that takes too long with questions open in %s round holds nothing any more', async (_which, answers) => {
   await lone.close();
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
-  lone = loneCall(raw.url, { silenceMs: 10_000, totalMs: 600 }, CAPABILITIES);
+  lone = isolatedCall(raw.url, { silenceMs: 10_000, totalMs: 600 }, CAPABILITIES);
   started(answers);
   const questions = await asked();
   if (answers.length > 1) {
@@ -128,8 +131,8 @@ it.each([
   vi.advanceTimersByTime(400);
   expect(held()).toEqual(ASKED);
   vi.advanceTimersByTime(400);
-  await expect.poll(held).toEqual(NOTHING);
-  expect(lone.target.events().at(-1)?.data).toContain('it did not finish within 0.6 s');
+  await expect.poll(held).toEqual(NO_HELD_RESOURCES);
+  expect(lone.connection.events().at(-1)?.data).toContain('it did not finish within 0.6 s');
 });
 
 it('a call is as old in a later round as in the first', async () => {
@@ -145,11 +148,11 @@ it('a call is as old in a later round as in the first', async () => {
 it('a question whose client can no longer come back is not waited for', async () => {
   started([ASKS]);
   const questions = await asked();
-  lone.target.leave();
+  lone.connection.leave();
   lone.events.sweep(performance.now() + 60_000);
   expect(held()).toEqual(ASKED);
   lone.events.sweep(performance.now() + 6 * 60_000);
-  expect(held()).toEqual(NOTHING);
+  expect(held()).toEqual(NO_HELD_RESOURCES);
   for (const question of questions) await lone.reply(question);
   expect(raw.count('tools/call')).toBe(1);
 });
@@ -158,8 +161,8 @@ it('a client that has left before it was asked is not asked', async () => {
   const answered = Promise.withResolvers<string>();
   started([() => answered.promise]);
   await expect.poll(() => raw.count('tools/call')).toBe(1);
-  lone.target.leave();
+  lone.connection.leave();
   answered.resolve(ASKS);
-  await expect.poll(held).toEqual(NOTHING);
-  expect(lone.target.events()).toEqual([]);
+  await expect.poll(held).toEqual(NO_HELD_RESOURCES);
+  expect(lone.connection.events()).toEqual([]);
 });

@@ -1,0 +1,102 @@
+import { translatedCapabilities, supportsServerRequests } from '@sluice/protocol/mcp/capabilities';
+import { type Era, INVALID_PARAMS, NAME_PARAM } from '@sluice/protocol/mcp/constants';
+import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
+import { rpcError } from '../../../http/outcome.ts';
+import type { Caller, CallOutcome, ClientResponse } from '../../downstream.ts';
+import type { CallContext, CallPlan } from '../relay/call-plan.ts';
+import { RelayedCall } from '../relay/relayed-call.ts';
+import type { ServerRequestSource } from '../relay/server-requests.ts';
+import { addModernMetadata, LegacyResponseRewriter, ModernResponseRewriter, removeModernMetadata } from './messages.ts';
+import { MultiRoundCall } from './multi-round-call.ts';
+import { type CallBinding, FOREIGN_STATE } from './request-state.ts';
+import { SuspendableCall } from './suspendable-call.ts';
+import type { SuspendedCalls } from './suspended-calls.ts';
+
+export interface EraTranslatorOptions extends CallContext {
+  readonly suspendedCalls: SuspendedCalls;
+  /** `clientInfo` towards upstreams for clients that send none. */
+  readonly serverInfo: Implementation;
+}
+
+/** Log level of a legacy client that has set none: a modern upstream sends no log messages without a level. */
+const DEFAULT_LEVEL = 'info';
+
+/** Carries out calls whose client and upstream are of different eras (mcp 5). */
+export class EraTranslator {
+  readonly #options: EraTranslatorOptions;
+
+  constructor(options: EraTranslatorOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Returns the rejection of a retry that resumes no call of ours. `isRestart`: the client was told to call again, and the
+   * parameters of the retry are removed.
+   */
+  rejection(era: Era, { params }: RequestMessage, isRestart: boolean): CallOutcome | undefined {
+    if (era === 'legacy' || isRestart || params.requestState === undefined) return undefined;
+    return rpcError(INVALID_PARAMS, FOREIGN_STATE);
+  }
+
+  /** Returns the outcome that carries the call out. `plan` is that of a call within one era, except for its session. */
+  call(caller: Caller, plan: CallPlan): CallOutcome {
+    return caller.era === 'legacy' ? this.#toModern(caller, plan) : this.#toLegacy(caller, plan);
+  }
+
+  #toModern({ session, capabilities }: Caller, plan: CallPlan): CallOutcome {
+    const metadata = {
+      clientInfo: session?.clientInfo ?? { ...this.#options.serverInfo },
+      capabilities: translatedCapabilities(capabilities, session !== undefined && plan.streams),
+      logLevel: plan.streams ? (session?.logLevel ?? DEFAULT_LEVEL) : undefined,
+      trace: plan.trace,
+    };
+    // Only these methods may be answered that input is required (2026-07-28, MRTR).
+    const isMultiRound = NAME_PARAM.has(plan.message.method);
+    const translated = { ...plan, rewriter: new LegacyResponseRewriter(plan.failure, isMultiRound) };
+    if (isMultiRound) return started((client) => new MultiRoundCall(this.#options, translated, metadata, client));
+    const edits = [...plan.edits, ...addModernMetadata(plan.message, metadata)];
+    return started((client) => new RelayedCall(this.#options, { ...translated, edits }, client));
+  }
+
+  #toLegacy({ namespace, user }: Caller, plan: CallPlan): CallOutcome {
+    const { message, capabilities } = plan;
+    const edits = [...plan.edits, ...removeModernMetadata(message, plan.trace)];
+    const rewriter = new ModernResponseRewriter(message.method, capabilities);
+    const translated = { ...plan, edits, rewriter };
+    if (!NAME_PARAM.has(message.method) || !supportsServerRequests(capabilities)) {
+      return started((client) => new RelayedCall(this.#options, translated, client));
+    }
+    const owner = { namespace: namespace?.name ?? '', user };
+    return started((client) => createSuspendableCall(this.#options, translated, owner, client));
+  }
+}
+
+/** A function of its own, so that the closures retain nothing of the request that the call itself does not. */
+function createSuspendableCall(
+  options: EraTranslatorOptions,
+  plan: CallPlan,
+  owner: Pick<CallBinding, 'namespace' | 'user'>,
+  client: ClientResponse,
+): RelayedCall {
+  const { message, capabilities, headers, streams, json } = plan;
+  const { suspendedCalls } = options;
+  const rewriter = new ModernResponseRewriter(message.method, capabilities, () =>
+    suspendedCalls.createRestartState(suspendable.binding),
+  );
+  const suspendable = new SuspendableCall(
+    {
+      store: suspendedCalls,
+      request: { message, capabilities, headers, streams, json },
+      owner,
+      continueWith: (request) => call.continueWith(request, rewriter.forRetry(request.capabilities)),
+    },
+    client,
+  );
+  const serverRequests = (source: ServerRequestSource) => suspendable.connect(source);
+  const call = new RelayedCall(options, { ...plan, serverRequests, rewriter }, suspendable);
+  return call;
+}
+
+function started(create: (client: ClientResponse) => { start(): void }): CallOutcome {
+  return { kind: 'deferred', start: (client) => create(client).start() };
+}

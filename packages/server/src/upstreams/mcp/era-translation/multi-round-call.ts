@@ -1,0 +1,299 @@
+import { randomUUID } from 'node:crypto';
+import { applyEdits, insertEdit } from '@sluice/protocol/json/edit';
+import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
+import { members, memberText } from '@sluice/protocol/json/scan';
+import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
+import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
+import type { NotificationMessage } from '@sluice/protocol/mcp/message';
+import type { RpcError } from '../../../http/outcome.ts';
+import type { CallResponse } from '../../downstream.ts';
+import type { CallObserver } from '../relay/call-observer.ts';
+import type { CallContext, CallPlan, ResponseRewriter, RewrittenResponse } from '../relay/call-plan.ts';
+import { CLIENT_CANCELED, CLIENT_LEFT, type InFlightCall } from '../relay/in-flight-calls.ts';
+import { RelayedCall } from '../relay/relayed-call.ts';
+import { MAX_PENDING_REQUESTS, RelayedServerRequests } from '../relay/server-requests.ts';
+import { addModernMetadata, type ModernMetadata } from './messages.ts';
+
+/** Maximum number of times that an upstream may require input for one call (mcp 5). */
+const MAX_ROUNDS = 10;
+
+/**
+ * A legacy client's call to a modern upstream (mcp 5). If the upstream answers that input is required, the client gets
+ * server requests on the stream of its call, and the upstream gets a retry with the responses: one call upstream for each
+ * round, one call for the client.
+ */
+export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewriter {
+  readonly startedAt: number;
+  activeAt: number;
+  slot = -1;
+  isSlow = false;
+  readonly #context: CallContext;
+  /** Plan without modern metadata. */
+  readonly #plan: CallPlan;
+  readonly #metadata: ModernMetadata;
+  readonly #client: CallResponse;
+  /** Observer of the calls upstream. */
+  readonly #observer: CallObserver | undefined;
+  #rounds = 0;
+  /** Highest progress that the client was sent. */
+  #progress = Number.NEGATIVE_INFINITY;
+  #ended = false;
+  #clientGone = false;
+  /** Listener of the call upstream for a client that leaves; undefined while there is no such call. */
+  #leaveListener: (() => void) | undefined = undefined;
+  /** Result of the call upstream that was just answered. */
+  #result: JsonObject | undefined = undefined;
+  #serverRequests: RelayedServerRequests | undefined = undefined;
+  /** Input of this round, as members of `inputResponses`. */
+  #inputs: string[] = [];
+  /** The `requestState` of this round, as JSON text. */
+  #state: string | undefined = undefined;
+
+  constructor(context: CallContext, plan: CallPlan, metadata: ModernMetadata, client: CallResponse) {
+    this.#context = context;
+    this.#plan = plan;
+    this.#metadata = metadata;
+    this.#client = client;
+    this.#observer = plan.observer && observeRounds(plan.observer, () => this.#onInputRequired());
+    this.startedAt = context.calls.now();
+    this.activeAt = this.startedAt;
+  }
+
+  start(): void {
+    this.#client.onLeave(() => this.#onClientLeft());
+    this.#send([]);
+  }
+
+  get idText(): string {
+    return this.#client.idText;
+  }
+
+  get streaming(): boolean {
+    return this.#client.streaming;
+  }
+
+  onLeave(listener: () => void): void {
+    this.#leaveListener = listener;
+  }
+
+  onDrain(listener: () => void): void {
+    this.#client.onDrain(listener);
+  }
+
+  beginStream(prime?: boolean): void {
+    this.#client.beginStream(prime);
+  }
+
+  /** Each round has its own progress, but the client's progress must only increase (2025-11-25, "Progress"). */
+  event(data: string): boolean {
+    const progress = progressOf(data);
+    if (progress !== undefined && progress <= this.#progress) return true;
+    this.#progress = progress ?? this.#progress;
+    return this.#client.event(data);
+  }
+
+  poll(retryMs: number): void {
+    this.#client.poll(retryMs);
+  }
+
+  onRejected(): void {}
+
+  rewrite(text: string, value: JsonObject): RewrittenResponse | undefined {
+    this.#result = isJsonObject(value.result) ? value.result : undefined;
+    return this.#plan.rewriter?.rewrite(text, value);
+  }
+
+  response(text: string, ...rest: [failed: boolean, status: number, json: boolean]): void {
+    this.#leaveListener = undefined;
+    const result = this.#result;
+    this.#result = undefined;
+    if (result?.resultType === 'input_required') this.#requestInput(memberText(text, 'result') ?? '', result);
+    else this.#client.response(text, ...rest);
+  }
+
+  error(error: RpcError): void {
+    this.#end();
+    this.#client.error(error);
+  }
+
+  cancelled(acceptsEventStream: boolean): void {
+    this.#leaveListener = undefined;
+    this.#client.cancelled(acceptsEventStream);
+  }
+
+  matches(session: string, idText: string): boolean {
+    return this.#plan.session?.id === session && this.idText === idText;
+  }
+
+  /** Called between two rounds, while there is no call upstream. */
+  cancel(_message: NotificationMessage): void {
+    this.#plan.observer?.onCancellation(CLIENT_CANCELED);
+    this.#end();
+    this.#client.cancelled(this.#plan.streams);
+  }
+
+  onSlow(): void {}
+
+  /** Between two rounds it is the client that is silent: only the total time counts. */
+  onDeadline(limit: 'silence' | 'total'): void {
+    if (limit === 'total') return this.#fail(`it did not finish within ${this.#context.calls.limits.totalMs / 1000} s`);
+    this.activeAt = this.#context.calls.now();
+    this.#context.calls.add(this);
+  }
+
+  /** Sends the request upstream; `more` are further params, as JSON text. */
+  #send(more: readonly string[]): void {
+    const { message, edits } = this.#plan;
+    const plan = {
+      ...this.#plan,
+      rewriter: this,
+      observer: this.#observer,
+      edits: [...edits, ...addModernMetadata(message, this.#metadata, more)],
+    };
+    new RelayedCall(this.#context, plan, this, this.startedAt).start();
+  }
+
+  /** If the client is gone, there is no further round, and nobody gets the response. */
+  #onInputRequired(): void {
+    if (!this.#clientGone) return;
+    this.#plan.observer?.onCancellation(CLIENT_LEFT);
+    this.#end();
+  }
+
+  /** Sends the client the input requests of the upstream. */
+  #requestInput(text: string, { inputRequests = {}, requestState }: JsonObject): void {
+    if (++this.#rounds > MAX_ROUNDS) return this.#fail(`the upstream asked for input more than ${MAX_ROUNDS} times`);
+    if (!isJsonObject(inputRequests)) return this.#fail('the upstream asked for input that is no object of requests');
+    if (requestState !== undefined && typeof requestState !== 'string') {
+      return this.#fail('the upstream asked for input with a requestState that is no string');
+    }
+    this.#state = memberText(text, 'requestState');
+    this.#inputs = [];
+    const requests = Object.values(inputRequests);
+    if (requests.length === 0) {
+      if (this.#state === undefined) return this.#fail('the upstream asked for input without saying for what');
+      return this.#retry();
+    }
+    const problem = this.#findProblem(requests);
+    if (problem !== undefined) return this.#fail(problem);
+    const { session } = this.#plan;
+    if (!session || session.hasEnded) {
+      return this.#fail('the client cannot be asked: its session has ended');
+    }
+    this.#context.calls.add(this);
+    this.#serverRequests ??= new RelayedServerRequests({
+      channel: () => session.channel(),
+      send: (request) => this.#sendToClient(request),
+      post: async (response) => this.#onInput(response),
+    });
+    for (const [key, request] of memberTexts(memberText(text, 'inputRequests') ?? '{}')) {
+      const params = memberText(request, 'params');
+      const sent = params === undefined ? '' : `,"params":${withElicitationId(params)}`;
+      const method = memberText(request, 'method');
+      this.#serverRequests.relay(`{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${method}${sent}}`);
+    }
+  }
+
+  /** Returns why the input requests cannot be sent to the client. */
+  #findProblem(requests: readonly unknown[]): string | undefined {
+    if (requests.length > MAX_PENDING_REQUESTS) {
+      return `the upstream asked for ${requests.length} things at once, and at most ${MAX_PENDING_REQUESTS} can be`;
+    }
+    for (const request of requests) {
+      const { method, params }: JsonObject = isJsonObject(request) ? request : {};
+      if (typeof method !== 'string' || !acceptsServerRequest(this.#metadata.capabilities, method, params)) {
+        return `the upstream asked for input that the client does not offer (${truncated(method, 'no method')})`;
+      }
+      if (params !== undefined && !isJsonObject(params)) {
+        return `the upstream asked for input with params that are no object (${truncated(method, 'no method')})`;
+      }
+    }
+    return undefined;
+  }
+
+  #sendToClient(text: string): void {
+    if (this.#clientGone) return;
+    if (!this.#client.streaming) this.#client.beginStream();
+    this.#client.event(text);
+  }
+
+  /** Takes one response of the client; its id is the key of the input request. */
+  #onInput(text: string): void {
+    if (this.#ended) return;
+    const result = memberText(text, 'result');
+    if (result === undefined) {
+      const reason = tryParseJson(memberText(memberText(text, 'error') ?? '', 'message') ?? '');
+      return this.#fail(
+        `the client did not give the input that the upstream asked for: ${truncated(reason, 'no reason')}`,
+      );
+    }
+    this.#inputs.push(`${memberText(text, 'id')}:${result}`);
+    if (!this.#serverRequests?.pending) this.#retry();
+  }
+
+  #retry(): void {
+    this.#context.calls.remove(this);
+    const more = this.#inputs.length > 0 ? [`"inputResponses":{${this.#inputs.join(',')}}`] : [];
+    if (this.#state !== undefined) more.push(`"requestState":${this.#state}`);
+    this.#send(more);
+  }
+
+  #onClientLeft(): void {
+    this.#clientGone = true;
+    if (this.#leaveListener) return this.#leaveListener();
+    this.#plan.observer?.onCancellation(CLIENT_LEFT);
+    this.#end();
+  }
+
+  #fail(what: string): void {
+    if (this.#ended) return;
+    this.#end();
+    const reason = `${this.#plan.failure}: ${what}`;
+    this.#plan.observer?.onFailure(undefined, reason);
+    this.#client.error({ code: INTERNAL_ERROR, message: reason });
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#context.calls.remove(this);
+    this.#serverRequests?.cancelAll();
+  }
+}
+
+/** Returns the observer of the calls upstream: a response that requires input ends a round and not the call. */
+function observeRounds(observer: CallObserver, onInputRequired: () => void): CallObserver {
+  return {
+    start: () => observer.start(),
+    onResponse(value) {
+      if (isJsonObject(value.result) && value.result.resultType === 'input_required') onInputRequired();
+      else observer.onResponse(value);
+    },
+    onFailure: (error, reason) => observer.onFailure(error, reason),
+    onCancellation: (reason) => observer.onCancellation(reason),
+  };
+}
+
+/** Returns the members of an object as JSON text; of two with one key the last, which is the one that was validated. */
+function memberTexts(text: string): Map<string, string> {
+  return new Map([...members(text)].map(({ key, start, end }) => [key, text.slice(start, end)]));
+}
+
+/** Returns a text of a peer, which may be anything, in a length fit for a message. */
+function truncated(text: unknown, otherwise: string): string {
+  return typeof text === 'string' ? text.slice(0, 200) : otherwise;
+}
+
+/** Adds the id that the legacy era requires in an elicitation of mode `url`. */
+function withElicitationId(params: string): string {
+  const keys = memberTexts(params);
+  if (keys.get('mode') !== '"url"' || keys.has('elicitationId')) return params;
+  return applyEdits(params, [insertEdit(params, 0, `"elicitationId":"${randomUUID()}"`)]);
+}
+
+/** Returns the progress in a notification; undefined for other messages. */
+function progressOf(text: string): number | undefined {
+  if (!text.includes('notifications/progress')) return undefined;
+  const value = tryParseJson(text);
+  const params = isJsonObject(value) && value.method === 'notifications/progress' ? value.params : undefined;
+  return isJsonObject(params) && typeof params.progress === 'number' ? params.progress : undefined;
+}

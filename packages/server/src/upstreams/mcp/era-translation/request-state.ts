@@ -1,0 +1,73 @@
+import { createHash } from 'node:crypto';
+import { parseJson } from '@sluice/protocol/json/parse';
+import { members } from '@sluice/protocol/json/scan';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import type { TokenSealer } from '@sluice/protocol/seal';
+
+/** Owner and request of a suspended call: a retry must match all of it (mcp 5). */
+export interface CallBinding {
+  readonly namespace: string;
+  /** The user that an authenticating proxy names. */
+  readonly user: string | undefined;
+  /** See {@link digestOf}. */
+  readonly digest: string;
+}
+
+/** Content of a `requestState`; of the user only {@link hashOf} the name, which may be long. */
+export interface RequestState extends CallBinding {
+  /** Id of the suspended call, which names the process that stores it. */
+  readonly call: string;
+  /** Number of the suspension: the state of an earlier one is invalid. */
+  readonly round: number;
+}
+
+/** Error message for a `requestState` that was not issued for the request that it comes with. */
+export const FOREIGN_STATE = 'parameter "requestState" was not issued for this request';
+
+/** Maximum length of a sealed state; ours are shorter. */
+const MAX_LENGTH = 4096;
+
+/** Seals the content of `requestState`, so that clients can neither read nor change nor forge it (2026-07-28, MRTR). */
+export class RequestStates {
+  readonly #sealer: TokenSealer;
+
+  constructor(sealer: TokenSealer) {
+    this.#sealer = sealer;
+  }
+
+  /** `user` is the name itself. */
+  seal({ call, round, namespace, user, digest }: RequestState): string {
+    return this.#sealer.seal('requestState', JSON.stringify([call, round, namespace, hashOf(user) ?? null, digest]));
+  }
+
+  /** Returns undefined for anything that was not sealed with our key. */
+  open(sealed: string): RequestState | undefined {
+    const text = sealed.length <= MAX_LENGTH ? this.#sealer.open('requestState', sealed) : undefined;
+    const value: unknown = text === undefined ? undefined : parseJson(text);
+    if (!Array.isArray(value)) return undefined;
+    const [call, round, namespace, user, digest]: unknown[] = value;
+    if (typeof call !== 'string' || typeof round !== 'number') return undefined;
+    if (typeof namespace !== 'string' || typeof digest !== 'string') return undefined;
+    return { call, round, namespace, user: typeof user === 'string' ? user : undefined, digest };
+  }
+}
+
+/** Returns the SHA-256 hash of a text, in base64url. */
+export function hashOf(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : createHash('sha256').update(text).digest('base64url');
+}
+
+/** Params that may differ between a request and its retry. */
+const RETRY_SPECIFIC: ReadonlySet<string> = new Set(['_meta', 'inputResponses', 'requestState']);
+
+/** Returns the digest of a request that its retries share: of its method and the text of its params. */
+export function digestOf({ method, text, paramsRange }: RequestMessage): string {
+  const params = paramsRange ? [...members(text, paramsRange.start)] : [];
+  const parts = params
+    .filter(({ key }) => !RETRY_SPECIFIC.has(key))
+    .map(({ key, start, end }) => `${JSON.stringify(key)}:${text.slice(start, end)}`)
+    .sort();
+  const hash = createHash('sha256').update(method);
+  for (const part of parts) hash.update('\n').update(part);
+  return hash.digest('base64url');
+}

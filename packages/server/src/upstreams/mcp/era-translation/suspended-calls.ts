@@ -1,0 +1,183 @@
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
+import type { TokenSealer } from '@sluice/protocol/seal';
+import { rpcError } from '../../../http/outcome.ts';
+import type { Caller, CallOutcome, ClientResponse } from '../../downstream.ts';
+import type { CallRequest } from '../relay/call-plan.ts';
+import {
+  type CallBinding,
+  digestOf,
+  FOREIGN_STATE,
+  hashOf,
+  type RequestState,
+  RequestStates,
+} from './request-state.ts';
+import type { SuspendableCall, SuspensionStore } from './suspendable-call.ts';
+
+export interface SuspendedCallsOptions {
+  readonly sealer: TokenSealer;
+  /** Id of this process, which alone can resume the calls that it stores. */
+  readonly replica: string;
+  /** Maximum number of suspended calls. */
+  readonly limit: number;
+  /** Maximum time that a call is suspended, in milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/** Maximum size of all suspended calls, in characters: requests, and what their upstreams requested and sent. */
+const MAX_CHARACTERS = 64 * 1024 * 1024;
+/** Size that one call may have in any case: an ordinary response is not lost because others used up the limit. */
+const MIN_CHARACTERS = 64 * 1024;
+
+/** The `call` of a state without a suspended call: its client is to visit a URL and then to call again. */
+const RESTART = 'visit';
+
+/** What to do with a retry: nothing (an upstream may know its state), restart the call, or respond with the outcome. */
+export type Resumption =
+  | { readonly kind: 'foreign' }
+  | { readonly kind: 'restart' }
+  | { readonly kind: 'handled'; readonly outcome: CallOutcome };
+
+interface Reservation {
+  readonly call: SuspendableCall;
+  readonly owner: string;
+  characters: number;
+  /** Set while the call is suspended. */
+  timer: NodeJS.Timeout | undefined;
+}
+
+/**
+ * Calls of modern clients whose legacy upstream sent the client requests and waits for the responses (mcp 5). The client
+ * got an `InputRequiredResult` and may retry with the input.
+ */
+export class SuspendedCalls implements SuspensionStore {
+  readonly #options: SuspendedCallsOptions;
+  readonly #states: RequestStates;
+  /** Of the calls that are suspended or about to be. */
+  readonly #reservations = new Map<string, Reservation>();
+  /** Number of reservations by user of a namespace. */
+  readonly #owners = new Map<string, number>();
+  #characters = 0;
+  #lastId = 0;
+  #closed = false;
+
+  constructor(options: SuspendedCallsOptions) {
+    this.#options = options;
+    this.#states = new RequestStates(options.sealer);
+  }
+
+  nextId(): string {
+    return `${this.#options.replica}.${++this.#lastId}`;
+  }
+
+  reserve(call: SuspendableCall, more: number): boolean {
+    const reservation = this.#reservations.get(call.id);
+    if (!reservation && !this.#canAdd(call)) return false;
+    const characters = call.characters + more;
+    const added = characters - (reservation?.characters ?? 0);
+    if (added > 0 && characters > MIN_CHARACTERS && this.#characters + added > MAX_CHARACTERS) return false;
+    if (reservation) reservation.characters = characters;
+    else this.#add(call, characters);
+    this.#characters += added;
+    return true;
+  }
+
+  suspend(call: SuspendableCall): string {
+    const { id, round, binding } = call;
+    const reservation = this.#reservations.get(id);
+    // After `close`, a call that was about to be suspended expires at once.
+    const timeoutMs = this.#closed ? 0 : this.#options.timeoutMs;
+    if (reservation) reservation.timer = setTimeout(() => call.expire(), timeoutMs).unref();
+    return this.#states.seal({ call: id, round, ...binding });
+  }
+
+  release({ id }: SuspendableCall): void {
+    const reservation = this.#reservations.get(id);
+    if (!reservation) return;
+    clearTimeout(reservation.timer);
+    this.#reservations.delete(id);
+    this.#characters -= reservation.characters;
+    const remaining = (this.#owners.get(reservation.owner) ?? 0) - 1;
+    if (remaining > 0) this.#owners.set(reservation.owner, remaining);
+    else this.#owners.delete(reservation.owner);
+  }
+
+  /** Returns the `requestState` of a client that is to visit a URL and then to call again. */
+  createRestartState(binding: CallBinding): string {
+    return this.#states.seal({ call: RESTART, round: 0, ...binding });
+  }
+
+  /**
+   * Decides about a request with a `requestState`. A state that was not issued here for this namespace is foreign. One of
+   * another user or request is answered with -32602; a call that is not suspended (any more) with -32603 and `data.kind`
+   * `not_held`.
+   */
+  resume({ namespace, user }: Pick<Caller, 'namespace' | 'user'>, retry: CallRequest): Resumption {
+    const { requestState, inputResponses } = retry.message.params;
+    const state = typeof requestState === 'string' ? this.#states.open(requestState) : undefined;
+    if (!state || state.namespace !== namespace?.name) return { kind: 'foreign' };
+    if (state.user !== hashOf(user) || state.digest !== digestOf(retry.message)) return invalid(FOREIGN_STATE);
+    if (inputResponses !== undefined && !isJsonObject(inputResponses)) {
+      return invalid('parameter "inputResponses" must be an object');
+    }
+    if (state.call === RESTART) {
+      return areAllAccepted(inputResponses) ? { kind: 'restart' } : invalid('the URL was not visited');
+    }
+    return { kind: 'handled', outcome: { kind: 'deferred', start: (client) => this.#resume(state, retry, client) } };
+  }
+
+  /** Expires all calls, with a cancellation to their upstreams, and suspends none from now on. */
+  close(): void {
+    this.#closed = true;
+    for (const { call, timer } of [...this.#reservations.values()]) if (timer) call.expire();
+  }
+
+  /** One user can use at most half of the limit, so that there is room for others. */
+  #canAdd(call: SuspendableCall): boolean {
+    const { limit } = this.#options;
+    const own = this.#owners.get(ownerOf(call)) ?? 0;
+    return !this.#closed && this.#reservations.size < limit && own < Math.ceil(limit / 2);
+  }
+
+  #add(call: SuspendableCall, characters: number): void {
+    const owner = ownerOf(call);
+    this.#owners.set(owner, (this.#owners.get(owner) ?? 0) + 1);
+    this.#reservations.set(call.id, { call, owner, characters, timer: undefined });
+  }
+
+  #resume(state: RequestState, retry: CallRequest, client: ClientResponse): void {
+    const reservation = this.#reservations.get(state.call);
+    if (reservation?.timer && reservation.call.round === state.round) {
+      clearTimeout(reservation.timer);
+      reservation.timer = undefined;
+      return reservation.call.resume(client, retry);
+    }
+    client.error({
+      code: INTERNAL_ERROR,
+      message: `the call is no longer suspended: ${this.#whyNot(state)}; send the request again without requestState`,
+      data: '{"kind":"not_held"}',
+    });
+  }
+
+  #whyNot({ call, round }: RequestState): string {
+    if (!call.startsWith(`${this.#options.replica}.`)) return 'the service was restarted';
+    const reservation = this.#reservations.get(call);
+    return reservation && (reservation.call.round > round || !reservation.timer)
+      ? 'it was resumed already'
+      : 'it was resumed already, or its input came too late';
+  }
+}
+
+function ownerOf({ owner: { namespace, user } }: SuspendableCall): string {
+  return JSON.stringify([namespace, user]);
+}
+
+function invalid(message: string): Resumption {
+  return { kind: 'handled', outcome: rpcError(INVALID_PARAMS, message) };
+}
+
+/** True if the client accepted all that it was asked for. */
+function areAllAccepted(inputResponses: JsonObject | undefined): boolean {
+  const responses = Object.values(inputResponses ?? {});
+  return responses.length > 0 && responses.every((response) => isJsonObject(response) && response.action === 'accept');
+}

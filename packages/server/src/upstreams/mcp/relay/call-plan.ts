@@ -1,0 +1,81 @@
+import type { Edit } from '@sluice/protocol/json/edit';
+import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import type { TargetLogger } from '../../../telemetry/log.ts';
+import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
+import type { DownstreamSession } from '../../downstream.ts';
+import type { Upstream, UpstreamSession } from '../upstream.ts';
+import type { CallObserver } from './call-observer.ts';
+import type { InFlightCall, InFlightCalls } from './in-flight-calls.ts';
+import type { ResourceLinkCache } from './resource-link-cache.ts';
+import type { ServerRequestSource, ServerRequests } from './server-requests.ts';
+
+/** What all calls share. */
+export interface CallContext {
+  readonly calls: InFlightCalls<InFlightCall>;
+  readonly resourceLinks: ResourceLinkCache;
+  /** Maximum size of a response that is buffered, in bytes. */
+  readonly maxResponseBytes: number;
+  readonly log: TargetLogger;
+}
+
+/** The part of a call that a retry of the client replaces. */
+export interface CallRequest {
+  readonly message: RequestMessage;
+  /** Capabilities of the client. */
+  readonly capabilities: JsonObject;
+  /** Headers besides those of the upstream session: names and values, alternating. */
+  readonly headers: readonly string[];
+  /** True if the client accepts event streams. */
+  readonly streams: boolean;
+  /** True if the client accepts JSON. */
+  readonly json: boolean;
+}
+
+/** A response, as text and parsed. */
+export interface RewrittenResponse {
+  readonly text: string;
+  readonly value: JsonObject;
+}
+
+/** Changes responses for their client. */
+export interface ResponseRewriter {
+  /** A server request of the upstream was rejected because the client does not support it. */
+  onRejected(method: string, params: JsonValue | undefined): void;
+  /** Returns the form of a response that the client gets; undefined if it gets the response as it is. */
+  rewrite(text: string, value: JsonObject): RewrittenResponse | undefined;
+}
+
+/**
+ * Everything about a call that is known before it is sent. Copies what it needs of the caller, since it must not retain
+ * the client's HTTP request for as long as the call takes.
+ */
+export interface CallPlan extends CallRequest {
+  readonly upstream: Upstream;
+  /** Undefined where no traces are exported. */
+  readonly trace: TraceContext | undefined;
+  /** Edits of the message besides id and progress token, such as the upstream's own name of a tool. */
+  readonly edits: readonly Edit[];
+  /** Undefined where responses are returned as they are. */
+  readonly rewriter: ResponseRewriter | undefined;
+  /** True if client and upstream are of different eras. */
+  readonly needsTranslation: boolean;
+  /** Relays server requests to a client without a session, by suspending its call. */
+  readonly serverRequests: ((source: ServerRequestSource) => ServerRequests) | undefined;
+  /** Position of the client's progress token in the message; undefined if it wants no progress. */
+  readonly progressToken: Edit | undefined;
+  /** Undefined where nothing is reported. */
+  readonly observer: CallObserver | undefined;
+  /** Prefix of the message of a failure: `forwarded tool call failed`. */
+  readonly failure: string;
+  /** Era of the client: its disconnect cancels a modern call but not a legacy one (mcp 1). */
+  readonly era: Era;
+  /** Session of the client. */
+  readonly session: DownstreamSession | undefined;
+  /** Forward of the upstream; undefined for an unregistered upstream. */
+  readonly forward: string | undefined;
+  readonly namespace: string | undefined;
+  /** Returns the upstream session to send in. Called again after the upstream discarded that session. */
+  openSession(): UpstreamSession | Promise<UpstreamSession>;
+}

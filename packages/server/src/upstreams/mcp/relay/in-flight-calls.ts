@@ -1,0 +1,217 @@
+import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import { acceptsEventStream } from '@sluice/protocol/mcp/era';
+import type { NotificationMessage } from '@sluice/protocol/mcp/message';
+import type { CallOutcome, DeferredOutcome } from '../../downstream.ts';
+import type { Upstream, UpstreamSession } from '../upstream.ts';
+
+/** A call with deadlines. Times are milliseconds of {@link InFlightCalls.now}. */
+export interface TrackedCall {
+  readonly startedAt: number;
+  /** Time of the last sign of life of the other side. */
+  readonly activeAt: number;
+  /** Index in {@link InFlightCalls}, which sets it; -1 while the call is not in flight. */
+  slot: number;
+  /** Set before {@link onSlow} is called. */
+  isSlow: boolean;
+  /** Called once when the call has lasted so long that its client may lose the connection. */
+  onSlow(): void;
+  /** Called once when a limit is exceeded. */
+  onDeadline(limit: 'silence' | 'total'): void;
+}
+
+export interface DeadlineLimits {
+  /** SERVICE_UPSTREAM_IDLE_TIMEOUT_MS. */
+  readonly silenceMs: number;
+  /** SERVICE_UPSTREAM_MAX_TIMEOUT_MS. */
+  readonly totalMs: number;
+}
+
+/** Calls that last longer are slow. */
+const SLOW_CALL_MS = 500;
+
+/**
+ * All calls in flight. Ends those that exceed a deadline (decisions 4.7): one timer checks all of them, since a timer per
+ * call would cost each call more than its deadline is worth. Finds the call that a message refers to, which is so rare
+ * that there is no index.
+ */
+export class InFlightCalls<Call extends TrackedCall> {
+  readonly limits: DeadlineLimits;
+  /**
+   * Unordered. Not a Set: a Set with so many insertions and deletions is rehashed all the time, and each old table retains
+   * the next one with its members. Measured, that doubled the cost of a call.
+   */
+  readonly #calls: Call[] = [];
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(limits: DeadlineLimits) {
+    this.limits = limits;
+    const step = Math.min(1_000, Math.max(10, Math.min(limits.silenceMs, limits.totalMs) / 4));
+    this.#timer = setInterval(() => this.#sweep(), step);
+    this.#timer.unref();
+  }
+
+  /** Number of calls in flight. */
+  get size(): number {
+    return this.#calls.length;
+  }
+
+  now(): number {
+    return performance.now();
+  }
+
+  add(call: Call): void {
+    if (call.slot !== -1) return;
+    call.slot = this.#calls.length;
+    this.#calls.push(call);
+  }
+
+  remove(call: Call): void {
+    const { slot } = call;
+    const last = slot === -1 ? undefined : this.#calls.pop();
+    call.slot = -1;
+    if (last === undefined || last === call) return;
+    this.#calls[slot] = last;
+    last.slot = slot;
+  }
+
+  find(test: (call: Call) => boolean): Call | undefined {
+    return this.#calls.find(test);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #sweep(): void {
+    const now = this.now();
+    for (const call of [...this.#calls]) {
+      // The callback of an earlier call may have ended this one.
+      if (call.slot === -1) continue;
+      if (!call.isSlow && now - call.startedAt > SLOW_CALL_MS) {
+        call.isSlow = true;
+        call.onSlow();
+      }
+      const total = now - call.startedAt > this.limits.totalMs;
+      if (!total && now - call.activeAt <= this.limits.silenceMs) continue;
+      this.remove(call);
+      call.onDeadline(total ? 'total' : 'silence');
+    }
+  }
+}
+
+/** Reasons of cancellations, in tool-call events and to upstreams. */
+export const CLIENT_LEFT = 'the client has left';
+export const CLIENT_CANCELED = 'the client cancelled the call';
+
+/** A call that messages of the client or the upstream may refer to. */
+export interface InFlightCall extends TrackedCall {
+  /** True if the call answers this request of this session. */
+  matches(session: string, idText: string): boolean;
+  /** The client canceled the call with this `notifications/cancelled`: it gets no response. */
+  cancel(message: NotificationMessage): void;
+  /**
+   * True if the call of this session (undefined: of no session) gave this progress token to this upstream. This member and
+   * the following are present while a request is in flight upstream.
+   */
+  hasProgressToken?(upstream: Upstream, session: string | undefined, token: unknown): boolean;
+  /** A progress notification of the upstream arrived outside of the call's own stream. */
+  onProgress?(text: string, value: JsonObject): void;
+  /** True if the call was sent in this session. */
+  usesSession?(session: UpstreamSession): boolean;
+  /**
+   * A request or notification for this call arrived on the stream of its session. False: send no more until `resume` of
+   * the session's bridge is called.
+   */
+  onSessionMessage?(text: string, value: JsonObject): boolean;
+}
+
+/** Dispatches a progress notification to the call of this session (undefined: of no session) at this upstream. */
+export function dispatchProgress(
+  calls: Pick<InFlightCalls<InFlightCall>, 'find'>,
+  upstream: Upstream,
+  session: string | undefined,
+  text: string,
+  value: JsonObject,
+): void {
+  const token = isJsonObject(value.params) ? value.params.progressToken : undefined;
+  calls.find((call) => call.hasProgressToken?.(upstream, session, token) ?? false)?.onProgress?.(text, value);
+}
+
+/** The request of a {@link CancelableRequest}. */
+export interface WaitingRequest {
+  readonly era: Era;
+  readonly idText: string;
+  readonly session: { readonly id: string } | undefined;
+  readonly headers: { readonly accept?: string | undefined };
+  /** Closes when the client disconnects. */
+  readonly client: { on(event: 'close', listener: () => void): unknown } | undefined;
+}
+
+/**
+ * A request that waits before it is carried out: for evaluators, or for the eras of its upstream. Until then its client
+ * can cancel it like a call (mcp 1, 4): by a notification in the legacy era, by disconnecting in the modern one. Nothing of
+ * a canceled request is sent upstream.
+ */
+export class CancelableRequest implements InFlightCall {
+  readonly startedAt: number;
+  activeAt: number;
+  slot = -1;
+  isSlow = false;
+  readonly #request: WaitingRequest;
+  readonly #calls: InFlightCalls<InFlightCall>;
+  readonly #abort = new AbortController();
+  readonly #canceled = Promise.withResolvers<DeferredOutcome>();
+
+  constructor(request: WaitingRequest, calls: InFlightCalls<InFlightCall>) {
+    this.#request = request;
+    this.#calls = calls;
+    this.startedAt = calls.now();
+    this.activeAt = this.startedAt;
+  }
+
+  /** Aborted when the request is canceled; the reason is a text. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Resolves with the awaited outcome, or as soon as the request is canceled with the outcome of that. */
+  async outcome<Awaited>(awaited: Promise<Awaited>): Promise<Awaited | CallOutcome> {
+    const { client, era } = this.#request;
+    this.#calls.add(this);
+    if (era === 'modern') client?.on('close', () => this.#cancel(CLIENT_LEFT));
+    try {
+      return await Promise.race([this.#canceled.promise, awaited]);
+    } finally {
+      this.#calls.remove(this);
+    }
+  }
+
+  matches(session: string, idText: string): boolean {
+    return this.#request.session?.id === session && this.#request.idText === idText;
+  }
+
+  cancel(): void {
+    this.#cancel(CLIENT_CANCELED);
+  }
+
+  /** Cancels the request because the service stops. */
+  abort(): void {
+    this.#cancel('the service was stopped');
+  }
+
+  /** No stream can be begun yet: whether the response will be one is not known. */
+  onSlow(): void {}
+
+  /** What it waits for has deadlines of its own. */
+  onDeadline(): void {
+    this.activeAt = this.#calls.now();
+    this.#calls.add(this);
+  }
+
+  #cancel(reason: string): void {
+    const streams = acceptsEventStream(this.#request.headers.accept);
+    this.#canceled.resolve({ kind: 'deferred', start: (response) => response.cancelled(streams) });
+    this.#abort.abort(reason);
+  }
+}

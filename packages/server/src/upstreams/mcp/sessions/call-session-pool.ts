@@ -1,0 +1,146 @@
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
+import { withTimeout } from '../../with-timeout.ts';
+import { dispatchProgress, type InFlightCall, type InFlightCalls } from '../relay/in-flight-calls.ts';
+import { DefaultResponder, postMessage } from '../rpc-request.ts';
+import { NotificationStream, type NotificationStreamHandler } from '../streams/notification-stream.ts';
+import type { SessionNotificationBridge, SessionOwner, Upstream, UpstreamSession } from '../upstream.ts';
+
+/** Dispatches the messages on the notification stream of an exclusive session to the call that has leased it. */
+class CallNotificationBridge implements SessionNotificationBridge, NotificationStreamHandler {
+  readonly pinned = false;
+  /** Resolves once the upstream's stream is open, or will never be. */
+  readonly ready: Promise<void>;
+  readonly #upstream: Upstream;
+  readonly #session: UpstreamSession;
+  readonly #calls: InFlightCalls<InFlightCall>;
+  readonly #onClosed: () => void;
+  readonly #responder: DefaultResponder;
+  readonly #stream: NotificationStream | undefined;
+  #setReady: () => void = () => undefined;
+
+  constructor(
+    upstream: Upstream,
+    session: UpstreamSession,
+    headers: readonly string[],
+    calls: InFlightCalls<InFlightCall>,
+    onClosed: () => void,
+  ) {
+    this.#upstream = upstream;
+    this.#session = session;
+    this.#calls = calls;
+    this.#onClosed = onClosed;
+    // A stream without a session id is nobody's: an upstream would send one client requests that are meant for another.
+    const streams = session.sessionId !== undefined;
+    this.ready = new Promise((resolve) => {
+      this.#setReady = resolve;
+      if (!streams) resolve();
+    });
+    const own = [...session.identityHeaders, ...headers];
+    this.#responder = new DefaultResponder((response) => postMessage(upstream.transport, own, response));
+    this.#stream = streams ? new NotificationStream(upstream.transport, own, this) : undefined;
+  }
+
+  onMessage(text: string, value: JsonObject): boolean {
+    const { method } = value;
+    if (typeof method !== 'string') return true;
+    if (LIST_CHANGED_METHODS.has(method)) {
+      this.#upstream.reportListsChanged();
+      return true;
+    }
+    if (method === 'notifications/progress') {
+      dispatchProgress(this.#calls, this.#upstream, undefined, text, value);
+      return true;
+    }
+    const call = this.#calls.find((candidate) => candidate.usesSession?.(this.#session) ?? false);
+    if (call?.onSessionMessage) return call.onSessionMessage(text, value);
+    if ('id' in value) this.#responder.respond(text, method);
+    return true;
+  }
+
+  onOpen(): void {
+    this.#setReady();
+  }
+
+  onUnavailable(): void {
+    this.#setReady();
+  }
+
+  /** Some upstreams answer so if they have no stream. If the session is lost, the next call finds out. */
+  onSessionLost(): void {
+    this.#setReady();
+  }
+
+  onMissed(): void {}
+
+  resume(): void {
+    this.#stream?.resume();
+  }
+
+  close(): void {
+    this.#setReady();
+    this.#stream?.close();
+    this.#onClosed();
+  }
+}
+
+/** Maximum time to open the stream of a session, in milliseconds: some servers respond only with the first message. */
+const STREAM_MS = 500;
+/** Maximum number of idle sessions with one upstream; of more, the oldest are closed. */
+const MAX_IDLE = 32;
+
+/**
+ * Sessions with legacy upstreams for calls of modern clients that support server requests. Each call leases one, so that
+ * whatever the upstream requests in it belongs to that call, on whichever stream it arrives. When the call is over, the
+ * next call of an equal client reuses the session.
+ */
+export class CallSessionPool {
+  readonly #calls: InFlightCalls<InFlightCall>;
+  /** Open sessions by upstream, the newest last. */
+  readonly #sessions = new WeakMap<Upstream, PooledSession[]>();
+  #opened = 0;
+
+  constructor(calls: InFlightCalls<InFlightCall>) {
+    this.#calls = calls;
+  }
+
+  /** Leases an idle session of owners with this key, or opens one. Rejects with `UpstreamError`. */
+  acquire(upstream: Upstream, owner: SessionOwner): UpstreamSession | Promise<UpstreamSession> {
+    const idle = this.#sessions.get(upstream)?.find(({ key, session }) => key === owner.key && isIdle(session));
+    if (idle) {
+      idle.session.leased = true;
+      return idle.session;
+    }
+    const key = `${owner.key} ${++this.#opened}`;
+    return upstream.sessions.open({ ...owner, key, onOpened: (session) => this.#onOpened(upstream, owner, session) });
+  }
+
+  async #onOpened(upstream: Upstream, { key, headers }: SessionOwner, session: UpstreamSession): Promise<void> {
+    session.leased = true;
+    const pooled = this.#sessions.get(upstream) ?? [];
+    this.#sessions.set(upstream, pooled);
+    const entry = { key, session };
+    const onClosed = () => {
+      const at = pooled.indexOf(entry);
+      if (at !== -1) pooled.splice(at, 1);
+    };
+    const bridge = new CallNotificationBridge(upstream, session, headers, this.#calls, onClosed);
+    session.bridge = bridge;
+    pooled.push(entry);
+    // Clients choose the capabilities that keys are made of: the number of idle sessions must be bounded.
+    const idle = pooled.filter((other) => isIdle(other.session));
+    for (const oldest of idle.slice(0, Math.max(idle.length - MAX_IDLE, 0))) upstream.sessions.discard(oldest.session);
+    // Requests that the upstream sends before its stream is open would be lost.
+    await withTimeout(STREAM_MS, bridge.ready);
+  }
+}
+
+interface PooledSession {
+  /** Equal for owners that look the same to the upstream. */
+  readonly key: string;
+  readonly session: UpstreamSession;
+}
+
+function isIdle({ leased, inFlight }: UpstreamSession): boolean {
+  return !leased && inFlight === 0;
+}
