@@ -24,9 +24,9 @@ function checkCommand({ terminal, output }: Context): Command {
       '\nThe certificates that the file names are checked too. The exit code is 1 if anything is invalid.',
     )
     .action(async (file: string) => {
-      const { problems, lines, warnings, listeners } = await withPipelineModule(async ({ examinePipeline, lineOf }) => {
-        const examined = await examinePipeline(resolve(terminal.cwd, file), file);
-        return { ...examined, lines: examined.problems.map(lineOf) };
+      const { problems, lines, warnings, listeners } = await withPipelineModule(async (files) => {
+        const report = await files.validatePipelineFile(resolve(terminal.cwd, file), file);
+        return { ...report, lines: report.problems.map(files.formatProblem) };
       });
       const ok = problems.length === 0;
       const out = output();

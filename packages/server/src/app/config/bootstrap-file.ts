@@ -14,7 +14,7 @@ import { z } from 'zod';
 import { baseUrl } from '../../http/address.ts';
 import { ConfigError, InvalidSettingError, quote } from '../../http/settings.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/entries.ts';
-import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcFile, bridgeGrpcOf } from './environment.ts';
+import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcFile, toBridgeGrpcSettings } from './environment.ts';
 import { type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-document.ts';
 
 /** The contract's rule, as the registry's type. */
@@ -60,7 +60,7 @@ export type NamespaceEntry = Readonly<z.output<typeof namespaceEntry>>;
 export type Warn = (at: KeyPath, warning: string) => void;
 
 /** The list under a key; an absent or empty key is an empty list. Throws {@link ConfigError} for anything else. */
-export function listAt(file: YamlFile, key: string): readonly unknown[] {
+export function readList(file: YamlFile, key: string): readonly unknown[] {
   const value = file.content[key] ?? [];
   if (!Array.isArray(value)) throw new ConfigError(`${file.where([key])}: ${key}: is not a list`);
   return value;
@@ -100,7 +100,7 @@ const SECTION = 'evaluators';
 const longForm = z.object({ [SECTION]: z.unknown() });
 
 /** The evaluators of the file. */
-export interface FileEvaluators {
+export interface BootstrapEvaluators {
   /** Undefined when the key is absent or empty, which is not the same as an empty list: that clears them. */
   readonly evaluators: readonly Evaluator[] | undefined;
   /** Names of those that were left out, as far as they have any. */
@@ -112,15 +112,15 @@ export interface FileEvaluators {
  * one is left out, with a warning for each reason; whether one can be loaded is found out later. Throws
  * {@link ConfigError} for what is no list.
  */
-export function parseEvaluators(file: YamlFile, warn: Warn): FileEvaluators {
+export function parseEvaluators(file: YamlFile, warn: Warn): BootstrapEvaluators {
   const given = file.content[SECTION] ?? undefined;
   if (given === undefined) return { evaluators: undefined, unreadableEvaluators: [] };
-  const { path, list } = listOf(given, warn);
+  const { path, list } = unwrapEvaluators(given, warn);
   if (!Array.isArray(list)) throw new ConfigError(`${file.where(path)}: ${SECTION}: is not a list of evaluators`);
   const evaluators: Evaluator[] = [];
   const unreadableEvaluators: string[] = [];
   for (const [index, item] of list.entries()) {
-    const submitted = asJson(item);
+    const submitted = toJson(item);
     for (const { path: at, known } of findUnknownMembers(submitted)) {
       const ignored = `unknown member ${quote(at.join('.'))} is ignored; known members: ${known.join(', ')}`;
       warn([...path, index, ...at], ignored);
@@ -131,7 +131,7 @@ export function parseEvaluators(file: YamlFile, warn: Warn): FileEvaluators {
       continue;
     }
     for (const refusal of result.issues) {
-      const { at, problem } = problemOf(refusal);
+      const { at, problem } = evaluatorProblem(refusal);
       warn([...path, index, ...at], `${SECTION}[${index}] is left out: ${problem}`);
     }
     const name = evaluatorInput.shape.name.safeParse(Object(submitted).name).data;
@@ -140,19 +140,19 @@ export function parseEvaluators(file: YamlFile, warn: Warn): FileEvaluators {
   return { evaluators, unreadableEvaluators };
 }
 
-function listOf(given: unknown, warn: Warn): { path: KeyPath; list: unknown } {
+function unwrapEvaluators(given: unknown, warn: Warn): { path: KeyPath; list: unknown } {
   if (typeof given !== 'object' || given === null || !(SECTION in given)) return { path: [SECTION], list: given };
   warnUnknownKeys(given, longForm, [SECTION], warn);
   return { path: [SECTION, SECTION], list: given[SECTION] ?? [] };
 }
 
-function problemOf({ path, message }: ValidationIssue): { at: KeyPath; problem: string } {
+function evaluatorProblem({ path, message }: ValidationIssue): { at: KeyPath; problem: string } {
   if (path === '') return { at: [], problem: 'is not a map with name, trigger, llm and processor' };
   return { at: path.split('.'), problem: `${path} ${message}` };
 }
 
 /** What a request would have carried; undefined for what JSON has no form for, such as an alias to what it stands in. */
-function asJson(item: unknown): unknown {
+function toJson(item: unknown): unknown {
   try {
     return parseLossless(JSON.stringify(item));
   } catch {
@@ -204,7 +204,7 @@ const entry = z.object(
  */
 export function parseLlmConnections(file: YamlFile, warn: Warn): LlmConnection[] {
   const byName = new Map<string, LlmConnection>();
-  listAt(file, 'llm_connections').forEach((item, index) => {
+  readList(file, 'llm_connections').forEach((item, index) => {
     const path = ['llm_connections', index];
     const refuse = (at: readonly PropertyKey[], problem: string): ConfigError =>
       new ConfigError(`${file.where([...path, ...at])}: llm_connections[${index}]: ${problem}`);
@@ -248,7 +248,7 @@ const LATER_KEYS = ['plugins'] as const;
 const KEYS: readonly string[] = ['forwards', 'namespaces', 'evaluators', 'llm_connections', ...LATER_KEYS, 'bridge'];
 
 /** The bootstrap file (decisions 1.3). */
-export interface ServiceFile extends FileEvaluators {
+export interface BootstrapFile extends BootstrapEvaluators {
   /** Absolute; undefined when there is no file. */
   readonly path: string | undefined;
   /** Where relative paths start, absolute: the file's folder, or the working directory when there is no file. */
@@ -270,16 +270,16 @@ const DEFAULT_FILE = 'service.yaml';
  * Reads the bootstrap file named by `--service-config`, else `service.yaml` in `cwd` when it exists, else none. Throws
  * {@link ConfigError} for a named file that is missing, and for one that is unparsable or has unknown top-level keys.
  */
-export async function loadServiceFile(flag: string | undefined, cwd: string): Promise<ServiceFile> {
+export async function loadBootstrapFile(flag: string | undefined, cwd: string): Promise<BootstrapFile> {
   const path = resolve(cwd, flag ?? DEFAULT_FILE);
   const name = flag === undefined ? path : `--service-config ${path}`;
   const text = await readTextFile(path, name);
-  if (text !== undefined) return { path, folder: dirname(path), ...contentOf(parseYamlFile(text, name)) };
+  if (text !== undefined) return { path, folder: dirname(path), ...parseBootstrapFile(parseYamlFile(text, name)) };
   if (flag !== undefined) throw new ConfigError(`${name}: no such file; name one that exists or leave the flag out`);
-  return { path: undefined, folder: cwd, ...contentOf(parseYamlFile('', name)) };
+  return { path: undefined, folder: cwd, ...parseBootstrapFile(parseYamlFile('', name)) };
 }
 
-function contentOf(file: YamlFile): Omit<ServiceFile, 'path' | 'folder'> {
+function parseBootstrapFile(file: YamlFile): Omit<BootstrapFile, 'path' | 'folder'> {
   const { content } = file;
   const unknown = Object.keys(content).find((key) => !KEYS.includes(key));
   if (unknown !== undefined) {
@@ -303,7 +303,7 @@ function contentOf(file: YamlFile): Omit<ServiceFile, 'path' | 'folder'> {
 
 function parseForwards(file: YamlFile, warn: Warn): ForwardEntry[] {
   const byName = new Map<string, ForwardEntry>();
-  listAt(file, 'forwards').forEach((item, index) => {
+  readList(file, 'forwards').forEach((item, index) => {
     const path = ['forwards', index];
     const label = `forwards[${index}]`;
     const parsed = forwardEntry.safeParse(item, { error: wrongType });
@@ -323,7 +323,7 @@ function parseForwards(file: YamlFile, warn: Warn): ForwardEntry[] {
 /** Only forwards have an entry left out: a namespace that silently does not exist would be a hole in the isolation. */
 function parseNamespaces(file: YamlFile, warn: Warn): NamespaceEntry[] {
   const byName = new Map<string, NamespaceEntry>();
-  listAt(file, 'namespaces').forEach((item, index) => {
+  readList(file, 'namespaces').forEach((item, index) => {
     const path = ['namespaces', index];
     const label = `namespaces[${index}]`;
     const parsed = namespaceEntry.safeParse(typeof item === 'string' ? { name: item } : item, { error: wrongType });
@@ -349,7 +349,7 @@ function parseBridge(file: YamlFile, warn: Warn): BridgeGrpcSettings {
   }
   warnUnknownKeys(bridge, bridgeEntry, ['bridge'], warn);
   const { grpc } = parsed.data;
-  if (!grpc) return bridgeGrpcOf({});
+  if (!grpc) return toBridgeGrpcSettings({});
   warnUnknownKeys(grpc, bridgeGrpcFile, ['bridge', 'grpc'], warn);
-  return bridgeGrpcOf(grpc);
+  return toBridgeGrpcSettings(grpc);
 }

@@ -4,15 +4,16 @@ import { parseArgs } from 'node:util';
 import { ConfigError, quote } from '../../http/settings.ts';
 import { VERSION } from '../../telemetry/version.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
-import { loadServiceFile, type ServiceFile, warnUnusedSettings } from './bootstrap-file.ts';
+import { type BootstrapFile, loadBootstrapFile, warnUnusedSettings } from './bootstrap-file.ts';
 import {
   type Environment,
   type OpenTelemetrySettings,
-  openTelemetrySettings,
   parseEnvironment,
-  settledBridgeGrpc,
+  parseOpenTelemetry,
+  resolveBridgeGrpc,
 } from './environment.ts';
-import { type LoadedPipeline, loadPipeline } from './pipeline/pipeline.ts';
+import { loadPipeline } from './pipeline/load.ts';
+import type { LoadedPipeline } from './pipeline/pipeline.ts';
 
 /** What the command line asks for (decisions 1.1). Paths are as given. */
 export type Flags =
@@ -96,7 +97,7 @@ export interface Config extends Omit<Environment, 'bridgeGrpc'> {
   readonly pipeline: LoadedPipeline;
   readonly pluginsPath: string | undefined;
   /** The bootstrap file's content, without what counts elsewhere. */
-  readonly bootstrap: Omit<ServiceFile, 'warnings' | 'bridgeGrpc'>;
+  readonly bootstrap: Omit<BootstrapFile, 'warnings' | 'bridgeGrpc'>;
   /** What is exported to OpenTelemetry collectors. */
   readonly openTelemetry: OpenTelemetrySettings;
   /** The environment's and the file's settings put together. */
@@ -118,14 +119,14 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
   if (flags.kind === 'version') return { kind: 'print', text: `${VERSION}\n` };
 
   const environment = parseEnvironment(env);
-  const openTelemetry = openTelemetrySettings(env);
+  const openTelemetry = parseOpenTelemetry(env);
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(cwd, path));
   const { persist } = environment;
   const actionsPath = absolute(environment.actionsPath);
   if (actionsPath !== undefined) await requireFolder('SERVICE_ACTIONS_PATH', actionsPath);
 
   const pipeline = await loadPipeline(absolute(flags.pipelineConfig), environment);
-  const { warnings, bridgeGrpc, ...bootstrap } = await loadServiceFile(flags.serviceConfig, cwd);
+  const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd);
   const set = Object.keys(env).filter((name) => env[name] !== '');
   if (flags.pluginsPath !== undefined) set.push('--plugins-path');
   return {
@@ -139,7 +140,7 @@ export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv
       openTelemetry,
       pluginsPath: absolute(flags.pluginsPath),
       bootstrap,
-      bridgeGrpc: settledBridgeGrpc(environment.bridgeGrpc, bridgeGrpc),
+      bridgeGrpc: resolveBridgeGrpc(environment.bridgeGrpc, bridgeGrpc),
       warnings: [
         ...environment.warnings,
         ...openTelemetry.warnings,

@@ -58,7 +58,7 @@ export const bridgeGrpcFile = z.looseObject(
 export const bridgeEntry = z.object({ grpc: bridgeGrpcFile.nullish() }, { error: 'is not a map with grpc' });
 
 /** What the file's members are to the service. */
-export function bridgeGrpcOf(members: z.output<typeof bridgeGrpcFile>): BridgeGrpcSettings {
+export function toBridgeGrpcSettings(members: z.output<typeof bridgeGrpcFile>): BridgeGrpcSettings {
   return {
     timeoutMs: members['timeout-ms'] ?? undefined,
     maxRetries: members['max-retries'] ?? undefined,
@@ -67,7 +67,7 @@ export function bridgeGrpcOf(members: z.output<typeof bridgeGrpcFile>): BridgeGr
 }
 
 /** The settings that count: the environment wins over the file, which wins over the defaults (decisions 1.2). */
-export function settledBridgeGrpc(environment: BridgeGrpcSettings, file: BridgeGrpcSettings): CallSettings {
+export function resolveBridgeGrpc(environment: BridgeGrpcSettings, file: BridgeGrpcSettings): CallSettings {
   return {
     timeoutMs: environment.timeoutMs ?? file.timeoutMs ?? DEFAULTS.timeoutMs,
     maxRetries: environment.maxRetries ?? file.maxRetries ?? DEFAULTS.maxRetries,
@@ -89,7 +89,7 @@ interface LogDirectives {
 const DEFAULT_LEVEL: LogThreshold = 'info';
 
 /** The filter of an unset RUST_LOG: `info` for every target. */
-export const DEFAULT_LOG_FILTER: LogFilter = resolve([], DEFAULT_LEVEL);
+export const DEFAULT_LOG_FILTER: LogFilter = resolveFilter([], DEFAULT_LEVEL);
 
 interface Directive {
   readonly target: string;
@@ -124,7 +124,7 @@ export const logDirectives: Setting<LogDirectives> = {
       }
       directives.push(directive);
     }
-    return { filter: resolve(directives, fallback), warnings };
+    return { filter: resolveFilter(directives, fallback), warnings };
   },
 };
 
@@ -160,7 +160,7 @@ function splitDirectives(text: string): string[] {
   return items.filter((item) => item !== '');
 }
 
-function resolve(directives: readonly Directive[], fallback: LogThreshold): LogFilter {
+function resolveFilter(directives: readonly Directive[], fallback: LogThreshold): LogFilter {
   const levelOf = (target: LogTarget): LogThreshold => {
     let best: Directive | undefined;
     for (const directive of directives) {
@@ -364,7 +364,7 @@ const SAMPLER = oneOf(
  * headers, certificates, compression and time-outs of the exporters, and the attributes of the resource, are read by the
  * library itself; here it is seen to that they can be. Throws {@link ConfigError}.
  */
-export function openTelemetrySettings(env: NodeJS.ProcessEnv): OpenTelemetrySettings {
+export function parseOpenTelemetry(env: NodeJS.ProcessEnv): OpenTelemetrySettings {
   const read = <T>(name: string, setting: Setting<T>): T | undefined => readSetting(env, name, setting);
   if (read('OTEL_SDK_DISABLED', DISABLED)) {
     return { traces: undefined, metrics: undefined, warnings: [] };

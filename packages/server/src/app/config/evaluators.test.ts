@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ConfigError } from '../../http/settings.ts';
-import { loadServiceFile, type ServiceFile } from './bootstrap-file.ts';
+import { type BootstrapFile, loadBootstrapFile } from './bootstrap-file.ts';
 
 const SECRET = 'sk-S3CRET';
 
@@ -15,9 +15,9 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-async function read(yaml: string): Promise<ServiceFile> {
+async function read(yaml: string): Promise<BootstrapFile> {
   await writeFile(join(folder, 'b.yaml'), yaml);
-  return loadServiceFile('b.yaml', folder);
+  return loadBootstrapFile('b.yaml', folder);
 }
 
 async function complaint(yaml: string): Promise<string> {
@@ -182,10 +182,10 @@ describe('evaluators', () => {
 
   it('have paths that start at the folder of the file, and without one at the working directory', async () => {
     expect((await read('')).folder).toBe(folder);
-    const elsewhere = await loadServiceFile(join(folder, 'b.yaml'), tmpdir());
+    const elsewhere = await loadBootstrapFile(join(folder, 'b.yaml'), tmpdir());
     expect(elsewhere.folder).toBe(folder);
     await rm(join(folder, 'b.yaml'));
-    expect((await loadServiceFile(undefined, folder)).folder).toBe(folder);
+    expect((await loadBootstrapFile(undefined, folder)).folder).toBe(folder);
   });
 
   it.each([

@@ -1,19 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../http/settings.ts';
-import { openTelemetrySettings } from './environment.ts';
+import { parseOpenTelemetry } from './environment.ts';
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
 const SAMPLED = { parentBased: true, ratio: 1 };
 
 /** What is exported. */
 function exported(env: NodeJS.ProcessEnv): string[] {
-  const { traces, metrics } = openTelemetrySettings(env);
+  const { traces, metrics } = parseOpenTelemetry(env);
   return [...(traces ? ['traces'] : []), ...(metrics ? ['metrics'] : [])];
 }
 
 function complaint(env: NodeJS.ProcessEnv): string {
   try {
-    openTelemetrySettings(env);
+    parseOpenTelemetry(env);
   } catch (error) {
     if (error instanceof ConfigError) return error.message;
     throw error;
@@ -43,7 +43,7 @@ describe('what is exported', () => {
 
 describe('how it is exported', () => {
   it('is as OpenTelemetry says where nothing else is said', () => {
-    expect(openTelemetrySettings(ENDPOINT)).toEqual({
+    expect(parseOpenTelemetry(ENDPOINT)).toEqual({
       traces: { protocol: 'http/protobuf', sampler: SAMPLED, batch: {} },
       metrics: { protocol: 'http/protobuf', intervalMs: 60_000, timeoutMs: 30_000 },
       warnings: [],
@@ -51,7 +51,7 @@ describe('how it is exported', () => {
   });
 
   it('may differ for each of both', () => {
-    const { traces, metrics } = openTelemetrySettings({
+    const { traces, metrics } = parseOpenTelemetry({
       ...ENDPOINT,
       OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
       OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: 'http/json',
@@ -62,7 +62,7 @@ describe('how it is exported', () => {
   });
 
   it('takes batches as large and as often as it is told', () => {
-    const { traces } = openTelemetrySettings({
+    const { traces } = parseOpenTelemetry({
       ...ENDPOINT,
       OTEL_BSP_SCHEDULE_DELAY: '1',
       OTEL_BSP_EXPORT_TIMEOUT: '2',
@@ -86,16 +86,16 @@ describe('how it is exported', () => {
     ['traceidratio', { parentBased: false, ratio: 0.25 }],
   ])('samples %s', (name, expected) => {
     const env = { ...ENDPOINT, OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: '0.25' };
-    expect(openTelemetrySettings(env).traces?.sampler).toEqual(expected);
+    expect(parseOpenTelemetry(env).traces?.sampler).toEqual(expected);
   });
 
   it('records all that a ratio is not given for', () => {
     const env = { ...ENDPOINT, OTEL_TRACES_SAMPLER: 'traceidratio' };
-    expect(openTelemetrySettings(env).traces?.sampler).toEqual({ parentBased: false, ratio: 1 });
+    expect(parseOpenTelemetry(env).traces?.sampler).toEqual({ parentBased: false, ratio: 1 });
   });
 
   it('warns of ways to pass traces on that it does not have', () => {
-    const { warnings } = openTelemetrySettings({ OTEL_PROPAGATORS: 'tracecontext, baggage,b3' });
+    const { warnings } = parseOpenTelemetry({ OTEL_PROPAGATORS: 'tracecontext, baggage,b3' });
     expect(warnings).toEqual([expect.stringMatching(/^OTEL_PROPAGATORS: "b3" is ignored/)]);
   });
 });

@@ -45,7 +45,7 @@ export function sortProblems(problems: readonly Problem[]): Problem[] {
 }
 
 /** The error that a start ends with: the first problem, and how many more there are. */
-export function refusal(problems: readonly Problem[]): ConfigError {
+export function toConfigError(problems: readonly Problem[]): ConfigError {
   const [first, ...more] = problems.map(formatProblem);
   return new ConfigError(
     more.length === 0 ? `${first}` : `${first} (and ${more.length} more; sluice pipeline check lists all)`,
@@ -68,7 +68,7 @@ export interface YamlFile {
 }
 
 /** What came of reading a file. */
-export type ReadYaml = { readonly file: YamlFile } | { readonly problems: readonly Problem[] };
+export type ParsedYaml = { readonly file: YamlFile } | { readonly problems: readonly Problem[] };
 
 /**
  * Reads a file as UTF-8 text. Throws {@link ConfigError} with `name` in front when that fails; a missing file is
@@ -96,13 +96,13 @@ export async function readTextFile(file: string, name: string): Promise<string |
  * {@link ConfigError} for the first thing that is wrong.
  */
 export function parseYamlFile(text: string, name: string): YamlFile {
-  const read = readYaml(text, name);
+  const read = parseYaml(text, name);
   if ('file' in read) return read.file;
   throw new ConfigError(read.problems.slice(0, 1).map(formatProblem).join());
 }
 
 /** Parses YAML as {@link parseYamlFile} does, with all that is wrong. Never throws. */
-export function readYaml(text: string, name: string): ReadYaml {
+export function parseYaml(text: string, name: string): ParsedYaml {
   const lines = new LineCounter();
   const at = (offset: number): Position => {
     const { line, col } = lines.linePos(offset);
@@ -122,23 +122,26 @@ const TOO_DEEP = 'is nested too deeply';
 
 type At = (offset: number) => Position;
 
-function readDocument(text: string, lines: LineCounter, at: At): ReadYaml {
+function readDocument(text: string, lines: LineCounter, at: At): ParsedYaml {
   // The library would print its own warnings on standard error.
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
-  const stranger = strangeCharacter(text, at);
+  const stranger = findInvalidCharacter(text, at);
   if (stranger) return { problems: [stranger] };
   // Behind the first place that cannot be read, everything may be taken for something else.
   const broken = document.errors.find(({ code }) => code !== 'DUPLICATE_KEY');
   const errors = broken ? [broken] : document.errors;
   if (errors.length > 0) {
-    return { problems: errors.map(({ pos, code, message }) => ({ at: at(pos[0]), text: said(code, message) })) };
+    return {
+      problems: errors.map(({ pos, code, message }) => ({ at: at(pos[0]), text: describeYamlError(code, message) })),
+    };
   }
   const top = document.contents;
   const empty = top === null || (isScalar(top) && top.value === null);
-  if (!empty && !isMap(top)) return { problems: [{ at: at(start(top)), text: 'the top level is not a map of keys' }] };
-  const problems = [...unknownKeys(document, at), ...looseAliases(document, at)];
+  if (!empty && !isMap(top))
+    return { problems: [{ at: at(startOf(top)), text: 'the top level is not a map of keys' }] };
+  const problems = [...findInvalidKeys(document, at), ...findUnresolvedAliases(document, at)];
   if (problems.length > 0) return { problems };
-  const plain = plainMap(document, at);
+  const plain = toPlainMap(document, at);
   if ('problems' in plain) return plain;
 
   const position = (path: KeyPath): Position => at(offsetOf(document, path));
@@ -148,14 +151,14 @@ function readDocument(text: string, lines: LineCounter, at: At): ReadYaml {
       position,
       where: (path) => formatPosition(position(path)),
       warnings: document.warnings.map(
-        ({ pos, code, message }) => `${formatPosition(at(pos[0]))}: ${said(code, message)}`,
+        ({ pos, code, message }) => `${formatPosition(at(pos[0]))}: ${describeYamlError(code, message)}`,
       ),
     },
   };
 }
 
 /** Characters that YAML has no place for as they are: what they do to a value cannot be seen. */
-function strangeCharacter(text: string, at: At): Problem | undefined {
+function findInvalidCharacter(text: string, at: At): Problem | undefined {
   const offset = text.search(/[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\u{10ffff}]|\r(?!\n)|(?!^)\ufeff/u);
   if (offset < 0) return undefined;
   const code = text.codePointAt(offset)?.toString(16).toUpperCase().padStart(4, '0');
@@ -166,13 +169,13 @@ function strangeCharacter(text: string, at: At): Problem | undefined {
 }
 
 /** Keys that plain objects cannot have, or only one of. */
-function unknownKeys(document: Document, at: At): Problem[] {
+function findInvalidKeys(document: Document, at: At): Problem[] {
   const problems: Problem[] = [];
   visit(document, {
     Map: (_key, { items }: YAMLMap) => {
       const seen = new Set<string>();
       for (const { key } of items) {
-        const problem = (text: string) => problems.push({ at: at(isNode(key) ? start(key) : 0), text });
+        const problem = (text: string) => problems.push({ at: at(isNode(key) ? startOf(key) : 0), text });
         if (!isScalar(key)) {
           problem('has a key that is not a plain text');
           continue;
@@ -188,20 +191,23 @@ function unknownKeys(document: Document, at: At): Problem[] {
   return problems;
 }
 
-function looseAliases(document: Document, at: At): Problem[] {
+function findUnresolvedAliases(document: Document, at: At): Problem[] {
   const problems: Problem[] = [];
   visit(document, {
     Alias: (_key, alias) => {
       if (alias.resolve(document)) return;
       // Not its name: it may be a key that was not quoted.
-      problems.push({ at: at(start(alias)), text: 'has an alias to nothing: no anchor of its name stands before it' });
+      problems.push({
+        at: at(startOf(alias)),
+        text: 'has an alias to nothing: no anchor of its name stands before it',
+      });
     },
   });
   return problems;
 }
 
 /** An empty file's is an empty one. */
-function plainMap(document: Document, at: At): Pick<YamlFile, 'content'> | { readonly problems: Problem[] } {
+function toPlainMap(document: Document, at: At): Pick<YamlFile, 'content'> | { readonly problems: Problem[] } {
   try {
     const value: unknown = document.toJS();
     return { content: typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value)) : {} };
@@ -211,7 +217,7 @@ function plainMap(document: Document, at: At): Pick<YamlFile, 'content'> | { rea
     let last = 0;
     visit(document, {
       Alias: (_key, alias) => {
-        last = start(alias);
+        last = startOf(alias);
       },
     });
     return { problems: [{ at: at(last), text: 'has aliases that multiply beyond measure' }] };
@@ -220,18 +226,18 @@ function plainMap(document: Document, at: At): Pick<YamlFile, 'content'> | { rea
 
 function offsetOf(document: Document, path: KeyPath): number {
   let node: unknown = document.contents;
-  let offset = isNode(node) ? start(node) : 0;
+  let offset = isNode(node) ? startOf(node) : 0;
   for (const step of path) {
     if (isAlias(node)) node = node.resolve(document);
     if (isMap(node)) {
       const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(step));
       if (pair === undefined) break;
-      if (isNode(pair.key)) offset = start(pair.key);
+      if (isNode(pair.key)) offset = startOf(pair.key);
       node = pair.value;
     } else if (isSeq(node) && typeof step === 'number') {
       node = node.items[step];
       if (!isNode(node)) break;
-      offset = start(node);
+      offset = startOf(node);
     } else {
       break;
     }
@@ -239,7 +245,7 @@ function offsetOf(document: Document, path: KeyPath): number {
   return offset;
 }
 
-function start(node: Node): number {
+function startOf(node: Node): number {
   return node.range?.[0] ?? 0;
 }
 
@@ -247,7 +253,7 @@ function start(node: Node): number {
  * The library's words on one line; where they speak to programmers, in ours. Behind a colon it repeats text of the file,
  * and that may be a key that was not quoted.
  */
-function said(code: string, message: string): string {
+function describeYamlError(code: string, message: string): string {
   if (code === 'MULTIPLE_DOCS') return 'has a second document; a file has one, so leave the --- out';
   if (code === 'RESOURCE_EXHAUSTION') return TOO_DEEP;
   const [what = message] = message.split(/:\s/);

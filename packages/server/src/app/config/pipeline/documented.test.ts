@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { formatProblem } from '../yaml-document.ts';
-import { checkPipeline, embeddedPipeline } from './parse.ts';
+import { checkPipeline, readEmbeddedPipeline } from './parse.ts';
 import { PLAIN_FILTERS } from './schema.ts';
 
 const PAGE = await readFile(new URL('../../../../../../docs/pipeline.md', import.meta.url), 'utf8');
@@ -15,7 +15,7 @@ const part = z.object({ listeners: named, filter_chains: named, clusters: named 
 /** The example with what it leaves out, which is as in the embedded pipeline. */
 async function whole(example: string): Promise<object> {
   const written: unknown = parse(example);
-  const embedded = part.parse(parse(await embeddedPipeline()));
+  const embedded = part.parse(parse(await readEmbeddedPipeline()));
   if (Array.isArray(written)) return { ...embedded, filter_chains: embedded.filter_chains.map(withFilters(written)) };
   const { listeners, filter_chains, clusters } = part.parse(written);
   const own = new Set(filter_chains.map(({ name }) => name));

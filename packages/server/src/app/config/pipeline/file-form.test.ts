@@ -1,25 +1,26 @@
 import { describe, expect, it } from 'vitest';
 import { parseEnvironment } from '../environment.ts';
 import { FULL } from './full.fixture.ts';
-import { withoutPlaces } from './meaning.fixture.ts';
-import { embeddedPipeline, fileForm, parsePipeline } from './parse.ts';
-import { withEnvironment } from './pipeline.ts';
+import { applyEnvironment } from './load.ts';
+import { comparablePipeline } from './meaning.fixture.ts';
+import { parsePipeline, readEmbeddedPipeline } from './parse.ts';
+import { toPipelineFile } from './serialize.ts';
 
 describe('a pipeline in the form of a file', () => {
   it.each([
-    ['the embedded one', () => embeddedPipeline()],
+    ['the embedded one', () => readEmbeddedPipeline()],
     ['one that has everything', async () => FULL],
   ])('means the same: %s', async (_which, text) => {
     const pipeline = parsePipeline(await text(), 'p', '/etc');
-    const again = parsePipeline(JSON.stringify(fileForm(pipeline)), 'p');
-    expect(withoutPlaces(again)).toEqual(withoutPlaces(pipeline));
-    expect(fileForm(again)).toEqual(fileForm(pipeline));
+    const again = parsePipeline(JSON.stringify(toPipelineFile(pipeline)), 'p');
+    expect(comparablePipeline(again)).toEqual(comparablePipeline(pipeline));
+    expect(toPipelineFile(again)).toEqual(toPipelineFile(pipeline));
   });
 
   it('names every default, and what the environment has put in', async () => {
-    const pipeline = parsePipeline(await embeddedPipeline(), 'p');
+    const pipeline = parsePipeline(await readEmbeddedPipeline(), 'p');
     const environment = parseEnvironment({ SERVICE_MCP_LISTEN: '[::1]:7', SERVICE_INFERENCE_UPSTREAM: 'https://h' });
-    expect(fileForm(withEnvironment(pipeline, environment))).toMatchObject({
+    expect(toPipelineFile(applyEnvironment(pipeline, environment))).toMatchObject({
       listeners: [{ address: '[::1]:7' }, { address: '0.0.0.0:8083' }],
       filter_chains: [{ filters: expect.arrayContaining([{ filter: 'mcp', on_invalid: 'continue' }]) }, {}],
       clusters: [{ name: 'inference', endpoints: [{ address: 'h:443', weight: 1 }], tls: {} }],

@@ -2,14 +2,14 @@ import { isDeepStrictEqual } from 'node:util';
 import { parseDocument } from 'yaml';
 import { formatPosition } from '../yaml-document.ts';
 import { expectedMeaning } from './expected-meaning.fixture.ts';
-import { withoutPlaces } from './meaning.fixture.ts';
+import { comparablePipeline } from './meaning.fixture.ts';
 import { checkPipeline } from './parse.ts';
 import type { PipelineListener } from './pipeline.ts';
 
 const NAME = 'p';
 
 /** What became of a changed file. */
-export type Judged =
+export type MutantResult =
   | { readonly kind: 'refused' }
   | { readonly kind: 'taken'; readonly meaning: object; readonly listeners: readonly PipelineListener[] }
   /** It should not have been so: why. */
@@ -20,11 +20,11 @@ export type Judged =
  * that is taken has to mean what its values do by the contract. `values` are these where they are known; else they are
  * read from the text.
  */
-export function judged(text: string, folder: string, values?: unknown): Judged {
+export function checkMutant(text: string, folder: string, values?: unknown): MutantResult {
   try {
     const checked = checkPipeline(text, NAME, folder);
     if ('problems' in checked) return refused(checked.problems, text);
-    const meaning = withoutPlaces(checked.pipeline);
+    const meaning = comparablePipeline(checked.pipeline);
     const stated: unknown = values ?? parseDocument(text, { logLevel: 'silent' }).toJS();
     if (isDeepStrictEqual(told(meaning), told(expectedMeaning(stated, folder)))) {
       return { kind: 'taken', meaning, listeners: checked.pipeline.listeners };
@@ -38,7 +38,7 @@ export function judged(text: string, folder: string, values?: unknown): Judged {
 function refused(
   problems: readonly { readonly at: Parameters<typeof formatPosition>[0]; readonly text: string }[],
   text: string,
-): Judged {
+): MutantResult {
   const lines = text.split('\n').length;
   const odd = problems.find(
     ({ at, text: words }) =>

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { localhostCertificate } from '../../../http/client/certificate.fixture.ts';
 import { formatProblem } from '../yaml-document.ts';
-import { loadPipeline, type PipelineEnvironment, readKeyPair } from './pipeline.ts';
+import { readKeyPair } from './certificates.ts';
+import { loadPipeline, type PipelineEnvironment } from './load.ts';
 
 const NOW = new Date('2030-01-01');
 const { cert, key } = localhostCertificate;

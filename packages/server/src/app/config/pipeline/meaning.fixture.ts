@@ -1,7 +1,7 @@
 import type { Pipeline } from './pipeline.ts';
 
 /** What a pipeline means: all of it but where in which file it stands, and what there was to warn of. */
-export function withoutPlaces(pipeline: Pipeline): object {
+export function comparablePipeline(pipeline: Pipeline): object {
   const { warnings, ...rest } = pipeline;
   return {
     ...rest,

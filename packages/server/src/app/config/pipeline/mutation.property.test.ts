@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { type Document, isScalar, type Pair, parse, parseDocument, visit, type YAMLMap } from 'yaml';
 import { formatPosition } from '../yaml-document.ts';
 import { FULL } from './full.fixture.ts';
-import { judged } from './judged-mutant.fixture.ts';
-import { withoutPlaces } from './meaning.fixture.ts';
+import { checkMutant } from './judged-mutant.fixture.ts';
+import { comparablePipeline } from './meaning.fixture.ts';
 import { checkPipeline } from './parse.ts';
 import { textMutants } from './text-mutants.fixture.ts';
 import { treeMutants } from './tree-mutants.fixture.ts';
@@ -19,7 +19,7 @@ const name = 'p';
 /** What a text means; undefined when it is refused, which has to be done properly. */
 function meaning(text: string): object | undefined {
   const checked = checkPipeline(text, name, '/etc');
-  if ('pipeline' in checked) return withoutPlaces(checked.pipeline);
+  if ('pipeline' in checked) return comparablePipeline(checked.pipeline);
   expect(checked.problems.length).toBeGreaterThan(0);
   const lines = text.split('\n').length;
   for (const { at, text: words } of checked.problems) {
@@ -97,7 +97,7 @@ const value = fc.oneof(
 describe('a pipeline file that was changed at random', () => {
   it('is one that is taken, to begin with', () => {
     expect(ORIGINAL).toBeDefined();
-    expect(judged(FULL, '/etc', parse(FULL))).toMatchObject({ kind: 'taken', meaning: ORIGINAL ?? {} });
+    expect(checkMutant(FULL, '/etc', parse(FULL))).toMatchObject({ kind: 'taken', meaning: ORIGINAL ?? {} });
     expect(meaning(parseDocument(FULL).toString())).toEqual(ORIGINAL);
   });
 
@@ -217,7 +217,7 @@ describe('a pipeline file that was changed at random', () => {
   it('means what the contract makes of its values, known beforehand, or is refused', () => {
     fc.assert(
       fc.property(treeMutants(FULL), ({ text, values }) => {
-        const verdict = judged(text, '/etc', values);
+        const verdict = checkMutant(text, '/etc', values);
         taken('values', verdict.kind);
         expect(verdict).not.toHaveProperty('why');
       }),
@@ -230,7 +230,7 @@ describe('a pipeline file that was changed at random', () => {
   it('means what the contract makes of its text, or is refused', () => {
     fc.assert(
       fc.property(textMutants(FULL), (text) => {
-        const verdict = judged(text, '/etc');
+        const verdict = checkMutant(text, '/etc');
         taken('text', verdict.kind);
         expect(verdict).not.toHaveProperty('why');
       }),
@@ -257,7 +257,7 @@ describe('a pipeline file that was changed at random', () => {
 
 /** Whether a text that is taken means what its plain values do. True for what is refused. */
 function meansItsValues(text: string): boolean {
-  const verdict = judged(text, '/etc');
+  const verdict = checkMutant(text, '/etc');
   if (verdict.kind === 'wrong') throw new Error(verdict.why);
   return true;
 }

@@ -1,147 +1,77 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
-import { addressText } from '../../../http/address.ts';
 import type { ClusterSettings } from '../../../http/clusters.ts';
 import { ConfigError, quote } from '../../../http/settings.ts';
 import {
   formatProblem,
   type KeyPath,
   type Problem,
+  parseYaml,
   readTextFile,
-  readYaml,
-  refusal,
   sortProblems,
+  toConfigError,
   type YamlFile,
 } from '../yaml-document.ts';
-import type { FilterChain, Pipeline, PipelineListener, PlacedFilter, TlsFiles } from './pipeline.ts';
+import { toOutline } from './outline.ts';
+import { type FilterChain, type Pipeline, type PipelineListener, resolveFilters, type TlsFiles } from './pipeline.ts';
 import { type PipelineFile, pipelineFile } from './schema.ts';
-import { checkReferences, outlineOf, takenAddresses } from './validate.ts';
-
-/** The filters of the chains of these names, in their order: what a listener's requests go through (decisions 1.4). */
-export function filtersOf(names: readonly string[], chains: readonly FilterChain[]): PlacedFilter[] {
-  return names.flatMap((name) => chains.find((chain) => chain.name === name)?.filters ?? []);
-}
-
-/** What a schema found wrong with a file, each with its place. */
-export function problemsOf({ issues }: z.ZodError, file: YamlFile): Problem[] {
-  return issues.flatMap((issue) => {
-    if (issue.code !== 'unrecognized_keys') {
-      return [{ at: file.position(issue.path), text: said(issue.path, wordsOf(issue)) }];
-    }
-    return issue.keys.map((key) => ({
-      at: file.position([...issue.path, key]),
-      text: said(issue.path, `has the unknown key ${quote(key)}; ${issue.message}`, 'the top level'),
-    }));
-  });
-}
-
-/** A key's own rules are beneath what is said of the key. */
-function wordsOf(issue: z.core.$ZodIssue): string {
-  return issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
-}
-
-/** For what is missing, unknown or has the wrong type; other rules have their words where they stand. */
-export const wrongType: z.core.$ZodErrorMap = (issue) => {
-  switch (issue.code) {
-    case 'invalid_type':
-      if (issue.input === undefined) return 'is missing';
-      if (issue.input === null) return `has no value; ${article(issue.expected)} is needed`;
-      return `is not ${article(issue.expected)}${hint(issue.expected, issue.input)}`;
-    case 'unrecognized_keys': {
-      const known = issue.inst instanceof z.ZodObject ? Object.keys(issue.inst.shape) : [];
-      return known.length > 0 ? `known keys: ${known.join(', ')}` : 'it has none';
-    }
-    case 'invalid_value':
-      return `is not ${issue.values.map(String).join(' or ')}`;
-    case 'too_small':
-      return `is below ${issue.minimum}`;
-    case 'too_big':
-      return `is above ${issue.maximum}`;
-    default:
-      return undefined;
-  }
-};
-
-/** A type as someone who writes YAML knows it. */
-function article(expected: string): string {
-  const known: Readonly<Record<string, string>> = {
-    array: 'a list',
-    object: 'a map',
-    record: 'a map',
-    int: 'a whole number',
-    boolean: 'true or false',
-  };
-  return known[expected] ?? `a ${expected}`;
-}
-
-/** A name such as 007 or true is a number or a truth value to YAML, and "7" is none. */
-function hint(expected: string, input: unknown): string {
-  if (expected === 'string' && (typeof input === 'number' || typeof input === 'boolean')) return '; quote it';
-  const unquoted = expected === 'boolean' ? /^(true|false)$/ : /^-?\d+$/;
-  const scalar = expected === 'boolean' || expected === 'number' || expected === 'int';
-  return scalar && typeof input === 'string' && unquoted.test(input) ? '; leave the quotes out' : '';
-}
-
-function said(path: KeyPath, what: string, top = ''): string {
-  const subject = path.reduce<string>((text, step) => {
-    if (typeof step === 'number') return `${text}[${step}]`;
-    const name = String(step);
-    return /^[\w-]+$/.test(name) ? `${text}${text && '.'}${name}` : `${text}[${quote(name)}]`;
-  }, '');
-  return `${subject || top} ${what}`.trim();
-}
+import { findAddressConflicts, validateReferences } from './validate.ts';
 
 const EMBEDDED = new URL('default.yaml', import.meta.url);
 
-/** The embedded pipeline as messages name it. */
+/** Name of the embedded pipeline in messages. */
 export const EMBEDDED_NAME = 'the embedded pipeline';
 
-/** The text of the embedded pipeline, which is a file like any other. */
-export async function embeddedPipeline(): Promise<string> {
+/** Returns the text of the embedded pipeline file. */
+export async function readEmbeddedPipeline(): Promise<string> {
   return await readFile(EMBEDDED, 'utf8');
 }
 
-/** The text of a pipeline file; `name` is the file as messages name it. Throws {@link ConfigError}. */
-export async function pipelineText(path: string, name: string): Promise<string> {
+/** Returns the text of a pipeline file; `name` stands for the file in messages. Throws {@link ConfigError}. */
+export async function readPipelineText(path: string, name: string): Promise<string> {
   const text = await readTextFile(path, name);
   if (text !== undefined) return text;
-  throw new ConfigError(`${name}: no such file; name one that exists`);
+  throw new ConfigError(`${name}: no such file; check the path`);
 }
 
-/** What came of a file's text: a pipeline, or all that is wrong with it, in the order of the file. */
+/** Returns the folder of a file, which relative paths in it are resolved against. */
+export function folderOfFile(path: string): string {
+  return dirname(resolve(path));
+}
+
+/** Parsed pipeline, or everything that is wrong with its file, in the order of the file. */
 export type CheckedPipeline = { readonly pipeline: Pipeline } | { readonly problems: readonly Problem[] };
 
-/**
- * Parses a pipeline (decisions 1.4). `name` is the file as messages name it; relative paths in it start at `folder`.
- * Reads no other file, and never throws.
- */
-export function checkPipeline(text: string, name: string, folder = '.'): CheckedPipeline {
-  const read = readYaml(text, name);
-  if ('problems' in read) return { problems: sortProblems(read.problems) };
-  const { file } = read;
-  const { problems, warnings } = checkReferences(outlineOf(file.content), file);
-  const parsed = pipelineFile.safeParse(file.content, { error: wrongType });
-  if (!parsed.success) return { problems: sortProblems([...problemsOf(parsed.error, file), ...problems]) };
-  const chains = chainsOf(parsed.data, file);
-  const listeners = listenersOf(parsed.data, chains, file, folder);
-  const taken = takenAddresses(listeners).map(({ listener, text }) => ({
-    at: file.position(['listeners', listeners.indexOf(listener), 'address']),
-    text,
-  }));
-  if (problems.length + taken.length > 0) return { problems: sortProblems([...problems, ...taken]) };
-  return { pipeline: pipelineOf(parsed.data, listeners, chains, file, warnings) };
-}
-
-/** Parses as {@link checkPipeline} does; throws {@link ConfigError} with the first problem and the number of the others. */
+/** Parses as {@link checkPipeline} does; throws {@link ConfigError} with the first problem and the number of others. */
 export function parsePipeline(text: string, name: string, folder?: string): Pipeline {
   const checked = checkPipeline(text, name, folder);
-  if ('problems' in checked) throw refusal(checked.problems);
+  if ('problems' in checked) throw toConfigError(checked.problems);
   return checked.pipeline;
 }
 
-function pipelineOf(
+/**
+ * Parses a pipeline file (decisions 1.4). `name` stands for the file in messages; relative paths in it are resolved
+ * against `folder`. Reads no other file. Never throws.
+ */
+export function checkPipeline(text: string, name: string, folder = '.'): CheckedPipeline {
+  const yaml = parseYaml(text, name);
+  if ('problems' in yaml) return { problems: sortProblems(yaml.problems) };
+  const { file } = yaml;
+  const { problems, warnings } = validateReferences(toOutline(file.content), file);
+  const parsed = pipelineFile.safeParse(file.content, { error: schemaMessage });
+  if (!parsed.success) return { problems: sortProblems([...schemaProblems(parsed.error, file), ...problems]) };
+  const chains = toChains(parsed.data, file);
+  const listeners = toListeners(parsed.data, chains, file, folder);
+  const conflicts = findAddressConflicts(listeners).map(({ listener, text }) => ({
+    at: file.position(['listeners', listeners.indexOf(listener), 'address']),
+    text,
+  }));
+  if (problems.length + conflicts.length > 0) return { problems: sortProblems([...problems, ...conflicts]) };
+  return { pipeline: toPipeline(parsed.data, listeners, chains, file, warnings) };
+}
+
+function toPipeline(
   content: PipelineFile,
   listeners: readonly PipelineListener[],
   chains: readonly FilterChain[],
@@ -149,7 +79,7 @@ function pipelineOf(
   warnings: readonly Problem[],
 ): Pipeline {
   const { body_limits, shutdown_timeout_secs, insecure_options } = content;
-  const withoutEffect = (['admin', 'runtime'] as const)
+  const ignoredKeys = (['admin', 'runtime'] as const)
     .filter((key) => content[key] !== undefined)
     .map((key) => ({ at: file.position([key]), text: `${key} has no effect` }));
   const clusters: ClusterSettings[] = [
@@ -165,18 +95,18 @@ function pipelineOf(
     bodyLimits: { request: body_limits.max_request_bytes, response: body_limits.max_response_bytes },
     shutdownTimeoutMs: shutdown_timeout_secs * 1000,
     skipValidation: insecure_options.skip_pipeline_validation,
-    warnings: [...file.warnings, ...sortProblems([...withoutEffect, ...warnings]).map(formatProblem)],
+    warnings: [...file.warnings, ...sortProblems([...ignoredKeys, ...warnings]).map(formatProblem)],
   };
 }
 
-function chainsOf({ filter_chains }: PipelineFile, { where }: YamlFile): FilterChain[] {
+function toChains({ filter_chains }: PipelineFile, { where }: YamlFile): FilterChain[] {
   return filter_chains.map(({ name, filters }, chain) => ({
     name,
     filters: filters.map((settings, index) => ({ settings, at: where(['filter_chains', chain, 'filters', index]) })),
   }));
 }
 
-function listenersOf(
+function toListeners(
   { listeners }: PipelineFile,
   chains: readonly FilterChain[],
   { where, position }: YamlFile,
@@ -190,7 +120,7 @@ function listenersOf(
       address,
       addressAt: where(['listeners', index, 'address']),
       chains: filter_chains,
-      filters: filtersOf(filter_chains, chains),
+      filters: resolveFilters(filter_chains, chains),
       tls: tls?.certificates.map(
         ({ cert_path, key_path }): TlsFiles => ({
           certPath: resolve(folder, cert_path),
@@ -205,63 +135,71 @@ function listenersOf(
   });
 }
 
-/** The folder that relative paths of a file start at. */
-export function folderOf(path: string): string {
-  return dirname(resolve(path));
+/** Returns the problems that the schema found, each with its position in the file. */
+function schemaProblems({ issues }: z.ZodError, file: YamlFile): Problem[] {
+  return issues.flatMap((issue) => {
+    const subject = formatPath(issue.path);
+    if (issue.code !== 'unrecognized_keys') {
+      return [{ at: file.position(issue.path), text: `${subject} ${issueMessage(issue)}`.trim() }];
+    }
+    return issue.keys.map((key) => ({
+      at: file.position([...issue.path, key]),
+      text: `${subject && `${subject}: `}unknown key ${quote(key)}; ${issue.message}`,
+    }));
+  });
 }
 
-/**
- * A pipeline as a file that means the same, with every default filled in: for people to read, and to go on from. Clusters
- * of load balancers are at the top level, paths are absolute.
- */
-export function fileForm(pipeline: Pipeline): JsonObject {
-  const { listeners, chains, clusters, bodyLimits, shutdownTimeoutMs, skipValidation } = pipeline;
-  return {
-    listeners: listeners.map(listenerForm),
-    filter_chains: chains.map(({ name, filters }) => ({
-      name,
-      filters: filters.map(({ settings }) =>
-        filled(settings.filter === 'load_balancer' ? { ...settings, clusters: [] } : settings),
-      ),
-    })),
-    clusters: [...clusters.values()].map(clusterForm),
-    body_limits: { max_request_bytes: bodyLimits.request, max_response_bytes: bodyLimits.response },
-    shutdown_timeout_secs: shutdownTimeoutMs / 1000,
-    insecure_options: { skip_pipeline_validation: skipValidation },
+/** Problems of a map's key are nested below the key's own issue. */
+function issueMessage(issue: z.core.$ZodIssue): string {
+  return issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
+}
+
+function formatPath(path: KeyPath): string {
+  return path.reduce<string>((text, step) => {
+    if (typeof step === 'number') return `${text}[${step}]`;
+    const name = String(step);
+    return /^[\w-]+$/.test(name) ? `${text}${text && '.'}${name}` : `${text}[${quote(name)}]`;
+  }, '');
+}
+
+/** Messages for issues that every schema can have; more specific messages are part of the schemas. */
+const schemaMessage: z.core.$ZodErrorMap = (issue) => {
+  switch (issue.code) {
+    case 'invalid_type':
+      if (issue.input === undefined) return 'is missing';
+      if (issue.input === null) return `has no value; expected ${describeType(issue.expected)}`;
+      return `must be ${describeType(issue.expected)}${quoteHint(issue.expected, issue.input)}`;
+    case 'unrecognized_keys': {
+      const known = issue.inst instanceof z.ZodObject ? Object.keys(issue.inst.shape) : [];
+      return `known keys: ${known.join(', ') || 'none'}`;
+    }
+    case 'invalid_value':
+      return `must be ${issue.values.map(String).join(' or ')}`;
+    case 'too_small':
+      return `must be at least ${issue.minimum}`;
+    case 'too_big':
+      return `must be at most ${issue.maximum}`;
+    default:
+      return undefined;
+  }
+};
+
+/** Returns the YAML term for a type, with its article. */
+function describeType(expected: string): string {
+  const known: Readonly<Record<string, string>> = {
+    array: 'a list',
+    object: 'a map',
+    record: 'a map',
+    int: 'a whole number',
+    boolean: 'true or false',
   };
+  return known[expected] ?? `a ${expected}`;
 }
 
-function listenerForm({ name, address, chains, tls, readTimeoutMs, maxConnections }: PipelineListener): JsonObject {
-  return filled({
-    name,
-    address: addressText(address),
-    filter_chains: chains,
-    tls: tls && { certificates: [{ cert_path: tls.certPath, key_path: tls.keyPath }] },
-    downstream_read_timeout_ms: readTimeoutMs,
-    max_connections: maxConnections,
-  });
-}
-
-function clusterForm({ name, endpoints, tls, connection_timeout_ms }: ClusterSettings): JsonObject {
-  return filled({
-    name,
-    endpoints: endpoints.map(({ address, weight }) => ({ address: addressText(address), weight })),
-    tls,
-    connection_timeout_ms,
-  });
-}
-
-/** Without what is undefined. */
-function filled(members: object): JsonObject {
-  const defined: [string, JsonValue][] = Object.entries(members).flatMap(([key, value]) => {
-    const json = jsonOf(value);
-    return json === undefined ? [] : [[key, json]];
-  });
-  return Object.fromEntries(defined);
-}
-
-function jsonOf(value: unknown): JsonValue | undefined {
-  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value;
-  if (Array.isArray(value)) return value.flatMap((item: unknown) => jsonOf(item) ?? []);
-  return typeof value === 'object' && value !== null ? filled(value) : undefined;
+/** YAML reads a name such as 007 or true as a number or boolean, and "7" as a string. */
+function quoteHint(expected: string, input: unknown): string {
+  if (expected === 'string' && (typeof input === 'number' || typeof input === 'boolean')) return '; quote it';
+  const unquoted = expected === 'boolean' ? /^(true|false)$/ : /^-?\d+$/;
+  const scalar = expected === 'boolean' || expected === 'number' || expected === 'int';
+  return scalar && typeof input === 'string' && unquoted.test(input) ? '; remove the quotes' : '';
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../http/settings.ts';
 import { formatProblem } from '../yaml-document.ts';
-import { checkPipeline, embeddedPipeline, parsePipeline } from './parse.ts';
+import { checkPipeline, parsePipeline, readEmbeddedPipeline } from './parse.ts';
 import type { Pipeline } from './pipeline.ts';
 
 function pipelineOf(text: string): Pipeline {
@@ -40,7 +40,7 @@ const ROUTER = 'router, routes: [{path_prefix: /, cluster: k}]';
 describe('the embedded pipeline', () => {
   it('is the one of the contract', async () => {
     const { listeners, clusters, bodyLimits, shutdownTimeoutMs, warnings } = parsePipeline(
-      await embeddedPipeline(),
+      await readEmbeddedPipeline(),
       'p',
     );
     expect(listeners.map(({ name, address, chains }) => ({ name, address, chains }))).toEqual([

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { address } from '../../../http/address.ts';
+import { addressSchema } from '../../../http/address.ts';
 import { cluster } from '../../../http/clusters.ts';
 import { condition } from '../../../http/conditions.ts';
 import { corsSettings } from '../../../http/filters/cors.ts';
@@ -8,7 +8,7 @@ import { loadBalancerSettings, routerSettings } from '../../../http/filters/rout
 import { byteLimit } from '../../../http/filters/schema.ts';
 import { mcpSettings } from '../../../mcp/methods/parse.ts';
 
-/** The filters that have no settings of their own. */
+/** Filters without settings. */
 export const PLAIN_FILTERS = [
   'service_namespace',
   'service_well_known',
@@ -39,7 +39,7 @@ const FILTERS = [
 
 const plain = z.strictObject({ filter: z.enum(PLAIN_FILTERS), conditions: z.array(condition).optional() });
 
-/** One filter of a chain with its settings (decisions 1.4, the table of filters). */
+/** Schema of a filter of a chain (decisions 1.4, table of filters). */
 export const filter = z.discriminatedUnion(
   'filter',
   [
@@ -56,51 +56,52 @@ export const filter = z.discriminatedUnion(
     error: ({ code, input }) => {
       if (code !== 'invalid_union') return undefined;
       const named = typeof input === 'object' && input !== null && 'filter' in input;
-      return `${named ? 'is not the name of a filter' : 'is missing'}; filters: ${FILTERS.join(', ')}`;
+      return `${named ? 'must be a known filter' : 'is missing'}; known filters: ${FILTERS.join(', ')}`;
     },
   },
 );
 
+/** Settings of any filter. */
 export type FilterSettings = z.output<typeof filter>;
-/** The settings of the filter of this name. */
+/** Settings of the filter with this name. */
 export type SettingsOf<Name extends FilterSettings['filter']> = Extract<FilterSettings, { filter: Name }>;
 
-const name = z.string().min(1, { error: 'is empty' });
+const name = z.string().min(1, { error: 'must not be empty' });
 const milliseconds = z
   .int()
   .min(1)
   .max(2 ** 31 - 1);
-const file = name.refine((path) => !path.includes('\0'), { error: 'is not a path' });
+const file = name.refine((path) => !path.includes('\0'), { error: 'must be a path' });
 
-/** The management API's own listener has this name in the log, in addresses and in metrics. */
+/** Name of the management API's listener in logs, addresses and metrics. */
 const MANAGEMENT = 'management';
 
 const listener = z.strictObject({
   name: name.refine((own) => own !== MANAGEMENT, {
-    error: `is ${MANAGEMENT}, which is what the management API's own listener is called; choose another name`,
+    error: `must not be ${MANAGEMENT}, which is the name of the management API's listener`,
   }),
-  address: address(true),
-  filter_chains: z.array(name).min(1, { error: 'names no chain' }),
-  protocol: z.literal('http', { error: 'is not http, which is all there is' }).optional(),
+  address: addressSchema(true),
+  filter_chains: z.array(name).min(1, { error: 'must name at least one chain' }),
+  protocol: z.literal('http', { error: 'must be http' }).optional(),
   tls: z
     .strictObject({
       certificates: z
         .array(z.strictObject({ cert_path: file, key_path: file }))
-        .length(1, { error: 'needs exactly one certificate' }),
+        .length(1, { error: 'must have exactly one certificate' }),
     })
     .optional(),
   downstream_read_timeout_ms: milliseconds.optional(),
   max_connections: z.int().min(1).optional(),
 });
 
-const chain = z.strictObject({ name, filters: z.array(filter).min(1, { error: 'has no filter' }) });
+const chain = z.strictObject({ name, filters: z.array(filter).min(1, { error: 'must have at least one filter' }) });
 
 const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-/** The form of a pipeline file (decisions 1.4); what refers to what is not looked at here. */
+/** Schema of a pipeline file (decisions 1.4). It does not check references between its parts. */
 export const pipelineFile = z.strictObject({
-  listeners: z.array(listener).min(1, { error: 'has no listener' }),
+  listeners: z.array(listener).min(1, { error: 'must have at least one listener' }),
   filter_chains: z.array(chain),
   clusters: z.array(cluster).default([]),
   body_limits: z
@@ -111,9 +112,10 @@ export const pipelineFile = z.strictObject({
     .prefault({}),
   shutdown_timeout_secs: z.int().min(0).max(86_400).default(30),
   insecure_options: z.strictObject({ skip_pipeline_validation: z.boolean().default(false) }).prefault({}),
-  // Known, and without a meaning here.
+  // Accepted and ignored.
   admin: z.unknown().optional(),
   runtime: z.unknown().optional(),
 });
 
+/** Content of a pipeline file. */
 export type PipelineFile = z.output<typeof pipelineFile>;

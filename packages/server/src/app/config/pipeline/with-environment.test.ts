@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { parseEnvironment } from '../environment.ts';
+import { applyEnvironment } from './load.ts';
 import { parsePipeline } from './parse.ts';
-import { type Pipeline, withEnvironment } from './pipeline.ts';
+import type { Pipeline } from './pipeline.ts';
 
 const FILE = `listeners:
   - {name: mcp, address: "127.0.0.1:1", filter_chains: [a, b]}
@@ -22,7 +23,7 @@ filter_chains:
 `;
 
 function effective(env: NodeJS.ProcessEnv, file = FILE): Pipeline {
-  return withEnvironment(parsePipeline(file, 'p'), parseEnvironment(env));
+  return applyEnvironment(parsePipeline(file, 'p'), parseEnvironment(env));
 }
 
 function origins({ listeners }: Pipeline) {
