@@ -1,6 +1,4 @@
-import { MAX_RETRY_MS } from '@sluice/protocol/mcp/event-stream';
-
-/** Delays between attempts to reach an upstream that is down (mcp 4). */
+import { MAX_RETRY_MS } from './mcp/event-stream.ts';
 
 const QUICK_MIN_MS = 250;
 const QUICK_MAX_MS = 1_500;
@@ -8,9 +6,9 @@ const QUICK_PERIOD_MS = 10 * 60_000;
 const SLOW_MAX_MS = 30_000;
 
 /**
- * For ten minutes after the first failure a delay is anywhere from 0.25 to 1.5 s; after that its upper bound doubles
- * with every attempt up to 30 s, and it is never less than half of the bound. The jitter keeps forwards that went down
- * together from coming back together.
+ * Delays between attempts to reach an upstream that is down (mcp 4): 0.25 to 1.5 s in the first ten minutes; after that up
+ * to a bound that doubles with every attempt to 30 s, and at least half of it. Jitter spreads the retries of upstreams that
+ * failed together.
  */
 export class Backoff {
   readonly #random: () => number;
@@ -18,13 +16,13 @@ export class Backoff {
   #firstFailure: number | undefined = undefined;
   #slowBoundMs = QUICK_MAX_MS;
 
-  /** `random` gives numbers from 0 to below 1, `now` milliseconds of a clock that does not go back. */
+  /** `random` returns numbers from 0 to below 1, `now` the milliseconds of a monotonic clock. */
   constructor(random: () => number, now: () => number) {
     this.#random = random;
     this.#now = now;
   }
 
-  /** Milliseconds to wait after the failure that has just happened. */
+  /** Milliseconds to wait after a failure. */
   next(): number {
     const now = this.#now();
     this.#firstFailure ??= now;
@@ -35,30 +33,29 @@ export class Backoff {
     return Math.round((this.#slowBoundMs / 2) * (1 + this.#random()));
   }
 
-  /** To be told of a success: the next failure counts as the first again. */
+  /** Called after a success: the next failure is the first one again. */
   reset(): void {
     this.#firstFailure = undefined;
     this.#slowBoundMs = QUICK_MAX_MS;
   }
 }
 
-/** How long to wait before a stream is opened again; for tests. */
+/** Options of {@link ReconnectDelay}. */
 export interface ReconnectDelayOptions {
-  /** Milliseconds before the first attempt when the upstream has named no time (default 1000). */
+  /** Milliseconds before the first attempt unless the server sent a `retry` (default 1000). */
   readonly firstMs?: number;
-  /** What attempts that go on failing come to (default 30000). */
+  /** Greatest delay (default 30000). */
   readonly maxMs?: number;
-  /** Gives numbers from 0 to below 1. */
+  /** Returns numbers from 0 to below 1. */
   readonly random?: () => number;
 }
 
-/** An upstream that wants us back sooner than this would have us do nothing else. */
+/** Least delay, whatever the server requests. */
 const MIN_RETRY_MS = 50;
 
 /**
- * Delays between attempts to open a long-lived stream. The first one comes after the time that the upstream asked for
- * (`retry` of its events), or a little later; its successors after a time that doubles up to 30 s, of which jitter takes
- * up to half, so that streams that broke together do not come back together.
+ * Delays between attempts to open a long-lived stream: first the `retry` of the server's events, or slightly more; then
+ * twice as long each time up to 30 s, with up to 50 % jitter, which spreads streams that broke together.
  */
 export class ReconnectDelay {
   readonly #maxMs: number;
@@ -72,7 +69,7 @@ export class ReconnectDelay {
     this.#random = random;
   }
 
-  /** The upstream names the time to reconnect after, in milliseconds; never less is waited, unless it is over an hour. */
+  /** Sets the least delay, from `retry` of an event; capped at an hour. */
   setRetryMs(retryMs: number): void {
     this.#retryMs = Math.min(Math.max(retryMs, MIN_RETRY_MS), MAX_RETRY_MS);
   }
@@ -85,7 +82,7 @@ export class ReconnectDelay {
     return Math.round(Math.max(jittered, this.#retryMs));
   }
 
-  /** To be told of a stream that is there to stay: the next delay is a first one again. */
+  /** Called when a stream is stable: the next delay is the first one again. */
   reset(): void {
     this.#failures = 0;
   }

@@ -1,13 +1,13 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
-/** What a sealed text is for. A text sealed for one purpose cannot be opened for another (mcp 3). */
+/** Purpose of a sealed text, which cannot be opened for another one (mcp 3). */
 export type Purpose = 'session' | 'requestState' | 'eventId';
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 /**
- * Seals texts that clients carry for us: they can neither read nor change nor make them. AES-256-GCM, base64url.
+ * Seals texts that clients store: they cannot read, change or forge them. AES-256-GCM, base64url.
  */
 export class TokenSealer {
   readonly #key: Buffer;
@@ -29,7 +29,7 @@ export class TokenSealer {
   /** The sealed text, or undefined for anything that was not sealed with this key for this purpose. */
   open(purpose: Purpose, sealed: string): string | undefined {
     const bytes = Buffer.from(sealed, 'base64url');
-    // Base64 has many spellings of one value; only ours is ours.
+    // Base64 has several encodings of one value; only the canonical one is accepted.
     if (bytes.length < NONCE_BYTES + TAG_BYTES || bytes.toString('base64url') !== sealed) return undefined;
     const decipher = createDecipheriv('aes-256-gcm', this.#key, bytes.subarray(0, NONCE_BYTES), {
       authTagLength: TAG_BYTES,

@@ -1,13 +1,13 @@
 import { COMMA, members, skipSpace } from './scan.ts';
 
-/** One replacement in a text: what stands from `start` to `end` (exclusive) gives way to `text`. */
+/** Replaces the range from `start` to `end` (exclusive) by `text`. */
 export interface Edit {
   start: number;
   end: number;
   text: string;
 }
 
-/** Applies edits that do not overlap, in any order; everything else stays as it is, byte for byte. */
+/** Applies edits that do not overlap, in any order; the rest is unchanged. */
 export function applyEdits(text: string, edits: readonly Edit[]): string {
   const ordered = edits.length > 1 ? [...edits].sort((a, b) => a.start - b.start) : edits;
   let result = '';
@@ -19,15 +19,15 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
   return result + text.slice(at);
 }
 
-/** The edit that puts members, as JSON text, at the beginning of the object that begins at `start`. */
+/** Returns the edit that inserts members, as JSON text, at the beginning of the object at `start`. */
 export function insertEdit(text: string, start: number, inserted: string): Edit {
   const [first] = members(text, start);
   return { start: start + 1, end: start + 1, text: first ? `${inserted},` : inserted };
 }
 
 /**
- * The edits that take members out of the object that begins at or after `start`, with their commas; all else keeps its
- * text and place. No edit touches the value of a member that stays.
+ * Returns the edits that remove members, with their commas, from the object at or after `start`. No edit touches the value
+ * of another member.
  */
 export function removeEdits(text: string, start: number, drop: (key: string) => boolean): Edit[] {
   const edits: Edit[] = [];

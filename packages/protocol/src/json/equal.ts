@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonValue, type RawNumber } from './parse.ts';
 
 /**
- * Whether two JSON values mean the same. A number that a double cannot carry equals the double that it becomes in a
- * client which reads and sends it back through one: such a client did not mean to change it.
+ * True when two JSON values are equal. A number that a double cannot represent equals the nearest double: a client that
+ * parses and returns it did not mean to change it.
  */
 export function equal(a: JsonValue, b: JsonValue): boolean {
   return alike(a, b, (raw, other) =>
@@ -10,7 +10,7 @@ export function equal(a: JsonValue, b: JsonValue): boolean {
   );
 }
 
-/** Whether two JSON values are the same, down to the spelling of every number. The order of members means nothing. */
+/** True when two JSON values are equal, including the exact text of every number. The order of members is ignored. */
 export function identical(a: JsonValue, b: JsonValue): boolean {
   return alike(a, b, (raw, other) => JSON.isRawJSON(other) && raw.rawJSON === other.rawJSON);
 }

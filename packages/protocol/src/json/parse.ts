@@ -10,10 +10,10 @@ import {
   skipString,
 } from './scan.ts';
 
-/** Levels of nesting that a document may have: each takes a place on the stack. */
+/** Greatest nesting: each level needs a stack frame. */
 const DEEPEST = 2_500;
 
-/** How the words of JSON begin. */
+/** Literals of JSON by their first letter. */
 const TRUE = 0x74;
 const FALSE = 0x66;
 const NULL = 0x6e;
@@ -23,10 +23,10 @@ const MEMBER = { enumerable: true, configurable: true, writable: true } as const
 /**
  * True when a key of some object in the text is written with an escape.
  *
- * `JSON.parse` of V8 12.8 to (at least) 14.6 takes such a key for another one when an object with that other key was
- * parsed before: after `{"a":1,"na\\u":2}` it reads `{"a":1,"na\u006de":2}` as having a member `na\u` and none called
- * `name` (nodejs/node issue 63785). Whoever sends the first document decides how the second is read, so that texts with
- * such keys are read by {@link readJson}. Expects text that `JSON.parse` accepts.
+ * `JSON.parse` of V8 12.8 to (at least) 14.6 confuses such a key with another one from an object that was parsed before:
+ * after `{"a":1,"na\\u":2}` it parses `{"a":1,"na\u006de":2}` with a member `na\u` instead of `name` (nodejs/node issue
+ * 63785). One client could change how another one's message is read, so texts with such keys are parsed by
+ * {@link readJson}. Expects valid JSON.
  */
 export function hasEscapedKey(text: string): boolean {
   let backslash = text.indexOf('\\');
@@ -149,12 +149,12 @@ function isEnd(code: number): boolean {
   return Number.isNaN(code) || code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || code <= 0x20;
 }
 
-/** A JSON value whose numbers may be `JSON.rawJSON` objects, where a double would not spell them as they came. */
+/** A JSON value; numbers whose text a double cannot reproduce are `JSON.rawJSON` objects. */
 export type JsonValue = string | number | boolean | null | RawNumber | JsonValue[] | JsonObject;
 /** A parsed JSON object, its members in the order of the text. */
 export type JsonObject = { [key: string]: JsonValue };
 
-/** A number that a double cannot carry exactly, kept as its own text: what `JSON.rawJSON` makes. */
+/** A number as its exact text, created by `JSON.rawJSON`. */
 export interface RawNumber {
   readonly rawJSON: string;
 }
@@ -168,15 +168,14 @@ declare global {
 }
 
 /**
- * Parses JSON so that `JSON.stringify` spells every number as it came (9223372036854775807 and 1.0 included).
+ * Parses JSON so that `JSON.stringify` reproduces the exact text of every number (9223372036854775807 and 1.0).
  *
- * For places where an object is read, changed and written again; the relay cuts and joins text instead. Throws the
- * `SyntaxError` of `JSON.parse`, and one of its own for values nested more than 2,500 levels deep: walking over them,
- * which writing them again does too, takes a place on the stack for each.
+ * For objects that are changed and serialized again; the relay edits text instead. Throws the `SyntaxError` of
+ * `JSON.parse`, or one for values nested more than 2,500 levels deep, which could exhaust the stack.
  */
 export function parseLossless(text: string): JsonValue {
   const value: JsonValue = JSON.parse(text);
-  // In a text there is nothing to keep. A reviver, which is shown how numbers are spelled, takes twice as long or more.
+  // Strings need no further parsing. A reviver, which gets the text of numbers, takes at least twice as long.
   return typeof value === 'string' ? value : readJson(text, asSpelled);
 }
 
@@ -191,15 +190,15 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /**
- * `JSON.parse`, also right where V8's is not (see {@link hasEscapedKey}). For text from outside whose members decide
- * something. Throws a SyntaxError; texts without escaped keys cost one look for a backslash more.
+ * `JSON.parse` without V8's bug with escaped keys (see {@link hasEscapedKey}), for untrusted text. Throws a SyntaxError.
+ * Costs one search for a backslash for texts without escaped keys.
  */
 export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
   return hasEscapedKey(text) ? readJson(text, Number) : value;
 }
 
-/** The same for text that may be anything: undefined when it is not JSON. */
+/** Like {@link parseJson}, but returns undefined for invalid JSON. */
 export function tryParseJson(text: string): unknown {
   try {
     return parseJson(text);

@@ -1,8 +1,8 @@
 /**
- * Finds where values stand in JSON text, so that they can be cut out or replaced without being spelled anew: numbers,
- * escapes and unknown members stay exactly as their sender wrote them (mcp 2).
+ * Finds the positions of values in JSON text, so that they can be extracted or replaced without serializing them again:
+ * numbers, escapes and unknown members keep their exact text (mcp 2).
  *
- * Everything here expects text that `JSON.parse` has accepted; on other text the ranges mean nothing.
+ * All functions expect valid JSON.
  */
 
 /** Code units of JSON's punctuation. */
@@ -16,14 +16,14 @@ export const OPEN_BRACKET = 0x5b;
 export const CLOSE_BRACKET = 0x5d;
 export const COLON = 0x3a;
 
-/** Where one member of an object stands: its decoded key, and its value's range (`end` is exclusive). */
+/** A member of an object: its decoded key and the range of its value (`end` is exclusive). */
 export interface Member {
   key: string;
   start: number;
   end: number;
 }
 
-/** Yields the members of the object that begins at or after `start`, duplicates included; nothing for other values. */
+/** Yields the members of the object at or after `start`, including duplicates; nothing for other values. */
 export function* members(text: string, start = 0): Generator<Member> {
   let at = skipSpace(text, start);
   if (text.charCodeAt(at) !== OPEN_BRACE) return;
@@ -41,7 +41,7 @@ export function* members(text: string, start = 0): Generator<Member> {
   }
 }
 
-/** Yields the ranges of the elements of the array that begins at or after `start`; nothing for other values. */
+/** Yields the ranges of the elements of the array at or after `start`; nothing for other values. */
 export function* elements(text: string, start = 0): Generator<{ start: number; end: number }> {
   let at = skipSpace(text, start);
   if (text.charCodeAt(at) !== OPEN_BRACKET) return;
@@ -55,7 +55,7 @@ export function* elements(text: string, start = 0): Generator<{ start: number; e
   }
 }
 
-/** The exact text of member `key` of the object at `start`; of duplicates the last, which is the one `JSON.parse` keeps. */
+/** The exact text of a member of the object at `start`; of duplicates the last one, as for `JSON.parse`. */
 export function memberText(text: string, key: string, start = 0): string | undefined {
   let found: Member | undefined;
   for (const member of members(text, start)) if (member.key === key) found = member;
@@ -69,20 +69,20 @@ export function skipSpace(text: string, at: number): number {
   return at;
 }
 
-/** The position after the string whose opening quote stands at `at`. */
+/** The position after the string whose opening quote is at `at`. */
 export function skipString(text: string, at: number): number {
   let quote = text.indexOf('"', at + 1);
   while (quote !== -1) {
     let back = quote - 1;
     while (text.charCodeAt(back) === BACKSLASH) back--;
-    // An even number of backslashes escape each other and leave the quote as it is.
+    // An even number of backslashes does not escape the quote.
     if ((quote - back) % 2 === 1) return quote + 1;
     quote = text.indexOf('"', quote + 1);
   }
   return text.length;
 }
 
-/** The position after the value that begins at `at`. */
+/** The position after the value at `at`. */
 function skipValue(text: string, at: number): number {
   const first = text.charCodeAt(at);
   if (first === QUOTE) return skipString(text, at);

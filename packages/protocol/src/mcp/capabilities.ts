@@ -1,39 +1,36 @@
 /**
- * Sets of client capabilities: an upstream may list other things to a client that can sample or be elicited, so
- * catalogues and shared sessions are kept per set (mcp 4).
+ * Client capabilities. Upstreams may list other entries for other capabilities, so catalogs and shared sessions exist per
+ * capability set (mcp 4). Between eras, server requests are translated; capabilities for methods that the other era lacks
+ * are removed (mcp 5).
  */
-/**
- * What an upstream of one era may ask of a client of the other (mcp 5): questions cross, whatever hangs on methods or
- * notices that the other era does not have stays behind.
- */
-import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import { lastSegment } from '../../../server/src/mcp/server-info.ts';
+
+import { isJsonObject, type JsonObject, type JsonValue } from '../json/parse.ts';
 import { type Era, META_LOG_LEVEL } from './constants.ts';
 import type { RequestMessage } from './message.ts';
 
-/** The `capabilities` of `initialize`, or the modern `_meta` member: parsed JSON, unknown members included. */
+/** The `capabilities` of `initialize`, or the modern `_meta` member, with unknown members. */
 export type ClientCapabilities = Readonly<JsonObject>;
 
-/** The set of a client that can do nothing. Discovery asks with it from the beginning. */
+/** The empty set, used by every discovery. */
 export const NO_CAPABILITIES: ClientCapabilities = {};
 
-/** The set of a client that can do all that an upstream may ask of one. Discovery asks with it from the beginning. */
+/** The set with all server requests, used by every discovery. */
 export const FULL_CAPABILITIES: ClientCapabilities = { elicitation: { form: {}, url: {} }, roots: {}, sampling: {} };
 
-/** Deeper members do not tell sets apart: what clients declare comes from outside, and calls nest only so deep. */
+/** Depth to which sets are compared: clients choose their capabilities. */
 const MAX_DEPTH = 16;
 
 /**
- * A text that is equal for sets that mean the same: members sorted, `listChanged` (whose notices we answer ourselves)
- * and members that are null or false left out, an `elicitation` without a mode read as form mode.
+ * A canonical text of a set: members sorted, without `listChanged` (its notifications are handled by the gateway) and
+ * members that are null or false; `elicitation` without a mode means form mode.
  */
 export function capabilityKey(capabilities: ClientCapabilities): string {
   return JSON.stringify(normal(capabilities, 0));
 }
 
 /**
- * Of the variants that are known, the one to serve a client with this set: the equal one, else the largest one that
- * claims nothing the client lacks; of equally large ones the first. Undefined when every one claims too much.
+ * Chooses the variant for a client: an equal set, else the largest subset, the first one of equal size. Undefined when
+ * none is a subset.
  */
 export function chooseVariant<Variant extends { readonly capabilities: ClientCapabilities }>(
   variants: Iterable<Variant>,
@@ -68,62 +65,70 @@ function normal(value: unknown, depth: number): unknown {
   return Object.fromEntries(members);
 }
 
-/** True when everything in `part` is in `whole` too. Both are normal. */
+/** True when `whole` contains `part`. Both are canonical. */
 function covers(whole: unknown, part: unknown): boolean {
   if (!isJsonObject(part)) return JSON.stringify(whole) === JSON.stringify(part);
   if (!isJsonObject(whole)) return false;
   return Object.entries(part).every(([key, member]) => Object.hasOwn(whole, key) && covers(whole[key], member));
 }
 
-/** How many members a normal set has, at every depth, itself counted. */
+/** Number of members of a canonical set at all depths. */
 function sizeOf(value: unknown): number {
   if (!isJsonObject(value)) return 1;
   return Object.values(value).reduce((sum: number, member) => sum + sizeOf(member), 1);
 }
 
-/** Names one catalogue among its forward's: the era and the canonical capability set that it was read with. */
-export function catalogueKey(era: Era, capabilities: ClientCapabilities): string {
+/** Key of a catalog within its forward: era and canonical capability set. */
+export function catalogKey(era: Era, capabilities: ClientCapabilities): string {
   return `${era}:${capabilityKey(capabilities)}`;
 }
 
-/** Capabilities that let an upstream ask the client something in the middle of a call. */
-const ASKS = ['elicitation', 'sampling', 'roots'] as const;
-
-/**
- * What a client of one era declares towards an upstream of the other: as the client wrote it, without tasks (a
- * capability of 2025-11-25, an extension in 2026-07-28: their methods do not cross) and without `roots.listChanged`,
- * whose notices exist in one era only. When the client cannot be asked (`askable` false), without what asks.
- */
-export function crossedCapabilities(capabilities: ClientCapabilities, askable: boolean): JsonObject {
-  const crossed: JsonObject = { ...capabilities };
-  delete crossed.tasks;
-  if (!askable) for (const name of ASKS) delete crossed[name];
-  if (isJsonObject(crossed.roots)) crossed.roots = without(crossed.roots, (key) => key === 'listChanged');
-  if (isJsonObject(crossed.extensions)) {
-    crossed.extensions = without(crossed.extensions, (key) => lastSegment(key) === 'tasks');
-  }
-  return crossed;
+/** The method segment of a capability: `tasks` for both `tasks` and `example.com/tasks`. */
+export function methodSegment(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1);
 }
 
-/** Longer ones are no honest description of a client, and sessions upstream are told apart by them. */
+/** Capabilities for server requests. */
+const SERVER_REQUESTS = ['elicitation', 'sampling', 'roots'] as const;
+
+/**
+ * Translates client capabilities for an upstream of the other era: without tasks (a capability in 2025-11-25, an extension
+ * in 2026-07-28, with different methods) and without `roots.listChanged`, whose notification exists in one era only.
+ * `serverRequests`: false removes the capabilities for server requests.
+ */
+export function translatedCapabilities(capabilities: ClientCapabilities, serverRequests: boolean): JsonObject {
+  const translated: JsonObject = { ...capabilities };
+  delete translated.tasks;
+  if (!serverRequests) for (const name of SERVER_REQUESTS) delete translated[name];
+  if (isJsonObject(translated.roots)) translated.roots = without(translated.roots, (key) => key === 'listChanged');
+  if (isJsonObject(translated.extensions)) {
+    translated.extensions = without(translated.extensions, (key) => methodSegment(key) === 'tasks');
+  }
+  return translated;
+}
+
+/** Limit of a canonical set towards upstreams, whose sessions are keyed by it. */
 const MAX_KEY_LENGTH = 4096;
 
-/** What a legacy upstream is told of a modern client that it may ask: nothing of one that describes itself at length. */
-export function askedCapabilities(capabilities: ClientCapabilities): JsonObject {
-  const crossed = crossedCapabilities(capabilities, true);
-  return capabilityKey(crossed).length <= MAX_KEY_LENGTH ? crossed : {};
+/** Capabilities of a modern client towards a legacy upstream that may send server requests; none when they are too long. */
+export function legacyCapabilities(capabilities: ClientCapabilities): JsonObject {
+  const translated = translatedCapabilities(capabilities, true);
+  return capabilityKey(translated).length <= MAX_KEY_LENGTH ? translated : {};
 }
 
-/** True when the client declares that it can be asked anything at all. */
+/** True when the client accepts any server request. */
 export function supportsServerRequests(capabilities: ClientCapabilities): boolean {
-  return ASKS.some((name) => declared(capabilities[name]));
+  return SERVER_REQUESTS.some((name) => declared(capabilities[name]));
 }
 
 /**
- * What a client would have to declare to be sent this request: an elicitation of its mode (form, where it names none),
- * sampling (with tools where it comes with some), roots. Undefined for a request that no client is sent.
+ * The capabilities that a server request requires: elicitation of its mode (form by default), sampling (with tools if it
+ * has some) or roots. Undefined for requests that clients never get.
  */
-export function neededFor(method: string, params: JsonValue | undefined): Record<string, JsonObject> | undefined {
+export function requiredCapabilities(
+  method: string,
+  params: JsonValue | undefined,
+): Record<string, JsonObject> | undefined {
   const { mode, tools, toolChoice }: JsonObject = isJsonObject(params) ? params : {};
   switch (method) {
     case 'elicitation/create':
@@ -138,19 +143,19 @@ export function neededFor(method: string, params: JsonValue | undefined): Record
   }
 }
 
-/** Whether a client with these capabilities may be sent this request. */
-export function answersQuestion(
+/** True when a client with these capabilities accepts a server request. */
+export function acceptsServerRequest(
   capabilities: ClientCapabilities,
   method: string,
   params: JsonValue | undefined,
 ): boolean {
-  const needed = neededFor(method, params);
-  return needed !== undefined && declares(capabilities, needed);
+  const required = requiredCapabilities(method, params);
+  return required !== undefined && declares(capabilities, required);
 }
 
-/** Whether these capabilities have all of what is needed, as {@link neededFor} says it. */
-export function declares(capabilities: ClientCapabilities, needed: Readonly<Record<string, JsonObject>>): boolean {
-  return Object.entries(needed).every(([name, features]) => {
+/** True when the capabilities include the required ones, see {@link requiredCapabilities}. */
+export function declares(capabilities: ClientCapabilities, required: Readonly<Record<string, JsonObject>>): boolean {
+  return Object.entries(required).every(([name, features]) => {
     const own = capabilities[name];
     return declared(own) && Object.keys(features).every((feature) => has(own, feature));
   });
@@ -165,17 +170,17 @@ function declared(value: JsonValue | undefined): boolean {
   return value !== undefined && value !== null && value !== false;
 }
 
-/** Clients from before there were modes declare none: that is form (2025-11-25, "Elicitation"). */
+/** Without modes `elicitation` means form (2025-11-25, "Elicitation"). */
 function has(capability: JsonValue | undefined, feature: string): boolean {
   if (!isJsonObject(capability)) return feature === 'form';
   if (Object.hasOwn(capability, feature) && declared(capability[feature])) return true;
   return feature === 'form' && !Object.values(capability).some(declared);
 }
 
-/** Levels of log messages, least first (2025-11-25, "Logging"; RFC 5424). */
+/** Log levels, least first (2025-11-25, "Logging"; RFC 5424). */
 const LEVELS: readonly unknown[] = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
-/** True for the name of a level. */
+/** True for the name of a log level. */
 export function isLogLevel(level: unknown): level is string {
   return LEVELS.includes(level);
 }

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { applyEdits, removeEdits } from '@sluice/protocol/json/edit';
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { elements, members, memberText } from '@sluice/protocol/json/scan';
-import { answersQuestion, isLogLevel } from './capabilities.ts';
+import { applyEdits, removeEdits } from '../json/edit.ts';
+import { isJsonObject, type JsonObject } from '../json/parse.ts';
+import { elements, members, memberText } from '../json/scan.ts';
+import { acceptsServerRequest, isLogLevel } from './capabilities.ts';
 import {
   type Era,
   HEADER_METHOD,
@@ -24,54 +24,54 @@ import {
 import type { NotificationMessage, RequestMessage } from './message.ts';
 import { decodeHeaderValue } from './param-headers.ts';
 
-/** Why a message cannot be served in any era: all of these go out with HTTP 400. */
-export interface Refusal {
-  readonly kind: 'refused';
+/** The error for a message of no supported era; always HTTP 400. */
+export interface RejectedMessage {
+  readonly kind: 'rejected';
   readonly code: number;
   readonly message: string;
   readonly data?: unknown;
 }
 
-/** The era that a message is served in, or why it is served in none. */
-export type RequestEra = { readonly kind: 'served'; readonly era: Era } | Refusal;
+/** The era of a message, or the error. */
+export type RequestEra = { readonly kind: 'served'; readonly era: Era } | RejectedMessage;
 
 const LEGACY: RequestEra = { kind: 'served', era: 'legacy' };
 const MODERN: RequestEra = { kind: 'served', era: 'modern' };
 const ALL_VERSIONS = [...MODERN_VERSIONS, ...LEGACY_VERSIONS];
 
 /**
- * The era a message is to be served in (mcp 1): the envelope in its `_meta` makes it modern, everything else is
- * legacy. The version header never decides alone, but one that contradicts the body is refused.
+ * Returns the era of a message (mcp 1): modern with the version in `_meta`, else legacy. The version header never decides
+ * alone, but a contradiction with the body is rejected.
  */
 export function eraOf(message: RequestMessage | NotificationMessage, headers: IncomingHttpHeaders): RequestEra {
   const header = headers[HEADER_PROTOCOL_VERSION];
   const meta = message.params._meta;
   const claim = isJsonObject(meta) ? meta[META_PROTOCOL_VERSION] : undefined;
   if (claim === undefined) return eraByHeader(message, header);
-  if (typeof claim !== 'string') return refused(INVALID_PARAMS, `_meta "${META_PROTOCOL_VERSION}" must be a string`);
+  if (typeof claim !== 'string') return rejected(INVALID_PARAMS, `_meta "${META_PROTOCOL_VERSION}" must be a string`);
   if (header === undefined && message.kind === 'request') {
-    return refused(HEADER_MISMATCH, 'header MCP-Protocol-Version is missing');
+    return rejected(HEADER_MISMATCH, 'header MCP-Protocol-Version is missing');
   }
   if (header !== undefined && header !== claim) {
-    return refused(
+    return rejected(
       HEADER_MISMATCH,
       `header MCP-Protocol-Version ${quoted(header)} differs from _meta ${quoted(claim)}`,
     );
   }
-  // The envelope is of the modern era: a legacy version cannot be spoken with it.
+  // Only modern versions have this metadata.
   if (!MODERN_VERSIONS.includes(claim)) return unsupported(claim, MODERN_VERSIONS);
   if (message.kind === 'notification') return MODERN;
   const capabilities = isJsonObject(meta) ? meta[META_CLIENT_CAPABILITIES] : undefined;
   if (!isJsonObject(capabilities)) {
-    return refused(INVALID_PARAMS, `_meta "${META_CLIENT_CAPABILITIES}" is required and must be an object`);
+    return rejected(INVALID_PARAMS, `_meta "${META_CLIENT_CAPABILITIES}" is required and must be an object`);
   }
   const info = isJsonObject(meta) ? meta[META_CLIENT_INFO] : undefined;
   if (info !== undefined && !isJsonObject(info)) {
-    return refused(INVALID_PARAMS, `_meta "${META_CLIENT_INFO}" must be an object`);
+    return rejected(INVALID_PARAMS, `_meta "${META_CLIENT_INFO}" must be an object`);
   }
   const level = isJsonObject(meta) ? meta[META_LOG_LEVEL] : undefined;
   if (level !== undefined && !isLogLevel(level)) {
-    return refused(INVALID_PARAMS, `_meta "${META_LOG_LEVEL}" must be the name of a log level`);
+    return rejected(INVALID_PARAMS, `_meta "${META_LOG_LEVEL}" must be the name of a log level`);
   }
   return MODERN;
 }
@@ -81,23 +81,23 @@ function eraByHeader(message: RequestMessage | NotificationMessage, header: stri
   if (message.method === 'initialize') return LEGACY;
   if (!MODERN_VERSIONS.includes(header)) return unsupported(header, ALL_VERSIONS);
   if (message.kind === 'notification') return MODERN;
-  return refused(
+  return rejected(
     INVALID_PARAMS,
     `version ${header} requires "${META_PROTOCOL_VERSION}" and "${META_CLIENT_CAPABILITIES}" in params._meta`,
   );
 }
 
-/** What is wrong with the headers that mirror a modern message's body; undefined when they agree with it. */
+/** Checks that the headers of a modern message match its body; undefined when they do. */
 export function checkModernHeaders(
   message: RequestMessage | NotificationMessage,
   headers: IncomingHttpHeaders,
-): Refusal | undefined {
+): RejectedMessage | undefined {
   const method = headers[HEADER_METHOD];
   if (method === undefined) {
-    return message.kind === 'request' ? refused(HEADER_MISMATCH, 'header Mcp-Method is missing') : undefined;
+    return message.kind === 'request' ? rejected(HEADER_MISMATCH, 'header Mcp-Method is missing') : undefined;
   }
   if (method !== message.method) {
-    return refused(
+    return rejected(
       HEADER_MISMATCH,
       `header Mcp-Method ${quoted(method)} differs from the body's ${quoted(message.method)}`,
     );
@@ -105,51 +105,49 @@ export function checkModernHeaders(
   const member = NAME_PARAM.get(message.method);
   if (member === undefined || message.kind !== 'request') return undefined;
   const header = headers[HEADER_NAME];
-  if (typeof header !== 'string') return refused(HEADER_MISMATCH, 'header Mcp-Name is missing');
+  if (typeof header !== 'string') return rejected(HEADER_MISMATCH, 'header Mcp-Name is missing');
   const name = decodeHeaderValue(header);
-  if (name === undefined) return refused(HEADER_MISMATCH, 'header Mcp-Name is not valid');
+  if (name === undefined) return rejected(HEADER_MISMATCH, 'header Mcp-Name is not valid');
   if (name !== message.params[member]) {
-    return refused(HEADER_MISMATCH, `header Mcp-Name ${quoted(name)} differs from params.${member}`);
+    return rejected(HEADER_MISMATCH, `header Mcp-Name ${quoted(name)} differs from params.${member}`);
   }
   return undefined;
 }
 
-function unsupported(requested: string, supported: readonly string[]): Refusal {
-  return refused(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported, requested });
+function unsupported(requested: string, supported: readonly string[]): RejectedMessage {
+  return rejected(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported, requested });
 }
 
-function refused(code: number, message: string, data?: unknown): Refusal {
-  return { kind: 'refused', code, message, data };
+function rejected(code: number, message: string, data?: unknown): RejectedMessage {
+  return { kind: 'rejected', code, message, data };
 }
 
-/** What a client sent, short enough to be repeated to it. */
+/** Quotes and truncates a client's value. */
 function quoted(value: string | string[]): string {
   return JSON.stringify(String(value).slice(0, 100));
 }
 
 /**
- * Whether a client reads event streams, by its `Accept`: one that names JSON and not event streams gets its answer alone;
- * one that names neither reads both.
+ * True when `Accept` allows event streams: it names them, or does not name JSON.
  */
-export function readsStreams(accept: string | undefined): boolean {
+export function acceptsEventStream(accept: string | undefined): boolean {
   return accept === undefined || accept.includes('event-stream') || !accept.includes('application/json');
 }
 
-/** Whether a client reads JSON answers, by its `Accept`: one that names event streams alone does not. */
-export function readsJson(accept: string | undefined): boolean {
+/** True when `Accept` allows JSON: it names it, or does not name event streams. */
+export function acceptsJson(accept: string | undefined): boolean {
   return accept === undefined || /application\/(json|\*)|\*\/\*/.test(accept) || !accept.includes('event-stream');
 }
 
-/** 2025-11-25 and before: the resource does not exist. */
+/** Up to 2025-11-25: resource not found. */
 export const RESOURCE_NOT_FOUND = -32002;
-/** 2025-11-25: the user has to visit an address first; `data.elicitations` says which. */
+/** 2025-11-25: the user has to open the URLs in `data.elicitations` first. */
 export const URL_ELICITATION_REQUIRED = -32042;
 
 /**
- * An upstream's error response to a call of this method, as a modern client with these capabilities may be given it: the
- * two codes that the modern era has retired are not to be sent (2026-07-28, "Error Codes"). A missing resource is -32602;
- * an address to be visited becomes an `InputRequiredResult`, with the `requestState` that `state` makes, and the client's
- * retry the same call again. Undefined when there is nothing to change.
+ * Replaces error codes that the modern era has retired (2026-07-28, "Error Codes") in an upstream's response: a missing
+ * resource becomes -32602; required URLs become an `InputRequiredResult` with the `requestState` from `state`, after which
+ * the client retries the call. Undefined when there is nothing to replace.
  */
 export function withoutRetiredCode(
   text: string,
@@ -162,7 +160,7 @@ export function withoutRetiredCode(
   if (error.code !== URL_ELICITATION_REQUIRED) return undefined;
   const inputs = NAME_PARAM.has(method) ? elicitations(text, error) : [];
   if (inputs.length === 0) return withCode(text, INTERNAL_ERROR);
-  if (!answersQuestion(capabilities, 'elicitation/create', { mode: 'url' })) {
+  if (!acceptsServerRequest(capabilities, 'elicitation/create', { mode: 'url' })) {
     return withCode(text, MISSING_CAPABILITY, '{"requiredCapabilities":{"elicitation":{"url":{}}}}');
   }
   const requests = inputs.map(
@@ -173,7 +171,7 @@ export function withoutRetiredCode(
   return `{"jsonrpc":"2.0","id":${memberText(text, 'id') ?? 'null'},"result":${result}}`;
 }
 
-/** The addresses to be visited, each as the params of its request. */
+/** The params of an elicitation for each URL. */
 function elicitations(text: string, { data }: JsonObject): string[] {
   const values = isJsonObject(data) && Array.isArray(data.elicitations) ? data.elicitations : [];
   if (!values.every((value) => isJsonObject(value) && value.mode === 'url' && typeof value.url === 'string')) return [];
@@ -181,7 +179,7 @@ function elicitations(text: string, { data }: JsonObject): string[] {
   return [...elements(all)].map(({ start, end }) => withoutElicitationId(all.slice(start, end)));
 }
 
-/** The params of an `elicitation/create` without the id that only the legacy era knows. */
+/** Removes the `elicitationId` of the legacy era from the params of `elicitation/create`. */
 export function withoutElicitationId(params: string): string {
   return applyEdits(
     params,

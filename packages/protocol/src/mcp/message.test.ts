@@ -48,11 +48,11 @@ describe('a request', () => {
   });
 
   it.each([
-    ['"Method":"tools/list"', 'member "Method" is to be spelled "method"'],
-    ['"PARAMS":{}', 'member "PARAMS" is to be spelled "params"'],
-    ['"ID":2', 'member "ID" is to be spelled "id"'],
-    ['"param\u017f":{}', 'member "param\u017f" is to be spelled "params"'],
-    ['"par\\u0041ms":{}', 'member "parAms" is to be spelled "params"'],
+    ['"Method":"tools/list"', 'member "Method" must be written "method"'],
+    ['"PARAMS":{}', 'member "PARAMS" must be written "params"'],
+    ['"ID":2', 'member "ID" must be written "id"'],
+    ['"param\u017f":{}', 'member "param\u017f" must be written "params"'],
+    ['"par\\u0041ms":{}', 'member "parAms" must be written "params"'],
   ])('with a lookalike beside what it asks for, %s, is refused', (member, problem) => {
     for (const text of [
       `{${member},"jsonrpc":"2.0","id":1,"method":"x"}`,
@@ -91,7 +91,7 @@ describe('a request', () => {
     ]) {
       expect(of(members), members).toMatchObject({
         kind: 'malformed',
-        message: expect.stringContaining('is to be spelled'),
+        message: expect.stringContaining('must be written'),
       });
     }
     expect(of('"method":"tools/call","params":{"name":"a","arguments":{"a\\u0000":1}}').kind).toBe('request');
@@ -104,7 +104,7 @@ describe('a request', () => {
       for (const method of ['tools/call', 'prompts/get', 'resources/read', 'completion/complete']) {
         expect(of(method, params), params).toMatchObject({
           kind: 'malformed',
-          message: expect.stringMatching(/^invalid request: member ".*" is to be spelled ".*" in "params"$/),
+          message: expect.stringMatching(/^invalid request: member ".*" must be written ".*" in "params"$/),
         });
       }
       expect(of('vendor/does', params).kind).toBe('request');

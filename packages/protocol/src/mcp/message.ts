@@ -1,34 +1,34 @@
 import { isUtf8 } from 'node:buffer';
-import { applyEdits, type Edit } from '@sluice/protocol/json/edit';
-import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
-import { elements, members, memberText } from '@sluice/protocol/json/scan';
+import { applyEdits, type Edit } from '../json/edit.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../json/parse.ts';
+import { elements, members, memberText } from '../json/scan.ts';
 import { requestedLevel } from './capabilities.ts';
 import { type Era, INVALID_REQUEST, META_LOG_LEVEL, METHOD_NOT_FOUND, PARSE_ERROR } from './constants.ts';
 
-/** A JSON-RPC batch: several messages in one body, which only sessions of 2025-03-26 may send (mcp 6). */
+/** A JSON-RPC batch: several messages in one body, allowed in sessions of 2025-03-26 only (mcp 6). */
 export interface Batch {
   readonly kind: 'batch';
-  /** The exact text of each element. What stands in it is judged when its turn comes. */
+  /** The exact text of each element, not validated yet. */
   readonly messages: readonly string[];
-  /** True when an element is, or was meant to be, a request: then there are responses to send. */
-  readonly asks: boolean;
+  /** True when there are responses to send: an element is a request, possibly an invalid one. */
+  readonly hasRequests: boolean;
 }
 
-/** All of them are under way at the same time. */
+/** All messages of a batch are in flight at the same time. */
 const MAX_MESSAGES = 100;
 
-/** Cuts a batch into its messages; `value` is the parsed `text`. */
+/** Splits a batch into its messages; `value` is the parsed `text`. */
 export function parseBatch(text: string, value: readonly unknown[]): Batch | Malformed {
-  if (value.length === 0) return malformedBatch('invalid request: an empty batch');
+  if (value.length === 0) return malformedBatch('invalid request: empty batch');
   if (value.length > MAX_MESSAGES) {
-    return malformedBatch(`invalid request: ${value.length} messages in a batch, at most ${MAX_MESSAGES} are accepted`);
+    return malformedBatch(`invalid request: batch of ${value.length} messages; at most ${MAX_MESSAGES} are allowed`);
   }
   const messages: string[] = [];
   for (const { start, end } of elements(text)) messages.push(text.slice(start, end));
-  return { kind: 'batch', messages, asks: value.some(asks) };
+  return { kind: 'batch', messages, hasRequests: value.some(isRequest) };
 }
 
-function asks(element: unknown): boolean {
+function isRequest(element: unknown): boolean {
   return isJsonObject(element) && typeof element.method === 'string' && 'id' in element;
 }
 
@@ -36,17 +36,17 @@ function malformedBatch(message: string): Malformed {
   return { kind: 'malformed', code: INVALID_REQUEST, message, idText: 'null' };
 }
 
-/** Where a value stands in a message's text; `end` is exclusive. */
+/** Position of a value in a text; `end` is exclusive. */
 export interface Range {
   readonly start: number;
   readonly end: number;
 }
 
-/** A JSON-RPC request: parsed for policy, and kept as text for the relay. */
+/** A JSON-RPC request: parsed for policy, with its exact text for the relay. */
 export interface RequestMessage {
   readonly kind: 'request';
   readonly text: string;
-  /** The id exactly as the client spelled it; answers carry it so. */
+  /** Exact text of the id, repeated in the response. */
   readonly idText: string;
   readonly idRange: Range;
   readonly method: string;
@@ -55,7 +55,7 @@ export interface RequestMessage {
   readonly paramsRange: Range | undefined;
 }
 
-/** A JSON-RPC notification: acknowledged with 202, never answered. */
+/** A JSON-RPC notification. */
 export interface NotificationMessage {
   readonly kind: 'notification';
   readonly text: string;
@@ -63,7 +63,7 @@ export interface NotificationMessage {
   readonly params: JsonObject;
 }
 
-/** An answer to a request that the gateway sent to a legacy client. */
+/** A response of a legacy client to a server request. */
 export interface ResponseMessage {
   readonly kind: 'response';
   readonly text: string;
@@ -71,10 +71,10 @@ export interface ResponseMessage {
   readonly idRange: Range;
 }
 
-/** What a body that is a JSON-RPC message can be. */
+/** A JSON-RPC message. */
 export type Message = RequestMessage | NotificationMessage | ResponseMessage;
 
-/** Why a body is no message: the JSON-RPC error, and the id to answer with when there was one. */
+/** The JSON-RPC error for an invalid body; `idText` is `null` when it has no valid id. */
 export interface Malformed {
   readonly kind: 'malformed';
   readonly code: number;
@@ -84,10 +84,10 @@ export interface Malformed {
 
 const NO_PARAMS: JsonObject = {};
 
-/** Characters of a value from which on it is kept as text alone: parsed, it may take twenty times as much memory. */
-const LARGE = 64 * 1024;
+/** Characters from which on a value is retained as text only: parsed, it may need twenty times as much memory. */
+const LARGE_CHARACTERS = 64 * 1024;
 
-/** Parses a body once: as one JSON-RPC message, as a batch of them, or as what is wrong with it (mcp 6). */
+/** Parses a body: a JSON-RPC message, a batch, or the error (mcp 6). */
 export function parseMessage(body: Buffer): Message | Batch | Malformed {
   if (!isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
   const text = body.toString('utf8');
@@ -98,7 +98,7 @@ export function parseMessage(body: Buffer): Message | Batch | Malformed {
     return malformed(PARSE_ERROR, `parse error: ${error instanceof Error ? error.message : 'not JSON'}`);
   }
   if (Array.isArray(value)) return parseBatch(text, value);
-  if (!isJsonObject(value)) return malformed(INVALID_REQUEST, 'invalid request: a message is a JSON object');
+  if (!isJsonObject(value)) return malformed(INVALID_REQUEST, 'invalid request: expected a JSON object');
   return parseEnvelope(text, value);
 }
 
@@ -109,7 +109,7 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
   let lookalike: string | undefined;
   for (const { key, start, end } of members(text)) {
     if (key === 'id') {
-      // Of two members of one name we would judge one and the upstream might obey the other.
+      // The policy would see one of two equal members, and the upstream might use the other.
       if (idRange) return malformed(INVALID_REQUEST, 'invalid request: duplicate member "id"');
       idRange = { start, end };
     } else if (key === 'params') {
@@ -130,38 +130,38 @@ function parseEnvelope(text: string, value: JsonObject): Message | Malformed {
     return bad('member "method" is missing');
   }
   if (typeof method !== 'string') return bad('member "method" must be a string');
-  // Readers written in C end it there: what is judged as one method must not be carried out as another.
+  // Parsers written in C end a string there: an upstream would see another method than the policy.
   if (method.includes('\0')) return bad('member "method" must not contain U+0000');
   if (!isJsonObject(params)) return bad('member "params" must be an object');
-  const kept = keptParams(text, params, paramsRange);
-  if (!idRange) return { kind: 'notification', text, method, params: kept };
+  const retained = retainedParams(text, params, paramsRange);
+  if (!idRange) return { kind: 'notification', text, method, params: retained };
   const problem = paramsRange && problemOfParams(text, paramsRange.start, CORE.test(method));
   if (problem !== undefined) return bad(`${problem} in "params"`);
-  return { kind: 'request', text, idText, idRange, method, params: kept, paramsRange };
+  return { kind: 'request', text, idText, idRange, method, params: retained, paramsRange };
 }
 
-/** Params with large values parse those again when they are asked for later: a message is kept while it is served. */
-function keptParams(text: string, params: JsonObject, range: Range | undefined): JsonObject {
-  if (!range || range.end - range.start <= LARGE) return params;
-  const kept: JsonObject = {};
+/** Params whose large values are parsed again on demand: a message is retained while it is served. */
+function retainedParams(text: string, params: JsonObject, range: Range | undefined): JsonObject {
+  if (!range || range.end - range.start <= LARGE_CHARACTERS) return params;
+  const retained: JsonObject = {};
   for (const { key, start, end } of members(text, range.start)) {
     const value = params[key];
-    const isTree = typeof value === 'object' && value !== null && end - start > LARGE;
-    const how = isTree ? { get: reparsed(value, () => parseJson(text.slice(start, end))) } : { value };
-    Object.defineProperty(kept, key, { ...how, enumerable: true, configurable: true });
+    const isTree = typeof value === 'object' && value !== null && end - start > LARGE_CHARACTERS;
+    const descriptor = isTree ? { get: reparsed(value, () => parseJson(text.slice(start, end))) } : { value };
+    Object.defineProperty(retained, key, { ...descriptor, enumerable: true, configurable: true });
   }
-  return kept;
+  return retained;
 }
 
-/** The value, or once memory was needed for something else what is parsed in its place. */
+/** Returns the value, parsing it again after it was garbage-collected. */
 function reparsed(value: object, parse: () => unknown): () => unknown {
   let known = new WeakRef(value);
   return () => {
-    const there = known.deref();
-    if (there) return there;
-    const again = parse();
-    if (typeof again === 'object' && again !== null) known = new WeakRef(again);
-    return again;
+    const current = known.deref();
+    if (current) return current;
+    const parsed = parse();
+    if (typeof parsed === 'object' && parsed !== null) known = new WeakRef(parsed);
+    return parsed;
   };
 }
 
@@ -169,29 +169,28 @@ function isId(id: unknown): boolean {
   return typeof id === 'string' || (typeof id === 'number' && Number.isInteger(id));
 }
 
-/** Params have a handful of members: so few are searched faster than they are hashed. */
-const FEW = 16;
+/** Number of keys up to which a linear search is faster than a set. */
+const MAX_LINEAR = 16;
 
 /**
- * Members that decide what a message asks for. Some readers take names for equal whose letters differ in case alone: what
- * we judge by `name` must not be carried out by `Name`.
+ * Members with a meaning. Some parsers ignore case in names: a policy that sees `name` must not be bypassed with `Name`.
  */
 const ENVELOPE: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
 const PARAMS: ReadonlySet<string> = new Set(['name', 'arguments', 'uri', '_meta']);
-/** Names that are no lookalikes of these. */
+/** Names that cannot be lookalikes. */
 const PLAIN = /^[a-z_]*$/;
-/** Methods whose params these are; those of others are their vendors' matter. */
+/** Methods with these params; others are defined by their vendors. */
 const CORE = /^(?:tools|prompts|resources|completion)\//;
 
 function lookalikeOf(key: string, known: ReadonlySet<string>): string | undefined {
-  // Readers written in C end a name at its first U+0000.
-  const [read = ''] = key.split('\0');
-  // Both ways, because some letters have no small form of their own, such as the long s.
-  const folded = read.toUpperCase().toLowerCase();
-  return known.has(folded) ? `member ${JSON.stringify(key)} is to be spelled ${JSON.stringify(folded)}` : undefined;
+  // Parsers written in C end a name at its first U+0000.
+  const [prefix = ''] = key.split('\0');
+  // Both conversions, because some letters, such as the long s, map to an ASCII letter only in upper case.
+  const folded = prefix.toUpperCase().toLowerCase();
+  return known.has(folded) ? `member ${JSON.stringify(key)} must be written ${JSON.stringify(folded)}` : undefined;
 }
 
-/** A key that params carry twice, or one that an upstream may take for another. */
+/** Finds a duplicate key, or one that an upstream may take for another. */
 function problemOfParams(text: string, start: number, core: boolean): string | undefined {
   const few: string[] = [];
   let many: Set<string> | undefined;
@@ -200,7 +199,7 @@ function problemOfParams(text: string, start: number, core: boolean): string | u
     const lookalike = core && !PLAIN.test(key) ? lookalikeOf(key, PARAMS) : undefined;
     if (lookalike !== undefined) return lookalike;
     if (many) many.add(key);
-    else if (few.push(key) === FEW) many = new Set(few);
+    else if (few.push(key) === MAX_LINEAR) many = new Set(few);
   }
   return undefined;
 }
@@ -210,41 +209,48 @@ function malformed(code: number, message: string, idText = 'null'): Malformed {
 }
 
 /**
- * The answer to a server's request that no client can be asked: `ping` is answered for it, everything else is -32601.
- * `text` is the request, `method` its method; the answer has its id as that was spelled.
+ * The response to a server request that cannot be sent to a client: an empty result for `ping`, else -32601. `text`: the
+ * request, whose exact id is repeated.
  */
-export function refusalOf(text: string, method: unknown): string {
+export function rejectServerRequest(text: string, method: unknown): string {
   const answer =
     method === 'ping'
       ? '"result":{}'
-      : `"error":{"code":${METHOD_NOT_FOUND},"message":"the client cannot be asked on this connection"}`;
+      : `"error":{"code":${METHOD_NOT_FOUND},"message":"the client does not accept server requests on this connection"}`;
   return `{"jsonrpc":"2.0","id":${memberText(text, 'id')},${answer}}`;
 }
 
-/** JSON text of a result that is made here: the modern era asks for its type (2026-07-28, "Result Responses"). */
+/** Name and version of a client or server (MCP `Implementation`). */
+export interface Implementation {
+  readonly name: string;
+  readonly title: string;
+  readonly version: string;
+}
+
+/** Serializes an own result, with its type in the modern era (2026-07-28, "Result Responses"). */
 export function resultText(era: Era, result: JsonObject): string {
   return JSON.stringify(era === 'modern' ? { ...result, resultType: 'complete' } : result);
 }
 
-/** The response's text with this id, given as JSON text, in place of its own. */
+/** Replaces the id of a response; `idText` is JSON text. */
 export function withId(text: string, idText: string): string {
   for (const { key, start, end } of members(text))
     if (key === 'id') return applyEdits(text, [{ start, end, text: idText }]);
-  // An error without an id: it gets one.
+  // An error without an id.
   return text.replace('{', () => `{"id":${idText},`);
 }
 
-/** JSON text of a member of a message's params. */
+/** JSON text of a member of `params`. */
 export function paramText(text: string, name: string): string | undefined {
   return memberText(memberText(text, 'params') ?? '', name);
 }
 
-/** JSON text of the token that a request wants its progress reported under; undefined when it wants none. */
+/** JSON text of the progress token, if the request has one. */
 export function progressTokenText(text: string): string | undefined {
   return memberText(paramText(text, '_meta') ?? '', 'progressToken');
 }
 
-/** The message with another value for a member of its params; as it is when there is no such member. */
+/** Replaces the value of a member of `params`, if it exists. */
 export function withParam(text: string, name: string, replacement: string): string {
   const edits: Edit[] = [];
   for (const { key, start } of members(text)) {
@@ -257,8 +263,8 @@ export function withParam(text: string, name: string, replacement: string): stri
 }
 
 /**
- * Of a request what is needed while its answer is waited for, and no more: id, method, progress token and log level. A
- * copy: the request's text and params are not kept with it.
+ * The parts of a request that are needed until its response: id, method, progress token and log level. A copy, which does
+ * not retain the text and params of the request.
  */
 export function outlineOf(message: RequestMessage): RequestMessage {
   const { idText, method } = message;

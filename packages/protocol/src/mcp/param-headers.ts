@@ -1,22 +1,21 @@
 /**
- * `x-mcp-header`: parameters of a tool that are mirrored into `Mcp-Param-*` headers on the modern era's HTTP leg
- * (2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters"; mcp 4), and the header value encoding that they
- * share with `Mcp-Name`.
+ * `x-mcp-header`: tool parameters that modern requests mirror in `Mcp-Param-*` headers (2026-07-28, Streamable HTTP, "Custom
+ * Headers from Tool Parameters"; mcp 4), and the encoding of header values, which `Mcp-Name` uses too.
  */
 
 import type { IncomingHttpHeaders } from 'node:http';
-import { isJsonObject } from '@sluice/protocol/json/parse';
-import { members } from '@sluice/protocol/json/scan';
+import { isJsonObject } from '../json/parse.ts';
+import { members } from '../json/scan.ts';
 import type { RequestMessage } from './message.ts';
 
-/** One declared header: its full name as declared, and the property path of its value in the call's arguments. */
+/** A declared header: its name, and the path of its value in the arguments. */
 export interface ParamHeader {
   /** `Mcp-Param-{name}`. */
   readonly header: string;
   readonly path: readonly string[];
 }
 
-/** What a tool's input schema declares; `valid: false` says why the tool must be left out. */
+/** The declarations of a tool's input schema; a tool with invalid ones must be omitted. */
 export type ParamHeaders =
   | { readonly valid: true; readonly headers: readonly ParamHeader[] }
   | { readonly valid: false; readonly reason: string };
@@ -51,41 +50,41 @@ const SCHEMA_MAPS = ['patternProperties', 'dependentSchemas', 'dependencies', '$
 
 interface Visit {
   readonly schema: Readonly<Record<string, unknown>>;
-  /** Where it stands in the chain of `properties` keys; undefined once off that chain. */
+  /** Path of `properties` keys; undefined below other keywords. */
   readonly place: Place | undefined;
 }
 
-/** A link of the chain, so that deep schemas cost no path of their own for every level. */
+/** One key of a path, linked to its parent, so that deep schemas need no array per level. */
 interface Place {
   readonly depth: number;
   readonly key: string;
   readonly parent: Place | undefined;
 }
 
-/** An annotation deeper than this is refused: its path would cost more than any real tool's arguments are worth. */
+/** Greatest depth of a declaration. */
 const MAX_PATH = 64;
 const ROOT: Place = { depth: 0, key: '', parent: undefined };
 
 /**
- * Reads the declarations of a parsed input schema. Any breach of the protocol's constraints makes the whole tool
- * invalid: a value that is no header token, two names that differ by case only, a type other than string, integer or
- * boolean, a place that is not reached by `properties` alone.
+ * Reads the declarations of an input schema. A violation of the protocol's constraints makes the tool invalid: a name that
+ * is not a header token, two names that differ only in case, a type other than string, integer or boolean, or a position
+ * below a keyword other than `properties`.
  */
 export function readParamHeaders(inputSchema: unknown): ParamHeaders {
   if (!isJsonObject(inputSchema)) return NONE;
   const headers: ParamHeader[] = [];
   const names = new Set<string>();
-  // A stack of our own: schemas come from outside and may be nested deeper than calls can be.
+  // An explicit stack: schemas may be nested deeper than the call stack allows.
   const open: Visit[] = [{ schema: inputSchema, place: ROOT }];
   for (let visit = open.pop(); visit !== undefined; visit = open.pop()) {
     const { schema, place } = visit;
     if (Object.hasOwn(schema, ANNOTATION)) {
       const name = schema[ANNOTATION];
       if (place === undefined || place.depth === 0 || place.depth > MAX_PATH)
-        return invalid('is not on a property reached by properties alone');
-      if (typeof name !== 'string' || !TOKEN.test(name)) return invalid('is not a header name');
-      if (!TYPES.has(schema.type)) return invalid('is on a property that is no string, integer or boolean');
-      if (names.has(name.toLowerCase())) return invalid('names the same header twice');
+        return invalid('must be on a property reached through "properties" only');
+      if (typeof name !== 'string' || !TOKEN.test(name)) return invalid('must be a valid header name');
+      if (!TYPES.has(schema.type)) return invalid('must be on a property of type string, integer or boolean');
+      if (names.has(name.toLowerCase())) return invalid('is used twice for the same header');
       names.add(name.toLowerCase());
       headers.push({ header: `Mcp-Param-${name}`, path: pathTo(place) });
     }
@@ -111,17 +110,17 @@ export function readParamHeaders(inputSchema: unknown): ParamHeaders {
 
 const PREFIX = '=?base64?';
 const SUFFIX = '?=';
-/** What may stand in a header as it is: visible ASCII with spaces and tabs inside, not at the ends. */
+/** Values that need no encoding: visible ASCII, with spaces and tabs except at the ends. */
 const PLAIN = /^[!-~](?:[\t -~]*[!-~])?$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** `text` as a header value: itself when it is plain ASCII, else in the Base64 sentinel form. */
+/** Encodes a header value: plain ASCII unchanged, other text in the Base64 sentinel form. */
 export function encodeHeaderValue(text: string): string {
   if (PLAIN.test(text) && !(text.startsWith(PREFIX) && text.endsWith(SUFFIX))) return text;
   return PREFIX + Buffer.from(text, 'utf8').toString('base64') + SUFFIX;
 }
 
-/** The text that a header value stands for; undefined when it holds invalid characters, Base64 or UTF-8. */
+/** Decodes a header value; undefined for invalid characters, Base64 or UTF-8. */
 export function decodeHeaderValue(value: string): string | undefined {
   if (!value.startsWith(PREFIX) || !value.endsWith(SUFFIX) || value.length < PREFIX.length + SUFFIX.length) {
     return value === '' || PLAIN.test(value) ? value : undefined;
@@ -153,8 +152,8 @@ const NUMBER = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d{1,12}))?$/;
 const ZERO = 0x30;
 
 /**
- * True when two texts spell the same number in JSON's grammar, however large or exact: `42.0` and `42`, but not
- * 9223372036854775807 and 9223372036854775808, which are one double. Exponents of more than 12 digits are not read.
+ * True when two JSON texts are the same number, of any size and precision: `42.0` and `42`, but not 9223372036854775807 and
+ * 9223372036854775808, which are the same double. Exponents of more than 12 digits are not supported.
  */
 export function sameNumber(a: string, b: string): boolean {
   if (a === b) return NUMBER.test(a);
@@ -162,7 +161,7 @@ export function sameNumber(a: string, b: string): boolean {
   return one !== undefined && one === canonical(b);
 }
 
-/** Sign, digits without zeros at either end, and exponent. Linear in the length: numbers come from outside. */
+/** Sign, digits without leading and trailing zeros, and exponent. Takes linear time. */
 function canonical(text: string): string | undefined {
   const parts = NUMBER.exec(text);
   if (!parts) return undefined;
@@ -176,16 +175,15 @@ function canonical(text: string): string | undefined {
   return `${sign}${digits.slice(start, end)}e${Number(exponent) - fraction.length + digits.length - end}`;
 }
 
-/** Declared headers in the shape of the arguments that they mirror. */
+/** Tree of declared headers, in the structure of the arguments. */
 interface Branch {
   header: string | undefined;
   readonly children: Map<string, Branch>;
 }
 
 /**
- * The headers that a tool declares (2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters"), ready to be
- * made of a call's arguments and compared with them. Values are read from the text of the message, so that a number
- * which no double can carry is told as it was spelled.
+ * The declared headers of a tool (2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters"). Creates them from the
+ * arguments of a call and compares them. Values are read from the text of the message, so that numbers stay exact.
  */
 export class MirroredParams {
   /** Full names as declared, by lower-case name. */
@@ -210,7 +208,7 @@ export class MirroredParams {
     return this.#names.has(header);
   }
 
-  /** Names and values, alternating, of the headers that a call has to carry. */
+  /** The headers of a call, alternating names and values. */
   headersFor(message: RequestMessage): string[] {
     const headers: string[] = [];
     for (const [header, json] of this.#valuesIn(message)) {
@@ -221,8 +219,8 @@ export class MirroredParams {
   }
 
   /**
-   * What is wrong with a client's headers: one is missing, is too much, holds what no header may, or differs from the
-   * body. Undefined when they agree. Several lines of one header count as one that joins them, as HTTP has it.
+   * Checks a client's headers; returns the problem when one is missing, unexpected, invalid or different from the body.
+   * Repeated headers are joined, as in HTTP.
    */
   problem(message: RequestMessage, headers: IncomingHttpHeaders): string | undefined {
     const values = this.#valuesIn(message);
@@ -241,7 +239,7 @@ export class MirroredParams {
     return undefined;
   }
 
-  /** JSON text of the values that are there and not null, by full name of their header. */
+  /** JSON text of the present values other than null, by header name. */
   #valuesIn({ text, paramsRange }: RequestMessage): ReadonlyMap<string, string> {
     const values = new Map<string, string>();
     if (!paramsRange) return values;
@@ -253,7 +251,7 @@ export class MirroredParams {
 }
 
 function collect(branch: Branch, text: string, at: number, values: Map<string, string>): void {
-  // Of members of one name the last counts, as for JSON.parse.
+  // The last one of duplicate members counts, as for JSON.parse.
   const found = new Map<Branch, { readonly start: number; readonly end: number }>();
   for (const { key, start, end } of members(text, at)) {
     const child = branch.children.get(key);
@@ -265,7 +263,7 @@ function collect(branch: Branch, text: string, at: number, values: Map<string, s
   }
 }
 
-/** The header value of a JSON value; undefined for objects and arrays, which no header mirrors. */
+/** The header value of a JSON value; undefined for objects and arrays. */
 function headerValue(json: string): string | undefined {
   switch (json[0]) {
     case '"':

@@ -1,44 +1,43 @@
 /**
- * What goes out on a `subscriptions/listen` stream, as JSON text (2026-07-28, "Subscriptions"). Each message names the
- * request that opened the stream, by the text of its id as the client spelled it.
+ * Messages of a `subscriptions/listen` stream, as JSON text (2026-07-28, "Subscriptions"). Each one has the exact id of
+ * the request that opened the stream.
  */
-import { applyEdits, type Edit, removeEdits } from '@sluice/protocol/json/edit';
-import { isJsonObject } from '@sluice/protocol/json/parse';
-import { type Member, members } from '@sluice/protocol/json/scan';
+import { applyEdits, type Edit, removeEdits } from '../json/edit.ts';
+import { isJsonObject } from '../json/parse.ts';
+import { type Member, members } from '../json/scan.ts';
 
 /** `_meta` of every message on a stream of `subscriptions/listen`: the id of the request that opened it. */
 const META_SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 
 const UPDATED = 'notifications/resources/updated';
 
-/** The first message on the stream: what of the request is granted. */
+/** The first message of the stream: the granted part of the request. */
 export function acknowledgement(idText: string, granted: ListenFilter): string {
   return notification('notifications/subscriptions/acknowledged', idText, `"notifications":${JSON.stringify(granted)}`);
 }
 
 /** A notification without parameters of its own, such as `notifications/tools/list_changed`. */
-export function subscriptionNotice(idText: string, method: string): string {
+export function subscriptionNotification(idText: string, method: string): string {
   return notification(method, idText);
 }
 
-/** `notifications/resources/updated` of our own making. */
+/** An own `notifications/resources/updated`. */
 export function resourceUpdated(idText: string, uri: string): string {
   return notification(UPDATED, idText, `"uri":${JSON.stringify(uri)}`);
 }
 
-/** The same for a legacy client, which has no ids of subscriptions. */
+/** The same for a legacy client, without a subscription id. */
 export function legacyResourceUpdated(uri: string): string {
   return `{"jsonrpc":"2.0","method":"${UPDATED}","params":{"uri":${JSON.stringify(uri)}}}`;
 }
 
-/** The result of the request, which ends a stream from our side. */
+/** The result of the request, which ends the stream. */
 export function listenResult(idText: string): string {
   return `{"resultType":"complete","_meta":${meta(idText)}}`;
 }
 
 /**
- * An upstream's notification, whose `params` are an object, with this id in place of the upstream's own; all else in it
- * stays as it was spelled.
+ * Replaces the subscription id of an upstream's notification, whose `params` are an object; the rest keeps its exact text.
  */
 export function withSubscriptionId(text: string, idText: string): string {
   const params = lastMember(text, 'params', 0);
@@ -51,7 +50,7 @@ export function withSubscriptionId(text: string, idText: string): string {
   return applyEdits(text, [edit]);
 }
 
-/** An upstream's notification without that id, as legacy clients know it; a `_meta` that held nothing else goes with it. */
+/** Removes the subscription id of an upstream's notification for legacy clients, and a `_meta` that becomes empty. */
 export function withoutSubscriptionId(text: string): string {
   const params = lastMember(text, 'params', 0);
   const found = params && lastMember(text, '_meta', params.start);
@@ -73,7 +72,7 @@ function meta(idText: string): string {
   return `{"${META_SUBSCRIPTION_ID}":${idText}}`;
 }
 
-/** Gives a member of the object at `start` this value; a new one comes first. */
+/** Sets a member of the object at `start`; a new one is added at the beginning. */
 function setMember(text: string, start: number, key: string, value: string): Edit {
   const member = lastMember(text, key, start);
   if (member) return { start: member.start, end: member.end, text: value };
@@ -81,23 +80,23 @@ function setMember(text: string, start: number, key: string, value: string): Edi
   return { start: start + 1, end: start + 1, text: `"${key}":${value}${first ? ',' : ''}` };
 }
 
-/** Of duplicates the last, which is the one that parsers keep. */
+/** The last one of duplicate members, which parsers use. */
 function lastMember(text: string, key: string, start: number): Member | undefined {
   let found: Member | undefined;
   for (const member of members(text, start)) if (member.key === key) found = member;
   return found;
 }
 
-/** What a `subscriptions/listen` request asks for, and what its acknowledgement grants (2026-07-28, "Subscriptions"). */
+/** The filter of a `subscriptions/listen` request and of its acknowledgment (2026-07-28, "Subscriptions"). */
 export interface ListenFilter {
   readonly toolsListChanged?: true;
   readonly promptsListChanged?: true;
   readonly resourcesListChanged?: true;
-  /** Uris whose `notifications/resources/updated` are wanted; absent for none. */
+  /** Uris to receive `notifications/resources/updated` for. */
   readonly resourceSubscriptions?: readonly string[];
 }
 
-/** Reads a filter; a flag that is not `true` counts as absent. As text: what is wrong with it. */
+/** Parses a filter; a flag that is not `true` counts as absent. Returns the problem as text when it is invalid. */
 export function parseListenFilter(value: unknown): ListenFilter | string {
   if (!isJsonObject(value)) return 'parameter "notifications" must be an object';
   const { resourceSubscriptions: uris = [] } = value;

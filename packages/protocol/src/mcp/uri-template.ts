@@ -1,58 +1,62 @@
 /**
- * True when a uri can have come from this template: `{var}` stands for one path segment, `{+var}` for any rest
- * (decisions 4.7). Other operators of RFC 6570 are matched as widely as they expand.
+ * True when a uri matches a template: `{var}` matches one path segment, `{+var}` any rest (decisions 4.7). Other operators of
+ * RFC 6570 match everything that they can expand to.
  *
- * Templates come from upstreams and uris from clients, so this is no regular expression: it walks the uri once, with
- * the places in the template that it may have reached. What would take more than {@link PLACES} of them on average is
- * no match, so that the time is linear in the length of both, whatever they are.
+ * Templates come from upstreams and uris from clients, so this is not a regular expression: it simulates a nondeterministic
+ * automaton in one pass over the uri. A match that needs more than {@link MAX_STATES} states on average is rejected, so that
+ * the time is linear in the length of both.
  */
 export function matchTemplate(template: string, uri: string): boolean {
   const fixed = template.indexOf('{');
   if (fixed === -1) return template === uri;
-  // Most templates are ruled out by how they begin.
-  if (uri.length > LONGEST_URI || template.length > LONGEST_URI || !uri.startsWith(template.slice(0, fixed)))
+  // Most templates differ in their prefix.
+  if (
+    uri.length > MAX_URI_CHARACTERS ||
+    template.length > MAX_URI_CHARACTERS ||
+    !uri.startsWith(template.slice(0, fixed))
+  )
     return false;
 
   const steps = parse(template.slice(fixed));
-  /** At which character of the uri each place was last reached. */
+  /** Position in the uri at which each state was last reached. */
   const reached = new Int32Array(steps.length + 1).fill(-1);
   let at = 0;
   let next: number[] = [];
-  /** Adds a place, with those that can be reached from it without a character. */
+  /** Adds a state and those reachable from it without consuming a character. */
   const reach = (from: number): void => {
-    for (let place = from; reached[place] !== at; place++) {
-      reached[place] = at;
-      next.push(place);
-      const step = steps[place];
+    for (let state = from; reached[state] !== at; state++) {
+      reached[state] = at;
+      next.push(state);
+      const step = steps[state];
       if (step?.kind !== 'any' || !step.optional) return;
     }
   };
   reach(0);
-  let budget = PLACES * (steps.length + uri.length);
+  let budget = MAX_STATES * (steps.length + uri.length);
   for (const character of uri.slice(fixed)) {
-    const places = next;
-    budget -= places.length;
-    if (places.length === 0 || budget < 0) return false;
+    const states = next;
+    budget -= states.length;
+    if (states.length === 0 || budget < 0) return false;
     next = [];
     at++;
-    for (const place of places) {
-      const step = steps[place];
-      if (step?.kind === 'text' && step.character === character) reach(place + 1);
+    for (const state of states) {
+      const step = steps[state];
+      if (step?.kind === 'text' && step.character === character) reach(state + 1);
       else if (step?.kind === 'any' && (step.slash || character !== '/')) {
-        reach(place);
-        reach(place + 1);
+        reach(state);
+        reach(state + 1);
       }
     }
   }
   return reached[steps.length] === at;
 }
 
-/** No server offers uris of this length, and looking for a longer one among thousands of templates would take long. */
-const LONGEST_URI = 8192;
-/** Places that are followed on average; templates that people write need two or three. */
-const PLACES = 16;
+/** Longer uris and templates do not match: checking them against thousands of templates would take too long. */
+const MAX_URI_CHARACTERS = 8192;
+/** Average number of states; ordinary templates need two or three. */
+const MAX_STATES = 16;
 
-/** `any` takes one or more characters, or none at all where it is optional. */
+/** `any` matches one or more characters, or none if it is optional. */
 type Step =
   | { readonly kind: 'text'; readonly character: string }
   | { readonly kind: 'any'; readonly slash: boolean; readonly optional: boolean };

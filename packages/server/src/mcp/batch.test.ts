@@ -111,14 +111,14 @@ describe('a batch', () => {
     expect(messages(most)).toEqual(Array.from({ length: 100 }, (_, i) => result(String(i))));
     expect(refusal(await post(url(), batch(...pings), headers))).toEqual([
       400,
-      { code: -32600, message: 'invalid request: 101 messages in a batch, at most 100 are accepted' },
+      { code: -32600, message: 'invalid request: batch of 101 messages; at most 100 are allowed' },
     ]);
   });
 
   it('that is empty is an invalid request', async () => {
     expect(refusal(await post(url(), ' [ ] ', await session()))).toEqual([
       400,
-      { code: -32600, message: 'invalid request: an empty batch' },
+      { code: -32600, message: 'invalid request: empty batch' },
     ]);
   });
 
@@ -153,10 +153,10 @@ describe('elements of a batch', () => {
       bad('"x"', 'member "jsonrpc" must be "2.0"'),
       bad('null', 'member "id" must be a string or an integer'),
       bad('null', 'duplicate member "method"'),
-      bad('null', 'a message is a JSON object'),
-      bad('null', 'a message is a JSON object'),
+      bad('null', 'expected a JSON object'),
+      bad('null', 'expected a JSON object'),
       bad('null', 'a batch in a batch'),
-      bad('null', 'an empty batch'),
+      bad('null', 'empty batch'),
       error('6', -32602, 'tool not found: none'),
       error('7', -32602, 'missing required parameter: name'),
       result('8'),
@@ -188,7 +188,7 @@ describe('elements of a batch', () => {
     expect([answer.status, answer.headers['content-type']]).toEqual([400, 'application/json']);
     expect(answer.text).toBe(
       batch(
-        error('null', -32600, 'invalid request: a message is a JSON object'),
+        error('null', -32600, 'invalid request: expected a JSON object'),
         error('null', -32600, 'invalid request: member "method" must be a string'),
       ),
     );

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { memberText } from '@sluice/protocol/json/scan';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { readsStreams } from '@sluice/protocol/mcp/era';
+import { acceptsEventStream } from '@sluice/protocol/mcp/era';
 import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import type { Batch } from '@sluice/protocol/mcp/message';
 import type { ResponseLike } from '../http/context.ts';
@@ -59,7 +59,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
 
   write(chunk: Buffer | string): boolean {
     if (this.writableEnded) return true;
-    if (this.#type === 'text/event-stream' && !this.#decoder) return this.#batch.events(chunk);
+    if (this.#type === 'text/event-stream' && !this.#decoder) return this.#batch.sendEvents(chunk);
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
     if (this.#decoder) this.#decoder.write(bytes);
     else this.#body.push(bytes);
@@ -71,7 +71,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     if (chunk !== undefined && chunk.length > 0) this.write(chunk);
     if (this.#type !== 'text/event-stream' && !this.#finishBody()) return;
     this.writableEnded = true;
-    this.#batch.ended();
+    this.#batch.onMemberEnded();
   }
 
   /** Answers come out whole or not at all: there is nothing to hold together. */
@@ -86,7 +86,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
   #finishBody(): boolean {
     const text = this.#body.concat().toString('utf8');
     if (this.#type === 'application/json') {
-      this.#batch.message(text, this.#status);
+      this.#batch.sendMessage(text, this.#status);
       return true;
     }
     if (this.#status < 300) return true;
@@ -96,7 +96,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
 
   /** Of an event's message, what an array of responses may hold. */
   #response(data: string): void {
-    if (memberText(data, 'method') === undefined) this.#batch.message(data, this.#status);
+    if (memberText(data, 'method') === undefined) this.#batch.sendMessage(data, this.#status);
   }
 
   #fail(message: string): void {
@@ -105,7 +105,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     this.#decoder = undefined;
     this.#body = new ChunkBuffer();
     const { idText } = this.#request;
-    new ResponseWriter(this, [], idText).error({ code: INTERNAL_ERROR, message }, Math.max(this.#status, 400));
+    new ResponseWriter(this, [], idText).sendError({ code: INTERNAL_ERROR, message }, Math.max(this.#status, 400));
   }
 }
 
@@ -116,11 +116,11 @@ function contentType(headers: readonly string[]): string | undefined {
 }
 
 /** What is known of a batch before anything of it runs. */
-export interface BatchAnswerOptions {
+export interface BatchResponseOptions {
   /** How many members the batch has. */
   readonly size: number;
   /** True when there are requests among them. */
-  readonly asks: boolean;
+  readonly hasRequests: boolean;
   /** True when the client reads event streams. */
   readonly streams: boolean;
 }
@@ -148,7 +148,11 @@ export class BatchResponse {
   #begun = false;
 
   /** `headers` are those of every answer to this request. */
-  constructor(target: ResponseLike, headers: readonly string[], { size, asks, streams }: BatchAnswerOptions) {
+  constructor(
+    target: ResponseLike,
+    headers: readonly string[],
+    { size, hasRequests: asks, streams }: BatchResponseOptions,
+  ) {
     this.#target = target;
     this.#client = new ResponseWriter(target, headers, 'null');
     this.#asks = asks;
@@ -164,29 +168,29 @@ export class BatchResponse {
   }
 
   /** The place of the next member's answer. */
-  member(request: MemberRequest): BatchMember {
+  addMember(request: MemberRequest): BatchMember {
     const member = new BatchMember(this, request);
     this.#members.push(member);
     return member;
   }
 
   /** One message of a member that had this HTTP status. False when the client reads too slowly. */
-  message(text: string, status: number): boolean {
+  sendMessage(text: string, status: number): boolean {
     const first = !this.#begun;
     this.#begin(status);
-    return this.streams ? this.#client.event(text) : this.#client.write(`${first ? '[' : ','}${text}`);
+    return this.streams ? this.#client.sendEvent(text) : this.#client.write(`${first ? '[' : ','}${text}`);
   }
 
   /** A piece of a member's event stream, whole events only. False when the client reads too slowly. */
-  events(chunk: Buffer | string): boolean {
+  sendEvents(chunk: Buffer | string): boolean {
     this.#begin(200);
     return this.#client.write(chunk);
   }
 
   /** A member has ended. */
-  ended(): void {
+  onMemberEnded(): void {
     if (--this.#open > 0) return;
-    if (!this.#begun) this.#client.plain(202);
+    if (!this.#begun) this.#client.sendPlain(202);
     else if (this.streams) this.#client.end();
     else this.#client.end(']');
   }
@@ -213,17 +217,17 @@ type Serve = (context: McpRequest, target: ResponseLike) => void;
  */
 export function serveBatch(context: McpRequest, batch: Batch, response: ResponseLike, serve: Serve): void {
   const { method, path, headers, responseHeaders } = context;
-  const { messages, asks } = batch;
+  const { messages, hasRequests } = batch;
   const answer = new BatchResponse(response, responseHeaders, {
     size: messages.length,
-    asks,
-    streams: readsStreams(headers.accept),
+    hasRequests,
+    streams: acceptsEventStream(headers.accept),
   });
   for (const text of messages) {
     const observation = context.observation?.member();
     const part = new McpRequest(method, path, headers, Buffer.from(text), observation, true);
     part.scheme = context.scheme;
-    const member = answer.member(part);
+    const member = answer.addMember(part);
     if (observation) member.once('close', () => observation.end(member.status, member.writableEnded));
     serve(part, member);
   }

@@ -1,3 +1,4 @@
+import { methodSegment } from '@sluice/protocol/mcp/capabilities';
 import { members, memberText } from '@sluice/protocol/json/scan';
 import {
   type Era,
@@ -6,6 +7,7 @@ import {
   META_SERVER_INFO,
   MODERN_VERSIONS,
 } from '@sluice/protocol/mcp/constants';
+import type { Implementation } from '@sluice/protocol/mcp/message';
 import type { Forward } from '../registry/entries.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
 import type { ClientProfile } from './client-profile.ts';
@@ -67,12 +69,7 @@ export function forwardForMethod(method: string, declarations: readonly Declarat
 
 /** Method segments of a forward's extensions and experimental capabilities. */
 export function segmentsOf({ extensions, experimental }: Declaration): Set<string> {
-  return new Set([...extensions.keys(), ...experimental.keys()].map(lastSegment));
-}
-
-/** The method segment of a capability: `tasks` for both `tasks` and `example.com/tasks`. */
-export function lastSegment(key: string): string {
-  return key.slice(key.lastIndexOf('/') + 1);
+  return new Set([...extensions.keys(), ...experimental.keys()].map(methodSegment));
 }
 
 /** Capabilities that several forwards can share, because each request identifies its forward. */
@@ -110,7 +107,7 @@ export function advertisedCapabilities(declarations: readonly Declaration[], era
   for (const name of NESTED) {
     const merged = own.flatMap((declaration) =>
       [...declaration[name]]
-        .filter(([key, text]) => text.startsWith('{') && sole.get(lastSegment(key)) === declaration)
+        .filter(([key, text]) => text.startsWith('{') && sole.get(methodSegment(key)) === declaration)
         .map(([key, text]) => `${JSON.stringify(key)}:${text}`),
     );
     if (merged.length > 0) parts.push(`"${name}":{${merged.join(',')}}`);
@@ -127,13 +124,6 @@ function soleDeclarers(declarations: readonly Declaration[]): Map<string, Declar
     }
   }
   return sole;
-}
-
-/** Identity of the service towards clients and upstreams. */
-export interface Implementation {
-  readonly name: string;
-  readonly title: string;
-  readonly version: string;
 }
 
 /** The legacy protocol version for a client: the requested one if it is supported, else the latest. */

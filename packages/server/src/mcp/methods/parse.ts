@@ -59,7 +59,7 @@ function parsePost(context: McpRequest): McpOutcome | undefined {
   if (message.kind === 'response') return undefined;
   context.metadata.set('mcp.method', message.method);
   const era = eraOf(message, context.headers);
-  if (era.kind === 'refused') return rpcError(era.code, era.message, 400, era.data);
+  if (era.kind === 'rejected') return rpcError(era.code, era.message, 400, era.data);
   context.era = era.era;
   if (era.era === 'legacy') return undefined;
   const mismatch = checkModernHeaders(message, context.headers);

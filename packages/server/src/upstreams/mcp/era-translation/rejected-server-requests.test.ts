@@ -18,7 +18,7 @@ const ROOTS = '"roots/list"';
 const refusal = (id: string) => ({
   jsonrpc: '2.0',
   id,
-  error: { code: -32601, message: 'the client cannot be asked on this connection' },
+  error: { code: -32601, message: 'the client does not accept server requests on this connection' },
 });
 
 describe('what a modern client has not declared', () => {

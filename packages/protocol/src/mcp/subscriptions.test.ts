@@ -4,7 +4,7 @@ import {
   legacyResourceUpdated,
   listenResult,
   resourceUpdated,
-  subscriptionNotice,
+  subscriptionNotification,
   withoutSubscriptionId,
   withSubscriptionId,
 } from './subscriptions.ts';
@@ -17,7 +17,7 @@ describe('messages of a subscription', () => {
     expect(acknowledgement(ID, { toolsListChanged: true })).toBe(
       `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{${META},"notifications":{"toolsListChanged":true}}}`,
     );
-    expect(subscriptionNotice(ID, 'notifications/x')).toBe(
+    expect(subscriptionNotification(ID, 'notifications/x')).toBe(
       `{"jsonrpc":"2.0","method":"notifications/x","params":{${META}}}`,
     );
     expect(resourceUpdated(ID, 'r://"')).toBe(

@@ -1,19 +1,19 @@
-import { parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
-import { answersQuestion, crossedCapabilities, supportsServerRequests } from './capabilities.ts';
+import { parseLossless } from '../json/parse.ts';
+import { acceptsServerRequest, supportsServerRequests, translatedCapabilities } from './capabilities.ts';
 
-describe('crossedCapabilities', () => {
+describe('translatedCapabilities', () => {
   it('keeps what the client wrote, numbers and unknown members included', () => {
     const text =
       '{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{},"experimental":{"tasks":{"n":1.0}},' +
       '"vendor":[9223372036854775807],"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["a"]}}}';
     const capabilities = parseLossless(text);
-    expect(JSON.stringify(crossedCapabilities(Object(capabilities), true))).toBe(text);
+    expect(JSON.stringify(translatedCapabilities(Object(capabilities), true))).toBe(text);
   });
 
   it('leaves out tasks and the notices of roots', () => {
     expect(
-      crossedCapabilities(
+      translatedCapabilities(
         {
           tasks: { list: {}, requests: { elicitation: { create: {} } } },
           roots: { listChanged: true, vendor: 1 },
@@ -26,7 +26,7 @@ describe('crossedCapabilities', () => {
 
   it('leaves out what asks when the client cannot be asked', () => {
     const capabilities = { elicitation: {}, sampling: {}, roots: { listChanged: true }, experimental: { a: {} } };
-    expect(crossedCapabilities(capabilities, false)).toEqual({ experimental: { a: {} } });
+    expect(translatedCapabilities(capabilities, false)).toEqual({ experimental: { a: {} } });
     expect(capabilities).toEqual({
       elicitation: {},
       sampling: {},
@@ -37,7 +37,7 @@ describe('crossedCapabilities', () => {
 
   it('survives members of other types', () => {
     const capabilities = { roots: true, extensions: null, tasks: 1 };
-    expect(crossedCapabilities(capabilities, true)).toEqual({ roots: true, extensions: null });
+    expect(translatedCapabilities(capabilities, true)).toEqual({ roots: true, extensions: null });
   });
 });
 
@@ -55,14 +55,14 @@ describe('isAskable', () => {
   });
 });
 
-describe('answersQuestion', () => {
+describe('acceptsServerRequest', () => {
   it('knows which modes of elicitation a client has', () => {
     const form = { mode: 'form', message: 'm' };
     const url = { mode: 'url', message: 'm', url: 'http://a' };
     const modes = (elicitation: object | null | boolean | undefined) => {
       const capabilities = Object(elicitation === undefined ? {} : { elicitation });
       return [form, { message: 'm' }, undefined, url].map((params) =>
-        answersQuestion(capabilities, 'elicitation/create', params),
+        acceptsServerRequest(capabilities, 'elicitation/create', params),
       );
     };
     expect(modes(undefined)).toEqual([false, false, false, false]);
@@ -79,38 +79,38 @@ describe('answersQuestion', () => {
 
   it('knows no other mode', () => {
     const capabilities = { elicitation: { form: {}, url: {}, voice: {} } };
-    expect(answersQuestion(capabilities, 'elicitation/create', { mode: 'voice' })).toBe(false);
-    expect(answersQuestion(capabilities, 'elicitation/create', { mode: 1 })).toBe(false);
+    expect(acceptsServerRequest(capabilities, 'elicitation/create', { mode: 'voice' })).toBe(false);
+    expect(acceptsServerRequest(capabilities, 'elicitation/create', { mode: 1 })).toBe(false);
   });
 
   it('lets a client sample, with tools only where it has them', () => {
     const plain = { messages: [], maxTokens: 1 };
-    expect(answersQuestion({}, 'sampling/createMessage', plain)).toBe(false);
-    expect(answersQuestion({ sampling: {} }, 'sampling/createMessage', plain)).toBe(true);
+    expect(acceptsServerRequest({}, 'sampling/createMessage', plain)).toBe(false);
+    expect(acceptsServerRequest({ sampling: {} }, 'sampling/createMessage', plain)).toBe(true);
     for (const params of [
       { ...plain, tools: [] },
       { ...plain, toolChoice: { mode: 'auto' } },
     ]) {
-      expect(answersQuestion({ sampling: {} }, 'sampling/createMessage', params)).toBe(false);
-      expect(answersQuestion({ sampling: { tools: null } }, 'sampling/createMessage', params)).toBe(false);
-      expect(answersQuestion({ sampling: { tools: {} } }, 'sampling/createMessage', params)).toBe(true);
+      expect(acceptsServerRequest({ sampling: {} }, 'sampling/createMessage', params)).toBe(false);
+      expect(acceptsServerRequest({ sampling: { tools: null } }, 'sampling/createMessage', params)).toBe(false);
+      expect(acceptsServerRequest({ sampling: { tools: {} } }, 'sampling/createMessage', params)).toBe(true);
     }
     expect(
-      answersQuestion({ sampling: {} }, 'sampling/createMessage', { ...plain, tools: null, toolChoice: null }),
+      acceptsServerRequest({ sampling: {} }, 'sampling/createMessage', { ...plain, tools: null, toolChoice: null }),
     ).toBe(true);
   });
 
   it('lets a client be asked for its roots', () => {
-    expect(answersQuestion({ roots: {} }, 'roots/list', undefined)).toBe(true);
-    expect(answersQuestion({ roots: { listChanged: true } }, 'roots/list', {})).toBe(true);
-    expect(answersQuestion({ roots: null }, 'roots/list', {})).toBe(false);
-    expect(answersQuestion({ elicitation: {}, sampling: {} }, 'roots/list', {})).toBe(false);
+    expect(acceptsServerRequest({ roots: {} }, 'roots/list', undefined)).toBe(true);
+    expect(acceptsServerRequest({ roots: { listChanged: true } }, 'roots/list', {})).toBe(true);
+    expect(acceptsServerRequest({ roots: null }, 'roots/list', {})).toBe(false);
+    expect(acceptsServerRequest({ elicitation: {}, sampling: {} }, 'roots/list', {})).toBe(false);
   });
 
   it('has no answer to any other method', () => {
     const all = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {}, ping: {} };
     for (const method of ['ping', 'tools/list', 'elicitation', 'roots/list ', '']) {
-      expect(answersQuestion(all, method, {})).toBe(false);
+      expect(acceptsServerRequest(all, method, {})).toBe(false);
     }
   });
 });

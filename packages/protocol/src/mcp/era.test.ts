@@ -43,7 +43,7 @@ describe('the era of a message', () => {
   });
 
   it('is refused where envelope and header contradict each other', () => {
-    expect(eraOf(request(META), {})).toMatchObject({ kind: 'refused', code: -32020 });
+    expect(eraOf(request(META), {})).toMatchObject({ kind: 'rejected', code: -32020 });
     expect(eraOf(request(META), { 'mcp-protocol-version': '2025-11-25' })).toMatchObject({ code: -32020 });
     expect(eraOf(notification(META), { 'mcp-protocol-version': '2025-11-25' })).toMatchObject({ code: -32020 });
     expect(eraOf(notification(META), {})).toMatchObject({ era: 'modern' });
@@ -68,7 +68,7 @@ describe('the era of a message', () => {
 
   it('shows only so much of what a client sent', () => {
     const refusal = eraOf(request(META), { 'mcp-protocol-version': 'x'.repeat(10_000) });
-    expect(refusal.kind === 'refused' && refusal.message.length).toBeLessThan(300);
+    expect(refusal.kind === 'rejected' && refusal.message.length).toBeLessThan(300);
   });
 });
 
@@ -95,7 +95,7 @@ describe('the headers of a modern message', () => {
     ['Base64 of what is not UTF-8', { name: '\ufffd' }, { ...headers, 'mcp-name': '=?base64?/w==?=' }],
     ['letters beyond ASCII', { name: 'ü' }, { ...headers, 'mcp-name': 'Ã¼' }],
   ])('are refused with %s', (_what, params, sent) => {
-    expect(checkModernHeaders(call(params), sent)).toMatchObject({ kind: 'refused', code: -32020 });
+    expect(checkModernHeaders(call(params), sent)).toMatchObject({ kind: 'rejected', code: -32020 });
   });
 
   it.each(['ü', '', 'a b', '=?base64?YQ==?='])('carry the name %j in Base64', (name) => {
