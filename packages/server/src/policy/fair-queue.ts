@@ -1,52 +1,52 @@
-/** A queue in which everybody who waits has a turn before anybody has the next one. */
+/** Round-robin queue: every key with pending jobs gets a turn before any key gets its next one. */
 export class FairQueue<Job> {
-  /** Whose turn is next stands first; nobody in it has nothing to do. */
-  readonly #waiting = new Map<string, Job[]>();
-  #last = '';
+  /** Pending jobs by key, next turn first; keys without jobs are removed. */
+  readonly #pending = new Map<string, Job[]>();
+  #lastKey = '';
   #size = 0;
 
-  /** How many jobs wait. */
+  /** Number of pending jobs. */
   get size(): number {
     return this.#size;
   }
 
-  /** How many of them are somebody's. */
-  sizeOf(whose: string): number {
-    return this.#waiting.get(whose)?.length ?? 0;
+  /** Number of pending jobs of a key. */
+  sizeOf(key: string): number {
+    return this.#pending.get(key)?.length ?? 0;
   }
 
-  add(whose: string, job: Job): void {
-    const jobs = this.#waiting.get(whose);
+  add(key: string, job: Job): void {
+    const jobs = this.#pending.get(key);
     if (jobs) jobs.push(job);
-    else this.#waiting.set(whose, [job]);
+    else this.#pending.set(key, [job]);
     this.#size++;
   }
 
-  /** Takes the next one of those who may have a turn now; undefined when there is none. */
-  take(may: (whose: string) => boolean = () => true): Job | undefined {
-    const rest = this.#waiting.get(this.#last);
-    if (rest !== undefined) {
-      // Whoever came while this one had its turn stands before it now.
-      this.#waiting.delete(this.#last);
-      this.#waiting.set(this.#last, rest);
+  /** Removes and returns the next job of the eligible keys; undefined if there is none. */
+  take(isEligible: (key: string) => boolean = () => true): Job | undefined {
+    const remaining = this.#pending.get(this.#lastKey);
+    if (remaining !== undefined) {
+      // Keys added during the last turn come before the key that had it.
+      this.#pending.delete(this.#lastKey);
+      this.#pending.set(this.#lastKey, remaining);
     }
-    for (const [whose, jobs] of this.#waiting) {
-      if (!may(whose)) continue;
-      if (jobs.length === 1) this.#waiting.delete(whose);
-      this.#last = whose;
+    for (const [key, jobs] of this.#pending) {
+      if (!isEligible(key)) continue;
+      if (jobs.length === 1) this.#pending.delete(key);
+      this.#lastKey = key;
       this.#size--;
       return jobs.shift();
     }
     return undefined;
   }
 
-  /** Takes out a job that nobody waits for any more; false when it is not there. */
-  remove(whose: string, job: Job): boolean {
-    const jobs = this.#waiting.get(whose) ?? [];
-    const at = jobs.indexOf(job);
-    if (at < 0) return false;
-    jobs.splice(at, 1);
-    if (jobs.length === 0) this.#waiting.delete(whose);
+  /** Removes a pending job; false if it is not in the queue. */
+  remove(key: string, job: Job): boolean {
+    const jobs = this.#pending.get(key) ?? [];
+    const index = jobs.indexOf(job);
+    if (index < 0) return false;
+    jobs.splice(index, 1);
+    if (jobs.length === 0) this.#pending.delete(key);
     this.#size--;
     return true;
   }

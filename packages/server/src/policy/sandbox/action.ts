@@ -2,24 +2,24 @@ import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 
 /**
- * What passes between the service and an action: the world `evaluator-action` of `packages/actions/wit/evaluator.wit`
- * (spec "Evaluation context" and "Host functions", decisions 2.11), as the JavaScript bindings spell it.
+ * Interface between the service and an action: the world `evaluator-action` of `packages/actions/wit/evaluator.wit`
+ * (spec "Evaluation context" and "Host functions", decisions 2.11), with the names of its JavaScript bindings.
  */
 
-/** What `evaluate` is given. */
+/** Argument of `evaluate`. */
 export interface EvaluationContext {
   readonly method: string;
   readonly namespace: string;
-  /** Of `tools/call`. */
+  /** Only for `tools/call`. */
   readonly toolName?: string;
-  /** Top-level arguments; strings as they are, other values as JSON. */
+  /** Top-level arguments: strings unchanged, other values as JSON. */
   readonly arguments: readonly (readonly [name: string, value: string])[];
-  /** The raw output of the LLM. */
+  /** Raw output of the LLM. */
   readonly llmResult: string;
   readonly conversationId?: string;
 }
 
-/** A tool as actions see it. */
+/** Tool as exposed to actions. */
 export interface ToolEntry {
   readonly name: string;
   readonly description: string;
@@ -28,13 +28,13 @@ export interface ToolEntry {
   readonly namespace?: string;
 }
 
-/** A message of a conversation. */
+/** Message of a conversation. */
 export interface HistoryMessage {
   readonly role: string;
   readonly content: string;
 }
 
-/** What an action called last of the interface `response`. */
+/** Response function that decided a run (interface `response`), with its arguments. */
 export type ActionResponse =
   | { readonly kind: 'pass' }
   | { readonly kind: 'block'; readonly reason: string }
@@ -43,40 +43,40 @@ export type ActionResponse =
   | { readonly kind: 'filter_tools'; readonly tools: readonly string[] }
   | { readonly kind: 'set_metadata'; readonly key: string; readonly value: string };
 
-/** How much a line of an action matters. `debug`: what it prints; the others have a function each. */
+/** Level of a log line. `debug` is for output on stdout and stderr; the others are functions of the interface `log`. */
 export type ActionLogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * What the service answers an action. Everything is of one moment: what changes meanwhile is not seen, but for what the
- * action itself copied. Lists are JSON texts of `ToolEntry[]` and `HistoryMessage[]`, so that they can be kept.
+ * Host functions of one run. They answer from one snapshot: later changes are not visible, except the action's own
+ * copies. Lists are JSON of `ToolEntry[]` and `HistoryMessage[]`, so that they can be cached as text.
  */
 export interface HostFunctions {
-  /** All tools (no `namespace`) or those of one, in order of registration. */
+  /** All tools (no `namespace`) or those of one namespace, in order of registration. */
   tools(namespace?: string): string;
   tool(name: string): ToolEntry | undefined;
-  /** True when the tool was found; what is to be copied is kept until the run ended well. */
+  /** Returns whether the tool exists. Copies are collected and committed after a successful run. */
   copyTool(name: string, namespace: string): boolean;
-  /** `signal`: nobody waits for the answer any more. */
+  /** `signal` aborts when the result is no longer needed. */
   history(conversationId: string, signal: AbortSignal): string | Promise<string>;
-  /** What is wrong with a text by the evaluator's `result_schema`, joined with `; `; undefined when nothing is. */
+  /** Violations of the evaluator's `result_schema`, joined with `; `; undefined for a valid text. */
   verify(raw: string, signal: AbortSignal): Promise<string | undefined>;
   log(level: ActionLogLevel, message: string): void;
 }
 
-/** A run that ended well. */
+/** Successful run. */
 export interface ActionRun {
-  /** Undefined when the action called no response function: the request passes. */
+  /** Undefined if the action called no response function: the request passes. */
   readonly response: ActionResponse | undefined;
-  /** How many calls of response functions did not count, because one of them after it or before it did. */
+  /** Number of response calls that were overridden by another one. */
   readonly ignoredResponses: number;
-  /** From hand-over to the host process to its end. */
+  /** Time from hand-over to the host process until the result. */
   readonly durationMs: number;
 }
 
-/** Why a run did not end well. */
+/** Category of a failed run. */
 export type ActionFault = 'trap' | 'timeout' | 'memory' | 'limit' | 'host';
 
-/** A run that did not end well: a trap, a deadline, memory, a limit of ours, or the host process itself. */
+/** Failed run: a trap, the deadline, memory, another limit, or the host process itself. */
 export class ActionFailure extends Error {
   readonly fault: ActionFault;
 
@@ -86,41 +86,41 @@ export class ActionFailure extends Error {
   }
 }
 
-/** A run that was refused, or that nobody waited for any more, before it began. */
+/** Run that was rejected or canceled before it began. */
 export class ActionNotStartedError extends ActionFailure {
   constructor(message: string) {
     super('host', message);
   }
 }
 
-/** The host process ended by itself before it had said anything of the run, which can be tried in another one. */
+/** The host process exited on its own before it sent anything for the run, which can be retried in another process. */
 export class HostExitedError extends ActionFailure {
   constructor() {
-    super('host', 'its host process ended');
+    super('host', 'host process exited');
   }
 }
 
-/** A component that compiled: what a host process makes instances of. Nothing of it is ever run in this process. */
+/** Compiled component, instantiated by host processes. Never evaluated in this process. */
 export interface Action {
-  /** SHA-256 of the component, in hex. */
+  /** SHA-256 of the component in hex. */
   readonly checksum: string;
-  /** JavaScript that jco made of the component; only host processes evaluate it. */
+  /** JavaScript generated by jco; evaluated by host processes only. */
   readonly glue: string;
-  /** `pages`: what an instance may take of the memory of a run, in pages of 64 KiB. */
+  /** `pages`: maximum memory of an instance, in pages of 64 KiB. */
   readonly modules: readonly { readonly name: string; readonly bytes: Uint8Array; readonly pages: number }[];
 }
 
-/** The memory that an action takes, in bytes. */
+/** Size of an action in memory, in bytes. */
 export function actionSize({ glue, modules }: Action): number {
   return modules.reduce((sum, { bytes }) => sum + bytes.length, glue.length);
 }
 
-/** Why a file is no action; the message says what is wrong with it. */
+/** File that is not a usable action; the message gives the reason. */
 export class ActionCompileError extends Error {}
 
 /** Compiles components in child processes. */
 export interface ComponentCompiler {
-  /** `checksum`: where it is known. Throws `ActionCompileError`. */
+  /** `checksum` saves computing it. Throws `ActionCompileError`. */
   compile(component: Uint8Array, checksum?: string): Promise<Action>;
   close(): Promise<void>;
 }
@@ -128,22 +128,22 @@ export interface ComponentCompiler {
 /** Runs actions in child processes. */
 export interface ActionRunner {
   /**
-   * Throws `ActionFailure`. `signal`: nobody waits for it any more. A run that has not begun fails then; one that has goes
-   * on, because its host process would end with it.
+   * Throws `ActionFailure`. Aborting `signal` cancels a run that has not begun; a run in progress continues, because
+   * canceling it would cost its host process.
    */
-  run(action: Action, context: EvaluationContext, answers: HostFunctions, signal?: AbortSignal): Promise<ActionRun>;
+  run(action: Action, context: EvaluationContext, functions: HostFunctions, signal?: AbortSignal): Promise<ActionRun>;
   close(): Promise<void>;
 }
 
-/** A millisecond or two. */
-const AT_ONCE = 1024 * 1024;
+/** Takes a millisecond or two. */
+const HASH_CHUNK_BYTES = 1024 * 1024;
 
-/** SHA-256 of a component, in hex; of a large one in pieces, between which others go on. */
+/** SHA-256 of a component in hex. Large components are hashed in chunks that yield to the event loop. */
 export async function componentChecksum(component: Uint8Array): Promise<string> {
-  const hash = createHash('sha256').update(component.subarray(0, AT_ONCE));
-  for (let at = AT_ONCE; at < component.length; at += AT_ONCE) {
+  const hash = createHash('sha256').update(component.subarray(0, HASH_CHUNK_BYTES));
+  for (let offset = HASH_CHUNK_BYTES; offset < component.length; offset += HASH_CHUNK_BYTES) {
     await setImmediate();
-    hash.update(component.subarray(at, at + AT_ONCE));
+    hash.update(component.subarray(offset, offset + HASH_CHUNK_BYTES));
   }
   return hash.digest('hex');
 }

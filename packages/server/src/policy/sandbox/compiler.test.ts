@@ -66,14 +66,10 @@ describe('a component', () => {
   });
 
   it.each([
-    [
-      'no WebAssembly',
-      () => Buffer.from('export function evaluate() {}'),
-      /^not a component: it does not begin as one does/,
-    ],
+    ['no WebAssembly', () => Buffer.from('export function evaluate() {}'), /^not a component: invalid header/],
     ['a core module', () => Buffer.from('\0asm\x01\0\0\0'), /^a core module, not a component/],
     ['nothing', () => new Uint8Array(), /^not a component: the file is empty/],
-    ['cut off', () => component.subarray(0, 200), /^not a whole component: it is cut off after 200 bytes, /],
+    ['cut off', () => component.subarray(0, 200), /^truncated component: ends after 200 bytes, /],
     [
       'invalid in a body',
       () => writtenAction(coreActionText({ evaluate: '(i32.const 1)' })),
@@ -82,7 +78,7 @@ describe('a component', () => {
     [
       'too large',
       () => new Uint8Array(COMPONENT_LIMITS.fileBytes + 1),
-      /^it has 31457281 bytes, actions may have 31457280/,
+      /^component too large: 31457281 bytes, maximum 31457280/,
     ],
   ])('that is %s is refused', { timeout: PATIENCE_MS }, async (_, bytes, message) => {
     expect(await reasonOf(started().compile(await bytes()))).toMatch(message);
@@ -91,7 +87,7 @@ describe('a component', () => {
 
   it('that takes longer than the deadline is refused', async () => {
     expect(await reasonOf(started(1).compile(component))).toBe(
-      'compiling it took longer than 0.001 s; make it smaller',
+      'compilation exceeded 0.001 s; make the component smaller',
     );
     expect(children()).toEqual([]);
   });
@@ -132,7 +128,7 @@ describe('processes', () => {
     expect(children()).toHaveLength(2);
     await compiler.close();
     expect(children()).toEqual([]);
-    const [ended, stopping] = ['the compiling process ended', 'the service is stopping'];
+    const [ended, stopping] = ['compiler process exited', 'service is shutting down'];
     expect(await Promise.all(reasons)).toEqual([ended, ended, stopping, stopping, stopping]);
     expect(await reasonOf(compiler.compile(component))).toBe(stopping);
     expect(children()).toEqual([]);
@@ -163,7 +159,7 @@ const SAYING = [
   ['a first word of more, before it has come', `announce(64 * KIB + 1)`, 'too much'],
   [
     'a refusal of 1000 characters',
-    `wire.send({ kind: 'refused', message: '\\u0001'.repeat(1000) })`,
+    `wire.send({ kind: 'rejected', message: '\\u0001'.repeat(1000) })`,
     '\u0001'.repeat(1000),
   ],
   [
@@ -184,15 +180,15 @@ const SAYING = [
 /** Stands for `compiling/main.ts`; its component is the name of what it is to say. */
 const FORGED = `
 import { writeSync } from 'node:fs';
-import { Wire } from '../host/wire.ts';
+import { ParentPipe } from '../host/parent-pipe.ts';
 const KIB = 1024;
 const MIB = 1024 * KIB;
-const wire = new Wire();
+const wire = new ParentPipe();
 const some = (bytes) => new Uint8Array(bytes);
 /** The head of a frame that does not come. */
 const announce = (length) => writeSync(1, new Uint32Array([length]));
 const padded = (length) => {
-  const message = { kind: 'refused', message: 'as it said', padding: '' };
+  const message = { kind: 'rejected', message: 'as it said', padding: '' };
   wire.send({ ...message, padding: 'x'.repeat(length - JSON.stringify(message).length) });
 };
 /** The bytes of the frame. */
@@ -205,12 +201,12 @@ const modules = (count) => {
 const saying = {
   ${SAYING.map(([what, script]) => `${JSON.stringify(what)}() { ${script} },`).join('\n')}
 };
-wire.message();
-const component = wire.bytes();
-wire.bytes();
+wire.receive();
+const component = wire.receiveBytes();
+wire.receiveBytes();
 saying[component]();
 // It stays until it is ended.
-wire.bytes();
+wire.receiveBytes();
 `;
 
 describe('a compiling process that was taken over', () => {
@@ -242,7 +238,7 @@ describe('a compiling process that was taken over', () => {
   }, PATIENCE_MS);
 
   it.each(SAYING)('may say so much, and is ended when it says more: %s', (what, _script, expected) => {
-    const tooMuch = 'the compiling process said more than it may: 64 KiB at first, and 48 MiB in all';
+    const tooMuch = 'compiler process sent too much data: limits are 64 KiB for the first frame and 48 MiB in total';
     if (expected === 'too much') expect(reasons[what]).toBe(tooMuch);
     else expect(reasons[what]).toMatch(expected);
   });

@@ -10,35 +10,39 @@ import { readSandboxScripts, SandboxProcess, type SandboxScripts } from './sandb
 const COMPILE_MS = 10_000;
 const CPU_SECONDS = 30;
 const MAX_RESIDENT_BYTES = 512 * 1024 * 1024;
-const WATCH_MS = 20;
+const MEMORY_CHECK_MS = 20;
 /**
- * What the process may say, in all and at first. A component of 30 MiB has modules of as much in all, and glue; the
- * names of 256 modules take some 12 KiB.
+ * Limits of the first frame and of the whole response. A component of 30 MiB has modules of at most as much, and glue; the
+ * names of 256 modules take about 12 KiB.
  */
-const MAX_BYTES = 48 * 1024 * 1024;
 const MAX_HEAD_BYTES = 64 * 1024;
-const SAID_TOO_MUCH = 'the compiling process said more than it may: 64 KiB at first, and 48 MiB in all';
-const TOO_MUCH_MEMORY = 'compiling it takes too much memory; make it smaller';
-/** Each takes half a core and some hundred MiB for a moment. */
-const MAX_AT_ONCE = 2;
+const MAX_RESPONSE_BYTES = 48 * 1024 * 1024;
+/** Concurrent compilations. Each takes half a core and some hundred MiB for a moment. */
+const MAX_CONCURRENT = 2;
 
-/** jco's tools are compiled once and run for a moment: the compiler that makes fast code would take twice as long as they do. */
+const PROCESS_EXITED = 'compiler process exited';
+const RESPONSE_INVALID = 'compiler process sent an invalid response';
+const RESPONSE_TOO_LARGE =
+  'compiler process sent too much data: limits are 64 KiB for the first frame and 48 MiB in total';
+const MEMORY_EXCEEDED = 'compilation exceeded 512 MiB of memory; make the component smaller';
+
+/** The optimizing compiler would take twice as long to compile jco's tools as they run. */
 const FLAGS = ['--max-old-space-size=320', '--wasm-max-mem-pages=8192', '--liftoff-only'];
 
-/** jco, and what tells where packages are. */
+/** jco, and the file that package resolution starts from. */
 const READABLE = [fileURLToPath(new URL('../../../package.json', import.meta.url)), ...jcoFolders()];
 
-/** The WIT of the world `evaluator-action`: the authoritative reference of what actions import and export. */
+/** WIT of the world `evaluator-action`, the authoritative definition of the imports and exports of actions. */
 const WIT_FILE = fileURLToPath(import.meta.resolve('@sluice/actions/wit'));
 
-const answer = z.discriminatedUnion('kind', [
+const responseHead = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('compiled'),
     modules: z
       .array(z.object({ name: z.string().regex(/^action\.core\d*\.wasm$/), pages: z.int().min(0).max(1024) }))
       .max(256),
   }),
-  z.object({ kind: z.literal('refused'), message: z.string().max(1000) }),
+  z.object({ kind: z.literal('rejected'), message: z.string().max(1000) }),
 ]);
 
 /** Compiles components to actions, each in a process of its own with 10 s and 512 MiB (decisions 4.9). */
@@ -48,42 +52,42 @@ export class ActionCompiler implements ComponentCompiler {
   readonly #waiting: (() => void)[] = [];
   readonly #processes = new Set<SandboxProcess>();
   #scripts: SandboxScripts | undefined;
-  #working = 0;
-  #closed = false;
+  #active = 0;
+  #isClosed = false;
 
-  /** `compileMs`: how long one component may take (default 10 s). */
+  /** `compileMs`: time limit of one component (default 10 s). */
   constructor({ compileMs = COMPILE_MS }: { readonly compileMs?: number } = {}) {
     this.#compileMs = compileMs;
   }
 
-  async compile(component: Uint8Array, checksum?: string): Promise<Action> {
-    const known = checksum ?? (await componentChecksum(component));
-    if (this.#working < MAX_AT_ONCE) this.#working++;
+  async compile(component: Uint8Array, knownChecksum?: string): Promise<Action> {
+    const checksum = knownChecksum ?? (await componentChecksum(component));
+    if (this.#active < MAX_CONCURRENT) this.#active++;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
-      if (this.#closed) throw new ActionCompileError('the service is stopping');
-      return { checksum: known, ...(await this.#compileIn(component)) };
+      if (this.#isClosed) throw new ActionCompileError('service is shutting down');
+      return { checksum, ...(await this.#compileInProcess(component)) };
     } finally {
       const next = this.#waiting.shift();
-      // Its turn goes on to who waits longest.
+      // The slot passes to the next one.
       if (next) next();
-      else this.#working--;
+      else this.#active--;
     }
   }
 
-  /** Ends compilations, those under way and those that wait. */
+  /** Kills compilations in progress and rejects pending ones. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#isClosed = true;
     const processes = [...this.#processes];
     for (const process of processes) process.kill();
-    await Promise.all(processes.map(({ exited: ended }) => ended));
+    await Promise.all(processes.map(({ exited }) => exited));
   }
 
-  #compileIn(component: Uint8Array): Promise<Omit<Action, 'checksum'>> {
+  #compileInProcess(component: Uint8Array): Promise<Omit<Action, 'checksum'>> {
     const { promise, resolve, reject } = Promise.withResolvers<Omit<Action, 'checksum'>>();
     const frames: Buffer[] = [];
-    let expected = 1;
-    let reason = 'the compiling process ended';
+    let expectedFrames = 1;
+    let failure = PROCESS_EXITED;
     this.#scripts ??= readSandboxScripts(['compiling', 'validate', 'host'], { packages: true });
     const { loader, sources } = this.#scripts;
     const process = new SandboxProcess({
@@ -91,71 +95,69 @@ export class ActionCompiler implements ComponentCompiler {
       readable: READABLE,
       flags: FLAGS,
       cpuSeconds: CPU_SECONDS,
-      maxFrameBytes: MAX_BYTES,
-      frameLimits: { first: MAX_HEAD_BYTES, all: MAX_BYTES },
+      maxFrameBytes: MAX_RESPONSE_BYTES,
+      frameLimits: { first: MAX_HEAD_BYTES, total: MAX_RESPONSE_BYTES },
       onFrame(bytes) {
         frames.push(bytes);
-        if (frames.length === 1) expected = framesOf(bytes);
-        if (frames.length >= expected) process.kill();
+        if (frames.length === 1) expectedFrames = frameCount(bytes);
+        if (frames.length >= expectedFrames) process.kill();
       },
-      onExit: ({ memory, tooLong }) => {
+      onExit: ({ outOfMemory, frameLimitExceeded }) => {
         clearTimeout(deadline);
-        clearInterval(watch);
+        clearInterval(memoryCheck);
         this.#processes.delete(process);
-        const compiled = frames.length >= expected ? actionOf(frames) : undefined;
-        if (tooLong) reason = SAID_TOO_MUCH;
+        const compiled = frames.length >= expectedFrames ? parseResponse(frames) : undefined;
+        if (frameLimitExceeded) failure = RESPONSE_TOO_LARGE;
         if (typeof compiled === 'object') resolve(compiled);
-        else reject(new ActionCompileError(compiled ?? (memory ? TOO_MUCH_MEMORY : reason)));
+        else reject(new ActionCompileError(compiled ?? (outOfMemory ? MEMORY_EXCEEDED : failure)));
       },
     });
-    const giveUp = (why: string) => {
-      reason = why;
+    const abort = (reason: string) => {
+      failure = reason;
       process.kill();
     };
-    const tooSlow = `compiling it took longer than ${this.#compileMs / 1000} s; make it smaller`;
-    const deadline = setTimeout(giveUp, this.#compileMs, tooSlow);
-    const watch = setInterval(() => {
-      if ((process.residentBytes() ?? 0) > MAX_RESIDENT_BYTES) giveUp(TOO_MUCH_MEMORY);
-    }, WATCH_MS);
+    const overrun = `compilation exceeded ${this.#compileMs / 1000} s; make the component smaller`;
+    const deadline = setTimeout(abort, this.#compileMs, overrun);
+    const memoryCheck = setInterval(() => {
+      if ((process.residentBytes() ?? 0) > MAX_RESIDENT_BYTES) abort(MEMORY_EXCEEDED);
+    }, MEMORY_CHECK_MS);
     this.#processes.add(process);
     process.send(sources, { kind: 'compile' } satisfies CompileRequest, component, this.#wit);
     return promise;
   }
 }
 
-/** Where jco's scripts, and those that they import, are found and lie. Where `node_modules` is a link, these are two. */
+/** Folders that contain jco's scripts and their imports: the installed one and, where `node_modules` is a link, its target. */
 function jcoFolders(): string[] {
-  const found = findPackageJSON('@bytecodealliance/jco-transpile', import.meta.url);
-  if (found === undefined) throw new Error('@bytecodealliance/jco-transpile is not installed: run npm install');
-  const folder = dirname(dirname(found));
-  const real = dirname(dirname(realpathSync(found)));
+  const packageFile = findPackageJSON('@bytecodealliance/jco-transpile', import.meta.url);
+  if (packageFile === undefined) throw new Error('@bytecodealliance/jco-transpile is not installed: run npm install');
+  const folder = dirname(dirname(packageFile));
+  const target = dirname(dirname(realpathSync(packageFile)));
   // The link itself is read, too.
-  return folder === real ? [real] : [dirname(folder), real];
+  return folder === target ? [target] : [dirname(folder), target];
 }
 
-/** How many frames an answer has, by its first one. */
-function framesOf(head: Buffer): number {
-  const parsed = headOf(head);
+/** Number of frames of a response, according to its first one. */
+function frameCount(head: Buffer): number {
+  const parsed = parseHead(head);
   return parsed?.kind === 'compiled' ? 2 + parsed.modules.length : 1;
 }
 
-/** The action, or why there is none. */
-function actionOf([head, glue, ...modules]: readonly Buffer[]): Omit<Action, 'checksum'> | string {
-  const parsed = head && headOf(head);
-  if (parsed === undefined || glue === undefined) {
-    return parsed?.kind === 'refused' ? parsed.message : 'the compiling process said what it may not';
-  }
-  if (parsed.kind === 'refused') return parsed.message;
+/** Returns the action, or the reason for the failure. */
+function parseResponse([head, glue, ...modules]: readonly Buffer[]): Omit<Action, 'checksum'> | string {
+  const parsed = head && parseHead(head);
+  if (parsed?.kind === 'rejected') return parsed.message;
+  if (parsed === undefined || glue === undefined) return RESPONSE_INVALID;
   return {
-    // Copies, so that they do not hold the pieces they came in.
+    // Copies, because the frames share the memory of the chunks they came in.
     glue: glue.toString(),
     modules: parsed.modules.map((module, index) => ({ ...module, bytes: Buffer.from(modules[index] ?? []) })),
   };
 }
 
-function headOf(bytes: Buffer): z.infer<typeof answer> | undefined {
+function parseHead(bytes: Buffer): z.infer<typeof responseHead> | undefined {
   try {
-    return answer.safeParse(JSON.parse(bytes.toString())).data;
+    return responseHead.safeParse(JSON.parse(bytes.toString())).data;
   } catch {
     return undefined;
   }

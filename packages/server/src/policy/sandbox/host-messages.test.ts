@@ -15,7 +15,7 @@ const said = (word: unknown) => parseHostMessage(Buffer.from(JSON.stringify(word
 const text = fc.string({ unit: fc.constantFrom(...'[]{}:,"\\\n', 'a', 'ü', '😀', '\ud800', '\u0000'), maxLength: 100 });
 
 const words: fc.Arbitrary<HostMessage> = fc.oneof(
-  fc.constantFrom<HostMessage>({ kind: 'ready' }, { kind: 'loaded' }, { kind: 'question', ask: 'tools' }),
+  fc.constantFrom<HostMessage>({ kind: 'ready' }, { kind: 'loaded' }, { kind: 'call', function: 'tools' }),
   fc.record({
     kind: fc.constant('log' as const),
     level: fc.constantFrom('debug' as const, 'info' as const, 'warn' as const, 'error' as const),
@@ -28,13 +28,13 @@ const words: fc.Arbitrary<HostMessage> = fc.oneof(
   }),
   fc
     .oneof(
-      fc.record({ ask: fc.constant('tools' as const), namespace: text }),
-      fc.record({ ask: fc.constant('tool' as const), name: text }),
-      fc.record({ ask: fc.constant('copy' as const), name: text, namespace: text }),
-      fc.record({ ask: fc.constant('history' as const), conversation: text }),
-      fc.record({ ask: fc.constant('verify' as const), raw: text }),
+      fc.record({ function: fc.constant('tools' as const), namespace: text }),
+      fc.record({ function: fc.constant('tool' as const), name: text }),
+      fc.record({ function: fc.constant('copy' as const), name: text, namespace: text }),
+      fc.record({ function: fc.constant('history' as const), conversation: text }),
+      fc.record({ function: fc.constant('verify' as const), raw: text }),
     )
-    .map((question) => ({ kind: 'question' as const, ...question })),
+    .map((call) => ({ kind: 'call' as const, ...call })),
   fc.record({ kind: fc.constant('done' as const), ignored: fc.nat() }),
   fc.record({
     kind: fc.constant('done' as const),
@@ -91,7 +91,7 @@ describe('what a host says', () => {
   it('is taken with as long a response or question as there may be', () => {
     const longest = 'x'.repeat(MEBIBYTE - 40);
     const done: HostMessage = { kind: 'done', response: { kind: 'block', reason: longest }, ignored: 9_999_999 };
-    const question: HostMessage = { kind: 'question', ask: 'copy', name: longest, namespace: 'x' };
+    const question: HostMessage = { kind: 'call', function: 'copy', name: longest, namespace: 'x' };
     expect([said(done), said(question)]).toEqual([done, question]);
     const tools = Array.from({ length: MEBIBYTE / 3 - 20 }, () => '');
     const names: HostMessage = { kind: 'done', response: { kind: 'filter_tools', tools }, ignored: 0 };
@@ -128,9 +128,9 @@ describe('what a host says', () => {
     ['names that are no list', { kind: 'done', ignored: 0, response: { kind: 'filter_tools', tools: 'a' } }],
     ['a name that is no text', { kind: 'done', ignored: 0, response: { kind: 'filter_tools', tools: ['a', null] } }],
     ['a value that is no text', { kind: 'done', ignored: 0, response: { kind: 'set_metadata', key: 'a', value: 1 } }],
-    ['a question that there is not', { kind: 'question', ask: 'password' }],
-    ['a question without its text', { kind: 'question', ask: 'copy', name: 'a' }],
-    ['a namespace that is none', { kind: 'question', ask: 'tools', namespace: null }],
+    ['a question that there is not', { kind: 'call', function: 'password' }],
+    ['a question without its text', { kind: 'call', function: 'copy', name: 'a' }],
+    ['a namespace that is none', { kind: 'call', function: 'tools', namespace: null }],
   ])('is refused: %s', (_what, word) => {
     expect(said(word)).toBeUndefined();
   });
@@ -179,8 +179,8 @@ describe('a host that says what no host may', () => {
   });
 
   it.each<[what: string, word: string, message: RegExp]>([
-    ...all.map(([what, make]): [string, string, RegExp] => [`${what}, 8 MiB`, make(8 * MEBIBYTE), /too much at once/]),
-    ...all.map(([what, make]): [string, string, RegExp] => [what, make(MEBIBYTE), /may not/]),
+    ...all.map(([what, make]): [string, string, RegExp] => [`${what}, 8 MiB`, make(8 * MEBIBYTE), /oversized/]),
+    ...all.map(([what, make]): [string, string, RegExp] => [what, make(MEBIBYTE), /invalid message/]),
   ])('is ended, and its run has failed: %s', async (_what, word, message) => {
     const action = injected('');
     const host = new HostProcess({ loader, sources: Buffer.from(word) }, { runMs: 30_000 }, () => undefined);

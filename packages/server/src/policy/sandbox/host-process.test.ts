@@ -101,10 +101,10 @@ describe('a host', () => {
     const endless = injected('for (;;);');
     await host.load(endless);
     await expect(host.run(endless, ordinaryContext, new OrdinaryAnswers())).rejects.toMatchObject(
-      failure('timeout', /longer than 200 ms/),
+      failure('timeout', /execution exceeded 200 ms/),
     );
     expect(host.isGone).toBe(true);
-    await expect(host.load(action)).rejects.toMatchObject(failure('timeout', /longer than 200 ms/));
+    await expect(host.load(action)).rejects.toMatchObject(failure('timeout', /execution exceeded 200 ms/));
   });
 
   it('is heard first when the service itself was busy beyond the deadline', async () => {
@@ -138,18 +138,18 @@ describe('a host', () => {
     ['an outcome, instead of having loaded', `load(); say(DONE); stay();`],
     [
       'something before its question is answered',
-      `run(); say({ kind: 'question', ask: 'verify', raw: '' }, { kind: 'log', level: 'info', message: '' }); stay();`,
+      `run(); say({ kind: 'call', function: 'verify', raw: '' }, { kind: 'log', level: 'info', message: '' }); stay();`,
     ],
-    ['a question that there is not', `run(); say({ kind: 'question', ask: 'password' }); stay();`],
+    ['a question that there is not', `run(); say({ kind: 'call', function: 'password' }); stay();`],
   ])('is ended when it says %s', async (_what, script) => {
     const host = hostOf({ script });
-    await expect(ran(host)).rejects.toMatchObject(failure('host', /said what it may not|spoke out of turn/));
+    await expect(ran(host)).rejects.toMatchObject(failure('host', /invalid message|unexpected message/));
     await host.exited;
   });
 
   it('is ended when it begins a frame that is too long', async () => {
     const host = hostOf({ script: 'run(); sayBytes(Buffer.alloc(4, 255)); stay();' });
-    await expect(ran(host)).rejects.toMatchObject(failure('host', /ended/));
+    await expect(ran(host)).rejects.toMatchObject(failure('host', /oversized/));
     await host.exited;
   });
 
@@ -158,31 +158,35 @@ describe('a host', () => {
     // What came before holds.
     expect(await ran(host)).toMatchObject({ ignoredResponses: 3 });
     await host.exited;
-    await expect(ran(host)).rejects.toMatchObject(failure('host', /said what it may not/));
+    await expect(ran(host)).rejects.toMatchObject(failure('host', /invalid message/));
   });
 
   it('is ended when it asks while it loads', async () => {
-    const host = hostOf({ script: `load(); say({ kind: 'question', ask: 'tools' }); stay();` });
-    await expect(host.load(action)).rejects.toMatchObject(failure('limit', /asked/));
+    const host = hostOf({ script: `load(); say({ kind: 'call', function: 'tools' }); stay();` });
+    await expect(host.load(action)).rejects.toMatchObject(failure('limit', /outside of a run/));
     await host.exited;
   });
 
   it.each([
-    ['before it said anything', 'run(); process.exit(1);', 'HostLost'],
-    ['after it said something', `run(); say({ kind: 'log', level: 'info', message: 'x' }); process.exit(1);`, 'Error'],
-    ['while it started', 'process.exit(1);', 'HostLost'],
+    ['before it said anything', 'run(); process.exit(1);', 'HostExitedError'],
+    [
+      'after it said something',
+      `run(); say({ kind: 'log', level: 'info', message: 'x' }); process.exit(1);`,
+      'ActionFailure',
+    ],
+    ['while it started', 'process.exit(1);', 'HostExitedError'],
   ])('that ends by itself %s is told apart', async (_when, script, name) => {
     const host = hostOf({ script });
     const error = await ran(host).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ActionFailure);
-    expect(error).toMatchObject({ fault: 'host', message: 'its host process ended' });
-    expect(error?.constructor === ActionFailure ? 'Error' : error?.constructor.name).toBe(name);
+    expect(error).toMatchObject({ fault: 'host', message: 'host process exited' });
+    expect(error?.constructor.name).toBe(name);
   });
 
   it('is ended when it logs more than a run may', async () => {
     const host = hostOf({ script: `run(); for (;;) say({ kind: 'log', level: 'debug', message: 'x' });` });
     const answers = new OrdinaryAnswers();
-    await expect(ran(host, answers)).rejects.toMatchObject(failure('limit', /logged/));
+    await expect(ran(host, answers)).rejects.toMatchObject(failure('limit', /log lines/));
     expect(answers.logged).toHaveLength(300);
     expect(host.isGone).toBe(true);
   });
@@ -190,7 +194,7 @@ describe('a host', () => {
   it('is ended when a run asks too often', async () => {
     const host = hostOf({
       script: `run();
-        for (let count = 0; ; count++) { say({ kind: 'question', ask: 'tool', name: '' + count }); heard(); heard(); }`,
+        for (let count = 0; ; count++) { say({ kind: 'call', function: 'tool', name: '' + count }); heard(); heard(); }`,
     });
     let last = '';
     class CountingAnswers extends OrdinaryAnswers {
@@ -198,14 +202,16 @@ describe('a host', () => {
         last = name;
       }
     }
-    await expect(ran(host, new CountingAnswers())).rejects.toMatchObject(failure('limit', /too much/));
+    await expect(ran(host, new CountingAnswers())).rejects.toMatchObject(
+      failure('limit', /more than 20000 host function calls/),
+    );
     expect(last).toBe('19999');
   });
 
   it('is ended when a run is answered too much in all', async () => {
     const host = hostOf({
       script: `run();
-        for (;;) { say({ kind: 'question', ask: 'tools' }); heard(); heard(); }`,
+        for (;;) { say({ kind: 'call', function: 'tools' }); heard(); heard(); }`,
     });
     const mebibyte = 'x'.repeat(1024 * 1024);
     let count = 0;
@@ -215,14 +221,14 @@ describe('a host', () => {
         return mebibyte;
       }
     }
-    await expect(ran(host, new LongAnswers())).rejects.toMatchObject(failure('limit', /too much/));
+    await expect(ran(host, new LongAnswers())).rejects.toMatchObject(failure('limit', /returned more than 128 MiB/));
     expect(count).toBe(129);
   });
 
   describe('tells who still answers a question of its', () => {
     /** A forged host that asks; what it asks for is never there, and `asked` has the signal. */
-    function asking(then: string, question = `ask: 'history', conversation: 'talk'`) {
-      const host = hostOf({ script: `run(); say({ kind: 'question', ${question} }); ${then}` });
+    function asking(then: string, question = `function: 'history', conversation: 'talk'`) {
+      const host = hostOf({ script: `run(); say({ kind: 'call', ${question} }); ${then}` });
       const { promise: asked, resolve } = Promise.withResolvers<AbortSignal>();
       class SlowAnswers extends OrdinaryAnswers {
         override async history(_conversationId: string, signal: AbortSignal): Promise<string> {
@@ -242,21 +248,21 @@ describe('a host', () => {
       const { asked, run } = asking('stay();');
       const signal = await asked;
       vi.advanceTimersByTime(PATIENCE.runMs);
-      const reason = failure('timeout', /longer than/);
+      const reason = failure('timeout', /execution exceeded/);
       await expect(run).rejects.toMatchObject(reason);
       expect(signal).toMatchObject({ aborted: true, reason });
     });
 
     it('that it ended by itself', async () => {
       const { asked, run } = asking('process.exit(1);');
-      const reason = failure('host', /ended/);
+      const reason = failure('host', /exited/);
       await expect(run).rejects.toMatchObject(reason);
       expect(await asked).toMatchObject({ aborted: true, reason });
     });
 
     it.each([
-      ['a conversation', `ask: 'history', conversation: 'talk'`],
-      ['a verdict', `ask: 'verify', raw: '{}'`],
+      ['a conversation', `function: 'history', conversation: 'talk'`],
+      ['a verdict', `function: 'verify', raw: '{}'`],
     ])('that it was killed, at once: %s', async (_what, question) => {
       const { host, asked, run } = asking('stay();', question);
       const signal = await asked;
@@ -277,7 +283,7 @@ describe('a host', () => {
       }
     }
     await expect(host.run(asks, ordinaryContext, new BrokenAnswers())).rejects.toMatchObject({
-      ...failure('host', /could not be answered/),
+      ...failure('host', /host function failed/),
       cause: new Error('out of order'),
     });
   });
@@ -296,7 +302,7 @@ describe('the log of a run', () => {
   afterEach(endHosts);
 
   const lines = (count: number, line: string) => Array.from({ length: count }, () => ['debug', line]);
-  const cut = ['warn', 'it logs too much: the rest of this run is dropped'];
+  const cut = ['warn', 'log limit reached: further lines of this run are dropped'];
 
   async function logged(script: string): Promise<unknown> {
     const logs = injected(WAYS + script);

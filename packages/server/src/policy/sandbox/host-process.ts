@@ -9,77 +9,79 @@ import {
   type HostFunctions,
 } from './action.ts';
 import { type HostCall, type HostCommand, MAX_HOST_FRAME_BYTES, parseHostMessage } from './ipc.ts';
-import { SandboxProcess, type SandboxScripts } from './sandbox-process.ts';
+import { type SandboxExit, SandboxProcess, type SandboxScripts } from './sandbox-process.ts';
 
-/** Until a process is there, and until it has taken an action in. */
+/** Deadlines for the start of a process and for loading an action. */
 const START_MS = 10_000;
 const LOAD_MS = 10_000;
 
-/** What an action may ask in one run; each costs the service some time. */
-const MAX_QUESTIONS = 20_000;
-/** What it is answered in all. Lists of many tools are made anew after each copy, and that takes the service some time. */
-const MAX_ANSWER_BYTES = 128 * 1024 * 1024;
-/** Lines of the log that a run may have; the host itself stops before. */
+/** Host function calls per run; each costs the service some time. */
+const MAX_CALLS = 20_000;
+/** Results of host functions per run. A long tool list is serialized again after each copy, which costs the service some time. */
+const MAX_RESULT_BYTES = 128 * 1024 * 1024;
+/** Log lines per run; the host itself stops earlier. */
 const MAX_LOG_LINES = 300;
 
-/** A host is replaced after this much work, long before the system's limit of processor time. */
-const RETIRE_AFTER_MS = 20_000;
+/** A host is recycled after this much work, long before the system's limit of processor time. */
+const RECYCLE_AFTER_MS = 20_000;
 const CPU_SECONDS = 60;
-/** Module bytes that one host holds; what needs more gets a host of its own. */
+/** Actions that one host loads; a larger action gets a host of its own. */
 const MAX_LOADED_BYTES = 32 * 1024 * 1024;
 const MAX_LOADED = 32;
 
 const FLAGS = [
   '--max-old-space-size=64',
-  // What a run makes dies with it, if there is room for that to happen.
+  // Room for the garbage of a run to die young.
   '--max-semi-space-size=8',
   '--min-semi-space-size=8',
   '--wasm-max-mem-pages=1024',
   '--wasm-max-table-size=400000',
-  // Once: what a run made hot would be compiled again after it, for the next run to pay. That takes gigabytes where
-  // somebody wants it to, and what actions do in their second is no quicker for it.
+  // Baseline compiler only: optimizing the hot code of one run would go on after it, at the cost of the next run, and an
+  // attacker can make it take gigabytes. Actions gain nothing from it in their second.
   '--liftoff-only',
   '--no-flush-bytecode',
 ];
 
-/** What may be configured of hosts, for tests. */
+/** Limits of a host process. */
 export interface HostLimits {
-  /** Milliseconds that a run may take, by the wall clock, from hand-over to its end. */
+  /** Wall-clock time of a run in milliseconds, from hand-over to the result. */
   readonly runMs: number;
 }
 
-/** Those of the product. */
+/** Production limits. */
 export const HOST_LIMITS: HostLimits = { runMs: 1_000 };
 
-/** What waits for the host's next word. */
-interface Waiting {
-  readonly answers: HostFunctions | undefined;
+/** Command that the host process is executing. */
+interface PendingCommand {
+  /** Only for a run. */
+  readonly functions: HostFunctions | undefined;
   readonly startedAt: number;
-  /** The host has said something. */
-  heard: boolean;
-  questions: number;
-  answerBytes: number;
-  lines: number;
-  /** A question has not been answered yet: until then there is nothing else to be said. Aborted when the run is over. */
-  asking: AbortController | undefined;
-  settle(outcome: ActionRun | undefined): void;
-  fail(failure: ActionFailure): void;
+  /** The host process has sent a message for it. */
+  hasResponded: boolean;
+  calls: number;
+  resultBytes: number;
+  logLines: number;
+  /** Host function call in progress: no other message may come until it returns. Aborted when the command ends. */
+  activeCall: AbortController | undefined;
+  resolve(run: ActionRun | undefined): void;
+  reject(failure: ActionFailure): void;
 }
 
-/** One host process. It does one thing at a time; what it is asked for meanwhile waits. */
+/** One host process. It executes one command at a time; further commands wait in order. */
 export class HostProcess {
   readonly #process: SandboxProcess;
   readonly #limits: HostLimits;
   readonly #loaded = new Set<string>();
   #loadedBytes = 0;
   #workedMs = 0;
-  #waiting: Waiting | undefined;
-  #turn: Promise<unknown>;
-  #started = false;
-  /** Why it is killed, for whoever waits. */
-  #reason: ActionFailure | undefined;
+  #pending: PendingCommand | undefined;
+  /** Settles with the last queued command. */
+  #queue: Promise<unknown>;
+  #hasStarted = false;
+  /** Why the process has ended, or is about to. */
+  #endReason: ActionFailure | undefined;
 
-  constructor({ loader, sources }: SandboxScripts, limits: HostLimits, onEnd: () => void) {
+  constructor({ loader, sources }: SandboxScripts, limits: HostLimits, onExit: () => void) {
     this.#limits = limits;
     this.#process = new SandboxProcess({
       script: ['--input-type=module', '--eval', loader],
@@ -87,21 +89,18 @@ export class HostProcess {
       flags: FLAGS,
       cpuSeconds: CPU_SECONDS,
       maxFrameBytes: MAX_HOST_FRAME_BYTES,
-      onFrame: (bytes) => this.#take(bytes),
-      onExit: ({ memory, tooLong }) => {
-        if (tooLong) this.#reason ??= new ActionFailure('host', 'its host process was ended: it said too much at once');
-        if (memory) this.#reason ??= new ActionFailure('memory', 'it used up its memory');
-        if (this.#waiting?.heard) this.#reason ??= new ActionFailure('host', 'its host process ended');
-        this.#reason ??= new HostExitedError();
-        this.#waiting?.fail(this.#reason);
-        onEnd();
+      onFrame: (bytes) => this.#onFrame(bytes),
+      onExit: (exit) => {
+        this.#endReason ??= this.#exitReason(exit);
+        this.#pending?.reject(this.#endReason);
+        onExit();
       },
     });
     this.#process.send(sources);
-    // Whoever uses the host is told; nobody may.
-    this.#turn = this.#next('its host process did not start', START_MS).then(
+    // A failed start is reported by the commands that wait for it.
+    this.#queue = this.#nextResult(`host process did not start within ${START_MS / 1000} s`, START_MS).then(
       () => {
-        this.#started = true;
+        this.#hasStarted = true;
       },
       () => undefined,
     );
@@ -111,78 +110,87 @@ export class HostProcess {
     return this.#process.pid;
   }
 
-  /** It works on something. */
+  /** Whether a command is in progress. */
   get isBusy(): boolean {
-    return this.#waiting !== undefined;
+    return this.#pending !== undefined;
   }
 
-  /** It has ended, or is to end. */
+  /** Whether the process has ended or is about to. */
   get isGone(): boolean {
-    return this.#reason !== undefined;
+    return this.#endReason !== undefined;
   }
 
+  /** Resolves when the process has exited. */
   get exited(): Promise<void> {
     return this.#process.exited;
   }
 
-  /** True when it has worked enough. */
-  get isWornOut(): boolean {
-    return this.#workedMs > RETIRE_AFTER_MS;
+  /** Whether the process has worked long enough to be replaced. */
+  get shouldRecycle(): boolean {
+    return this.#workedMs > RECYCLE_AFTER_MS;
   }
 
   has(action: Action): boolean {
     return this.#loaded.has(action.checksum);
   }
 
-  /** True when there is room for an action beside those that it has. */
+  /** Whether an action fits beside the loaded ones. */
   hasRoomFor(action: Action): boolean {
     if (this.#loaded.size === 0) return true;
     return this.#loaded.size < MAX_LOADED && this.#loadedBytes + actionSize(action) <= MAX_LOADED_BYTES;
   }
 
-  /** True when actions that are not kept take room that those kept need; these are different ones. */
-  needsReplacementFor(kept: readonly Action[]): boolean {
-    const missing = kept.filter((action) => !this.has(action));
+  /** Whether inactive actions occupy the room that these distinct active ones need. Actions cannot be unloaded. */
+  needsReplacementFor(actions: readonly Action[]): boolean {
+    const missing = actions.filter((action) => !this.has(action));
     const bytes = missing.reduce((sum, action) => sum + actionSize(action), this.#loadedBytes);
     if (this.#loaded.size + missing.length <= MAX_LOADED && bytes <= MAX_LOADED_BYTES) return false;
-    return this.#loaded.size > kept.length - missing.length;
+    return this.#loaded.size > actions.length - missing.length;
   }
 
   residentBytes(): number | undefined {
     return this.#process.residentBytes();
   }
 
-  /** Takes an action in, so that it can be run. Throws `ActionFailure`; the host may have gone then. */
+  /** Loads an action. Throws `ActionFailure`, after which the process may be gone. */
   load(action: Action): Promise<void> {
-    return this.#inTurn(() => this.#load(action));
+    return this.#enqueue(() => this.#load(action));
   }
 
-  /** Runs an action that it has. Throws `ActionFailure`. */
-  run(action: Action, context: EvaluationContext, answers: HostFunctions): Promise<ActionRun> {
-    return this.#inTurn(() => this.#run(action, context, answers));
+  /** Runs a loaded action. Throws `ActionFailure`, after which the process may be gone. */
+  run(action: Action, context: EvaluationContext, functions: HostFunctions): Promise<ActionRun> {
+    return this.#enqueue(() => this.#run(action, context, functions));
   }
 
-  /** Ends the process at once; what it was doing fails with this. */
-  kill(reason = new ActionFailure('host', 'its host process was ended')): ActionFailure {
-    this.#reason ??= reason;
-    this.#waiting?.asking?.abort(this.#reason);
+  /** Kills the process; the command in progress fails with the returned reason. */
+  kill(reason = new ActionFailure('host', 'host process was killed')): ActionFailure {
+    this.#endReason ??= reason;
+    this.#pending?.activeCall?.abort(this.#endReason);
     this.#process.kill();
-    return this.#reason;
+    return this.#endReason;
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const gone = this.#reason;
-    const done = this.#turn.then(() => {
-      if (this.#reason) throw gone ?? this.#reasonOfOthers(this.#reason);
-      return work();
+  #exitReason({ outOfMemory, frameLimitExceeded }: SandboxExit): ActionFailure {
+    if (frameLimitExceeded) return new ActionFailure('host', 'host process sent an oversized message');
+    if (outOfMemory) return new ActionFailure('memory', 'memory limit exceeded');
+    // Only a command without visible effects may be retried elsewhere.
+    if (this.#pending?.hasResponded) return new ActionFailure('host', 'host process exited');
+    return new HostExitedError();
+  }
+
+  #enqueue<T>(command: () => Promise<T>): Promise<T> {
+    const goneBefore = this.#endReason;
+    const result = this.#queue.then(() => {
+      if (this.#endReason) throw goneBefore ?? this.#reasonForQueued(this.#endReason);
+      return command();
     });
-    this.#turn = done.catch(() => undefined);
-    return done;
+    this.#queue = result.catch(() => undefined);
+    return result;
   }
 
-  /** Why work fails whose turn had not come: what the host was killed over was other work, and this can be done elsewhere. */
-  #reasonOfOthers(reason: ActionFailure): ActionFailure {
-    return this.#started && !(reason instanceof ActionNotStartedError) ? new HostExitedError() : reason;
+  /** Failure of a command that was still queued: another command was at fault, so this one can be retried elsewhere. */
+  #reasonForQueued(reason: ActionFailure): ActionFailure {
+    return this.#hasStarted && !(reason instanceof ActionNotStartedError) ? new HostExitedError() : reason;
   }
 
   async #load(action: Action): Promise<void> {
@@ -192,129 +200,126 @@ export class HostProcess {
       action: action.checksum,
       modules: action.modules.map(({ name, pages }) => ({ name, pages })),
     };
-    const taken = this.#next('it took too long to load', LOAD_MS);
+    const loaded = this.#nextResult(`loading exceeded ${LOAD_MS / 1000} s`, LOAD_MS);
     this.#process.send(load, Buffer.from(action.glue), ...action.modules.map(({ bytes }) => bytes));
-    if ((await taken) !== undefined) throw this.kill(outOfTurn());
+    if ((await loaded) !== undefined) throw this.kill(unexpectedMessage());
     this.#loaded.add(action.checksum);
     this.#loadedBytes += actionSize(action);
   }
 
-  async #run(action: Action, context: EvaluationContext, answers: HostFunctions): Promise<ActionRun> {
-    const overrun = `it ran longer than ${this.#limits.runMs} ms`;
-    const done = this.#next(overrun, this.#limits.runMs, answers);
-    const run: HostCommand = { kind: 'run', action: action.checksum };
-    this.#process.send(run, Buffer.from(JSON.stringify(context)));
-    const outcome = await done;
-    if (outcome === undefined) throw this.kill(outOfTurn());
-    return outcome;
+  async #run(action: Action, context: EvaluationContext, functions: HostFunctions): Promise<ActionRun> {
+    const { runMs } = this.#limits;
+    const finished = this.#nextResult(`execution exceeded ${runMs} ms`, runMs, functions);
+    const command: HostCommand = { kind: 'run', action: action.checksum };
+    this.#process.send(command, Buffer.from(JSON.stringify(context)));
+    const run = await finished;
+    if (run === undefined) throw this.kill(unexpectedMessage());
+    return run;
   }
 
-  #next(overrun: string, deadlineMs: number, answers?: HostFunctions): Promise<ActionRun | undefined> {
+  /** Result of the next command: a run, or undefined for a start or a load. */
+  #nextResult(overrunMessage: string, deadlineMs: number, functions?: HostFunctions): Promise<ActionRun | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun | undefined>();
     const startedAt = performance.now();
-    // When this process was busy itself, what the host said may lie in the pipe: it is read first.
-    const overdue = () => this.#waiting === waiting && this.kill(new ActionFailure('timeout', overrun));
-    const deadline = setTimeout(() => setImmediate(overdue), deadlineMs);
-    const over = () => {
+    // If this process itself was blocked, the result may already be in the pipe: it is read first.
+    const onOverrun = () => this.#pending === pending && this.kill(new ActionFailure('timeout', overrunMessage));
+    const deadline = setTimeout(() => setImmediate(onOverrun), deadlineMs);
+    const finish = () => {
       clearTimeout(deadline);
-      this.#waiting = undefined;
+      this.#pending = undefined;
       this.#workedMs += performance.now() - startedAt;
     };
-    const waiting: Waiting = {
-      answers,
+    const pending: PendingCommand = {
+      functions,
       startedAt,
-      heard: false,
-      questions: 0,
-      answerBytes: 0,
-      lines: 0,
-      asking: undefined,
-      settle(outcome) {
-        over();
-        resolve(outcome);
+      hasResponded: false,
+      calls: 0,
+      resultBytes: 0,
+      logLines: 0,
+      activeCall: undefined,
+      resolve(run) {
+        finish();
+        resolve(run);
       },
-      fail(failure) {
-        waiting.asking?.abort(failure);
-        over();
+      reject(failure) {
+        pending.activeCall?.abort(failure);
+        finish();
         reject(failure);
       },
     };
-    this.#waiting = waiting;
+    this.#pending = pending;
     return promise;
   }
 
-  /** What it says is not trusted: a word that does not fit ends it. */
-  #take(bytes: Buffer): void {
-    const waiting = this.#waiting;
+  /** Messages are untrusted: an invalid or unexpected one ends the process. */
+  #onFrame(bytes: Buffer): void {
+    const pending = this.#pending;
     const message = parseHostMessage(bytes);
-    if (message === undefined || waiting === undefined || waiting.asking) {
-      this.kill(new ActionFailure('host', 'its host process said what it may not'));
+    if (message === undefined || pending === undefined || pending.activeCall) {
+      this.kill(new ActionFailure('host', 'host process sent an invalid message'));
       return;
     }
-    waiting.heard = true;
+    pending.hasResponded = true;
     switch (message.kind) {
       case 'ready':
       case 'loaded':
-        waiting.settle(undefined);
+        pending.resolve(undefined);
         return;
       case 'log':
-        waiting.lines++;
-        if (waiting.lines > MAX_LOG_LINES) this.kill(new ActionFailure('limit', 'it logged too much'));
-        else waiting.answers?.log(message.level, message.message);
+        pending.logLines++;
+        if (pending.logLines > MAX_LOG_LINES) this.kill(new ActionFailure('limit', 'too many log lines'));
+        else pending.functions?.log(message.level, message.message);
         return;
-      case 'question':
-        void this.#answer(message, waiting);
+      case 'call':
+        void this.#call(message, pending);
         return;
       case 'failed':
-        waiting.fail(new ActionFailure(message.fault, message.message));
+        pending.reject(new ActionFailure(message.fault, message.message));
         return;
       case 'done': {
-        const durationMs = performance.now() - waiting.startedAt;
-        waiting.settle({ response: message.response, ignoredResponses: message.ignored, durationMs });
+        const durationMs = performance.now() - pending.startedAt;
+        pending.resolve({ response: message.response, ignoredResponses: message.ignored, durationMs });
       }
     }
   }
 
-  async #answer(question: HostCall, waiting: Waiting): Promise<void> {
-    waiting.questions++;
-    const asking = new AbortController();
-    waiting.asking = asking;
+  async #call(call: HostCall, pending: PendingCommand): Promise<void> {
+    pending.calls++;
+    const activeCall = new AbortController();
+    pending.activeCall = activeCall;
     try {
-      if (waiting.answers === undefined || waiting.questions > MAX_QUESTIONS) throw tooMuchAsked();
-      const text = Buffer.from(await answerOf(question, waiting.answers, asking.signal));
-      waiting.answerBytes += text.length;
-      if (waiting.answerBytes > MAX_ANSWER_BYTES) throw tooMuchAsked();
-      waiting.asking = undefined;
-      if (this.#waiting === waiting) this.#process.send({ kind: 'answer' } satisfies HostCommand, text);
+      if (pending.functions === undefined) throw new ActionFailure('limit', 'host function called outside of a run');
+      if (pending.calls > MAX_CALLS) throw new ActionFailure('limit', `more than ${MAX_CALLS} host function calls`);
+      const result = Buffer.from(await callHostFunction(call, pending.functions, activeCall.signal));
+      pending.resultBytes += result.length;
+      if (pending.resultBytes > MAX_RESULT_BYTES) {
+        throw new ActionFailure('limit', `host functions returned more than ${MAX_RESULT_BYTES / 1024 ** 2} MiB`);
+      }
+      pending.activeCall = undefined;
+      if (this.#pending === pending) this.#process.send({ kind: 'result' } satisfies HostCommand, result);
     } catch (error) {
-      this.kill(
-        error instanceof ActionFailure
-          ? error
-          : new ActionFailure('host', 'what it asked could not be answered', { cause: error }),
-      );
+      const isOurs = error instanceof ActionFailure;
+      this.kill(isOurs ? error : new ActionFailure('host', 'host function failed', { cause: error }));
     }
   }
 }
 
-function outOfTurn(): ActionFailure {
-  return new ActionFailure('host', 'its host process spoke out of turn');
+function unexpectedMessage(): ActionFailure {
+  return new ActionFailure('host', 'host process sent an unexpected message');
 }
 
-function tooMuchAsked(): ActionFailure {
-  return new ActionFailure('limit', 'it asked the service for too much');
-}
-
-/** JSON. */
-async function answerOf(question: HostCall, answers: HostFunctions, signal: AbortSignal): Promise<string> {
-  switch (question.ask) {
+/** Returns the result as JSON. */
+async function callHostFunction(call: HostCall, functions: HostFunctions, signal: AbortSignal): Promise<string> {
+  switch (call.function) {
     case 'tools':
-      return answers.tools(question.namespace);
+      return functions.tools(call.namespace);
     case 'tool':
-      return JSON.stringify(answers.tool(question.name) ?? null);
+      return JSON.stringify(functions.tool(call.name) ?? null);
     case 'copy':
-      return JSON.stringify(answers.copyTool(question.name, question.namespace));
+      return JSON.stringify(functions.copyTool(call.name, call.namespace));
     case 'history':
-      return await answers.history(question.conversation, signal);
+      return await functions.history(call.conversation, signal);
     case 'verify':
-      return JSON.stringify((await answers.verify(question.raw, signal)) ?? null);
+      return JSON.stringify((await functions.verify(call.raw, signal)) ?? null);
   }
 }

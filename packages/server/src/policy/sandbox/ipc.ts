@@ -1,87 +1,117 @@
 import type { ActionFault, ActionLogLevel, ActionResponse } from './action.ts';
 
-const HEAD_BYTES = 4;
-
-/** A frame of a child process's pipe: its length (32 bits, little endian) and its bytes. */
-export function encodeFrame(bytes: Uint8Array): Buffer {
-  const framed = Buffer.allocUnsafe(HEAD_BYTES + bytes.length);
-  framed.writeUInt32LE(bytes.length);
-  framed.set(bytes, HEAD_BYTES);
-  return framed;
+/** Core module of an action. */
+export interface ModuleInfo {
+  readonly name: string;
+  /** Maximum memory of an instance, in pages of 64 KiB. */
+  readonly pages: number;
 }
 
-/** How much is taken of frames, in bytes. */
+/**
+ * Message from the service to a host process. `load` is followed by a frame with the glue and one per module, `run` by a
+ * frame with the evaluation context as JSON, `result` by a frame with the JSON result of the last host function call.
+ */
+export type HostCommand =
+  | { readonly kind: 'load'; readonly action: string; readonly modules: readonly ModuleInfo[] }
+  | { readonly kind: 'run'; readonly action: string }
+  | { readonly kind: 'result' };
+
+/** Call of a host function; the host process blocks until it has the result. */
+export type HostCall =
+  | { readonly function: 'tools'; readonly namespace?: string }
+  | { readonly function: 'tool'; readonly name: string }
+  | { readonly function: 'copy'; readonly name: string; readonly namespace: string }
+  | { readonly function: 'history'; readonly conversation: string }
+  | { readonly function: 'verify'; readonly raw: string };
+
+/** Message from a host process to the service. */
+export type HostMessage =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'loaded' }
+  | ({ readonly kind: 'call' } & HostCall)
+  | { readonly kind: 'log'; readonly level: ActionLogLevel; readonly message: string }
+  | { readonly kind: 'done'; readonly response?: ActionResponse; readonly ignored: number }
+  | { readonly kind: 'failed'; readonly fault: ActionFault; readonly message: string };
+
+const HEADER_BYTES = 4;
+
+/** Encodes a frame: the length of the payload (32 bits, little endian), then the payload. */
+export function encodeFrame(payload: Uint8Array): Buffer {
+  const frame = Buffer.allocUnsafe(HEADER_BYTES + payload.length);
+  frame.writeUInt32LE(payload.length);
+  frame.set(payload, HEADER_BYTES);
+  return frame;
+}
+
+/** Limits of received frames, in bytes. */
 export interface FrameLimits {
-  /** The longest first frame (default: as any other). */
+  /** Maximum length of the first frame (default: as for every frame). */
   readonly first?: number | undefined;
-  /** All of them with their heads (default: without end). */
-  readonly all?: number | undefined;
+  /** Maximum length of all frames together, headers included (default: unlimited). */
+  readonly total?: number | undefined;
 }
 
-/** Puts frames together of the pieces that a pipe gives. */
+/** Incremental decoder of frames. */
 export class FrameReader {
   readonly #maxBytes: number;
-  #maxNext: number;
-  #left: number;
-  #pieces: Buffer[] = [];
-  #length = 0;
+  #maxNextBytes: number;
+  #remainingBytes: number;
+  #chunks: Buffer[] = [];
+  #bufferedBytes = 0;
 
-  /** `maxBytes`: how long a frame may be. */
-  constructor(maxBytes: number, { first = maxBytes, all = Number.POSITIVE_INFINITY }: FrameLimits = {}) {
+  /** `maxBytes`: maximum length of a frame. */
+  constructor(maxBytes: number, { first = maxBytes, total = Number.POSITIVE_INFINITY }: FrameLimits = {}) {
     this.#maxBytes = maxBytes;
-    this.#maxNext = first;
-    this.#left = all;
+    this.#maxNextBytes = first;
+    this.#remainingBytes = total;
   }
 
-  /**
-   * The frames that this piece completes; undefined when one is too long, or all are, after which nothing may be read
-   * any more.
-   */
-  push(piece: Buffer): Buffer[] | undefined {
-    this.#pieces.push(piece);
-    this.#length += piece.length;
+  /** Returns the frames that the chunk completes; undefined when a limit is exceeded, after which reading must stop. */
+  push(chunk: Buffer): Buffer[] | undefined {
+    this.#chunks.push(chunk);
+    this.#bufferedBytes += chunk.length;
     const frames: Buffer[] = [];
-    while (this.#length >= HEAD_BYTES) {
-      const length = this.#first(HEAD_BYTES).readUInt32LE();
-      const whole = HEAD_BYTES + length;
-      if (length > this.#maxNext || whole > this.#left) return undefined;
-      if (this.#length < whole) break;
-      const bytes = this.#first(whole);
-      frames.push(bytes.subarray(HEAD_BYTES, whole));
-      this.#pieces[0] = bytes.subarray(whole);
-      this.#length -= whole;
-      this.#left -= whole;
-      this.#maxNext = this.#maxBytes;
+    while (this.#bufferedBytes >= HEADER_BYTES) {
+      const length = this.#joined(HEADER_BYTES).readUInt32LE();
+      const frameBytes = HEADER_BYTES + length;
+      if (length > this.#maxNextBytes || frameBytes > this.#remainingBytes) return undefined;
+      if (this.#bufferedBytes < frameBytes) break;
+      const bytes = this.#joined(frameBytes);
+      frames.push(bytes.subarray(HEADER_BYTES, frameBytes));
+      this.#chunks[0] = bytes.subarray(frameBytes);
+      this.#bufferedBytes -= frameBytes;
+      this.#remainingBytes -= frameBytes;
+      this.#maxNextBytes = this.#maxBytes;
     }
     return frames;
   }
 
-  /** The first piece, made long enough. */
-  #first(length: number): Buffer {
-    const [first] = this.#pieces;
+  /** The first chunk, joined with the following ones if it is shorter than `length`. */
+  #joined(length: number): Buffer {
+    const [first] = this.#chunks;
     if (first !== undefined && first.length >= length) return first;
-    const joined = Buffer.concat(this.#pieces);
-    this.#pieces = [joined];
+    const joined = Buffer.concat(this.#chunks);
+    this.#chunks = [joined];
     return joined;
   }
 }
 
 /**
- * The longest frame that a host may send, in bytes: the JSON of a response or of a question has 1 MiB at most, which the
- * host itself sees to (`host/inside.ts`), and stands in a message.
+ * Maximum frame from a host process, in bytes: the host limits the JSON of a response or of call arguments to 1 MiB
+ * (`host/guest-realm.ts`); the rest is the message around it.
  */
 export const MAX_HOST_FRAME_BYTES = 1024 * 1024 + 1024;
 
-/** UTF-16 units of a line of the log, and of what is told of a failure; each has six bytes at most as JSON. */
-const MAX_LINE = 4096;
-const MAX_MESSAGE = 300;
-/** What is neither response nor question. Many lines of the log may come in one run. */
-const MAX_SHORT_BYTES = 32 * 1024;
+/** UTF-16 units of a log line and of a failure message; each takes up to six bytes as JSON. */
+const MAX_LOG_LINE_LENGTH = 4096;
+const MAX_FAILURE_MESSAGE_LENGTH = 300;
+/** Maximum message other than a response or a call. A run may send many log lines. */
+const MAX_SHORT_MESSAGE_BYTES = 32 * 1024;
 
-/** A message has a response, and that has a list. */
-const MAX_OPENED = 3;
-/** Three members of a message, and three of a response. */
-const MAX_COLONS = 6;
+/** A message contains a response, and that contains a list. */
+const MAX_NESTED = 3;
+/** Three members of a message and three of a response. */
+const MAX_MEMBERS = 6;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -90,68 +120,72 @@ const LEFT_BRACKET = 0x5b;
 const LEFT_BRACE = 0x7b;
 
 /**
- * What a host process says, if it is anything that one may say. A host may have been taken over: what it costs to refuse
- * what it says must not depend on it, so this stops at the first thing that is wrong, and what has another structure than
- * any message is not parsed at all.
+ * Parses a frame from a host process; undefined if it is not a valid message. A compromised host must not control the
+ * cost of rejecting its messages, so parsing stops at the first violation, and JSON with more structure than any valid
+ * message is not parsed at all.
  */
 export function parseHostMessage(bytes: Buffer): HostMessage | undefined {
-  if (bytes.length > MAX_HOST_FRAME_BYTES || !hasStructure(bytes)) return undefined;
+  if (bytes.length > MAX_HOST_FRAME_BYTES || !hasMessageStructure(bytes)) return undefined;
   try {
-    const word = members(JSON.parse(bytes.toString()));
-    const isLong = bytes.length > MAX_SHORT_BYTES && word.kind !== 'done' && word.kind !== 'question';
-    return isLong ? undefined : hostMessage(word);
+    const message = objectOf(JSON.parse(bytes.toString()));
+    const isTooLong = bytes.length > MAX_SHORT_MESSAGE_BYTES && message.kind !== 'done' && message.kind !== 'call';
+    return isTooLong ? undefined : messageOf(message);
   } catch {
     return undefined;
   }
 }
 
-/** Whether JSON opens no more objects and lists, and has no more members, than a message. */
-function hasStructure(bytes: Buffer): boolean {
-  let opened = 0;
-  let colons = 0;
-  let quoted = false;
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at];
-    if (quoted) {
-      if (byte === BACKSLASH) at++;
-      else if (byte === QUOTE) quoted = false;
+/** Whether JSON text has no more objects, lists and members than a valid message. */
+function hasMessageStructure(json: Buffer): boolean {
+  let nested = 0;
+  let members = 0;
+  let inString = false;
+  for (let index = 0; index < json.length; index++) {
+    const byte = json[index];
+    if (inString) {
+      if (byte === BACKSLASH) index++;
+      else if (byte === QUOTE) inString = false;
     } else if (byte === QUOTE) {
-      quoted = true;
+      inString = true;
     } else if (byte === LEFT_BRACE || byte === LEFT_BRACKET) {
-      if (++opened > MAX_OPENED) return false;
-    } else if (byte === COLON && ++colons > MAX_COLONS) {
+      if (++nested > MAX_NESTED) return false;
+    } else if (byte === COLON && ++members > MAX_MEMBERS) {
       return false;
     }
   }
   return true;
 }
 
-/** It is no word of a host. Its message is seen by nobody. */
+/** Violation of the message format. Never leaves `parseHostMessage`. */
 class ProtocolError extends Error {}
 
-function hostMessage(word: Members): HostMessage {
-  switch (word.kind) {
+function messageOf(message: JsonObject): HostMessage {
+  switch (message.kind) {
     case 'ready':
     case 'loaded':
-      return { kind: word.kind };
+      return { kind: message.kind };
     case 'log':
-      return { kind: 'log', level: levelOf(word.level), message: text(word.message, MAX_LINE) };
+      return { kind: 'log', level: logLevel(message.level), message: text(message.message, MAX_LOG_LINE_LENGTH) };
     case 'done':
       return {
         kind: 'done',
-        ...(word.response === undefined ? undefined : { response: responseOf(members(word.response)) }),
-        ignored: count(word.ignored),
+        ...(message.response === undefined ? undefined : { response: responseOf(objectOf(message.response)) }),
+        ignored: count(message.ignored),
       };
     case 'failed':
-      return { kind: 'failed', fault: faultOf(word.fault), message: text(word.message, MAX_MESSAGE) };
-    case 'question':
-      return questionOf(word);
+      return {
+        kind: 'failed',
+        fault: reportableFault(message.fault),
+        message: text(message.message, MAX_FAILURE_MESSAGE_LENGTH),
+      };
+    case 'call':
+      return { kind: 'call', ...callOf(message) };
     default:
       throw new ProtocolError();
   }
 }
 
-function responseOf(response: Members): ActionResponse {
+function responseOf(response: JsonObject): ActionResponse {
   const { kind } = response;
   switch (kind) {
     case 'pass':
@@ -170,32 +204,31 @@ function responseOf(response: Members): ActionResponse {
   }
 }
 
-function questionOf(question: Members): HostMessage {
-  const kind = 'question';
-  const { ask } = question;
-  switch (ask) {
+function callOf(call: JsonObject): HostCall {
+  const { function: name } = call;
+  switch (name) {
     case 'tools':
-      return question.namespace === undefined ? { kind, ask } : { kind, ask, namespace: text(question.namespace) };
+      return call.namespace === undefined ? { function: name } : { function: name, namespace: text(call.namespace) };
     case 'tool':
-      return { kind, ask, name: text(question.name) };
+      return { function: name, name: text(call.name) };
     case 'copy':
-      return { kind, ask, name: text(question.name), namespace: text(question.namespace) };
+      return { function: name, name: text(call.name), namespace: text(call.namespace) };
     case 'history':
-      return { kind, ask, conversation: text(question.conversation) };
+      return { function: name, conversation: text(call.conversation) };
     case 'verify':
-      return { kind, ask, raw: text(question.raw) };
+      return { function: name, raw: text(call.raw) };
     default:
       throw new ProtocolError();
   }
 }
 
-function levelOf(level: unknown): ActionLogLevel {
+function logLevel(level: unknown): ActionLogLevel {
   if (level === 'debug' || level === 'info' || level === 'warn' || level === 'error') return level;
   throw new ProtocolError();
 }
 
-/** Of the others only this process knows. */
-function faultOf(fault: unknown): ActionFault {
+/** The faults that a host process may report; the others are detected by the service. */
+function reportableFault(fault: unknown): ActionFault {
   if (fault === 'trap' || fault === 'memory' || fault === 'limit') return fault;
   throw new ProtocolError();
 }
@@ -205,58 +238,24 @@ function count(value: unknown): number {
   throw new ProtocolError();
 }
 
-function text(value: unknown, longest = MAX_HOST_FRAME_BYTES): string {
-  if (typeof value === 'string' && value.length <= longest) return value;
+function text(value: unknown, maxLength = MAX_HOST_FRAME_BYTES): string {
+  if (typeof value === 'string' && value.length <= maxLength) return value;
   throw new ProtocolError();
 }
 
 function texts(value: unknown): string[] {
   if (!Array.isArray(value)) throw new ProtocolError();
-  const list: readonly unknown[] = value;
-  return list.map((item) => text(item));
+  const items: readonly unknown[] = value;
+  return items.map((item) => text(item));
 }
 
-/** What JSON has as an object. */
-type Members = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
-function members(value: unknown): Members {
-  if (isMembers(value)) return value;
+function objectOf(value: unknown): JsonObject {
+  if (isObject(value)) return value;
   throw new ProtocolError();
 }
 
-function isMembers(value: unknown): value is Members {
+function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
-
-/** A core module of an action, with what its instances may take of the memory of a run. */
-export interface ModuleInfo {
-  readonly name: string;
-  /** Pages of 64 KiB. */
-  readonly pages: number;
-}
-
-/**
- * What the service tells a host process. `load` is followed by a frame with the glue and one for each module, `run` by one
- * with the evaluation context as JSON, `answer`, which answers the last question, by one with its text.
- */
-export type HostCommand =
-  | { readonly kind: 'load'; readonly action: string; readonly modules: readonly ModuleInfo[] }
-  | { readonly kind: 'run'; readonly action: string }
-  | { readonly kind: 'answer' };
-
-/** What an action asks of the service through its host; each is answered before the action goes on. */
-export type HostCall =
-  | { readonly ask: 'tools'; readonly namespace?: string }
-  | { readonly ask: 'tool'; readonly name: string }
-  | { readonly ask: 'copy'; readonly name: string; readonly namespace: string }
-  | { readonly ask: 'history'; readonly conversation: string }
-  | { readonly ask: 'verify'; readonly raw: string };
-
-/** What a host process tells the service. */
-export type HostMessage =
-  | { readonly kind: 'ready' }
-  | { readonly kind: 'loaded' }
-  | ({ readonly kind: 'question' } & HostCall)
-  | { readonly kind: 'log'; readonly level: ActionLogLevel; readonly message: string }
-  | { readonly kind: 'done'; readonly response?: ActionResponse; readonly ignored: number }
-  | { readonly kind: 'failed'; readonly fault: ActionFault; readonly message: string };

@@ -1,87 +1,88 @@
 import { readFileSync } from 'node:fs';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Action, ActionRun } from './action.ts';
 import { children } from './fixtures/child-processes.ts';
 import { injected } from './fixtures/injected.ts';
 import { OrdinaryAnswers, ordinaryContext } from './fixtures/ordinary-answers.ts';
+import { HostProcess } from './host-process.ts';
 import { HostPool } from './pool.ts';
 
-/** Where a deadline is not what is tested, a busy machine is to have time. */
+/** Generous, so that a slow machine does not exceed it where the deadline is not the subject. */
 const limits = { runMs: 30_000 };
 const poll = { timeout: 20_000, interval: 10 };
 
-/** Says what the LLM said. */
+/** Blocks with the output of the LLM. */
 const echo = injected('say(ctx.llmResult)');
-/** Logs, then waits for an answer that a test gives when it wants to. */
-const patient = injected(`
+/** Logs, then waits for a host function that the test completes. */
+const blocking = injected(`
   imports['service:evaluator/log'].info(ctx.llmResult);
   imports['service:evaluator/validation'].verifyLlmResult('x');
   say(ctx.llmResult);`);
-/** Costs its host, never ends, or traps. */
-const wicked = injected(`
+/** Exceeds memory, loops forever, or traps. */
+const misbehaving = injected(`
   if (ctx.llmResult === 'endless') for (;;);
   if (ctx.llmResult === 'trap') throw new Error('trap');
-  if (ctx.llmResult === 'costly') for (const kept of [[]]) for (;;) kept.push(new Uint8Array(1 << 22).fill(1));
+  if (ctx.llmResult === 'greedy') for (const chunks of [[]]) for (;;) chunks.push(new Uint8Array(1 << 22).fill(1));
   say(ctx.llmResult);`);
 
-/** Says when it was taken in by the host that runs it first. */
-function born(name: string): Action {
-  const { glue, ...action } = injected(`say(bornAt); // ${name}\n`);
-  return { ...action, glue: `const bornAt = Date.now();\n${glue}` };
+/** Blocks with the time at which its host process loaded it. */
+function reportingLoadTime(name: string): Action {
+  const { glue, ...action } = injected(`say(loadedAt); // ${name}\n`);
+  return { ...action, glue: `const loadedAt = Date.now();\n${glue}` };
 }
 
-/** Answers of a run that waits until it is released. */
-class PatientAnswers extends OrdinaryAnswers {
-  readonly #heard = Promise.withResolvers<void>();
+/** Host functions of a run that is in progress until it is released. */
+class BlockingFunctions extends OrdinaryAnswers {
+  readonly #logged = Promise.withResolvers<void>();
   readonly #released = Promise.withResolvers<undefined>();
-  /** When the run is under way. */
-  readonly underWay = this.#heard.promise;
+  /** Resolves when the run has begun. */
+  readonly begun = this.#logged.promise;
   release(): void {
     this.#released.resolve(undefined);
   }
   override log(...line: Parameters<OrdinaryAnswers['log']>): void {
     super.log(...line);
-    this.#heard.resolve();
+    this.#logged.resolve();
   }
   override verify(): Promise<undefined> {
     return this.#released.promise;
   }
 }
 
-const said = ({ response }: ActionRun): string => (response?.kind === 'block' ? response.reason : 'nothing');
-const cost = { fault: 'memory' };
-const stopping = { fault: 'host', message: 'the service is stopping' };
-const refused = { fault: 'host', message: expect.stringContaining('too many runs wait') };
+const reasonOf = ({ response }: ActionRun): string => (response?.kind === 'block' ? response.reason : 'nothing');
+const outOfMemory = { fault: 'memory' };
+const shuttingDown = { fault: 'host', message: 'service is shutting down' };
+const queueFull = { fault: 'host', message: expect.stringContaining('action queue is full') };
 
-/** All that a test made are closed, and no process may be left. */
-const made = new Set<HostPool>();
-function hostsOf(size: number): HostPool {
-  const hosts = new HostPool({ size, limits });
-  made.add(hosts);
-  return hosts;
+/** Pools of a test. They are closed after it, and no process may be left. */
+const pools = new Set<HostPool>();
+function createPool(size: number): HostPool {
+  const pool = new HostPool({ size, limits });
+  pools.add(pool);
+  return pool;
 }
 
-function run(hosts: HostPool, action: Action, llmResult = '', answers = new OrdinaryAnswers()): Promise<string> {
-  return hosts.run(action, { ...ordinaryContext, llmResult }, answers).then(said);
+function run(pool: HostPool, action: Action, llmResult = '', answers = new OrdinaryAnswers()): Promise<string> {
+  return pool.run(action, { ...ordinaryContext, llmResult }, answers).then(reasonOf);
 }
 
-/** A run that is under way; `ended` is its outcome. */
-async function held(hosts: HostPool, llmResult = 'held') {
-  const answers = new PatientAnswers();
-  const ended = run(hosts, patient, llmResult, answers);
+/** Starts a run that is in progress until it is released; `ended` is its outcome. */
+async function startBlocking(pool: HostPool, llmResult = 'released') {
+  const answers = new BlockingFunctions();
+  const ended = run(pool, blocking, llmResult, answers);
   ended.catch(() => undefined);
-  await Promise.race([answers.underWay, ended]);
+  await Promise.race([answers.begun, ended]);
   return { answers, ended };
 }
 
-/** That many runs, whose failures are looked at later. */
+/** Starts runs whose failures are checked later. */
 function many(count: number, start: (index: number) => Promise<string>): Promise<string>[] {
   const runs = Array.from({ length: count }, (_, index) => start(index));
   for (const each of runs) each.catch(() => undefined);
   return runs;
 }
 
-const faults = async (runs: readonly Promise<string>[]): Promise<unknown[]> =>
+const outcomes = async (runs: readonly Promise<string>[]): Promise<unknown[]> =>
   (await Promise.allSettled(runs)).map((end) => (end.status === 'rejected' ? end.reason : end.value));
 
 function kill(pid: number | undefined): void {
@@ -89,304 +90,331 @@ function kill(pid: number | undefined): void {
   process.kill(pid, 'SIGKILL');
 }
 
-/** True when a process has ended, though nobody has been told. */
-function ended(pid: number): boolean {
+/** Whether a process has exited, possibly without its exit having been reported. */
+function hasExited(pid: number): boolean {
   return readFileSync(`/proc/${pid}/stat`, 'latin1').includes(') Z ');
 }
 
-/** True of a process that is at work, rather than waits for something to do. */
-function works(pid: number): boolean {
+/** Whether a process is running rather than waiting. */
+function isRunning(pid: number): boolean {
   return readFileSync(`/proc/${pid}/stat`, 'latin1').includes(') R ');
 }
 
 afterEach(async () => {
-  await Promise.all([...made].map((hosts) => hosts.close()));
-  made.clear();
+  vi.restoreAllMocks();
+  await Promise.all([...pools].map((pool) => pool.close()));
+  pools.clear();
   expect(children()).toEqual([]);
 });
 
-describe('hosts', () => {
-  it('run as many at a time as there are', async () => {
-    const hosts = hostsOf(2);
-    const runs = [await held(hosts, 'one'), await held(hosts, 'two')];
-    expect(hosts.pids.length).toBeGreaterThanOrEqual(2);
-    const third = new PatientAnswers();
-    const waits = run(hosts, patient, 'three', third);
+describe('a pool', () => {
+  it('runs as many actions at a time as it has hosts', async () => {
+    const pool = createPool(2);
+    const runs = [await startBlocking(pool, 'one'), await startBlocking(pool, 'two')];
+    expect(pool.pids.length).toBeGreaterThanOrEqual(2);
+    const third = new BlockingFunctions();
+    const waits = run(pool, blocking, 'three', third);
     third.release();
     runs[1]?.answers.release();
     expect(await waits).toBe('three');
-    // The first one is still at it.
+    // The first one is still in progress.
     expect(runs[0]?.answers.logged).toHaveLength(1);
     runs[0]?.answers.release();
     expect(await Promise.all(runs.map(({ ended }) => ended))).toEqual(['one', 'two']);
-    expect(hosts.pids.length).toBeLessThanOrEqual(3);
+    expect(pool.pids.length).toBeLessThanOrEqual(3);
   });
 
-  it('let actions take turns', async () => {
-    const hosts = hostsOf(1);
-    const first = await held(hosts);
+  it('alternates between actions', async () => {
+    const pool = createPool(1);
+    const first = await startBlocking(pool);
     const order: string[] = [];
-    const note = (action: Action, name: string) => run(hosts, action, name).then((name) => order.push(name));
-    const runs = [...['a1', 'a2', 'a3', 'a4'].map((name) => note(echo, name)), note(wicked, 'b1'), note(wicked, 'b2')];
+    const note = (action: Action, name: string) => run(pool, action, name).then((name) => order.push(name));
+    const runs = [
+      ...['a1', 'a2', 'a3', 'a4'].map((name) => note(echo, name)),
+      note(misbehaving, 'b1'),
+      note(misbehaving, 'b2'),
+    ];
     first.answers.release();
     await Promise.all(runs);
     expect(order).toEqual(['a1', 'b1', 'a2', 'b2', 'a3', 'a4']);
   });
 
-  it('let 1000 runs of an action wait, and refuse more; others get in', async () => {
-    const hosts = hostsOf(1);
-    const first = await held(hosts);
-    const waiting = many(1_000, (index) => run(hosts, echo, `${index}`));
-    await expect(run(hosts, echo, 'one more')).rejects.toMatchObject(refused);
-    const other = run(hosts, wicked, 'other');
+  it('queues 1000 runs of an action and rejects more, but not those of other actions', async () => {
+    const pool = createPool(1);
+    const first = await startBlocking(pool);
+    const waiting = many(1_000, (index) => run(pool, echo, `${index}`));
+    await expect(run(pool, echo, 'one more')).rejects.toMatchObject(queueFull);
+    const other = run(pool, misbehaving, 'other');
     first.answers.release();
     expect(await other).toBe('other');
     expect(await Promise.all(waiting)).toEqual(Array.from({ length: 1_000 }, (_, index) => `${index}`));
-    expect(await run(hosts, echo, 'again')).toBe('again');
+    expect(await run(pool, echo, 'again')).toBe('again');
   });
 
-  it('let 10,000 runs wait in all', async () => {
-    const hosts = hostsOf(1);
-    await held(hosts);
-    const waiting = many(10_000, (index) => run(hosts, injected(`${index % 10}`)));
-    await expect(run(hosts, echo)).rejects.toMatchObject(refused);
-    await hosts.close();
-    expect(await faults(waiting)).toEqual(Array.from({ length: 10_000 }, () => expect.objectContaining(stopping)));
+  it('queues 10,000 runs in total', async () => {
+    const pool = createPool(1);
+    await startBlocking(pool);
+    const waiting = many(10_000, (index) => run(pool, injected(`${index % 10}`)));
+    await expect(run(pool, echo)).rejects.toMatchObject(queueFull);
+    await pool.close();
+    expect(await outcomes(waiting)).toEqual(
+      Array.from({ length: 10_000 }, () => expect.objectContaining(shuttingDown)),
+    );
   });
 
-  it('let go of runs that nobody waits for, of those that have begun when they end', async () => {
-    const hosts = hostsOf(1);
+  it('removes canceled runs from the queue; one in progress finishes', async () => {
+    const pool = createPool(1);
     const leaving = new AbortController();
-    const answers = new PatientAnswers();
+    const answers = new BlockingFunctions();
     const leave = (action: Action) =>
-      hosts.run(action, { ...ordinaryContext, llmResult: 'left' }, answers, leaving.signal).then(said);
-    const begun = leave(patient);
-    await answers.underWay;
+      pool.run(action, { ...ordinaryContext, llmResult: 'left' }, answers, leaving.signal).then(reasonOf);
+    const begun = leave(blocking);
+    await answers.begun;
     const left = many(1_000, () => leave(echo));
-    await expect(run(hosts, echo)).rejects.toMatchObject(refused);
+    await expect(run(pool, echo)).rejects.toMatchObject(queueFull);
     leaving.abort();
-    const forNobody = { fault: 'host', message: 'nobody waits for it any more' };
-    expect(await faults(left)).toEqual(Array.from({ length: 1_000 }, () => expect.objectContaining(forNobody)));
-    await expect(leave(echo)).rejects.toMatchObject(forNobody);
-    const others = many(1_000, (index) => run(hosts, echo, `${index}`));
+    const canceled = { fault: 'host', message: 'request canceled' };
+    expect(await outcomes(left)).toEqual(Array.from({ length: 1_000 }, () => expect.objectContaining(canceled)));
+    await expect(leave(echo)).rejects.toMatchObject(canceled);
+    const others = many(1_000, (index) => run(pool, echo, `${index}`));
     answers.release();
     expect([await begun, await others.at(-1)]).toEqual(['left', '999']);
     expect(answers.logged).toHaveLength(1);
   });
 
-  it('give an action that cost a host one at a time, and let 50 of its runs wait', async () => {
-    const hosts = hostsOf(2);
-    await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject(cost);
-    const endless = many(60, () => run(hosts, wicked, 'endless'));
+  it('quarantines an action that cost a host: one host at a time, 50 queued runs', async () => {
+    const pool = createPool(2);
+    await expect(run(pool, misbehaving, 'greedy')).rejects.toMatchObject(outOfMemory);
+    const endless = many(60, () => run(pool, misbehaving, 'endless'));
     let ended = 0;
     for (const each of endless.slice(0, 51)) each.catch(() => ended++);
-    // Those that there is no room for.
-    expect(await faults(endless.slice(51))).toEqual(Array.from({ length: 9 }, () => expect.objectContaining(refused)));
-    for (let time = 0; time < 20; time++) expect(await run(hosts, echo, `${time}`)).toBe(`${time}`);
+    // The runs beyond the queue limit.
+    expect(await outcomes(endless.slice(51))).toEqual(
+      Array.from({ length: 9 }, () => expect.objectContaining(queueFull)),
+    );
+    for (let time = 0; time < 20; time++) expect(await run(pool, echo, `${time}`)).toBe(`${time}`);
     expect(ended).toBe(0);
-    await hosts.close();
-    expect(await faults(endless.slice(0, 51))).toEqual(
-      Array.from({ length: 51 }, () => expect.objectContaining(stopping)),
+    await pool.close();
+    expect(await outcomes(endless.slice(0, 51))).toEqual(
+      Array.from({ length: 51 }, () => expect.objectContaining(shuttingDown)),
     );
   });
 
-  it.each(['fine', 'trap'])('trust an action again whose host has outlived it: %s', async (last) => {
-    const hosts = hostsOf(1);
-    await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject(cost);
-    expect(await faults([run(hosts, wicked, last)])).toMatchObject([last === 'fine' ? 'fine' : { fault: 'trap' }]);
-    const first = await held(hosts);
-    const waiting = many(60, () => run(hosts, wicked, 'fine'));
+  it.each(['fine', 'trap'])('lifts the quarantine after a run that does not cost a host: %s', async (last) => {
+    const pool = createPool(1);
+    await expect(run(pool, misbehaving, 'greedy')).rejects.toMatchObject(outOfMemory);
+    expect(await outcomes([run(pool, misbehaving, last)])).toMatchObject([
+      last === 'fine' ? 'fine' : { fault: 'trap' },
+    ]);
+    const first = await startBlocking(pool);
+    const waiting = many(60, () => run(pool, misbehaving, 'fine'));
     first.answers.release();
-    expect(await faults(waiting)).toEqual(Array.from({ length: 60 }, () => 'fine'));
+    expect(await outcomes(waiting)).toEqual(Array.from({ length: 60 }, () => 'fine'));
   });
 
-  it('end one that takes too much memory, and it alone', async () => {
-    const hosts = hostsOf(2);
-    const first = await held(hosts);
-    const greedy = injected('for (const kept of [[]]) for (;;) kept.push(new Uint8Array(1 << 22).fill(1));');
-    await expect(run(hosts, greedy)).rejects.toMatchObject({ fault: 'memory' });
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
+  it('kills only the host that exceeds its memory', async () => {
+    const pool = createPool(2);
+    const first = await startBlocking(pool);
+    const greedy = injected('for (const chunks of [[]]) for (;;) chunks.push(new Uint8Array(1 << 22).fill(1));');
+    await expect(run(pool, greedy)).rejects.toMatchObject({ fault: 'memory' });
+    expect(await run(pool, echo, 'fine')).toBe('fine');
     first.answers.release();
-    expect(await first.ended).toBe('held');
+    expect(await first.ended).toBe('released');
   });
 
-  it('fail all that runs or waits when they are closed', async () => {
-    const hosts = hostsOf(2);
-    hosts.setActions([echo, patient]);
-    const running = [await held(hosts), await held(hosts)];
-    const waiting = many(5, () => run(hosts, echo));
-    const closed = hosts.close();
-    expect(await faults([...running.map(({ ended }) => ended), ...waiting])).toEqual(
-      Array.from({ length: 7 }, () => expect.objectContaining(stopping)),
+  it('checks the memory of busy hosts all the time and of idle ones once', async () => {
+    const checks = vi.spyOn(HostProcess.prototype, 'residentBytes');
+    const checksOf = (pid: number | undefined) =>
+      checks.mock.contexts.filter((host) => host instanceof HostProcess && host.pid === pid).length;
+    const pool = createPool(2);
+    const first = await startBlocking(pool);
+    const [busy] = pool.pids;
+    expect(await run(pool, echo, 'fine')).toBe('fine');
+    const [, idle] = pool.pids;
+    checks.mockClear();
+    await expect.poll(() => checksOf(busy), poll).toBeGreaterThan(10);
+    expect(checksOf(idle)).toBe(1);
+    first.answers.release();
+    await first.ended;
+  });
+
+  it('fails all runs when it is closed', async () => {
+    const pool = createPool(2);
+    pool.setActions([echo, blocking]);
+    const running = [await startBlocking(pool), await startBlocking(pool)];
+    const waiting = many(5, () => run(pool, echo));
+    const closed = pool.close();
+    expect(await outcomes([...running.map(({ ended }) => ended), ...waiting])).toEqual(
+      Array.from({ length: 7 }, () => expect.objectContaining(shuttingDown)),
     );
     await closed;
     expect(children()).toEqual([]);
-    expect(hosts.pids).toEqual([]);
-    await expect(run(hosts, echo)).rejects.toMatchObject(stopping);
-    hosts.setActions([echo]);
-    expect(hosts.pids).toEqual([]);
-    await hosts.close();
+    expect(pool.pids).toEqual([]);
+    await expect(run(pool, echo)).rejects.toMatchObject(shuttingDown);
+    pool.setActions([echo]);
+    expect(pool.pids).toEqual([]);
+    await pool.close();
   });
 
-  it('close while they start', async () => {
-    const hosts = hostsOf(2);
-    hosts.setActions([echo]);
-    const runs = many(3, () => run(hosts, echo));
+  it('can be closed while hosts are starting', async () => {
+    const pool = createPool(2);
+    pool.setActions([echo]);
+    const runs = many(3, () => run(pool, echo));
     expect(children()).not.toEqual([]);
-    await hosts.close();
+    await pool.close();
     expect(children()).toEqual([]);
-    expect(await faults(runs)).toEqual(Array.from({ length: 3 }, () => expect.objectContaining(stopping)));
+    expect(await outcomes(runs)).toEqual(Array.from({ length: 3 }, () => expect.objectContaining(shuttingDown)));
   });
 });
 
-describe('hosts for the actions that there are', () => {
-  it('are started in advance, with a spare one', async () => {
-    const hosts = hostsOf(2);
-    expect(hosts.pids).toEqual([]);
-    hosts.setActions([echo]);
-    expect(hosts.pids).toHaveLength(3);
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
-    expect(hosts.pids).toHaveLength(3);
+describe('a pool with active actions', () => {
+  it('starts hosts in advance, with a spare', async () => {
+    const pool = createPool(2);
+    expect(pool.pids).toEqual([]);
+    pool.setActions([echo]);
+    expect(pool.pids).toHaveLength(3);
+    expect(await run(pool, echo, 'fine')).toBe('fine');
+    expect(pool.pids).toHaveLength(3);
   });
 
-  it('have taken them in when one takes the place of another', async () => {
-    const hosts = hostsOf(1);
-    const action = born('spare');
-    hosts.setActions([echo, action]);
-    // As often as it takes until the spare one has had the time.
+  it('has the actions preloaded in the host that replaces another one', async () => {
+    const pool = createPool(1);
+    const action = reportingLoadTime('spare');
+    pool.setActions([echo, action]);
+    // Repeated until the spare has had enough time.
     let times = 200;
     await expect
       .poll(async () => {
-        await expect.poll(() => hosts.pids, poll).toHaveLength(2);
-        const [working, spare] = hosts.pids;
-        for (let time = 0; time < times; time++) await run(hosts, echo);
+        await expect.poll(() => pool.pids, poll).toHaveLength(2);
+        const [working, spare] = pool.pids;
+        for (let time = 0; time < times; time++) await run(pool, echo);
         times *= 2;
         const before = Date.now();
-        await expect(run(hosts, wicked, 'costly')).rejects.toMatchObject(cost);
-        const bornAt = Number(await run(hosts, action));
-        expect(hosts.pids).not.toContain(working);
-        return hosts.pids[0] === spare && bornAt < before;
+        await expect(run(pool, misbehaving, 'greedy')).rejects.toMatchObject(outOfMemory);
+        const loadedAt = Number(await run(pool, action));
+        expect(pool.pids).not.toContain(working);
+        return pool.pids[0] === spare && loadedAt < before;
       }, poll)
       .toBe(true);
   });
 
-  it('take in what is new', async () => {
-    const hosts = hostsOf(1);
-    hosts.setActions([echo]);
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
-    const action = born('new');
-    const [host] = hosts.pids;
-    hosts.setActions([echo, action]);
-    const after = run(hosts, echo, 'after');
-    // What was asked for after it was kept is run after it was taken in.
+  it('preloads new actions', async () => {
+    const pool = createPool(1);
+    pool.setActions([echo]);
+    expect(await run(pool, echo, 'fine')).toBe('fine');
+    const action = reportingLoadTime('new');
+    const [host] = pool.pids;
+    pool.setActions([echo, action]);
+    const after = run(pool, echo, 'after');
+    // The preload comes before this run.
     expect(await after).toBe('after');
     const before = Date.now();
-    expect(Number(await run(hosts, action))).toBeLessThanOrEqual(before);
-    expect(hosts.pids[0]).toBe(host);
+    expect(Number(await run(pool, action))).toBeLessThanOrEqual(before);
+    expect(pool.pids[0]).toBe(host);
   });
 
-  it('stay when one of them cannot be taken in', async () => {
-    const hosts = hostsOf(1);
+  it('keeps hosts when one of the actions cannot be loaded', async () => {
+    const pool = createPool(1);
     const broken = { ...injected('broken'), glue: 'this is no script' };
-    hosts.setActions([broken, echo]);
-    const { pids } = hosts;
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
-    await expect(run(hosts, broken)).rejects.toMatchObject({ fault: 'trap' });
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
-    expect(hosts.pids).toEqual(pids);
+    pool.setActions([broken, echo]);
+    const { pids } = pool;
+    expect(await run(pool, echo, 'fine')).toBe('fine');
+    await expect(run(pool, broken)).rejects.toMatchObject({ fault: 'trap' });
+    expect(await run(pool, echo, 'fine')).toBe('fine');
+    expect(pool.pids).toEqual(pids);
   });
 
-  it('are replaced when old actions take the room of new ones', async () => {
-    const hosts = hostsOf(1);
+  it('replaces hosts when inactive actions occupy the room of active ones', async () => {
+    const pool = createPool(1);
     const old = Array.from({ length: 32 }, (_, number) => injected(`say(${number})`));
-    hosts.setActions(old);
-    const { pids } = hosts;
-    for (const action of old) await run(hosts, action);
-    hosts.setActions([echo]);
-    await expect.poll(() => hosts.pids.length === 2 && !hosts.pids.includes(pids[0] ?? 0), poll).toBe(true);
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
+    pool.setActions(old);
+    const { pids } = pool;
+    for (const action of old) await run(pool, action);
+    pool.setActions([echo]);
+    await expect.poll(() => pool.pids.length === 2 && !pool.pids.includes(pids[0] ?? 0), poll).toBe(true);
+    expect(await run(pool, echo, 'fine')).toBe('fine');
   });
 
-  it('run what they have while they take in what is new', async () => {
-    const hosts = hostsOf(2);
-    hosts.setActions([echo]);
-    await Promise.all(many(2, () => run(hosts, echo)));
-    const { pids } = hosts;
+  it('runs loaded actions while another host preloads new ones', async () => {
+    const pool = createPool(2);
+    pool.setActions([echo]);
+    await Promise.all(many(2, () => run(pool, echo)));
+    const { pids } = pool;
     const endless = { ...injected('endless'), glue: 'for (;;);' };
-    hosts.setActions([echo, endless]);
-    expect(await run(hosts, echo, 'meanwhile')).toBe('meanwhile');
-    // One that had given up on it would have ended.
-    expect(hosts.pids).toEqual(pids);
-    await expect.poll(() => pids.slice(0, 2).filter(works), poll).toHaveLength(1);
+    pool.setActions([echo, endless]);
+    expect(await run(pool, echo, 'meanwhile')).toBe('meanwhile');
+    // A host that had given up loading would have been killed.
+    expect(pool.pids).toEqual(pids);
+    await expect.poll(() => pids.slice(0, 2).filter(isRunning), poll).toHaveLength(1);
   });
 
-  it('take in again what was taken away while they took it in', async () => {
-    const hosts = hostsOf(1);
-    const action = born('again');
-    for (const actions of [[action], [], [action]]) hosts.setActions(actions);
+  it('preloads an action that was removed and added again meanwhile', async () => {
+    const pool = createPool(1);
+    const action = reportingLoadTime('again');
+    for (const actions of [[action], [], [action]]) pool.setActions(actions);
     let times = 200;
-    const replaced = async () => {
-      await expect.poll(() => hosts.pids, poll).toHaveLength(2);
-      const [first] = hosts.pids;
-      // Meanwhile the spare one has the time to take it in, at the latest when it has had twice as much often enough.
-      for (let time = 0; time < times; time++) await run(hosts, action);
+    const replaceFirst = async () => {
+      await expect.poll(() => pool.pids, poll).toHaveLength(2);
+      const [first] = pool.pids;
+      // Gives the spare time to preload, twice as much at each attempt.
+      for (let time = 0; time < times; time++) await run(pool, action);
       times *= 2;
       kill(first);
-      await expect.poll(() => hosts.pids.includes(first ?? 0), poll).toBe(false);
+      await expect.poll(() => pool.pids.includes(first ?? 0), poll).toBe(false);
     };
-    await replaced();
-    await replaced();
+    await replaceFirst();
+    await replaceFirst();
     await expect
       .poll(async () => {
-        await replaced();
+        await replaceFirst();
         const before = Date.now();
-        return Number(await run(hosts, action)) < before;
+        return Number(await run(pool, action)) < before;
       }, poll)
       .toBe(true);
   });
 
-  it('end when there are none any more', async () => {
-    const hosts = hostsOf(2);
-    hosts.setActions([echo]);
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
-    hosts.setActions([]);
-    await expect.poll(() => [hosts.pids, children()], poll).toEqual([[], []]);
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
-    await expect.poll(() => [hosts.pids, children()], poll).toEqual([[], []]);
-    hosts.setActions([echo]);
-    expect(hosts.pids).toHaveLength(3);
+  it('stops hosts when there are no active actions', async () => {
+    const pool = createPool(2);
+    pool.setActions([echo]);
+    expect(await run(pool, echo, 'fine')).toBe('fine');
+    pool.setActions([]);
+    await expect.poll(() => [pool.pids, children()], poll).toEqual([[], []]);
+    expect(await run(pool, echo, 'fine')).toBe('fine');
+    await expect.poll(() => [pool.pids, children()], poll).toEqual([[], []]);
+    pool.setActions([echo]);
+    expect(pool.pids).toHaveLength(3);
   });
 
-  it('end after what runs and waits, in the same process, when there are none any more', async () => {
-    const hosts = hostsOf(1);
-    hosts.setActions([patient]);
-    const first = await held(hosts);
+  it('stops hosts only after pending runs, which stay in the same process', async () => {
+    const pool = createPool(1);
+    pool.setActions([blocking]);
+    const first = await startBlocking(pool);
     const seen = new Set<number | undefined>();
     class SeeingAnswers extends OrdinaryAnswers {
       override log(): void {
-        seen.add(hosts.pids[0]);
+        seen.add(pool.pids[0]);
       }
     }
-    seen.add(hosts.pids[0]);
-    const waiting = many(20, (index) => run(hosts, patient, `${index}`, new SeeingAnswers()));
-    hosts.setActions([]);
+    seen.add(pool.pids[0]);
+    const waiting = many(20, (index) => run(pool, blocking, `${index}`, new SeeingAnswers()));
+    pool.setActions([]);
     first.answers.release();
-    expect(await first.ended).toBe('held');
+    expect(await first.ended).toBe('released');
     expect(await Promise.all(waiting)).toHaveLength(20);
     expect(seen.size).toBe(1);
-    await expect.poll(() => [hosts.pids, children()], poll).toEqual([[], []]);
+    await expect.poll(() => [pool.pids, children()], poll).toEqual([[], []]);
   });
 
-  it('let a run end that was under way when others were kept', async () => {
-    const hosts = hostsOf(2);
-    hosts.setActions([patient]);
-    const first = await held(hosts);
-    hosts.setActions([echo]);
-    hosts.setActions([wicked, echo]);
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
+  it('finishes a run in progress when the active actions change', async () => {
+    const pool = createPool(2);
+    pool.setActions([blocking]);
+    const first = await startBlocking(pool);
+    pool.setActions([echo]);
+    pool.setActions([misbehaving, echo]);
+    expect(await run(pool, echo, 'fine')).toBe('fine');
     first.answers.release();
-    expect(await first.ended).toBe('held');
-    expect(await run(hosts, wicked, 'fine')).toBe('fine');
+    expect(await first.ended).toBe('released');
+    expect(await run(pool, misbehaving, 'fine')).toBe('fine');
   });
 });
 
@@ -396,82 +424,82 @@ describe('hosts that cannot be started', () => {
     process.execPath = execPath;
   });
 
-  it('fail runs, until they can be started again', async () => {
-    const hosts = hostsOf(2);
+  it('fails runs until hosts can be started again', async () => {
+    const pool = createPool(2);
     process.execPath = '/no/such/program';
-    hosts.setActions([echo]);
-    const runs = many(5, () => run(hosts, echo, 'fine'));
-    expect(await faults(runs)).toEqual(
-      Array.from({ length: 5 }, () => expect.objectContaining({ fault: 'host', message: 'its host process ended' })),
+    pool.setActions([echo]);
+    const runs = many(5, () => run(pool, echo, 'fine'));
+    expect(await outcomes(runs)).toEqual(
+      Array.from({ length: 5 }, () => expect.objectContaining({ fault: 'host', message: 'host process exited' })),
     );
     process.execPath = execPath;
-    await expect.poll(() => run(hosts, echo, 'fine').catch(() => 'not yet'), poll).toBe('fine');
-    await expect.poll(() => hosts.pids, poll).toHaveLength(3);
+    await expect.poll(() => run(pool, echo, 'fine').catch(() => 'not yet'), poll).toBe('fine');
+    await expect.poll(() => pool.pids, poll).toHaveLength(3);
   });
 });
 
 describe('a host that is killed from outside', () => {
-  it('while it idles is not noticed by whoever runs something next', async () => {
-    const hosts = hostsOf(1);
+  it('while idle does not affect the next run', async () => {
+    const pool = createPool(1);
     for (let time = 0; time < 3; time++) {
-      expect(await run(hosts, echo, 'fine')).toBe('fine');
-      const killed = hosts.pids[0];
+      expect(await run(pool, echo, 'fine')).toBe('fine');
+      const killed = pool.pids[0];
       kill(killed);
-      expect(await run(hosts, echo, 'after')).toBe('after');
-      expect(hosts.pids).not.toContain(killed);
+      expect(await run(pool, echo, 'after')).toBe('after');
+      expect(pool.pids).not.toContain(killed);
     }
   });
 
-  it('together with all others is not noticed either', async () => {
-    const hosts = hostsOf(8);
-    hosts.setActions([echo]);
+  it('together with all others does not affect the next runs', async () => {
+    const pool = createPool(8);
+    pool.setActions([echo]);
     // One run, some, or as many as there are hosts.
     for (const count of [1, 4, 8]) {
-      await Promise.all(many(16, () => run(hosts, echo, 'fine')));
-      await expect.poll(() => hosts.pids, poll).toHaveLength(9);
-      for (const pid of hosts.pids) kill(pid);
-      // Their ends are told one after another then, when the next run has been handed over already.
-      while (!hosts.pids.every(ended));
-      const after = many(count, () => run(hosts, echo, 'after'));
-      expect(new Set(await faults(after))).toEqual(new Set(['after']));
+      await Promise.all(many(16, () => run(pool, echo, 'fine')));
+      await expect.poll(() => pool.pids, poll).toHaveLength(9);
+      for (const pid of pool.pids) kill(pid);
+      // Their exits are reported one after another, when the next runs have been dispatched already.
+      while (!pool.pids.every(hasExited));
+      const after = many(count, () => run(pool, echo, 'after'));
+      expect(new Set(await outcomes(after))).toEqual(new Set(['after']));
     }
   });
 
-  it('during a run that was heard of fails it', async () => {
-    const hosts = hostsOf(1);
-    const { answers, ended } = await held(hosts);
-    kill(hosts.pids[0]);
-    await expect(ended).rejects.toMatchObject({ fault: 'host', message: 'its host process ended' });
-    // Once: what it did may not be done again.
+  it('during a run that has sent something fails the run', async () => {
+    const pool = createPool(1);
+    const { answers, ended } = await startBlocking(pool);
+    kill(pool.pids[0]);
+    await expect(ended).rejects.toMatchObject({ fault: 'host', message: 'host process exited' });
+    // Once: a run with effects must not be retried.
     expect(answers.logged).toHaveLength(1);
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
+    expect(await run(pool, echo, 'fine')).toBe('fine');
   });
 
-  it('is replaced before anybody needs it', async () => {
-    const hosts = hostsOf(1);
-    hosts.setActions([echo]);
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
-    const [host, spare] = hosts.pids;
+  it('is replaced in advance', async () => {
+    const pool = createPool(1);
+    pool.setActions([echo]);
+    expect(await run(pool, echo, 'fine')).toBe('fine');
+    const [host, spare] = pool.pids;
     kill(spare);
-    await expect.poll(() => hosts.pids.length === 2 && !hosts.pids.includes(spare ?? 0), poll).toBe(true);
-    expect(hosts.pids[0]).toBe(host);
+    await expect.poll(() => pool.pids.length === 2 && !pool.pids.includes(spare ?? 0), poll).toBe(true);
+    expect(pool.pids[0]).toBe(host);
     kill(host);
-    await expect.poll(() => hosts.pids.length === 2 && !hosts.pids.includes(host ?? 0), poll).toBe(true);
-    expect(await run(hosts, echo, 'fine')).toBe('fine');
+    await expect.poll(() => pool.pids.length === 2 && !pool.pids.includes(host ?? 0), poll).toBe(true);
+    expect(await run(pool, echo, 'fine')).toBe('fine');
   });
 
-  it('twice fails the run, whose next one succeeds', async () => {
-    const hosts = hostsOf(1);
-    const endless = run(hosts, wicked, 'endless');
+  it('twice fails the run; the next run succeeds', async () => {
+    const pool = createPool(1);
+    const endless = run(pool, misbehaving, 'endless');
     endless.catch(() => undefined);
     const killed = new Set<number>();
     for (let time = 0; time < 2; time++) {
-      await expect.poll(() => hosts.pids.filter((pid) => !killed.has(pid)), poll).toHaveLength(1);
-      const [pid] = hosts.pids.filter((each) => !killed.has(each));
+      await expect.poll(() => pool.pids.filter((pid) => !killed.has(pid)), poll).toHaveLength(1);
+      const [pid] = pool.pids.filter((each) => !killed.has(each));
       kill(pid);
       killed.add(pid ?? 0);
     }
-    await expect(endless).rejects.toMatchObject({ fault: 'host', message: 'its host process ended' });
-    expect(await run(hosts, wicked, 'fine')).toBe('fine');
+    await expect(endless).rejects.toMatchObject({ fault: 'host', message: 'host process exited' });
+    expect(await run(pool, misbehaving, 'fine')).toBe('fine');
   });
 });

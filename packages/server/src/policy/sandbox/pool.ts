@@ -13,29 +13,28 @@ import {
 import { HOST_LIMITS, type HostLimits, HostProcess } from './host-process.ts';
 import { readSandboxScripts, type SandboxScripts } from './sandbox-process.ts';
 
-/** Beyond these a run fails at once: whoever waits that long has given up. Each action has room of its own. */
-const MAX_WAITING = 1_000;
-const MAX_WAITING_OF_SUSPECT = 50;
-const MAX_WAITING_IN_ALL = 10_000;
+/** Queue limits, beyond which a run fails at once: its client would have given up before its turn. */
+const MAX_QUEUED_PER_ACTION = 1_000;
+const MAX_QUEUED_IN_QUARANTINE = 50;
+const MAX_QUEUED = 10_000;
 
 /**
- * A host that takes more is ended. What an action has is bounded by its limits of memory and heap; this is for what no
- * limit foresaw, and no host process is to come to 256 MiB.
+ * A host with more memory is killed. Memory and heap limits bound an action; this catches what they do not foresee, so
+ * that no host process reaches 256 MiB.
  */
 const MAX_RESIDENT_BYTES = 232 * 1024 * 1024;
-/** One that has as much while it idles is replaced. */
+/** An idle host with more memory is recycled. */
 const RECYCLE_RSS_BYTES = 176 * 1024 * 1024;
-/** How often the memory of hosts is looked at while one of them works. */
-const WATCH_MS = 10;
+const MEMORY_CHECK_MS = 10;
 
-/** After the spare host took a place, before the next one is started. */
+/** Delay before the next spare is started, after the last one was used. */
 const WARM_SOON_MS = 50;
-/** After a host ended by itself while nobody needed it, before the next one is started in advance. */
+/** Delay before a host is replaced in advance, after an unused one exited on its own. */
 const WARM_AGAIN_MS = 1_000;
 
-/** Settings of the pool. */
+/** Options of `HostPool`. */
 export interface HostPoolOptions {
-  /** Host processes that run actions at the same time, besides one that waits to take a place. */
+  /** Host processes that run actions, besides one spare (default: number of cores, 2 to 8). */
   readonly size?: number;
   readonly limits?: HostLimits;
 }
@@ -43,47 +42,53 @@ export interface HostPoolOptions {
 interface Job {
   readonly action: Action;
   readonly context: EvaluationContext;
-  readonly answers: HostFunctions;
+  readonly functions: HostFunctions;
   readonly signal: AbortSignal | undefined;
-  /** It was handed to a host before, which ended by itself. */
-  again: boolean;
+  /** A first host exited before the run had any effect. */
+  isRetry: boolean;
   resolve(run: ActionRun): void;
   reject(failure: unknown): void;
 }
 
 /**
- * Host processes for actions: some that run them and a warm one that takes the place of one that is killed
- * (docs/architecture.md "The sandbox"). Nothing derived from a component is evaluated in this process.
+ * Pool of host processes that run actions, with a warm spare that replaces a killed one (docs/architecture.md "The
+ * sandbox"). Nothing derived from a component is evaluated in this process.
  */
 export class HostPool implements ActionRunner {
   readonly #size: number;
-  /** Read when the first host is started: a service without evaluators has none. */
-  #scripts: SandboxScripts | undefined;
   readonly #limits: HostLimits;
-  /** What waits, by action: one with many runs does not keep others waiting. */
-  readonly #waiting = new FairQueue<Job>();
-  /** All that run actions; `#idle` are those of them that do nothing. */
+  /** Read at the start of the first host: a service without evaluators has none. */
+  #scripts: SandboxScripts | undefined;
+  /** Pending jobs by action, so that an action with many runs does not delay others. */
+  readonly #queue = new FairQueue<Job>();
+  /** Number of runs in progress by action. */
+  readonly #running = new Map<string, number>();
+  /** Actions whose last run cost a host: they get one host at a time, so that they do not delay others. */
+  readonly #quarantined = new Set<string>();
+
+  /** Hosts of the pool, without the spare. */
   readonly #hosts = new Set<HostProcess>();
   readonly #idle = new Set<HostProcess>();
-  /** Those that a run waits for. */
+  /** Hosts with a run. */
   readonly #serving = new Set<HostProcess>();
-  readonly #ending = new Set<Promise<void>>();
-  /** Runs under way, by action. */
-  readonly #running = new Map<string, number>();
-  /** Actions whose last run cost a host: they get one host at a time, so that others are not kept waiting. */
-  readonly #suspects = new Set<string>();
-  /** Actions that hosts could not take in. */
-  readonly #unloadable = new Set<string>();
-  /** Undefined until there is a say in it: hosts stay for as long as this does. */
-  #kept: readonly Action[] | undefined;
-  /** What a host was last prepared for. */
-  readonly #preparedFor = new WeakMap<HostProcess, readonly Action[]>();
-  /** One of those that idled, while it takes in what is kept. */
-  #preparing: HostProcess | undefined;
+  /** Exits of all hosts, including removed ones. */
+  readonly #exits = new Set<Promise<void>>();
   #spare: HostProcess | undefined;
-  #watch: NodeJS.Timeout | undefined;
-  #warming: NodeJS.Timeout | undefined;
-  #closed = false;
+
+  /** Active actions; undefined until they are known, which keeps hosts alive. */
+  #actions: readonly Action[] | undefined;
+  /** Active actions that a host has preloaded last. */
+  readonly #preloaded = new WeakMap<HostProcess, readonly Action[]>();
+  /** Host that was idle and is preloading. */
+  #preloading: HostProcess | undefined;
+  /** Actions that failed to load. */
+  readonly #unloadable = new Set<string>();
+
+  /** Hosts that became idle since the last memory check. */
+  readonly #released = new Set<HostProcess>();
+  #memoryTimer: NodeJS.Timeout | undefined;
+  #warmTimer: NodeJS.Timeout | undefined;
+  #isClosed = false;
 
   constructor({ size = Math.min(Math.max(availableParallelism(), 2), 8), limits = HOST_LIMITS }: HostPoolOptions = {}) {
     this.#size = size;
@@ -92,125 +97,92 @@ export class HostPool implements ActionRunner {
 
   /** Process ids of all hosts. */
   get pids(): readonly number[] {
-    return this.#all.map(({ pid }) => pid).filter((pid) => pid !== undefined);
+    const hosts = this.#spare ? [...this.#hosts, this.#spare] : [...this.#hosts];
+    return hosts.map(({ pid }) => pid).filter((pid) => pid !== undefined);
   }
 
-  /** A copy, as the next one: who goes over them may end some. */
-  get #all(): readonly HostProcess[] {
-    return this.#spare ? [...this.#hosts, this.#spare] : [...this.#hosts];
-  }
-
-  get #unused(): readonly HostProcess[] {
-    return this.#spare ? [...this.#idle, this.#spare] : [...this.#idle];
-  }
-
-  /** The actions that there are now: hosts take them in before they are asked for. With none, hosts that idle end. */
+  /** Sets the active actions, which hosts preload. Without any, idle hosts are stopped. */
   setActions(actions: readonly Action[]): void {
-    this.#kept = actions;
+    this.#actions = actions;
     const checksums = new Set(actions.map(({ checksum }) => checksum));
-    for (const suspect of this.#suspects) if (!checksums.has(suspect)) this.#suspects.delete(suspect);
+    for (const checksum of this.#quarantined) if (!checksums.has(checksum)) this.#quarantined.delete(checksum);
     this.#unloadable.clear();
     if (actions.length > 0) this.#warm();
-    else this.#rest();
+    else this.#shrink();
   }
 
-  run(action: Action, context: EvaluationContext, answers: HostFunctions, signal?: AbortSignal): Promise<ActionRun> {
-    if (this.#closed) return Promise.reject(new ActionNotStartedError('the service is stopping'));
-    if (signal?.aborted) return Promise.reject(forNobody());
+  run(action: Action, context: EvaluationContext, functions: HostFunctions, signal?: AbortSignal): Promise<ActionRun> {
+    if (this.#isClosed) return Promise.reject(new ActionNotStartedError('service is shutting down'));
+    if (signal?.aborted) return Promise.reject(canceled());
     const { checksum } = action;
-    const most = this.#suspects.has(checksum) ? MAX_WAITING_OF_SUSPECT : MAX_WAITING;
-    if (this.#waiting.sizeOf(checksum) >= most || this.#waiting.size >= MAX_WAITING_IN_ALL) {
-      return Promise.reject(new ActionNotStartedError('too many runs wait for a host process already'));
+    const maxQueued = this.#quarantined.has(checksum) ? MAX_QUEUED_IN_QUARANTINE : MAX_QUEUED_PER_ACTION;
+    if (this.#queue.sizeOf(checksum) >= maxQueued || this.#queue.size >= MAX_QUEUED) {
+      return Promise.reject(new ActionNotStartedError('action queue is full'));
     }
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun>();
-    const job: Job = { action, context, answers, signal, again: false, resolve, reject };
-    signal?.addEventListener('abort', () => this.#waiting.remove(checksum, job) && reject(forNobody()), { once: true });
-    this.#waiting.add(checksum, job);
-    this.#pump();
+    const job: Job = { action, context, functions, signal, isRetry: false, resolve, reject };
+    signal?.addEventListener('abort', () => this.#queue.remove(checksum, job) && reject(canceled()), { once: true });
+    this.#queue.add(checksum, job);
+    this.#dispatch();
     return promise;
   }
 
-  /** Ends all hosts; what runs or waits fails. Resolves when their processes have gone. */
+  /** Kills all hosts and fails all runs. Resolves when the processes have exited. */
   async close(): Promise<void> {
-    this.#closed = true;
-    clearTimeout(this.#warming);
-    clearInterval(this.#watch);
-    const stopping = new ActionNotStartedError('the service is stopping');
-    for (let job = this.#waiting.take(); job; job = this.#waiting.take()) job.reject(stopping);
-    for (const host of this.#hosts) host.kill(stopping);
-    this.#spare?.kill(stopping);
-    await Promise.all(this.#ending);
+    this.#isClosed = true;
+    clearTimeout(this.#warmTimer);
+    clearInterval(this.#memoryTimer);
+    const reason = new ActionNotStartedError('service is shutting down');
+    for (let job = this.#queue.take(); job; job = this.#queue.take()) job.reject(reason);
+    for (const host of this.#hosts) host.kill(reason);
+    this.#spare?.kill(reason);
+    await Promise.all(this.#exits);
   }
 
-  /** Hands out jobs for as long as there are jobs and hosts. */
-  #pump(): void {
-    while (!this.#closed && this.#waiting.size > 0 && (this.#idle.size > 0 || this.#hosts.size < this.#size)) {
-      const job = this.#waiting.take((checksum) => !this.#suspects.has(checksum) || !this.#running.has(checksum));
+  /** Assigns pending jobs to hosts. */
+  #dispatch(): void {
+    while (!this.#isClosed && this.#queue.size > 0 && (this.#idle.size > 0 || this.#hosts.size < this.#size)) {
+      const job = this.#queue.take((checksum) => !this.#quarantined.has(checksum) || !this.#running.has(checksum));
       if (!job) return;
-      void this.#serve(job, this.#hostFor(job));
+      void this.#serve(job, this.#acquire(job));
     }
   }
 
-  /** Where the action can be run: where it is known, else where there is room, else in a new process. */
-  #hostFor({ action, again }: Job): HostProcess {
-    // What ended one host may have ended all of them, which is not known of yet: only a new one is there for certain.
-    if (again) return this.#inPlaceOfIdle(() => this.#start());
-    let room: HostProcess | undefined;
+  /** Host for a job: one that has the action loaded, else one with room for it, else a new one. */
+  #acquire({ action, isRetry }: Job): HostProcess {
+    // Whatever ended the first host may have ended all of them, of which this process may not know yet.
+    if (isRetry) return this.#add(() => this.#start());
+    let withRoom: HostProcess | undefined;
     for (const host of this.#idle) {
-      if (host.has(action)) return this.#taken(host);
-      if (host.hasRoomFor(action)) room ??= host;
+      if (host.has(action)) return this.#lease(host);
+      if (host.hasRoomFor(action)) withRoom ??= host;
     }
-    if (room) return this.#taken(room);
-    return this.#inPlaceOfIdle(() => this.#another(action));
+    if (withRoom) return this.#lease(withRoom);
+    return this.#add(() => this.#takeSpare(action) ?? this.#start());
   }
 
-  #inPlaceOfIdle(make: () => HostProcess): HostProcess {
+  #lease(host: HostProcess): HostProcess {
+    this.#idle.delete(host);
+    return host;
+  }
+
+  /** Adds a host to the pool; in a full pool it replaces an idle one. */
+  #add(create: () => HostProcess): HostProcess {
     const [idle] = this.#idle;
     if (idle && this.#hosts.size >= this.#size) this.#retire(idle);
-    const host = make();
+    const host = create();
     this.#hosts.add(host);
-    // Not now: what this host is for comes first.
-    if (this.#spare === undefined) this.#warmIn(WARM_SOON_MS);
+    // Later: the job comes first.
+    if (this.#spare === undefined) this.#scheduleWarm(WARM_SOON_MS);
     return host;
   }
 
-  #taken(host: HostProcess): HostProcess {
-    this.#idle.delete(host);
-    return host;
-  }
-
-  /** The spare one, where it has the action or room for it, or a new one. */
-  #another(action: Action): HostProcess {
-    const fits = this.#spare && (this.#spare.has(action) || this.#spare.hasRoomFor(action));
-    const host = fits && this.#spare ? this.#spare : this.#start();
-    if (host === this.#spare) this.#spare = undefined;
-    return host;
-  }
-
-  #start(): HostProcess {
-    this.#scripts ??= readSandboxScripts(['host']);
-    const host: HostProcess = new HostProcess(this.#scripts, this.#limits, () => this.#ended(host));
-    const { exited: ended } = host;
-    this.#ending.add(ended);
-    void ended.then(() => this.#ending.delete(ended));
-    return host;
-  }
-
-  #ended(host: HostProcess): void {
-    const ours = this.#hosts.delete(host) || this.#spare === host;
-    this.#idle.delete(host);
-    if (this.#spare === host) this.#spare = undefined;
-    // One that served is replaced by who needs it. Where none can be started, trying without a pause would never end.
-    if (ours && !this.#serving.has(host)) this.#warmIn(WARM_AGAIN_MS);
-    this.#pump();
-  }
-
-  #retire(host: HostProcess): void {
-    this.#hosts.delete(host);
-    this.#idle.delete(host);
-    if (this.#spare === host) this.#spare = undefined;
-    // Not the fault of what it is taking in.
-    host.kill(new HostExitedError());
+  /** The spare, if it has the action or room for it. */
+  #takeSpare(action: Action): HostProcess | undefined {
+    const spare = this.#spare;
+    if (!spare?.has(action) && !spare?.hasRoomFor(action)) return undefined;
+    this.#spare = undefined;
+    return spare;
   }
 
   async #serve(job: Job, host: HostProcess): Promise<void> {
@@ -218,119 +190,159 @@ export class HostPool implements ActionRunner {
     this.#running.set(checksum, (this.#running.get(checksum) ?? 0) + 1);
     this.#serving.add(host);
     this.#watchMemory();
-    let lost = false;
+    let shouldRetry = false;
     try {
       await host.load(job.action);
-      const run = await host.run(job.action, job.context, job.answers);
-      this.#suspects.delete(checksum);
+      const run = await host.run(job.action, job.context, job.functions);
+      this.#quarantined.delete(checksum);
       job.resolve(run);
     } catch (error) {
-      lost = error instanceof HostExitedError && !job.again && !job.signal?.aborted && !this.#closed;
-      if (host.isGone && !lost) this.#suspects.add(checksum);
-      else if (!lost) this.#suspects.delete(checksum);
-      if (!lost) job.reject(error);
+      shouldRetry = error instanceof HostExitedError && !job.isRetry && !job.signal?.aborted && !this.#isClosed;
+      if (host.isGone && !shouldRetry) this.#quarantined.add(checksum);
+      else if (!shouldRetry) this.#quarantined.delete(checksum);
+      if (!shouldRetry) job.reject(error);
     }
     this.#serving.delete(host);
     const running = (this.#running.get(checksum) ?? 1) - 1;
     if (running > 0) this.#running.set(checksum, running);
     else this.#running.delete(checksum);
-    if (lost) this.#waiting.add(checksum, Object.assign(job, { again: true }));
+    if (shouldRetry) this.#queue.add(checksum, Object.assign(job, { isRetry: true }));
     this.#release(host);
   }
 
-  /** A host that has nothing to do any more. */
+  /** Returns a host to the pool. */
   #release(host: HostProcess): void {
     if (host.isGone || !this.#hosts.has(host)) this.#hosts.delete(host);
-    else if (host.isWornOut) this.#retire(host);
-    else this.#idle.add(host);
-    this.#pump();
+    else if (host.shouldRecycle) this.#retire(host);
+    else {
+      this.#idle.add(host);
+      this.#released.add(host);
+    }
+    this.#dispatch();
     this.#warm();
-    this.#rest();
+    this.#shrink();
   }
 
-  /** Ends hosts that idle, where no actions are kept and none waits to be run. */
-  #rest(): void {
-    if (this.#kept?.length !== 0 || this.#waiting.size > 0) return;
+  #start(): HostProcess {
+    this.#scripts ??= readSandboxScripts(['host']);
+    const host: HostProcess = new HostProcess(this.#scripts, this.#limits, () => this.#onExit(host));
+    const { exited } = host;
+    this.#exits.add(exited);
+    void exited.then(() => this.#exits.delete(exited));
+    return host;
+  }
+
+  #onExit(host: HostProcess): void {
+    const isActive = this.#hosts.delete(host) || this.#spare === host;
+    this.#idle.delete(host);
+    if (this.#spare === host) this.#spare = undefined;
+    // A serving host is replaced on demand. The delay keeps hosts that cannot start from being retried in a tight loop.
+    if (isActive && !this.#serving.has(host)) this.#scheduleWarm(WARM_AGAIN_MS);
+    this.#dispatch();
+  }
+
+  #retire(host: HostProcess): void {
+    this.#hosts.delete(host);
+    this.#idle.delete(host);
+    if (this.#spare === host) this.#spare = undefined;
+    // An action that is being loaded is not at fault.
+    host.kill(new HostExitedError());
+  }
+
+  /** Stops unused hosts if there are no active actions and no pending jobs. */
+  #shrink(): void {
+    if (this.#actions?.length !== 0 || this.#queue.size > 0) return;
     for (const host of this.#unused) this.#retire(host);
   }
 
-  /** Starts hosts and a spare one, where there are actions to run, and has those that idle take in what is kept. */
+  /** Copy of the idle hosts and the spare, which callers may retire. */
+  get #unused(): readonly HostProcess[] {
+    return this.#spare ? [...this.#idle, this.#spare] : [...this.#idle];
+  }
+
+  /** Fills the pool and the spare while there are active actions, and has idle hosts preload them. */
   #warm(): void {
-    const kept = this.#kept;
-    if (this.#closed || !kept?.length || this.#warming !== undefined) return;
+    const actions = this.#actions;
+    if (this.#isClosed || !actions?.length || this.#warmTimer !== undefined) return;
     for (const host of this.#unused) {
-      if (this.#preparedFor.get(host) !== kept && host.needsReplacementFor(kept)) this.#retire(host);
+      if (this.#preloaded.get(host) !== actions && host.needsReplacementFor(actions)) this.#retire(host);
     }
     while (this.#hosts.size < this.#size) {
       const host = this.#spare ?? this.#start();
       this.#spare = undefined;
       this.#hosts.add(host);
-      void this.#prepare(host).then(() => this.#release(host));
+      void this.#preload(host).then(() => this.#release(host));
     }
-    // One at a time: the others run what they have already.
-    if (this.#preparing?.isGone === false) return;
-    const next = this.#idle.values().find((host) => this.#preparedFor.get(host) !== kept);
-    this.#preparing = next;
+    // One at a time: the others keep running the actions that they have.
+    if (this.#preloading?.isGone === false) return;
+    const next = this.#idle.values().find((host) => this.#preloaded.get(host) !== actions);
+    this.#preloading = next;
     if (next) {
-      this.#taken(next);
-      void this.#prepare(next).then(() => {
-        if (this.#preparing === next) this.#preparing = undefined;
+      this.#lease(next);
+      void this.#preload(next).then(() => {
+        if (this.#preloading === next) this.#preloading = undefined;
         this.#release(next);
       });
       return;
     }
     this.#spare ??= this.#start();
-    if (this.#preparedFor.get(this.#spare) !== kept) void this.#prepare(this.#spare);
+    if (this.#preloaded.get(this.#spare) !== actions) void this.#preload(this.#spare);
   }
 
-  #warmIn(ms: number): void {
-    if (this.#closed || this.#warming !== undefined) return;
-    this.#warming = setTimeout(() => {
-      this.#warming = undefined;
+  #scheduleWarm(delayMs: number): void {
+    if (this.#isClosed || this.#warmTimer !== undefined) return;
+    this.#warmTimer = setTimeout(() => {
+      this.#warmTimer = undefined;
       this.#warm();
-    }, ms).unref();
+    }, delayMs).unref();
   }
 
-  /** Never rejects: who needs a host that could not be prepared is told what is wrong. */
-  async #prepare(host: HostProcess): Promise<void> {
-    const kept = this.#kept ?? [];
-    this.#preparedFor.set(host, kept);
+  /** Never rejects: a failure is reported to the run that needs the host. */
+  async #preload(host: HostProcess): Promise<void> {
+    const actions = this.#actions ?? [];
+    this.#preloaded.set(host, actions);
     this.#watchMemory();
-    for (const action of kept) {
-      if (host.isGone || this.#kept !== kept) return;
+    for (const action of actions) {
+      if (host.isGone || this.#actions !== actions) return;
       if (host.has(action) || !host.hasRoomFor(action) || this.#unloadable.has(action.checksum)) continue;
       try {
         await host.load(action);
       } catch (error) {
         if (!(error instanceof HostExitedError)) this.#unloadable.add(action.checksum);
       }
-      // Runs that wait come first; it goes on when it idles again.
-      if (this.#waiting.size > 0 && host !== this.#spare) {
-        this.#preparedFor.delete(host);
+      // Pending jobs come first; preloading continues when the host is idle again.
+      if (this.#queue.size > 0 && host !== this.#spare) {
+        this.#preloaded.delete(host);
         return;
       }
     }
   }
 
-  /** While hosts work: memory is a host's own, so that only the one that takes too much is ended. */
+  /**
+   * Checks memory while hosts work: of busy ones at every tick, of idle ones once after their release. Memory is counted
+   * per process, so only the offending host is killed.
+   */
   #watchMemory(): void {
-    this.#watch ??= setInterval(() => {
-      if (this.#hosts.size === this.#idle.size && !this.#spare?.isBusy) {
-        clearInterval(this.#watch);
-        this.#watch = undefined;
+    this.#memoryTimer ??= setInterval(() => {
+      for (const host of this.#released) {
+        if (this.#idle.has(host) && (host.residentBytes() ?? 0) > RECYCLE_RSS_BYTES) this.#retire(host);
       }
-      for (const host of this.#all) this.#look(host);
-    }, WATCH_MS).unref();
-  }
-
-  #look(host: HostProcess): void {
-    const bytes = host.residentBytes();
-    if (bytes === undefined) return;
-    if (this.#idle.has(host) && bytes > RECYCLE_RSS_BYTES) this.#retire(host);
-    else if (bytes > MAX_RESIDENT_BYTES) host.kill(new ActionFailure('memory', 'it used up its memory'));
+      this.#released.clear();
+      const busy = [...this.#hosts].filter((host) => !this.#idle.has(host));
+      if (this.#spare?.isBusy) busy.push(this.#spare);
+      if (busy.length === 0) {
+        clearInterval(this.#memoryTimer);
+        this.#memoryTimer = undefined;
+      }
+      for (const host of busy) {
+        if ((host.residentBytes() ?? 0) > MAX_RESIDENT_BYTES) {
+          host.kill(new ActionFailure('memory', 'memory limit exceeded'));
+        }
+      }
+    }, MEMORY_CHECK_MS).unref();
   }
 }
 
-function forNobody(): ActionNotStartedError {
-  return new ActionNotStartedError('nobody waits for it any more');
+function canceled(): ActionNotStartedError {
+  return new ActionNotStartedError('request canceled');
 }

@@ -25,7 +25,7 @@ async function ran(script: readonly string[], more: Partial<SandboxOptions> = {}
     cpuSeconds: 60,
     maxFrameBytes: 1024,
     onFrame: (bytes) => void frames.push(bytes.toString()),
-    onExit: ({ memory }) => void ends.push(memory),
+    onExit: ({ outOfMemory }) => void ends.push(outOfMemory),
     ...more,
   });
   // Nobody reads it.
@@ -110,15 +110,15 @@ describe('a sandbox process', () => {
       } catch {}
       const child = new SandboxProcess({
         script: [], readable: [], flags: [], cpuSeconds: 1, maxFrameBytes: 1,
-        onFrame() {}, onEnd: (how) => console.log(JSON.stringify(how)),
+        onFrame() {}, onExit: (how) => console.log(JSON.stringify(how)),
       });
       child.send({});
-      await child.ended;
+      await child.exited;
       child.kill();
       console.log(child.pid, child.residentBytes());`;
     const limited = 'ulimit -n 64; exec "$0" --no-warnings --input-type=module --eval "$1"';
     const child = spawn('/bin/sh', ['-c', limited, process.execPath, script]);
     const [said, wrong] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-    expect([said, wrong]).toEqual(['{"memory":false,"tooLong":false}\nundefined undefined\n', '']);
+    expect([said, wrong]).toEqual(['{"outOfMemory":false,"frameLimitExceeded":false}\nundefined undefined\n', '']);
   });
 });

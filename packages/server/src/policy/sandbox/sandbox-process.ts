@@ -7,117 +7,96 @@ import { fileURLToPath } from 'node:url';
 import type { Scripts } from './host/loader.ts';
 import { encodeFrame, type FrameLimits, FrameReader } from './ipc.ts';
 
-/** The entry of the auxiliary vector that has the size of a page. */
-const AT_PAGESZ = 6n;
-/** Of most systems. */
-const USUAL = 4096;
-
 /**
- * Bytes of a page, in which Linux counts the memory of processes: 4096, or 16 or 64 KiB with some kernels of arm64. The
- * usual size where it cannot be read.
- */
-export function pageSize(read: (path: string) => Buffer = readFileSync): number {
-  try {
-    const vector = read('/proc/self/auxv');
-    const word = (at: number) => (endianness() === 'LE' ? vector.readBigUInt64LE(at) : vector.readBigUInt64BE(at));
-    for (let at = 0; at + 16 <= vector.length; at += 16) if (word(at) === AT_PAGESZ) return Number(word(at + 8));
-  } catch {
-    // No Linux.
-  }
-  return USUAL;
-}
-
-/** What a child process for untrusted components is started with. */
-export interface SandboxOptions {
-  /** A file to run, or text with `--eval`. */
-  readonly script: readonly string[];
-  /** Folders and files that it may read until it has started. */
-  readonly readable: readonly string[];
-  /** Flags of Node.js besides those of every sandbox. */
-  readonly flags: readonly string[];
-  /** Seconds of processor time, after which the system ends it: should the service be gone, a loop does not outlive it long. */
-  readonly cpuSeconds: number;
-  /** The longest frame that is taken from it, in bytes. */
-  readonly maxFrameBytes: number;
-  /** Of the first frame, and of all together. */
-  readonly frameLimits?: FrameLimits;
-  onFrame(bytes: Buffer): void;
-  /**
-   * Told once, when it has gone for whatever reason; `memory`: it reached the limit of its heap; `tooLong`: it said
-   * more than is taken.
-   */
-  onExit(how: { readonly memory: boolean; readonly tooLong: boolean }): void;
-}
-
-/**
- * Of every sandbox: no files but those of `readable`, no network, processes, threads, add-ons (`--permission`), no
- * code made of text. The rest is taken away in the process, before anything of a component comes in (`host/closed.ts`).
+ * Flags of every sandbox: no files except `readable`, no network, processes, threads or add-ons (`--permission`), no
+ * `eval`. The process removes the rest itself before it reads anything of a component (`host/lockdown.ts`).
  */
 const FLAGS = ['--permission', '--no-addons', '--disallow-code-generation-from-strings', '--no-warnings'];
 
-/** `exec`, so that the process is the shell's: nothing is left of it, and no core files. */
-const LIMITED = 'ulimit -c 0; ulimit -t "$0"; exec "$@"';
+/** Limits the processor time and disables core dumps. `exec` replaces the shell, so the child's process id is Node's. */
+const LIMITED_COMMAND = 'ulimit -c 0; ulimit -t "$0"; exec "$@"';
 
-/** How V8 ends a process whose heap is full; anything else is a kill of ours or a fault of its own. */
-const OUT_OF_MEMORY: ReadonlySet<string> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL']);
+/** How V8 terminates a process whose heap is full. Any other signal is our own kill or a fault of the process. */
+const OUT_OF_MEMORY_SIGNALS: ReadonlySet<string> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL']);
 
-/** A child process that nothing comes out of but frames, without environment. */
+/** Options of a child process for untrusted components. */
+export interface SandboxOptions {
+  /** Script file, or `--eval` with its text. */
+  readonly script: readonly string[];
+  /** Folders and files that may be read until lockdown. */
+  readonly readable: readonly string[];
+  /** Further flags of Node.js. */
+  readonly flags: readonly string[];
+  /** Processor time in seconds until the system kills the process, so that no loop outlives the service for long. */
+  readonly cpuSeconds: number;
+  /** Maximum length of a received frame, in bytes. */
+  readonly maxFrameBytes: number;
+  /** Limits of the first frame and of all frames together. */
+  readonly frameLimits?: FrameLimits;
+  onFrame(bytes: Buffer): void;
+  /** Called once, however the process has ended. */
+  onExit(exit: SandboxExit): void;
+}
+
+/** How a sandbox process has ended. */
+export interface SandboxExit {
+  /** It reached its heap limit. */
+  readonly outOfMemory: boolean;
+  /** It was killed because it exceeded a frame limit. */
+  readonly frameLimitExceeded: boolean;
+}
+
+/** Child process without environment whose only output is frames. */
 export class SandboxProcess {
-  /** Undefined where the system gave none. */
+  /** Undefined if the process could not be started. */
   readonly #child: ChildProcessByStdio<Writable, Readable, null> | undefined;
-  readonly #pageBytes = pageSize();
-  #killed = false;
-  /** When it has gone. */
+  readonly #pageSize = pageSize();
+  #isKilled = false;
+  /** Resolves after `onExit`. */
   readonly exited: Promise<void>;
 
-  /** Never throws: a process that could not be started has ended, which is told as of any other. */
-  constructor({
-    script,
-    readable,
-    flags,
-    cpuSeconds,
-    maxFrameBytes,
-    frameLimits,
-    onFrame,
-    onExit: onEnd,
-  }: SandboxOptions) {
-    const reads = readable.map((path) => `--allow-fs-read=${path}`);
-    const child = spawnLimited([process.execPath, ...FLAGS, ...reads, ...flags, ...script], cpuSeconds);
+  /** Never throws: a process that cannot be started is reported as exited, like any other. */
+  constructor(options: SandboxOptions) {
+    const { script, readable, flags, cpuSeconds, maxFrameBytes, frameLimits, onFrame, onExit } = options;
+    const permissions = readable.map((path) => `--allow-fs-read=${path}`);
+    const child = spawnLimited([process.execPath, ...FLAGS, ...permissions, ...flags, ...script], cpuSeconds);
     this.#child = child;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.exited = promise;
-    let tooLong = false;
-    const end = (memory: boolean): void => {
-      this.#killed = true;
-      onEnd({ memory, tooLong });
+    let frameLimitExceeded = false;
+    const finish = (outOfMemory: boolean): void => {
+      this.#isKilled = true;
+      onExit({ outOfMemory, frameLimitExceeded });
       resolve();
     };
     if (!child) {
-      process.nextTick(end, false);
+      process.nextTick(finish, false);
       return;
     }
     const reader = new FrameReader(maxFrameBytes, frameLimits);
-    child.stdout.on('data', (piece: Buffer) => {
-      const frames = reader.push(piece);
+    child.stdout.on('data', (chunk: Buffer) => {
+      const frames = reader.push(chunk);
       if (frames === undefined) {
-        tooLong = true;
+        frameLimitExceeded = true;
         return this.kill();
       }
-      for (const bytes of frames) {
-        // By what the frame before it said.
-        if (this.#killed) return;
-        onFrame(bytes);
+      for (const frame of frames) {
+        // A previous frame may have led to the kill.
+        if (this.#isKilled) return;
+        onFrame(frame);
       }
     });
-    // It has gone, which `close` tells of.
+    // A broken pipe means that the process has exited, which `close` reports.
     child.stdin.on('error', () => undefined);
-    child.once('close', (_, signal) => end(signal !== null && OUT_OF_MEMORY.has(signal)));
+    child.once('close', (_, signal) => finish(signal !== null && OUT_OF_MEMORY_SIGNALS.has(signal)));
   }
 
+  /** Undefined if the process could not be started. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
+  /** Sends a frame per part: bytes unchanged, objects as JSON. */
   send(...parts: readonly (object | Uint8Array)[]): void {
     const { stdin } = this.#child ?? {};
     if (stdin?.writable !== true) return;
@@ -126,41 +105,41 @@ export class SandboxProcess {
     }
   }
 
-  /** Resident bytes; undefined where the system does not say. */
+  /** Resident memory in bytes; undefined if the system does not report it. */
   residentBytes(): number | undefined {
     if (this.pid === undefined) return undefined;
     try {
-      // Not `status`, which says it in bytes and takes many times as long.
+      // `status` has the value in bytes, but takes many times as long to read.
       const [, pages] = readFileSync(`/proc/${this.pid}/statm`, 'latin1').split(' ');
-      return Number(pages) * this.#pageBytes;
+      return Number(pages) * this.#pageSize;
     } catch {
       return undefined;
     }
   }
 
-  /** It cannot refuse, and is not listened to any more. */
+  /** Sends SIGKILL and discards all further output. */
   kill(): void {
-    this.#killed = true;
+    this.#isKilled = true;
     this.#child?.stdout?.destroy();
     this.#child?.kill('SIGKILL');
   }
 }
 
 /**
- * `spawn` throws for some of what may be wrong, such as too little memory, and tells of the rest later: then there is no
- * process id, and without file descriptors to be had no pipes either.
+ * Starts a process with limited processor time; undefined if that fails. `spawn` throws for some failures, such as too
+ * little memory; others leave the process without an id or, for lack of file descriptors, without pipes.
  */
 function spawnLimited(
   command: readonly string[],
   cpuSeconds: number,
 ): ChildProcessByStdio<Writable, Readable, null> | undefined {
   try {
-    const child = spawn('/bin/sh', ['-c', LIMITED, String(cpuSeconds), ...command], {
+    const child = spawn('/bin/sh', ['-c', LIMITED_COMMAND, String(cpuSeconds), ...command], {
       env: {},
       cwd: '/',
       stdio: ['pipe', 'pipe', 'ignore'],
     });
-    // What goes wrong with one that runs, `close` tells of.
+    // `close` reports the end of a process that did start.
     child.on('error', () => undefined);
     return child.pid === undefined ? undefined : child;
   } catch {
@@ -168,18 +147,18 @@ function spawnLimited(
   }
 }
 
-/** What a sandbox is started with: its scripts come as the first frame, so that it needs no file of ours. */
+/** Scripts of a sandbox. They are sent as the first frame, so the process needs no access to our files. */
 export interface SandboxScripts {
-  /** A module, as text for `--eval`. */
+  /** Text of the module for `--eval`. */
   readonly loader: string;
-  /** The first frame: `Scripts` as JSON. */
+  /** First frame: `Scripts` as JSON. */
   readonly sources: Buffer;
 }
 
 /**
- * Reads the scripts in `folders`, of which `{first}/main` is run. Their types are taken out here, once: a process that
- * does so itself takes some 80 ms longer to start, and 25 MB more. `packages`: it may import packages of `node_modules`
- * too, as far as it may read them.
+ * Reads the scripts in `folders`; the process runs `{first folder}/main.ts`. Types are stripped once here: a process that
+ * strips them itself takes about 80 ms longer to start and 25 MB more memory. `packages` allows imports of packages in
+ * `node_modules`, within the readable folders.
  */
 export function readSandboxScripts(
   folders: readonly [string, ...string[]],
@@ -190,17 +169,17 @@ export function readSandboxScripts(
     const path = fileURLToPath(new URL(`./${folder}/`, import.meta.url));
     for (const name of readdirSync(path)) {
       if (/\.(?:test|fixture)\.ts$/.test(name)) continue;
-      sources[`sandbox:///${folder}/${name}`] = javaScript(readFileSync(`${path}${name}`, 'utf8'));
+      sources[`sandbox:///${folder}/${name}`] = stripTypes(readFileSync(`${path}${name}`, 'utf8'));
     }
   }
   const main = `sandbox:///${folders[0]}/main.ts`;
   const scripts: Scripts = { main, sources, ...(packages && { packages: import.meta.url }) };
-  const loader = javaScript(readFileSync(new URL('./host/loader.ts', import.meta.url), 'utf8'));
+  const loader = stripTypes(readFileSync(new URL('./host/loader.ts', import.meta.url), 'utf8'));
   return { loader, sources: Buffer.from(JSON.stringify(scripts)) };
 }
 
-function javaScript(source: string): string {
-  // It warns of being new, to whoever reads the service's output and can do nothing about it.
+function stripTypes(source: string): string {
+  // Suppresses the experimental warning, which operators cannot act on.
   const { emitWarning } = process;
   process.emitWarning = () => {};
   try {
@@ -208,4 +187,24 @@ function javaScript(source: string): string {
   } finally {
     process.emitWarning = emitWarning;
   }
+}
+
+/** Entry of the auxiliary vector with the page size. */
+const AT_PAGESZ = 6n;
+/** Page size of most systems. */
+const DEFAULT_PAGE_SIZE = 4096;
+
+/**
+ * Memory page size in bytes, the unit in which Linux reports process memory: 4096, or 16 or 64 KiB with some arm64
+ * kernels. The default where it cannot be read.
+ */
+export function pageSize(read: (path: string) => Buffer = readFileSync): number {
+  try {
+    const vector = read('/proc/self/auxv');
+    const word = (at: number) => (endianness() === 'LE' ? vector.readBigUInt64LE(at) : vector.readBigUInt64BE(at));
+    for (let at = 0; at + 16 <= vector.length; at += 16) if (word(at) === AT_PAGESZ) return Number(word(at + 8));
+  } catch {
+    // Not Linux.
+  }
+  return DEFAULT_PAGE_SIZE;
 }

@@ -1,13 +1,13 @@
 import { registerHooks } from 'node:module';
-import type { ComponentTools } from '../validate/types.ts';
+import type { ComponentTools } from '../validate/interface.ts';
 
-/** jco's tools, compiled to WebAssembly themselves. */
+/** jco's tools, which are themselves compiled to WebAssembly. */
 export interface JcoTools extends ComponentTools {
-  /** Makes glue (`action.js`) and core modules (`action.core.wasm`, `action.core2.wasm` ...) of a component. */
+  /** Generates glue (`action.js`) and core modules (`action.core.wasm`, `action.core2.wasm` ...) from a component. */
   generate(component: Uint8Array): readonly (readonly [name: string, bytes: Uint8Array])[];
 }
 
-/** Core modules stay files of their own, nothing of it waits, and there is nothing of Node.js in the glue. */
+/** Separate core module files, synchronous instantiation, and glue without Node.js imports. */
 const OPTIONS = {
   name: 'action',
   noTypescript: true,
@@ -18,8 +18,8 @@ const OPTIONS = {
 } as const;
 
 /**
- * Loads the tools in a process without threads and files: what they have of WASI is that for browsers, since that for
- * Node.js starts a thread.
+ * Loads the tools in a process without threads and files. Their WASI shim for Node.js starts a thread, so the one for
+ * browsers takes its place.
  */
 export async function loadJco(): Promise<JcoTools> {
   const hooks = registerHooks({

@@ -1,6 +1,6 @@
 /**
- * The compiling process: judges one component, has jco make glue and core modules of it, and ends. It is started like a
- * host process (`sandbox-process.ts`), since what it reads is as hostile.
+ * Entry of the compiler process: validates one component, has jco generate glue and core modules from it, and exits. It is
+ * sandboxed like a host process (`sandbox-process.ts`), since its input is as hostile.
  */
 import { Script } from 'node:vm';
 import { glueScript } from '../host/loaded-action.ts';
@@ -8,36 +8,47 @@ import { lockdown } from '../host/lockdown.ts';
 import { ParentPipe } from '../host/parent-pipe.ts';
 import type { ModuleInfo } from '../ipc.ts';
 import { boundMemories } from '../validate/core-module.ts';
+import { validateComponent } from '../validate/interface.ts';
 import { InvalidComponentError, printable } from '../validate/reader.ts';
-import { validateComponent } from '../validate/types.ts';
 import { loadJco } from './jco.ts';
 
-const GLUE = 'action.js';
-const MODULE = /^action\.core\d*\.wasm$/;
+/** Request to the compiler process, followed by a frame with the component and one with the WIT. */
+export interface CompileRequest {
+  readonly kind: 'compile';
+}
 
-const tools = await loadJco();
+/** Response of the compiler process; `compiled` is followed by a frame with the glue and one per module. */
+export type CompileResponse =
+  | { readonly kind: 'compiled'; readonly modules: readonly ModuleInfo[] }
+  | { readonly kind: 'rejected'; readonly message: string };
+
+/** Files that jco generates for the name `action`. */
+const GLUE_FILE = 'action.js';
+const MODULE_FILE = /^action\.core\d*\.wasm$/;
+
+const jco = await loadJco();
 lockdown();
-const wire = new ParentPipe<CompileRequest, CompileAnswer>();
-wire.receive();
-const component = wire.receiveBytes();
-const wit = wire.receiveBytes();
-if (component && wit) answer(component, wit.toString());
+const pipe = new ParentPipe<CompileRequest, CompileResponse>();
+pipe.receive();
+const component = pipe.receiveBytes();
+const wit = pipe.receiveBytes();
+if (component && wit) compile(component, wit.toString());
 
-function answer(bytes: Uint8Array, witText: string): void {
+function compile(bytes: Uint8Array, witText: string): void {
   try {
-    validateComponent(bytes, { tools, wit: witText });
-    const files = tools.generate(bytes);
-    const glue = files.find(([name]) => name === GLUE);
-    // What is no script would end the host only when somebody waits for it.
-    new Script(glueScript(Buffer.from(glue?.[1] ?? []).toString()));
-    const modules = files.filter(([name]) => MODULE.test(name));
+    validateComponent(bytes, { tools: jco, wit: witText });
+    const files = jco.generate(bytes);
+    const glue = files.find(([name]) => name === GLUE_FILE)?.[1] ?? new Uint8Array();
+    // Invalid syntax is detected here rather than by the first run.
+    new Script(glueScript(Buffer.from(glue).toString()));
+    const modules = files.filter(([name]) => MODULE_FILE.test(name));
     const bounded = boundMemories(modules.map(([, module]) => module));
-    const heads: ModuleInfo[] = modules.map(([name], index) => ({ name, pages: bounded[index]?.pages ?? 0 }));
-    wire.send({ kind: 'compiled', modules: heads });
-    wire.sendBytes(glue?.[1] ?? new Uint8Array());
-    for (const { bytes: module } of bounded) wire.sendBytes(module);
+    const infos: ModuleInfo[] = modules.map(([name], index) => ({ name, pages: bounded[index]?.pages ?? 0 }));
+    pipe.send({ kind: 'compiled', modules: infos });
+    pipe.sendBytes(glue);
+    for (const { bytes: module } of bounded) pipe.sendBytes(module);
   } catch (error) {
-    wire.send({ kind: 'refused', message: reasonOf(error) });
+    pipe.send({ kind: 'rejected', message: reasonOf(error) });
   }
 }
 
@@ -45,15 +56,5 @@ function answer(bytes: Uint8Array, witText: string): void {
 function reasonOf(error: unknown): string {
   if (error instanceof InvalidComponentError) return error.message;
   const payload = error instanceof Error && 'payload' in error ? error.payload : error;
-  return `not a valid component: ${printable(String(payload), 120)}; build the action anew`;
+  return `not a valid component: ${printable(String(payload), 120)}; rebuild the action`;
 }
-
-/** What the compiling process is told, followed by a frame with the component and one with the WIT. */
-export interface CompileRequest {
-  readonly kind: 'compile';
-}
-
-/** What it answers; `compiled` is followed by a frame with the glue and one for each module. */
-export type CompileAnswer =
-  | { readonly kind: 'compiled'; readonly modules: readonly ModuleInfo[] }
-  | { readonly kind: 'refused'; readonly message: string };

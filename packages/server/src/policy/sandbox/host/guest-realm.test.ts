@@ -62,7 +62,7 @@ it.each([
   [
     'before a limit is reached',
     `log('error', 'uncaught x'); imports['service:evaluator/response'].block('x'.repeat(2 ** 20));`,
-    'limit: its response has more than 1 MiB',
+    'limit: response exceeds 1 MiB',
   ],
   [
     'after 200 lines',

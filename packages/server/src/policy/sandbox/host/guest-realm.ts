@@ -1,208 +1,212 @@
 import type { RealmBridge } from './realm-bridge.ts';
 import type { WasiStubs } from './wasi-stubs.ts';
 
-/** What an action's glue gives: made anew for each run. */
+/** Function that an action's glue evaluates to; evaluated anew for each run. */
 export type Instantiate = (
   coreModule: (name: string) => object,
   imports: object,
   instantiateCore: (module: object, imports: object) => WebAssembly.Instance,
 ) => { evaluate(context: unknown): unknown };
 
-/** A core module as the host holds it. */
+/** Compiled core module of an action. */
 export interface CompiledModule {
   readonly name: string;
-  /** What an instance may take of the memory of a run, in pages of 64 KiB. */
+  /** Maximum memory of an instance, in pages of 64 KiB. */
   readonly pages: number;
   readonly module: WebAssembly.Module;
 }
 
-/** The inner side of a realm. */
+/** Guest side of an action's realm. */
 export interface GuestBindings {
   readonly TextDecoder: object;
   readonly TextEncoder: object;
-  /** `context` is JSON, and so is what comes back: a `FromHost` of the kind `done` or `failed`. */
+  /** Takes JSON of the evaluation context; returns JSON of a `HostMessage` of the kind `done` or `failed`. */
   run(instantiate: Instantiate, context: string): string;
-  /** Pages of 64 KiB that the memories of the run have at its end. */
-  pagesLeft(): number;
+  /** Memory pages of 64 KiB at the end of the last run. */
+  lastRunPages(): number;
 }
 
 /**
- * Runs in the realm of an action, where there is nothing of Node.js: its text is evaluated there (`loaded-action.ts`), so
- * it may name nothing but its parameters and ECMAScript's own. The realm is the action's for as long as the host has it;
- * each `run` begins without what the one before has left here. Should a script have got into the glue, it must find
- * nothing here that leads out: the door and the modules are the only things of another realm, and nothing that the script
- * could have changed is ever given them.
+ * Creates the guest side of an action's realm, which has nothing of Node.js. The text of this function is evaluated in the
+ * realm (`loaded-action.ts`), so it refers to nothing but its parameters and ECMAScript's own. The realm lives as long as
+ * the action is loaded; each `run` resets the state here. A script injected into the glue must find no way out: the bridge
+ * and the modules are the only objects of another realm, and they are never passed anything that the script could have
+ * modified.
  */
 export function createGuestBindings(
-  outer: RealmBridge,
-  held: readonly CompiledModule[],
-  makeWasi: (door: RealmBridge, counted: (view: unknown) => Uint8Array, log: (line: string) => void) => WasiStubs,
-  harden: (...given: readonly object[]) => void,
+  hostBridge: RealmBridge,
+  modules: readonly CompiledModule[],
+  createWasiStubs: (
+    bridge: RealmBridge,
+    countedBytes: (view: unknown) => Uint8Array,
+    log: (line: string) => void,
+  ) => WasiStubs,
+  freezeIntrinsics: (...roots: readonly object[]) => void,
 ): GuestBindings {
-  /** What an action hands out in one run, each text counted with a little more than its bytes. */
+  /** Text that an action passes to the host in one run, each string counted with a small overhead. */
   const MAX_TEXT_BYTES = 8 * 1024 * 1024;
   const TEXT_OVERHEAD = 16;
-  /** What its response, or a question, may have as JSON. */
-  const MAX_SAID_BYTES = 1024 * 1024;
+  /** JSON of a response, and of the arguments of a call. */
+  const MAX_MESSAGE_BYTES = 1024 * 1024;
   /** 64 MiB for all memories of a run. */
   const MAX_PAGES = 1024;
   const PAGE_BYTES = 65_536;
   const MAX_LOG_LINES = 200;
-  const MAX_LOG_BYTES = 4096;
-  /** Characters of what is told of a failure. */
-  const MAX_MESSAGE = 300;
-  const NO_ERROR = 'it threw something that is no error';
-  /** How a line at level error begins in which an action says what it is about to fail of: the trap behind it cannot. */
+  const MAX_LOG_LINE_LENGTH = 4096;
+  const MAX_FAILURE_MESSAGE_LENGTH = 300;
+  const NOT_AN_ERROR = 'uncaught value that is not an Error';
+  /** Prefix of an error line in which an action reports the exception that it is about to trap with. */
   const UNCAUGHT = 'uncaught ';
 
-  // Taken before any glue runs, which could put others in their place.
+  // Captured before any glue runs, which could replace them.
   const { parse, stringify } = JSON;
   const { Instance, Memory } = WebAssembly;
   const { apply } = Reflect;
   const { isError } = Error;
   const RealmError = Error;
   Object.defineProperty(Error, 'stackTraceLimit', { value: 0 });
-  const getterOf = <T>(prototype: object, name: PropertyKey, none: T): (() => T) =>
-    Object.getOwnPropertyDescriptor(prototype, name)?.get ?? (() => none);
+  const getterOf = <T>(prototype: object, name: PropertyKey, fallback: T): (() => T) =>
+    Object.getOwnPropertyDescriptor(prototype, name)?.get ?? (() => fallback);
   const boundsOf = (prototype: object) => ({
     buffer: getterOf(prototype, 'buffer', new ArrayBuffer(0)),
     byteOffset: getterOf(prototype, 'byteOffset', 0),
     byteLength: getterOf(prototype, 'byteLength', 0),
   });
-  const typedArrays = Object.getPrototypeOf(Uint8Array.prototype);
-  const nameOfTypedArray = getterOf<unknown>(typedArrays, Symbol.toStringTag, undefined);
-  const boundsOfTypedArray = boundsOf(typedArrays);
-  const boundsOfDataView = boundsOf(DataView.prototype);
+  const typedArrayPrototype = Object.getPrototypeOf(Uint8Array.prototype);
+  const typedArrayName = getterOf<unknown>(typedArrayPrototype, Symbol.toStringTag, undefined);
+  const typedArrayBounds = boundsOf(typedArrayPrototype);
+  const dataViewBounds = boundsOf(DataView.prototype);
   const { slice } = ArrayBuffer.prototype;
-  const lengthOfBuffer = getterOf(ArrayBuffer.prototype, 'byteLength', 0);
+  const bufferLength = getterOf(ArrayBuffer.prototype, 'byteLength', 0);
 
   class LimitError extends Error {}
   class MemoryError extends Error {}
 
-  /** What the outer realm throws for want of stack is of that realm, and must not be seen here. */
-  const denied = (): Error => new RealmError('the service cannot be asked');
-  const door: RealmBridge = {
+  /** Replaces a stack overflow error of the host realm, which must not be visible here. */
+  const unavailable = (): Error => new RealmError('host function unavailable');
+  const bridge: RealmBridge = {
     decode(bytes) {
       try {
-        return outer.decode(bytes);
+        return hostBridge.decode(bytes);
       } catch {
-        throw denied();
+        throw unavailable();
       }
     },
     encodeInto(value, into) {
       try {
-        return outer.encodeInto(value, into);
+        return hostBridge.encodeInto(value, into);
       } catch {
-        throw denied();
+        throw unavailable();
       }
     },
     utf8Length(value) {
       try {
-        return outer.utf8Length(value);
+        return hostBridge.utf8Length(value);
       } catch {
-        throw denied();
+        throw unavailable();
       }
     },
-    ask(kind, first, second) {
+    call(name, first, second) {
       try {
-        return outer.ask(kind, first, second);
+        return hostBridge.call(name, first, second);
       } catch {
-        throw denied();
+        throw unavailable();
       }
     },
     log(level, message) {
       try {
-        outer.log(level, message);
+        hostBridge.log(level, message);
       } catch {
-        throw denied();
+        throw unavailable();
       }
     },
     randomFill(bytes) {
       try {
-        outer.randomFill(bytes);
+        hostBridge.randomFill(bytes);
       } catch {
-        throw denied();
+        throw unavailable();
       }
     },
     monotonicNanoseconds() {
       try {
-        return outer.monotonicNanoseconds();
+        return hostBridge.monotonicNanoseconds();
       } catch {
-        throw denied();
+        throw unavailable();
       }
     },
     wallMilliseconds() {
       try {
-        return outer.wallMilliseconds();
+        return hostBridge.wallMilliseconds();
       } catch {
-        throw denied();
+        throw unavailable();
       }
     },
   };
 
-  // That of the realm goes on from run to run: where it stands could tell one of another.
+  // The realm's own generator continues from run to run: its state could reveal something of an earlier run.
   Math.random = () => {
     const bytes = new Uint8Array(8);
-    door.randomFill(bytes);
+    bridge.randomFill(bytes);
     return Number(new DataView(bytes.buffer).getBigUint64(0) >> 11n) / 2 ** 53;
   };
 
-  /** What glue has of a module: nothing that it could use but by giving it back. */
+  /** Stands for a module in glue, which can only pass it back. */
   class ModuleToken {
-    readonly #held: CompiledModule;
+    readonly #module: CompiledModule;
     constructor(module: CompiledModule) {
-      this.#held = module;
+      this.#module = module;
     }
-    static heldBy(token: object): CompiledModule {
-      if (!(#held in token)) throw new TypeError('not a module');
-      return token.#held;
+    static moduleOf(token: object): CompiledModule {
+      if (!(#module in token)) throw new TypeError('not a module');
+      return token.#module;
     }
   }
-  const { heldBy } = ModuleToken;
+  const { moduleOf } = ModuleToken;
   const tokens: Record<string, ModuleToken> = Object.create(null);
-  for (const module of held) tokens[module.name] = new ModuleToken(module);
+  for (const module of modules) tokens[module.name] = new ModuleToken(module);
 
-  let text = 0;
-  let copied = 0;
+  // State of the current run.
+  let textBytes = 0;
+  let copiedBytes = 0;
   let pages = 0;
   let memories: WebAssembly.Memory[] = [];
   let logLines = 0;
-  let ignored = 0;
-  /** JSON. */
+  let ignoredResponses = 0;
+  /** JSON of the response. */
   let response: string | undefined;
-  /** No other response counts any more. */
-  let final = false;
+  /** Further responses are ignored. */
+  let isFinal = false;
   let failure: Error | undefined;
-  /** What the action says it fails of. */
+  /** Exception that the action has reported. */
   let uncaught: string | undefined;
-  /** What was answered before, by question: each question is put once. */
-  let known: Record<string, string> = Object.create(null);
+  /** Results of calls by name and argument: each call is sent once. */
+  let results: Record<string, string> = Object.create(null);
 
-  /** Errors of ours end the run even where the action's glue catches them. */
+  /** Fails the run, even if the action's glue catches the error. */
   const fail = (error: Error): never => {
     failure ??= error;
     throw error;
   };
-  /** The bytes of a view, counted as text. Its members, which a script may have made, are not asked. */
-  const counted = (view: unknown): Uint8Array => {
-    const isTypedArray = apply(nameOfTypedArray, view, []) !== undefined;
-    const { buffer, byteOffset, byteLength } = isTypedArray ? boundsOfTypedArray : boundsOfDataView;
+  /** The bytes of a view, counted as text. Reads no member of the view, which a script may have defined. */
+  const countedBytes = (view: unknown): Uint8Array => {
+    const isTypedArray = apply(typedArrayName, view, []) !== undefined;
+    const { buffer, byteOffset, byteLength } = isTypedArray ? typedArrayBounds : dataViewBounds;
     const bytes = new Uint8Array(apply(buffer, view, []), apply(byteOffset, view, []), apply(byteLength, view, []));
-    text += bytes.length + TEXT_OVERHEAD;
-    if (text > MAX_TEXT_BYTES) fail(new LimitError('it handed out more than 8 MiB of text'));
+    textBytes += bytes.length + TEXT_OVERHEAD;
+    if (textBytes > MAX_TEXT_BYTES) fail(new LimitError('more than 8 MiB of text passed to the host'));
     return bytes;
   };
-  // So glue takes lists of numbers out of a memory, before anybody is given them. Those of one argument may overlap: small
-  // memories have large ones, which the limit of the heap does not know of.
+  // Glue copies lists of numbers out of memory this way before it passes them on. The lists of one argument may overlap:
+  // a small memory can contain large ones, which the heap limit does not cover.
   Object.assign(ArrayBuffer.prototype, {
     slice(this: ArrayBuffer, start?: number, end?: number): ArrayBuffer {
       const part = apply(slice, this, [start, end]);
-      copied += apply(lengthOfBuffer, part, []);
-      if (copied > MAX_TEXT_BYTES) fail(new LimitError('it handed out more than 8 MiB of bytes'));
+      copiedBytes += apply(bufferLength, part, []);
+      if (copiedBytes > MAX_TEXT_BYTES) fail(new LimitError('more than 8 MiB of lists passed to the host'));
       return part;
     },
   });
-  /** Text, once and for all: something that a script made might be something else the next time. */
+  /** Converts to text once: an object of a script could convert to something else the next time. */
   const textOf = (value: unknown): string => `${value}`;
   const textsOf = (values: readonly unknown[]): string[] => {
     const texts: string[] = [];
@@ -213,68 +217,69 @@ export function createGuestBindings(
   class SafeTextDecoder {
     decode(view?: Uint8Array | DataView): string {
       if (view === undefined) return '';
-      return door.decode(counted(view)) ?? fail(new TypeError('a string is not valid UTF-8'));
+      return bridge.decode(countedBytes(view)) ?? fail(new TypeError('string is not valid UTF-8'));
     }
   }
   class SafeTextEncoder {
     encode(value = ''): Uint8Array {
-      const bytes = new Uint8Array(door.utf8Length(value));
-      door.encodeInto(value, bytes);
+      const bytes = new Uint8Array(bridge.utf8Length(value));
+      bridge.encodeInto(value, bytes);
       return bytes;
     }
     encodeInto(value: string, into: Uint8Array): { read: number; written: number } {
-      return { read: value.length, written: door.encodeInto(value, into) };
+      return { read: value.length, written: bridge.encodeInto(value, into) };
     }
   }
 
-  const isShort = (said: object): boolean => door.utf8Length(stringify(said)) <= MAX_SAID_BYTES;
-  const ask = (kind: string, ...texts: (string | undefined)[]): string => {
-    if (!isShort(texts)) fail(new LimitError('it asked with more than 1 MiB of text'));
-    const answer = door.ask(kind, texts[0], texts[1]);
-    if (answer === undefined) throw new TypeError('no question');
-    return answer;
+  const fitsMessage = (value: object): boolean => bridge.utf8Length(stringify(value)) <= MAX_MESSAGE_BYTES;
+  const call = (name: string, ...texts: (string | undefined)[]): string => {
+    if (!fitsMessage(texts)) fail(new LimitError('arguments of a host function exceed 1 MiB'));
+    const result = bridge.call(name, texts[0], texts[1]);
+    if (result === undefined) throw new TypeError('invalid host function call');
+    return result;
   };
-  const askOnce = (kind: string, first?: string): unknown => {
-    const key = first === undefined ? kind : `${kind} ${first}`;
-    known[key] ??= ask(kind, first);
-    return parse(known[key]);
+  const callOnce = (name: string, first?: string): unknown => {
+    const key = first === undefined ? name : `${name} ${first}`;
+    results[key] ??= call(name, first);
+    return parse(results[key]);
   };
 
-  /** All its members are text of ours by now. */
-  const respond = (said: { kind: string; [member: string]: string | string[] }): void => {
-    if (response !== undefined) ignored++;
-    if (final) return;
-    const json = stringify(said);
-    if (door.utf8Length(json) > MAX_SAID_BYTES) fail(new LimitError('its response has more than 1 MiB'));
+  /** All members are our own text by now. */
+  const respond = (value: { kind: string; [member: string]: string | string[] }): void => {
+    if (response !== undefined) ignoredResponses++;
+    if (isFinal) return;
+    const json = stringify(value);
+    if (bridge.utf8Length(json) > MAX_MESSAGE_BYTES) fail(new LimitError('response exceeds 1 MiB'));
     response = json;
-    final = said.kind === 'block' || said.kind === 'reject_malformed';
+    isFinal = value.kind === 'block' || value.kind === 'reject_malformed';
   };
 
-  /** One count for all lines of a run, whichever way they come. */
+  /** One line count per run, for log functions and output streams together. */
   const log =
     (level: string) =>
     (message: string): void => {
-      // What an engine prints of an error that has been told says no more.
+      // After a reported exception, the output of the engine adds nothing.
       if (level === 'debug' && uncaught !== undefined) return;
-      const line = textOf(message).slice(0, MAX_LOG_BYTES);
+      const line = textOf(message).slice(0, MAX_LOG_LINE_LENGTH);
       if (level === 'error' && line.startsWith(UNCAUGHT)) uncaught = line.split('\n')[0]?.slice(UNCAUGHT.length);
       logLines++;
-      if (logLines <= MAX_LOG_LINES) door.log(level, line);
-      else if (logLines === MAX_LOG_LINES + 1) door.log('warn', 'it logs too much: the rest of this run is dropped');
+      if (logLines <= MAX_LOG_LINES) bridge.log(level, line);
+      else if (logLines === MAX_LOG_LINES + 1)
+        bridge.log('warn', 'log limit reached: further lines of this run are dropped');
     };
 
   const service: Record<string, object> = {
     'service:evaluator/registry': {
-      listTools: () => askOnce('tools'),
-      listToolsInNamespace: (namespace: string) => askOnce('tools', namespace),
-      getTool: (name: string) => askOnce('tool', name) ?? undefined,
+      listTools: () => callOnce('tools'),
+      listToolsInNamespace: (namespace: string) => callOnce('tools', namespace),
+      getTool: (name: string) => callOnce('tool', name) ?? undefined,
       copyToolToNamespace(name: string, namespace: string): boolean {
-        known = Object.create(null);
-        return parse(ask('copy', name, namespace)) === true;
+        results = Object.create(null);
+        return parse(call('copy', name, namespace)) === true;
       },
     },
     'service:evaluator/conversation': {
-      getHistory: (conversation: string) => askOnce('history', conversation),
+      getHistory: (conversation: string) => callOnce('history', conversation),
     },
     'service:evaluator/response': {
       pass: () => respond({ kind: 'pass' }),
@@ -287,10 +292,10 @@ export function createGuestBindings(
     },
     'service:evaluator/validation': {
       verifyLlmResult(raw: string): string {
-        // An LLM's answer has no more.
-        const wrong = isShort([raw]) ? askOnce('verify', raw) : 'the text is longer than 1 MiB';
-        // How the glue is told of an `err`.
-        if (wrong !== null) throw { payload: String(wrong) };
+        // The output of an LLM is never longer.
+        const violations = fitsMessage([raw]) ? callOnce('verify', raw) : 'the text is longer than 1 MiB';
+        // How glue represents an `err`.
+        if (violations !== null) throw { payload: String(violations) };
         return raw;
       },
     },
@@ -298,11 +303,11 @@ export function createGuestBindings(
     'service:evaluator/types': {},
   };
 
-  const coreModule = (name: string): object => tokens[name] ?? fail(new TypeError(`no module ${name}`));
+  const coreModule = (name: string): object => tokens[name] ?? fail(new TypeError(`unknown module ${name}`));
   const instantiateCore = (token: object, imports: object): WebAssembly.Instance => {
-    const { module, pages: more } = heldBy(token);
-    pages += more;
-    if (pages > MAX_PAGES) fail(new MemoryError('its memories take more than 64 MiB'));
+    const { module, pages: maxPages } = moduleOf(token);
+    pages += maxPages;
+    if (pages > MAX_PAGES) fail(new MemoryError('memories exceed 64 MiB'));
     const instance = new Instance(module, imports);
     for (const exported of Object.values(instance.exports)) {
       if (exported instanceof Memory && !memories.includes(exported)) memories.push(exported);
@@ -315,63 +320,71 @@ export function createGuestBindings(
     if (error instanceof MemoryError) return 'memory';
     return error instanceof RangeError && /memory|allocat/i.test(error.message) ? 'memory' : 'trap';
   };
-  /** JSON of it. */
-  const failed = (error: Error): string => {
+  const failedMessage = (error: Error): string => {
     let fault = 'trap';
-    let message = NO_ERROR;
+    let message = NOT_AN_ERROR;
     try {
       fault = faultOf(error);
-      const told = fault === 'trap' ? uncaught : undefined;
-      message = (told ?? textOf(error.message)).slice(0, MAX_MESSAGE);
+      const reported = fault === 'trap' ? uncaught : undefined;
+      message = (reported ?? textOf(error.message)).slice(0, MAX_FAILURE_MESSAGE_LENGTH);
     } catch {
-      // Its members are a script's.
+      // A script may have defined its members.
     }
     return stringify({ kind: 'failed', fault, message });
   };
 
-  harden(LimitError, MemoryError, SafeTextDecoder, SafeTextEncoder, service, tokens, coreModule, instantiateCore);
+  freezeIntrinsics(
+    LimitError,
+    MemoryError,
+    SafeTextDecoder,
+    SafeTextEncoder,
+    service,
+    tokens,
+    coreModule,
+    instantiateCore,
+  );
 
   return {
     TextDecoder: SafeTextDecoder,
     TextEncoder: SafeTextEncoder,
 
-    pagesLeft() {
-      let left = 0;
-      for (const memory of memories) left += memory.buffer.byteLength / PAGE_BYTES;
-      return left;
+    lastRunPages() {
+      let total = 0;
+      for (const memory of memories) total += memory.buffer.byteLength / PAGE_BYTES;
+      return total;
     },
 
     run(instantiate, context) {
-      text = 0;
-      copied = 0;
+      textBytes = 0;
+      copiedBytes = 0;
       pages = 0;
       memories = [];
       logLines = 0;
-      ignored = 0;
+      ignoredResponses = 0;
       response = undefined;
-      final = false;
+      isFinal = false;
       failure = undefined;
       uncaught = undefined;
-      known = Object.create(null);
+      results = Object.create(null);
       try {
         let wasi: WasiStubs | undefined;
         const imports = new Proxy(service, {
-          get(ours, name) {
+          get(own, name) {
             if (typeof name !== 'string') return undefined;
-            if (name in ours) return ours[name];
-            wasi ??= makeWasi(door, counted, log('debug'));
+            if (name in own) return own[name];
+            wasi ??= createWasiStubs(bridge, countedBytes, log('debug'));
             return wasi.instance(name);
           },
         });
         instantiate(coreModule, imports, instantiateCore).evaluate(parse(context));
         wasi?.flush();
       } catch (error) {
-        failure ??= isError(error) ? error : new Error(NO_ERROR);
+        failure ??= isError(error) ? error : new Error(NOT_AN_ERROR);
       }
-      known = Object.create(null);
-      if (failure) return failed(failure);
-      const said = response === undefined ? '' : `"response":${response},`;
-      return `{"kind":"done",${said}"ignored":${ignored}}`;
+      results = Object.create(null);
+      if (failure) return failedMessage(failure);
+      const responseMember = response === undefined ? '' : `"response":${response},`;
+      return `{"kind":"done",${responseMember}"ignored":${ignoredResponses}}`;
     },
   };
 }

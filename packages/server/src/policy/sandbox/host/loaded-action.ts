@@ -4,65 +4,64 @@ import { freezeIntrinsics } from './lockdown.ts';
 import type { RealmBridge } from './realm-bridge.ts';
 import { createWasiStubs } from './wasi-stubs.ts';
 
-/** How jco exports what it makes. */
-const EXPORTED = /^export (?=function |const )/gm;
+/** Exports in the glue that jco generates. */
+const EXPORT = /^export (?=function |const )/gm;
 
 /**
- * Glue as a script: a function of what it has besides ECMAScript's own, whose value makes instances. Strict, as the
- * module was.
+ * Converts glue from a module to a script: a function of the globals it needs besides ECMAScript's own, which returns
+ * `instantiate`. Strict, as modules are.
  */
 export function glueScript(glue: string): string {
-  const body = glue.replace(EXPORTED, '');
+  const body = glue.replace(EXPORT, '');
   return `(function (TextDecoder, TextEncoder) { 'use strict'; ${body}\nreturn instantiate; })`;
 }
 
 /**
- * What a realm has besides ECMAScript's own; of that it loses what could wait or share, and `Intl`: glue has no use for it,
- * its objects have prototypes that no name leads to, and making some of them, to freeze those, takes 20 ms.
+ * Initializes a guest realm. It removes the globals that could wait or share memory, and `Intl`: glue does not need it, it
+ * has prototypes that no name leads to, and creating its objects in order to freeze these takes 20 ms.
  */
-const PARTS = new Script(
+const INIT_SCRIPT = new Script(
   `'use strict';
   for (const name of ['console', 'SharedArrayBuffer', 'Atomics', 'Intl']) delete globalThis[name];
-  (outer, held) => (${createGuestBindings})(outer, held, ${createWasiStubs}, ${freezeIntrinsics})`,
+  (hostBridge, modules) => (${createGuestBindings})(hostBridge, modules, ${createWasiStubs}, ${freezeIntrinsics})`,
   { filename: 'host.js' },
 );
 
 /**
- * An action that a host has taken in, in a realm of its own without anything of Node.js in it and without making code of
- * text. All of the realm is frozen, and the glue is evaluated anew for each run, so that one run leaves nothing to another.
- * Names in the component have been judged before; should something of it come to run as a script all the same, it finds
- * ECMAScript and the door.
+ * Action loaded into a host process, in a realm of its own that has nothing of Node.js and no `eval`. The realm is frozen,
+ * and the glue is evaluated anew for each run, so that no run leaves anything to another. Names in the component have been
+ * validated; if a part of it is executed as a script nevertheless, it finds ECMAScript and the bridge.
  *
- * Measured: a realm for each run would cost a small component 1.2 ms, evaluating the glue anew costs 0.07 ms.
+ * Measured: a realm per run would cost a small component 1.2 ms, evaluating the glue anew costs 0.07 ms.
  */
 export class LoadedAction {
-  readonly #inside: GuestBindings;
-  readonly #makeGlue: () => Instantiate;
-  #next: Instantiate | undefined;
+  readonly #bindings: GuestBindings;
+  readonly #evaluateGlue: () => Instantiate;
+  #prepared: Instantiate | undefined;
 
-  /** Throws for glue that is no script. */
-  constructor(door: RealmBridge, glue: string, modules: readonly CompiledModule[]) {
+  /** Throws for glue that is not a valid script. */
+  constructor(bridge: RealmBridge, glue: string, modules: readonly CompiledModule[]) {
     const context = createContext(constants.DONT_CONTEXTIFY, { codeGeneration: { strings: false, wasm: true } });
-    const made: GuestBindings = PARTS.runInContext(context)(door, modules);
+    const bindings: GuestBindings = INIT_SCRIPT.runInContext(context)(bridge, modules);
     const script = new Script(glueScript(glue), { filename: 'action.js' });
-    this.#inside = made;
-    this.#makeGlue = () => script.runInContext(context)(made.TextDecoder, made.TextEncoder);
+    this.#bindings = bindings;
+    this.#evaluateGlue = () => script.runInContext(context)(bindings.TextDecoder, bindings.TextEncoder);
   }
 
-  /** Makes what the next run begins with, so that it need not wait for it. */
+  /** Evaluates the glue for the next run in advance. */
   prepare(): void {
-    this.#next = this.#makeGlue();
+    this.#prepared = this.#evaluateGlue();
   }
 
-  /** JSON of the evaluation context to what came of it, which may be anything if the glue was a script. */
+  /** Takes JSON of the evaluation context; returns JSON of a `HostMessage`, or anything if a script got into the glue. */
   run(context: string): unknown {
-    const instantiate = this.#next ?? this.#makeGlue();
-    this.#next = undefined;
-    return this.#inside.run(instantiate, context);
+    const instantiate = this.#prepared ?? this.#evaluateGlue();
+    this.#prepared = undefined;
+    return this.#bindings.run(instantiate, context);
   }
 
-  /** Pages of 64 KiB that the last run left behind. */
-  pagesLeft(): unknown {
-    return this.#inside.pagesLeft();
+  /** Memory pages of 64 KiB at the end of the last run; not trustworthy either. */
+  lastRunPages(): unknown {
+    return this.#bindings.lastRunPages();
   }
 }

@@ -1,16 +1,17 @@
 /**
- * What a sandbox begins with, given as text: takes the first frame, which has its scripts, and imports `main` from it.
+ * Bootstrap of a sandbox, passed as text to `--eval`: reads the first frame, which contains the scripts, and imports the
+ * main script from it.
  */
 import { readSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 
-/** What a sandbox runs. */
+/** Scripts of a sandbox. */
 export interface Scripts {
-  /** The URL of the one that imports the others. */
+  /** URL of the script that imports the others. */
   readonly main: string;
   /** JavaScript by URL, `sandbox:///{folder}/{file}`. */
   readonly sources: Readonly<Record<string, string>>;
-  /** Where packages are looked for from: a file's URL. */
+  /** URL of the file that package resolution starts from. */
   readonly packages?: string;
 }
 
@@ -20,8 +21,8 @@ registerHooks({
   resolve(specifier, context, next) {
     const url = URL.parse(specifier, context.parentURL)?.href ?? specifier;
     if (url in sources) return { url, format: 'module', shortCircuit: true };
-    const inside = context.parentURL !== undefined && context.parentURL in sources;
-    return next(specifier, inside ? { ...context, parentURL: packages } : context);
+    const isOwnImport = context.parentURL !== undefined && context.parentURL in sources;
+    return next(specifier, isOwnImport ? { ...context, parentURL: packages } : context);
   },
   load(url, context, next) {
     const source = sources[url];
@@ -32,10 +33,10 @@ await import(main);
 
 function read(length: number): Buffer {
   const bytes = Buffer.alloc(length);
-  for (let at = 0; at < length; ) {
-    const count = readSync(0, bytes, at, length - at, null);
+  for (let offset = 0; offset < length; ) {
+    const count = readSync(0, bytes, offset, length - offset, null);
     if (count === 0) process.exit(0);
-    at += count;
+    offset += count;
   }
   return bytes;
 }

@@ -1,15 +1,15 @@
 import { registerHooks } from 'node:module';
 
 /**
- * Takes away what would lead out of a script, should one ever run in the process's own realm: the permission to read the
- * host's files, imports, built-in modules, signals, bindings and the globals of Node.js. Called before anything of a
- * component comes in.
+ * Locks down the process's own realm, in case a script of a component is ever executed there: drops the permission to read
+ * the host's files and removes imports, built-in modules, signals, bindings and the globals of Node.js. Must be called
+ * before anything of a component is read.
  */
 export function lockdown(): void {
   const { permission } = process;
   registerHooks({
     resolve(specifier) {
-      throw new Error(`import of ${specifier} is refused`);
+      throw new Error(`import of ${specifier} is not allowed`);
     },
   });
   permission?.drop('fs.read');
@@ -52,19 +52,19 @@ export function lockdown(): void {
 }
 
 /**
- * Freezes everything of a realm that a script in it can reach: its global object, ECMAScript's own objects and those given.
- * Then nothing that one run leaves there can be found by the next. Like `inside`, it is evaluated in the realm and names
- * nothing but its parameters and ECMAScript's own.
+ * Freezes everything that a script can reach in a realm: its global object, ECMAScript's intrinsics and the given roots.
+ * Nothing that one run leaves there can be found by the next. Like `createGuestBindings`, its text is evaluated in the
+ * guest realm, so it refers to nothing but its parameters and ECMAScript's own.
  */
-export function freezeIntrinsics(...given: readonly object[]): void {
-  // What remembers the text that was looked at last.
+export function freezeIntrinsics(...roots: readonly object[]): void {
+  // Legacy static properties that expose the last matched text.
   for (const name of ['input', 'lastMatch', 'lastParen', 'leftContext', 'rightContext', '$_', '$&', '$+', '$`', "$'"]) {
     Reflect.deleteProperty(RegExp, name);
   }
   for (let group = 1; group <= 9; group++) Reflect.deleteProperty(RegExp, `$${group}`);
 
-  // Objects of the language that no name leads to.
-  const hidden = [
+  // Intrinsics without a global name.
+  const hiddenIntrinsics = [
     function* () {},
     async () => {},
     async function* () {},
@@ -77,22 +77,22 @@ export function freezeIntrinsics(...given: readonly object[]): void {
     ''.matchAll(/./g),
     Iterator.from({ next: () => ({ done: true, value: undefined }) }),
     [].values().map(String),
-    // Its `stack` has functions that no name leads to.
+    // The accessors of its own `stack`.
     new Error('hidden'),
-    // What is shared is not there by name (`loaded-action.ts`).
+    // The class of shared buffers, whose global is removed (`loaded-action.ts`).
     new WebAssembly.Memory({ initial: 0, maximum: 0, shared: true }).buffer,
   ];
-  const seen = new Set<object>();
-  const found: object[] = [globalThis, ...hidden, ...given];
-  for (let value = found.pop(); value !== undefined; value = found.pop()) {
-    if (seen.has(value)) continue;
-    seen.add(value);
+  const visited = new Set<object>();
+  const pending: object[] = [globalThis, ...hiddenIntrinsics, ...roots];
+  for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
+    if (visited.has(value)) continue;
+    visited.add(value);
     const prototype: object | null = Object.getPrototypeOf(value);
-    if (prototype) found.push(prototype);
+    if (prototype) pending.push(prototype);
     for (const key of Reflect.ownKeys(value)) {
       const { value: member, get, set } = Object.getOwnPropertyDescriptor(value, key) ?? {};
       for (const part of [member, get, set]) {
-        if ((typeof part === 'object' && part !== null) || typeof part === 'function') found.push(part);
+        if ((typeof part === 'object' && part !== null) || typeof part === 'function') pending.push(part);
       }
     }
     Object.freeze(value);

@@ -1,6 +1,7 @@
 /**
- * A host process: compiles and runs actions, for as long as the service wants it. It is started without access to files,
- * network, processes, threads and environment (`sandbox-process.ts`); the service keeps its deadlines and kills it.
+ * Entry of a host process: loads and runs actions until the service closes the pipe. It is started without access to
+ * files, network, processes, threads and environment (`sandbox-process.ts`); the service enforces the deadlines and kills
+ * it.
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -10,85 +11,85 @@ import { lockdown } from './lockdown.ts';
 import { ParentPipe } from './parent-pipe.ts';
 import { createRealmBridge } from './realm-bridge.ts';
 
-/**
- * V8's collector, which is there for as long as it takes to get hold of it: with the flag set from outside, every realm
- * would have it.
- */
-export function takeCollector(): NodeJS.GCFunction {
-  setFlagsFromString('--expose-gc');
-  const collect: NodeJS.GCFunction = runInNewContext('gc');
-  setFlagsFromString('--no-expose-gc');
-  return collect;
-}
+/** Pages of ended instances after which young objects are collected: most of those pages are freed with them. */
+const MINOR_GC_PAGES = 512;
+/** Resident bytes beyond which all objects are collected, which takes about ten times as long. */
+const FULL_GC_BYTES = 144 * 1024 * 1024;
 
-/** Pages of instances that ended, after which young objects are collected: most of those pages go with them. */
-const COLLECT_PAGES = 512;
-/** Resident bytes, beyond which all objects are: that takes some ten times as long. */
-const COLLECT_ALL_BYTES = 144 * 1024 * 1024;
-
-const wire = new ParentPipe<HostCommand, HostMessage>();
+const pipe = new ParentPipe<HostCommand, HostMessage>();
 const actions = new Map<string, LoadedAction>();
-const collect = takeCollector();
+const collectGarbage = exposeGarbageCollector();
 const residentBytes = process.memoryUsage.rss;
 const { exit } = process;
-const door = createRealmBridge({ ask, log: (level, message) => wire.send({ kind: 'log', level, message }) });
-let uncollected = 0;
+const bridge = createRealmBridge({
+  call: callService,
+  log: (level, message) => pipe.send({ kind: 'log', level, message }),
+});
+let uncollectedPages = 0;
 lockdown();
 
-wire.send({ kind: 'ready' });
-for (let message = wire.receive(); message !== undefined; message = wire.receive()) {
-  if (message.kind === 'load') load(message);
-  else if (message.kind === 'run') run(message.action);
+pipe.send({ kind: 'ready' });
+for (let command = pipe.receive(); command !== undefined; command = pipe.receive()) {
+  if (command.kind === 'load') load(command);
+  else if (command.kind === 'run') run(command.action);
 }
 
 function load({ action, modules }: HostCommand & { kind: 'load' }): void {
-  const glue = wire.receiveBytes()?.toString() ?? '';
-  const bytes = modules.map(() => wire.receiveBytes() ?? Buffer.alloc(0));
+  const glue = pipe.receiveBytes()?.toString() ?? '';
+  const bytes = modules.map(() => pipe.receiveBytes() ?? Buffer.alloc(0));
   try {
-    const held = modules.map((head, index) => ({
-      ...head,
+    const compiled = modules.map((info, index) => ({
+      ...info,
       module: new WebAssembly.Module(bytes[index] ?? Buffer.alloc(0)),
     }));
-    const loaded = new LoadedAction(door, glue, held);
+    const loaded = new LoadedAction(bridge, glue, compiled);
     loaded.prepare();
     actions.set(action, loaded);
-    wire.send({ kind: 'loaded' });
+    pipe.send({ kind: 'loaded' });
   } catch {
-    wire.send({ kind: 'failed', fault: 'trap', message: 'it cannot be loaded' });
+    pipe.send({ kind: 'failed', fault: 'trap', message: 'component cannot be loaded' });
   }
 }
 
-/** What a script in the glue might throw is not looked at: that would let it see who looks. */
+/** Errors are not inspected: a script injected into the glue could observe the access. */
 function run(action: string): void {
-  const context = wire.receiveBytes();
+  const context = pipe.receiveBytes();
   const loaded = actions.get(action);
   if (!context || !loaded) return exit(1);
   try {
-    const said = loaded.run(context.toString());
-    if (typeof said !== 'string') return exit(1);
-    wire.sendBytes(Buffer.from(said));
-    // After the answer, so that this run's caller need not wait for it; under load, the next job does.
-    const left = loaded.pagesLeft();
+    const message = loaded.run(context.toString());
+    if (typeof message !== 'string') return exit(1);
+    pipe.sendBytes(Buffer.from(message));
+    // After the result, so that this run's client does not wait for it; under load, the next run does.
+    const pages = loaded.lastRunPages();
     loaded.prepare();
-    collectAfter(typeof left === 'number' ? left : 0);
+    collectAfterRun(typeof pages === 'number' ? pages : 0);
   } catch {
     exit(1);
   }
 }
 
-function collectAfter(pages: number): void {
-  uncollected += pages;
-  if (uncollected < COLLECT_PAGES) return;
-  uncollected = 0;
-  collect({ type: 'minor', execution: 'sync' });
-  if (residentBytes() > COLLECT_ALL_BYTES) collect();
+function collectAfterRun(pages: number): void {
+  uncollectedPages += pages;
+  if (uncollectedPages < MINOR_GC_PAGES) return;
+  uncollectedPages = 0;
+  collectGarbage({ type: 'minor', execution: 'sync' });
+  if (residentBytes() > FULL_GC_BYTES) collectGarbage();
 }
 
-function ask(question: HostCall): string {
-  wire.send({ kind: 'question', ...question });
-  const answer = wire.receive();
-  const text = answer?.kind === 'answer' ? wire.receiveBytes() : undefined;
-  // The service has gone, or means something else.
-  if (text === undefined) exit(0);
-  return String(text);
+function callService(call: HostCall): string {
+  pipe.send({ kind: 'call', ...call });
+  const answer = pipe.receive();
+  const result = answer?.kind === 'result' ? pipe.receiveBytes() : undefined;
+  // The service is gone, or violates the protocol.
+  if (result === undefined) exit(0);
+  return String(result);
+}
+
+/** Exposes V8's collector for this one access: with a command-line flag, every realm would have it. */
+function exposeGarbageCollector(): NodeJS.GCFunction {
+  setFlagsFromString('--expose-gc');
+  const collect: NodeJS.GCFunction = runInNewContext('gc');
+  setFlagsFromString('--no-expose-gc');
+  return collect;
 }

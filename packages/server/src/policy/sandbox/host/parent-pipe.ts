@@ -1,47 +1,48 @@
 import { readSync, writeSync } from 'node:fs';
 
-const IN = 0;
-const OUT = 1;
-const HEAD_BYTES = 4;
+const STDIN = 0;
+const STDOUT = 1;
+const HEADER_BYTES = 4;
 
 /**
- * A child process's end of its two pipes. Everything waits: the process does one thing at a time, and no callback of
- * anybody can run in between. A frame is its length (32 bits, little endian) and its bytes. `Taken` and `Told` are the
- * messages of both directions.
+ * Synchronous end of the pipes to the service, in a child process: it does one thing at a time, and no callback can run
+ * in between. A frame is the length of its payload (32 bits, little endian) and the payload. `Incoming` and `Outgoing` are
+ * the message types of the two directions.
  */
-export class ParentPipe<Taken, Told extends object> {
-  readonly #head = Buffer.alloc(HEAD_BYTES);
+export class ParentPipe<Incoming, Outgoing extends object> {
+  readonly #header = Buffer.alloc(HEADER_BYTES);
 
-  /** The next message; undefined when the service has gone. */
-  receive(): Taken | undefined {
-    const frame = this.receiveBytes();
-    return frame && JSON.parse(frame.toString());
+  /** Reads the next message; undefined at the end of the pipe. */
+  receive(): Incoming | undefined {
+    const payload = this.receiveBytes();
+    return payload && JSON.parse(payload.toString());
   }
 
-  /** The next frame as it is. */
+  /** Reads the payload of the next frame; undefined at the end of the pipe. */
   receiveBytes(): Buffer | undefined {
-    if (!readWhole(this.#head)) return undefined;
-    const frame = Buffer.allocUnsafe(this.#head.readUInt32LE());
-    return readWhole(frame) ? frame : undefined;
+    if (!fill(this.#header)) return undefined;
+    const payload = Buffer.allocUnsafe(this.#header.readUInt32LE());
+    return fill(payload) ? payload : undefined;
   }
 
-  send(message: Told): void {
+  send(message: Outgoing): void {
     this.sendBytes(Buffer.from(JSON.stringify(message)));
   }
 
-  sendBytes(bytes: Uint8Array): void {
-    const frame = Buffer.allocUnsafe(HEAD_BYTES + bytes.length);
-    frame.writeUInt32LE(bytes.length);
-    frame.set(bytes, HEAD_BYTES);
-    for (let sent = 0; sent < frame.length; ) sent += writeSync(OUT, frame, sent);
+  sendBytes(payload: Uint8Array): void {
+    const frame = Buffer.allocUnsafe(HEADER_BYTES + payload.length);
+    frame.writeUInt32LE(payload.length);
+    frame.set(payload, HEADER_BYTES);
+    for (let offset = 0; offset < frame.length; ) offset += writeSync(STDOUT, frame, offset);
   }
 }
 
-function readWhole(into: Buffer): boolean {
-  for (let read = 0; read < into.length; ) {
-    const count = readSync(IN, into, read, into.length - read, null);
+/** Reads until the buffer is full; false at the end of the pipe. */
+function fill(buffer: Buffer): boolean {
+  for (let offset = 0; offset < buffer.length; ) {
+    const count = readSync(STDIN, buffer, offset, buffer.length - offset, null);
     if (count === 0) return false;
-    read += count;
+    offset += count;
   }
   return true;
 }

@@ -4,82 +4,81 @@ import type { ActionLogLevel } from '../action.ts';
 import type { HostCall } from '../ipc.ts';
 
 /**
- * What leads out of the realm that an action's glue runs in. Text, numbers and views of memory pass, and are looked at
- * before anything is done with them; nothing here throws, but for want of stack, and nothing has a prototype that would
- * lead on.
+ * The only functions that lead from a guest realm to the host realm. They take and return text, numbers and views of
+ * memory, and check every argument. They throw only when the stack is exhausted, and have no prototype that leads on.
  */
 export interface RealmBridge {
-  /** The text of UTF-8; undefined where it is none. */
+  /** Decodes UTF-8; undefined if invalid. */
   decode(bytes: unknown): string | undefined;
-  /** Writes UTF-8 and returns how many bytes it took. */
+  /** Writes UTF-8 and returns the number of bytes written. */
   encodeInto(text: unknown, into: unknown): number;
   utf8Length(text: unknown): number;
-  /** Asks the service; JSON, or undefined where that is no question. */
-  ask(kind: unknown, first?: unknown, second?: unknown): string | undefined;
+  /** Calls a host function of the service. Returns JSON; undefined for an invalid call. */
+  call(name: unknown, first?: unknown, second?: unknown): string | undefined;
   log(level: unknown, message: unknown): void;
   randomFill(bytes: unknown): void;
   monotonicNanoseconds(): bigint;
   wallMilliseconds(): number;
 }
 
-/** Where the door leads. */
+/** Host side of the bridge. */
 export interface HostBindings {
-  ask(question: HostCall): string;
+  call(call: HostCall): string;
   log(level: ActionLogLevel, message: string): void;
 }
 
-/** Makes the door. What it works with is taken here, before anything of a component comes in. */
-export function createRealmBridge({ ask, log }: HostBindings): RealmBridge {
-  const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+/** Creates the bridge. Everything it uses is captured here, before anything of a component is read. */
+export function createRealmBridge({ call, log }: HostBindings): RealmBridge {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const encoder = new TextEncoder();
   const { isUint8Array } = types;
   const { byteLength } = Buffer;
   const { hrtime } = process;
-  const door: RealmBridge = {
-    decode: (bytes) => quietly(() => (isUint8Array(bytes) ? utf8.decode(bytes) : undefined), undefined),
+  const bridge: RealmBridge = {
+    decode: (bytes) => attempt(() => (isUint8Array(bytes) ? decoder.decode(bytes) : undefined), undefined),
     encodeInto: (text, into) =>
-      quietly(() => (typeof text === 'string' && isUint8Array(into) ? encoder.encodeInto(text, into).written : 0), 0),
+      attempt(() => (typeof text === 'string' && isUint8Array(into) ? encoder.encodeInto(text, into).written : 0), 0),
     utf8Length: (text) => (typeof text === 'string' ? byteLength(text) : 0),
-    ask(kind, first, second) {
-      const question = questionOf(kind, first, second);
-      return question && ask(question);
+    call(name, first, second) {
+      const valid = hostCall(name, first, second);
+      return valid && call(valid);
     },
     log(level, message) {
-      const known = level === 'info' || level === 'warn' || level === 'error' ? level : 'debug';
-      if (typeof message === 'string') log(known, message);
+      const knownLevel = level === 'info' || level === 'warn' || level === 'error' ? level : 'debug';
+      if (typeof message === 'string') log(knownLevel, message);
     },
-    randomFill: (bytes) => quietly(() => isUint8Array(bytes) && void randomFillSync(bytes), undefined),
+    randomFill: (bytes) => attempt(() => isUint8Array(bytes) && void randomFillSync(bytes), undefined),
     monotonicNanoseconds: () => hrtime.bigint(),
     wallMilliseconds: () => Date.now(),
   };
-  for (const member of Object.values(door)) Object.setPrototypeOf(member, null);
-  return Object.freeze(Object.setPrototypeOf(door, null));
+  for (const member of Object.values(bridge)) Object.setPrototypeOf(member, null);
+  return Object.freeze(Object.setPrototypeOf(bridge, null));
 }
 
-function quietly<T>(work: () => T, otherwise: T): T {
+function attempt<T>(work: () => T, fallback: T): T {
   try {
     return work();
   } catch (error) {
-    // For want of stack, which says nothing of what was given.
+    // The stack is exhausted, which reveals nothing about the arguments.
     if (error instanceof RangeError) throw error;
-    return otherwise;
+    return fallback;
   }
 }
 
-function questionOf(ask: unknown, first: unknown, second: unknown): HostCall | undefined {
-  if (ask === 'tools' && first === undefined) return { ask };
+function hostCall(name: unknown, first: unknown, second: unknown): HostCall | undefined {
+  if (name === 'tools' && first === undefined) return { function: name };
   if (typeof first !== 'string') return undefined;
-  switch (ask) {
+  switch (name) {
     case 'tools':
-      return { ask, namespace: first };
+      return { function: name, namespace: first };
     case 'tool':
-      return { ask, name: first };
+      return { function: name, name: first };
     case 'copy':
-      return typeof second === 'string' ? { ask, name: first, namespace: second } : undefined;
+      return typeof second === 'string' ? { function: name, name: first, namespace: second } : undefined;
     case 'history':
-      return { ask, conversation: first };
+      return { function: name, conversation: first };
     case 'verify':
-      return { ask, raw: first };
+      return { function: name, raw: first };
     default:
       return undefined;
   }

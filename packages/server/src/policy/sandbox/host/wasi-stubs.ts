@@ -1,32 +1,32 @@
 import type { RealmBridge } from './realm-bridge.ts';
 
-/** WASI 0.2 as actions get it (decisions 4.9). */
+/** WASI 0.2 of one run (decisions 4.9). */
 export interface WasiStubs {
-  /** The stub of an interface, by its name without version. */
+  /** Stub of an interface, by its name without version. */
   instance(name: string): object;
-  /** Logs what stands on the output streams without the end of its line. Called once, when the run has ended well. */
+  /** Logs unterminated lines of the output streams. Called once, after a successful run. */
   flush(): void;
 }
 
 /**
- * WASI for one run: no environment, no arguments, empty input, no folder; output goes to the log, clocks and random work,
- * an exit traps, and whatever else is used is denied by a trap. Like `inside`, it is evaluated in the action's realm and
- * names nothing but its parameters and ECMAScript's own. Resources are classes, because glue makes objects of their
- * prototypes. `counted` gives the bytes of a view, which count as text; `log` takes a line, and keeps the limits of the
- * log.
+ * Creates the stubs for one run: no environment, arguments, input or folders; output goes to the log, clocks and random
+ * numbers work, an exit traps, and everything else is denied by a trap. Like `createGuestBindings`, its text is evaluated
+ * in the guest realm and refers to nothing but its parameters and ECMAScript's own. Resources are classes, because glue
+ * creates objects from their prototypes. `countedBytes` returns the bytes of a view and counts them as text; `log` takes a
+ * line and enforces the log limits.
  */
 export function createWasiStubs(
-  door: RealmBridge,
-  counted: (view: unknown) => Uint8Array,
+  bridge: RealmBridge,
+  countedBytes: (view: unknown) => Uint8Array,
   log: (line: string) => void,
 ): WasiStubs {
   const MAX_RANDOM_BYTES = 65_536;
-  const WRITE_BYTES = 65_536;
+  const MAX_WRITE_BYTES = 65_536;
 
   const deny = (what: string): never => {
     throw new Error(`${what} is denied to actions`);
   };
-  /** A class of which anything can be asked and that denies it all. */
+  /** Class whose members all exist and deny their use. */
   const deniedClass = (name: string): object => {
     class Denied {
       constructor() {
@@ -49,77 +49,78 @@ export function createWasiStubs(
   };
 
   /**
-   * The text of bytes, with U+FFFD where they are no UTF-8. `used` is less than all of them where the last ones begin a
-   * character whose other bytes are not there.
+   * Decodes UTF-8, with U+FFFD for invalid bytes. `consumed` excludes an incomplete character at the end.
    */
-  const decoded = (bytes: Uint8Array): { text: string; used: number } => {
-    const whole = door.decode(bytes);
-    if (whole !== undefined) return { text: whole, used: bytes.length };
-    // What characters of so many bytes are at least, or there would be a shorter spelling.
-    const least = [0, 0, 0x80, 0x800, 0x10000];
+  const decodeLossy = (bytes: Uint8Array): { text: string; consumed: number } => {
+    const valid = bridge.decode(bytes);
+    if (valid !== undefined) return { text: valid, consumed: bytes.length };
+    // Lowest code point by number of bytes; lower ones are overlong encodings.
+    const lowest = [0, 0, 0x80, 0x800, 0x10000];
     let text = '';
-    let at = 0;
-    while (at < bytes.length) {
-      const first = bytes[at] ?? 0;
-      // 0 for ASCII, 1 within a character, else the bytes that a character has.
+    let start = 0;
+    while (start < bytes.length) {
+      const first = bytes[start] ?? 0;
+      // Leading ones: 0 for ASCII, 1 for a continuation byte, otherwise the length of the character.
       const ones = Math.clz32(~(first << 24));
-      const begins = ones !== 1 && ones <= 4;
-      const end = at + (begins ? Math.max(ones, 1) : 1);
+      const isLead = ones !== 1 && ones <= 4;
+      const end = start + (isLead ? Math.max(ones, 1) : 1);
       let point = first & (0x7f >> ones);
-      let next = at + 1;
+      let next = start + 1;
       for (; next < end; next++) {
         const byte = bytes[next] ?? 0;
         if (byte >> 6 !== 0b10) break;
         point = (point << 6) | (byte & 0x3f);
       }
-      if (begins && next < end && next === bytes.length) break;
-      const surrogate = point >= 0xd800 && point <= 0xdfff;
-      const valid = begins && next === end && point >= (least[ones] ?? 0) && point <= 0x10ffff && !surrogate;
-      text += valid ? String.fromCodePoint(point) : '\ufffd';
-      at = next;
+      if (isLead && next < end && next === bytes.length) break;
+      const isSurrogate = point >= 0xd800 && point <= 0xdfff;
+      const isValid = isLead && next === end && point >= (lowest[ones] ?? 0) && point <= 0x10ffff && !isSurrogate;
+      text += isValid ? String.fromCodePoint(point) : '\ufffd';
+      start = next;
     }
-    return { text, used: at };
+    return { text, consumed: start };
   };
 
-  /** What an action prints on one of its streams: bytes, as they come, to lines. */
-  class Printed {
+  /** Splits the bytes written to an output stream into log lines. */
+  class LineWriter {
     #line = '';
-    /** Of a character that goes on in the next write. */
-    #begun = new Uint8Array(0);
+    /** Incomplete character at the end of the last write. */
+    #incomplete = new Uint8Array(0);
 
-    take(view: unknown): void {
-      const bytes = counted(view);
-      for (let at = 0; at < bytes.length; at += WRITE_BYTES) this.#takePart(bytes.subarray(at, at + WRITE_BYTES));
+    write(view: unknown): void {
+      const bytes = countedBytes(view);
+      for (let offset = 0; offset < bytes.length; offset += MAX_WRITE_BYTES) {
+        this.#writePart(bytes.subarray(offset, offset + MAX_WRITE_BYTES));
+      }
     }
-    #takePart(part: Uint8Array): void {
-      const bytes = new Uint8Array(this.#begun.length + part.length);
-      bytes.set(this.#begun);
-      bytes.set(part, this.#begun.length);
-      const { text, used } = decoded(bytes);
-      this.#begun = bytes.slice(used);
+    #writePart(part: Uint8Array): void {
+      const bytes = new Uint8Array(this.#incomplete.length + part.length);
+      bytes.set(this.#incomplete);
+      bytes.set(part, this.#incomplete.length);
+      const { text, consumed } = decodeLossy(bytes);
+      this.#incomplete = bytes.slice(consumed);
       const lines = text.split('\n');
       lines[0] = this.#line + (lines[0] ?? '');
       this.#line = lines.pop() ?? '';
-      for (const whole of lines) log(whole);
+      for (const line of lines) log(line);
     }
     end(): void {
-      if (this.#begun.length > 0) this.#line += '\ufffd';
+      if (this.#incomplete.length > 0) this.#line += '\ufffd';
       if (this.#line !== '') log(this.#line);
     }
   }
-  const stdout = new Printed();
-  const stderr = new Printed();
+  const stdout = new LineWriter();
+  const stderr = new LineWriter();
 
   class OutputStream {
-    readonly #printed: Printed;
-    constructor(printed: Printed) {
-      this.#printed = printed;
+    readonly #writer: LineWriter;
+    constructor(writer: LineWriter) {
+      this.#writer = writer;
     }
     checkWrite(): bigint {
-      return BigInt(WRITE_BYTES);
+      return BigInt(MAX_WRITE_BYTES);
     }
     write(bytes: Uint8Array): void {
-      this.#printed.take(bytes);
+      this.#writer.write(bytes);
     }
     blockingWriteAndFlush(bytes: Uint8Array): void {
       this.write(bytes);
@@ -156,7 +157,7 @@ export function createWasiStubs(
       return new Pollable();
     }
   }
-  /** Nothing is waited for: whatever could be polled is ready. */
+  /** Always ready: nothing blocks. */
   class Pollable {
     ready(): boolean {
       return true;
@@ -171,12 +172,12 @@ export function createWasiStubs(
   const randomBytes = (length: bigint): Uint8Array => {
     if (length > MAX_RANDOM_BYTES) deny(`random of ${length} bytes`);
     const bytes = new Uint8Array(Number(length));
-    door.randomFill(bytes);
+    bridge.randomFill(bytes);
     return bytes;
   };
   const randomU64 = (): bigint => new DataView(randomBytes(8n).buffer).getBigUint64(0);
   const wallNow = (): object => {
-    const now = door.wallMilliseconds();
+    const now = bridge.wallMilliseconds();
     return { seconds: BigInt(Math.floor(now / 1000)), nanoseconds: (now % 1000) * 1_000_000 };
   };
 
@@ -190,7 +191,7 @@ export function createWasiStubs(
     'wasi:cli/terminal-stdout': { getTerminalStdout: () => undefined },
     'wasi:cli/terminal-stderr': { getTerminalStderr: () => undefined },
     'wasi:clocks/monotonic-clock': {
-      now: () => door.monotonicNanoseconds(),
+      now: () => bridge.monotonicNanoseconds(),
       resolution: () => 1n,
       subscribeInstant: () => new Pollable(),
       subscribeDuration: () => new Pollable(),
@@ -207,18 +208,18 @@ export function createWasiStubs(
 
   return {
     instance(name) {
-      const ours = instances[name] ?? {};
+      const own = instances[name] ?? {};
       const denied = new Map<string, unknown>();
-      return new Proxy(ours, {
+      return new Proxy(own, {
         get(_, key) {
           if (typeof key !== 'string') return undefined;
-          const own: unknown = Reflect.get(ours, key);
-          if (own !== undefined) return own;
+          const member: unknown = Reflect.get(own, key);
+          if (member !== undefined) return member;
           const known = denied.get(key);
           if (known !== undefined) return known;
-          const made = deniedClass(`${name} ${key}`);
-          denied.set(key, made);
-          return made;
+          const created = deniedClass(`${name} ${key}`);
+          denied.set(key, created);
+          return created;
         },
       });
     },

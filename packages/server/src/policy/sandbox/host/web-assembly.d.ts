@@ -1,4 +1,4 @@
-/** What is used here of WebAssembly's JavaScript interface, which the types of Node.js do not declare. */
+/** The used part of WebAssembly's JavaScript interface, which the types of Node.js do not declare. */
 declare namespace WebAssembly {
   class Module {
     constructor(bytes: Uint8Array);

@@ -1,7 +1,7 @@
 import { Script } from 'node:vm';
 import { loadJco } from '../compiling/jco.ts';
 import { evaluatorWit } from '../fixtures/evaluator-wit.ts';
-import { validateComponent } from './types.ts';
+import { validateComponent } from './interface.ts';
 
 /** jco's tools, loaded as the compiling process does. */
 export const tools = await loadJco();

@@ -1,60 +1,60 @@
 import { ByteReader, COMPONENT_LIMITS, InvalidComponentError } from './reader.ts';
 
-/** Limits of a memory (pages) or table (elements), and where their bytes are. */
+/** Limits of a memory (in pages) or table (in elements), and their position in the module. */
 export interface Limits {
   readonly minimum: number;
   readonly maximum: number | undefined;
-  /** Position of the byte of flags. */
+  /** Position of the flags byte. */
   readonly start: number;
-  /** Position after the last number. */
+  /** Position after the last limit. */
   readonly end: number;
 }
 
-/** A section of memories or tables that a module defines. */
+/** Memory or table section of a module. */
 export interface LimitsSection {
-  /** Position of the section's id. */
+  /** Position of the section id. */
   readonly start: number;
-  /** Position after its size. */
+  /** Position after the section size. */
   readonly contents: number;
   readonly end: number;
   readonly items: readonly Limits[];
 }
 
-/** What a core module says of itself that counts here. */
+/** Memories and tables that a core module defines. */
 export interface CoreModule {
   readonly memories: LimitsSection | undefined;
   readonly tables: LimitsSection | undefined;
 }
 
-const magic = [0x00, 0x61, 0x73, 0x6d];
+const MAGIC = [0x00, 0x61, 0x73, 0x6d];
 
-/** Whether bytes begin as a core module (version 1) does. */
+/** Whether bytes have the header of a core module (version 1). */
 export function isCoreModule(bytes: Uint8Array): boolean {
-  return startsWith(bytes, [...magic, 0x01, 0x00, 0x00, 0x00]);
+  return startsWith(bytes, [...MAGIC, 0x01, 0x00, 0x00, 0x00]);
 }
 
-/** Whether bytes begin as a component does, of the only version there is. */
+/** Whether bytes have the header of a component (version 13, layer 1). */
 export function isComponent(bytes: Uint8Array): boolean {
-  return startsWith(bytes, [...magic, 0x0d, 0x00, 0x01, 0x00]);
+  return startsWith(bytes, [...MAGIC, 0x0d, 0x00, 0x01, 0x00]);
 }
 
-/** What is done with the names of a core module; it may throw. */
+/** Callbacks for the names of a core module; they may throw. */
 export interface CoreNames {
-  /** Of where an import comes from, and of the import. */
+  /** Called for the module name and the field name of an import. */
   imported(name: Uint8Array): void;
   exported(name: Uint8Array): void;
 }
 
 /**
- * Walks a core module: every name of its imports and exports is given to `names`, its memories and tables are
- * returned. What is not known, and memories and tables that nobody can bound (64 bits, shared), throw
- * `ComponentRefusal`. Whether the module is valid otherwise is for others to say.
+ * Walks a core module: passes every name of its imports and exports to `names` and returns its memories and tables.
+ * Throws `InvalidComponentError` for unknown constructs and for memories and tables that cannot be bounded (64-bit,
+ * shared). Does not validate the rest of the module.
  */
 export function walkCoreModule(reader: ByteReader, names: CoreNames): CoreModule {
-  if (!isCoreModule(reader.part(8).rest())) throw reader.malformed('has a core module of an unknown version');
+  if (!isCoreModule(reader.part(8).rest())) throw reader.malformed('unsupported core module version');
   let memories: LimitsSection | undefined;
   let tables: LimitsSection | undefined;
-  while (!reader.done) {
+  while (!reader.isDone) {
     const start = reader.at;
     const id = reader.byte();
     const section = reader.part(reader.u32());
@@ -65,11 +65,11 @@ export function walkCoreModule(reader: ByteReader, names: CoreNames): CoreModule
         section.finish();
         break;
       case 4:
-        if (tables) throw reader.malformed('has a section twice');
+        if (tables) throw reader.malformed('duplicate section in a core module');
         tables = { start, contents, end: section.end, items: limitsOf(section, tableType) };
         break;
       case 5:
-        if (memories) throw reader.malformed('has a section twice');
+        if (memories) throw reader.malformed('duplicate section in a core module');
         memories = { start, contents, end: section.end, items: limitsOf(section, memoryType) };
         break;
       case 7:
@@ -81,8 +81,8 @@ export function walkCoreModule(reader: ByteReader, names: CoreNames): CoreModule
         section.finish();
         break;
       default:
-        // Custom, types, functions, globals, start, elements, code, data, data count and tags carry no names.
-        if (id > 13) throw reader.malformed(`has a section of the unknown kind ${id} in a core module`);
+        // Custom, type, function, global, start, element, code, data, data count and tag sections have no names.
+        if (id > 13) throw reader.malformed(`unknown section ${id} in a core module`);
     }
   }
   return { memories, tables };
@@ -124,13 +124,13 @@ function coreImport(section: ByteReader, names: CoreNames): void {
       section.u32();
       return;
     default:
-      throw section.malformed(`imports something of the unknown kind ${kind} into a core module`);
+      throw section.malformed(`unknown import kind ${kind} in a core module`);
   }
 }
 
 function tableType(section: ByteReader): Limits {
   if (section.bytes[section.at] === 0x40) {
-    throw new InvalidComponentError('it has a table with an initial value, which actions cannot use; build it without');
+    throw new InvalidComponentError('table with an initial value is not supported; build the component without it');
   }
   valueType(section);
   return sizeLimits(section, 'table');
@@ -140,11 +140,11 @@ function memoryType(section: ByteReader): Limits {
   return sizeLimits(section, 'memory');
 }
 
-/** Passes over a type: one byte, but for references, which name a heap type. */
+/** Skips a value type: one byte, except references, which are followed by a heap type. */
 function valueType(section: ByteReader): void {
   const type = section.byte();
   if (type === 0x63 || type === 0x64) section.s33();
-  else if (type < 0x69 || type > 0x7f) throw section.malformed(`uses the unknown type ${type} in a core module`);
+  else if (type < 0x69 || type > 0x7f) throw section.malformed(`unknown value type ${type} in a core module`);
 }
 
 function sizeLimits(section: ByteReader, what: 'memory' | 'table'): Limits {
@@ -152,7 +152,7 @@ function sizeLimits(section: ByteReader, what: 'memory' | 'table'): Limits {
   const flags = section.byte();
   if (flags > 1) {
     throw new InvalidComponentError(
-      `it has a ${what} that is shared, of 64 bits or of another page size, which actions cannot use; build it for wasm32`,
+      `${what} that is shared, 64-bit or of another page size is not supported; build the component for wasm32`,
     );
   }
   const minimum = section.u32();
@@ -160,59 +160,59 @@ function sizeLimits(section: ByteReader, what: 'memory' | 'table'): Limits {
   return { minimum, maximum, start, end: section.at };
 }
 
-/** A core module whose memories and tables cannot grow without end. */
+/** Core module whose memories and tables have a maximum. */
 export interface BoundedModule {
   readonly bytes: Uint8Array;
-  /** How many pages of 64 KiB the memories of one instance of it may come to. */
+  /** Maximum total memory of an instance, in pages of 64 KiB. */
   readonly pages: number;
 }
 
 /**
- * Gives every memory that the modules define a maximum, so that one instance of each of them has at most `pages` in
- * all, and every table one within `elements`. What is left beyond the minimums is shared out by them; who declares that
- * it wants less leaves the rest to others. Modules that need no change are returned as they are; in the others only
- * limits (and the size of their section) change. Further instances of a module are for the host to count.
- * Throws `ComponentRefusal` for what is no core module; minimums beyond the sum have been refused before.
+ * Sets a maximum for every memory and table that the modules define, so that one instance of each module has at most
+ * `pages` and `elements` in total. The room beyond the minimums is distributed in proportion to them; what a declared
+ * maximum leaves unused goes to the others. Only limits and the size of their section change; modules that need no change
+ * are returned as they are. The host counts further instances of a module. Throws `InvalidComponentError` for anything
+ * but core modules; `walkComponent` has already rejected minimums beyond the totals.
  */
 export function boundMemories(
   modules: readonly Uint8Array[],
   pages: number = COMPONENT_LIMITS.memoryPages,
   elements: number = COMPONENT_LIMITS.allTableElements,
 ): BoundedModule[] {
-  const walked = modules.map((bytes) => ({ bytes, ...walkCoreModule(new ByteReader(bytes), anyNames) }));
+  const walked = modules.map((bytes) => ({ bytes, ...walkCoreModule(new ByteReader(bytes), UNCHECKED_NAMES) }));
   const memories = maximaOf(walked, 'memories', pages);
   const tables = maximaOf(walked, 'tables', elements);
   return walked.map((module) => ({
-    bytes: rewritten(module.bytes, module, memories, tables),
-    pages: sumOf(module.memories, memories),
+    bytes: withLimits(module.bytes, module, memories, tables),
+    pages: totalMaximum(module.memories, memories),
   }));
 }
 
-/** Names were judged in the component; what jco adds itself (adapters between components) has names of its own. */
-const anyNames: CoreNames = { imported: () => {}, exported: () => {} };
+/** Names were checked in the component; adapters that jco adds have names of their own. */
+const UNCHECKED_NAMES: CoreNames = { imported: () => {}, exported: () => {} };
 
 type Maxima = ReadonlyMap<Limits, number>;
 
 /**
- * The maximum of every memory or table: its minimum, and of what is left of `budget` a share that is the larger the more
- * it begins with. An adapter's page beside an engine's memory is not to take half of it.
+ * Maximum of every memory or table: its minimum and a share of the rest of `budget`, weighted by the minimum, so that an
+ * adapter's page does not take half of what an engine's memory could use.
  */
 function maximaOf(modules: readonly CoreModule[], what: 'memories' | 'tables', budget: number): Maxima {
   const items = modules.flatMap((module) => module[what]?.items ?? []);
-  const room = items.map((item) => {
+  const shares = items.map((item) => {
     const wanted = Math.max(0, (item.maximum ?? Number.POSITIVE_INFINITY) - item.minimum);
     const weight = item.minimum + 1;
-    return { item, wanted, weight, part: wanted / weight };
+    return { item, wanted, weight, ratio: wanted / weight };
   });
-  // Who wants less than its part leaves the rest to those after it.
-  room.sort((one, another) => (one.part < another.part ? -1 : 1));
-  let weights = room.reduce((sum, { weight }) => sum + weight, 0);
+  // Items that want less than their share come first and leave the rest to the others.
+  shares.sort((a, b) => (a.ratio < b.ratio ? -1 : 1));
+  let weights = shares.reduce((sum, { weight }) => sum + weight, 0);
   let left = Math.max(
     0,
     items.reduce((rest, item) => rest - item.minimum, budget),
   );
   const maxima = new Map<Limits, number>();
-  for (const { item, wanted, weight } of room) {
+  for (const { item, wanted, weight } of shares) {
     const share = Math.min(wanted, Math.floor((left * weight) / weights));
     maxima.set(item, item.minimum + share);
     left -= share;
@@ -221,26 +221,26 @@ function maximaOf(modules: readonly CoreModule[], what: 'memories' | 'tables', b
   return maxima;
 }
 
-function sumOf(section: LimitsSection | undefined, maxima: Maxima): number {
+function totalMaximum(section: LimitsSection | undefined, maxima: Maxima): number {
   return (section?.items ?? []).reduce((sum, item) => sum + (maxima.get(item) ?? item.minimum), 0);
 }
 
-function rewritten(bytes: Uint8Array, { memories, tables }: CoreModule, ofMemories: Maxima, ofTables: Maxima) {
+function withLimits(bytes: Uint8Array, { memories, tables }: CoreModule, memoryMaxima: Maxima, tableMaxima: Maxima) {
   const changes: { start: number; end: number; replacement: Uint8Array }[] = [];
   for (const [section, maxima] of [
-    [memories, ofMemories],
-    [tables, ofTables],
+    [memories, memoryMaxima],
+    [tables, tableMaxima],
   ] as const) {
     if (!section?.items.some((item) => item.maximum !== maxima.get(item))) continue;
-    changes.push({ start: section.start, end: section.end, replacement: withMaxima(bytes, section, maxima) });
+    changes.push({ start: section.start, end: section.end, replacement: sectionWithMaxima(bytes, section, maxima) });
   }
-  changes.sort((one, another) => one.start - another.start);
-  return splice(bytes, changes);
+  changes.sort((a, b) => a.start - b.start);
+  return replaceRanges(bytes, changes);
 }
 
-/** A section anew: what stands between limits (a count, types of elements) is taken over. */
-function withMaxima(bytes: Uint8Array, section: LimitsSection, maxima: Maxima): Uint8Array {
-  const contents = splice(
+/** Section with new limits; the bytes between them (count, element types) are copied. */
+function sectionWithMaxima(bytes: Uint8Array, section: LimitsSection, maxima: Maxima): Uint8Array {
+  const contents = replaceRanges(
     bytes.subarray(0, section.end),
     section.items.map((item) => ({
       start: item.start,
@@ -255,8 +255,8 @@ function withMaxima(bytes: Uint8Array, section: LimitsSection, maxima: Maxima): 
   ]);
 }
 
-/** Bytes with some ranges replaced; the ranges are in order. The same object when there are none. */
-function splice(
+/** Replaces ranges, which are in order. Returns the same object if there are none. */
+function replaceRanges(
   bytes: Uint8Array,
   changes: readonly { start: number; end: number; replacement: Uint8Array }[],
 ): Uint8Array {
@@ -270,7 +270,7 @@ function splice(
   return Uint8Array.from(Buffer.concat([...parts, bytes.subarray(at)]));
 }
 
-/** An unsigned LEB128. */
+/** Encodes an unsigned LEB128. */
 function leb128(value: number): number[] {
   return value < 0x80 ? [value] : [(value % 0x80) + 0x80, ...leb128(Math.floor(value / 0x80))];
 }

@@ -53,11 +53,11 @@ describe('what may differ from the world', () => {
       changed('use types.{evaluation-context}; export', `record evaluation-context ${record} export`);
     expect(() => validate(own(members))).not.toThrow();
     expect(() => validate(own(members.replace('method: string,', 'method: list<u8>,')))).toThrow(
-      'exports "evaluate" as',
+      'export "evaluate" has the type',
     );
-    expect(() => validate(own(members.replace('method: string,', '')))).toThrow('exports "evaluate" as');
+    expect(() => validate(own(members.replace('method: string,', '')))).toThrow('export "evaluate" has the type');
     expect(() => validate(own(members.replace(/(method: string,)(.*)(namespace: string,)/, '$3$2$1')))).toThrow(
-      'exports "evaluate" as',
+      'export "evaluate" has the type',
     );
   });
 
@@ -99,31 +99,35 @@ describe('what may not', () => {
 
   it.each(mismatches)('is the type of %s: %s, but %s', (name, from, to) => {
     expect(() => validate(changed(from, to))).toThrow(
-      `imports "service:evaluator/${name}" with a type of its own; build it with the WIT file`,
+      `import "service:evaluator/${name}" has a different type; build the component with the WIT file`,
     );
   });
 
   it('is that it imports what there is not', () => {
     expect(() => validate(changed('log { info', 'log { debug: func(message: string); info'))).toThrow(
-      'imports "service:evaluator/log.debug", which actions cannot use',
+      'import "service:evaluator/log.debug" is not available to actions',
     );
     const foreign = 'package a:b { interface c { f: func(); } }';
-    expect(() => validate(more('import a:b/c;', foreign))).toThrow('imports "a:b/c", which actions cannot use');
-    expect(() => validate(more('import f: func();'))).toThrow('imports "f", which actions cannot use');
-    expect(() => validate(more('import i: interface { f: func(); }'))).toThrow('imports "i", which actions cannot use');
+    expect(() => validate(more('import a:b/c;', foreign))).toThrow('import "a:b/c" is not available to actions');
+    expect(() => validate(more('import f: func();'))).toThrow('import "f" is not available to actions');
+    expect(() => validate(more('import i: interface { f: func(); }'))).toThrow(
+      'import "i" is not available to actions',
+    );
     const own = `interface more { f: func(); }`;
-    expect(() => validate(more('import more;', own))).toThrow('imports "service:evaluator/more", which actions cannot');
+    expect(() => validate(more('import more;', own))).toThrow(
+      'import "service:evaluator/more" is not available to actions',
+    );
   });
 
   it.each(['wasi:keyvalue/store@0.2.0', 'wasi:cli/run@0.3.0', 'wasi:cli/run'])('is that it imports %s', (name) => {
     const [, space, of, version = ''] = /^(.*)\/([^@]*)(@.*)?$/.exec(name) ?? [];
     const component = more(`import ${name};`, `package ${space}${version} { interface ${of} { f: func(); } }`);
-    expect(() => validate(component)).toThrow(`imports "${name}", which actions cannot use`);
+    expect(() => validate(component)).toThrow(`import "${name}" is not available to actions`);
   });
 
   it('is a function of WASI that glue would take for a word of JavaScript', () => {
     const component = more('import wasi:cli/x@0.2.0;', 'package wasi:cli@0.2.0 { interface x { arguments: func(); } }');
-    expect(() => validate(component)).toThrow('imports "wasi:cli/x@0.2.0.arguments"');
+    expect(() => validate(component)).toThrow('import "wasi:cli/x@0.2.0.arguments"');
   });
 
   it('is that it imports a module or a component', async () => {
@@ -131,7 +135,9 @@ describe('what may not', () => {
       '(module (memory (export "memory") 1) (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)' +
       '(unreachable)) (func (export "evaluate") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))';
     const component = await writtenAction(core, { before: '(import "c" (component))' });
-    expect(() => validate(component)).toThrow('imports "c", a module or component, which actions cannot use; link it');
+    expect(() => validate(component)).toThrow(
+      'import "c" is a module or component, which is not supported; link it into the component',
+    );
   });
 });
 
@@ -151,16 +157,16 @@ describe('evaluate', () => {
 
   it.each(wrong)('must not be %s', (signature, declared) => {
     expect(() => validate(changed(evaluate, `${declared} export evaluate: ${signature};`))).toThrow(
-      `exports "evaluate" as ${signature}; actions need func(ctx: evaluation-context)`,
+      `export "evaluate" has the type ${signature}; expected func(ctx: evaluation-context)`,
     );
   });
 
   it('must be there, outside of any interface', () => {
-    const message = 'exports no function "evaluate"; export it, outside of any interface';
+    const message = 'missing export "evaluate"; export the function outside of any interface';
     expect(() => validate(changed(evaluate, ''))).toThrow(message);
     expect(() => validate(changed(evaluate, 'export main: interface { evaluate: func(); }'))).toThrow(message);
     expect(() => validate(changed(evaluate, 'export %evaluate: interface { f: func(); }'))).toThrow(
-      'exports "evaluate" as interface',
+      'export "evaluate" has the type interface',
     );
   });
 
@@ -169,7 +175,7 @@ describe('evaluate', () => {
       evaluate,
       '/// }\n  ///  export evaluate: func(ctx: evaluation-context);\nexport f: func();',
     );
-    expect(() => validate(documented)).toThrow('exports no function "evaluate"');
+    expect(() => validate(documented)).toThrow('missing export "evaluate"');
   });
 });
 
@@ -178,7 +184,7 @@ describe('words of JavaScript', () => {
     'such as %s are no names of exports',
     (name) => {
       expect(() => validate(more(`export %${name}: func();`))).toThrow(
-        `exports "${name}", a word of JavaScript; rename it`,
+        `export "${name}" is reserved in JavaScript; rename it`,
       );
     },
   );

@@ -1,28 +1,28 @@
 /**
- * Why a file is no action. The message is for the operator who reads the warning of `PUT /evaluators`: it says what is
- * wrong and what to do, and carries nothing of the file unescaped.
+ * File that is not a usable component. Operators see the message as a warning of `PUT /evaluators`: it contains the
+ * problem and the remedy, and nothing of the file unescaped.
  */
 export class InvalidComponentError extends Error {
-  constructor(what: string, options?: ErrorOptions) {
-    super(printable(what, 200), options);
+  constructor(message: string, options?: ErrorOptions) {
+    super(printable(message, 200), options);
   }
 }
 
-/** A text of a file or of a tool as a message may carry it: printable ASCII only, cut at `most` characters. */
-export function printable(text: string, most: number): string {
-  const cut = text.slice(0, most + 1);
+/** Escapes a text of a file or a tool as printable ASCII, truncated to `maxLength` characters. */
+export function printable(text: string, maxLength: number): string {
+  const cut = text.slice(0, maxLength + 1);
   const escaped = cut.replace(/[^\x20-\x7e]/g, (unit) => `\\u{${unit.charCodeAt(0).toString(16)}}`);
-  return escaped.length > most ? `${escaped.slice(0, most - 3)}...` : escaped;
+  return escaped.length > maxLength ? `${escaped.slice(0, maxLength - 3)}...` : escaped;
 }
 
-/** A name of a file in double quotes, at most 64 characters of it. */
+/** Name in double quotes, truncated to 64 characters. */
 export function quote(name: string): string {
   return `"${printable(name, 64)}"`;
 }
 
-/** What a component may have (decisions 4.9: memories of 64 MiB in all). Memories in pages of 64 KiB, tables in elements. */
+/** Limits of a component (decisions 4.9: 64 MiB of memory in total); memories in pages of 64 KiB, tables in elements. */
 export const COMPONENT_LIMITS = {
-  /** Compiling one of 30 MiB was seen to take 440 MiB, of the 512 that it has. */
+  /** Compiling 30 MiB takes up to 440 MiB of the 512 MiB that are allowed. */
   fileBytes: 30 * 1024 * 1024,
   coreModules: 128,
   coreInstances: 256,
@@ -33,7 +33,7 @@ export const COMPONENT_LIMITS = {
   allTableElements: 400_000,
 } as const;
 
-/** Counts what a walk meets, and throws `ComponentRefusal` as soon as something is too much. */
+/** Counts of the contents of a component. Throws `InvalidComponentError` as soon as a limit is exceeded. */
 export class Tally {
   coreModules = 0;
   coreInstances = 0;
@@ -44,105 +44,106 @@ export class Tally {
 
   coreModule(): void {
     this.coreModules += 1;
-    this.#refuse(this.coreModules, COMPONENT_LIMITS.coreModules, 'core modules');
+    this.#checkLimit(this.coreModules, COMPONENT_LIMITS.coreModules, 'core modules');
   }
 
-  /** How many core instances there are in all when the component is instantiated, those of nested ones each time. */
+  /** Sets the number of core instances that instantiating the component creates, nested components included. */
   allCoreInstances(count: number): void {
     this.coreInstances = count;
-    this.#refuse(count, COMPONENT_LIMITS.coreInstances, 'core instances');
+    this.#checkLimit(count, COMPONENT_LIMITS.coreInstances, 'core instances');
   }
 
-  /** One inside another. */
+  /** Counts a nested component. */
   component(): void {
     this.components += 1;
-    this.#refuse(this.components, COMPONENT_LIMITS.components, 'nested components');
+    this.#checkLimit(this.components, COMPONENT_LIMITS.components, 'nested components');
   }
 
   memory(minimum: number): void {
     this.memoryPages += minimum;
-    this.#refuse(this.memoryPages, COMPONENT_LIMITS.memoryPages, 'pages of memory to begin with');
+    this.#checkLimit(this.memoryPages, COMPONENT_LIMITS.memoryPages, 'pages of initial memory');
   }
 
   table(minimum: number): void {
     this.tables += 1;
     this.tableElements += minimum;
-    this.#refuse(this.tables, COMPONENT_LIMITS.tables, 'tables');
-    this.#refuse(minimum, COMPONENT_LIMITS.tableElements, 'elements in a table');
-    this.#refuse(this.tableElements, COMPONENT_LIMITS.allTableElements, 'elements in its tables');
+    this.#checkLimit(this.tables, COMPONENT_LIMITS.tables, 'tables');
+    this.#checkLimit(minimum, COMPONENT_LIMITS.tableElements, 'elements in a table');
+    this.#checkLimit(this.tableElements, COMPONENT_LIMITS.allTableElements, 'elements in all tables');
   }
 
-  #refuse(count: number, most: number, what: string): void {
-    if (count > most)
-      throw new InvalidComponentError(`it has ${count} ${what}, actions may have ${most}; make it smaller`);
+  #checkLimit(count: number, maximum: number, what: string): void {
+    if (count > maximum) {
+      throw new InvalidComponentError(`too many ${what}: ${count}, maximum ${maximum}; make the component smaller`);
+    }
   }
 }
 
-/** Throws `ComponentRefusal` for a file that is too large to be looked at. */
+/** Throws `InvalidComponentError` for a file that is too large. */
 export function checkSize(bytes: Uint8Array): void {
   if (bytes.length > COMPONENT_LIMITS.fileBytes) {
     throw new InvalidComponentError(
-      `it has ${bytes.length} bytes, actions may have ${COMPONENT_LIMITS.fileBytes}; leave out debug information`,
+      `component too large: ${bytes.length} bytes, maximum ${COMPONENT_LIMITS.fileBytes}; strip debug information`,
     );
   }
 }
 
 /**
- * Names, in small letters, that glue would give to a function or variable although they mean something else in it: jco
- * evades reserved words but not these. Globals, what every object has, and what whoever awaits something looks for.
+ * Lower-case names that have another meaning in glue, and that jco does not avoid for functions and variables, unlike
+ * keywords: globals, members of every object, and `then`, which `await` looks up.
  */
-const words = new Set(
+const RESERVED_NAMES = new Set(
   `arguments then undefined globalthis global process console isfinite isnan parsefloat parseint escape unescape
   decodeuri encodeuri decodeuricomponent encodeuricomponent fetch queuemicrotask structuredclone atob btoa settimeout
   setinterval setimmediate cleartimeout clearinterval clearimmediate navigator performance crypto require
   constructor prototype hasownproperty isprototypeof propertyisenumerable tolocalestring tostring valueof`.split(/\s+/),
 );
 
-/** What the glue calls its own parts. */
-const parts = new RegExp(
+/** Identifiers of the glue itself. */
+const GLUE_NAMES = new RegExp(
   '^(?:(?:exports|memory|module|table|realloc|trampoline|callback|handle|handletable|instanceflags|postreturn)\\d+(?:async)?' +
     '|getcoremodule|instantiatecore)$',
 );
 
 /**
- * Whether a function, interface or variable of this name would, in glue, stand in the way of something of JavaScript's or
- * of the glue's own: glue declares `function isFinite(...)` for an export `is-finite`, `let undefined` for `a/undefined`.
+ * Whether a function, interface or variable of this name would shadow a name of JavaScript or of the glue itself: glue
+ * declares `function isFinite(...)` for an export `is-finite`, and `let undefined` for `a/undefined`.
  */
 export function isReservedName(name: string): boolean {
   const [last = ''] = (name.split('/').at(-1) ?? '').split('@');
   const flat = last.replace(/[^A-Za-z0-9]/g, '').toLowerCase();
-  return words.has(flat) || parts.test(flat);
+  return RESERVED_NAMES.has(flat) || GLUE_NAMES.test(flat);
 }
 
 /**
- * Reads WebAssembly's binary encoding between two positions and never outside them. Whatever does not fit throws a
- * `ComponentRefusal`; every read moves on, so a walk takes time linear in the bytes.
+ * Reader of WebAssembly's binary encoding, confined to a range of bytes. Throws `InvalidComponentError` for whatever does
+ * not fit. Every read advances, so a walk takes linear time.
  */
 export class ByteReader {
   readonly bytes: Uint8Array;
   readonly end: number;
   at: number;
-  readonly #whole: boolean;
+  readonly #isWholeFile: boolean;
 
   constructor(bytes: Uint8Array, at = 0, end = bytes.length) {
     this.bytes = bytes;
     this.at = at;
     this.end = end;
-    this.#whole = at === 0 && end === bytes.length;
+    this.#isWholeFile = at === 0 && end === bytes.length;
   }
 
-  get done(): boolean {
+  get isDone(): boolean {
     return this.at >= this.end;
   }
 
   byte(): number {
     const byte = this.at < this.end ? this.bytes[this.at] : undefined;
-    if (byte === undefined) throw this.#short(1);
+    if (byte === undefined) throw this.#truncated(1);
     this.at += 1;
     return byte;
   }
 
-  /** An unsigned LEB128 of 32 bits. */
+  /** Reads an unsigned LEB128 of at most 32 bits. */
   u32(): number {
     let value = 0;
     for (let shift = 0; shift < 35; shift += 7) {
@@ -151,10 +152,10 @@ export class ByteReader {
       value += (byte & 0x7f) * 2 ** shift;
       if (byte < 0x80) return value;
     }
-    throw this.malformed('has a number of more than 32 bits');
+    throw this.malformed('integer exceeds 32 bits');
   }
 
-  /** Passes over a signed LEB128 of at most 33 bits and returns it. */
+  /** Reads a signed LEB128 of at most 33 bits. */
   s33(): number {
     let value = 0;
     for (let shift = 0; shift < 35; shift += 7) {
@@ -162,52 +163,52 @@ export class ByteReader {
       value += (byte & 0x7f) * 2 ** shift;
       if (byte < 0x80) return byte & 0x40 ? value - 2 ** (shift + 7) : value;
     }
-    throw this.malformed('has a number of more than 33 bits');
+    throw this.malformed('integer exceeds 33 bits');
   }
 
-  /** A reader of the next `length` bytes, which this one passes over. */
+  /** Skips the next `length` bytes and returns a reader of them. */
   part(length: number): ByteReader {
     const missing = length - (this.end - this.at);
-    if (missing > 0) throw this.#short(missing);
+    if (missing > 0) throw this.#truncated(missing);
     const start = this.at;
     this.at += length;
     return new ByteReader(this.bytes, start, this.at);
   }
 
-  /** All bytes that are left. */
+  /** Remaining bytes. */
   rest(): Uint8Array {
     return this.bytes.subarray(this.at, this.end);
   }
 
-  /** The bytes of a name: a length and that many bytes. */
+  /** Reads a name: its length and that many bytes. */
   nameBytes(): Uint8Array {
     const part = this.part(this.u32());
     return this.bytes.subarray(part.at, part.end);
   }
 
-  /** Calls `item` as often as the number that comes next says. */
+  /** Reads a count and calls `item` that many times. */
   vector(item: () => void): void {
     const count = this.u32();
-    // Every item takes a byte at least: a count beyond that is refused before anything is done so often.
-    if (count > this.end - this.at) throw this.malformed('ends too early');
+    // An item takes at least one byte, so a larger count is rejected up front.
+    if (count > this.end - this.at) throw this.malformed('unexpected end');
     for (let index = 0; index < count; index += 1) item();
   }
 
-  /** Throws unless everything was read. */
+  /** Throws unless all bytes were read. */
   finish(): void {
-    if (!this.done) throw this.malformed('has bytes that belong to nothing');
+    if (!this.isDone) throw this.malformed('unexpected trailing bytes');
   }
 
-  malformed(what: string): InvalidComponentError {
-    return new InvalidComponentError(`not a valid component: at byte ${this.at} it ${what}; build the action anew`);
+  malformed(problem: string): InvalidComponentError {
+    return new InvalidComponentError(`not a valid component: ${problem} (at byte ${this.at}); rebuild the action`);
   }
 
-  /** The whole of a file that ends before what is in it was cut off; a part of it that does is wrong. */
-  #short(missing: number): InvalidComponentError {
-    if (!this.#whole) return this.malformed('ends too early');
-    const bytes = missing === 1 ? 'byte is' : 'bytes are';
+  /** A file that ends too early is truncated; a section that does is malformed. */
+  #truncated(missing: number): InvalidComponentError {
+    if (!this.#isWholeFile) return this.malformed('unexpected end');
+    const bytes = missing === 1 ? 'byte' : 'bytes';
     return new InvalidComponentError(
-      `not a whole component: it is cut off after ${this.end} bytes, at least ${missing} ${bytes} missing; copy it or build it anew`,
+      `truncated component: ends after ${this.end} bytes, at least ${missing} ${bytes} missing; copy or rebuild it`,
     );
   }
 }

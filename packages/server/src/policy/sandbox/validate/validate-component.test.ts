@@ -28,7 +28,7 @@ describe('what is no component', () => {
     expect(() => validate(core)).toThrow(/^a core module, not a component: componentize it/);
     for (const source of ['export function evaluate() {}', 'pass;']) {
       expect(() => validate(new TextEncoder().encode(source))).toThrow(
-        /^not a component: .* sluice action build makes one/,
+        /^not a component: .* with sluice action build$/,
       );
     }
     expect(() => validate(new Uint8Array())).toThrow(/^not a component: the file is empty/);
@@ -36,14 +36,14 @@ describe('what is no component', () => {
 
   it('is not looked at when it is too large', () => {
     expect(() => validate(new Uint8Array(COMPONENT_LIMITS.fileBytes + 1))).toThrow(
-      /has 31457281 bytes, actions may have 31457280/,
+      /component too large: 31457281 bytes, maximum 31457280/,
     );
   });
 
   it('is refused with what the tools say of it', async () => {
     const broken = await writtenAction(coreActionText({ evaluate: '' }), { after: '(export "more" (func 99))' });
     expect(() => validate(broken)).toThrow(
-      /^not a valid component: unknown function 99: function index out of bounds .*; build the action anew$/,
+      /^not a valid component: unknown function 99: function index out of bounds .*; rebuild the action$/,
     );
   });
 });
