@@ -16,16 +16,16 @@ export interface Holdings {
 
 /** Classes of the gateway, and the module of each below `packages/server/src`. */
 const CLASSES: Readonly<Record<string, string>> = {
-  LiveSession: 'sessions/live-sessions.ts',
-  ClientStream: 'sessions/client-stream.ts',
-  RelayedCall: 'forwards/relayed-call.ts',
-  ParkableCall: 'forwards/crossing/parkable-call.ts',
-  UpstreamQuestions: 'forwards/questions.ts',
-  UpstreamChannel: 'forwards/session-channel.ts',
-  SessionStream: 'forwards/session-stream.ts',
-  StreamConnection: 'forwards/stream-connection.ts',
-  ClientAnswer: 'answer/client-answer.ts',
-  SessionNotices: 'notices/session-notices.ts',
+  ActiveSession: 'mcp/sessions/active-sessions.ts',
+  ClientStream: 'mcp/sessions/resumable-streams.ts',
+  SessionListChanges: 'mcp/list-changes.ts',
+  ResponseWriter: 'mcp/response.ts',
+  RelayedCall: 'upstreams/mcp/relay/relayed-call.ts',
+  RelayedServerRequests: 'upstreams/mcp/relay/server-requests.ts',
+  SuspendableCall: 'upstreams/mcp/era-translation/suspendable-call.ts',
+  NotificationBridge: 'upstreams/mcp/sessions/notification-bridge.ts',
+  NotificationStream: 'upstreams/mcp/streams/notification-stream.ts',
+  StreamConnection: 'upstreams/mcp/streams/reconnecting-stream.ts',
   ServerResponse: 'node:http',
   Socket: 'node:net',
 };
