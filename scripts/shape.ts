@@ -42,10 +42,12 @@ problems.push(...circles.map((circle) => `import circle: ${circle.join(', ')}`))
 
 for (const era of ['modern', 'legacy'] as const) {
   const { files, functions }: CallCoverage = await measureCall(era);
-  console.log(`a warm tools/call, ${era}: ${files.length} files, ${functions} functions`);
+  console.log(`a warm tools/call, ${era}: ${files.length} files, ${functions.length} functions`);
   if (process.argv.includes('--files')) console.log(files.map((file) => `  ${file}`).join('\n'));
+  if (process.argv.includes('--functions')) console.log(functions.map((name) => `  ${name}`).join('\n'));
   if (files.length > LIMITS.callFiles) problems.push(`a warm tools/call (${era}) enters ${files.length} files`);
-  if (functions > LIMITS.callFunctions) problems.push(`a warm tools/call (${era}) enters ${functions} functions`);
+  if (functions.length > LIMITS.callFunctions)
+    problems.push(`a warm tools/call (${era}) enters ${functions.length} functions`);
 }
 
 if (process.argv.includes('--check')) {

@@ -50,7 +50,7 @@ test('is judged to its end and carried out within the grace', async () => {
   answer();
   await stopping;
   expect(worker.tools).toHaveLength(1);
-  expect(said().slice(-3)).toEqual(['evaluator decided', 'tool call completed', 'stopped']);
+  expect(said().slice(-2)).toEqual(['evaluator decided', 'stopped']);
 });
 
 test('is not carried out unjudged when the grace is used up', async () => {

@@ -45,7 +45,10 @@ test('a completion and the tool call that it led to name each other', async () =
     expect.objectContaining({ eventType: 'STARTED', ...ids }),
   ]);
   await agent.call('tools/call', params, { 'x-request-id': 'unknown' });
-  const [line, other] = service.log.map((each) => JSON.parse(each)).filter(({ msg }) => msg === 'tool call completed');
+  const lines = () =>
+    service.log.map((each) => JSON.parse(each)).filter(({ event_type }) => event_type === 'COMPLETED');
+  await expect.poll(lines).toHaveLength(2);
+  const [line, other] = lines();
   const logged = { tool: 'open', x_request_id: completion.id, completion_id: completion.id };
   expect(line).toMatchObject({ ...logged, conversation_id: 'talk-1' });
   expect(other).toMatchObject({ x_request_id: 'unknown', conversation_id: 'unknown' });

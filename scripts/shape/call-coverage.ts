@@ -11,8 +11,8 @@ import { connect } from '../../test/fixtures/sdk-client.ts';
 export interface CallCoverage {
   /** Files of the server and of the protocol package in which a function was entered, relative to `packages`. */
   readonly files: readonly string[];
-  /** Functions entered in these files. */
-  readonly functions: number;
+  /** Functions entered in these files, each as `file function`; `(module)` and anonymous functions by their offset. */
+  readonly functions: readonly string[];
 }
 
 const PACKAGES = fileURLToPath(new URL('../../packages/', import.meta.url));
@@ -67,11 +67,13 @@ async function coverageOf(run: () => Promise<unknown>): Promise<CallCoverage> {
   const scripts = result.flatMap(({ url, functions }) => {
     if (!url.startsWith('file:')) return [];
     const path = relative(PACKAGES, fileURLToPath(url));
-    const entered = functions.filter(({ ranges }) => ranges.some(({ count }) => count > 0)).length;
-    return COUNTED.test(path) && entered > 0 ? [{ path, entered }] : [];
+    const entered = functions
+      .filter(({ ranges }) => ranges.some(({ count }) => count > 0))
+      .map(({ functionName, ranges }) => `${path} ${functionName || `(anonymous at ${ranges[0]?.startOffset})`}`);
+    return COUNTED.test(path) && entered.length > 0 ? [{ path, entered }] : [];
   });
   return {
     files: scripts.map(({ path }) => path).sort(),
-    functions: scripts.reduce((sum, { entered }) => sum + entered, 0),
+    functions: scripts.flatMap(({ entered }) => entered).sort(),
   };
 }

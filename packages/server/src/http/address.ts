@@ -32,11 +32,10 @@ function splitHost(text: string): { host: string; port: number | undefined } {
   const [, bracketed, plain = '', digits] = parts;
   const host = bracketed ?? plain;
   if (host === '') throw new InvalidSettingError('has no host');
-  if (bracketed !== undefined ? !isIPv6(host) : !isHost(host))
-    throw new InvalidSettingError('has a host that is not valid');
+  if (bracketed !== undefined ? !isIPv6(host) : !isHost(host)) throw new InvalidSettingError('has an invalid host');
   if (digits === undefined) return { host, port: undefined };
   if (!/^\d{1,5}$/.test(digits) || Number(digits) > 65_535)
-    throw new InvalidSettingError('has a port that is not 0 to 65535');
+    throw new InvalidSettingError('has an invalid port: must be 0–65535');
   return { host, port: Number(digits) };
 }
 
@@ -58,7 +57,7 @@ export function formatAddress({ host, port }: ListenAddress): string {
 /** Schema of `host:port`; port 0 is allowed only for addresses that are bound. */
 export function addressSchema(withPortZero: boolean) {
   return settingSchema(listenAddress).refine(({ port }) => withPortZero || port > 0, {
-    error: 'has port 0, which nothing can be reached at',
+    error: 'has an invalid port: port must be 1–65535',
   });
 }
 
@@ -68,14 +67,14 @@ function parseHttpUrl(text: string): URL {
     throw new InvalidSettingError('is not an http or https URL');
   const url = URL.parse(text);
   if (url === null) throw new InvalidSettingError('is not a valid URL');
-  if (url.username !== '' || url.password !== '') throw new InvalidSettingError('carries credentials');
-  if (/[?#]/.test(text)) throw new InvalidSettingError('has a query or fragment');
+  if (url.username !== '' || url.password !== '') throw new InvalidSettingError('contains credentials');
+  if (/[?#]/.test(text)) throw new InvalidSettingError('contains a query or fragment');
   return url;
 }
 
 /** An http(s) URL with an optional path; trailing slashes are removed, so that paths can be appended. */
 export const baseUrl: Setting<string> = {
-  accepts: 'an http or https URL without credentials, query and fragment',
+  accepts: 'an http or https URL without credentials, query or fragment',
   parse: (text) => {
     parseHttpUrl(text);
     return text.replace(/\/+$/, '');
@@ -99,7 +98,7 @@ export const httpUpstream: Setting<HttpUpstream> = {
 };
 
 function upstream(scheme: HttpUpstream['scheme'], host: string, port: number, path: string): HttpUpstream {
-  if (port === 0) throw new InvalidSettingError('has port 0, which nothing can be reached at');
+  if (port === 0) throw new InvalidSettingError('has an invalid port: port must be 1–65535');
   return { scheme, host, port, path };
 }
 
@@ -108,8 +107,8 @@ export const corsOrigin: Setting<string> = {
   accepts: '* or one origin, such as https://console.example.com',
   parse: (text) => {
     if (text === '*') return text;
-    if (text.includes(',')) throw new InvalidSettingError('names several origins');
-    if (/^[a-z][a-z\d+.-]*:\/\/[^/]+\/+$/i.test(text)) throw new InvalidSettingError('ends in a slash');
+    if (text.includes(',')) throw new InvalidSettingError('contains several origins');
+    if (/^[a-z][a-z\d+.-]*:\/\/[^/]+\/+$/i.test(text)) throw new InvalidSettingError('ends with a slash');
     if (/^https?:/i.test(text)) {
       const url = parseHttpUrl(text);
       if (url.pathname !== '/') throw new InvalidSettingError('has a path');
@@ -126,13 +125,13 @@ export const corsOrigin: Setting<string> = {
  * matches any port.
  */
 export const hostList: Setting<readonly string[]> = {
-  accepts: 'a comma list of Host values: host, host:port, [ipv6] or [ipv6]:port',
+  accepts: 'a comma-separated list of Host values: host, host:port, [ipv6] or [ipv6]:port',
   parse: (text) => {
     const hosts = commaList(text).map((item) => {
       splitHost(item);
       return item.toLowerCase();
     });
-    if (hosts.length === 0) throw new InvalidSettingError('names no host');
+    if (hosts.length === 0) throw new InvalidSettingError('contains no host');
     return [...new Set(hosts)];
   },
 };

@@ -1,6 +1,12 @@
 import type { FilterCounters, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { RequestContext } from './context.ts';
-import { type AnyOutcome, isRejection, type Outcome } from './outcome.ts';
+import type { Outcome } from './outcome.ts';
+
+/** What a chain has to know of an outcome; chains of other protocols have further kinds. */
+export interface AnyOutcome {
+  readonly kind: string;
+  readonly status?: number;
+}
 
 /**
  * One step of a chain. Returns the outcome of the request, or undefined to pass it on. A promise is returned only by a
@@ -82,4 +88,9 @@ function stage<Context extends RequestContext, Result extends AnyOutcome>(
       (error: unknown) => fail(error, since),
     );
   };
+}
+
+/** Returns whether the outcome rejects the request: a JSON-RPC error, or an HTTP response of status 400 or above. */
+export function isRejection(outcome: AnyOutcome): boolean {
+  return outcome.kind === 'error' || (outcome.kind === 'plain' && (outcome.status ?? 0) >= 400);
 }

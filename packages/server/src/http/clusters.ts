@@ -76,7 +76,7 @@ const endpoint = z.preprocess(
   z.strictObject(
     { address: addressSchema(false), weight: z.int().min(1).max(1_000_000).default(1) },
     {
-      error: ({ code }) => (code === 'invalid_type' ? 'is not host:port or a map with address and weight' : undefined),
+      error: ({ code }) => (code === 'invalid_type' ? 'must be host:port or a map with address and weight' : undefined),
     },
   ),
 );
@@ -86,8 +86,8 @@ const tls = z.preprocess((value) => value ?? {}, z.strictObject({})).optional();
 
 /** Schema of a cluster in a pipeline file (decisions 1.4). */
 export const cluster = z.strictObject({
-  name: z.string().min(1, { error: 'is empty' }),
-  endpoints: z.array(endpoint).min(1, { error: 'has no endpoint' }),
+  name: z.string().min(1, { error: 'must not be empty' }),
+  endpoints: z.array(endpoint).min(1, { error: 'must have at least one endpoint' }),
   tls,
   connection_timeout_ms: z.int().min(1).max(600_000).optional(),
 });

@@ -91,7 +91,7 @@ describe('a condition', () => {
       false,
       false,
     ]);
-    expect(await met('[]', requests.slice(0, 1)).catch((error: Error) => error.message)).toContain('are never reached');
+    expect(await met('[]', requests.slice(0, 1)).catch((error: Error) => error.message)).toContain('are unreachable');
   });
 
   it('is asked of the path as filters before it have made it', async () => {

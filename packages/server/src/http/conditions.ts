@@ -1,18 +1,17 @@
 import { z } from 'zod';
-import type { Filter } from './chain.ts';
+import type { AnyOutcome, Filter } from './chain.ts';
 import type { RequestContext } from './context.ts';
 import { method, path, requiredHeaders } from './filters/schema.ts';
-import type { AnyOutcome } from './outcome.ts';
 
 const match = z
   .strictObject({
     path: path.optional(),
     path_prefix: path.optional(),
-    methods: z.array(method).min(1, { error: 'names no method' }).optional(),
+    methods: z.array(method).min(1, { error: 'must name at least one method' }).optional(),
     headers: requiredHeaders.optional(),
   })
   .refine((conditions) => Object.values(conditions).some((value) => value !== undefined), {
-    error: 'has none of path, path_prefix, methods, headers',
+    error: 'must have at least one of path, path_prefix, methods, headers',
   });
 
 /** Properties that a request must have to match. */
@@ -27,7 +26,7 @@ export const condition = z
     if (unless && !when) return { unless };
     addIssue({
       code: 'custom',
-      message: when ? 'has both when and unless; make two conditions of it' : 'has neither when nor unless',
+      message: when ? 'has both when and unless; use two conditions' : 'must have when or unless',
     });
     return z.NEVER;
   });

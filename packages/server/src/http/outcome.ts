@@ -69,14 +69,3 @@ export function httpProblem(status: number, message: string): PlainOutcome {
   const body = JSON.stringify({ error: { message, type: ERROR_TYPES[status] ?? 'internal_error' } });
   return { kind: 'plain', status, headers: ['Content-Type', 'application/json'], body };
 }
-
-/** What a chain has to know of an outcome; chains of other protocols have further kinds. */
-export interface AnyOutcome {
-  readonly kind: string;
-  readonly status?: number;
-}
-
-/** Returns whether the outcome rejects the request: a JSON-RPC error, or an HTTP response of status 400 or above. */
-export function isRejection(outcome: AnyOutcome): boolean {
-  return outcome.kind === 'error' || (outcome.kind === 'plain' && (outcome.status ?? 0) >= 400);
-}

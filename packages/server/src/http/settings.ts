@@ -10,7 +10,7 @@ export class ConfigError extends Error {
 
 /** Parser of the text of one setting. */
 export interface Setting<T> {
-  /** Accepted values, as the end of the sentence "accepted: ...". */
+  /** Accepted values, as the end of the sentence "expected ...". */
   readonly accepts: string;
   /** Returns the value. Throws {@link InvalidSettingError}. */
   readonly parse: (text: string) => T;
@@ -32,7 +32,7 @@ export function readSetting<T>(env: NodeJS.ProcessEnv, name: string, setting: Se
   } catch (error) {
     if (!(error instanceof InvalidSettingError)) throw error;
     const subject = setting.secret === true ? 'the value' : quote(text);
-    throw new ConfigError(`${name}: ${subject} ${error.message}; accepted: ${setting.accepts}`);
+    throw new ConfigError(`${name}: ${subject} ${error.message}; expected ${setting.accepts}`);
   }
 }
 
@@ -43,7 +43,7 @@ export function settingSchema<T>({ parse, accepts }: Setting<T>) {
       return parse(text);
     } catch (error) {
       if (!(error instanceof InvalidSettingError)) throw error;
-      addIssue({ code: 'custom', message: `${error.message}; accepted: ${accepts}` });
+      addIssue({ code: 'custom', message: `${error.message}; expected ${accepts}` });
       return z.NEVER;
     }
   });
@@ -80,7 +80,7 @@ export function oneOf<const T extends string>(...values: readonly T[]): Setting<
     accepts: values.map((value) => `"${value}"`).join(' or '),
     parse: (text) => {
       const found = values.find((value) => value === text);
-      if (found === undefined) throw new InvalidSettingError('is not known');
+      if (found === undefined) throw new InvalidSettingError('is not supported');
       return found;
     },
   };
@@ -93,12 +93,12 @@ const KEY_BYTES = 32;
 
 /** A key of 32 bytes in hex or base64 (either alphabet, padding optional). */
 export const key: Setting<Buffer> = {
-  accepts: `${KEY_BYTES} bytes in base64 (44 characters) or hex (64 digits), as of: openssl rand -base64 ${KEY_BYTES}`,
+  accepts: `${KEY_BYTES} bytes in base64 (44 characters) or hex (64 digits), as printed by: openssl rand -base64 ${KEY_BYTES}`,
   secret: true,
   parse: (text) => {
     if (/^[0-9a-f]{64}$/i.test(text)) return Buffer.from(text, 'hex');
     if (/^[A-Za-z0-9+/_-]{43}=?$/.test(text)) return Buffer.from(text, 'base64');
-    throw new InvalidSettingError(`is not a key of ${KEY_BYTES} bytes (it has ${text.length} characters)`);
+    throw new InvalidSettingError(`is not a ${KEY_BYTES}-byte key (got ${text.length} characters)`);
   },
 };
 

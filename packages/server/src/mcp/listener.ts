@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
+import { isRejection } from '../http/chain.ts';
 import type { ResponseLike } from '../http/context.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import type { HostOriginGuard } from '../http/host-origin-guard.ts';
-import { httpProblem, isRejection } from '../http/outcome.ts';
+import { httpProblem } from '../http/outcome.ts';
 import { collectBody, drainRequestBody, hasBody, loggedStatus } from '../http/request-body.ts';
 import type { Refusal } from '../http/server.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -130,9 +131,9 @@ function refuse(
   observation.rejected = true;
   const client = new ResponseWriter(response, [], 'null');
   observation.answer = client;
-  if (mcp) return client.error({ code: INVALID_REQUEST, message }, status);
+  if (mcp) return client.sendError({ code: INVALID_REQUEST, message }, status);
   const { headers, body } = httpProblem(status, message);
-  client.plain(status, headers, body);
+  client.sendPlain(status, headers, body);
 }
 
 /** A request, and its body where that was read. */
@@ -201,11 +202,11 @@ function answer(
   if (context.observation) context.observation.answer = client;
   switch (outcome.kind) {
     case 'result':
-      return client.result(outcome.json, outcome.bytes, outcome.headers);
+      return client.sendResult(outcome.json, outcome.bytes, outcome.headers);
     case 'error':
-      return client.error(outcome.error, outcome.status);
+      return client.sendError(outcome.error, outcome.status);
     case 'plain':
-      return client.plain(outcome.status, outcome.headers, outcome.body);
+      return client.sendPlain(outcome.status, outcome.headers, outcome.body);
     case 'deferred':
       return outcome.start(client);
     case 'batch':

@@ -1,7 +1,7 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import type { TargetLogger } from './log.ts';
 import { roundMs } from './metrics/instruments.ts';
-import { loggableMethod, loggablePath } from './redaction.ts';
+import { boundedName, loggableMethod, loggablePath } from './redaction.ts';
 import type { ObservedContext, RequestRecord } from './request-record.ts';
 
 const MAX_REASON_LENGTH = 200;
@@ -35,6 +35,7 @@ export class AccessLog {
     const path = loggablePath(request.target);
     const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
     const tool = subject?.kind === 'tool' ? subject.name : undefined;
+    const eventTool = toolCall && boundedName(toolCall.identity.toolName);
     const details = toolCall?.details;
     this.#log[level]('request', {
       method: request.method,
@@ -61,7 +62,7 @@ export class AccessLog {
       trace_id: record.traceId,
       event_id: toolCall?.eventId,
       event_type: details?.type,
-      event_tool: toolCall && toolCall.identity.toolName !== tool ? toolCall.identity.toolName : undefined,
+      event_tool: eventTool === tool ? undefined : eventTool,
       transport: toolCall?.identity.transport,
       tool_type: toolCall?.identity.toolType,
       service: toolCall?.identity.serviceId,

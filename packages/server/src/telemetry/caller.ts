@@ -1,10 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { TargetLogger } from './log.ts';
+import { boundedName } from './redaction.ts';
 
 /** Identity of the caller of one request, as its headers state it. */
 export interface CallerIdentity extends Correlation {
   /** The user that an authenticating proxy names; undefined without such a proxy. */
   readonly user: string | undefined;
+  /** Name of a header whose id is ignored because it is too long. */
+  readonly oversizedHeader: string | undefined;
 }
 
 /** Ids that relate a request to others. */
@@ -18,8 +21,17 @@ const MAX_ID_BYTES = 256;
 
 /** Returns the identity of the caller. */
 export function callerOf(headers: IncomingHttpHeaders): CallerIdentity {
+  const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = headers;
   const requestId = validId(headers['x-request-id']);
-  return { conversationId: validId(headers['x-conversation-id']) ?? requestId, requestId, user: userOf(headers) };
+  return {
+    conversationId: validId(headers['x-conversation-id']) ?? requestId,
+    requestId,
+    user:
+      forwarded === undefined || requested === undefined
+        ? (forwarded ?? requested)?.toString()
+        : userOf(forwarded, requested),
+    oversizedHeader: oversizedIdHeader(headers),
+  };
 }
 
 /**
@@ -36,25 +48,17 @@ function validId(value: string | string[] | undefined): string | undefined {
 }
 
 /**
- * Returns the user that an authenticating proxy names (mcp 3). If both headers are present and differ, the client may have
- * sent the one that its proxy does not set: both values are returned, which equals neither user.
+ * Returns the user if both headers name one (mcp 3). If they differ, the client may have sent the one that its proxy does
+ * not set: both values are returned, which equals neither user.
  */
-function userOf(headers: IncomingHttpHeaders): string | undefined {
-  const { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } = headers;
-  if (forwarded === undefined || requested === undefined || forwarded === requested) {
-    return (forwarded ?? requested)?.toString();
-  }
-  return JSON.stringify([forwarded, requested]);
+function userOf(forwarded: string | string[], requested: string | string[]): string {
+  return forwarded === requested ? forwarded.toString() : JSON.stringify([forwarded, requested]);
 }
 
 /** Returns the name of the first header with an id that is too long. */
 export function oversizedIdHeader(headers: IncomingHttpHeaders): string | undefined {
-  if (isOversized(headers['x-conversation-id'])) return 'x-conversation-id';
-  return isOversized(headers['x-request-id']) ? 'x-request-id' : undefined;
-}
-
-function isOversized(value: string | string[] | undefined): boolean {
-  return value !== undefined && value.length > MAX_ID_BYTES;
+  if ((headers['x-conversation-id']?.length ?? 0) > MAX_ID_BYTES) return 'x-conversation-id';
+  return (headers['x-request-id']?.length ?? 0) > MAX_ID_BYTES ? 'x-request-id' : undefined;
 }
 
 /** Clients must not be able to fill the log. */
@@ -72,11 +76,10 @@ export class OversizedIdWarner {
     this.#now = now;
   }
 
-  /** Checks the headers of a request that calls this tool. */
-  check(headers: IncomingHttpHeaders, tool: string): void {
-    const header = oversizedIdHeader(headers);
-    if (header === undefined || this.#now() < this.#quietUntil) return;
+  /** Logs the header of a request that calls this tool. */
+  warn(header: string, tool: string): void {
+    if (this.#now() < this.#quietUntil) return;
     this.#quietUntil = this.#now() + WARNING_INTERVAL_MS;
-    this.#log.warn(`${header} has more than 256 bytes and is ignored`, { tool });
+    this.#log.warn(`${header} has more than 256 bytes and is ignored`, { tool: boundedName(tool) });
   }
 }

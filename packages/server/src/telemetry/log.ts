@@ -1,58 +1,87 @@
 import type { Writable } from 'node:stream';
+import { ellipsize } from '@sluice/protocol/text';
+
+/** Log levels, most severe first. */
+export const LOG_LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** Least severe level that is written. */
+export type LogThreshold = LogLevel | 'off';
 
 /**
- * What a line says besides its message. Errors are written as message, code and messages of their causes, with the
- * stack when the target's debug level is on. Never put in: Authorization, Cookie, api keys, argument values,
- * `service_auth_` values, secrets (decisions 1.2).
+ * Targets: the components that log (decisions 1.2); `service` is the process itself. Those named `access` have one line per
+ * request, so that access logs can be enabled separately.
+ */
+export const LOG_TARGETS = [
+  'service',
+  'service::mcp',
+  'service::mcp::access',
+  'service::mgmt',
+  'service::mgmt::access',
+  'service::inference',
+  'service::inference::access',
+  'service::evaluator',
+  'service::bridge',
+  'service::registry',
+  'service::forward',
+] as const;
+export type LogTarget = (typeof LOG_TARGETS)[number];
+
+/** Threshold of every target. */
+export type LogFilter = Readonly<Record<LogTarget, LogThreshold>>;
+
+/**
+ * Fields of a line. Errors are written as message, code and messages of their causes, with the stack if the target's level is
+ * `debug`. Never logged: Authorization, Cookie, api keys, argument values, `service_auth_` values, secrets (decisions 1.2).
  */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** Writes one line. Never throws, whatever the fields are. */
+/** Writes one line. Never throws, whatever the fields contain. */
 export type LogMethod = (msg: string, fields?: LogFields) => void;
 
-/** The log of one target. A method of a level that is off does nothing; ask `enabled` before costly fields are made. */
+/** Logger of one target. Methods of disabled levels do nothing; check `enabled` before creating expensive fields. */
 export interface TargetLogger extends Readonly<Record<LogLevel, LogMethod>> {
   readonly enabled: (level: LogLevel) => boolean;
 }
 
-/** The service's log (decisions 1.2): one JSON object per line with `ts`, `level`, `target`, `msg` and fields. */
+/** Log of the service (decisions 1.2): one JSON object per line with `ts`, `level`, `target`, `msg` and fields. */
 export interface Logger {
   readonly target: (target: LogTarget) => TargetLogger;
 }
 
 const SEVERITY: Readonly<Record<LogThreshold, number>> = { off: 0, error: 1, warn: 2, info: 3, debug: 4, trace: 5 };
 
-const nothing: LogMethod = () => {};
+const noop: LogMethod = () => {};
 
-/** Makes the log. `write` takes finished lines with their line break and must not throw; `now` is epoch milliseconds. */
+/** Creates the log. `write` receives lines with their line break and must not throw; `now` returns epoch milliseconds. */
 export function createLogger(filter: LogFilter, write: (line: string) => void, now: () => number = Date.now): Logger {
-  const make = (target: LogTarget): TargetLogger => {
+  const create = (target: LogTarget): TargetLogger => {
     const threshold = SEVERITY[filter[target]];
     const enabled = (level: LogLevel): boolean => SEVERITY[level] <= threshold;
     const withStacks = enabled('debug');
     const at = (level: LogLevel): LogMethod =>
-      enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks)) : nothing;
+      enabled(level) ? (msg, fields) => write(logLine(now(), level, target, msg, fields, withStacks)) : noop;
     return targetLogger(at, enabled);
   };
   const loggers: Readonly<Record<LogTarget, TargetLogger>> = {
-    service: make('service'),
-    'service::mcp': make('service::mcp'),
-    'service::mcp::access': make('service::mcp::access'),
-    'service::mgmt': make('service::mgmt'),
-    'service::mgmt::access': make('service::mgmt::access'),
-    'service::inference': make('service::inference'),
-    'service::inference::access': make('service::inference::access'),
-    'service::evaluator': make('service::evaluator'),
-    'service::bridge': make('service::bridge'),
-    'service::registry': make('service::registry'),
-    'service::forward': make('service::forward'),
+    service: create('service'),
+    'service::mcp': create('service::mcp'),
+    'service::mcp::access': create('service::mcp::access'),
+    'service::mgmt': create('service::mgmt'),
+    'service::mgmt::access': create('service::mgmt::access'),
+    'service::inference': create('service::inference'),
+    'service::inference::access': create('service::inference::access'),
+    'service::evaluator': create('service::evaluator'),
+    'service::bridge': create('service::bridge'),
+    'service::registry': create('service::registry'),
+    'service::forward': create('service::forward'),
   };
   return { target: (target) => loggers[target] };
 }
 
-/** A log whose lines have these fields besides their own, which count where both have one. */
-export function logAbout(log: TargetLogger, about: LogFields): TargetLogger {
-  return targetLogger((level) => (msg, fields) => log[level](msg, { ...about, ...fields }), log.enabled);
+/** Returns a logger that adds fields to every line; fields of the line take precedence. */
+export function withFields(log: TargetLogger, common: LogFields): TargetLogger {
+  return targetLogger((level) => (msg, fields) => log[level](msg, { ...common, ...fields }), log.enabled);
 }
 
 function targetLogger(at: (level: LogLevel) => LogMethod, enabled: TargetLogger['enabled']): TargetLogger {
@@ -66,7 +95,7 @@ function targetLogger(at: (level: LogLevel) => LogMethod, enabled: TargetLogger[
   };
 }
 
-/** One line of the log with its line break. A field that carries a name of the line's own gets `_` in front. */
+/** Formats a line with its line break. Fields whose names are reserved are prefixed with `_`. */
 export function logLine(
   ms: number,
   level: LogLevel,
@@ -86,54 +115,54 @@ export function logLine(
     }
     return `${line}}\n`;
   } catch {
-    return careful({ ts, level, target, msg }, fields, withStacks);
+    return logLineSafely({ ts, level, target, msg }, fields, withStacks);
   }
 }
 
-/** The members that every line has; a field of such a name gets another. */
-const OWN: ReadonlySet<string> = new Set(['ts', 'level', 'target', 'msg']);
-/** Names that stand in a line as they are. */
+/** Members of every line. */
+const RESERVED: ReadonlySet<string> = new Set(['ts', 'level', 'target', 'msg']);
+/** Names that need no escaping. */
 const PLAIN = /^(?!(?:ts|level|target|msg)$)\w+$/;
 
 function fieldName(name: string): string {
-  return OWN.has(name) ? `_${name}` : name;
+  return RESERVED.has(name) ? `_${name}` : name;
 }
 
-/** The same line when plain serialising failed: cycles cut, big integers as text, and at worst without its fields. */
-function careful(own: LogFields, fields: LogFields | undefined, withStacks: boolean): string {
+/** Formats a line whose fields JSON.stringify rejects: without cycles, big integers as text; at worst without fields. */
+function logLineSafely(own: LogFields, fields: LogFields | undefined, withStacks: boolean): string {
   try {
     const line: Record<string, unknown> = { ...own };
     for (const name in fields) {
       const value = fields[name];
       line[fieldName(name)] = value instanceof Error ? describeError(value, withStacks) : value;
     }
-    return `${JSON.stringify(plain(line, []))}\n`;
+    return `${JSON.stringify(serializable(line, []))}\n`;
   } catch {
-    return `${JSON.stringify({ ...own, fields: '[unserialisable]' })}\n`;
+    return `${JSON.stringify({ ...own, fields: '[unserializable]' })}\n`;
   }
 }
 
-/** A copy that JSON can carry. `above` are the objects that contain the value. */
-function plain(value: unknown, above: readonly object[]): unknown {
+/** Returns a copy that JSON can represent. `ancestors` are the objects that contain the value. */
+function serializable(value: unknown, ancestors: readonly object[]): unknown {
   if (typeof value === 'bigint') return value.toString();
   if (typeof value !== 'object' || value === null) return value;
-  if (above.includes(value)) return '[circular]';
-  const inside = [...above, value];
-  if (Array.isArray(value)) return value.map((item) => plain(item, inside));
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member, inside)]));
+  if (ancestors.includes(value)) return '[circular]';
+  const inside = [...ancestors, value];
+  if (Array.isArray(value)) return value.map((item) => serializable(item, inside));
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, serializable(member, inside)]));
 }
 
-const LONGEST_MESSAGE = 4096;
-const MOST_CAUSES = 8;
+const MAX_MESSAGE_LENGTH = 4096;
+const MAX_CAUSES = 8;
 
 function describeError(error: Error, withStack: boolean): Record<string, unknown> {
   const described: Record<string, unknown> = { message: messageOf(error) };
   const code = codeOf(error);
   if (code !== undefined) described.code = code;
   const causes: string[] = [];
-  for (let cause = error.cause; cause !== undefined && cause !== null && causes.length < MOST_CAUSES; ) {
+  for (let cause = error.cause; cause !== undefined && cause !== null && causes.length < MAX_CAUSES; ) {
     if (!(cause instanceof Error)) {
-      causes.push(cut(typeof cause === 'string' ? cause : typeof cause));
+      causes.push(ellipsize(typeof cause === 'string' ? cause : typeof cause, MAX_MESSAGE_LENGTH));
       break;
     }
     const causeCode = codeOf(cause);
@@ -146,11 +175,12 @@ function describeError(error: Error, withStack: boolean): Record<string, unknown
 }
 
 function messageOf(error: Error): string {
-  // A connection refused on every address of a host is an AggregateError without a message of its own.
+  // A host that refuses the connection on all its addresses causes an AggregateError without a message.
   if (error.message === '' && error instanceof AggregateError) {
-    return cut(error.errors.map((each) => (each instanceof Error ? each.message : typeof each)).join('; '));
+    const messages = error.errors.map((each) => (each instanceof Error ? each.message : typeof each));
+    return ellipsize(messages.join('; '), MAX_MESSAGE_LENGTH);
   }
-  return cut(error.message === '' ? error.name : error.message);
+  return ellipsize(error.message === '' ? error.name : error.message, MAX_MESSAGE_LENGTH);
 }
 
 function codeOf(error: Error): string | number | undefined {
@@ -158,38 +188,34 @@ function codeOf(error: Error): string | number | undefined {
   return typeof error.code === 'string' || typeof error.code === 'number' ? error.code : undefined;
 }
 
-function cut(text: string): string {
-  return text.length > LONGEST_MESSAGE ? `${text.slice(0, LONGEST_MESSAGE)}...` : text;
-}
-
-/** Where log lines go. */
+/** Destination of log lines. */
 export interface LogSink {
-  /** Takes one finished line; it reaches the stream at the end of this turn of the event loop. Never throws. */
+  /** Adds a line, which is written at the end of this event loop turn. Never throws. */
   readonly write: (line: string) => void;
   /**
-   * Hands over at once what has been taken. For the process' `exit` event, after which no turn comes: files and
-   * terminals then have everything, a pipe as much as it has room for.
+   * Writes pending lines at once. For the `exit` event of the process, after which no turn follows: files and terminals then
+   * have everything, a pipe as much as fits its buffer.
    */
   readonly flush: () => void;
-  /** How many lines have been dropped so far. */
+  /** Returns the number of dropped lines. */
   readonly dropped: () => number;
 }
 
-const MOST_PENDING_BYTES = 8 * 1024 * 1024;
+const MAX_PENDING_BYTES = 8 * 1024 * 1024;
 
 /**
- * The sink of the service's standard error, for which it is made (other streams stop for good after an error). Node
- * writes to files and terminals synchronously and to pipes asynchronously. So the lines of one turn go out as one
- * write: measured with 16 lines per turn, a line costs 0.7 µs in a file instead of 2.2 µs. And a pipe that nobody reads
- * neither stops the service nor grows in memory: beyond `mostPending` bytes lines are dropped, and their number is
- * logged as soon as the reader goes on. Errors of the stream (EPIPE once the reader has gone, ENOSPC) lose the lines
- * concerned and nothing else; each later turn tries again, since a named pipe gets new readers and a disk new room.
+ * Creates the sink of the standard error stream (other streams cannot be used after an error). Node.js writes to files and
+ * terminals synchronously and to pipes asynchronously. The lines of one turn are written together: with 16 lines per turn, a
+ * line takes 0.7 µs instead of 2.2 µs in a file (measured). A pipe that is not read neither blocks the service nor fills its
+ * memory: beyond `maxPending` bytes lines are dropped, and their number is logged when the reader continues. After an error of
+ * the stream (EPIPE, ENOSPC) only the affected lines are lost; each later turn tries again, since a named pipe may get a new
+ * reader and a disk new space.
  */
-export function createLogSink(stream: Writable, mostPending: number = MOST_PENDING_BYTES): LogSink {
+export function createLogSink(stream: Writable, maxPending: number = MAX_PENDING_BYTES): LogSink {
   let batch = '';
   let scheduled = false;
   let dropped = 0;
-  let droppedEver = 0;
+  let droppedTotal = 0;
 
   const flush = (): void => {
     scheduled = false;
@@ -199,9 +225,9 @@ export function createLogSink(stream: Writable, mostPending: number = MOST_PENDI
     stream.write(text);
   };
   const write = (line: string): void => {
-    if (stream.writableLength + batch.length > mostPending) {
+    if (stream.writableLength + batch.length > maxPending) {
       dropped++;
-      droppedEver++;
+      droppedTotal++;
       return;
     }
     batch += line;
@@ -217,36 +243,5 @@ export function createLogSink(stream: Writable, mostPending: number = MOST_PENDI
     write(logLine(Date.now(), 'warn', 'service', 'log lines dropped: standard error was not read in time', { count }));
   });
   stream.on('error', () => {});
-  return { write, flush, dropped: () => droppedEver };
+  return { write, flush, dropped: () => droppedTotal };
 }
-
-/** From the gravest to the most talkative. */
-export const LOG_LEVELS = ['error', 'warn', 'info', 'debug', 'trace'] as const;
-/** How grave a line is. */
-export type LogLevel = (typeof LOG_LEVELS)[number];
-
-/** The most talkative level that is still written. */
-export type LogThreshold = LogLevel | 'off';
-
-/**
- * The parts that a line can come from (decisions 1.2); `service` itself tells of the process' own life. Those called
- * `access` have a line per request, so that it can be had or done without by itself.
- */
-export const LOG_TARGETS = [
-  'service',
-  'service::mcp',
-  'service::mcp::access',
-  'service::mgmt',
-  'service::mgmt::access',
-  'service::inference',
-  'service::inference::access',
-  'service::evaluator',
-  'service::bridge',
-  'service::registry',
-  'service::forward',
-] as const;
-/** The part that a line comes from. */
-export type LogTarget = (typeof LOG_TARGETS)[number];
-
-/** The threshold of every target. */
-export type LogFilter = Readonly<Record<LogTarget, LogThreshold>>;

@@ -9,17 +9,15 @@ const MAX_LENGTH = 1_024;
  * path, are removed: both may contain credentials.
  */
 export function loggablePath(target: string): string {
-  return withoutQuery(target.startsWith('/') ? target : target.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, ''));
+  const path = target.startsWith('/') ? target : target.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '');
+  const end = path.search(/[?#]/);
+  return (end === -1 ? path : path.slice(0, end)).slice(0, MAX_LENGTH);
 }
 
 /** Returns the uri of a resource without query, fragment, user and password. */
 export function loggableUri(uri: string): string {
-  return withoutQuery(uri.replace(/^([a-z][a-z\d+.-]*:\/\/)[^/?#]*@/i, '$1'));
-}
-
-function withoutQuery(text: string): string {
-  const end = text.search(/[?#]/);
-  return (end === -1 ? text : text.slice(0, end)).slice(0, MAX_LENGTH);
+  const anonymous = uri.replace(/^([a-z][a-z\d+.-]*:\/\/)[^/?#]*@/i, '$1');
+  return anonymous.replace(/[?#].*$/s, '').slice(0, MAX_LENGTH);
 }
 
 /** Returns the method of a message, truncated: clients may send any text. */
@@ -44,7 +42,7 @@ export function boundedSubject(subject: Subject): Subject {
 
 /** Returns a name of at most 256 characters, most unchanged. */
 export function boundedName(name: string): string {
-  return truncate(name, MAX_NAME_LENGTH);
+  return name.length <= MAX_NAME_LENGTH ? name : truncate(name, MAX_NAME_LENGTH);
 }
 
 /**

@@ -1,4 +1,4 @@
 import manifest from '../../package.json' with { type: 'json' };
 
-/** The version of the service, as its package says. */
+/** Version of the service, from its package.json. */
 export const VERSION: string = manifest.version;

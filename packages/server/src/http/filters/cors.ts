@@ -15,7 +15,7 @@ const allowedOrigin: Setting<string> = {
   parse: (text) => {
     const subdomains = /^[a-z][a-z\d+.-]*:\/\/\*\./i.test(text);
     if (text !== '*' && text.replace('://*.', '://').includes('*'))
-      throw new InvalidSettingError('has a * in a place of its own');
+      throw new InvalidSettingError('has a * outside of a leading subdomain');
     return subdomains
       ? corsOrigin.parse(text.replace('*', ANY_SUBDOMAIN)).replace(ANY_SUBDOMAIN, '*')
       : corsOrigin.parse(text);
@@ -23,14 +23,14 @@ const allowedOrigin: Setting<string> = {
 };
 
 /** A header name, or a prefix followed by `*`. */
-const headerPattern = headerName.regex(/^[^*]*\*?$/, { error: 'has a * that is not at its end' });
+const headerPattern = headerName.regex(/^[^*]*\*?$/, { error: 'must not have a * except at the end' });
 
 /** Settings of the `cors` filter (decisions 1.4). */
 export const corsSettings = z
   .strictObject({
     filter: z.literal('cors'),
     conditions: z.array(condition).optional(),
-    allow_origins: z.array(settingSchema(allowedOrigin)).min(1, { error: 'names no origin' }),
+    allow_origins: z.array(settingSchema(allowedOrigin)).min(1, { error: 'must name at least one origin' }),
     allow_methods: z.array(method).default(['GET', 'HEAD', 'POST']),
     allow_headers: z.array(headerPattern).default([]),
     expose_headers: z.array(headerName).default([]),
@@ -41,7 +41,7 @@ export const corsSettings = z
   })
   .refine(({ allow_credentials, allow_origins }) => !(allow_credentials && allow_origins.includes('*')), {
     path: ['allow_credentials'],
-    error: 'cannot be true while allow_origins has *; name the origins',
+    error: 'must not be true if allow_origins contains *; list the origins',
   });
 
 export type CorsSettings = Omit<z.output<typeof corsSettings>, 'filter' | 'conditions'>;

@@ -59,12 +59,12 @@ const pattern = z.string().superRefine((text, { addIssue }) => {
   try {
     new RegExp(text, 'u');
   } catch {
-    addIssue({ code: 'custom', message: 'is not a regular expression' });
+    addIssue({ code: 'custom', message: 'must be a regular expression' });
   }
 });
 
 /** The replacement becomes part of a path. */
-const replacement = z.string().regex(/^[!"$->@-~]*$/, { error: 'has characters that a path cannot have' });
+const replacement = z.string().regex(/^[!"$->@-~]*$/, { error: 'must not have characters that are invalid in a path' });
 
 /** Settings of the `path_rewrite` filter. */
 export const pathRewriteSettings = z
@@ -78,7 +78,7 @@ export const pathRewriteSettings = z
   .refine(
     ({ strip_prefix, add_prefix, replace }) =>
       [strip_prefix, add_prefix, replace].filter((edit) => edit !== undefined).length === 1,
-    { error: 'needs exactly one of strip_prefix, add_prefix, replace' },
+    { error: 'must have exactly one of strip_prefix, add_prefix, replace' },
   );
 
 /** Longer paths are not matched: the time that a pattern takes may grow faster than the length. */
@@ -117,7 +117,7 @@ export const staticResponseSettings = z
   })
   .refine(({ status, body }) => body === '' || ![204, 205, 304].includes(status), {
     path: ['body'],
-    error: 'cannot be sent with status 204, 205 or 304, which have none',
+    error: 'must not be set with status 204, 205 or 304',
   });
 
 /** Responds to every request with the configured response; no later filter runs (decisions 1.4). */

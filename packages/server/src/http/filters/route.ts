@@ -20,7 +20,7 @@ const host: Setting<string> = {
   parse: (text) => {
     const [only, ...more] = hostList.parse(text);
     if (only === undefined || more.length > 0 || text.includes(','))
-      throw new InvalidSettingError('names several hosts');
+      throw new InvalidSettingError('contains several hosts');
     return only;
   },
 };
@@ -35,10 +35,10 @@ export const routerSettings = z.strictObject({
         path_prefix: path,
         host: settingSchema(host).optional(),
         headers: requiredHeaders.optional(),
-        cluster: z.string().min(1, { error: 'is empty' }),
+        cluster: z.string().min(1, { error: 'must not be empty' }),
       }),
     )
-    .min(1, { error: 'has no route' }),
+    .min(1, { error: 'must have at least one route' }),
 });
 
 /**

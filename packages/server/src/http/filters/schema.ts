@@ -15,18 +15,18 @@ const FRAMING_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /** A header name (RFC 9110 5.1). */
-export const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, { error: 'is not a header name' });
+export const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, { error: 'must be a header name' });
 
 /** Name of a header that a filter can set or remove. */
 export const editableHeader = headerName.refine((name) => !FRAMING_HEADERS.has(name.toLowerCase()), {
-  error: 'is a header that only the connection itself sets',
+  error: 'must not be a header that the server sets itself',
 });
 
 /** A header to add or set. */
 export const headerField = z.strictObject({
   name: editableHeader,
   value: z.string().regex(/^(?![\t ])[\t\x20-\x7e\x80-\xff]*(?<![\t ])$/, {
-    error: 'has characters that a header cannot have, or blanks at an end',
+    error: 'must not have invalid characters or surrounding spaces',
   }),
 });
 
@@ -35,18 +35,18 @@ export const requiredHeaders = z.record(headerName, z.string()).superRefine((hea
   const seen = new Set<string>();
   for (const name of Object.keys(headers)) {
     // No request could have both values.
-    if (seen.has(name.toLowerCase())) addIssue({ code: 'custom', path: [name], message: 'stands there twice' });
+    if (seen.has(name.toLowerCase())) addIssue({ code: 'custom', path: [name], message: 'is a duplicate' });
     seen.add(name.toLowerCase());
   }
 });
 
 /** A request path or path prefix. */
 export const path = z.string().regex(/^\/[!"$->@-~]*$/, {
-  error: 'is not a path: / and then characters as they are sent, others as %20 and the like',
+  error: 'must be a path that starts with / and is percent-encoded',
 });
 
 /** An HTTP method. */
-export const method = z.string().regex(/^[A-Z][A-Z-]*$/, { error: 'is not a method in capital letters, such as GET' });
+export const method = z.string().regex(/^[A-Z][A-Z-]*$/, { error: 'must be a method in capital letters, such as GET' });
 
 /** A size limit in bytes. */
 export const byteLimit = z

@@ -6,11 +6,12 @@ import { OversizedIdWarner } from '../../telemetry/caller.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { toolCallIdentity } from '../../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
+import type { Caller } from '../../upstreams/downstream.ts';
 import type { GrpcBridge } from '../../upstreams/grpc/bridge.ts';
 import { serviceNotFoundMessage } from '../../upstreams/grpc/channels.ts';
 import type { Forwards } from '../../upstreams/mcp/forwards.ts';
 import { CancelableRequest, type InFlightCall, type InFlightCalls } from '../../upstreams/mcp/relay/in-flight-calls.ts';
-import type { Caller, CallRouter } from '../../upstreams/mcp/relay/router.ts';
+import type { CallRouter } from '../../upstreams/mcp/relay/router.ts';
 import type { DeclaredParams } from '../client-profile.ts';
 import type { McpFilter, McpOutcome } from '../request.ts';
 
@@ -44,7 +45,8 @@ export function serviceToolCall(parts: ToolCallParts): McpFilter {
       if (problem !== undefined) return rpcError(HEADER_MISMATCH, `tool ${quoted(name)}: ${problem}`, 400);
     }
     if (context.observation) context.observation.subject = { kind: 'tool', name: tool.name };
-    oversizedIds.check(context.headers, name);
+    const { oversizedHeader } = context.correlation;
+    if (oversizedHeader !== undefined) oversizedIds.warn(oversizedHeader, name);
     const { discovered } = tool;
     if (discovered) return relay.call(context, message, { kind: 'discovered', entry: tool, discovered });
     const bridged = bridge.tool(context, message, tool);

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { Family, Histograms, type MetricAttributes } from './instruments.ts';
+import { HistogramFamily, type MetricAttributes, MetricFamily } from './instruments.ts';
 
 const OVERFLOW = { 'otel.metric.overflow': true };
 
 describe('a family of series', () => {
   it('has one for each key', () => {
-    const family = new Family((attributes) => ({ attributes }));
+    const family = new MetricFamily((attributes) => ({ attributes }));
     const first = family.open('a', () => ({ name: 'a' }));
     const second = family.open('b', () => ({ name: 'b' }));
     expect(family.get('a')).toBe(first);
@@ -15,7 +15,7 @@ describe('a family of series', () => {
   });
 
   it('has no more than the limit, the last for all that found no place; those that are there stay', () => {
-    const family = new Family((attributes: MetricAttributes) => ({ attributes }), 3);
+    const family = new MetricFamily((attributes: MetricAttributes) => ({ attributes }), 3);
     const cells = ['a', 'b', 'c', 'd'].map((key) => family.open(key, () => ({ key })));
     expect(cells.map(({ attributes }) => attributes)).toEqual([{ key: 'a' }, { key: 'b' }, OVERFLOW, OVERFLOW]);
     expect(cells[2]).toBe(cells[3]);
@@ -25,7 +25,7 @@ describe('a family of series', () => {
   });
 
   it('counts all that comes in 2,000 series, however many names others think of', () => {
-    const histograms = new Histograms({ name: 'x', description: 'x', unit: 's' }, [1]);
+    const histograms = new HistogramFamily({ name: 'x', description: 'x', unit: 's' }, [1]);
     for (let name = 0; name < 5_000; name++) histograms.record(`name ${name}`, 1, () => ({ name }));
     histograms.record('name 3', 1, () => ({ name: 3 }));
     const { series } = histograms.metric;

@@ -1,27 +1,27 @@
 import type { DurationMetrics } from '@sluice/contract';
 import { attributeText } from '../redaction.ts';
 
-/** How the values of one series are distributed. */
+/** Distribution of the values of one series. */
 export class Histogram {
   readonly attributes: MetricAttributes;
   readonly #bounds: Float64Array;
-  /** One more than bounds: the last is for what lies beyond them. */
+  /** One more than bounds: the last bucket is for values beyond them. */
   readonly #buckets: Float64Array;
   #count = 0;
   #sum = 0;
 
-  /** `bounds`: the greatest value of each bucket, ascending. */
+  /** `bounds` are the upper limits of the buckets, ascending. */
   constructor(attributes: MetricAttributes, bounds: Float64Array) {
     this.attributes = attributes;
     this.#bounds = bounds;
     this.#buckets = new Float64Array(bounds.length + 1);
   }
 
-  /** Counts a value; one that is no number from 0 on is none. Part of the hot path: makes no objects. */
+  /** Records a value; negative values and non-numbers are ignored. Part of the hot path: allocates nothing. */
   record(value: number): void {
     if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) return;
     const bounds = this.#bounds;
-    // Most values are small, so that they are found sooner from below than by halves.
+    // Most values are small: a linear search is faster than a binary one.
     let at = 0;
     while (at < bounds.length && value > (bounds[at] ?? 0)) at++;
     this.#buckets[at] = (this.#buckets[at] ?? 0) + 1;
@@ -29,153 +29,153 @@ export class Histogram {
     this.#sum += value;
   }
 
-  /** What has been counted so far. */
+  /** The current distribution. */
   get value(): Distribution {
     return { count: this.#count, sum: this.#sum, buckets: Array.from(this.#buckets) };
   }
 }
 
-/** So many series a metric has at most: OpenTelemetry's own limit. */
-const MOST_SERIES = 2000;
+/** Limit of the series of a metric: that of OpenTelemetry. */
+const MAX_SERIES = 2000;
 
-/** The attributes of the series that counts what has found no place any more (OpenTelemetry's convention). */
+/** Attributes of the series for values beyond the limit (OpenTelemetry's convention). */
 const OVERFLOW: MetricAttributes = { 'otel.metric.overflow': true };
 
 /**
- * The series of one metric, by what they are told apart by. What is counted comes with names that others have chosen, so
- * that there may be no end of them: beyond the limit all that is new is counted in one series more, without its names.
+ * Series of one metric by key. Attributes contain names that others choose: beyond the limit, new series are merged into one
+ * overflow series without attributes.
  */
-export class Family<Cell extends { readonly attributes: MetricAttributes }> {
-  readonly #make: (attributes: MetricAttributes) => Cell;
-  readonly #most: number;
+export class MetricFamily<Cell extends { readonly attributes: MetricAttributes }> {
+  readonly #create: (attributes: MetricAttributes) => Cell;
+  readonly #maxSeries: number;
   readonly #cells = new Map<string, Cell>();
   #overflow: Cell | undefined = undefined;
 
-  /** `most`: series, the one for all others among them. */
-  constructor(make: (attributes: MetricAttributes) => Cell, most: number = MOST_SERIES) {
-    this.#make = make;
-    this.#most = most;
+  /** `maxSeries` includes the overflow series. */
+  constructor(create: (attributes: MetricAttributes) => Cell, maxSeries: number = MAX_SERIES) {
+    this.#create = create;
+    this.#maxSeries = maxSeries;
   }
 
-  /** The series with this key. Part of the hot path. */
+  /** Returns the series of a key. Part of the hot path. */
   get(key: string): Cell | undefined {
     return this.#cells.get(key);
   }
 
-  /** The series for a key that has none yet: a new one, or that of all others. */
+  /** Adds the series of a new key; returns the overflow series beyond the limit. */
   open(key: string, attributes: () => MetricAttributes): Cell {
-    if (this.#cells.size >= this.#most - 1) {
-      this.#overflow ??= this.#make(OVERFLOW);
+    if (this.#cells.size >= this.#maxSeries - 1) {
+      this.#overflow ??= this.#create(OVERFLOW);
       return this.#overflow;
     }
-    const cell = this.#make(attributes());
+    const cell = this.#create(attributes());
     this.#cells.set(key, cell);
     return cell;
   }
 
-  /** All series as they are now. */
+  /** Returns the current values of all series. */
   series<Value>(read: (cell: Cell) => Value): Series<Value>[] {
     const cells = this.#overflow ? [...this.#cells.values(), this.#overflow] : [...this.#cells.values()];
     return cells.map((cell) => ({ attributes: cell.attributes, value: read(cell) }));
   }
 }
 
-/** A histogram metric: its description, and its series. */
-export class Histograms {
+/** A histogram metric with its series. */
+export class HistogramFamily {
   readonly #description: MetricDescription;
   readonly #bounds: readonly number[];
-  readonly #family: Family<Histogram>;
+  readonly #family: MetricFamily<Histogram>;
 
   constructor(description: MetricDescription, bounds: readonly number[]) {
     this.#description = description;
     this.#bounds = bounds;
     const shared = Float64Array.from(bounds);
-    this.#family = new Family((attributes) => new Histogram(attributes, shared));
+    this.#family = new MetricFamily((attributes) => new Histogram(attributes, shared));
   }
 
-  /** Counts a value in the series of the key. `attributes` is asked when there is none yet. Part of the hot path. */
+  /** Records a value in the series of a key; `attributes` is called for a new series. Part of the hot path. */
   record(key: string, value: number, attributes: () => MetricAttributes): void {
     const cell = this.#family.get(key) ?? this.#family.open(key, attributes);
     cell.record(value);
   }
 
-  /** The metric as it is now. */
+  /** The current values. */
   get metric(): HistogramMetric {
     const series = this.#family.series((cell) => cell.value);
     return { ...this.#description, kind: 'histogram', bounds: this.#bounds, series };
   }
 }
 
-/** What tells one series of a metric from another: OpenTelemetry's attributes, which are labels in Prometheus. */
+/** Attributes of a series; labels in Prometheus. */
 export type MetricAttributes = Readonly<Record<string, string | number | boolean>>;
 
-/** What a metric is, in OpenTelemetry's words. */
+/** Description of a metric, in OpenTelemetry's terms. */
 export interface MetricDescription {
-  /** With dots, as the semantic conventions have it. */
+  /** Name with dots, as in the semantic conventions. */
   readonly name: string;
   readonly description: string;
-  /** `s`, `By`, `1` for a share, or what is counted, in braces. */
+  /** `s`, `By`, `1` for a ratio, or the counted item in braces. */
   readonly unit: string;
 }
 
-/** One series at the moment in which it was read. */
+/** Value of one series. */
 export interface Series<Value> {
   readonly attributes: MetricAttributes;
   readonly value: Value;
 }
 
-/** What a histogram has counted. */
+/** Value of a histogram series. */
 export interface Distribution {
   readonly count: number;
   readonly sum: number;
-  /** How many values lay in each bucket, those beyond the last bound at the end. Not cumulative. */
+  /** Counts per bucket, not cumulative; the last one counts values beyond the last bound. */
   readonly buckets: readonly number[];
 }
 
-/** One number per series: `counter` only grows, a `level` goes up and down and adds up over series, a `gauge` does not. */
+/** One number per series: a `counter` is monotonic, an `updowncounter` is additive over series, a `gauge` is neither. */
 export interface NumberMetric extends MetricDescription {
-  readonly kind: 'counter' | 'level' | 'gauge';
+  readonly kind: 'counter' | 'updowncounter' | 'gauge';
   readonly series: readonly Series<number>[];
 }
 
-/** A distribution per series. */
+/** One distribution per series. */
 export interface HistogramMetric extends MetricDescription {
   readonly kind: 'histogram';
-  /** The greatest value of each bucket but the last. */
+  /** Upper limits of all buckets except the last. */
   readonly bounds: readonly number[];
   readonly series: readonly Series<Distribution>[];
 }
 
-/** A metric as it was at one moment. */
+/** Values of a metric at one time. */
 export type Metric = NumberMetric | HistogramMetric;
 
-/** What a gateway itself adds lies below a millisecond, where the conventions have no bounds. */
-const OWN_SHARE = [0.0005, 0.001, 0.0025];
+/** The latency of the gateway itself is below a millisecond, where the conventions have no bounds. */
+const SUB_MILLISECOND = [0.0005, 0.001, 0.0025];
 
-/** Of the durations of HTTP requests, in seconds: those of the semantic conventions. */
+/** Bounds of HTTP request durations in seconds, from the semantic conventions. */
 export const HTTP_SECONDS: readonly number[] = [
-  ...OWN_SHARE,
+  ...SUB_MILLISECOND,
   ...[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10],
 ];
 
-/** Of the durations of MCP operations, in seconds: those of the conventions. */
+/** Bounds of MCP operation durations in seconds, from the semantic conventions. */
 export const MCP_SECONDS: readonly number[] = [
-  ...OWN_SHARE,
+  ...SUB_MILLISECOND,
   ...[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300],
 ];
 
-/** Of the durations of completions, in seconds: those of the GenAI conventions. */
+/** Bounds of completion durations in seconds, from the GenAI conventions. */
 export const COMPLETION_SECONDS: readonly number[] = [
   ...[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
 ];
 
-/** Of numbers of tokens: those of the GenAI conventions. */
+/** Bounds of token counts, from the GenAI conventions. */
 export const TOKENS: readonly number[] = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
-/** What the semantic conventions say for a word that is not among those that are known. */
+/** Value of the semantic conventions for unknown names. */
 export const OTHER = '_OTHER';
 
-/** Of `host:port`, what OpenTelemetry calls its parts; the brackets of an IPv6 address are not part of it. */
+/** Returns the server attributes of `host:port`; the address has no brackets. */
 export function serverAddress(server: string): MetricAttributes {
   const colon = server.lastIndexOf(':');
   const port = Number(server.slice(colon + 1));
@@ -185,18 +185,18 @@ export function serverAddress(server: string): MetricAttributes {
   return { 'server.address': attributeText(bare), 'server.port': port };
 }
 
-/** How often something was measured, and how long it took in all. */
+/** Number and sum of durations. */
 export class Durations {
   #count = 0;
   #totalMs = 0;
 
-  /** Takes one more measurement, in milliseconds. */
+  /** Adds a duration in milliseconds. */
   add(ms: number): void {
     this.#count++;
     this.#totalMs += ms;
   }
 
-  /** What there is so far, in milliseconds with three decimals; the average of nothing is 0. */
+  /** Returns milliseconds with three decimals; the average of no durations is 0. */
   snapshot(): DurationMetrics {
     const average = this.#count === 0 ? 0 : this.#totalMs / this.#count;
     return { count: this.#count, total_ms: roundMs(this.#totalMs), avg_ms: roundMs(average) };

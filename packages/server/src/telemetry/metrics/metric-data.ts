@@ -10,21 +10,21 @@ import {
 import { VERSION } from '../version.ts';
 import type { Metric, Series } from './instruments.ts';
 
-/** The time that values are of. */
+/** Period that values refer to. */
 export interface Period {
   /** Milliseconds since the Unix epoch. */
   readonly from: number;
   readonly to: number;
-  /** Whether it begins where the period before it ended, and not always at the same moment. */
+  /** True if the period begins at the end of the previous one, false if it always begins at the start of the service. */
   readonly delta?: boolean;
 }
 
-/** Metrics, as those of this product. */
+/** Returns metrics with the instrumentation scope of this product. */
 export function scopeMetrics(metrics: MetricData[]): ScopeMetrics {
   return { scope: { name: 'sluice', version: VERSION }, metrics };
 }
 
-/** A metric in OpenTelemetry's form; its values are those of the period. */
+/** Converts a metric to OpenTelemetry's data model. */
 export function metricData(metric: Metric, period: Period): MetricData {
   const { name, description, unit } = metric;
   const common = {
@@ -33,7 +33,7 @@ export function metricData(metric: Metric, period: Period): MetricData {
   };
   switch (metric.kind) {
     case 'counter':
-    case 'level':
+    case 'updowncounter':
       return {
         ...common,
         dataPointType: DataPointType.SUM,
@@ -64,7 +64,7 @@ function point<Value>({ attributes }: Series<unknown>, { from, to }: Period, val
   return { startTime: hrTime(from), endTime: hrTime(to), attributes, value };
 }
 
-/** What is counted is whole; times and shares are not. */
+/** Counts are integers; times and ratios are not. */
 function valueType(unit: string): ValueType {
   return unit === 's' || unit === '1' ? ValueType.DOUBLE : ValueType.INT;
 }

@@ -1,35 +1,34 @@
 import type { PushMetricExporter } from '@opentelemetry/sdk-metrics';
 import type { TargetLogger } from '../log.ts';
 import type { MetricSettings } from '../otlp.ts';
-import type { MetricSource } from './service-metrics.ts';
+import type { MetricSource } from './metric-source.ts';
 
-/** More are sent in several requests: each is made in one go. */
+/** Series per export request: each request is serialized at once. */
 const SERIES_AT_ONCE = 1_000;
 
-/** Metrics that are exported every so often (OTLP). */
+/** Periodic export of metrics (OTLP). */
 export interface MetricExport {
-  /** Exports them now too. Never rejects. */
+  /** Exports immediately. Never rejects. */
   flush(): Promise<void>;
-  /** Exports them a last time, for `graceMs` at most, and not again. Never rejects. */
+  /** Exports a last time, for at most `graceMs` milliseconds, and stops. Never rejects. */
   close(graceMs: number): Promise<void>;
 }
 
 /**
- * Starts exporting metrics. OpenTelemetry's packages are loaded here and not before: who exports nothing does not pay for
- * them. Does not keep the process alive.
+ * Starts exporting metrics. OpenTelemetry's packages are loaded only here: without export they cost nothing. Does not keep
+ * the process alive.
  */
 export async function exportMetrics(
   source: MetricSource,
   settings: MetricSettings,
   log: TargetLogger,
 ): Promise<MetricExport> {
-  const [sdk, { metricProducer }, { reportingExporter }, { telemetryResource }] = await Promise.all([
+  const [sdk, { metricProducer, reportingExporter }, { settleWithin, telemetryResource }] = await Promise.all([
     import('@opentelemetry/sdk-metrics'),
-    import('./otlp-producer.ts'),
     import('./otlp-producer.ts'),
     import('../otlp.ts'),
   ]);
-  const exporter = await newExporter(settings);
+  const exporter = await createExporter(settings);
   const reader = new sdk.PeriodicExportingMetricReader({
     exporter: reportingExporter(exporter, log),
     exportIntervalMillis: settings.intervalMs,
@@ -40,17 +39,12 @@ export async function exportMetrics(
   const provider = new sdk.MeterProvider({ resource: telemetryResource(), readers: [reader] });
   return {
     flush: () => provider.forceFlush().catch(() => undefined),
-    async close(graceMs) {
-      const late = Promise.withResolvers<void>();
-      const timer = setTimeout(late.resolve, graceMs);
-      await Promise.race([provider.shutdown().catch(() => undefined), late.promise]);
-      clearTimeout(timer);
-    },
+    close: (graceMs) => settleWithin(graceMs, provider.shutdown()),
   };
 }
 
-/** Endpoint, headers, certificates, compression, time-out and temporality are read from the environment by the exporter. */
-async function newExporter({ protocol }: MetricSettings): Promise<PushMetricExporter> {
+/** The exporter reads endpoint, headers, certificates, compression, timeout and temporality from the environment. */
+async function createExporter({ protocol }: MetricSettings): Promise<PushMetricExporter> {
   switch (protocol) {
     case 'grpc': {
       const { OTLPMetricExporter } = await import('@opentelemetry/exporter-metrics-otlp-grpc');

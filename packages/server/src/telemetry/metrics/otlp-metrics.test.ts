@@ -3,10 +3,10 @@ import { type OtlpReceiver, type OtlpRequest, startOtlpReceiver } from '../../..
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../log.ts';
 import type { OtlpProtocol } from '../otlp.ts';
+import { MetricSource, type ServiceState } from './metric-source.ts';
 import { exportMetrics, type MetricExport } from './otlp-export.ts';
 import { quietState } from './quiet-state.fixture.ts';
 import { RequestMetrics } from './request-metrics.ts';
-import { MetricSource, type ServiceState } from './service-metrics.ts';
 
 interface Exporting {
   readonly requests: RequestMetrics;
@@ -201,13 +201,13 @@ describe('metrics sent to a collector', () => {
       {
         level: 'warn',
         target: 'service',
-        msg: 'metrics cannot be exported; the collector gets them when it can be reached',
+        msg: 'exporting metrics failed; the values are sent with the next successful export',
         reason: 'HTTP status 400',
       },
     ]);
     receiver.behaviour = { kind: 'takes' };
     for (let time = 0; time < 2; time++) await exported.flush();
-    expect(log.slice(1)).toEqual([{ level: 'info', target: 'service', msg: 'metrics are exported again' }]);
+    expect(log.slice(1)).toEqual([{ level: 'info', target: 'service', msg: 'exporting metrics succeeds again' }]);
   });
 
   it('are sent a last time at the end, which does not wait for a collector that is not there', async () => {
@@ -235,6 +235,6 @@ describe('metrics sent to a collector', () => {
     );
     await exported.flush();
     expect(received).toEqual([]);
-    expect(log).toMatchObject([{ level: 'error', msg: 'metrics could not be read', error: { message: 'broken' } }]);
+    expect(log).toMatchObject([{ level: 'error', msg: 'reading metrics failed', error: { message: 'broken' } }]);
   });
 });

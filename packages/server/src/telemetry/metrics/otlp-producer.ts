@@ -9,30 +9,30 @@ import type { TargetLogger } from '../log.ts';
 import { ExportReport, telemetryResource } from '../otlp.ts';
 import type { Distribution, HistogramMetric, Metric, MetricAttributes, NumberMetric } from './instruments.ts';
 import { metricData, scopeMetrics } from './metric-data.ts';
-import type { MetricSource } from './service-metrics.ts';
+import type { MetricSource } from './metric-source.ts';
 
 /**
- * What came to counters and histograms since the last time, for receivers that do the adding up themselves
+ * Converts cumulative counters and histograms to differences since the previous export, for delta temporality
  * (OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE).
  */
 export class Deltas {
   #numbers = new Map<string, number>();
   #distributions = new Map<string, Distribution>();
 
-  /** The same metrics with what is new in each; of a series that was not there before that is all of it. */
+  /** Returns the metrics with the differences; a new series has its whole value. */
   of(metrics: readonly Metric[]): Metric[] {
     const numbers = new Map<string, number>();
     const distributions = new Map<string, Distribution>();
     const result = metrics.map((metric): Metric => {
-      if (metric.kind !== 'histogram') return this.#newNumbers(metric, numbers);
-      return this.#newDistributions(metric, distributions);
+      if (metric.kind !== 'histogram') return this.#numberDeltas(metric, numbers);
+      return this.#distributionDeltas(metric, distributions);
     });
     this.#numbers = numbers;
     this.#distributions = distributions;
     return result;
   }
 
-  #newNumbers(metric: NumberMetric, now: Map<string, number>): NumberMetric {
+  #numberDeltas(metric: NumberMetric, now: Map<string, number>): NumberMetric {
     const series = metric.series.map(({ attributes, value }) => {
       const key = keyOf(metric, attributes);
       now.set(key, value);
@@ -41,7 +41,7 @@ export class Deltas {
     return { ...metric, series };
   }
 
-  #newDistributions(metric: HistogramMetric, now: Map<string, Distribution>): HistogramMetric {
+  #distributionDeltas(metric: HistogramMetric, now: Map<string, Distribution>): HistogramMetric {
     const series = metric.series.map(({ attributes, value }) => {
       const key = keyOf(metric, attributes);
       now.set(key, value);
@@ -64,7 +64,7 @@ function difference(now: Distribution, before: Distribution | undefined): Distri
   };
 }
 
-/** Brings the metrics into OpenTelemetry's pipeline, in the temporality that the exporter is set to. Never rejects. */
+/** Creates a producer of the metrics in the temporality of the exporter; it never rejects. */
 export function metricProducer(
   source: MetricSource,
   exporter: Pick<PushMetricExporter, 'selectAggregationTemporality'>,
@@ -76,10 +76,10 @@ export function metricProducer(
   const wantsDelta = (type: InstrumentType): boolean =>
     exporter.selectAggregationTemporality?.(type) === AggregationTemporality.DELTA;
   const asDelta: Readonly<Record<Metric['kind'], boolean>> = {
-    // All of our counters are read when somebody asks: they are what the conventions call observable.
+    // Counters are read on demand: they are observable instruments.
     counter: wantsDelta(InstrumentType.OBSERVABLE_COUNTER),
     histogram: wantsDelta(InstrumentType.HISTOGRAM),
-    level: false,
+    updowncounter: false,
     gauge: false,
   };
   let last = startedAt;
@@ -101,19 +101,19 @@ export function metricProducer(
       try {
         return { resourceMetrics: { resource, scopeMetrics: [scopeMetrics(metrics())] }, errors: [] };
       } catch (error) {
-        log.error('metrics could not be read', { error });
+        log.error('reading metrics failed', { error });
         return { resourceMetrics: { resource, scopeMetrics: [] }, errors: [error] };
       }
     },
   };
 }
 
-/** The exporter, with a line in the log when it begins to fail and when it works again. */
+/** Wraps an exporter to log when it begins to fail and when it succeeds again. */
 export function reportingExporter(exporter: PushMetricExporter, log: TargetLogger): PushMetricExporter {
   const report = new ExportReport(
     log,
-    'metrics cannot be exported; the collector gets them when it can be reached',
-    'metrics are exported again',
+    'exporting metrics failed; the values are sent with the next successful export',
+    'exporting metrics succeeds again',
   );
   return {
     export(metrics, done) {

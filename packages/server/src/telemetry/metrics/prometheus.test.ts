@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { histogramsOf, sampleOf, samplesOf } from '../../../testing/prometheus-text.ts';
+import { MetricSource, type ServiceState } from './metric-source.ts';
 import { PrometheusText } from './prometheus.ts';
 import { quietState } from './quiet-state.fixture.ts';
 import { RequestMetrics } from './request-metrics.ts';
-import { MetricSource, type ServiceState } from './service-metrics.ts';
 
 async function scraped(requests: RequestMetrics, state?: Partial<ServiceState>): Promise<string> {
   const prometheus = new PrometheusText(new MetricSource({ requests, state: quietState(state) }));
-  return (await Array.fromAsync(prometheus.pieces())).join('');
+  return (await Array.fromAsync(prometheus.chunks())).join('');
 }
 
 describe('the text for Prometheus', () => {
@@ -17,7 +17,7 @@ describe('the text for Prometheus', () => {
     const text = await scraped(requests);
     expect(text).toContain(
       [
-        '# HELP http_server_request_duration_seconds Duration of HTTP requests, answered to the end',
+        '# HELP http_server_request_duration_seconds Duration of HTTP requests',
         '# UNIT http_server_request_duration_seconds seconds',
         '# TYPE http_server_request_duration_seconds histogram',
         'http_server_request_duration_seconds_count{http_request_method="POST",url_scheme="http",sluice_listener="mcp",http_response_status_code="200"} 1',
@@ -82,7 +82,7 @@ describe('the text for Prometheus', () => {
     const prometheus = new PrometheusText(new MetricSource({ requests, state: quietState() }));
     let text = '';
     let pieces = 0;
-    for await (const piece of prometheus.pieces()) {
+    for await (const piece of prometheus.chunks()) {
       text += piece;
       pieces++;
       count();
@@ -113,7 +113,7 @@ describe('the text for Prometheus', () => {
       ],
       interactions: () => ({ count: 5, bytes: 4_096 }),
       toolCallEvents: () => [{ transport: 'grpc', type: 'FAILED', category: 'UNKNOWN', count: 8 }],
-      callsUnderWay: () => 6,
+      inFlightCalls: () => 6,
       openStreams: () => 7,
       droppedLines: () => 9,
     });

@@ -3,58 +3,59 @@ import { PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
 import { telemetryResource } from '../otlp.ts';
 import type { Metric } from './instruments.ts';
 import { metricData, type Period, scopeMetrics } from './metric-data.ts';
-import type { MetricReading, MetricSource } from './service-metrics.ts';
+import type { MetricReading, MetricSource } from './metric-source.ts';
 
-/** How Prometheus spells units, in names too (OpenTelemetry's "Prometheus and OpenMetrics Compatibility"). */
+/** Units in Prometheus, also as suffixes of names (OpenTelemetry's "Prometheus and OpenMetrics Compatibility"). */
 const UNITS: Readonly<Record<string, string>> = { s: 'seconds', By: 'bytes', '1': 'ratio' };
 
-/** So many series are rendered in one go, about 2 ms for histograms; and so long before others get their turn. */
+/** Series that are rendered at once (about 2 ms for histograms), and time until the event loop is released. */
 const SERIES_AT_ONCE = 50;
 const TURN_MS = 5;
 
 /**
- * The metrics as Prometheus reads them (text format 0.0.4), by OpenTelemetry's serializer. Loads its packages, which
- * nobody needs who is not asked: to be imported when the first scrape is there.
+ * Metrics in the text format of Prometheus (0.0.4), by OpenTelemetry's serializer. Imports its packages: to be imported with
+ * the first scrape only.
  */
 export class PrometheusText {
-  readonly #first = serializer(true);
-  readonly #further = serializer(false);
+  readonly #first = createSerializer(true);
+  readonly #others = createSerializer(false);
   readonly #resource = telemetryResource();
   readonly #reading: MetricReading;
 
-  #underWay: Promise<readonly string[]> | undefined = undefined;
+  #pending: Promise<readonly string[]> | undefined = undefined;
 
   constructor(source: MetricSource) {
     this.#reading = source.reader();
   }
 
-  /** The text, in pieces. Who asks while it is made gets the same: however many scrape, it is made once at a time. */
+  /** Returns the text in chunks. Concurrent scrapes share one rendering. */
   async text(): Promise<readonly string[]> {
-    this.#underWay ??= Array.fromAsync(this.pieces()).finally(() => {
-      this.#underWay = undefined;
+    this.#pending ??= Array.fromAsync(this.chunks()).finally(() => {
+      this.#pending = undefined;
     });
-    return this.#underWay;
+    return this.#pending;
   }
 
   /**
-   * All metrics as they were when this was asked for the first piece. In pieces: with as many series as there may be, the
-   * text has tens of megabytes, and takes longer than requests can wait for.
+   * Renders all metrics as of the start in chunks: with the maximum number of series, the text has tens of megabytes and
+   * takes longer than the event loop can be blocked.
    */
-  async *pieces(): AsyncGenerator<string> {
+  async *chunks(): AsyncGenerator<string> {
     const { startedAt, read } = this.#reading;
     const metrics = read().map(withUnit);
     const period = { from: startedAt, to: Date.now() };
     let text = '';
-    let begunAt = performance.now();
+    let turnStartedAt = performance.now();
     for (const [index, metric] of metrics.entries()) {
       for (let from = 0; from < metric.series.length; from += SERIES_AT_ONCE) {
         const slice = sliced(metric, from, from + SERIES_AT_ONCE);
-        text += from === 0 ? this.#render(slice, period, index === 0) : withoutHead(this.#render(slice, period, false));
-        if (performance.now() - begunAt < TURN_MS) continue;
+        text +=
+          from === 0 ? this.#render(slice, period, index === 0) : withoutHeader(this.#render(slice, period, false));
+        if (performance.now() - turnStartedAt < TURN_MS) continue;
         yield text;
         text = '';
         await nextTurn();
-        begunAt = performance.now();
+        turnStartedAt = performance.now();
       }
     }
     yield text;
@@ -62,17 +63,17 @@ export class PrometheusText {
 
   #render(metric: Metric, period: Period, isFirst: boolean): string {
     const scope = scopeMetrics([metricData(metric, period)]);
-    const by = isFirst ? this.#first : this.#further;
-    return by.serialize({ resource: this.#resource, scopeMetrics: [scope] });
+    const serializer = isFirst ? this.#first : this.#others;
+    return serializer.serialize({ resource: this.#resource, scopeMetrics: [scope] });
   }
 }
 
-/** Neither prefix nor time stamps, and not the name of this product in each line: nothing else speaks here. */
-function serializer(withTargetInfo: boolean): PrometheusSerializer {
+/** Without prefix, timestamps and scope labels. */
+function createSerializer(withTargetInfo: boolean): PrometheusSerializer {
   return new PrometheusSerializer('', false, undefined, !withTargetInfo, true);
 }
 
-/** The serializer leaves units out of names. What is counted in braces has none. */
+/** Adds the unit to the name, which the serializer does not. Units in braces are omitted. */
 function withUnit(metric: Metric): Metric {
   const unit = UNITS[metric.unit];
   return unit === undefined ? { ...metric, unit: '' } : { ...metric, name: `${metric.name}.${unit}`, unit };
@@ -84,8 +85,8 @@ function sliced(metric: Metric, from: number, to: number): Metric {
     : { ...metric, series: metric.series.slice(from, to) };
 }
 
-/** Without the comments that stand before a metric: they are there once, before its first series. */
-function withoutHead(text: string): string {
+/** Removes the HELP and TYPE lines, which precede only the first series of a metric. */
+function withoutHeader(text: string): string {
   let at = 0;
   while (text.startsWith('# ', at)) at = text.indexOf('\n', at) + 1;
   return text.slice(at);

@@ -1,4 +1,4 @@
-import type { ServiceState } from './service-metrics.ts';
+import type { ServiceState } from './metric-source.ts';
 
 /** A service in which there is nothing, but for what is given. */
 export function quietState(state: Partial<ServiceState> = {}): ServiceState {
@@ -11,7 +11,7 @@ export function quietState(state: Partial<ServiceState> = {}): ServiceState {
     services: () => [],
     interactions: () => ({ count: 0, bytes: 0 }),
     toolCallEvents: () => [],
-    callsUnderWay: () => 0,
+    inFlightCalls: () => 0,
     openStreams: () => 0,
     activeEvaluators: () => [],
     droppedLines: () => 0,

@@ -3,6 +3,7 @@ import { TOOL_CALL_EVENT_CAPACITY, type ToolCallErrorCategory, type ToolCallTran
 import { truncateCharacters } from '@sluice/protocol/text';
 import type { Logger, TargetLogger } from '../log.ts';
 import { roundMs } from '../metrics/instruments.ts';
+import { boundedName } from '../redaction.ts';
 import type { EventContent, EventDetails, RequestSummary, ToolCallIdentity, ToolCallRecord } from './event.ts';
 
 /** Clocks; tests replace them. */
@@ -150,13 +151,15 @@ export class ToolCallReporter {
   /** A result was received; ignored for a call that has not started. `isError`: the tool reported a failure. */
   completed(isError: boolean, content: EventContent): void {
     if (this.#startedAt === undefined) return;
-    this.#end({ type: 'COMPLETED', durationMs: this.#durationMs(), isError, content });
+    const durationMs = this.#events.clocks.steady() - this.#startedAt;
+    this.#end({ type: 'COMPLETED', durationMs, isError, content });
   }
 
   /** There will be no usable result. The message is truncated to 1000 characters (decisions 6, 8). */
   failed(category: ToolCallErrorCategory, message: string): void {
+    const durationMs = this.#startedAt === undefined ? 0 : this.#events.clocks.steady() - this.#startedAt;
     const text = truncateCharacters(message, MAX_MESSAGE_CHARACTERS);
-    this.#end({ type: 'FAILED', durationMs: this.#durationMs(), category, message: text });
+    this.#end({ type: 'FAILED', durationMs, category, message: text });
   }
 
   #end(details: EventDetails): void {
@@ -164,10 +167,6 @@ export class ToolCallReporter {
     this.#ended = true;
     const record = this.#events.record(this.eventId, this.#identity, details);
     if (this.#observation) this.#observation.toolCall = record;
-  }
-
-  #durationMs(): number {
-    return this.#startedAt === undefined ? 0 : this.#events.clocks.steady() - this.#startedAt;
   }
 }
 
@@ -187,7 +186,7 @@ function logEvent(log: TargetLogger, { eventId, identity, details, completionId 
     event_id: eventId,
     transport: identity.transport,
     namespace: identity.namespace,
-    tool: identity.toolName,
+    tool: boundedName(identity.toolName),
     tool_type: identity.toolType,
     service: identity.serviceId,
     service_address: identity.serviceAddress,

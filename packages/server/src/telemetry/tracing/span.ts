@@ -4,23 +4,23 @@ import type { Resource } from '@opentelemetry/resources';
 import type { ReadableSpan, TimedEvent } from '@opentelemetry/sdk-trace';
 import type { TraceContext } from './trace-context.ts';
 
-/** What a span is of: a request that came in, one that goes out, or work in between. */
+/** Kind of a span: an incoming request, an outgoing request, or internal work. */
 export type SpanRole = 'server' | 'client' | 'internal';
 
-/** What all spans of a process share. */
+/** Shared by all spans of the process. */
 export interface SpanOrigin {
   readonly resource: Resource;
   readonly instrumentationScope: InstrumentationScope;
   newSpanId(): string;
-  /** Takes a span that has ended and is recorded. */
+  /** Called when a recorded span has ended. */
   ended(span: Span): void;
 }
 
-/** A span that is to begin. */
+/** Start of a span. */
 export interface SpanStart {
   readonly name: string;
   readonly role: SpanRole;
-  /** On the clock of `performance` (default: now). */
+  /** `performance.now()` at the start (default: now). */
   readonly startedAt?: number;
 }
 
@@ -30,23 +30,21 @@ const NONE: never[] = [];
 const NO_ATTRIBUTES: Attributes = {};
 
 /**
- * One piece of a trace: something that was asked of us, or that we asked of somebody.
- *
- * Handed to OpenTelemetry's processor and exporters as it is. Not made by the library's tracer: measured, one of its spans
- * costs 2.6 µs without being exported, and every call has two. What exporters want in another form is made when they ask.
+ * A span, passed to OpenTelemetry's processor and exporters. It is not created by the library's tracer, whose spans take
+ * 2.6 µs each without export (measured); every call has two. Other representations are created when an exporter reads them.
  */
 export class Span implements ReadableSpan {
   readonly #origin: SpanOrigin;
   readonly #parent: TraceContext | undefined;
   readonly #startedAt: number;
   #endedAt = 0;
-  /** Where it stands: what it causes goes on from here. */
+  /** Context for child spans and upstream requests. */
   readonly context: TraceContext;
   readonly kind: 0 | 1 | 2;
   name: string;
-  /** Attributes that many spans have, all of one kind; not changed. */
+  /** Attributes shared with other spans; not modified. */
   common: Attributes = NO_ATTRIBUTES;
-  /** Its own attributes besides, of other names. */
+  /** Further attributes, with other names. */
   readonly own: Attributes = {};
   status: SpanStatus = UNSET;
   ended = false;
@@ -56,7 +54,7 @@ export class Span implements ReadableSpan {
   readonly droppedEventsCount = 0;
   readonly droppedLinksCount = 0;
 
-  /** `context`: its own. `parent`: undefined for the first of its trace. */
+  /** `parent` is undefined for the root span of a trace. */
   constructor(origin: SpanOrigin, start: SpanStart, context: TraceContext, parent: TraceContext | undefined) {
     this.#origin = origin;
     this.#parent = parent;
@@ -95,30 +93,30 @@ export class Span implements ReadableSpan {
   }
 
   get parentSpanContext(): SpanContext | undefined {
-    // Requests come from others, and what they cause comes from them.
+    // The parents of server spans are remote, those of other spans are local.
     return this.#parent && { ...spanContext(this.#parent), isRemote: this.kind === KIND.server };
   }
 
-  /** Something that this causes. It is recorded when this is. */
+  /** Starts a child span, which is recorded if this span is. */
   child(start: SpanStart): Span {
     const { traceId, sampled, state } = this.context;
     const context = { traceId, spanId: this.#origin.newSpanId(), sampled, state };
     return new Span(this.#origin, start, context, this.context);
   }
 
-  /** Whether what it says is wanted at all. */
+  /** Whether the span is sampled. */
   get recorded(): boolean {
     return this.context.sampled;
   }
 
-  /** What has ended with an error of this type, low in cardinality; `message` says more and repeats nobody's secrets. */
+  /** Sets the status to error. `errorType` has low cardinality; `message` must not contain secrets. */
   failed(errorType: string, message?: string): void {
     if (this.ended) return;
     this.own['error.type'] = errorType;
     this.status = message === undefined ? { code: 2 } : { code: 2, message };
   }
 
-  /** Ends it, once. */
+  /** Ends the span; further calls are ignored. */
   end(at: number = performance.now()): void {
     if (this.ended) return;
     this.ended = true;
@@ -129,11 +127,11 @@ export class Span implements ReadableSpan {
 
 function spanContext({ traceId, spanId, sampled, state }: TraceContext): SpanContext {
   const context = { traceId, spanId, traceFlags: sampled ? 1 : 0 };
-  return state === undefined ? context : { ...context, traceState: new PassedState(state) };
+  return state === undefined ? context : { ...context, traceState: new OpaqueTraceState(state) };
 }
 
-/** The state of others, which we pass on and do not read. */
-class PassedState implements TraceState {
+/** Trace state of other systems, which is forwarded unread. */
+class OpaqueTraceState implements TraceState {
   readonly #text: string;
 
   constructor(text: string) {
@@ -157,12 +155,12 @@ class PassedState implements TraceState {
   }
 }
 
-/** A reading of `performance` as time since the epoch. */
+/** Converts `performance.now()` to time since the epoch. */
 function timeAt(reading: number): HrTime {
   return hrTime(performance.timeOrigin + reading);
 }
 
-/** Milliseconds as seconds and nanoseconds. */
+/** Converts milliseconds to seconds and nanoseconds. */
 function hrTime(ms: number): HrTime {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.floor((ms - seconds * 1000) * 1e6)];

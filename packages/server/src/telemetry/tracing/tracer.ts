@@ -14,7 +14,7 @@ import { VERSION } from '../version.ts';
 import { Span, type SpanOrigin, type SpanStart } from './span.ts';
 import type { TraceContext } from './trace-context.ts';
 
-/** Begins traces, and goes on with those of others. */
+/** Starts spans, in new or existing traces. */
 export class Tracer implements SpanOrigin {
   readonly resource: Resource;
   readonly instrumentationScope: InstrumentationScope = { name: 'sluice', version: VERSION };
@@ -32,10 +32,10 @@ export class Tracer implements SpanOrigin {
     this.#sampler = new TraceIdRatioBasedSampler(ratio);
   }
 
-  /** A span that goes on with the trace of `parent`, or begins one. Whether it is recorded is settled here. */
+  /** Starts a span in the trace of `parent`, or in a new trace, and decides whether it is sampled. */
   begin(start: SpanStart, parent: TraceContext | undefined): Span {
     const traceId = parent?.traceId ?? this.#ids.generateTraceId();
-    const sampled = this.#parentBased && parent ? parent.sampled : this.#samples(traceId);
+    const sampled = this.#parentBased && parent ? parent.sampled : this.#isSampled(traceId);
     return new Span(this, start, { traceId, spanId: this.newSpanId(), sampled, state: parent?.state }, parent);
   }
 
@@ -47,18 +47,18 @@ export class Tracer implements SpanOrigin {
     this.#processor.onEnd(span);
   }
 
-  #samples(traceId: string): boolean {
+  #isSampled(traceId: string): boolean {
     if (this.#ratio === 1) return true;
     return this.#sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
   }
 }
 
-/** The exporter, with a line in the log when it begins to fail and when it works again. */
+/** Wraps an exporter to log when it begins to fail and when it succeeds again. */
 export function reportingExporter(exporter: SpanExporter, log: TargetLogger): SpanExporter {
   const report = new ExportReport(
     log,
-    'traces cannot be exported; they are lost until they can',
-    'traces are exported again',
+    'exporting traces failed; spans are lost until it succeeds',
+    'exporting traces succeeds again',
   );
   return {
     export(spans, done) {

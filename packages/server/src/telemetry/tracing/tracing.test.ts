@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { freePort } from '../../../../../test/fixtures/free-port.ts';
 import { type OtlpProtocol, type OtlpReceiver, startOtlpReceiver } from '../../../testing/otlp-receiver.ts';
-import { DEFAULT_LOG_FILTER, openTelemetrySettings } from '../../app/config/environment.ts';
+import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
+import { parseOpenTelemetry } from '../../app/config/open-telemetry.ts';
 import { createLogger } from '../log.ts';
 import { openTracing, type Tracing } from './tracing.ts';
 
@@ -27,7 +28,7 @@ async function open(env: Readonly<Record<string, string>>): Promise<Open> {
     log.push(JSON.parse(line).msg);
     for (const wake of [...waiting]) wake();
   });
-  const { traces } = openTelemetrySettings(process.env);
+  const { traces } = parseOpenTelemetry(process.env);
   if (!traces) throw new Error('no traces are exported');
   const tracing = await openTracing(traces, logger.target('service'));
   onTestFinished(() => tracing.close(0));
@@ -71,8 +72,8 @@ async function recordUntil(record: () => void, happened: () => boolean): Promise
 }
 
 const named = (name: string) => (span: { readonly name: string }) => span.name === name;
-const LOST = 'traces cannot be exported; they are lost until they can';
-const AGAIN = 'traces are exported again';
+const LOST = 'exporting traces failed; spans are lost until it succeeds';
+const AGAIN = 'exporting traces succeeds again';
 
 describe.each(['http/protobuf', 'http/json', 'grpc'] as const)('traces over %s', (protocol) => {
   it('arrive as they are', async () => {
