@@ -89,7 +89,7 @@ it('prints the payload with --output json', async () => {
 it('says why it failed, without a word of the secrets', async () => {
   const refused = await line.sluice([...PROVISION, '--secrets', 'crm.key', '--uri', 'refused:']);
   expect([seen.length, refused.code, refused.out]).toEqual([1, 1, '']);
-  expect(refused.err).toContain(`service weather at ${service.address} did not provision: status UNKNOWN`);
+  expect(refused.err).toContain(`service weather at ${service.address} failed to provision: status UNKNOWN`);
   expect(refused.err).not.toContain('hunter2');
 
   expect(await line.sluice([...PROVISION, '--secrets', 'none.key'])).toMatchObject({

@@ -49,7 +49,7 @@ describe.runIf(python !== undefined)('a capability service in Python', () => {
     await add(name, id);
     await healthBecomes(name, health);
     if (status !== undefined) {
-      const line = { msg: 'capability service is unhealthy', service: name, reason: `its status is ${status}` };
+      const line = { msg: 'capability service is unhealthy', service: name, reason: `status ${status}` };
       await expect.poll(() => gateway.logs).toContainEqual(expect.objectContaining(line));
     }
     expect(await gateway.api('DELETE', `/api/v1/services/${encodeURIComponent(name)}`)).toMatchObject({ status: 200 });

@@ -145,7 +145,7 @@ const LOG_LINES = [
   'service::bridge capability service is healthy',
   'service::bridge capability service is unhealthy',
   'service::bridge capability service is down',
-  'service::bridge service engine-answers-modern named a status that an execution cannot come to; it is ignored',
+  'service::bridge invalid execution status ignored',
 ];
 
 it('leaves a trace of every kind', () => {

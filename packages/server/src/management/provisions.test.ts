@@ -109,10 +109,10 @@ test('of several services of the name the first registered is asked, or that of 
 });
 
 test.for([
-  [status.INVALID_ARGUMENT, /did not provision: status INVALID_ARGUMENT; its own log may say more$/],
+  [status.INVALID_ARGUMENT, /failed to provision: status INVALID_ARGUMENT; see the log of the service$/],
   [status.UNAVAILABLE, /is not available$/],
-  [status.UNIMPLEMENTED, /does not provision: it knows no tool\.Provisioner\/Provision$/],
-  [status.DEADLINE_EXCEEDED, /did not answer in time; it may have provisioned all the same$/],
+  [status.UNIMPLEMENTED, /does not support provisioning \(tool\.Provisioner\/Provision is not implemented\)$/],
+  [status.DEADLINE_EXCEEDED, /did not answer in time; it may have stored them all the same$/],
 ] as const)(
   'a call that fails with %i is 502, whose message repeats nothing of what the service says',
   async ([code, message], context) => {

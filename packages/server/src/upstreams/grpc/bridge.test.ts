@@ -40,7 +40,7 @@ describe.each(eras)('for a client of the %s era', (era) => {
   const read = era === 'modern' ? { ...complete, ttlMs: 0, cacheScope: 'private' } : complete;
   const own = () => client(era, tests.service.url());
 
-  it('a tool is carried out by the service of its type, and each content is a text', async () => {
+  it('a tool is invoked in the service of its type, with a text block per content', async () => {
     const service = await registered('weather', { tool: (call) => call.reply(['sunny', '', '{"code":404}']) });
     const properties = { service_body: {}, city: {}, 'x-key': { target: 'header', scope: 'service', value: 'k' } };
     const input_schema = { type: 'object', properties, required: ['city'] };
@@ -65,7 +65,7 @@ describe.each(eras)('for a client of the %s era', (era) => {
     ]);
   });
 
-  it("a reply that is an error is a result that is one, with the service's own texts", async () => {
+  it("an error reply is an error result with the service's texts", async () => {
     await registered('weather', { tool: (call) => call.reply(['no', 'way'], true) });
     expect(await result(await own(), await tool('weather'))).toEqual({ ...texts(true, 'no', 'way'), ...complete });
   });
@@ -75,7 +75,7 @@ describe.each(eras)('for a client of the %s era', (era) => {
     expect(await result(await own(), await tool('weather'))).toEqual({ ...texts(false), ...complete });
   });
 
-  it('a call that cannot be built is a result that says why, and never reaches the service', async () => {
+  it('an invalid call is an error result with the reason and never reaches the service', async () => {
     const service = await registered('weather');
     const name = await tool('weather', { input_schema: { type: 'object', required: ['city', 'day'] } });
     const expected = { ...texts(true, 'Missing required parameter(s): city, day'), ...complete };
@@ -83,12 +83,12 @@ describe.each(eras)('for a client of the %s era', (era) => {
     expect(service.tools).toEqual([]);
   });
 
-  it('a tool whose type nobody is registered for is a result that says so', async () => {
+  it('a tool without a service for its type is an error result', async () => {
     const expected = { ...texts(true, 'There is no host registered for service nobody'), ...complete };
     expect(await result(await own(), await tool('nobody'))).toEqual(expected);
   });
 
-  it('a resource is provided by the service of its type, with mime type and uri', async () => {
+  it('a resource is acquired from the service of its type, with mime type and uri', async () => {
     const service = await registered('pages', { resource: (call) => call.reply(['one', 'two']) });
     const params = [{ name: 'a', value: 'b' }];
     await resource('pages', 'page://1', { mimeType: 'text/html', params, secretsURI: 's://1' });
@@ -109,7 +109,7 @@ describe.each(eras)('for a client of the %s era', (era) => {
     ]);
   });
 
-  it('a resource template is asked for by the uri that was asked for, and is plain text', async () => {
+  it('a resource template is acquired by the requested uri and is plain text', async () => {
     const service = await registered('pages', { resource: (call) => call.reply(['x']) });
     await resource('pages', 'page://{n}', { labels: { 'service.is_template': 'true' } });
     const answer = await (await own()).call('resources/read', '{"uri":"page://7"}');
@@ -128,13 +128,13 @@ describe.each(eras)('for a client of the %s era', (era) => {
     expect([answer.status, errorOf(answer)]).toEqual([200, { code: -32603, message }]);
   });
 
-  it('a resource whose type nobody is registered for is -32603', async () => {
+  it('a resource without a service for its type is -32603', async () => {
     await resource('nobody', 'page://1');
     const answer = await (await own()).call('resources/read', '{"uri":"page://1"}');
     expect(errorOf(answer)).toEqual({ code: -32603, message: 'There is no host registered for service nobody' });
   });
 
-  it('the request id goes along, and no other header does', async () => {
+  it('the request id is forwarded, and no other header', async () => {
     const service = await registered('weather');
     const name = await tool('weather');
     const headers = { 'x-request-id': 'r-1', authorization: 'Bearer t', cookie: 'c=1', 'x-conversation-id': 'c-1' };
@@ -156,7 +156,7 @@ describe.each(eras)('for a client of the %s era', (era) => {
   });
 });
 
-describe('what carries a tool out', () => {
+describe('the handler of a tool', () => {
   const own = () => client('legacy', tests.service.url());
 
   it('is a forward for the type mcp-forward, whatever services are registered', async () => {
@@ -167,7 +167,7 @@ describe('what carries a tool out', () => {
     expect(service.tools).toEqual([]);
   });
 
-  it('is the service of its type before the upstream that its uri names', async () => {
+  it('is the service of its type rather than the upstream of its uri', async () => {
     const upstream = await upstreamWith();
     const service = await registered('weather', { tool: (call) => call.reply(['by the service']) });
     const name = await tool('weather', { uri: upstream.url });
@@ -176,14 +176,14 @@ describe('what carries a tool out', () => {
     expect(upstream.seen.filter(({ method }) => method === 'tools/call')).toEqual([]);
   });
 
-  it('is InvokeTool also of an engine for code, where no tool invoker has the name', async () => {
+  it('is InvokeTool also of a code engine if no tool invoker has the name', async () => {
     const service = await registered('elsewhere');
     await address('weather', service.port, { serviceType: 'code-execution-engine' });
     expect(await result(await own(), await tool('weather'))).toEqual(texts(false, 'done'));
     expect(service.tools).toHaveLength(1);
   });
 
-  it('is what is registered now', async () => {
+  it('follows the registry', async () => {
     const [first, second] = [await registered('weather'), await registered('elsewhere')];
     const name = await tool('weather');
     const by = await own();
@@ -195,7 +195,7 @@ describe('what carries a tool out', () => {
   });
 });
 
-it('a resource of the type mcp-forward is no service to be asked for', async () => {
+it('a resource of the type mcp-forward has no service', async () => {
   const service = await registered('mcp-forward');
   await resource('mcp-forward', 'page://1');
   const answer = await (await client('legacy', tests.service.url())).call('resources/read', '{"uri":"page://1"}');

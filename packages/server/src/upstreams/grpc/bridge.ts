@@ -1,146 +1,135 @@
 import { serviceAddress } from '@sluice/contract';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
-import type { Outcome } from '../../http/context.ts';
 import { type Entry, FORWARD_TYPE, type ServiceEntry } from '../../registry/entries.ts';
-import type { Registry } from '../../registry/registry.ts';
-import type { TargetLogger } from '../../telemetry/log.ts';
 import { type OutgoingCall, TOOL_ERROR } from '../../telemetry/request-telemetry.ts';
-import type { ToolCallSink } from '../../telemetry/tool-calls/events.ts';
-import { contentOfTexts, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/report.ts';
-import type { Caller } from '../mcp/relay/relay.ts';
-import { type BridgedAnswer, type BridgedCalls, type GrpcOperation, named } from './call.ts';
-import { type Channels, type Protocols, serviceOfResource, serviceOfTool } from './channel.ts';
-import { CodeTools } from './code-execution.ts';
-import { resourceRequest, resourceResult } from './resources.ts';
+import { contentOfTexts, toolCallIdentity, toolSummary } from '../../telemetry/tool-calls/event.ts';
+import type { Caller, CallOutcome } from '../downstream.ts';
+import { findResourceService, findToolService } from './channels.ts';
+import { CodeTools, type CodeToolsOptions } from './code-execution.ts';
+import { callUnary } from './grpc-client.ts';
+import { describeService, type GrpcOperation, type OperationResult, type RunningOperations } from './operation.ts';
+import { resourceRequest, resourceResult } from './resource-operation.ts';
 import {
-  argumentsOf,
-  asked,
   BLOCK_BYTES,
-  boundedContent,
+  checkContentSize,
+  describeUpstreamRequest,
   jsonBytes,
+  parseArguments,
   serviceRequestId,
-  textIn,
+  stringMember,
   toolRequest,
   toolResult,
-} from './tools.ts';
-import { type CallSettings, callUnary } from './unary.ts';
+} from './tool-operation.ts';
 
-/** What a service's answer to a read is called that is an error. */
-const SERVICE_SAYS_ERROR = 'resource_error';
+/** Error category of a read whose service answers with an error. */
+const RESOURCE_ERROR = 'resource_error';
 
-/** What the bridge works with. */
-export interface BridgeOptions {
-  readonly registry: Pick<Registry, 'current'>;
-  readonly protocols: Protocols;
-  readonly channels: Pick<Channels, 'to'>;
-  readonly calls: Pick<BridgedCalls, 'begin'>;
-  readonly settings: CallSettings;
-  readonly toolCalls: ToolCallSink;
-  readonly log: TargetLogger;
+export interface GrpcBridgeOptions extends CodeToolsOptions {
+  readonly operations: Pick<RunningOperations, 'start'>;
 }
 
 /**
- * The bridge to capability services: carries out the tools and provides the resources that are registered with a type for
- * which there is a service, and has code executed (specification, "Capability-service protocols"; decisions 4.10).
+ * Bridge to capability services: invokes tools, acquires resources and executes code of entries whose type has a service
+ * (specification, "Capability-service protocols"; decisions 4.10).
  */
-export class Bridge {
-  readonly #options: BridgeOptions;
+export class GrpcBridge {
+  readonly #options: GrpcBridgeOptions;
   readonly #codeTools: CodeTools;
 
-  constructor(options: BridgeOptions) {
+  constructor(options: GrpcBridgeOptions) {
     this.#options = options;
     this.#codeTools = new CodeTools(options);
   }
 
   /**
-   * The outcome that has a service carry the tool out, or say that none executes its code; undefined for tools that are no
-   * service's (decisions 4.7 "Dispatch" 1 to 3).
+   * Outcome of a call of a service's tool, also of a code tool without a service; undefined for other tools (decisions 4.7
+   * "Dispatch" 1 to 3).
    */
-  tool(caller: Caller, message: RequestMessage, tool: Entry): Outcome | undefined {
-    const executed = this.#codeTools.work(caller, message, tool);
-    if (executed) return this.#outcome(caller, executed);
-    // A tool whose type says that it is forwarded is forwarded, whatever services are registered.
+  tool(caller: Caller, message: RequestMessage, tool: Entry): CallOutcome | undefined {
+    const codeOperation = this.#codeTools.operation(caller, message, tool);
+    if (codeOperation) return this.#outcome(caller, codeOperation);
+    // The forward type takes precedence over a service of that name.
     if (tool.members.toolType === FORWARD_TYPE) return undefined;
-    const service = serviceOfTool(this.#options.registry.current.services, String(tool.members.toolType));
-    return service && this.#outcome(caller, () => this.#toolWork(caller, message, tool, service));
+    const service = findToolService(this.#options.registry.current.services, String(tool.members.toolType));
+    return service && this.#outcome(caller, () => this.#toolOperation(caller, message, tool, service));
   }
 
-  /** The outcome that has a service provide the resource; undefined for resources that are no service's. */
-  resource(caller: Caller, uri: string, resource: Entry): Outcome | undefined {
+  /** Outcome of a read of a service's resource; undefined for other resources. */
+  resource(caller: Caller, uri: string, resource: Entry): CallOutcome | undefined {
     const { type } = resource.members;
     if (type === FORWARD_TYPE) return undefined;
-    const service = serviceOfResource(this.#options.registry.current.services, String(type));
-    return service && this.#outcome(caller, () => this.#resourceWork(caller, uri, resource, service));
+    const service = findResourceService(this.#options.registry.current.services, String(type));
+    return service && this.#outcome(caller, () => this.#resourceOperation(caller, uri, resource, service));
   }
 
-  #outcome(caller: Caller, work: () => GrpcOperation): Outcome {
-    return { kind: 'stream', start: (client) => this.#options.calls.begin(caller, client, work()) };
+  #outcome(caller: Caller, create: () => GrpcOperation): CallOutcome {
+    return { kind: 'deferred', start: (response) => this.#options.operations.start(caller, response, create()) };
   }
 
-  #toolWork(caller: Caller, message: RequestMessage, tool: Entry, service: ServiceEntry): GrpcOperation {
+  #toolOperation(caller: Caller, message: RequestMessage, tool: Entry, service: ServiceEntry): GrpcOperation {
     const { protocols, channels, settings, toolCalls } = this.#options;
     const address = serviceAddress(service);
     const requestId = serviceRequestId(caller.correlation.requestId);
-    const by = {
+    const target = {
       transport: 'grpc',
       serviceId: service.name,
       serviceAddress: address,
       serviceRequestId: requestId,
     } as const;
-    const report = toolCalls.of(toolCallIdentity(caller, tool, by));
+    const report = toolCalls.of(toolCallIdentity(caller, tool, target), caller.observation);
     const { InvokeTool } = protocols.toolInvoker;
     let outgoing: OutgoingCall | undefined;
     return {
       name: tool.name,
       service,
       requestId,
-      async carryOut({ signal }) {
-        const args = argumentsOf(message);
+      async execute({ signal }) {
+        const args = parseArguments(message);
         const request = toolRequest(tool, args);
         report.begin(toolSummary(args, Object.keys(request.headers)));
-        outgoing = caller.observation?.ask(asked(InvokeTool, tool, address));
+        outgoing = caller.observation?.ask(describeUpstreamRequest(InvokeTool, tool, address));
         const call = { requestId, trace: outgoing?.trace, signal };
-        const reply = await callUnary(channels.to(address), InvokeTool, request, call, settings);
-        const content = boundedContent(named(service), reply.content);
+        const reply = await callUnary(channels.get(address), InvokeTool, request, call, settings);
+        const content = checkContentSize(describeService(service), reply.content);
         report.completed(reply.isError, contentOfTexts(content));
         outgoing?.end(reply.isError ? TOOL_ERROR : undefined);
         return toolResult(caller.era, content, reply.isError);
       },
-      failed({ category, message: why }) {
-        report.failed(category, why);
+      onFailure({ category, message }) {
+        report.failed(category, message);
         outgoing?.end(category);
-        return toolResult(caller.era, [why], true);
+        return toolResult(caller.era, [message], true);
       },
     };
   }
 
-  #resourceWork(caller: Caller, uri: string, resource: Entry, service: ServiceEntry): GrpcOperation {
+  #resourceOperation(caller: Caller, uri: string, resource: Entry, service: ServiceEntry): GrpcOperation {
     const { protocols, channels, settings, log } = this.#options;
     const requestId = serviceRequestId(caller.correlation.requestId);
     const { ResourceAcquire } = protocols.resourceAcquirer;
     let outgoing: OutgoingCall | undefined;
-    const error = (message: string): BridgedAnswer => ({ kind: 'error', error: { code: INTERNAL_ERROR, message } });
+    const error = (message: string): OperationResult => ({ kind: 'error', error: { code: INTERNAL_ERROR, message } });
     return {
       name: resource.name,
       service,
       requestId,
-      async carryOut({ signal }) {
+      async execute({ signal }) {
         const request = resourceRequest(resource, uri);
-        const client = channels.to(serviceAddress(service));
-        outgoing = caller.observation?.ask(asked(ResourceAcquire, resource, serviceAddress(service)));
+        const client = channels.get(serviceAddress(service));
+        outgoing = caller.observation?.ask(describeUpstreamRequest(ResourceAcquire, resource, serviceAddress(service)));
         const call = { requestId, trace: outgoing?.trace, signal };
         const { isError, content } = await callUnary(client, ResourceAcquire, request, call, settings);
-        // Each text has the uri and the type beside it.
-        const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(textIn(resource.definition, 'mimeType'));
-        boundedContent(named(service), content, blockBytes);
-        outgoing?.end(isError ? SERVICE_SAYS_ERROR : undefined);
+        // Each text is repeated with uri and type.
+        const blockBytes = BLOCK_BYTES + jsonBytes(uri) + jsonBytes(stringMember(resource.definition, 'mimeType'));
+        checkContentSize(describeService(service), content, blockBytes);
+        outgoing?.end(isError ? RESOURCE_ERROR : undefined);
         if (isError) return error(content.join('\n') || `service ${service.name} answered with an error and no text`);
         return { kind: 'result', json: resourceResult(caller.era, uri, resource, content) };
       },
-      failed({ category, message }) {
+      onFailure({ category, message }) {
         outgoing?.end(category);
-        // Reads have no events that would tell it (decisions 6).
+        // Unlike tool calls, reads have no events (decisions 6).
         if (category === 'SERVICE_UNAVAILABLE') {
           log.warn('resource read failed', {
             resource: resource.name,

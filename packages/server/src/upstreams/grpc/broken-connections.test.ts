@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { type Behind, leadingTo, NOBODY, openDoor, saying } from '../../../testing/door.ts';
 import type { TestService } from '../../../testing/service.ts';
-import { BEGUN_AND_COMPLETED, begunAndFailed, workTests } from './fixtures/work-tests.ts';
+import { operationTests, STARTED_AND_COMPLETED, startedAndFailed } from './fixtures/operation-tests.ts';
 import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
 
-const tests = workTests();
-const { address, registered, onEnd, serviceWith, work, told } = tests;
+const tests = operationTests();
+const { address, registered, onEnd, serviceWith, work, eventsOf } = tests;
 
 /** A service that is registered at a door in front of it. */
 async function behindDoor(options?: WorkingServiceOptions, behind?: Behind, on?: TestService) {
@@ -25,7 +25,7 @@ const SAID: readonly [what: string, bytes: string | Uint8Array][] = [
   ['nothing, and hangs up', ''],
 ];
 
-it('what says something else at the port is not available, and the service that comes in its place is', async () => {
+it('a server that does not speak gRPC is not available, and the service that replaces it is', async () => {
   // At the same time, since each of them waits for its attempts.
   const calls = SAID.map(async ([what, bytes]) => {
     const on = await serviceWith({});
@@ -35,16 +35,16 @@ it('what says something else at the port is not available, and the service that 
       true,
       expect.stringMatching(`^service worker at 127.0.0.1:${door.port} is not available: `),
     ]);
-    expect(await told(on), what).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+    expect(await eventsOf(on), what).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
     door.lead(leadingTo(service.port));
     // How long the library waits before it looks again, it draws by lot.
     await expect.poll(() => work(on), { message: what }).toEqual([false, 'done']);
-    expect(await told(on), what).toMatchObject(BEGUN_AND_COMPLETED);
+    expect(await eventsOf(on), what).toMatchObject(STARTED_AND_COMPLETED);
   });
   await Promise.all(calls);
 });
 
-it('a port that accepts connections and never says a word did not answer in time; it is well once it speaks', async () => {
+it('a port that accepts connections without answering times out, and works once it answers', async () => {
   const on = await serviceWith({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '200' });
   const service = await registered('elsewhere');
   const door = await openDoor(NOBODY);
@@ -55,7 +55,7 @@ it('a port that accepts connections and never says a word did not answer in time
     true,
     expect.stringMatching(`^service worker at 127.0.0.1:${door.port} did not answer in time: `),
   ]);
-  expect(await told(on)).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+  expect(await eventsOf(on)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
   door.lead(leadingTo(service.port));
   door.cut();
   // A call has 200 ms for the new connection too.
@@ -64,7 +64,7 @@ it('a port that accepts connections and never says a word did not answer in time
 });
 
 describe('a connection that breaks', () => {
-  it.each(['cut', 'reset'] as const)('is %s with a call on it: the call goes over a new one', async (how) => {
+  it.each(['cut', 'reset'] as const)('that is %s during a call: the call is retried on a new one', async (how) => {
     const arrived = Promise.withResolvers<void>();
     const { service, door } = await behindDoor({
       tool: (call) => (service.tools.length === 1 ? arrived.resolve() : call.reply()),
@@ -73,22 +73,22 @@ describe('a connection that breaks', () => {
     await arrived.promise;
     door[how]();
     expect(await answer).toEqual([false, 'done']);
-    expect(await told()).toMatchObject(BEGUN_AND_COMPLETED);
+    expect(await eventsOf()).toMatchObject(STARTED_AND_COMPLETED);
     expect([service.tools.length, door.accepted]).toEqual([2, 2]);
   });
 
-  it('is cut each time: the call fails after its attempts, and the next one is well', async () => {
+  it('that is cut each time: the call fails after its retries, and the next one succeeds', async () => {
     let well = false;
     const { service, door } = await behindDoor({ tool: (call) => (well ? call.reply() : door.cut()) });
     const [isError, text] = await work();
     expect([isError, text]).toEqual([true, expect.stringContaining(' is not available: ')]);
-    expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+    expect(await eventsOf()).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
     expect(service.tools).toHaveLength(4);
     well = true;
     expect(await work()).toEqual([false, 'done']);
   });
 
-  it('is cut between two calls: the second one does not notice', async () => {
+  it('that is cut between two calls does not affect the second', async () => {
     const { door } = await behindDoor();
     expect(await work()).toEqual([false, 'done']);
     door.cut();
@@ -97,7 +97,7 @@ describe('a connection that breaks', () => {
   });
 });
 
-it('a service that says goodbye finishes what is under way, and later calls go to the one that comes after it', async () => {
+it('after GOAWAY, calls in progress finish and later calls use the next service', async () => {
   const arrived = Promise.withResolvers<() => void>();
   const first = await registered('worker', { tool: (call) => arrived.resolve(() => call.reply(['late'])) });
   const early = work();
@@ -112,7 +112,7 @@ it('a service that says goodbye finishes what is under way, and later calls go t
   expect([first.tools.length, second.tools.length]).toEqual([1, 1]);
 });
 
-it('a service that closes connections which nobody uses is called over new ones', async () => {
+it('a service that closes idle connections is called on new ones', async () => {
   const { door } = await behindDoor({ options: { 'grpc.max_connection_idle_ms': 50 } });
   for (let call = 0; call < 3; call++) {
     const before = door.accepted;

@@ -4,8 +4,8 @@ import { startTestService } from '../../../testing/service.ts';
 import { eventsOfLastCall } from '../../../testing/tool-call-events.ts';
 import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
 
-/** Calls a tool of a capability service once, and gives what is told of it. */
-async function told(tool: object, args: object, headers: Record<string, string>, options?: WorkingServiceOptions) {
+/** Calls a tool of a capability service once and returns its events. */
+async function eventsOf(tool: object, args: object, headers: Record<string, string>, options?: WorkingServiceOptions) {
   const service = await startTestService();
   onTestFinished(() => service.stop(0));
   const worker = await startWorkingService(options);
@@ -23,7 +23,7 @@ test.for([false, true])('a call that is answered with isError %s begins and is c
   const ids = { 'x-request-id': 'req', 'x-conversation-id': 'conv' };
   const args = { text: 'S3CRET', service_auth_key: 'S3CRET', service_meta_trace: 'S3CRET' };
   const hidden = { secretsURI: 'S3CRET', configurationURI: 'S3CRET' };
-  const { service, worker, events } = await told(hidden, args, ids, {
+  const { service, worker, events } = await eventsOf(hidden, args, ids, {
     tool: (call) => call.reply(['a', 'b'], isError),
   });
   const common = {
@@ -56,7 +56,7 @@ test.for([
   ['without a required argument', { required: ['a'] }, 'INVALID_ARGUMENTS'],
   ['with a header that has no value', HEADER, 'TOOL_DEFINITION_ERROR'],
 ] as const)('a call %s has one FAILED event alone', async ([_case, schema, errorCategory]) => {
-  const { events, worker } = await told({ input_schema: { type: 'object', ...schema } }, {}, {});
+  const { events, worker } = await eventsOf({ input_schema: { type: 'object', ...schema } }, {}, {});
   expect(events).toMatchObject([
     { eventType: 'FAILED', errorCategory, transport: 'grpc', duration: 0, serviceAddress: worker.address },
   ]);

@@ -3,13 +3,13 @@ import { request } from 'node:http';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { MODERN } from '../../../../../test/fixtures/raw-client.ts';
 import { sessionClient } from '../../../testing/session-client.ts';
-import { callOfRun, reading, STREAMS, setUp, told } from './fixtures/code-tests.ts';
-import { BEGUN_AND_COMPLETED, begunAndFailed } from './fixtures/work-tests.ts';
+import { callOfRun, eventsOf, reading, STREAMS, setUp } from './fixtures/code-tests.ts';
+import { STARTED_AND_COMPLETED, startedAndFailed } from './fixtures/operation-tests.ts';
 
 const MODERN_META = `"io.modelcontextprotocol/protocolVersion":"${MODERN}","io.modelcontextprotocol/clientCapabilities":{}`;
 const MODERN_HEADERS = { 'mcp-protocol-version': MODERN, 'mcp-method': 'tools/call', 'mcp-name': 'run' };
 
-test('code of a legacy client that has left runs on to its end', async () => {
+test('code of a disconnected legacy client runs to its end', async () => {
   const { engine, service, url } = await setUp();
   const answer = reading(url, '"progressToken":1');
   const execution = await engine.next();
@@ -28,7 +28,7 @@ test('code of a legacy client that has left runs on to its end', async () => {
   execution.reply({ outputType: 'STDOUT', status: 'COMPLETED', content: ['last'] });
   expect(cancelled).toBe(false);
   execution.end();
-  await expect.poll(() => told(service)).toMatchObject([{}, { ...BEGUN_AND_COMPLETED[1], content: ['last'] }]);
+  await expect.poll(() => eventsOf(service)).toMatchObject([{}, { ...STARTED_AND_COMPLETED[1], content: ['last'] }]);
 });
 
 describe('cancellation', () => {
@@ -44,7 +44,7 @@ describe('cancellation', () => {
     expect(answer.messages).toEqual([]);
   });
 
-  test('by a modern client that leaves reaches the service', async () => {
+  test('by a disconnecting modern client reaches the service', async () => {
     const { engine, url } = await setUp();
     const answer = reading(url, MODERN_META, MODERN_HEADERS);
     const execution = await engine.next();
@@ -52,7 +52,7 @@ describe('cancellation', () => {
     await execution.cancelled;
   });
 
-  test.each(['by its notification', 'by leaving'])('of a client that has stopped reading: %s', async (how) => {
+  test.each(['by its notification', 'by leaving'])('of a client that does not read: %s', async (how) => {
     const { engine, service, url } = await setUp();
     const { headers, post } = await sessionClient(url);
     const meta = '"progressToken":1';
@@ -91,6 +91,6 @@ describe('cancellation', () => {
     else await post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}');
     await flooding;
     const why = how === 'by leaving' ? 'the client has left' : 'the client cancelled the call';
-    await expect.poll(() => told(service)).toMatchObject(begunAndFailed('UNKNOWN', why));
+    await expect.poll(() => eventsOf(service)).toMatchObject(startedAndFailed('UNKNOWN', why));
   });
 });

@@ -8,16 +8,16 @@ function reply(given: Reply): CodeExecutionReply__Output {
   return { isError: false, content: [], outputType: 'STDOUT', status: 'PENDING', exitCode: 0, timestamp: 0, ...given };
 }
 
-/** An execution that these replies were told of, and what was made of each. */
+/** An execution after these replies, and the effect of each. */
 function after(...replies: Reply[]) {
   const execution = new CodeExecution();
-  return { execution, taken: replies.map((given) => execution.take(reply(given))) };
+  return { execution, taken: replies.map((given) => execution.apply(reply(given))) };
 }
 
 const PENDING: Reply = { outputType: 'STATUS', status: 'PENDING' };
 const RUNNING: Reply = { outputType: 'STATUS', status: 'RUNNING' };
 
-test("a provider's usual stream ends well, with its output and each state told once", () => {
+test('a regular stream completes, with its output and each state once', () => {
   const { execution, taken } = after(
     PENDING,
     PENDING,
@@ -29,11 +29,11 @@ test("a provider's usual stream ends well, with its output and each state told o
   expect(execution.state).toBe('COMPLETED');
   expect(execution.output).toEqual(['a', 'b']);
   expect(execution.problem).toBeUndefined();
-  expect(taken.flatMap(({ news }) => news)).toEqual(['RUNNING', 'a\nb']);
-  expect(taken.some(({ ignored }) => ignored)).toBe(false);
+  expect(taken.flatMap(({ updates }) => updates)).toEqual(['RUNNING', 'a\nb']);
+  expect(taken.some(({ statusIgnored: ignored }) => ignored)).toBe(false);
 });
 
-test('STDOUT and STDERR are the output, in the order in which they come; STATUS and COMPLETION are not', () => {
+test('STDOUT and STDERR are the output, in order of arrival; STATUS and COMPLETION are not', () => {
   const { execution, taken } = after(
     { ...RUNNING, content: ['starting'] },
     { status: 'RUNNING', content: ['1'] },
@@ -42,7 +42,7 @@ test('STDOUT and STDERR are the output, in the order in which they come; STATUS 
     { status: 'COMPLETED', outputType: 'COMPLETION', content: ['done'] },
   );
   expect(execution.output).toEqual(['1', '2', '', '3']);
-  expect(taken.flatMap(({ news }) => news)).toEqual(['starting', '1', '2', '3', 'done']);
+  expect(taken.flatMap(({ updates }) => updates)).toEqual(['starting', '1', '2', '3', 'done']);
 });
 
 describe('the result is an error', () => {
@@ -65,7 +65,7 @@ describe('the result is an error', () => {
     expect(problem).toBe(exitCode === 0 ? undefined : `the execution ended as COMPLETED with exit code ${exitCode}`);
   });
 
-  test('when a reply says so, in its words, whatever comes after it', () => {
+  test('after an error reply, with its text, whatever follows', () => {
     const { execution } = after(
       { outputType: 'STDERR', status: 'RUNNING', isError: true, content: ['no such class'] },
       { status: 'COMPLETED', content: ['x'] },
@@ -75,13 +75,13 @@ describe('the result is an error', () => {
     expect(execution.output).toEqual(['no such class', 'x']);
   });
 
-  test('not when the stream ends before a final status', () => {
+  test('but not if the stream ends before a final status', () => {
     expect(after(RUNNING, { status: 'RUNNING', content: ['x'] }).execution.problem).toBeUndefined();
   });
 });
 
-describe('a status that the state cannot become', () => {
-  test('after an end does not count, nor does its exit code; its output is kept', () => {
+describe('an invalid status transition', () => {
+  test('after a final state is ignored with its exit code, but not its output', () => {
     const { execution, taken } = after(
       { status: 'COMPLETED', content: ['a'] },
       { status: 'FAILED', outputType: 'STDERR', content: ['late'], exitCode: 1 },
@@ -89,83 +89,89 @@ describe('a status that the state cannot become', () => {
     expect(execution.state).toBe('COMPLETED');
     expect(execution.problem).toBeUndefined();
     expect(execution.output).toEqual(['a', 'late']);
-    expect(taken.map(({ ignored }) => ignored)).toEqual([false, true]);
+    expect(taken.map(({ statusIgnored: ignored }) => ignored)).toEqual([false, true]);
   });
 
-  test('after FAILED does not make it well again', () => {
+  test('after FAILED does not reset the failure', () => {
     const { execution, taken } = after({ status: 'FAILED', exitCode: 1 }, { status: 'COMPLETED', content: ['x'] });
     expect(execution.state).toBe('FAILED');
     expect(execution.problem).toContain('FAILED');
-    expect(taken[1]?.ignored).toBe(true);
+    expect(taken[1]?.statusIgnored).toBe(true);
   });
 });
 
-describe('what can be held', () => {
-  const MANY = 'it put out more than 200 bytes of JSON, where each text counts for 64 more';
+describe('the limit on output', () => {
+  const MANY = 'its output has more than 200 bytes of JSON, with 64 bytes counted per text';
 
-  test('is so many bytes of output, and what comes beyond ends the execution', () => {
+  test('cancels the execution when exceeded', () => {
     const execution = new CodeExecution(200);
-    execution.take(reply({ content: ['a'.repeat(50), 'b'] }));
-    expect(() => execution.take(reply({ content: ['c'.repeat(22)] }))).toThrow(MANY);
+    execution.apply(reply({ content: ['a'.repeat(50), 'b'] }));
+    expect(() => execution.apply(reply({ content: ['c'.repeat(22)] }))).toThrow(MANY);
     expect(execution.output).toEqual(['a'.repeat(50), 'b']);
   });
 
-  test('is no endless number of texts without a character', () => {
+  test('counts empty texts', () => {
     const execution = new CodeExecution(200);
-    expect(() => execution.take(reply({ content: ['', '', '', ''] }))).toThrow(MANY);
+    expect(() => execution.apply(reply({ content: ['', '', '', ''] }))).toThrow(MANY);
     expect(execution.output).toHaveLength(3);
   });
 
-  test.each(['STATUS', 'COMPLETION'] as const)('counts error replies that are no output: %s', (outputType) => {
+  test.each(['STATUS', 'COMPLETION'] as const)('counts error replies other than output: %s', (outputType) => {
     const execution = new CodeExecution(200);
     const bad = reply({ outputType, isError: true, content: ['bad'] });
-    for (let number = 0; number < 2; number++) execution.take(bad);
-    expect(() => execution.take({ ...bad, content: ['x'.repeat(3)] })).toThrow(MANY);
+    for (let number = 0; number < 2; number++) execution.apply(bad);
+    expect(() => execution.apply({ ...bad, content: ['x'.repeat(3)] })).toThrow(MANY);
     expect(execution.problem).toBe('bad\nbad');
   });
 
-  test('counts what is told and not kept', () => {
+  test('counts content that is only sent as progress', () => {
     const execution = new CodeExecution(200);
     const busy = reply({ outputType: 'STATUS', content: ['busy'] });
-    for (let number = 0; number < 2; number++) execution.take(busy);
-    expect(() => execution.take(busy)).toThrow(MANY);
+    for (let number = 0; number < 2; number++) execution.apply(busy);
+    expect(() => execution.apply(busy)).toThrow(MANY);
     expect(execution.output).toEqual([]);
   });
 
-  test('counts what a character is in JSON', () => {
+  test('counts the JSON escapes of characters', () => {
     const execution = new CodeExecution(200);
-    execution.take(reply({ content: ['\u0001'.repeat(22)] }));
-    expect(() => new CodeExecution(200).take(reply({ content: ['\u0001'.repeat(23)] }))).toThrow(MANY);
+    execution.apply(reply({ content: ['\u0001'.repeat(22)] }));
+    expect(() => new CodeExecution(200).apply(reply({ content: ['\u0001'.repeat(23)] }))).toThrow(MANY);
   });
 
   test('is 64 MiB', () => {
     const execution = new CodeExecution();
     const quarter = 'x'.repeat(16 * 1024 * 1024 - 64);
-    execution.take(reply({ content: [quarter, quarter, quarter, quarter] }));
-    expect(() => execution.take(reply({ content: [''] }))).toThrow('more than 67108864 bytes of JSON');
+    execution.apply(reply({ content: [quarter, quarter, quarter, quarter] }));
+    expect(() => execution.apply(reply({ content: [''] }))).toThrow('more than 67108864 bytes of JSON');
   });
 });
 
-test('an error reply of more texts than a function takes is taken', () => {
+test('an error reply may have more texts than a function has arguments', () => {
   const execution = new CodeExecution();
-  execution.take(reply({ isError: true, content: Array.from({ length: 500_000 }, () => 'x') }));
+  execution.apply(reply({ isError: true, content: Array.from({ length: 500_000 }, () => 'x') }));
   expect(execution.output).toHaveLength(500_000);
   expect(execution.problem).toHaveLength(999_999);
 });
 
-describe('numbers that the protocol has no name for', () => {
+describe('unknown enumeration values', () => {
   // As the library gives them on.
   const unnamed = (given: object): CodeExecutionReply__Output => Object.assign(reply({}), given);
 
-  test('as a status do not count', () => {
+  test('are ignored as status', () => {
     const execution = new CodeExecution();
-    expect(execution.take(unnamed({ status: 7, content: ['x'], exitCode: 3 }))).toEqual({ news: ['x'], ignored: true });
+    expect(execution.apply(unnamed({ status: 7, content: ['x'], exitCode: 3 }))).toEqual({
+      updates: ['x'],
+      statusIgnored: true,
+    });
     expect([execution.state, execution.output, execution.problem]).toEqual(['PENDING', ['x'], undefined]);
   });
 
-  test('as an output type are told, and no output', () => {
+  test('are progress but not output as output type', () => {
     const execution = new CodeExecution();
-    expect(execution.take(unnamed({ outputType: 9, content: ['x'] }))).toEqual({ news: ['x'], ignored: false });
+    expect(execution.apply(unnamed({ outputType: 9, content: ['x'] }))).toEqual({
+      updates: ['x'],
+      statusIgnored: false,
+    });
     expect(execution.output).toEqual([]);
   });
 

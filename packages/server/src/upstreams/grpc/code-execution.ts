@@ -1,31 +1,34 @@
 import { serviceAddress } from '@sluice/contract';
-import { readsStreams } from '@sluice/protocol/mcp/era';
+import { acceptsEventStream } from '@sluice/protocol/mcp/era';
 import { progressTokenText, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { Entry, ServiceEntry } from '../../registry/entries.ts';
+import type { Registry } from '../../registry/registry.ts';
+import type { TargetLogger } from '../../telemetry/log.ts';
 import { type OutgoingCall, TOOL_ERROR } from '../../telemetry/request-telemetry.ts';
-import {
-  codeSummary,
-  codeToolName,
-  contentOfTexts,
-  type ToolCallReporter,
-  toolCallIdentity,
-} from '../../telemetry/tool-calls/report.ts';
+import { codeSummary, codeToolName, contentOfTexts, toolCallIdentity } from '../../telemetry/tool-calls/event.ts';
+import type { ToolCallReporter, ToolCallSink } from '../../telemetry/tool-calls/events.ts';
 import type { TraceContext } from '../../telemetry/tracing/trace-context.ts';
-import type { CallResponse } from '../downstream.ts';
-import type { Caller } from '../mcp/relay/relay.ts';
-import type { BridgeOptions } from './bridge.ts';
-import { type GrpcOperation, type OperationContext, ServiceError } from './call.ts';
-import { serviceOfCode } from './channel.ts';
-import { type CodeTarget, callStream, codeRequest, codeTarget, GRACE_MS, isCodeUri } from './code-request.ts';
+import type { Caller, CallResponse } from '../downstream.ts';
+import { findCodeService, type GrpcChannels, type Protocols } from './channels.ts';
+import { type CodeTarget, codeRequest, isCodeUri, parseCodeUri } from './code-request.ts';
 import type { CodeExecutionReply__Output } from './generated/codeexecution/CodeExecutionReply.ts';
 import { ExecutionStatus, type ExecutionStatus__Output } from './generated/codeexecution/ExecutionStatus.ts';
-import { AnswerSize, argumentsOf, asked, serviceRequestId, textIn, toolResult } from './tools.ts';
+import { type CallSettings, callStream } from './grpc-client.ts';
+import { type GrpcOperation, type OperationContext, ServiceError } from './operation.ts';
+import {
+  ContentSize,
+  describeUpstreamRequest,
+  parseArguments,
+  serviceRequestId,
+  stringMember,
+  toolResult,
+} from './tool-operation.ts';
 
-/** How far an execution is (specification, "Enumerations"; decisions 3). */
+/** State of an execution (specification, "Enumerations"; decisions 3). */
 export type ExecutionState = ExecutionStatus__Output;
 
-/** What each state may become. The last four are ends. */
-const MAY_BECOME: Readonly<Record<ExecutionState, readonly ExecutionState[]>> = {
+/** Transitions of each state. The last four states are final. */
+const TRANSITIONS: Readonly<Record<ExecutionState, readonly ExecutionState[]>> = {
   PENDING: ['RUNNING', 'FAILED', 'CANCELLED', 'TIMEOUT'],
   RUNNING: ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'],
   COMPLETED: [],
@@ -34,82 +37,81 @@ const MAY_BECOME: Readonly<Record<ExecutionState, readonly ExecutionState[]>> = 
   TIMEOUT: [],
 };
 
-/** Every execution begins here. */
 export const INITIAL_STATE: ExecutionState = ExecutionStatus.PENDING;
 
 /**
- * The states that an execution goes through when its service names this status: none when that is the state it is in
- * already, and undefined when it cannot become that, so that the status does not count (decisions 3).
+ * States that an execution passes through on a status from its service: none if it is the current state, undefined if the
+ * transition is invalid and the status is ignored (decisions 3).
  */
 export function expandTransition(state: ExecutionState, status: ExecutionState): readonly ExecutionState[] | undefined {
   if (status === state) return [];
-  if (MAY_BECOME[state].includes(status)) return [status];
-  // Quick ones are over before their service says that they run.
+  if (TRANSITIONS[state].includes(status)) return [status];
+  // A short execution may complete before its service reports RUNNING.
   if (state === 'PENDING' && status === 'COMPLETED') return ['RUNNING', 'COMPLETED'];
   return undefined;
 }
 
-/** True for the ends that make the call's result an error (decisions 4.10, "Code result"). */
+/** True for final states that make the result an error (decisions 4.10, "Code result"). */
 export function isFailureStatus(state: ExecutionState): boolean {
   return state === 'FAILED' || state === 'CANCELLED' || state === 'TIMEOUT';
 }
 
-/** What a reply brought. */
-export interface TakenReply {
-  /** To be told to a client that follows the execution: output, all of a reply at once, and states as they are reached. */
-  readonly news: readonly string[];
-  /** True when its status contradicts the state, and so did not count. */
-  readonly ignored: boolean;
+/** Effect of a reply. */
+export interface AppliedReply {
+  /** Progress messages: the output of the reply as one, and the states reached. */
+  readonly updates: readonly string[];
+  /** True if its status is an invalid transition. */
+  readonly statusIgnored: boolean;
 }
 
-/** One execution as its service reports it, reply by reply (decisions 3, 4.10 "Code result"). */
+/** One execution as reported by its service, reply by reply (decisions 3, 4.10 "Code result"). */
 export class CodeExecution {
-  readonly #size: AnswerSize;
+  readonly #size: ContentSize;
   readonly #output: string[] = [];
   readonly #errors: string[] = [];
   #state = INITIAL_STATE;
   #exitCode = 0;
   #errorReply = false;
 
-  /** `maxBytes` is for what it puts out, as JSON. */
+  /** `maxBytes` limits the output, as JSON. */
   constructor(maxBytes?: number) {
-    this.#size = new AnswerSize(maxBytes);
+    this.#size = new ContentSize(maxBytes);
   }
 
   get state(): ExecutionState {
     return this.#state;
   }
 
-  /** Contents of STDOUT and STDERR in the order in which they came. */
+  /** Contents of STDOUT and STDERR in order of arrival. */
   get output(): readonly string[] {
     return this.#output;
   }
 
-  /** What is wrong with the execution, in a sentence or in the words of its error replies; undefined when nothing is. */
+  /** Why the execution failed, from its error replies if there are any; undefined if it did not. */
   get problem(): string | undefined {
     if (!this.#errorReply && !isFailureStatus(this.#state) && this.#exitCode === 0) return undefined;
     return this.#errors.join('\n') || `the execution ended as ${this.#state} with exit code ${this.#exitCode}`;
   }
 
-  /** Takes the next reply. Throws ServiceError when the output becomes larger than can be held. */
-  take({ isError, content, outputType, status, exitCode }: CodeExecutionReply__Output): TakenReply {
+  /** Applies the next reply. Throws ServiceError if the output becomes too large. */
+  apply({ isError, content, outputType, status, exitCode }: CodeExecutionReply__Output): AppliedReply {
     const states = expandTransition(this.#state, status);
     this.#state = states?.at(-1) ?? this.#state;
-    // An exit code belongs to the state that it came with. Where that stays, a 0 takes none back: it is also what a reply
-    // has that says nothing of it.
+    // An exit code belongs to the state of its reply. Without a transition, 0 does not reset it: it is also the default of
+    // a reply without exit code.
     if (states && (states.length > 0 || exitCode !== 0)) this.#exitCode = exitCode;
     if (isError) this.#errorReply = true;
-    this.#keep(content, outputType === 'STDOUT' || outputType === 'STDERR', isError);
-    const told = content.filter((text) => text !== '');
-    if (told.length > 0) return { news: [told.join('\n')], ignored: !states };
-    return { news: outputType === 'STATUS' && states ? states : [], ignored: !states };
+    this.#addContent(content, outputType === 'STDOUT' || outputType === 'STDERR', isError);
+    const texts = content.filter((text) => text !== '');
+    if (texts.length > 0) return { updates: [texts.join('\n')], statusIgnored: !states };
+    return { updates: outputType === 'STATUS' && states ? states : [], statusIgnored: !states };
   }
 
-  #keep(content: readonly string[], isOutput: boolean, isError: boolean): void {
+  #addContent(content: readonly string[], isOutput: boolean, isError: boolean): void {
     for (const text of content) {
-      // What is told and not kept counts too: the client is sent it.
+      // Content that is only sent as progress counts too.
       if (!this.#size.add(text)) {
-        throw new ServiceError('UNKNOWN', `the execution was ended: it put out ${this.#size.excess}`);
+        throw new ServiceError('UNKNOWN', `the execution was canceled: its output has ${this.#size.excess}`);
       }
       if (isOutput) this.#output.push(text);
       if (isError) this.#errors.push(text);
@@ -118,35 +120,37 @@ export class CodeExecution {
 }
 
 /**
- * Tells a client what its code puts out as it comes, as progress notifications: numbered from 1, the output as the
- * message (2025-11-25, "Progress"). Only for clients that asked for progress and read event streams.
+ * Sends the output of code to its client as progress notifications, numbered from 1, with the output as message
+ * (2025-11-25, "Progress"). Only for clients that request progress and accept event streams.
  */
 export class CodeProgress {
-  readonly #client: CallResponse;
+  readonly #response: CallResponse;
   readonly #token: string | undefined;
   readonly #signal: AbortSignal;
   readonly #until: number;
-  #told = 0;
+  #count = 0;
 
   /**
-   * `token` is JSON text, undefined when the client wants no progress; `signal` says that nobody reads any more. After
-   * `forMs` nothing is told, and the client not waited for: the code's time is over, however slowly its output is read.
+   * `token` is JSON text, undefined if the client requests no progress; `signal` tells that the client has left. After
+   * `forMs` nothing is sent and a slow client is not waited for: the time of the code is over.
    */
   constructor(client: CallResponse, token: string | undefined, signal: AbortSignal, forMs: number) {
-    this.#client = client;
+    this.#response = client;
     this.#token = token;
     this.#signal = signal;
     this.#until = performance.now() + forMs;
   }
 
-  /** Sends one notification. Resolves when the client can take the next one: what it does not read yet is not held here. */
-  async tell(message: string): Promise<void> {
+  /** Sends one notification. Resolves when the client can receive the next one, so that nothing is buffered here. */
+  async report(message: string): Promise<void> {
     if (this.#token === undefined || this.#signal.aborted || performance.now() >= this.#until) return;
-    if (!this.#client.streaming) this.#client.beginStream();
-    this.#told++;
-    const params = `{"progressToken":${this.#token},"progress":${this.#told},"message":${JSON.stringify(message)}}`;
-    const room = this.#client.event(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
-    if (!room) await this.#drained();
+    if (!this.#response.isStreaming) this.#response.beginStream();
+    this.#count++;
+    const params = `{"progressToken":${this.#token},"progress":${this.#count},"message":${JSON.stringify(message)}}`;
+    const isWritable = this.#response.sendEvent(
+      `{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`,
+    );
+    if (!isWritable) await this.#drained();
   }
 
   #drained(): Promise<void> {
@@ -157,44 +161,61 @@ export class CodeProgress {
         resolve();
       };
       const timer = setTimeout(done, this.#until - performance.now());
-      this.#client.onDrain(done);
+      this.#response.onDrain(done);
       this.#signal.addEventListener('abort', done, { once: true });
     });
   }
 }
 
-/** One call that has code executed. */
-interface CodeCall {
+export interface CodeToolsOptions {
+  readonly registry: Pick<Registry, 'current'>;
+  readonly protocols: Protocols;
+  readonly channels: Pick<GrpcChannels, 'get'>;
+  readonly settings: CallSettings;
+  readonly toolCalls: ToolCallSink;
+  readonly log: TargetLogger;
+}
+
+/** How long a stream may go on after the timeout of its code, in milliseconds (decisions 4.10). */
+const DEADLINE_GRACE_MS = 5_000;
+
+/** One call that executes code. */
+interface CodeRun {
   readonly caller: Caller;
   readonly message: RequestMessage;
   readonly tool: Entry;
   readonly requestId: string;
   readonly execution: CodeExecution;
   readonly report: ToolCallReporter;
-  /** To be called when it is sent; where it then stands in a trace. */
-  readonly ask: (service: ServiceEntry) => TraceContext | undefined;
+  /** Records the upstream request when it is sent, and returns its trace context. */
+  readonly startRequest: (service: ServiceEntry) => TraceContext | undefined;
 }
 
 /**
- * Tools that have a capability service execute code: those of the uri `code-execution-engine://{engine}/{language}`
- * (decisions 4.7 "Dispatch" 1, 4.10). What goes wrong becomes a result with `isError`.
+ * Tools that execute code in a capability service: those with the uri `code-execution-engine://{engine}/{language}`
+ * (decisions 4.7 "Dispatch" 1, 4.10). Failures become results with `isError`.
  */
 export class CodeTools {
-  readonly #options: BridgeOptions;
+  readonly #options: CodeToolsOptions;
 
-  constructor(options: BridgeOptions) {
+  constructor(options: CodeToolsOptions) {
     this.#options = options;
   }
 
-  /** Makes the work that has the code executed; undefined for tools of another uri. */
-  work(caller: Caller, message: RequestMessage, tool: Entry): (() => GrpcOperation) | undefined {
-    const uri = textIn(tool.members, 'uri');
-    return isCodeUri(uri) ? () => this.#work(caller, message, tool, codeTarget(uri)) : undefined;
+  /** Returns a factory of the operation that executes the code; undefined for tools with another uri. */
+  operation(caller: Caller, message: RequestMessage, tool: Entry): (() => GrpcOperation) | undefined {
+    const uri = stringMember(tool.members, 'uri');
+    return isCodeUri(uri) ? () => this.#createOperation(caller, message, tool, parseCodeUri(uri)) : undefined;
   }
 
-  #work(caller: Caller, message: RequestMessage, tool: Entry, target: CodeTarget | undefined): GrpcOperation {
+  #createOperation(
+    caller: Caller,
+    message: RequestMessage,
+    tool: Entry,
+    target: CodeTarget | undefined,
+  ): GrpcOperation {
     const { registry, protocols, toolCalls } = this.#options;
-    const service = target && serviceOfCode(registry.current.services, target.engine, target.language);
+    const service = target && findCodeService(registry.current.services, target.engine, target.language);
     const requestId = serviceRequestId(caller.correlation.requestId);
     const report = toolCalls.of(
       toolCallIdentity(caller, tool, {
@@ -204,11 +225,12 @@ export class CodeTools {
         serviceAddress: service && serviceAddress(service),
         serviceRequestId: service && requestId,
       }),
+      caller.observation,
     );
     const { ExecuteCode } = protocols.codeExecutor;
     let outgoing: OutgoingCall | undefined;
-    const ask = (found: ServiceEntry) => {
-      outgoing = caller.observation?.ask(asked(ExecuteCode, tool, serviceAddress(found)));
+    const startRequest = (found: ServiceEntry) => {
+      outgoing = caller.observation?.ask(describeUpstreamRequest(ExecuteCode, tool, serviceAddress(found)));
       return outgoing?.trace;
     };
     const execution = new CodeExecution();
@@ -216,67 +238,72 @@ export class CodeTools {
       name: tool.name,
       service,
       requestId,
-      carryOut: async (sides) => {
-        const found = service ?? missing(tool, target);
-        await this.#follow({ caller, message, tool, requestId, execution, report, ask }, found, sides);
+      execute: async (context) => {
+        const found = service ?? throwNoService(tool, target);
+        await this.#follow({ caller, message, tool, requestId, execution, report, startRequest }, found, context);
         const { problem, output } = execution;
         if (problem === undefined) report.completed(false, contentOfTexts(output));
         else report.failed('EXECUTION_ERROR', problem);
         outgoing?.end(problem === undefined ? undefined : TOOL_ERROR);
-        // A result that is an error says something.
+        // An error result needs a text.
         const content = problem !== undefined && output.length === 0 ? [problem] : output;
         return toolResult(caller.era, content, problem !== undefined);
       },
-      failed({ category, message: why }) {
+      onFailure({ category, message }) {
         const { problem, output } = execution;
         outgoing?.end(problem === undefined ? category : TOOL_ERROR);
-        // What the code did wrong is told first, whatever became of the stream then.
-        if (problem === undefined) report.failed(category, why);
+        // A failure of the code takes precedence over one of the stream.
+        if (problem === undefined) report.failed(category, message);
         else report.failed('EXECUTION_ERROR', problem);
-        return toolResult(caller.era, [...output, why], true);
+        return toolResult(caller.era, [...output, message], true);
       },
     };
   }
 
-  /** Has the service execute the code, and follows it to the end of its stream. */
-  async #follow(call: CodeCall, service: ServiceEntry, { client, left, signal }: OperationContext): Promise<void> {
-    const { caller, message, tool, requestId, execution, report, ask } = call;
+  /** Executes the code and processes its stream to the end. */
+  async #follow(
+    call: CodeRun,
+    service: ServiceEntry,
+    { response: client, clientLeft: left, signal }: OperationContext,
+  ): Promise<void> {
+    const { caller, message, tool, requestId, execution, report, startRequest } = call;
     const { protocols, channels, settings, log } = this.#options;
     const { serviceSubType: engine = '', languageName: language = '' } = service;
-    const request = codeRequest(tool, { engine, language }, argumentsOf(message));
+    const request = codeRequest(tool, { engine, language }, parseArguments(message));
     report.begin(codeSummary(Object.keys(request.arguments).length));
-    const deadlineMs = request.timeout + GRACE_MS;
+    const deadlineMs = request.timeout + DEADLINE_GRACE_MS;
     const progress = new CodeProgress(
       client,
-      readsStreams(caller.headers.accept) ? progressTokenText(message.text) : undefined,
+      acceptsEventStream(caller.headers.accept) ? progressTokenText(message.text) : undefined,
       AbortSignal.any([signal, left]),
       deadlineMs,
     );
     const replies = callStream(
-      channels.to(serviceAddress(service)),
+      channels.get(serviceAddress(service)),
       protocols.codeExecutor.ExecuteCode,
       request,
-      { requestId, trace: ask(service), signal },
+      { requestId, trace: startRequest(service), signal },
       { ...settings, deadlineMs },
     );
-    let ignored = false;
+    let isReported = false;
     for await (const reply of replies) {
-      const taken = execution.take(reply);
-      if (taken.ignored && !ignored) {
-        ignored = true;
-        log.warn(`service ${service.name} named a status that an execution cannot come to; it is ignored`, {
+      const applied = execution.apply(reply);
+      if (applied.statusIgnored && !isReported) {
+        isReported = true;
+        log.warn('invalid execution status ignored', {
+          service: service.name,
           service_request_id: requestId,
           state: execution.state,
           status: reply.status,
         });
       }
-      for (const news of taken.news) await progress.tell(news);
+      for (const update of applied.updates) await progress.report(update);
     }
   }
 }
 
-/** Throws what is said where no service executes the tool's code; `target` is undefined where its uri names none. */
-function missing(tool: Entry, target: CodeTarget | undefined): never {
+/** Throws for a tool whose code no service executes; `target` is undefined if its uri is invalid. */
+function throwNoService(tool: Entry, target: CodeTarget | undefined): never {
   if (target) {
     const { engine, language } = target;
     throw new ServiceError('SERVICE_UNAVAILABLE', `There is no code execution service for ${engine}/${language}`);

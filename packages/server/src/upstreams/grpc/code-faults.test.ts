@@ -1,8 +1,8 @@
 import { status } from '@grpc/grpc-js';
 import { describe, expect, test } from 'vitest';
 import { TAKES_ALL } from './fixtures/bridge-tests.ts';
-import { codeTests, failed, reading, result, run, told } from './fixtures/code-tests.ts';
-import { BEGUN_AND_COMPLETED, begunAndFailed } from './fixtures/work-tests.ts';
+import { codeTests, eventsOf, failed, reading, result, run } from './fixtures/code-tests.ts';
+import { STARTED_AND_COMPLETED, startedAndFailed } from './fixtures/operation-tests.ts';
 import type { CodeExecutionReply } from './generated/codeexecution/CodeExecutionReply.ts';
 
 /** Attempts follow each other quickly; how they wait is shown where tools are called. */
@@ -10,7 +10,7 @@ const setUp = codeTests({ SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS: '10' });
 
 const DONE: CodeExecutionReply = { outputType: 'STDOUT', status: 'COMPLETED', content: ['well'] };
 
-describe('what goes wrong', () => {
+describe('failures', () => {
   test('an error reply, then the end of the stream', async () => {
     const answered = await run(await setUp(), (execution) => {
       execution.reply({ outputType: 'STDERR', status: 'FAILED', exitCode: 2, isError: true, content: ['bad request'] });
@@ -19,7 +19,7 @@ describe('what goes wrong', () => {
     expect(answered).toEqual(failed('bad request'));
   });
 
-  test('an error reply without output, which is said all the same', async () => {
+  test('an error reply without output, with a message all the same', async () => {
     const answered = await run(await setUp(), (execution) => {
       execution.reply({ outputType: 'COMPLETION', status: 'FAILED', exitCode: 1 });
       execution.end();
@@ -35,7 +35,7 @@ describe('what goes wrong', () => {
     expect(answered).toEqual(failed('bad', 'and broken'));
   });
 
-  test('a stream that fails after a COMPLETED status: its output is kept', async () => {
+  test('a stream that fails after a COMPLETED status, with its output', async () => {
     const answered = await run(await setUp(), (execution) => {
       execution.reply({ outputType: 'STDOUT', status: 'COMPLETED', content: ['42'] });
       execution.fail(status.DATA_LOSS, 'lost the rest');
@@ -43,7 +43,7 @@ describe('what goes wrong', () => {
     expect(answered).toEqual(failed('42', 'lost the rest'));
   });
 
-  test('another status after an end: it is ignored and logged once, its output is kept', async () => {
+  test('another status after a final one, ignored and logged once, with its output', async () => {
     const parts = await setUp();
     const before = parts.service.log.length;
     const answered = await run(parts, (execution) => {
@@ -54,12 +54,14 @@ describe('what goes wrong', () => {
     });
     expect(answered).toEqual(result('42', 'late'));
     const lines = parts.service.log.slice(before).map((line) => JSON.parse(line));
-    expect(lines.filter(({ target, msg }) => target === 'service::bridge' && msg.includes('is ignored'))).toMatchObject(
-      [{ state: 'COMPLETED', status: 'FAILED', service_request_id: parts.engine.executions[0]?.requestId }],
-    );
+    expect(
+      lines.filter(({ target, msg }) => target === 'service::bridge' && msg === 'invalid execution status ignored'),
+    ).toMatchObject([
+      { state: 'COMPLETED', status: 'FAILED', service_request_id: parts.engine.executions[0]?.requestId },
+    ]);
   });
 
-  test('a service that dies after the first message is not asked again', async () => {
+  test('a service that dies after the first message is not retried', async () => {
     const parts = await setUp();
     const answer = reading(parts.url, '"progressToken":1');
     (await parts.engine.next()).reply({ outputType: 'STDOUT', status: 'RUNNING', content: ['one'] });
@@ -71,7 +73,7 @@ describe('what goes wrong', () => {
     expect(parts.engine.executions).toHaveLength(1);
   });
 
-  test('a service that says it is unavailable after the first message is not asked again', async () => {
+  test('a service that is UNAVAILABLE after the first message is not retried', async () => {
     const parts = await setUp();
     const answered = await run(parts, (execution) => {
       execution.reply({ outputType: 'STATUS', status: 'RUNNING' });
@@ -83,7 +85,7 @@ describe('what goes wrong', () => {
     expect(parts.engine.executions).toHaveLength(1);
   });
 
-  test('a service that is unavailable three times, then takes the code', async () => {
+  test('a service that is UNAVAILABLE three times, then executes the code', async () => {
     const answered = await run(await setUp(3), (execution) => {
       execution.reply({ outputType: 'STDOUT', status: 'COMPLETED', content: ['at last'] });
       execution.end();
@@ -91,7 +93,7 @@ describe('what goes wrong', () => {
     expect(answered).toEqual(result('at last'));
   });
 
-  test('a service that stays unavailable', async () => {
+  test('a service that stays UNAVAILABLE', async () => {
     const { client, engine } = await setUp(4);
     const { result: answered } = await client.ask('tools/call', '{"name":"run","arguments":{"code":"x"}}');
     expect(answered).toEqual(failed(`service runner at 127.0.0.1:${engine.port} is not available: warming up`));
@@ -99,8 +101,8 @@ describe('what goes wrong', () => {
   });
 });
 
-describe('after it, the channel is well again, and the events say what it was', () => {
-  test.each(['cut', 'reset'] as const)('a connection that is %s in the middle of a stream', async (how) => {
+describe('failures after which the channel works again, with events', () => {
+  test.each(['cut', 'reset'] as const)('a connection that is %s during a stream', async (how) => {
     const parts = await setUp();
     const answer = reading(parts.url, '"progressToken":1');
     (await parts.engine.next()).reply({ outputType: 'STDOUT', status: 'RUNNING', content: ['one'] });
@@ -108,17 +110,17 @@ describe('after it, the channel is well again, and the events say what it was', 
     parts.engine.door[how]();
     const { content, isError } = JSON.parse(await answer.message(1)).result;
     expect([isError, content]).toMatchObject([true, [{ text: 'one' }, { text: expect.any(String) }]]);
-    expect(await told(parts.service)).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', content[1].text));
+    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', content[1].text));
     const again = await run(parts, (execution) => {
       execution.reply(DONE);
       execution.end();
     });
     expect(again).toEqual(result('well'));
-    expect(await told(parts.service)).toMatchObject([{}, { ...BEGUN_AND_COMPLETED[1], content: ['well'] }]);
+    expect(await eventsOf(parts.service)).toMatchObject([{}, { ...STARTED_AND_COMPLETED[1], content: ['well'] }]);
     expect(parts.engine.executions).toHaveLength(2);
   });
 
-  test('a reply of more than 4 MiB in a stream, whose output so far is kept', async () => {
+  test('a reply of more than 4 MiB in a stream, with the output so far', async () => {
     const parts = await setUp(0, TAKES_ALL);
     const answered = await run(parts, (execution) => {
       execution.reply({ outputType: 'STDOUT', status: 'RUNNING', content: ['one'] });
@@ -126,7 +128,7 @@ describe('after it, the channel is well again, and the events say what it was', 
     });
     const message = expect.stringMatching(/^Received message larger than max \(\d+ vs 4194304\)$/);
     expect(answered).toMatchObject({ isError: true, content: [{ text: 'one' }, { text: message }] });
-    expect(await told(parts.service)).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
     await parts.engine.executions[0]?.cancelled;
     const again = await run(parts, (execution) => {
       execution.reply(DONE);
@@ -136,7 +138,7 @@ describe('after it, the channel is well again, and the events say what it was', 
     expect(parts.engine.door.accepted).toBe(1);
   });
 
-  test('a service that stays silent for 5 s longer than its code may run, as it is told', async () => {
+  test('a service without a reply for 5 s longer than the timeout of the code', async () => {
     const parts = await setUp();
     const answered = await run(
       parts,
@@ -150,11 +152,11 @@ describe('after it, the channel is well again, and the events say what it was', 
     );
     const message = `service runner at 127.0.0.1:${parts.engine.port} did not answer in time: Deadline exceeded`;
     expect(answered).toEqual(failed(message));
-    expect(await told(parts.service)).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
     expect(parts.engine.executions).toHaveLength(1);
   });
 
-  test('a service that says goodbye in the middle of a stream: it is finished', async () => {
+  test('GOAWAY during a stream: it finishes', async () => {
     const parts = await setUp();
     let finished: Promise<void> | undefined;
     const answered = await run(parts, (execution) => {
@@ -167,10 +169,10 @@ describe('after it, the channel is well again, and the events say what it was', 
     const message = expect.stringContaining(' is not available: ');
     const { result: after } = await parts.client.ask('tools/call', '{"name":"run","arguments":{"code":"x"}}');
     expect(after).toMatchObject({ isError: true, content: [{ text: message }] });
-    expect(await told(parts.service)).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
   });
 
-  test('a service that never stops naming its status has its output taken all the same', async () => {
+  test('a service that repeats its status endlessly, with its output', async () => {
     const parts = await setUp();
     const answered = await run(parts, (execution) => {
       for (let number = 0; number < 20_000; number++) execution.reply({ outputType: 'STATUS', status: 'RUNNING' });
@@ -180,7 +182,7 @@ describe('after it, the channel is well again, and the events say what it was', 
     expect(answered).toEqual(result('well'));
   });
 
-  test('an error reply after COMPLETED: it counts, though its status does not', async () => {
+  test('an error reply after COMPLETED counts, although its status is ignored', async () => {
     const parts = await setUp();
     const answered = await run(parts, (execution) => {
       execution.reply(DONE);
@@ -188,6 +190,6 @@ describe('after it, the channel is well again, and the events say what it was', 
       execution.end();
     });
     expect(answered).toEqual(failed('well', 'after all'));
-    expect(await told(parts.service)).toMatchObject(begunAndFailed('EXECUTION_ERROR', 'after all'));
+    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed('EXECUTION_ERROR', 'after all'));
   });
 });

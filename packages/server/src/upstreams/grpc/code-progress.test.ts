@@ -5,23 +5,23 @@ import type { ReportedExecution } from '../../../testing/code-service.ts';
 import { callOfRun, reading, result, STREAMS, setUp } from './fixtures/code-tests.ts';
 
 describe('progress', () => {
-  test('tells output and states as they come to a client that asked for it, and all output at the end', async () => {
+  test('sends output and states as they arrive to a client that requests progress, and all output at the end', async () => {
     const { engine, url } = await setUp();
     const answer = reading(url, '"progressToken":"p"');
     const execution = await engine.next();
-    const told = async (number: number) => JSON.parse(await answer.message(number));
+    const message = async (number: number) => JSON.parse(await answer.message(number));
     const progress = (at: number, message: string) => ({
       jsonrpc: '2.0',
       method: 'notifications/progress',
       params: { progressToken: 'p', progress: at, message },
     });
     execution.reply({ outputType: 'STATUS', status: 'RUNNING' });
-    expect(await told(0)).toEqual(progress(1, 'RUNNING'));
+    expect(await message(0)).toEqual(progress(1, 'RUNNING'));
     execution.reply({ outputType: 'STDOUT', status: 'RUNNING', content: ['a', 'b'] });
-    expect(await told(1)).toEqual(progress(2, 'a\nb'));
+    expect(await message(1)).toEqual(progress(2, 'a\nb'));
     execution.reply({ outputType: 'COMPLETION', status: 'COMPLETED' });
     execution.end();
-    expect(await told(2)).toEqual({ jsonrpc: '2.0', id: 1, result: result('a', 'b') });
+    expect(await message(2)).toEqual({ jsonrpc: '2.0', id: 1, result: result('a', 'b') });
     expect(await answer.over).toBe(true);
     expect(answer.messages).toHaveLength(3);
   });
@@ -29,7 +29,7 @@ describe('progress', () => {
   test.each([
     ['did not ask for it', '', {}],
     ['reads no streams', '"progressToken":1', { accept: 'application/json' }],
-  ])('is not told to a client that %s', async (_what, meta, headers) => {
+  ])('is not sent to a client that %s', async (_what, meta, headers) => {
     const { engine, url } = await setUp();
     const answer = reading(url, meta, headers);
     const execution = await engine.next();
@@ -39,7 +39,7 @@ describe('progress', () => {
     expect((await answer.head).headers['content-type']).toBe('application/json');
   });
 
-  test('waits for a client that reads slowly, and the code with it', async () => {
+  test('applies the backpressure of a slow client to the code', async () => {
     const { engine, url } = await setUp();
     // The system's buffers between the service and the client take up to 36 MiB.
     const CHUNKS = 42;

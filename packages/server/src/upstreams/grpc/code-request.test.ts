@@ -1,9 +1,9 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { describe, expect, test } from 'vitest';
-import { loadProtocols } from './channel.ts';
-import { codeRequest, codeTarget, codeUri, isCodeUri } from './code-request.ts';
+import { loadProtocols } from './channels.ts';
+import { codeRequest, formatCodeUri, isCodeUri, parseCodeUri } from './code-request.ts';
 import type { CodeExecutionRequest } from './generated/codeexecution/CodeExecutionRequest.ts';
-import { argumentsOf } from './tools.ts';
+import { parseArguments } from './tool-operation.ts';
 
 const TARGET = { engine: 'camel', language: 'java' };
 
@@ -12,7 +12,7 @@ function build(given: JsonObject, tool: { members?: JsonObject; definition?: Jso
 }
 
 function givenAs(json: string) {
-  return argumentsOf({ text: `{"params":{"arguments":${json}}}` });
+  return parseArguments({ text: `{"params":{"arguments":${json}}}` });
 }
 
 /** Arguments and environment as a service gets them. */
@@ -27,7 +27,7 @@ function base64(text: string | Buffer): string {
 }
 
 describe('the request', () => {
-  test('has everything that the protocol knows, with an empty body and the uri in its normal form', () => {
+  test('has all fields of the protocol, with an empty body and the canonical uri', () => {
     const given = { code: 'x', arguments: ['a'], environment: { E: 'v' }, timeout: 5 };
     expect(build(given, { members: { configurationURI: 'c://1', secretsURI: 's://1' } })).toEqual({
       uri: 'code-execution-engine://camel/java',
@@ -41,7 +41,7 @@ describe('the request', () => {
     });
   });
 
-  test('has defaults for what was not given, or given as null', () => {
+  test('has defaults for missing and null arguments', () => {
     const defaults = { configurationURI: '', secretsURI: '', timeout: 30_000, arguments: {}, environment: {} };
     expect(build({ code: 'x' })).toMatchObject(defaults);
     expect(build({ code: 'x', timeout: null, arguments: null, environment: null })).toMatchObject(defaults);
@@ -65,7 +65,7 @@ describe('code', () => {
     expect(build({ code: given }).code).toBe(code);
   });
 
-  test('may have 1 MiB in UTF-8 once it is decoded, and no more', () => {
+  test('may have at most 1 MiB in UTF-8 after decoding', () => {
     const most = 'ä'.repeat(512 * 1024);
     expect(build({ code: base64(most) }).code).toBe(most);
     expect(() => build({ code: base64(`${most}x`) })).toThrow(
@@ -75,7 +75,7 @@ describe('code', () => {
 });
 
 describe('arguments', () => {
-  test('a list is numbered; what is no text is JSON, numbers as they were spelled, and null has no text', () => {
+  test('a list is numbered; values other than strings are JSON with exact numbers, and null is skipped', () => {
     const given = givenAs('{"code":"x","arguments":["a",9223372036854775807,null,{"b":[1.0]},true]}');
     expect(codeRequest({ members: {}, definition: {} }, TARGET, given).arguments).toEqual({
       arg0: 'a',
@@ -85,14 +85,14 @@ describe('arguments', () => {
     });
   });
 
-  test('an object keeps its names, without nulls and those of the meta and auth prefixes', () => {
+  test('an object keeps its names, without nulls and names with the meta and auth prefixes', () => {
     const given = { a: 'b', n: 1, gone: null, service_meta_m: '1', service_auth_token: 's' };
     expect(build({ code: 'x', arguments: given }).arguments).toEqual({ a: 'b', n: '1' });
   });
 });
 
-describe('what is odd', () => {
-  test('names that all objects have are names', () => {
+describe('unusual input', () => {
+  test('names of Object.prototype are ordinary names', () => {
     const given = JSON.parse(
       '{"code":"x","arguments":{"__proto__":"p"},"environment":{"__proto__":"e","toString":"s"}}',
     );
@@ -111,7 +111,7 @@ describe('what is odd', () => {
     ]);
   });
 
-  test('half a surrogate pair is sent as what UTF-8 has for it, wherever it is', () => {
+  test('a lone surrogate is replaced everywhere', () => {
     const given = { code: 'x\ud800', arguments: { 'a\ud800': '\udc00' }, environment: { '\udc00e': 'v\ud800' } };
     const {
       uri,
@@ -147,15 +147,15 @@ describe('what is odd', () => {
   });
 });
 
-describe('refused as INVALID_ARGUMENTS', () => {
+describe('rejected as INVALID_ARGUMENTS', () => {
   const refused = (message: string) => expect.objectContaining({ category: 'INVALID_ARGUMENTS', message });
-  const TIMEOUT = 'timeout must be a whole number of milliseconds from 1 to 300000';
+  const TIMEOUT = 'timeout must be an integer number of milliseconds from 1 to 300000';
 
   test.each([
     ['no code', {}, 'Missing required parameter(s): code'],
     ['code that is null', { code: null }, 'Missing required parameter(s): code'],
-    ['code that is no text', { code: 1 }, 'code must be a text, plain or in Base64'],
-    ['arguments that are a text', { code: 'x', arguments: 'a' }, 'arguments must be a list or an object'],
+    ['code that is no text', { code: 1 }, 'code must be a string, plain or in Base64'],
+    ['arguments that are a text', { code: 'x', arguments: 'a' }, 'arguments must be an array or an object'],
     ['an environment that is a list', { code: 'x', environment: [] }, 'environment must be an object'],
     ['a timeout of 0', { code: 'x', timeout: 0 }, TIMEOUT],
     ['a timeout over 300000', { code: 'x', timeout: 300_001 }, TIMEOUT],
@@ -165,7 +165,7 @@ describe('refused as INVALID_ARGUMENTS', () => {
     expect(() => build(given)).toThrow(refused(message));
   });
 
-  test('what the schema requires besides', () => {
+  test('other parameters required by the schema', () => {
     const definition = { inputSchema: { required: ['code', 'environment'] } };
     expect(() => build({}, { definition })).toThrow(refused('Missing required parameter(s): code, environment'));
   });
@@ -182,8 +182,8 @@ describe('the uri', () => {
     'code-execution-engine://camel/java/',
   ])('%s names engine and language', (uri) => {
     expect(isCodeUri(uri)).toBe(true);
-    expect(codeTarget(uri)).toEqual(TARGET);
-    expect(codeUri(TARGET)).toBe('code-execution-engine://camel/java');
+    expect(parseCodeUri(uri)).toEqual(TARGET);
+    expect(formatCodeUri(TARGET)).toBe('code-execution-engine://camel/java');
   });
 
   test.each([
@@ -193,10 +193,10 @@ describe('the uri', () => {
     'code-execution-engine://camel/java/8',
   ])('%s is one of code, and names no engine and language', (uri) => {
     expect(isCodeUri(uri)).toBe(true);
-    expect(codeTarget(uri)).toBeUndefined();
+    expect(parseCodeUri(uri)).toBeUndefined();
   });
 
-  test.each(['http://code-execution-engine://x', 'code-execution-engine:camel/java', ''])('%o is none', (uri) => {
+  test.each(['http://code-execution-engine://x', 'code-execution-engine:camel/java', ''])('%o is invalid', (uri) => {
     expect(isCodeUri(uri)).toBe(false);
   });
 });

@@ -1,54 +1,52 @@
-import type { Client, MethodDefinition } from '@grpc/grpc-js';
 import { elements } from '@sluice/protocol/json/scan';
 import type { Entry } from '../../registry/entries.ts';
-import { ServiceError } from './call.ts';
 import type { CodeExecutionRequest } from './generated/codeexecution/CodeExecutionRequest.ts';
+import { ServiceError } from './operation.ts';
 import {
-  becomesHeader,
-  type GivenArguments,
-  MOST_ARGUMENTS,
-  membersOf,
-  objectIn,
-  requireAll,
-  textIn,
-  textOfJson,
-  textsOf,
-  tooMany,
-} from './tools.ts';
-import { type Call, type CallSettings, metadataOf, RetryPolicy } from './unary.ts';
+  type ArgumentTexts,
+  argumentEntries,
+  isHeaderArgument,
+  jsonToText,
+  MAX_ARGUMENTS,
+  objectMember,
+  parseMembers,
+  requireArguments,
+  stringMember,
+  tooManyMembersError,
+} from './tool-operation.ts';
 
-/** Where code is to be executed, as a tool's uri names it. */
+/** Engine and language of a tool's uri. */
 export interface CodeTarget {
   readonly engine: string;
   readonly language: string;
 }
 
 const SCHEME = /^code-execution-engine:\/\//i;
-const WHOLE = /^code-execution-engine:\/\/([^/]+)\/([^/]+)\/?$/i;
+const CODE_URI = /^code-execution-engine:\/\/([^/]+)\/([^/]+)\/?$/i;
 
-/** True for the uri of a tool that has code executed, also of one that names no engine or language (decisions 4.7). */
+/** True for the uri of a code tool, also without engine or language (decisions 4.7). */
 export function isCodeUri(uri: string): boolean {
   return SCHEME.test(uri);
 }
 
-/** What such a uri names; undefined where it does not name both. */
-export function codeTarget(uri: string): CodeTarget | undefined {
-  const [, engine, language] = WHOLE.exec(uri) ?? [];
+/** Parses such a uri; undefined unless it has both parts. */
+export function parseCodeUri(uri: string): CodeTarget | undefined {
+  const [, engine, language] = CODE_URI.exec(uri) ?? [];
   return engine === undefined || language === undefined ? undefined : { engine, language };
 }
 
 /** The normal form: `code-execution-engine://{engineType}/{language}` (specification, "Request-building rules" 4). */
-export function codeUri({ engine, language }: CodeTarget): string {
+export function formatCodeUri({ engine, language }: CodeTarget): string {
   return `code-execution-engine://${engine}/${language}`.toWellFormed();
 }
 
-/** Most that code may have, in bytes of UTF-8, after it was decoded (decisions 8). */
+/** Limit on decoded code, in bytes of UTF-8 (decisions 8). */
 const MAX_CODE_BYTES = 1024 * 1024;
-/** Milliseconds that code may run for where the caller names no `timeout` (decisions 8). */
+/** Milliseconds that code may run without a `timeout` argument (decisions 8). */
 const DEFAULT_TIMEOUT_MS = 30_000;
 const MAX_TIMEOUT_MS = 300_000;
 
-/** A request that can be sent: its members that others look at are there. */
+/** A complete request. */
 export interface BuiltCodeRequest extends CodeExecutionRequest {
   readonly arguments: { [name: string]: string };
   /** Milliseconds. */
@@ -56,40 +54,40 @@ export interface BuiltCodeRequest extends CodeExecutionRequest {
 }
 
 /**
- * The request that has a capability service execute code (specification, "Request-building rules" 4; decisions 4.10).
- * `target` is what the service calls itself. Throws ServiceError INVALID_ARGUMENTS, with a message for the caller.
+ * Builds the request to execute code (specification, "Request-building rules" 4; decisions 4.10). `target` has the
+ * service's own names. Throws ServiceError INVALID_ARGUMENTS with a message for the caller.
  */
 export function codeRequest(
   tool: Pick<Entry, 'members' | 'definition'>,
   target: CodeTarget,
-  given: GivenArguments,
+  given: ArgumentTexts,
 ): BuiltCodeRequest {
-  requireAll(objectIn(tool.definition, 'inputSchema').required, given);
-  requireAll(['code'], given);
+  requireArguments(objectMember(tool.definition, 'inputSchema').required, given);
+  requireArguments(['code'], given);
   return {
-    uri: codeUri(target),
+    uri: formatCodeUri(target),
     body: '',
-    code: codeOf(given.code),
-    arguments: argumentsOf(given.arguments ?? 'null'),
-    configurationURI: textIn(tool.members, 'configurationURI'),
-    secretsURI: textIn(tool.members, 'secretsURI'),
-    timeout: timeoutOf(given.timeout ?? 'null'),
-    environment: environmentOf(given.environment ?? 'null'),
+    code: parseCode(given.code),
+    arguments: parseCodeArguments(given.arguments ?? 'null'),
+    configurationURI: stringMember(tool.members, 'configurationURI'),
+    secretsURI: stringMember(tool.members, 'secretsURI'),
+    timeout: parseTimeout(given.timeout ?? 'null'),
+    environment: parseEnvironment(given.environment ?? 'null'),
   };
 }
 
-function codeOf(json: string | undefined): string {
-  const text = json?.startsWith('"') ? textOfJson(json) : undefined;
-  if (text === undefined) throw refused('code must be a text, plain or in Base64');
-  const code = decoded(text).toWellFormed();
-  if (Buffer.byteLength(code) > MAX_CODE_BYTES) throw refused('code must have at most 1 MiB');
+function parseCode(json: string | undefined): string {
+  const text = json?.startsWith('"') ? jsonToText(json) : undefined;
+  if (text === undefined) throw invalidArguments('code must be a string, plain or in Base64');
+  const code = decodeBase64(text).toWellFormed();
+  if (Buffer.byteLength(code) > MAX_CODE_BYTES) throw invalidArguments('code must have at most 1 MiB');
   return code;
 }
 
-/** What the text is the Base64 of, where it is that of UTF-8; else the text itself. */
-function decoded(text: string): string {
+/** Decodes a text that is the Base64 of UTF-8; else returns it unchanged. */
+function decodeBase64(text: string): string {
   const bytes = Buffer.from(text, 'base64');
-  // Node.js decodes whatever it can; only what comes out the same again was standard Base64, padding included.
+  // Node.js ignores invalid characters; only standard Base64 with padding encodes to the same text again.
   if (bytes.toString('base64') !== text) return text;
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -98,103 +96,39 @@ function decoded(text: string): string {
   }
 }
 
-/** A list becomes arg0, arg1 and so on; one that is null leaves its number free. */
-function argumentsOf(json: string): { [name: string]: string } {
-  if (json.startsWith('[')) return Object.fromEntries(textsOf(numbered(json)));
-  if (!json.startsWith('{') && json !== 'null') throw refused('arguments must be a list or an object');
-  return Object.fromEntries(textsOf(membersOf(json, 'arguments')).filter(([name]) => !becomesHeader(name)));
+/** The elements of a list become arg0, arg1 and so on; null elements are skipped, but counted. */
+function parseCodeArguments(json: string): { [name: string]: string } {
+  if (json.startsWith('[')) return Object.fromEntries(argumentEntries(numberElements(json)));
+  if (!json.startsWith('{') && json !== 'null') throw invalidArguments('arguments must be an array or an object');
+  return Object.fromEntries(
+    argumentEntries(parseMembers(json, 'arguments')).filter(([name]) => !isHeaderArgument(name)),
+  );
 }
 
-function numbered(json: string): GivenArguments {
+function numberElements(json: string): ArgumentTexts {
   const given: Record<string, string> = {};
   let count = 0;
   for (const { start, end } of elements(json)) {
-    if (count === MOST_ARGUMENTS) throw tooMany('arguments');
+    if (count === MAX_ARGUMENTS) throw tooManyMembersError('arguments');
     given[`arg${count++}`] = json.slice(start, end);
   }
   return given;
 }
 
-function environmentOf(json: string): { [name: string]: string } {
-  return Object.fromEntries(textsOf(membersOf(json, 'environment')));
+function parseEnvironment(json: string): { [name: string]: string } {
+  return Object.fromEntries(argumentEntries(parseMembers(json, 'environment')));
 }
 
-function timeoutOf(json: string): number {
+function parseTimeout(json: string): number {
   if (json === 'null') return DEFAULT_TIMEOUT_MS;
-  // Numbers alone begin so: 5000.0 and 5e3 are as whole as 5000.
+  // JSON numbers only; 5000.0 and 5e3 are integers too.
   const timeout = /^[-0-9]/.test(json) ? Number(json) : undefined;
   if (timeout === undefined || !Number.isInteger(timeout) || timeout < 1 || timeout > MAX_TIMEOUT_MS) {
-    throw refused(`timeout must be a whole number of milliseconds from 1 to ${MAX_TIMEOUT_MS}`);
+    throw invalidArguments(`timeout must be an integer number of milliseconds from 1 to ${MAX_TIMEOUT_MS}`);
   }
   return timeout;
 }
 
-function refused(message: string): ServiceError {
+function invalidArguments(message: string): ServiceError {
   return new ServiceError('INVALID_ARGUMENTS', message);
-}
-
-/** How long a stream may go on after the time that its code was given, in milliseconds (decisions 4.10). */
-export const GRACE_MS = 5_000;
-
-/** Settings of an execution's stream. */
-export interface StreamSettings extends Pick<CallSettings, 'maxRetries' | 'retryDelayMs'> {
-  /** Milliseconds for each attempt, from its beginning to its last message. */
-  readonly deadlineMs: number;
-}
-
-/**
- * Calls a method that takes one message and gives a stream of them. It is read no faster than the loop over it runs, and
- * ended at the service when that is left. It is called anew while the service is unavailable ({@link RetryPolicy}), but not
- * once a message was here: the code has begun (decisions 4.10). Throws the status of the last attempt.
- */
-export async function* callStream<Request, Reply>(
-  client: Client,
-  method: MethodDefinition<Request, Reply>,
-  request: Request,
-  call: Call,
-  settings: StreamSettings,
-): AsyncGenerator<Reply, void, undefined> {
-  const retries = new RetryPolicy(settings, call.signal);
-  for (;;) {
-    let begun = false;
-    try {
-      for await (const reply of attemptStream(client, method, request, call, settings.deadlineMs)) {
-        begun = true;
-        yield reply;
-      }
-      return;
-    } catch (error) {
-      if (begun) throw error;
-      await retries.after(error);
-    }
-  }
-}
-
-async function* attemptStream<Request, Reply>(
-  client: Client,
-  { path, requestSerialize, responseDeserialize }: MethodDefinition<Request, Reply>,
-  request: Request,
-  call: Call,
-  deadlineMs: number,
-): AsyncGenerator<Reply, void, undefined> {
-  const { signal } = call;
-  const stream = client.makeServerStreamRequest(
-    path,
-    requestSerialize,
-    responseDeserialize,
-    request,
-    metadataOf(call),
-    { deadline: Date.now() + deadlineMs },
-  );
-  // The loop below hears of an error; one that comes after the loop was left is the cancellation, and nobody's concern.
-  stream.on('error', () => undefined);
-  const cancel = (): void => stream.cancel();
-  signal?.addEventListener('abort', cancel, { once: true });
-  if (signal?.aborted) cancel();
-  try {
-    for await (const reply of stream) yield reply;
-  } finally {
-    signal?.removeEventListener('abort', cancel);
-    cancel();
-  }
 }

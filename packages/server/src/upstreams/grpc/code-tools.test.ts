@@ -1,15 +1,15 @@
 import { status } from '@grpc/grpc-js';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { ReportedExecution } from '../../../testing/code-service.ts';
-import { failed, reading, result, run, setUp, told } from './fixtures/code-tests.ts';
-import { begunAndFailed } from './fixtures/work-tests.ts';
+import { eventsOf, failed, reading, result, run, setUp } from './fixtures/code-tests.ts';
+import { startedAndFailed } from './fixtures/operation-tests.ts';
 import type { CodeExecutionReply } from './generated/codeexecution/CodeExecutionReply.ts';
 
 const UUID = expect.stringMatching(/^[0-9a-f-]{36}$/);
 const NOT_0 = 'the execution ended as COMPLETED with exit code 3';
 
 describe('a call', () => {
-  test('has the code executed by the service of engine and language, and answers with its output', async () => {
+  test('executes the code in the service of engine and language, and returns its output', async () => {
     const parts = await setUp();
     const args = '{"code":"MQ==","arguments":["a"],"environment":{"E":"v"},"timeout":5000}';
     const answered = await run(
@@ -48,15 +48,19 @@ describe('a call', () => {
     expect(execution.requestId).toEqual(expected);
     execution.end();
     expect(JSON.parse(await answer.message(0)).result).toEqual(result());
-    const line = service.log.map((text) => JSON.parse(text)).find(({ msg }) => msg === 'tool call completed');
+    const line = await vi.waitFor(() => {
+      const found = service.log.map((text) => JSON.parse(text)).find(({ transport }) => transport === 'code');
+      if (!found) throw new Error('no line in the access log');
+      return found;
+    });
     expect([line.x_request_id, line.service_request_id]).toEqual([logged, execution.requestId]);
   });
 
-  test('is told with the number of its arguments and [CODE], and nothing of what they carry', async () => {
+  test('has events with the number of its arguments and [CODE], but no values', async () => {
     const parts = await setUp();
     const args = '{"code":"S3CRET","arguments":{"S3CRET":"S3CRET"},"environment":{"S3CRET":"S3CRET"}}';
     await run(parts, (execution) => execution.end(), args);
-    const events = await told(parts.service);
+    const events = await eventsOf(parts.service);
     expect(events).toEqual([
       {
         eventId: expect.any(String),
@@ -95,7 +99,7 @@ describe('a call', () => {
       end(execution);
     });
     expect(answered).toEqual(failed(...texts));
-    expect(await told(parts.service)).toMatchObject(begunAndFailed(category, message));
+    expect(await eventsOf(parts.service)).toMatchObject(startedAndFailed(category, message));
   });
 
   const SERVICE = { category: 'SERVICE_UNAVAILABLE', name: 'code-execution/camel/cobol' };
@@ -109,10 +113,15 @@ describe('a call', () => {
     [
       'run',
       '{"code":"x","timeout":300001}',
-      'timeout must be a whole number of milliseconds from 1 to 300000',
+      'timeout must be an integer number of milliseconds from 1 to 300000',
       ARGUMENTS,
     ],
-    ['run', '{"code":"x","timeout":0}', 'timeout must be a whole number of milliseconds from 1 to 300000', ARGUMENTS],
+    [
+      'run',
+      '{"code":"x","timeout":0}',
+      'timeout must be an integer number of milliseconds from 1 to 300000',
+      ARGUMENTS,
+    ],
     ['run', `{"code":"${'x'.repeat(1024 * 1024 + 1)}"}`, 'code must have at most 1 MiB', ARGUMENTS],
     ['run', '[]', 'arguments must be an object', ARGUMENTS],
   ])('of %s with %.40s fails before any service is asked, and is told so alone', async (name, args, message, event) => {
@@ -120,7 +129,7 @@ describe('a call', () => {
     const { result: answered } = await client.ask('tools/call', `{"name":"${name}","arguments":${args}}`);
     expect(answered).toEqual(failed(message));
     expect(engine.executions).toEqual([]);
-    expect(await told(service, event.name)).toMatchObject([
+    expect(await eventsOf(service, event.name)).toMatchObject([
       { eventType: 'FAILED', transport: 'code', errorCategory: event.category, errorMessage: message, duration: 0 },
     ]);
   });

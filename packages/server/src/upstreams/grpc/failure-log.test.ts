@@ -2,11 +2,11 @@ import { Metadata, status } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../../telemetry/log.ts';
-import { logFailure, ServiceError } from './call.ts';
-import { DEAD_PORT, workTests } from './fixtures/work-tests.ts';
+import { DEAD_PORT, operationTests } from './fixtures/operation-tests.ts';
+import { logFailure, ServiceError } from './operation.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
-const { serviceWith, address, work } = workTests();
+const { serviceWith, address, work } = operationTests();
 
 const statusError = (code: status, details: string) =>
   Object.assign(new Error(`${code} ${details}`), { code, details, metadata: new Metadata() });
@@ -44,18 +44,18 @@ it.each([
   expect(text).not.toMatch(/S3CRET|ESECRET|nowhere/);
 });
 
-it('what is no failure of a service is logged as an error, with its cause', () => {
+it('an internal error is logged as an error, with its cause', () => {
   const error = new Error('no idea', { cause: new Error('none at all') });
   expect(logged(error).lines).toMatchObject([
     { level: 'error', called: 'work', error: { message: 'no idea', causes: ['none at all'] } },
   ]);
 });
 
-it('what the call is answered and told with is not said again', () => {
+it('a ServiceError, reported by response and event, is not logged', () => {
   expect(logged(new ServiceError('INVALID_ARGUMENTS', 'S3CRET')).lines).toEqual([]);
 });
 
-it('a service that is not there is found out about in the log, and answered without an empty note', async () => {
+it('an unreachable service is logged, and answered without an empty note', async () => {
   const on = await serviceWith({ RUST_LOG: 'service::bridge=debug', SERVICE_BRIDGE_GRPC_MAX_RETRIES: '0' });
   await address('worker', DEAD_PORT, {}, on);
   const [isError, text] = await work(on);
@@ -63,6 +63,6 @@ it('a service that is not there is found out about in the log, and answered with
   const lines = on.log.map((line) => JSON.parse(line));
   const failed = lines.find(({ msg }) => msg === 'call failed');
   expect(failed).toMatchObject({ status: 'UNAVAILABLE', code: 'ECONNREFUSED', service: 'worker' });
-  const told = lines.find(({ msg }) => msg === 'tool call failed');
-  expect(told.service_request_id).toBe(failed.service_request_id);
+  const line = lines.find(({ msg }) => msg === 'tool call failed');
+  expect(line.service_request_id).toBe(failed.service_request_id);
 });

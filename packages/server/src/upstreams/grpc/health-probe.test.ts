@@ -3,11 +3,11 @@ import { createServer } from 'node:net';
 import { Client, credentials, type Metadata, type Server, status } from '@grpc/grpc-js';
 import { expect, type TestContext, test } from 'vitest';
 import { answering, Refusal, startCapabilityService } from '../../../testing/capability-service.ts';
-import { loadProtocols, type Protocols } from './channel.ts';
-import { DEAD_PORT } from './fixtures/work-tests.ts';
+import { loadProtocols, type Protocols } from './channels.ts';
+import { DEAD_PORT } from './fixtures/operation-tests.ts';
 import type { HealthProbeReply } from './generated/health/HealthProbeReply.ts';
 import type { HealthProbeRequest__Output } from './generated/health/HealthProbeRequest.ts';
-import { type Finding, probeHealth } from './health.ts';
+import { type ProbeResult, probeHealth } from './health.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
 const saying = (found: HealthProbeReply['status']) =>
@@ -30,14 +30,14 @@ async function probed(
   context: Context,
   port: number,
   { id, timeoutMs = 5_000 }: { id?: string; timeoutMs?: number } = {},
-): Promise<Finding> {
+): Promise<ProbeResult> {
   const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
   context.onTestFinished(() => client.close());
   const { signal } = new AbortController();
   return probeHealth(client, loadProtocols(), entryAt(port, { id }), signal, { timeoutMs });
 }
 
-test('a service that has started is healthy', async (context) => {
+test('a started service is healthy', async (context) => {
   const port = await started(context, (server, { healthProbe }) =>
     server.addService(healthProbe, { Probe: saying('STARTED'), GetStatus: saying('STOPPED') }),
   );
@@ -53,7 +53,7 @@ test.for([
   const port = await started(context, (server, { healthProbe }) =>
     server.addService(healthProbe, { Probe: answering(() => ({ status: found })) }),
   );
-  expect(await probed(context, port)).toEqual({ health: 'unhealthy', reason: `its status is ${shown}` });
+  expect(await probed(context, port)).toEqual({ health: 'unhealthy', reason: `status ${shown}` });
 });
 
 test.for([
@@ -66,26 +66,26 @@ test.for([
   expect(await probed(context, port)).toMatchObject({ health });
 });
 
-test('one that knows neither is healthy, since it answers', async (context) => {
+test('a service without both methods is healthy', async (context) => {
   const port = await started(context, (server, { toolInvoker }) => server.addService(toolInvoker, {}));
   expect(await probed(context, port)).toEqual({ health: 'healthy' });
 });
 
-test('one that fails to say how it is has answered, and is not well', async (context) => {
+test('a service whose probe fails is unhealthy', async (context) => {
   const port = await started(context, (server, { healthProbe }) =>
     server.addService(healthProbe, { Probe: refusing(status.INTERNAL, 'no\ndatabase'), GetStatus: saying('STARTED') }),
   );
   expect(await probed(context, port)).toEqual({ health: 'unhealthy', reason: 'INTERNAL: no database' });
 });
 
-test('one where nobody listens is down', async (context) => {
+test('a service that refuses the connection is down', async (context) => {
   expect(await probed(context, DEAD_PORT)).toEqual({
     health: 'down',
     reason: expect.stringMatching(/^UNAVAILABLE: .*ECONNREFUSED 127\.0\.0\.1:\d+$/),
   });
 });
 
-test('one that says it is unavailable is down, and not asked again at once', async (context) => {
+test('a service that is UNAVAILABLE is down and not retried', async (context) => {
   let asked = 0;
   const Probe = answering<HealthProbeRequest__Output, HealthProbeReply>(() => {
     asked++;
@@ -96,7 +96,7 @@ test('one that says it is unavailable is down, and not asked again at once', asy
   expect(asked).toBe(1);
 });
 
-test('one that does not speak gRPC is down', async (context) => {
+test('a server that does not speak gRPC is down', async (context) => {
   const server = createServer((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')).listen(0, '127.0.0.1');
   context.onTestFinished(() => void server.close());
   await once(server, 'listening');
@@ -105,7 +105,7 @@ test('one that does not speak gRPC is down', async (context) => {
   expect(await probed(context, port)).toMatchObject({ health: 'down' });
 });
 
-test('one that does not answer in time is down', async (context) => {
+test('a service that does not answer in time is down', async (context) => {
   const port = await started(context, (server, { healthProbe }) => server.addService(healthProbe, { Probe: () => {} }));
   expect(await probed(context, port, { timeoutMs: 50 })).toEqual({
     health: 'down',
@@ -113,7 +113,7 @@ test('one that does not answer in time is down', async (context) => {
   });
 });
 
-test('it is asked by the id of its entry, else by the name, each time under a request id of its own', async (context) => {
+test('a probe has the id of the entry, else its name, and a request id of its own', async (context) => {
   const asked: string[] = [];
   const requestIds = new Set<string>();
   const port = await started(context, (server, { healthProbe }) =>

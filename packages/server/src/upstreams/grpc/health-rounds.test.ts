@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { removeServices } from '../../registry/operations-topology.ts';
+import { DEAD_PORT } from './fixtures/operation-tests.ts';
 import { heldProbes, soon, watching } from './fixtures/watched-health.ts';
-import { DEAD_PORT } from './fixtures/work-tests.ts';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -35,9 +35,9 @@ test.for([
   },
 );
 
-test('only so many probes are under way at a time, and the others follow in their order', async (context) => {
+test('the number of concurrent probes is limited, and the others follow in order', async (context) => {
   const { held, probe } = heldProbes();
-  const { registry, register, of } = await watching(context, { probe, probesAtOnce: 2 });
+  const { registry, register, of } = await watching(context, { probe, maxConcurrentProbes: 2 });
   await register(DEAD_PORT, 'a', 'b', 'c', 'd', 'e');
   const asked = () => held.map(({ name }) => name);
   expect(asked()).toEqual(['a', 'b']);
@@ -52,10 +52,10 @@ test('only so many probes are under way at a time, and the others follow in thei
   await expect.poll(() => ['a', 'b', 'd', 'e'].map(of), soon).toEqual(['down', 'healthy', 'healthy', 'healthy']);
 });
 
-test('a round finds those that the last one has not come to, and asks nobody twice at a time', async (context) => {
+test('a round does not probe a service that the last one is still probing', async (context) => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   const { held, probe } = heldProbes();
-  const { register } = await watching(context, { probe, probesAtOnce: 1, intervalMs: 1_000 });
+  const { register } = await watching(context, { probe, maxConcurrentProbes: 1, intervalMs: 1_000 });
   await register(DEAD_PORT, 'a', 'b');
   await vi.advanceTimersByTimeAsync(5_000);
   expect(held.map(({ name }) => name)).toEqual(['a']);

@@ -5,17 +5,17 @@ import type { ServiceEntry } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Services } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
-import type { Protocols } from './channel.ts';
-import { serviceRequestId } from './tools.ts';
-import { type CallSettings, callUnary, detailsOf, isStatusError, statusName, statusOf } from './unary.ts';
+import type { Protocols } from './channels.ts';
+import { type CallSettings, callUnary, isStatusError, statusCode, statusDetails, statusName } from './grpc-client.ts';
+import { serviceRequestId } from './tool-operation.ts';
 
-/** What a probe found. `reason` says more where the service is not well. */
-export interface Finding {
+/** Result of a probe; `reason` tells why the service is not healthy. */
+export interface ProbeResult {
   readonly health: Exclude<ServiceHealth, 'pending'>;
   readonly reason?: string;
 }
 
-/** Statuses of calls that nobody answered. */
+/** Statuses of unanswered calls. */
 const UNANSWERED: ReadonlySet<status | undefined> = new Set([
   status.UNAVAILABLE,
   status.DEADLINE_EXCEEDED,
@@ -23,15 +23,15 @@ const UNANSWERED: ReadonlySet<status | undefined> = new Set([
   undefined,
 ]);
 
-/** What a service is asked for by (decisions 4.10). */
-export function probedId({ id, name }: ServiceEntry): string {
+/** Id in probe requests (decisions 4.10). */
+export function probeId({ id, name }: ServiceEntry): string {
   return id ?? name;
 }
 
 /**
- * Asks a capability service once how it is (decisions 4.10): by `Probe`, and by `GetStatus` where it does not know that.
- * One that knows neither is healthy, since it has answered; one that fails otherwise has answered too, and is not. One that
- * does not answer is not asked again before the next probe: as long as it is, it holds up those of others. Never rejects.
+ * Probes a capability service once (decisions 4.10): with `Probe`, and with `GetStatus` if that is not implemented. A
+ * service that implements neither is healthy, since it has answered; one that fails otherwise is unhealthy. Not retried,
+ * since an unanswered probe delays those of other services. Never rejects.
  */
 export async function probeHealth(
   client: Client,
@@ -39,153 +39,152 @@ export async function probeHealth(
   entry: ServiceEntry,
   signal: AbortSignal,
   { timeoutMs }: Pick<CallSettings, 'timeoutMs'>,
-): Promise<Finding> {
-  const once = { timeoutMs, maxRetries: 0, retryDelayMs: 0 };
-  const request = { id: probedId(entry).toWellFormed() };
+): Promise<ProbeResult> {
+  const settings = { timeoutMs, maxRetries: 0, retryDelayMs: 0 };
+  const request = { id: probeId(entry).toWellFormed() };
   for (const method of [healthProbe.Probe, healthProbe.GetStatus]) {
     try {
       const call = { requestId: serviceRequestId(undefined), signal };
-      const { status: found } = await callUnary(client, method, request, call, once);
-      return found === 'STARTED' ? { health: 'healthy' } : { health: 'unhealthy', reason: `its status is ${found}` };
+      const { status: found } = await callUnary(client, method, request, call, settings);
+      return found === 'STARTED' ? { health: 'healthy' } : { health: 'unhealthy', reason: `status ${found}` };
     } catch (error) {
-      const code = statusOf(error);
+      const code = statusCode(error);
       if (code !== status.UNIMPLEMENTED) {
-        return { health: UNANSWERED.has(code) ? 'down' : 'unhealthy', reason: reasonOf(error) };
+        return { health: UNANSWERED.has(code) ? 'down' : 'unhealthy', reason: describeFailure(error) };
       }
     }
   }
   return { health: 'healthy' };
 }
 
-function reasonOf(error: unknown): string {
-  if (isStatusError(error)) return `${statusName(error.code)}: ${quoted(detailsOf(error))}`;
+function describeFailure(error: unknown): string {
+  if (isStatusError(error)) return `${statusName(error.code)}: ${quoted(statusDetails(error))}`;
   return error instanceof Error ? error.message : String(error);
 }
 
-/** What {@link ServiceHealthMonitor} works with. */
-export interface HealthOptions {
+export interface ServiceHealthOptions {
   readonly registry: Pick<Registry, 'current' | 'onChange'>;
-  /** Asks an entry's service once; must not reject. */
-  readonly probe: (entry: ServiceEntry, signal: AbortSignal) => Promise<Finding>;
-  /** Milliseconds between probes of one entry; 0: only at registration and at start. */
+  /** Probes the service of an entry once; must not reject. */
+  readonly probe: (entry: ServiceEntry, signal: AbortSignal) => Promise<ProbeResult>;
+  /** Milliseconds between probes of one entry; 0 to probe only at registration and at start. */
   readonly intervalMs: number;
   readonly log: TargetLogger;
-  /** Probes under way at a time (default 8): as many services that do not answer hold up the others. */
-  readonly probesAtOnce?: number;
+  /** Default 8: as many unresponsive services delay the probes of others. */
+  readonly maxConcurrentProbes?: number;
 }
 
-interface Watched {
+interface MonitoredService {
   readonly entry: ServiceEntry;
   health: ServiceHealth;
-  /** Ends the probe that is under way. */
+  /** Cancels the probe in progress. */
   probing: AbortController | undefined;
 }
 
 /**
- * How the registered capability services are (decisions 3, 4.10): each is probed when it is registered, when the process
- * starts, and then every so often. This is for people to see. It is kept in memory, and nothing is routed by it.
+ * Health of the registered capability services (decisions 3, 4.10): each is probed at registration, at the start of the
+ * process, and then periodically. For display only: routing does not depend on it.
  */
 export class ServiceHealthMonitor {
-  readonly #options: HealthOptions;
-  readonly #probesAtOnce: number;
+  readonly #options: ServiceHealthOptions;
+  readonly #maxConcurrentProbes: number;
   /** By `serviceId`. */
-  readonly #watched = new Map<string, Watched>();
-  /** Those that wait for their probe, in their order. */
-  readonly #waiting = new Set<Watched>();
-  #underWay = 0;
+  readonly #services = new Map<string, MonitoredService>();
+  /** Waiting for their probe, in order. */
+  readonly #waiting = new Set<MonitoredService>();
+  #inFlight = 0;
   #seen: Services | undefined;
   #unsubscribe: () => void = () => {};
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(options: HealthOptions) {
+  constructor(options: ServiceHealthOptions) {
     this.#options = options;
-    this.#probesAtOnce = options.probesAtOnce ?? 8;
+    this.#maxConcurrentProbes = options.maxConcurrentProbes ?? 8;
   }
 
-  /** What the last probe of the entry said; `pending` before the first. */
-  of(entry: ServiceEntry): ServiceHealth {
-    const known = this.#watched.get(serviceKey(entry));
-    return known && asksTheSame(known.entry, entry) ? known.health : 'pending';
+  /** Result of the last probe of the entry; `pending` before the first. */
+  get(entry: ServiceEntry): ServiceHealth {
+    const known = this.#services.get(serviceKey(entry));
+    return known && hasSameTarget(known.entry, entry) ? known.health : 'pending';
   }
 
-  /** Begins to probe, what is registered and what will be. */
+  /** Starts probing registered services, now and in future. */
   start(): void {
     const { registry, intervalMs } = this.#options;
-    this.#unsubscribe = registry.onChange(() => this.#follow());
-    this.#follow();
-    if (intervalMs > 0) this.#timer = setInterval(() => this.#queue(this.#watched.values()), intervalMs).unref();
+    this.#unsubscribe = registry.onChange(() => this.#onRegistryChange());
+    this.#onRegistryChange();
+    if (intervalMs > 0) this.#timer = setInterval(() => this.#queue(this.#services.values()), intervalMs).unref();
   }
 
-  /** Ends the probes under way; no further one begins. */
+  /** Cancels the probes in progress and stops. */
   close(): void {
     this.#unsubscribe();
     clearInterval(this.#timer);
-    for (const watched of this.#watched.values()) this.#drop(watched);
-    this.#watched.clear();
+    for (const service of this.#services.values()) this.#cancel(service);
+    this.#services.clear();
   }
 
-  /** Takes over what the registry has now. Every entry that is new, or was put anew, is probed. */
-  #follow(): void {
+  /** Probes every entry that was added or replaced. */
+  #onRegistryChange(): void {
     const { services } = this.#options.registry.current;
     if (services === this.#seen) return;
     this.#seen = services;
     const registered = new Map(services.all.map((entry) => [serviceKey(entry), entry]));
-    for (const [id, watched] of this.#watched) {
+    for (const [id, service] of this.#services) {
       if (registered.has(id)) continue;
-      this.#drop(watched);
-      this.#watched.delete(id);
+      this.#cancel(service);
+      this.#services.delete(id);
     }
-    const added: Watched[] = [];
+    const added: MonitoredService[] = [];
     for (const [id, entry] of registered) {
-      const known = this.#watched.get(id);
+      const known = this.#services.get(id);
       if (known?.entry === entry) continue;
-      if (known) this.#drop(known);
-      const watched: Watched = { entry, health: this.of(entry), probing: undefined };
-      this.#watched.set(id, watched);
-      added.push(watched);
+      if (known) this.#cancel(known);
+      const service: MonitoredService = { entry, health: this.get(entry), probing: undefined };
+      this.#services.set(id, service);
+      added.push(service);
     }
     this.#queue(added);
   }
 
-  #drop(watched: Watched): void {
-    this.#waiting.delete(watched);
-    watched.probing?.abort();
+  #cancel(service: MonitoredService): void {
+    this.#waiting.delete(service);
+    service.probing?.abort();
   }
 
-  #queue(due: Iterable<Watched>): void {
-    // The last round may not be over: a probe that waits or is under way is this round's too.
-    for (const watched of due) if (!watched.probing) this.#waiting.add(watched);
-    for (const watched of this.#waiting) {
-      if (this.#underWay >= this.#probesAtOnce) return;
-      this.#waiting.delete(watched);
-      void this.#probe(watched);
+  #queue(due: Iterable<MonitoredService>): void {
+    // A probe still waiting or in progress from the last round serves this one too.
+    for (const service of due) if (!service.probing) this.#waiting.add(service);
+    for (const service of this.#waiting) {
+      if (this.#inFlight >= this.#maxConcurrentProbes) return;
+      this.#waiting.delete(service);
+      void this.#probe(service);
     }
   }
 
-  async #probe(watched: Watched): Promise<void> {
-    const ending = new AbortController();
-    watched.probing = ending;
-    this.#underWay++;
-    const finding = await this.#options.probe(watched.entry, ending.signal);
-    this.#underWay--;
-    watched.probing = undefined;
-    // What was removed or replaced meanwhile is nobody's any more.
-    if (!ending.signal.aborted) this.#found(watched, finding);
+  async #probe(service: MonitoredService): Promise<void> {
+    const canceled = new AbortController();
+    service.probing = canceled;
+    this.#inFlight++;
+    const result = await this.#options.probe(service.entry, canceled.signal);
+    this.#inFlight--;
+    service.probing = undefined;
+    // The entry may have been removed or replaced meanwhile.
+    if (!canceled.signal.aborted) this.#update(service, result);
     this.#queue([]);
   }
 
-  #found(watched: Watched, { health, reason }: Finding): void {
+  #update(service: MonitoredService, { health, reason }: ProbeResult): void {
     const { log } = this.#options;
-    const { entry, health: before } = watched;
+    const { entry, health: before } = service;
     if (health === before) return;
-    watched.health = health;
+    service.health = health;
     const fields = { service: entry.name, service_type: entry.serviceType, address: serviceAddress(entry), before };
     if (health === 'healthy') log.info('capability service is healthy', fields);
     else log.warn(`capability service is ${health}`, { ...fields, reason });
   }
 }
 
-/** Whether what one entry's probe says holds for the other: the same place is asked for the same id. */
-function asksTheSame(a: ServiceEntry, b: ServiceEntry): boolean {
-  return a.host === b.host && a.port === b.port && probedId(a) === probedId(b);
+/** Whether a probe of one entry holds for the other: same address and id. */
+function hasSameTarget(a: ServiceEntry, b: ServiceEntry): boolean {
+  return a.host === b.host && a.port === b.port && probeId(a) === probeId(b);
 }

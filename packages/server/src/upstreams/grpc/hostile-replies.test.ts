@@ -1,13 +1,13 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, vi } from 'vitest';
-import { loadProtocols } from './channel.ts';
+import { loadProtocols } from './channels.ts';
+import { operationTests, startedAndFailed } from './fixtures/operation-tests.ts';
 import { framed, HEAD, sends, startRawService } from './fixtures/raw-service.ts';
-import { begunAndFailed, workTests } from './fixtures/work-tests.ts';
 import type { WorkingServiceOptions } from './fixtures/working-service.ts';
 
-const tests = workTests();
-const { address, registered, onEnd, serviceWith, work, read, told } = tests;
+const tests = operationTests();
+const { address, registered, onEnd, serviceWith, work, read, eventsOf } = tests;
 const { InvokeTool } = loadProtocols().toolInvoker;
 
 const OK = { 'grpc-status': '0' };
@@ -26,7 +26,7 @@ function content(bytes: readonly number[]): Buffer {
   return Buffer.from([0x12, bytes.length, ...bytes]);
 }
 
-describe('a reply that is none fails the call, and the next one is well', () => {
+describe('an invalid reply fails the call, and the next one succeeds', () => {
   it.each<[string, (stream: ServerHttp2Stream) => void, string]>([
     ['a message that is no protobuf', sends(framed(Buffer.from([0xff, 0xff, 0xff])), OK), 'parsing error'],
     ['a frame that is cut short', sends(framed(DONE).subarray(0, -1), OK), ''],
@@ -56,7 +56,7 @@ describe('a reply that is none fails the call, and the next one is well', () => 
     const [isError, text] = await work();
     expect([isError, text]).toEqual([true, expect.stringContaining(says)]);
     expect(text).not.toBe('');
-    expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+    expect(await eventsOf()).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
     expect(await work()).toEqual([false, 'done']);
   });
 });
@@ -88,7 +88,7 @@ it.each<[string, (stream: ServerHttp2Stream) => void]>([
   expect(await work(on)).toEqual([false, 'done']);
 });
 
-it('a header that no library takes is written nowhere, with what is in it', async () => {
+it('an invalid header is not logged with its value', async () => {
   const written = vi.spyOn(console, 'error');
   onEnd(async () => written.mockRestore());
   await answering(sends(framed(DONE), OK, { 'x-cafe': 'caf\u00e9 S3CRET' }));
@@ -96,14 +96,14 @@ it('a header that no library takes is written nowhere, with what is in it', asyn
   expect(written).not.toHaveBeenCalled();
 });
 
-it('texts that are no UTF-8 are answered as what JSON has for them', async () => {
+it('invalid UTF-8 is replaced', async () => {
   await answering(sends(framed(content([0x61, 0xff, 0xed, 0xa0, 0x80, 0x62])), OK));
   const [isError, text] = await work();
   expect(isError).toBe(false);
   expect(text).toMatch(/^a\ufffd+b$/);
 });
 
-it('NUL, controls and line separators come as they are', async () => {
+it('NUL, control characters and line separators are preserved', async () => {
   const odd = '\0\u0001\u001b[31m\r\n\u2028\u2029"\\';
   await registered('worker', { tool: (call) => call.reply([odd]) });
   expect(await work()).toEqual([false, odd]);
@@ -112,7 +112,7 @@ it('NUL, controls and line separators come as they are', async () => {
 /** Whoever runs this may be slow. */
 const PATIENT = { SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000' };
 
-it('a reply that an answer cannot hold fails the call, and the read', async () => {
+it('a reply over the limit fails the call and the read', async () => {
   const on = await serviceWith(PATIENT);
   const many = Array.from({ length: 1_100_000 }, () => '');
   const options: WorkingServiceOptions = {
@@ -121,15 +121,15 @@ it('a reply that an answer cannot hold fails the call, and the read', async () =
   };
   const service = await registered('worker', options, on);
   const message = expect.stringMatching(
-    /^service worker at 127\.0\.0\.1:\d+ sent a reply that makes more than 67108864 bytes of JSON/,
+    /^service worker at 127\.0\.0\.1:\d+ sent a reply of more than 67108864 bytes of JSON/,
   );
   expect(await work(on)).toEqual([true, message]);
-  expect(await told(on)).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+  expect(await eventsOf(on)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
   expect(await read(on)).toEqual({ code: -32603, message });
   expect(await work(on)).toEqual([false, 'small']);
 });
 
-it('what stands beside each text of a resource counts too: its uri, and its type', async () => {
+it('uri and type of each text of a resource count too', async () => {
   await registered('worker', { resource: (call) => call.reply(Array.from({ length: 100_000 }, () => '')) });
   await tests.service.manage('PUT', '/resources/page', {
     name: 'page',
@@ -137,13 +137,13 @@ it('what stands beside each text of a resource counts too: its uri, and its type
     type: 'worker',
     mimeType: `text/${'x'.repeat(1000)}`,
   });
-  expect(await read()).toMatchObject({ message: expect.stringContaining('sent a reply that makes more than') });
+  expect(await read()).toMatchObject({ message: expect.stringContaining('sent a reply of more than') });
 });
 
-it('a reply of 400,000 texts without a character is answered', async () => {
+it('a reply of 400,000 empty texts is returned', async () => {
   const on = await serviceWith(PATIENT);
   await registered('worker', { tool: (call) => call.reply(Array.from({ length: 400_000 }, () => '')) }, on);
   const [isError, text] = await work(on);
   expect([isError, text.length]).toEqual([false, 399_999]);
-  expect(await told(on)).toMatchObject([{}, { eventType: 'COMPLETED', contentTruncated: true }]);
+  expect(await eventsOf(on)).toMatchObject([{}, { eventType: 'COMPLETED', contentTruncated: true }]);
 });

@@ -5,16 +5,16 @@ import { post } from '../../../../../test/fixtures/raw-client.ts';
 import type { ReportedExecution } from '../../../testing/code-service.ts';
 import { leadingTo, openDoor } from '../../../testing/door.ts';
 import { callOfRun, result, setUp } from './fixtures/code-tests.ts';
-import { workTests } from './fixtures/work-tests.ts';
+import { operationTests } from './fixtures/operation-tests.ts';
 import { startWorkingService } from './fixtures/working-service.ts';
 
-const tests = workTests();
+const tests = operationTests();
 const { address, onEnd, serviceWith, work } = tests;
 
 /** Where the number alone is not the point. */
 const MANY = 300;
 
-describe('calls at a time to one service', () => {
+describe('concurrent calls to one service', () => {
   it.each([
     [1_000, 'without a limit', 1_000, {}],
     [MANY, 'that takes 100 at a time', 100, { 'grpc.max_concurrent_streams': 100 }],

@@ -1,8 +1,8 @@
 import type { MethodDefinition } from '@grpc/grpc-js';
 import { type AnyDefinition, loadSync } from '@grpc/proto-loader';
 import { expect, test } from 'vitest';
-import { loadProtocols, PROTO_FILES, PROTO_FOLDER } from './channel.ts';
-import { AGREED_MESSAGES } from './fixtures/agreed-messages.ts';
+import { loadProtocols, PROTO_FILES, PROTO_FOLDER } from './channels.ts';
+import { AGREED_MESSAGES } from './fixtures/protocol-messages.ts';
 
 /** What of a loaded message or enum the tables of the specification speak of. */
 interface Described {
@@ -38,17 +38,17 @@ function fieldsOf(name: string): string[] {
   return field.map((of) => `${of.name} ${typeOf(of)} ${of.number}`);
 }
 
-test.each(Object.entries(AGREED_MESSAGES))('%s is what was agreed upon, by name, type and number', (name, agreed) => {
+test.each(Object.entries(AGREED_MESSAGES))('%s has the agreed fields by name, type and number', (name, agreed) => {
   const { value } = described(name);
   expect((value?.map((of) => `${of.name} ${of.number}`) ?? fieldsOf(name)).join(', ')).toBe(agreed);
 });
 
-test('all messages and enumerations are among those', () => {
+test('there are no other messages and enumerations', () => {
   const defined = Object.entries(loaded).filter(([, definition]) => 'format' in definition);
   expect(defined.map(([name]) => name).toSorted()).toEqual(Object.keys(AGREED_MESSAGES).toSorted());
 });
 
-test('the methods are those of decisions 2.12, and only code comes as a stream', () => {
+test('the methods are those of decisions 2.12, and only code execution streams', () => {
   const { toolInvoker, provisioner, resourceAcquirer, codeExecutor, healthProbe } = loadProtocols();
   const services = [toolInvoker, provisioner, resourceAcquirer, codeExecutor, healthProbe];
   const methods = services.flatMap((service) => Object.values<MethodDefinition<object, object>>(service));

@@ -1,36 +1,35 @@
 import { type Client, status } from '@grpc/grpc-js';
 import { type ProvisionInput, type ProvisionResult, serviceAddress } from '@sluice/contract';
 import type { ServiceEntry } from '../../registry/entries.ts';
-import { named } from './call.ts';
-import type { Channels, Protocols } from './channel.ts';
-import { type CallSettings, callUnary, statusName, statusOf } from './unary.ts';
+import type { GrpcChannels, Protocols } from './channels.ts';
+import { type CallSettings, callUnary, statusCode, statusName } from './grpc-client.ts';
+import { describeService } from './operation.ts';
 
-/** What {@link Provisioning} works with. */
-export interface ProvisioningOptions {
-  readonly channels: Pick<Channels, 'to'>;
+export interface ProvisionerOptions {
+  readonly channels: Pick<GrpcChannels, 'get'>;
   readonly protocols: Protocols;
   readonly settings: CallSettings;
 }
 
 /**
- * A service that did not provision. The message is answered: it names service and status, and carries nothing of what was
- * sent.
+ * Failed provisioning. The message goes to the client: it has service and status, and nothing of the configuration or
+ * secrets.
  */
 export class ProvisioningError extends Error {
   override readonly name = 'ProvisioningError';
 }
 
-/** Has capability services keep configuration and secrets for their tools (specification, "Capability-service protocols"). */
-export class Provisioning {
-  readonly #options: ProvisioningOptions;
+/** Stores configuration and secrets of tools in capability services (specification, "Capability-service protocols"). */
+export class Provisioner {
+  readonly #options: ProvisionerOptions;
 
-  constructor(options: ProvisioningOptions) {
+  constructor(options: ProvisionerOptions) {
     this.#options = options;
   }
 
   /**
-   * Hands both to the service under the name (decisions 4.10). Resolves with where it keeps them; rejects with
-   * ProvisioningError when the call fails.
+   * Stores both in the service under the name (decisions 4.10). Resolves with their uris; rejects with ProvisioningError if
+   * the call fails.
    */
   async provision(
     entry: ServiceEntry,
@@ -38,29 +37,30 @@ export class Provisioning {
     requestId: string,
   ): Promise<ProvisionResult> {
     const { channels, protocols, settings } = this.#options;
-    const client: Client = channels.to(serviceAddress(entry));
-    const as = name.toWellFormed();
+    const client: Client = channels.get(serviceAddress(entry));
+    const storedName = name.toWellFormed();
     const request = {
       uri: uri.toWellFormed(),
-      configuration: { type: 'BUILTIN', name: as, payload: configuration.toWellFormed() },
-      secret: { type: 'BUILTIN', name: as, payload: secrets.toWellFormed() },
+      configuration: { type: 'BUILTIN', name: storedName, payload: configuration.toWellFormed() },
+      secret: { type: 'BUILTIN', name: storedName, payload: secrets.toWellFormed() },
     } as const;
     try {
       const reply = await callUnary(client, protocols.provisioner.Provision, request, { requestId }, settings);
       const { configurationUri, secretUri, properties } = reply;
       return { configurationUri, secretUri, properties };
     } catch (error) {
-      // Neither the service's own words nor a cause go along: services may repeat in them what they could not read.
-      throw new ProvisioningError(`${named(entry)} ${whatHappened(error)}`);
+      // Without the text of the service or a cause, which may contain secrets.
+      throw new ProvisioningError(`${describeService(entry)} ${describeFailure(error)}`);
     }
   }
 }
 
-function whatHappened(error: unknown): string {
-  const code = statusOf(error);
-  if (code === undefined) return 'could not be asked to provision';
+function describeFailure(error: unknown): string {
+  const code = statusCode(error);
+  if (code === undefined) return 'could not be called';
   if (code === status.UNAVAILABLE) return 'is not available';
-  if (code === status.DEADLINE_EXCEEDED) return 'did not answer in time; it may have provisioned all the same';
-  if (code === status.UNIMPLEMENTED) return 'does not provision: it knows no tool.Provisioner/Provision';
-  return `did not provision: status ${statusName(code)}; its own log may say more`;
+  if (code === status.DEADLINE_EXCEEDED) return 'did not answer in time; it may have stored them all the same';
+  if (code === status.UNIMPLEMENTED)
+    return 'does not support provisioning (tool.Provisioner/Provision is not implemented)';
+  return `failed to provision: status ${statusName(code)}; see the log of the service`;
 }

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { ServiceEntry } from '../../registry/entries.ts';
 import { Services } from '../../registry/snapshot.ts';
-import { serviceOfCode, serviceOfResource, serviceOfTool } from './channel.ts';
+import { findCodeService, findResourceService, findToolService } from './channels.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
 /** Registered services of these names and types, in this order; their ports tell them apart. */
 function registered(...entries: readonly [string, ServiceEntry['serviceType'], Partial<ServiceEntry>?][]): Services {
   const draft = new Services().copy();
   entries.forEach(([name, serviceType, more], index) => {
-    draft.put(entryAt(index + 1, { name, serviceType, source: index, ...more }));
+    draft.put(entryAt(index + 1, { name, serviceType, registrationId: index, ...more }));
   });
   return draft.publish();
 }
@@ -27,7 +27,7 @@ describe('the service of a tool', () => {
     ['no provider of resources', registered(['t', 'resource-provider']), undefined],
     ['none of another name', registered(['T', 'tool-invoker']), undefined],
   ])('is %s', (_what, services, port) => {
-    expect(serviceOfTool(services, 't')?.port).toBe(port);
+    expect(findToolService(services, 't')?.port).toBe(port);
   });
 });
 
@@ -37,7 +37,7 @@ describe('the service of a resource', () => {
     ['a service of several capabilities', registered(['t', 'multi-capability'], ['t', 'resource-provider']), 1],
     ['nothing else', registered(['t', 'tool-invoker'], ['t', 'code-execution-engine']), undefined],
   ])('is %s', (_what, services, port) => {
-    expect(serviceOfResource(services, 't')?.port).toBe(port);
+    expect(findResourceService(services, 't')?.port).toBe(port);
   });
 });
 
@@ -55,6 +55,6 @@ describe('the service of code', () => {
     ['jupyter', 'ruby', undefined],
     ['other', 'python', undefined],
   ])('of engine %s and language %s is the first engine that has both, whatever the case', (engine, language, port) => {
-    expect(serviceOfCode(engines, engine, language)?.port).toBe(port);
+    expect(findCodeService(engines, engine, language)?.port).toBe(port);
   });
 });

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { expect, it } from 'vitest';
 import { DEFAULT_NAMESPACE, type Entry } from '../../registry/entries.ts';
-import { resourceRequest } from './resources.ts';
+import { resourceRequest } from './resource-operation.ts';
 
 function resourceOf(members: JsonObject): Entry {
   return {
@@ -9,13 +9,13 @@ function resourceOf(members: JsonObject): Entry {
     namespace: DEFAULT_NAMESPACE,
     key: 'page://{n}',
     name: 'pages',
-    source: 1,
+    registrationId: 1,
     position: 0,
     labels: {},
     members,
     discovered: undefined,
     definition: {},
-    served: [],
+    rendered: [],
   };
 }
 
@@ -41,7 +41,7 @@ it.each<[string, JsonObject, object]>([
   expect(request).toMatchObject({ location: 'page://7', type: 'pages', name: 'pages', ...expected });
 });
 
-it('params have names and values of texts, and others are empty', () => {
+it('params have string names and values; others are empty', () => {
   const params = JSON.parse('[{"name":"__proto__","value":"p"},{"name":"n","value":1},"x",null,{"name":"\\ud800"}]');
   const request = resourceRequest(resourceOf({ type: 'pages', params }), 'page://7');
   expect(Object.entries(request.params ?? {})).toEqual([
@@ -51,6 +51,6 @@ it('params have names and values of texts, and others are empty', () => {
   ]);
 });
 
-it('half a surrogate pair in a uri is sent as what UTF-8 has for it', () => {
+it('a lone surrogate in a uri is replaced', () => {
   expect(resourceRequest(resourceOf({ type: 'pages' }), 'page://\udc00').location).toBe('page://\ufffd');
 });

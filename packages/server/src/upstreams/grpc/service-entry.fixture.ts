@@ -11,7 +11,7 @@ export function entryAt(port: number, change: Partial<ServiceEntry> = {}): Servi
     languageName: undefined,
     labels: {},
     id: undefined,
-    source: 0,
+    registrationId: 0,
     unknown: undefined,
     ...change,
   };

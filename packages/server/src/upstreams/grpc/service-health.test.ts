@@ -4,11 +4,11 @@ import { answering, startCapabilityService } from '../../../testing/capability-s
 import { startTestService } from '../../../testing/service.ts';
 import { clientOf } from '../../../testing/session-client.ts';
 import { removeServices } from '../../registry/operations-topology.ts';
+import { DEAD_PORT } from './fixtures/operation-tests.ts';
 import { heldProbes, register, soon, startMoody, watching } from './fixtures/watched-health.ts';
-import { DEAD_PORT } from './fixtures/work-tests.ts';
 import type { HealthProbeReply } from './generated/health/HealthProbeReply.ts';
 
-test('an entry is pending until the probe at its registration has ended', async (context) => {
+test('an entry is pending until its first probe has ended', async (context) => {
   const { port } = await startMoody(context, { status: 'STARTED' });
   const { register, of } = await watching(context);
   await register(port, 'weather');
@@ -16,16 +16,16 @@ test('an entry is pending until the probe at its registration has ended', async 
   await expect.poll(() => of('weather'), soon).toBe('healthy');
 });
 
-test('what is registered when the process starts is probed then', async (context) => {
+test('registered services are probed at the start of the process', async (context) => {
   const { port } = await startMoody(context, { status: 'STOPPING' });
   const { of } = await watching(context, { before: (registry) => register(registry, port, 'a', 'b') });
   await expect.poll(() => [of('a'), of('b')], soon).toEqual(['unhealthy', 'unhealthy']);
 });
 
-test('a change is told in the log once, however often it is found, and a service that comes back is found well', async (context) => {
+test('a change is logged once, and a restarted service becomes healthy', async (context) => {
   const mood: { status: HealthProbeReply['status'] } = { status: 'STARTED' };
   const service = await startMoody(context, mood);
-  const { register, of, told, lines } = await watching(context, { intervalMs: 5 });
+  const { register, of, loggedHealth, lines } = await watching(context, { intervalMs: 5 });
   await register(service.port, 'weather');
   const settled = async (health: ServiceHealth) => {
     await expect.poll(() => of('weather'), soon).toBe(health);
@@ -40,18 +40,18 @@ test('a change is told in the log once, however often it is found, and a service
   mood.status = 'STARTED';
   await service.restart();
   await settled('healthy');
-  expect(told()).toEqual(['healthy', 'unhealthy', 'down', 'healthy']);
+  expect(loggedHealth()).toEqual(['healthy', 'unhealthy', 'down', 'healthy']);
   expect(JSON.parse(lines[1] ?? '')).toMatchObject({
     level: 'warn',
     target: 'service::bridge',
     service: 'weather',
     address: `127.0.0.1:${service.port}`,
     before: 'healthy',
-    reason: 'its status is STOPPING',
+    reason: 'status STOPPING',
   });
 });
 
-test('an entry that is replaced is pending at its new address, and what was found at the old one does not count', async (context) => {
+test('a replaced entry is pending at its new address, and a late probe of the old one is ignored', async (context) => {
   const { held, probe } = heldProbes();
   const { register, of } = await watching(context, { probe });
   await register(1, 'weather');
@@ -70,25 +70,25 @@ test('an entry that is replaced is pending at its new address, and what was foun
   expect(held.map(({ port }) => port)).toEqual([1, 1, 2]);
 });
 
-test('an entry that is removed is forgotten, and its probe ends', async (context) => {
+test('the probe of a removed entry is canceled', async (context) => {
   const { held, probe } = heldProbes();
-  const { registry, register, health, told } = await watching(context, { probe });
+  const { registry, register, health, loggedHealth } = await watching(context, { probe });
   const [entry] = await register(1, 'weather');
   if (!entry) throw new Error('nothing was registered');
   held[0]?.end('healthy');
-  await expect.poll(() => health.of(entry), soon).toBe('healthy');
+  await expect.poll(() => health.get(entry), soon).toBe('healthy');
   await register(1, 'weather');
   await registry.commit((draft) => removeServices(draft, 'weather'));
-  expect([held[1]?.signal.aborted, health.of(entry)]).toEqual([true, 'pending']);
+  expect([held[1]?.signal.aborted, health.get(entry)]).toEqual([true, 'pending']);
   held[1]?.end('down');
   // One that is registered later is another one.
   await register(1, 'weather', 'other');
-  expect(health.of(entry)).toBe('pending');
+  expect(health.get(entry)).toBe('pending');
   held[3]?.end('healthy');
-  await expect.poll(told, soon).toEqual(['healthy', 'healthy']);
+  await expect.poll(loggedHealth, soon).toEqual(['healthy', 'healthy']);
 });
 
-test('the management API shows it, and the first registered is called all the same', async (context) => {
+test('the management API shows the health, and routing ignores it', async (context) => {
   const invoked: string[] = [];
   const second = await startCapabilityService((server, { healthProbe, toolInvoker }) => {
     server.addService(healthProbe, { Probe: answering(() => ({ status: 'STARTED' })) });

@@ -1,14 +1,14 @@
 import { afterEach, expect, it, vi } from 'vitest';
-import { begunAndFailed, workTests } from './fixtures/work-tests.ts';
+import { operationTests, startedAndFailed } from './fixtures/operation-tests.ts';
 
-const tests = workTests();
-const { registered, serviceWith, work, read, told } = tests;
+const tests = operationTests();
+const { registered, serviceWith, work, read, eventsOf } = tests;
 
 afterEach(() => {
   vi.useRealTimers();
 });
 
-it('a service that stays silent is given up after 5 s, once, and hears of it', async () => {
+it('an unresponsive service times out after 5 s, without a retry, and the call is canceled there', async () => {
   const arrived = Promise.withResolvers<void>();
   const service = await registered('worker', {
     tool: (call) => (service.tools.length === 1 ? arrived.resolve() : call.reply()),
@@ -17,7 +17,7 @@ it('a service that stays silent is given up after 5 s, once, and hears of it', a
   const answer = work();
   await arrived.promise;
   vi.advanceTimersByTime(4_999);
-  expect(await told()).toMatchObject([{ eventType: 'STARTED' }]);
+  expect(await eventsOf()).toMatchObject([{ eventType: 'STARTED' }]);
   expect(service.tools[0]?.cancelled).toBe(false);
   vi.advanceTimersByTime(1);
   const [isError, text] = await answer;
@@ -28,14 +28,14 @@ it('a service that stays silent is given up after 5 s, once, and hears of it', a
   ]);
   expect(service.tools).toHaveLength(1);
   await expect.poll(() => service.tools[0]?.cancelled).toBe(true);
-  const events = await told();
-  expect(events).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+  const events = await eventsOf();
+  expect(events).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
   const [, end] = events;
   expect(end).toMatchObject({ duration: 5_000 });
   expect(await work()).toEqual([false, 'done']);
 });
 
-it('a service that stays silent is given up as soon as the settings say, also where it provides a resource', async () => {
+it('the timeout is configurable, also for resources', async () => {
   const on = await serviceWith({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '150' });
   const [invoked, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const service = await registered('worker', { tool: () => invoked.resolve(), resource: () => asked.resolve() }, on);

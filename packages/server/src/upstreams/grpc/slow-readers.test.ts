@@ -7,35 +7,35 @@ function stuckClient() {
   const sent: string[] = [];
   const client: CallResponse = {
     idText: '1',
-    streaming: true,
+    isStreaming: true,
     onLeave: () => undefined,
     onDrain: () => undefined,
     beginStream: () => undefined,
-    event: (data) => {
+    sendEvent: (data) => {
       sent.push(data);
       return false;
     },
-    poll: () => undefined,
-    response: () => undefined,
-    error: () => undefined,
-    cancelled: () => undefined,
+    disconnect: () => undefined,
+    sendResponse: () => undefined,
+    sendError: () => undefined,
+    endWithoutResponse: () => undefined,
   };
   return { client, sent };
 }
 
-test('a client that does not read is waited for until the time of its code is over, and told nothing then', async (context) => {
+test('a client that does not read is waited for until the deadline of its code, without progress afterwards', async (context) => {
   vi.useFakeTimers();
   context.onTestFinished(() => void vi.useRealTimers());
   const { client, sent } = stuckClient();
   const progress = new CodeProgress(client, '1', new AbortController().signal, 6_000);
   let told = false;
-  const telling = progress.tell('a').then(() => {
+  const telling = progress.report('a').then(() => {
     told = true;
   });
   await vi.advanceTimersByTimeAsync(5_999);
   expect(told).toBe(false);
   await vi.advanceTimersByTimeAsync(1);
   await telling;
-  await progress.tell('b');
+  await progress.report('b');
   expect(sent).toHaveLength(1);
 });

@@ -1,9 +1,9 @@
 import { status } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
-import { begunAndFailed, workTests } from './fixtures/work-tests.ts';
+import { operationTests, startedAndFailed } from './fixtures/operation-tests.ts';
 
-const tests = workTests();
-const { registered, work, read, told } = tests;
+const tests = operationTests();
+const { registered, work, read, eventsOf } = tests;
 
 it.each([
   [status.UNAVAILABLE, 'is not available: ', 4],
@@ -33,12 +33,12 @@ it.each([
     const message = named ? `service worker at 127.0.0.1:${service.port} ${named}such is life` : 'such is life';
     const answers = await Promise.all([work(), read()]);
     expect(answers).toEqual([[true, message], { code: -32603, message }]);
-    expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+    expect(await eventsOf()).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
     expect([service.tools.length, service.resources.length]).toEqual([attempts, attempts]);
   },
 );
 
-it('a status without a description is told by its name', async () => {
+it('a status without details is shown by its name', async () => {
   await registered('worker', { tool: (call) => call.refuse({ code: status.ABORTED, details: '' }) });
   expect(await work()).toEqual([true, 'status ABORTED']);
 });

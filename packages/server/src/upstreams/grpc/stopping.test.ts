@@ -46,8 +46,8 @@ async function underWay({
   return { work, run, execution };
 }
 
-/** What was told of the ends of tool calls, in the words of the log: `work completed`. */
-function told({ log }: TestService): string[] {
+/** Final events of tool calls, as logged: `work completed`. */
+function eventsOf({ log }: TestService): string[] {
   return log
     .map((line) => JSON.parse(line))
     .filter(({ msg }) => /^tool call (completed|failed)$/.test(msg))
@@ -55,7 +55,7 @@ function told({ log }: TestService): string[] {
     .toSorted();
 }
 
-test('calls under way are finished when the service stops, and their ends are told', async () => {
+test('calls in progress finish when the service stops, with their events', async () => {
   const parts = await setUp();
   const { work, run, execution } = await underWay(parts);
   const stopping = parts.service.stop(20_000);
@@ -66,10 +66,10 @@ test('calls under way are finished when the service stops, and their ends are to
   expect(JSON.parse(await work.message(0)).result).toMatchObject({ isError: false, content: [{ text: 'in time' }] });
   expect(JSON.parse(await run.message(0)).result).toMatchObject({ isError: false, content: [{ text: 'in time' }] });
   await stopping;
-  expect(told(parts.service)).toEqual(['code-execution/e/l completed', 'work completed']);
+  expect(eventsOf(parts.service)).toEqual(['code-execution/e/l completed', 'work completed']);
 });
 
-test('calls whose clients have left are finished too', async () => {
+test('calls of disconnected clients finish too', async () => {
   const parts = await setUp();
   const { work, run, execution } = await underWay(parts);
   work.leave();
@@ -80,16 +80,16 @@ test('calls whose clients have left are finished too', async () => {
   parts.worker.tools[0]?.reply();
   execution.end();
   await stopping;
-  expect(told(parts.service)).toEqual(['code-execution/e/l completed', 'work completed']);
+  expect(eventsOf(parts.service)).toEqual(['code-execution/e/l completed', 'work completed']);
 });
 
-test('calls that last longer than the grace are ended at their services, and that is told before the service is gone', async () => {
+test('calls longer than the grace period are canceled at their services, with their events', async () => {
   const parts = await setUp();
   const { execution } = await underWay(parts);
   await parts.service.stop(200);
   await execution.cancelled;
   await expect.poll(() => parts.worker.tools[0]?.cancelled).toBe(true);
-  expect(told(parts.service)).toEqual(['code-execution/e/l failed UNKNOWN', 'work failed UNKNOWN']);
+  expect(eventsOf(parts.service)).toEqual(['code-execution/e/l failed UNKNOWN', 'work failed UNKNOWN']);
   const stopped = parts.service.log.findIndex((line) => line.includes('"msg":"stopped"'));
   const last = parts.service.log.findLastIndex((line) => line.includes('tool call failed'));
   expect(last).toBeLessThan(stopped);

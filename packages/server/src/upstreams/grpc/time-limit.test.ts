@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, it, test, vi } from 'vitest';
-import { codeTests, failed, reading, told as toldOfCode } from './fixtures/code-tests.ts';
-import { begunAndFailed, workTests } from './fixtures/work-tests.ts';
+import { eventsOf as codeEventsOf, codeTests, failed, reading } from './fixtures/code-tests.ts';
+import { operationTests, startedAndFailed } from './fixtures/operation-tests.ts';
 
 const LIMIT = { SERVICE_UPSTREAM_MAX_TIMEOUT_MS: '200' };
 const MESSAGE = 'the call did not finish within 0.2 s';
 
-const { serviceWith, registered, work, read, told } = workTests();
+const { serviceWith, registered, work, read, eventsOf } = operationTests();
 const setUpCode = codeTests(LIMIT);
 
 // Calls take no time but what the test says.
@@ -17,7 +17,7 @@ afterEach(() => {
 });
 const pass = () => vi.advanceTimersByTime(201);
 
-it('a tool that takes longer than any call may is a result that names the limit, a resource an error', async () => {
+it('a tool over the total time limit is an error result that names the limit, a resource an error', async () => {
   const on = await serviceWith(LIMIT);
   const [invoked, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const service = await registered('worker', { tool: () => invoked.resolve(), resource: () => asked.resolve() }, on);
@@ -25,7 +25,7 @@ it('a tool that takes longer than any call may is a result that names the limit,
   await invoked.promise;
   pass();
   expect(await worked).toEqual([true, MESSAGE]);
-  expect(await told(on)).toMatchObject(begunAndFailed('UNKNOWN', MESSAGE));
+  expect(await eventsOf(on)).toMatchObject(startedAndFailed('UNKNOWN', MESSAGE));
   const reads = read(on);
   await asked.promise;
   pass();
@@ -33,7 +33,7 @@ it('a tool that takes longer than any call may is a result that names the limit,
   await expect.poll(() => [service.tools[0]?.cancelled, service.resources[0]?.cancelled]).toEqual([true, true]);
 });
 
-test('of code that takes longer, what it has put out is answered too', async () => {
+test('the output of code over the time limit is returned too', async () => {
   const parts = await setUpCode();
   const answer = reading(parts.url, '"progressToken":1');
   const execution = await parts.engine.next();
@@ -42,5 +42,5 @@ test('of code that takes longer, what it has put out is answered too', async () 
   pass();
   expect(JSON.parse(await answer.message(1)).result).toEqual(failed('so far', MESSAGE));
   await execution.cancelled;
-  expect(await toldOfCode(parts.service)).toMatchObject(begunAndFailed('UNKNOWN', MESSAGE));
+  expect(await codeEventsOf(parts.service)).toMatchObject(startedAndFailed('UNKNOWN', MESSAGE));
 });

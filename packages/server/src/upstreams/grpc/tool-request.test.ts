@@ -1,9 +1,9 @@
 import { isJsonObject, type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_NAMESPACE, type Entry } from '../../registry/entries.ts';
-import { ServiceError } from './call.ts';
-import { loadProtocols } from './channel.ts';
-import { argumentsOf, toolRequest } from './tools.ts';
+import { loadProtocols } from './channels.ts';
+import { ServiceError } from './operation.ts';
+import { parseArguments, toolRequest } from './tool-operation.ts';
 
 function json(text: string): JsonObject {
   const value = parseLossless(text);
@@ -18,20 +18,20 @@ function toolOf(schema = '{}', members = '{"uri":"weather://x","toolType":"weath
     namespace: DEFAULT_NAMESPACE,
     key: 't',
     name: 't',
-    source: 1,
+    registrationId: 1,
     position: 0,
     labels: {},
     members: json(members),
     discovered: undefined,
     definition: json(`{"description":"","inputSchema":${schema}}`),
-    served: [],
+    rendered: [],
   };
 }
 
 /** The request for a call whose arguments are this JSON text. */
 function requestOf(given: string, schema?: string, members?: string) {
   const text = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":${given}}}`;
-  return toolRequest(toolOf(schema, members), argumentsOf({ text }));
+  return toolRequest(toolOf(schema, members), parseArguments({ text }));
 }
 
 function refusal(run: () => unknown): readonly string[] {
@@ -53,7 +53,7 @@ function namesTo(count: number): string {
   return `{${Array.from({ length: count }, (_, at) => `"${at}":1`).join(',')}}`;
 }
 
-describe('the request that has a service carry out a tool', () => {
+describe('the request to invoke a tool', () => {
   it.each([
     ['named', '{"uri":"u://1","configurationURI":"c://1","secretsURI":"s://1"}', ['u://1', 'c://1', 's://1']],
     ['empty where there are none', '{"uri":"u://1"}', ['u://1', '', '']],
@@ -90,11 +90,11 @@ describe('the request that has a service carry out a tool', () => {
     expect(requestOf(given).arguments).toEqual(expected);
   });
 
-  it('has 4096 arguments at most', () => {
+  it('has at most 4096 arguments', () => {
     expect(Object.keys(requestOf(namesTo(4096)).arguments ?? {})).toHaveLength(4096);
   });
 
-  it('has no arguments with the prefixes of headers, which are taken exactly', () => {
+  it('has no arguments with the prefixes of headers, which are case-sensitive', () => {
     const given =
       '{"service_meta_a":"1","service_auth_b":"2","service_c":"3","Service_meta_d":"4","xservice_auth_e":"5"}';
     expect(requestOf(given).arguments).toEqual({ service_c: '3', Service_meta_d: '4', xservice_auth_e: '5' });
@@ -117,7 +117,7 @@ describe('the request that has a service carry out a tool', () => {
     expect([request.body, request.arguments]).toEqual([body, rest]);
   });
 
-  it('takes service_body for an argument like any other where the schema has none', () => {
+  it('treats service_body as an ordinary argument if the schema does not have it', () => {
     const request = requestOf('{"service_body":"B"}', '{"properties":{"a":{}}}');
     expect([request.body, request.arguments]).toEqual(['', { service_body: 'B' }]);
   });
@@ -149,7 +149,7 @@ describe('the request that has a service carry out a tool', () => {
     expect(requestOf(given, `{"properties":${properties}}`).headers).toEqual(expected);
   });
 
-  it('takes __proto__ for a name like any other, also over the wire', () => {
+  it('treats __proto__ as an ordinary name, also over the wire', () => {
     const given = '{"__proto__":"a","service_meta___proto__":"m"}';
     const { requestSerialize, requestDeserialize } = loadProtocols().toolInvoker.InvokeTool;
     const arrived = requestDeserialize(requestSerialize(requestOf(given)));
@@ -157,7 +157,7 @@ describe('the request that has a service carry out a tool', () => {
     expect(Object.entries(arrived.headers)).toEqual([['__proto__', 'm']]);
   });
 
-  it('is not made when a header that the tool defines has no value', () => {
+  it('fails if a header defined by the tool has no value', () => {
     const schema = `{"properties":{"x-key":{${HEADER}}}}`;
     expect(refusal(() => requestOf('{"a":"1"}', schema))).toEqual([
       'TOOL_DEFINITION_ERROR',
@@ -177,7 +177,7 @@ describe('the request that has a service carry out a tool', () => {
     ]);
   });
 
-  it('looks at required parameters before headers', () => {
+  it('checks required parameters before headers', () => {
     const schema = `{"properties":{"x-key":{${HEADER}}},"required":["x-key"]}`;
     expect(refusal(() => requestOf('{}', schema))).toEqual([
       'INVALID_ARGUMENTS',

@@ -1,21 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { BEGUN_AND_COMPLETED, begunAndFailed, DEAD_PORT, workTests } from './fixtures/work-tests.ts';
+import { DEAD_PORT, operationTests, STARTED_AND_COMPLETED, startedAndFailed } from './fixtures/operation-tests.ts';
 import { startWorkingService, type Work } from './fixtures/working-service.ts';
 
-const tests = workTests();
-const { registered, address, onEnd, serviceWith, work, read, told } = tests;
+const tests = operationTests();
+const { registered, address, onEnd, serviceWith, work, read, eventsOf } = tests;
 
 describe('a service that refuses the connection', () => {
-  it('is named with its address, after the retries', async () => {
+  it('is reported with its address after the retries', async () => {
     await address('worker', DEAD_PORT);
     const started = performance.now();
     const [[isError, text], error] = await Promise.all([work(), read()]);
     expect(performance.now() - started).toBeGreaterThan(690);
     expect(isError).toBe(true);
     expect(text).toMatch(`service worker at 127.0.0.1:${DEAD_PORT} is not available: `);
-    expect(await told()).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', text));
+    expect(await eventsOf()).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
     expect(error).toEqual({
       code: -32603,
       message: expect.stringMatching(`^service worker at 127.0.0.1:${DEAD_PORT} `),
@@ -26,7 +26,7 @@ describe('a service that refuses the connection', () => {
     expect(warned).toEqual([expect.stringMatching(named)]);
   });
 
-  it('carries calls out again once it is there, also a call that waits for its next attempt', async () => {
+  it('executes calls once it is there, also a call that waits for a retry', async () => {
     // It waits for its attempts for 6 s in all: more than a slow machine takes to start the service.
     const on = await serviceWith({ SERVICE_BRIDGE_GRPC_MAX_RETRIES: '6' });
     const { port, close } = await startWorkingService();
@@ -38,12 +38,12 @@ describe('a service that refuses the connection', () => {
     const service = await startWorkingService({ port });
     onEnd(async () => service.close());
     expect(await waiting).toEqual([false, 'done']);
-    expect(await told(on)).toMatchObject(BEGUN_AND_COMPLETED);
+    expect(await eventsOf(on)).toMatchObject(STARTED_AND_COMPLETED);
     expect(await work(on)).toEqual([false, 'done']);
   });
 });
 
-it('a service that was ended and started again is found again', async () => {
+it('a restarted service is reached again', async () => {
   const first = await registered('worker');
   expect(await work()).toEqual([false, 'done']);
   first.close();
@@ -52,11 +52,11 @@ it('a service that was ended and started again is found again', async () => {
   expect(await work()).toEqual([false, 'again']);
 });
 
-describe('a service that says it is unavailable', () => {
+describe('a service that is UNAVAILABLE', () => {
   const LATER = { code: status.UNAVAILABLE, details: 'warming up' };
   const quickly = (more = {}) => serviceWith({ SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS: '1', ...more });
 
-  it('three times and then is well has carried the call out', async () => {
+  it('three times and then succeeds executes the call', async () => {
     const on = await quickly();
     let attempts = 0;
     const tool: Work<unknown> = (call) => (++attempts > 3 ? call.reply() : call.refuse(LATER));
@@ -65,10 +65,10 @@ describe('a service that says it is unavailable', () => {
     // One call, for whoever follows it.
     expect(new Set(service.tools.map(({ requestId }) => String(requestId))).size).toBe(1);
     expect(attempts).toBe(4);
-    expect(await told(on)).toMatchObject(BEGUN_AND_COMPLETED);
+    expect(await eventsOf(on)).toMatchObject(STARTED_AND_COMPLETED);
   });
 
-  it('four times has not', async () => {
+  it('four times does not', async () => {
     const on = await quickly();
     let attempts = 0;
     const tool: Work<unknown> = (call) => (++attempts > 4 ? call.reply() : call.refuse(LATER));
@@ -76,11 +76,11 @@ describe('a service that says it is unavailable', () => {
     const message = `service worker at 127.0.0.1:${port} is not available: warming up`;
     expect(await work(on)).toEqual([true, message]);
     expect(attempts).toBe(4);
-    expect(await told(on)).toMatchObject(begunAndFailed('SERVICE_UNAVAILABLE', message));
+    expect(await eventsOf(on)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
     expect(await work(on)).toEqual([false, 'done']);
   });
 
-  it('is asked again as often as the settings say', async () => {
+  it('is retried as often as configured', async () => {
     const on = await quickly({ SERVICE_BRIDGE_GRPC_MAX_RETRIES: '1' });
     const service = await registered('worker', { tool: (call) => call.refuse(LATER) }, on);
     expect((await work(on))[0]).toBe(true);

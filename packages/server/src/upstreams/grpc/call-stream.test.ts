@@ -1,8 +1,8 @@
 import { Client, credentials, status } from '@grpc/grpc-js';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { startCodeService } from '../../../testing/code-service.ts';
-import { loadProtocols } from './channel.ts';
-import { callStream } from './code-request.ts';
+import { loadProtocols } from './channels.ts';
+import { callStream } from './grpc-client.ts';
 
 const SETTINGS = { deadlineMs: 10_000, maxRetries: 3, retryDelayMs: 1 };
 
@@ -21,7 +21,7 @@ async function setUp(refusals = 0) {
   return { engine, replies };
 }
 
-test('a stream that takes too long ends as DEADLINE_EXCEEDED, at the service as well, and is not repeated', async () => {
+test('a stream over its deadline ends as DEADLINE_EXCEEDED, is canceled at the service and not retried', async () => {
   const { engine, replies } = await setUp();
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const stream = replies();
@@ -35,7 +35,7 @@ test('a stream that takes too long ends as DEADLINE_EXCEEDED, at the service as 
   expect(engine.executions).toHaveLength(1);
 });
 
-test('a loop that is left ends the stream at the service', async () => {
+test('leaving the loop cancels the stream at the service', async () => {
   const { engine, replies } = await setUp();
   const stream = replies();
   const first = stream.next();
@@ -46,7 +46,7 @@ test('a loop that is left ends the stream at the service', async () => {
   await execution.cancelled;
 });
 
-test('an abort ends the stream at the service', async () => {
+test('an abort cancels the stream at the service', async () => {
   const { engine, replies } = await setUp();
   const ending = new AbortController();
   const first = replies(SETTINGS, ending.signal).next();
@@ -56,13 +56,13 @@ test('an abort ends the stream at the service', async () => {
   await execution.cancelled;
 });
 
-test('a call that was aborted before it began asks nobody', async () => {
+test('a call aborted before its start is not sent', async () => {
   const { engine, replies } = await setUp();
   await expect(replies(SETTINGS, AbortSignal.abort()).next()).rejects.toMatchObject({ code: status.CANCELLED });
   expect(engine.executions).toEqual([]);
 });
 
-test('an abort while a repetition is waited for ends the wait', async () => {
+test('an abort ends the wait for a retry', async () => {
   const { engine, replies } = await setUp(1);
   const ending = new AbortController();
   const first = replies({ ...SETTINGS, retryDelayMs: 600_000 }, ending.signal).next();
@@ -72,7 +72,7 @@ test('an abort while a repetition is waited for ends the wait', async () => {
   expect(engine.executions).toEqual([]);
 });
 
-test('as many attempts are made as are set, all of them refused', async () => {
+test('the number of retries is limited', async () => {
   const { engine, replies } = await setUp(3);
   await expect(replies({ ...SETTINGS, maxRetries: 2 }).next()).rejects.toMatchObject({ code: status.UNAVAILABLE });
   const next = replies().next();

@@ -4,12 +4,12 @@ import { type ExecutionState, expandTransition, INITIAL_STATE, isFailureStatus }
 const STATES: readonly ExecutionState[] = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'];
 const ENDS: readonly ExecutionState[] = ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'];
 
-test('an execution begins as PENDING', () => {
+test('an execution starts as PENDING', () => {
   expect(INITIAL_STATE).toBe('PENDING');
 });
 
-describe('the table of decisions 3', () => {
-  test.each(STATES)('%s named again is no transition', (state) => {
+describe('the state transitions of decisions 3', () => {
+  test.each(STATES)('%s repeated is not a transition', (state) => {
     expect(expandTransition(state, state)).toEqual([]);
   });
 
@@ -29,11 +29,11 @@ describe('the table of decisions 3', () => {
     expect(expandTransition('RUNNING', 'PENDING')).toBeUndefined();
   });
 
-  test.each(ENDS)('%s becomes nothing', (state) => {
+  test.each(ENDS)('%s is final', (state) => {
     for (const status of STATES) if (status !== state) expect(expandTransition(state, status), status).toBeUndefined();
   });
 });
 
-test('of the ends all but COMPLETED are bad', () => {
+test('all final states but COMPLETED are failures', () => {
   expect(STATES.filter(isFailureStatus)).toEqual(['FAILED', 'CANCELLED', 'TIMEOUT']);
 });

@@ -1,8 +1,8 @@
 import { Client, type ClientOptions, credentials, InterceptingCall, type Interceptor, status } from '@grpc/grpc-js';
 import { afterEach, expect, it } from 'vitest';
-import { loadProtocols } from './channel.ts';
+import { loadProtocols } from './channels.ts';
 import { type Arrived, startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
-import { type CallSettings, callUnary } from './unary.ts';
+import { type CallSettings, callUnary } from './grpc-client.ts';
 
 const { InvokeTool } = loadProtocols().toolInvoker;
 const LATER = { code: status.UNAVAILABLE, details: 'later' };
@@ -33,7 +33,7 @@ function rawCall(client: Client): Promise<unknown> {
   return new Promise((done) => client.makeUnaryRequest(path, requestSerialize, responseDeserialize, {}, done));
 }
 
-it('each further attempt waits twice as long as the one before', async () => {
+it('the delay doubles with each retry', async () => {
   const times: number[] = [];
   const { call } = await connected({
     tool: (arrived) => {
@@ -49,7 +49,7 @@ it('each further attempt waits twice as long as the one before', async () => {
   });
 });
 
-it('a wait longer than a timer takes is no wait of no length', async () => {
+it('a delay over the maximum of a timer is limited', async () => {
   const refused = Promise.withResolvers<void>();
   const { service, client, call } = await connected({
     tool: (arrived) => {
@@ -67,13 +67,13 @@ it('a wait longer than a timer takes is no wait of no length', async () => {
   expect(service.tools).toHaveLength(4);
 });
 
-it('a channel that is closed between two attempts leaves the status of the first', async () => {
+it('a channel closed between two attempts rejects with the status of the first', async () => {
   const closesAfterwards: Interceptor = (options, nextCall) =>
     new InterceptingCall(nextCall(options), {
       start: (metadata, _listener, next) =>
         next(metadata, {
-          onReceiveStatus: (told, pass) => {
-            pass(told);
+          onReceiveStatus: (status, pass) => {
+            pass(status);
             client.close();
           },
         }),
@@ -84,7 +84,7 @@ it('a channel that is closed between two attempts leaves the status of the first
   expect(service.tools).toHaveLength(1);
 });
 
-it('a call that nobody waits for any more is not made', async () => {
+it('a canceled call is not sent', async () => {
   const { service, call } = await connected();
   await expect(call({}, AbortSignal.abort())).rejects.toMatchObject({ code: status.CANCELLED });
   expect((await call({})).content).toEqual(['done']);

@@ -1,20 +1,20 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { DEFAULT_LOG_FILTER } from '../../app/config/environment.ts';
 import { createLogger } from '../../telemetry/log.ts';
-import { type InFlightCall, InFlightCalls } from '../mcp/relay/in-flight.ts';
-import { type BridgedAnswer, BridgedCalls } from './call.ts';
+import { type InFlightCall, InFlightCalls } from '../mcp/relay/in-flight-calls.ts';
 import { WaitingClient } from './fixtures/waiting-client.ts';
+import { type OperationResult, RunningOperations } from './operation.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
 const DONE = { kind: 'result', json: '{}' } as const;
 
-/** Calls of this era. Each that is begun goes on until the test ends it, or until nobody waits for it any more. */
-function underWay({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy' | 'modern'; totalMs?: number } = {}) {
-  const watched = new InFlightCalls<InFlightCall>({ silenceMs: 60_000, totalMs });
-  onTestFinished(() => watched.close());
+/** Starts operations of clients of an era. Each runs until the test ends it or it is canceled. */
+function runningOperations({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy' | 'modern'; totalMs?: number } = {}) {
+  const inFlight = new InFlightCalls<InFlightCall>({ silenceMs: 60_000, totalMs });
+  onTestFinished(() => inFlight.close());
   const lines: string[] = [];
   const log = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line)).target('service::bridge');
-  const calls = new BridgedCalls(watched, log);
+  const operations = new RunningOperations(inFlight, log);
   const caller = {
     namespace: undefined,
     era,
@@ -25,39 +25,45 @@ function underWay({ era = 'modern', totalMs = 60_000 }: { era?: 'legacy' | 'mode
     correlation: { conversationId: undefined, requestId: undefined },
     observation: undefined,
   } as const;
-  const begin = () => {
+  const start = () => {
     const client = new WaitingClient();
-    const work = Promise.withResolvers<BridgedAnswer>();
+    const execution = Promise.withResolvers<OperationResult>();
     const failures: string[] = [];
     const seen = { left: false, ended: false };
-    calls.begin(caller, client, {
+    operations.start(caller, client, {
       name: 'work',
       service: entryAt(1),
       requestId: 'r',
-      carryOut({ left, signal }) {
+      execute({ clientLeft: left, signal }) {
         left.addEventListener('abort', () => {
           seen.left = true;
         });
         signal.addEventListener('abort', () => {
           seen.ended = true;
-          work.reject(new Error('cancelled'));
+          execution.reject(new Error('cancelled'));
         });
-        return work.promise;
+        return execution.promise;
       },
-      failed({ category, message }) {
+      onFailure({ category, message }) {
         failures.push(`${category} ${message}`);
         return { kind: 'result', json: `"failed: ${message}"` };
       },
     });
-    return { client, failures, seen, finish: () => work.resolve(DONE), fail: () => work.reject(new Error('S3CRET')) };
+    return {
+      client,
+      failures,
+      seen,
+      finish: () => execution.resolve(DONE),
+      fail: () => execution.reject(new Error('S3CRET')),
+    };
   };
   const logged = () => lines.map((line) => JSON.parse(line));
-  return { calls, begin, logged, left: () => [calls.size, watched.find(() => true)] };
+  return { operations, start, logged, left: () => [operations.size, inFlight.find(() => true)] };
 }
 
-test('nothing is left of calls that are over, however they ended', async () => {
-  const { begin, left } = underWay();
-  const [well, failed, gone] = [begin(), begin(), begin()];
+test('ended operations leave nothing behind, however they ended', async () => {
+  const { start, left } = runningOperations();
+  const [well, failed, gone] = [start(), start(), start()];
   expect(left()[0]).toBe(3);
   well.finish();
   failed.fail();
@@ -68,9 +74,9 @@ test('nothing is left of calls that are over, however they ended', async () => {
   expect([well.failures, gone.failures]).toEqual([[], ['UNKNOWN the client has left']]);
 });
 
-test('what fails unexpectedly is answered as its owner answers failures, and its cause is logged', async () => {
-  const { begin, logged } = underWay();
-  const { client, failures, fail } = begin();
+test('an unexpected error is answered as a failure of the operation, and its cause is logged', async () => {
+  const { start, logged } = runningOperations();
+  const { client, failures, fail } = start();
   fail();
   expect(await client.answer).toBe('"failed: internal error"');
   expect(failures).toEqual(['UNKNOWN internal error']);
@@ -79,9 +85,9 @@ test('what fails unexpectedly is answered as its owner answers failures, and its
   ]);
 });
 
-test('a call that takes longer than any call may is ended, and it is said which limit ended it', async () => {
-  const { begin, left, logged } = underWay({ totalMs: 20 });
-  const { client, failures, seen } = begin();
+test('an operation over the total limit is canceled with a message that names the limit', async () => {
+  const { start, left, logged } = runningOperations({ totalMs: 20 });
+  const { client, failures, seen } = start();
   expect(await client.answer).toBe('"failed: the call did not finish within 0.02 s"');
   expect(failures).toEqual(['UNKNOWN the call did not finish within 0.02 s']);
   expect(seen.ended).toBe(true);
@@ -89,9 +95,9 @@ test('a call that takes longer than any call may is ended, and it is said which 
   expect(logged()).toEqual([]);
 });
 
-test('a legacy client that leaves does not end its call, which knows of it', async () => {
-  const { begin, left } = underWay({ era: 'legacy' });
-  const { client, failures, seen, finish } = begin();
+test('a disconnecting legacy client does not cancel its operation, which is notified', async () => {
+  const { start, left } = runningOperations({ era: 'legacy' });
+  const { client, failures, seen, finish } = start();
   client.leave();
   expect(seen).toEqual({ left: true, ended: false });
   finish();
@@ -99,12 +105,12 @@ test('a legacy client that leaves does not end its call, which knows of it', asy
   expect(failures).toEqual([]);
 });
 
-test('closing waits for calls under way, also for those whose client has left', async () => {
-  const { calls, begin, left } = underWay({ era: 'legacy' });
-  const [waited, gone] = [begin(), begin()];
+test('close waits for operations in progress, also of disconnected clients', async () => {
+  const { operations, start, left } = runningOperations({ era: 'legacy' });
+  const [waited, gone] = [start(), start()];
   gone.client.leave();
   let closed = false;
-  const closing = calls.close(60_000).then(() => {
+  const closing = operations.close(60_000).then(() => {
     closed = true;
   });
   waited.finish();
@@ -116,10 +122,10 @@ test('closing waits for calls under way, also for those whose client has left', 
   expect(left()).toEqual([0, undefined]);
 });
 
-test('closing ends what takes longer than the grace', async () => {
-  const { calls, begin, left } = underWay({ era: 'legacy' });
-  const { client, failures, seen } = begin();
-  await calls.close(1);
+test('close cancels operations longer than the grace period', async () => {
+  const { operations, start, left } = runningOperations({ era: 'legacy' });
+  const { client, failures, seen } = start();
+  await operations.close(1);
   expect(await client.answer).toBe('"failed: the service was stopped"');
   expect([failures, seen.ended]).toEqual([['UNKNOWN the service was stopped'], true]);
   expect(left()).toEqual([0, undefined]);

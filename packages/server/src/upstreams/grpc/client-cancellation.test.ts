@@ -3,12 +3,12 @@ import { expect, it } from 'vitest';
 import { notification } from '../../../testing/live.ts';
 import { callText, Reading, sessionClient } from '../../../testing/session-client.ts';
 import { callHeaders, callText as modernCallText } from '../../../testing/streamer.ts';
-import { BEGUN_AND_COMPLETED, begunAndFailed, workTests } from './fixtures/work-tests.ts';
+import { operationTests, STARTED_AND_COMPLETED, startedAndFailed } from './fixtures/operation-tests.ts';
 
-const tests = workTests();
-const { registered, serviceWith, told } = tests;
+const tests = operationTests();
+const { registered, serviceWith, eventsOf } = tests;
 
-it('a client that leaves cancels at the service, in the modern era', async () => {
+it('a disconnecting modern client cancels the call at the service', async () => {
   const arrived = Promise.withResolvers<void>();
   const service = await registered('worker', { tool: () => arrived.resolve() });
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
@@ -22,10 +22,10 @@ it('a client that leaves cancels at the service, in the modern era', async () =>
   reading.leave();
   await expect.poll(() => service.tools[0]?.cancelled).toBe(true);
   expect(service.tools).toHaveLength(1);
-  await expect.poll(() => told()).toMatchObject(begunAndFailed('UNKNOWN', 'the client has left'));
+  await expect.poll(() => eventsOf()).toMatchObject(startedAndFailed('UNKNOWN', 'the client has left'));
 });
 
-it('a client that says so cancels at the service, in the legacy era, and gets no answer', async () => {
+it('a legacy client’s cancellation cancels the call at the service, without a response', async () => {
   const arrived = Promise.withResolvers<void>();
   const service = await registered('worker', { tool: () => arrived.resolve() });
   const by = await sessionClient(tests.service.url());
@@ -36,10 +36,10 @@ it('a client that says so cancels at the service, in the legacy era, and gets no
   await reading.over;
   expect(reading.messages).toEqual([]);
   await expect.poll(() => service.tools[0]?.cancelled).toBe(true);
-  await expect.poll(() => told()).toMatchObject(begunAndFailed('UNKNOWN', 'the client cancelled the call'));
+  await expect.poll(() => eventsOf()).toMatchObject(startedAndFailed('UNKNOWN', 'the client cancelled the call'));
 });
 
-it('a client that leaves cancels nothing in the legacy era', async () => {
+it('a disconnecting legacy client cancels nothing', async () => {
   const arrived = Promise.withResolvers<void>();
   const service = await registered('worker', {
     tool: (call) => (service.tools.length === 1 ? arrived.resolve() : call.reply()),
@@ -52,10 +52,10 @@ it('a client that leaves cancels nothing in the legacy era', async () => {
   expect(JSON.parse((await by.post(callText('"d"'))).text).result.isError).toBe(false);
   expect(service.tools[0]?.cancelled).toBe(false);
   service.tools[0]?.reply(['unheard']);
-  await expect.poll(() => told()).toMatchObject([{}, { ...BEGUN_AND_COMPLETED[1], content: ['unheard'] }]);
+  await expect.poll(() => eventsOf()).toMatchObject([{}, { ...STARTED_AND_COMPLETED[1], content: ['unheard'] }]);
 });
 
-it('a client that loses the connection meanwhile comes back for the answer, in the legacy era', async () => {
+it('a legacy client that reconnects gets the response', async () => {
   const arrived = Promise.withResolvers<void>();
   const service = await registered('worker', { tool: () => arrived.resolve() });
   const by = await sessionClient(tests.service.url());
@@ -70,10 +70,10 @@ it('a client that loses the connection meanwhile comes back for the answer, in t
   expect((await again.head).statusCode).toBe(200);
   service.tools[0]?.reply(['late']);
   expect(JSON.parse(await again.message(0))).toMatchObject({ id: 'c', result: { content: [{ text: 'late' }] } });
-  expect(await told()).toMatchObject([{}, { ...BEGUN_AND_COMPLETED[1], content: ['late'] }]);
+  expect(await eventsOf()).toMatchObject([{}, { ...STARTED_AND_COMPLETED[1], content: ['late'] }]);
 });
 
-it('a client that cancels ends the wait for the next attempt', async () => {
+it('a cancellation ends the wait for a retry', async () => {
   const refused = Promise.withResolvers<void>();
   const on = await serviceWith({ SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS: '60000' });
   const service = await registered(
@@ -92,5 +92,5 @@ it('a client that cancels ends the wait for the next attempt', async () => {
   await by.post(notification('cancelled', '{"requestId":"c"}'));
   await reading.over;
   expect([reading.messages, service.tools.length]).toEqual([[], 1]);
-  await expect.poll(() => told(on)).toMatchObject(begunAndFailed('UNKNOWN', 'the client cancelled the call'));
+  await expect.poll(() => eventsOf(on)).toMatchObject(startedAndFailed('UNKNOWN', 'the client cancelled the call'));
 });

@@ -1,9 +1,9 @@
 import { Client, status } from '@grpc/grpc-js';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { type Behind, leadingTo, NOBODY, openDoor } from '../../../testing/door.ts';
-import { loadProtocols, plaintext } from './channel.ts';
+import { loadProtocols, plaintextCredentials } from './channels.ts';
 import { startWorkingService, type WorkingServiceOptions } from './fixtures/working-service.ts';
-import { callUnary } from './unary.ts';
+import { callUnary } from './grpc-client.ts';
 
 const { InvokeTool } = loadProtocols().toolInvoker;
 
@@ -17,7 +17,7 @@ async function connected(firstFrameMs: number, behind?: Behind, options?: Workin
   onTestFinished(() => service.close());
   const door = await openDoor(behind ?? leadingTo(service.port));
   onTestFinished(() => door.close());
-  const client = new Client(`127.0.0.1:${door.port}`, plaintext(firstFrameMs), {
+  const client = new Client(`127.0.0.1:${door.port}`, plaintextCredentials(firstFrameMs), {
     'grpc.initial_reconnect_backoff_ms': 100,
   });
   onTestFinished(() => client.close());
@@ -26,24 +26,24 @@ async function connected(firstFrameMs: number, behind?: Behind, options?: Workin
   return { service, door, call };
 }
 
-test('a connection that is accepted and never spoken on is cut, and its calls are unavailable', async () => {
+test('an accepted connection without a frame is closed, and its calls are UNAVAILABLE', async () => {
   const { door, call } = await connected(50, NOBODY);
   await expect(call(20_000, 0)).rejects.toMatchObject({
     code: status.UNAVAILABLE,
-    details: expect.stringContaining('it accepted the connection and said nothing'),
+    details: expect.stringContaining('no HTTP/2 frame on an accepted connection'),
   });
   await expect.poll(() => door.accepted).toBeGreaterThan(0);
 });
 
-test.each([1, 8])('%i bytes, which are no frame yet, do not save it', async (count) => {
+test.each([1, 8])('%i bytes, less than a frame, do not count', async (count) => {
   const { call } = await connected(50, (near) => void near.write(Buffer.alloc(count)));
   await expect(call(20_000, 0)).rejects.toMatchObject({
     code: status.UNAVAILABLE,
-    details: expect.stringContaining('it accepted the connection and said nothing'),
+    details: expect.stringContaining('no HTTP/2 frame on an accepted connection'),
   });
 });
 
-test('a call that waited for such a connection goes over the next one', async () => {
+test('a call that waited for such a connection uses the next one', async () => {
   const { service, door, call } = await connected(100, (near) => {
     NOBODY(near);
     door.lead(leadingTo(service.port));
@@ -53,7 +53,7 @@ test('a call that waited for such a connection goes over the next one', async ()
   expect(door.accepted).toBeGreaterThan(1);
 });
 
-test('a connection that was spoken on is kept, also where a call on it takes long', async () => {
+test('a connection with a frame stays open, also during a long call', async () => {
   const arrived = Promise.withResolvers<() => void>();
   const { service, door, call } = await connected(1_000, undefined, {
     tool: (work) => (service.tools.length === 1 ? arrived.resolve(() => work.reply()) : work.reply()),

@@ -27,27 +27,27 @@ import type { ProvisionerDefinition } from './generated/tool/Provisioner.ts';
 import type { ToolInvokerDefinition } from './generated/tool/ToolInvoker.ts';
 import type { ProtoGrpcType as Tool } from './generated/tool.ts';
 
-/** How long a service may take for its first frame once it has accepted a connection, in milliseconds. */
-const FIRST_FRAME_MS = 10_000;
+/** Milliseconds for the first frame of a service on an accepted connection. */
+const FIRST_FRAME_TIMEOUT_MS = 10_000;
 
-/** The least that a frame of HTTP/2 has. With less, the other side has said nothing; what is no frame ends a connection. */
+/** Least size of an HTTP/2 frame. Anything else that is not a frame closes the connection by itself. */
 const FRAME_BYTES = 9;
 
 /**
- * For plaintext channels whose connections are cut when the other side accepts them and then says no word of HTTP/2: a balancer
- * without a service behind it, a process that hangs. The library would wait for such a connection for as long as it is
- * open, and every call of the channel with it, also when the service is long well again.
+ * Credentials for plaintext channels that close a connection without any HTTP/2 frame: of a load balancer without a
+ * backend or a hanging process. The library would wait for such a connection as long as it is open, and every call of the
+ * channel with it, even if the service is available again.
  */
-export function plaintext(firstFrameMs = FIRST_FRAME_MS): ChannelCredentials {
+export function plaintextCredentials(firstFrameMs = FIRST_FRAME_TIMEOUT_MS): ChannelCredentials {
   const plain = credentials.createInsecure();
-  // The one place where the library shows a connection before it speaks HTTP/2.
+  // The only place where the library exposes a connection before HTTP/2.
   const connectorOf = plain._createSecureConnector.bind(plain);
-  plain._createSecureConnector = (...given) => {
-    const connector = connectorOf(...given);
+  plain._createSecureConnector = (...args) => {
+    const connector = connectorOf(...args);
     return {
       ...connector,
       connect(socket) {
-        cutUnlessHeardOf(socket, firstFrameMs);
+        destroyIfSilent(socket, firstFrameMs);
         return connector.connect(socket);
       },
     };
@@ -55,47 +55,46 @@ export function plaintext(firstFrameMs = FIRST_FRAME_MS): ChannelCredentials {
   return plain;
 }
 
-function cutUnlessHeardOf(socket: Socket, withinMs: number): void {
+function destroyIfSilent(socket: Socket, withinMs: number): void {
   const timer = setTimeout(() => {
-    if (socket.bytesRead < FRAME_BYTES) socket.destroy(new Error(`it accepted the connection and said nothing`));
+    if (socket.bytesRead < FRAME_BYTES) socket.destroy(new Error(`no HTTP/2 frame on an accepted connection`));
   }, withinMs).unref();
   socket.once('close', () => clearTimeout(timer));
 }
 
-/** Most that a message may have in either direction (decisions 2.12, 8). */
+/** Limit on a message in either direction (decisions 2.12, 8). */
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 
 /**
- * How long a channel is kept up that no call uses, in milliseconds. One whose service is gone would go on dialling it for
- * as long; the next call connects again at once.
+ * Milliseconds after which an unused channel disconnects: it would try to reconnect to a stopped service all the time. The
+ * next call connects again immediately.
  */
-const REST_AFTER_MS = 5_000;
+const IDLE_TIMEOUT_MS = 5_000;
 
-const OPTIONS: ChannelOptions = {
+const CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.max_send_message_length': MAX_MESSAGE_BYTES,
   'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
-  // Retries are ours, by the rules of decisions 4.10.
+  // Retries follow decisions 4.10 (RetryPolicy).
   'grpc.enable_retries': 0,
-  // Services are reached as upstreams are: whatever proxy the environment names is not told what they are told.
+  // Like upstreams, services are not reached through a proxy of the environment.
   'grpc.enable_http_proxy': 0,
-  // A service that comes back is found within the 700 ms of a call's retries (the library varies these by a fifth), where
-  // it would wait up to minutes; also one that comes back at another address of its name.
+  // Finds a restarted service, also at another address of its name, within the 700 ms of a call's retries (the library
+  // adds 20 % jitter) instead of minutes.
   'grpc.initial_reconnect_backoff_ms': 100,
   'grpc.min_reconnect_backoff_ms': 100,
   'grpc.max_reconnect_backoff_ms': 400,
   'grpc.dns_min_time_between_resolutions_ms': 1_000,
-  // A peer that is gone without a word in a call is noticed. Not sooner: servers take three pings within 5 minutes of
-  // silence for an attack and hang up, and code may run silently for as long.
+  // Detects a peer that disappears during a call. No shorter interval: servers close connections with three pings in 5
+  // minutes without data, and code may run that long without output.
   'grpc.keepalive_time_ms': 120_000,
   'grpc.keepalive_timeout_ms': 10_000,
 };
 
 /**
- * The plaintext channels to capability services, one per target (decisions 4.10), there for as long as a registered
- * service has that address. A channel connects when it is used, and again by itself when its connection breaks; what no
- * call uses rests.
+ * Plaintext channels to capability services, one per target (decisions 4.10), closed when no registered service has the
+ * address any more. A channel connects when used, reconnects by itself, and disconnects when idle.
  */
-export class Channels {
+export class GrpcChannels {
   readonly #clients = new Map<string, Client>();
   readonly #unsubscribe: () => void;
   readonly #credentials: ChannelCredentials;
@@ -104,45 +103,45 @@ export class Channels {
 
   constructor(
     registry: Pick<Registry, 'current' | 'onChange'>,
-    channelCredentials = plaintext(),
-    restAfterMs = REST_AFTER_MS,
+    channelCredentials = plaintextCredentials(),
+    restAfterMs = IDLE_TIMEOUT_MS,
   ) {
     this.#credentials = channelCredentials;
-    this.#options = { ...OPTIONS, 'grpc.client_idle_timeout_ms': restAfterMs };
+    this.#options = { ...CHANNEL_OPTIONS, 'grpc.client_idle_timeout_ms': restAfterMs };
     this.#services = registry.current.services;
-    this.#unsubscribe = registry.onChange(() => this.#keep(registry.current.services));
+    this.#unsubscribe = registry.onChange(() => this.#onRegistryChange(registry.current.services));
   }
 
-  /** The targets that there are channels to. */
+  /** Targets of the open channels. */
   get targets(): readonly string[] {
     return [...this.#clients.keys()];
   }
 
-  /** The channel to `host:port`; an IPv6 address stands in brackets. */
-  to(target: string): Client {
+  /** Returns the channel to `host:port`; IPv6 addresses are in brackets. */
+  get(target: string): Client {
     let client = this.#clients.get(target);
     if (!client) {
-      // Hosts may be called unix or dns, which the library takes for schemes.
+      // Without the scheme, a host named unix or dns would be taken for one.
       client = new Client(`dns:${target}`, this.#credentials, this.#options);
       this.#clients.set(target, client);
     }
     return client;
   }
 
-  /** Closes all for good; calls under way finish. */
+  /** Closes all channels for good; calls in progress finish. */
   close(): void {
     this.#unsubscribe();
-    this.#closeAllBut(new Set());
+    this.#closeAllExcept(new Set());
   }
 
-  #keep(services: Services): void {
-    // Most changes are to tools, and there may be many services.
+  #onRegistryChange(services: Services): void {
+    // Most changes do not concern services.
     if (services === this.#services) return;
     this.#services = services;
-    if (this.#clients.size > 0) this.#closeAllBut(new Set(services.all.map(serviceAddress)));
+    if (this.#clients.size > 0) this.#closeAllExcept(new Set(services.all.map(serviceAddress)));
   }
 
-  #closeAllBut(targets: ReadonlySet<string>): void {
+  #closeAllExcept(targets: ReadonlySet<string>): void {
     for (const [target, client] of this.#clients) {
       if (targets.has(target)) continue;
       this.#clients.delete(target);
@@ -151,10 +150,10 @@ export class Channels {
   }
 }
 
-/** The folder of the five `.proto` files (decisions 2.12). Capability services are made from the same ones. */
+/** Folder of the five `.proto` files (decisions 2.12), also used by capability services. */
 export const PROTO_FOLDER = fileURLToPath(new URL('../../../proto', import.meta.url));
 
-/** The files in it. */
+/** Files in {@link PROTO_FOLDER}. */
 export const PROTO_FILES: readonly string[] = [
   'tool.proto',
   'provision.proto',
@@ -163,7 +162,7 @@ export const PROTO_FILES: readonly string[] = [
   'health.proto',
 ];
 
-/** The five protocols that capability services speak (specification, "Capability-service protocols"). */
+/** Protocols of capability services (specification, "Capability-service protocols"). */
 export interface Protocols {
   readonly toolInvoker: ToolInvokerDefinition;
   readonly provisioner: ProvisionerDefinition;
@@ -172,7 +171,7 @@ export interface Protocols {
   readonly healthProbe: HealthProbeDefinition;
 }
 
-/** Reads the `.proto` files. Field names stay as they are written there; members that were not sent have defaults. */
+/** Reads the `.proto` files. Field names are unchanged; missing members have defaults. */
 export function loadProtocols(): Protocols {
   const definition = loadSync([...PROTO_FILES], {
     includeDirs: [PROTO_FOLDER],
@@ -181,7 +180,7 @@ export function loadProtocols(): Protocols {
     enums: String,
     defaults: true,
   });
-  // What is generated of the same files says what is in them (`npm run generate`).
+  // The types are generated from the same files (`npm run generate`).
   const loaded: GrpcObject = loadPackageDefinition(definition);
   const { tool, resource, codeexecution, health } = loaded as unknown as Tool &
     Provision &
@@ -198,8 +197,8 @@ export function loadProtocols(): Protocols {
 }
 
 /**
- * Has the gRPC library write nothing of its own, for the whole process: it writes past our log, to standard error, and
- * names what it cannot take with its value, as in headers that a service has sent. What becomes of a call is told by us.
+ * Disables the log of the gRPC library for the whole process: it writes to standard error and includes values such as
+ * headers sent by a service. Failed calls are in the log of Sluice.
  */
 export function disableGrpcLogging(): void {
   const nothing = (): void => {};
@@ -208,12 +207,10 @@ export function disableGrpcLogging(): void {
 }
 
 /**
- * Which capability service carries something out (specification, "Capability-service protocols"; decisions 4.10). The
- * first registered wins; how it was last found to be does not matter.
+ * Service for tools of a type: a tool invoker of that name, else a code-execution engine of that name (specification,
+ * "Capability-service protocols"; decisions 4.10). The first registered wins, whatever its health.
  */
-
-/** The service of a tool of this type: a tool invoker of that name, else a code-execution engine of that name. */
-export function serviceOfTool(services: Services, toolType: string): ServiceEntry | undefined {
+export function findToolService(services: Services, toolType: string): ServiceEntry | undefined {
   const named = services.named(toolType);
   return (
     named.find(({ serviceType }) => serviceType === 'tool-invoker' || serviceType === 'multi-capability') ??
@@ -221,15 +218,15 @@ export function serviceOfTool(services: Services, toolType: string): ServiceEntr
   );
 }
 
-/** The service of a resource of this type. */
-export function serviceOfResource(services: Services, type: string): ServiceEntry | undefined {
+/** Service for resources of a type. */
+export function findResourceService(services: Services, type: string): ServiceEntry | undefined {
   return services
     .named(type)
     .find(({ serviceType }) => serviceType === 'resource-provider' || serviceType === 'multi-capability');
 }
 
-/** The service that executes code of this language with this engine; upper and lower case are alike. */
-export function serviceOfCode(services: Services, engine: string, language: string): ServiceEntry | undefined {
+/** Service for code of a language with an engine, both case-insensitive. */
+export function findCodeService(services: Services, engine: string, language: string): ServiceEntry | undefined {
   const wanted = [engine.toLowerCase(), language.toLowerCase()];
   return services.all.find(
     ({ serviceType, serviceSubType = '', languageName = '' }) =>
@@ -239,7 +236,7 @@ export function serviceOfCode(services: Services, engine: string, language: stri
   );
 }
 
-/** What is said when nothing is registered for a type. */
+/** Message for a type without a service. */
 export function serviceNotFoundMessage(type: string): string {
   return `There is no host registered for service ${type}`;
 }

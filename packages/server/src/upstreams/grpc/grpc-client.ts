@@ -1,0 +1,196 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Client, Metadata, type MethodDefinition, type ServiceError as StatusError, status } from '@grpc/grpc-js';
+import { MAX_TIMER_MS } from '../../http/settings.ts';
+import { type TraceContext, traceParent } from '../../telemetry/tracing/trace-context.ts';
+
+/** Settings of calls to capability services (`service.bridge.grpc.*`; decisions 1.2, 8). */
+export interface CallSettings {
+  /** Milliseconds for each attempt. */
+  readonly timeoutMs: number;
+  /** Attempts after the first one. */
+  readonly maxRetries: number;
+  /** Milliseconds before the second attempt; each further one waits twice as long. */
+  readonly retryDelayMs: number;
+}
+
+/** Request id, trace and cancellation of one call. */
+export interface CallContext {
+  /** Sent as `x-service-request-id`. */
+  readonly requestId: string;
+  /** Sent as W3C trace context. */
+  readonly trace?: TraceContext | undefined;
+  /** Cancels the call at the service. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Metadata of a call (decisions 4.10). */
+export function createMetadata({ requestId, trace }: CallContext): Metadata {
+  const metadata = new Metadata();
+  metadata.set('x-service-request-id', requestId);
+  if (trace) {
+    metadata.set('traceparent', traceParent(trace));
+    if (trace.state !== undefined) metadata.set('tracestate', trace.state);
+  }
+  return metadata;
+}
+
+/** The gRPC status code of a failed call; undefined for other errors. */
+export function statusCode(error: unknown): status | undefined {
+  return isStatusError(error) ? error.code : undefined;
+}
+
+/** The name of a status code, or its number if it has no name. */
+export function statusName(code: status): string {
+  return status[code] ?? String(code);
+}
+
+/** True for the errors with which the library rejects calls. */
+export function isStatusError(error: unknown): error is StatusError {
+  return error instanceof Error && 'code' in error && typeof error.code === 'number' && 'details' in error;
+}
+
+/** Details of a status; the text may come from the service. */
+export function statusDetails({ details }: StatusError): string {
+  // The library appends a note on name resolution, which is mostly empty.
+  return details.replace(/\.? Resolution note: $/, '');
+}
+
+/**
+ * Retries a call while the service is unavailable, by default after 100, 200 and 400 ms (decisions 4.10): exact delays
+ * without jitter, unlike those of upstream reconnects.
+ */
+export class RetryPolicy {
+  readonly #settings: Pick<CallSettings, 'maxRetries' | 'retryDelayMs'>;
+  readonly #signal: AbortSignal | undefined;
+  #retries = 0;
+  #unavailable: unknown;
+
+  /** `signal` cancels the wait. */
+  constructor(settings: Pick<CallSettings, 'maxRetries' | 'retryDelayMs'>, signal: AbortSignal | undefined) {
+    this.#settings = settings;
+    this.#signal = signal;
+  }
+
+  /** Resolves when the next attempt is due; rejects with the error of the call if there is no further attempt. */
+  async waitOrThrow(error: unknown): Promise<void> {
+    const { maxRetries, retryDelayMs } = this.#settings;
+    // For a channel closed meanwhile the library reports only that: the status of the attempt before is more helpful.
+    if (this.#retries > 0 && !isStatusError(error)) throw this.#unavailable;
+    if (this.#retries >= maxRetries || statusCode(error) !== status.UNAVAILABLE || this.#signal?.aborted) throw error;
+    this.#unavailable = error;
+    const delayMs = Math.min(retryDelayMs * 2 ** this.#retries++, MAX_TIMER_MS);
+    await wait(delayMs, undefined, { signal: this.#signal });
+  }
+}
+
+/**
+ * Calls a unary method, with retries while the service is unavailable ({@link RetryPolicy}). Rejects with the status of the
+ * last attempt.
+ */
+export async function callUnary<Request, Reply>(
+  client: Client,
+  method: MethodDefinition<Request, Reply>,
+  request: Request,
+  call: CallContext,
+  settings: CallSettings,
+): Promise<Reply> {
+  const retries = new RetryPolicy(settings, call.signal);
+  for (;;) {
+    try {
+      return await attempt(client, method, request, call, settings.timeoutMs);
+    } catch (error) {
+      await retries.waitOrThrow(error);
+    }
+  }
+}
+
+function attempt<Request, Reply>(
+  client: Client,
+  { path, requestSerialize, responseDeserialize }: MethodDefinition<Request, Reply>,
+  request: Request,
+  call: CallContext,
+  timeoutMs: number,
+): Promise<Reply> {
+  const { signal } = call;
+  return new Promise((resolve, reject) => {
+    const cancel = (): void => started.cancel();
+    const started = client.makeUnaryRequest(
+      path,
+      requestSerialize,
+      responseDeserialize,
+      request,
+      createMetadata(call),
+      { deadline: Date.now() + timeoutMs },
+      (error, reply) => {
+        signal?.removeEventListener('abort', cancel);
+        if (reply !== undefined) resolve(reply);
+        else reject(error ?? new Error('the call ended without a reply'));
+      },
+    );
+    signal?.addEventListener('abort', cancel, { once: true });
+    if (signal?.aborted) cancel();
+  });
+}
+
+/** Settings of a {@link callStream}. */
+export interface StreamSettings extends Pick<CallSettings, 'maxRetries' | 'retryDelayMs'> {
+  /** Milliseconds for each attempt, from the start to the last message. */
+  readonly deadlineMs: number;
+}
+
+/**
+ * Calls a server-streaming method. The stream is read with backpressure and canceled at the service when the loop over it
+ * is left. Retried while the service is unavailable ({@link RetryPolicy}), but not after the first message: the code has
+ * started (decisions 4.10). Throws the status of the last attempt.
+ */
+export async function* callStream<Request, Reply>(
+  client: Client,
+  method: MethodDefinition<Request, Reply>,
+  request: Request,
+  call: CallContext,
+  settings: StreamSettings,
+): AsyncGenerator<Reply, void, undefined> {
+  const retries = new RetryPolicy(settings, call.signal);
+  for (;;) {
+    let hasStarted = false;
+    try {
+      for await (const reply of attemptStream(client, method, request, call, settings.deadlineMs)) {
+        hasStarted = true;
+        yield reply;
+      }
+      return;
+    } catch (error) {
+      if (hasStarted) throw error;
+      await retries.waitOrThrow(error);
+    }
+  }
+}
+
+async function* attemptStream<Request, Reply>(
+  client: Client,
+  { path, requestSerialize, responseDeserialize }: MethodDefinition<Request, Reply>,
+  request: Request,
+  call: CallContext,
+  deadlineMs: number,
+): AsyncGenerator<Reply, void, undefined> {
+  const { signal } = call;
+  const stream = client.makeServerStreamRequest(
+    path,
+    requestSerialize,
+    responseDeserialize,
+    request,
+    createMetadata(call),
+    { deadline: Date.now() + deadlineMs },
+  );
+  // The loop below throws errors; a later one is the cancellation.
+  stream.on('error', () => undefined);
+  const cancel = (): void => stream.cancel();
+  signal?.addEventListener('abort', cancel, { once: true });
+  if (signal?.aborted) cancel();
+  try {
+    for await (const reply of stream) yield reply;
+  } finally {
+    signal?.removeEventListener('abort', cancel);
+    cancel();
+  }
+}

@@ -1,0 +1,275 @@
+import { getSystemErrorMap } from 'node:util';
+import { status } from '@grpc/grpc-js';
+import { serviceAddress, type ToolCallErrorCategory } from '@sluice/contract';
+import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
+import type { RpcError } from '../../http/outcome.ts';
+import type { ServiceEntry } from '../../registry/entries.ts';
+import type { TargetLogger } from '../../telemetry/log.ts';
+import { type Caller, type CallResponse, type ClientResponse, makeResumable } from '../downstream.ts';
+import { CLIENT_CANCELED, CLIENT_LEFT, type InFlightCall, type InFlightCalls } from '../mcp/relay/in-flight-calls.ts';
+import { withTimeout } from '../with-timeout.ts';
+import { isStatusError, statusDetails, statusName } from './grpc-client.ts';
+
+/** Failed call of a capability service. The message goes to the client. */
+export class ServiceError extends Error {
+  override readonly name = 'ServiceError';
+  readonly category: ToolCallErrorCategory;
+
+  constructor(category: ToolCallErrorCategory, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.category = category;
+  }
+}
+
+/** Name and address of a service for messages. */
+export function describeService(service: ServiceEntry): string {
+  return `service ${service.name} at ${serviceAddress(service)}`;
+}
+
+/** Texts for statuses whose name alone says little (decisions 4.10). */
+const FAULT_TEXTS: ReadonlyMap<status, string> = new Map([
+  [status.UNAVAILABLE, 'is not available'],
+  [status.FAILED_PRECONDITION, 'cannot do this now'],
+  [status.DEADLINE_EXCEEDED, 'did not answer in time'],
+]);
+
+/**
+ * Converts the error of a call for response and metrics: with name and address of the service if the service is at fault.
+ * `service` is undefined if none is registered.
+ */
+export function toServiceError(error: unknown, service: ServiceEntry | undefined): ServiceError {
+  if (error instanceof ServiceError) return error;
+  if (service && isUnreadable(error)) {
+    return new ServiceError('SERVICE_UNAVAILABLE', `${describeService(service)} sent a reply that cannot be read`, {
+      cause: error,
+    });
+  }
+  if (!service || !isStatusError(error)) {
+    return new ServiceError('UNKNOWN', 'internal error', { cause: error });
+  }
+  const fault = FAULT_TEXTS.get(error.code);
+  const details = statusDetails(error);
+  const message =
+    fault === undefined
+      ? details || `status ${statusName(error.code)}`
+      : `${describeService(service)} ${fault}: ${details}`;
+  return new ServiceError('SERVICE_UNAVAILABLE', message, { cause: error });
+}
+
+/** True for the library's error for a reply that it cannot decompress: a status without code and description. */
+function isUnreadable(error: unknown): boolean {
+  return error instanceof Error && 'metadata' in error && 'code' in error && error.code === undefined;
+}
+
+/**
+ * Logs the failure of a call to a capability service: of a status its name and the system's error code, but not the text
+ * of the service, which may contain an argument.
+ */
+export function logFailure(
+  log: TargetLogger,
+  { name, service, requestId }: Pick<GrpcOperation, 'name' | 'service' | 'requestId'>,
+  error: unknown,
+): void {
+  // Reported by response and event.
+  if (error instanceof ServiceError) return;
+  const fields = {
+    called: name,
+    service: service?.name,
+    service_address: service && serviceAddress(service),
+    service_request_id: requestId,
+  };
+  if (!isStatusError(error)) return log.error('call failed', { ...fields, error });
+  if (!log.enabled('debug')) return;
+  log.debug('call failed', { ...fields, status: statusName(error.code), code: findSystemCode(error.details) });
+}
+
+/** Finds the system's error code in a text: `ECONNREFUSED`. */
+function findSystemCode(details: string): string | undefined {
+  const codes = new Set(['ENOTFOUND', ...[...getSystemErrorMap().values()].map(([code]) => code)]);
+  return details.match(/\bE[A-Z_0-9]+\b/g)?.find((code) => codes.has(code));
+}
+
+/** Result of an operation: a JSON-RPC result, as JSON text, or an error. */
+export type OperationResult =
+  | { readonly kind: 'result'; readonly json: string }
+  | { readonly kind: 'error'; readonly error: RpcError };
+
+/** Response to the client of an operation. */
+export type OperationResponse = CallResponse & Pick<ClientResponse, 'sendCallResult'>;
+
+/** Parameters of {@link GrpcOperation.execute}. */
+export interface OperationContext {
+  readonly response: OperationResponse;
+  /** The client has disconnected, which need not end the operation. */
+  readonly clientLeft: AbortSignal;
+  /** The operation is canceled. */
+  readonly signal: AbortSignal;
+}
+
+/** Call of a tool or read of a resource, carried out by a capability service. */
+export interface GrpcOperation {
+  /** Name of the tool or resource. */
+  readonly name: string;
+  /** Undefined if none is registered. */
+  readonly service: ServiceEntry | undefined;
+  /** Sent to the service as `x-service-request-id`. */
+  readonly requestId: string;
+  /** Executes the operation; rejects with the error of its call. */
+  execute(context: OperationContext): Promise<OperationResult>;
+  /** Reports the failure and returns its result. Called once at most. */
+  onFailure(error: ServiceError): OperationResult;
+}
+
+/**
+ * One operation in progress. It is canceled when its client disconnects or cancels it, at its deadline, and when the
+ * process stops.
+ */
+export class OperationRun implements InFlightCall {
+  readonly startedAt: number;
+  activeAt: number;
+  slot = -1;
+  isSlow = false;
+  readonly #caller: Caller;
+  readonly #response: OperationResponse;
+  readonly #operation: GrpcOperation;
+  readonly #calls: InFlightCalls<InFlightCall>;
+  readonly #log: TargetLogger;
+  readonly #clientLeft = new AbortController();
+  readonly #canceled = new AbortController();
+  #settled = false;
+
+  constructor(
+    caller: Caller,
+    response: OperationResponse,
+    operation: GrpcOperation,
+    calls: InFlightCalls<InFlightCall>,
+    log: TargetLogger,
+  ) {
+    this.#caller = caller;
+    this.#response = response;
+    this.#operation = operation;
+    this.#calls = calls;
+    this.#log = log;
+    this.startedAt = calls.now();
+    this.activeAt = this.startedAt;
+  }
+
+  /** Executes the operation and writes its response; never rejects. */
+  async run(): Promise<void> {
+    this.#response.onLeave(() => this.#onClientLeft());
+    this.#calls.add(this);
+    const result = await this.#execute();
+    if (this.#settled) return;
+    this.#settle();
+    this.#send(result);
+  }
+
+  matches(session: string, idText: string): boolean {
+    return this.#caller.session?.id === session && this.#response.idText === idText;
+  }
+
+  cancel(): void {
+    if (this.#settled) return;
+    this.#abort(CLIENT_CANCELED);
+    this.#response.endWithoutResponse(acceptsEventStream(this.#caller.headers.accept));
+  }
+
+  onSlow(): void {
+    const { session, headers } = this.#caller;
+    if (!this.#clientLeft.signal.aborted) makeResumable(this.#response, session, acceptsEventStream(headers.accept));
+  }
+
+  onDeadline(limit: 'silence' | 'total'): void {
+    if (this.#settled) return;
+    if (limit === 'silence') {
+      // Calls to services have their own deadlines, and waiting for a slow client does not count.
+      this.activeAt = this.#calls.now();
+      this.#calls.add(this);
+      return;
+    }
+    this.#send(this.#abort(`the call did not finish within ${this.#calls.limits.totalMs / 1000} s`));
+  }
+
+  /** Cancels the operation because the process stops. */
+  stop(): void {
+    if (!this.#settled) this.#send(this.#abort('the service was stopped'));
+  }
+
+  async #execute(): Promise<OperationResult | undefined> {
+    const { service } = this.#operation;
+    try {
+      return await this.#operation.execute({
+        response: this.#response,
+        clientLeft: this.#clientLeft.signal,
+        signal: this.#canceled.signal,
+      });
+    } catch (error) {
+      // The error is a consequence of the cancellation.
+      if (this.#settled) return undefined;
+      logFailure(this.#log, this.#operation, error);
+      return this.#operation.onFailure(toServiceError(error, service));
+    }
+  }
+
+  #onClientLeft(): void {
+    this.#clientLeft.abort();
+    // A legacy client cancels explicitly; disconnecting is no cancellation (mcp 1).
+    if (this.#caller.era === 'modern' && !this.#settled) this.#abort(CLIENT_LEFT);
+  }
+
+  #send(result: OperationResult | undefined): void {
+    if (result?.kind === 'error') this.#response.sendError(result.error);
+    else if (result) this.#response.sendCallResult(result.json, acceptsJson(this.#caller.headers.accept));
+  }
+
+  #abort(reason: string): OperationResult {
+    this.#settle();
+    const result = this.#operation.onFailure(new ServiceError('UNKNOWN', reason));
+    this.#canceled.abort();
+    return result;
+  }
+
+  #settle(): void {
+    this.#settled = true;
+    this.#calls.remove(this);
+  }
+}
+
+/** Milliseconds for cancellations to reach the services. */
+const CANCEL_DELIVERY_MS = 1_000;
+
+/**
+ * Operations in progress, also those whose client has disconnected, so that the process can wait for all when it stops
+ * (decisions 1.1, 6).
+ */
+export class RunningOperations {
+  readonly #calls: InFlightCalls<InFlightCall>;
+  readonly #log: TargetLogger;
+  readonly #running = new Map<OperationRun, Promise<void>>();
+
+  /** `calls` has their deadlines and cancellations. */
+  constructor(calls: InFlightCalls<InFlightCall>, log: TargetLogger) {
+    this.#calls = calls;
+    this.#log = log;
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  /** Starts an operation. */
+  start(caller: Caller, response: OperationResponse, operation: GrpcOperation): void {
+    const run = new OperationRun(caller, response, operation, this.#calls, this.#log);
+    this.#running.set(
+      run,
+      run.run().finally(() => this.#running.delete(run)),
+    );
+  }
+
+  /** Waits `graceMs` for operations in progress, then cancels them, also at the services. */
+  async close(graceMs = 0): Promise<void> {
+    await withTimeout(Math.max(graceMs, 0), Promise.all(this.#running.values()));
+    for (const run of this.#running.keys()) run.stop();
+    await withTimeout(CANCEL_DELIVERY_MS, Promise.all(this.#running.values()));
+  }
+}
