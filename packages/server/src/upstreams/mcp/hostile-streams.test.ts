@@ -34,6 +34,6 @@ it('a call fails if its upstream keeps sending requests the client does not supp
   await expect.poll(() => few.upstream.seen.filter(({ body }) => body.includes('-32601')).length).toBe(2);
 
   const { upstream, answer } = await callWith(Array.from({ length: 100 }, (_, index) => ask(index)));
-  expect(errorOf(answer).message).toContain('goes on asking');
+  expect(errorOf(answer).message).toContain('keeps sending requests');
   expect(upstream.seen.filter(({ body }) => body.includes('-32601')).length).toBeLessThanOrEqual(16);
 });

@@ -7,7 +7,7 @@ import {
   type EventTooLargeError,
   type ServerSentEvent,
 } from '@sluice/protocol/mcp/event-stream';
-import { refusalOf } from '@sluice/protocol/mcp/message';
+import { rejectServerRequest } from '@sluice/protocol/mcp/message';
 import type { ResponseHeaders, UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
@@ -247,7 +247,7 @@ export class DefaultResponder {
   respond(text: string, method: unknown): void {
     if (this.#inFlight >= MAX_CONCURRENT_RESPONSES) return;
     this.#inFlight++;
-    this.#post(refusalOf(text, method))
+    this.#post(rejectServerRequest(text, method))
       .catch(() => undefined)
       .finally(() => {
         this.#inFlight--;

@@ -1,5 +1,5 @@
 import { ReconnectDelay, type ReconnectDelayOptions } from '@sluice/protocol/backoff';
-import { crossedCapabilities } from '@sluice/protocol/mcp/capabilities';
+import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { legacyResourceUpdated, withoutSubscriptionId } from '@sluice/protocol/mcp/subscriptions';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
@@ -218,7 +218,7 @@ export class SessionSubscription implements StreamListener {
       uris: [...this.#requested],
       client: {
         clientInfo: session.clientInfo,
-        capabilities: crossedCapabilities(session.capabilities, true),
+        capabilities: translatedCapabilities(session.capabilities, true),
         headers: this.#headers,
       },
       acknowledgeMs: GRANT_MS,
