@@ -52,12 +52,12 @@ describe('sluice pipeline check', () => {
     const { code, out, err } = await check(text);
     expect({ code, err }).toEqual({ code: 1, err: '' });
     expect(out.split('\n')).toEqual([
-      'p.yaml:2:20: listeners[0].address is not a string; quote it',
-      'p.yaml:2:54: there is no chain "gone"; chains: "main"',
+      'p.yaml:2:20: listeners[0].address must be a string; quote it',
+      'p.yaml:2:54: unknown chain "gone"; known chains: "main"',
       expect.stringMatching(
-        /^p\.yaml:6:10: filter_chains\[0\]\.filters\[0\]\.filter is not the name of a filter; filters: /,
+        /^p\.yaml:6:10: filter_chains\[0\]\.filters\[0\]\.filter must be a known filter; known filters: /,
       ),
-      'p.yaml:7:9: filter service_relay needs the filter mcp, without conditions, somewhere before it',
+      'p.yaml:7:9: filter service_relay requires an mcp filter without conditions before it',
       '',
     ]);
   });
@@ -67,7 +67,7 @@ describe('sluice pipeline check', () => {
     expect(code).toBe(1);
     expect(JSON.parse(out)).toEqual({
       ok: false,
-      problems: [{ file: 'p.yaml', line: 9, column: 1, message: expect.stringContaining('has the unknown key "x"') }],
+      problems: [{ file: 'p.yaml', line: 9, column: 1, message: expect.stringContaining('unknown key "x"') }],
       warnings: [],
     });
     expect(JSON.parse((await check(`${FILE}runtime: 1`, '--output', 'json')).out)).toEqual({
@@ -90,8 +90,8 @@ describe('sluice pipeline check', () => {
     expect(await check(FILE.replace('[main]}', `[main], ${tls}}`))).toEqual({
       code: 1,
       out:
-        `p.yaml:2:89: "${folder}/c.pem" does not exist; a PEM certificate is needed\n` +
-        `p.yaml:2:107: "${folder}/k.pem" does not exist; a PEM private key is needed\n`,
+        `p.yaml:2:89: "${folder}/c.pem" does not exist; expected a PEM certificate\n` +
+        `p.yaml:2:107: "${folder}/k.pem" does not exist; expected a PEM private key\n`,
       err: '',
     });
   });
@@ -100,7 +100,7 @@ describe('sluice pipeline check', () => {
     expect(await sluice('check', 'gone.yaml')).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: gone.yaml: no such file; name one that exists\n',
+      err: 'sluice: gone.yaml: no such file; check the path\n',
     });
     expect(await sluice('check', '.')).toMatchObject({
       code: 1,
@@ -111,7 +111,7 @@ describe('sluice pipeline check', () => {
   it('obeys nothing that stands in a file', async () => {
     const { out } = await check(FILE.replace('[main]', '["\\e[31mred"]'));
     expect(out).not.toContain('\u001b');
-    expect(out).toContain('there is no chain');
+    expect(out).toContain('unknown chain');
   });
 });
 
@@ -131,7 +131,7 @@ describe('sluice pipeline show', () => {
     );
     expect({ code, err }).toEqual({
       code: 0,
-      err: 'warning: SERVICE_INFERENCE_UPSTREAM puts /v1 in front of every path, which a file cannot say\n',
+      err: 'warning: SERVICE_INFERENCE_UPSTREAM adds the path prefix /v1, which a pipeline file cannot express\n',
     });
     expect(parse(out)).toMatchObject({
       listeners: [{ name: 'mcp', address: '[::1]:9' }, { name: 'inference' }],
@@ -168,7 +168,7 @@ describe('sluice pipeline show', () => {
     expect(await sluice('show', 'p.yaml')).toEqual({
       code: 1,
       out: '',
-      err: 'sluice: p.yaml:2:60: there is no chain "gone"; chains: "main"\n',
+      err: 'sluice: p.yaml:2:60: unknown chain "gone"; known chains: "main"\n',
     });
     expect(await sluiceWith({ SERVICE_MCP_LISTEN: 'localhost' }, 'show')).toMatchObject({
       code: 1,

@@ -57,7 +57,7 @@ export function formatAddress({ host, port }: ListenAddress): string {
 /** Schema of `host:port`; port 0 is allowed only for addresses that are bound. */
 export function addressSchema(withPortZero: boolean) {
   return settingSchema(listenAddress).refine(({ port }) => withPortZero || port > 0, {
-    error: 'has an invalid port: port must be 1–65535',
+    error: 'has an invalid port: must be 1–65535',
   });
 }
 
@@ -98,7 +98,7 @@ export const httpUpstream: Setting<HttpUpstream> = {
 };
 
 function upstream(scheme: HttpUpstream['scheme'], host: string, port: number, path: string): HttpUpstream {
-  if (port === 0) throw new InvalidSettingError('has an invalid port: port must be 1–65535');
+  if (port === 0) throw new InvalidSettingError('has an invalid port: must be 1–65535');
   return { scheme, host, port, path };
 }
 

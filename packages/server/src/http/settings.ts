@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 /**
  * Invalid configuration: startup fails (decisions 1.1). The message is one line with the name of the variable, flag or
- * file (with line and key), the problem and the accepted values; it never contains a secret.
+ * file (with line and key), the problem and the accepted values. It never contains a secret.
  */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';

@@ -27,10 +27,10 @@ test.for([
   [{ capacity: '5' }, 'capacity '],
   [{ capacity: null }, 'capacity '],
   [{ upstream: null, capacity: 5 }, 'upstream '],
-  [{ upstream: '', capacity: 5 }, 'upstream "" has no host; accepted: host:port, http://host'],
-  [{ upstream: 'models.example', capacity: 5 }, 'upstream "models.example" has no port; accepted: host:port'],
-  [{ upstream: 'ftp://h:1', capacity: 5 }, 'upstream "ftp://h:1" is not an http or https URL; accepted: '],
-  [{ upstream: 'http://a:secret@h:1' }, 'upstream "http://***@h:1" carries credentials; accepted: '],
+  [{ upstream: '', capacity: 5 }, 'upstream "" has no host; expected host:port, http://host'],
+  [{ upstream: 'models.example', capacity: 5 }, 'upstream "models.example" has no port; expected host:port'],
+  [{ upstream: 'ftp://h:1', capacity: 5 }, 'upstream "ftp://h:1" is not an http or https URL; expected '],
+  [{ upstream: 'http://a:secret@h:1' }, 'upstream "http://***@h:1" contains credentials; expected '],
 ])('%j is refused with its reason, and changes nothing', async ([body, reason], context) => {
   const api = await startApi(context);
   const answer = await api.call('POST', PATH, body);

@@ -124,7 +124,7 @@ function set(inference: InferenceSettings, change: InferenceChange): void {
     inference.set(change);
   } catch (error) {
     if (!(error instanceof InvalidSettingError)) throw error;
-    const message = `${quote(change.upstream ?? '')} ${error.message}; accepted: ${httpUpstream.accepts}`;
+    const message = `${quote(change.upstream ?? '')} ${error.message}; expected ${httpUpstream.accepts}`;
     throw new RequestError('BAD_REQUEST', `invalid ${operations.inference.configure.body.kind}: upstream ${message}`, [
       { path: 'upstream', message },
     ]);

@@ -53,8 +53,7 @@ describe('loadConfig', () => {
         namespaces: [],
         llmConnections: [],
         evaluators: undefined,
-        unreadableEvaluators: [],
-        later: {},
+        invalidEvaluators: [],
       },
       warnings: [],
     });
@@ -86,10 +85,10 @@ describe('loadConfig', () => {
   it('refuses an actions folder that is missing or a file', async () => {
     await writeFile(join(folder, 'file'), '');
     expect(await complaint(configOf([], { SERVICE_ACTIONS_PATH: 'gone' }))).toMatch(
-      /^SERVICE_ACTIONS_PATH: ".*gone" does not exist; accepted: an existing folder$/,
+      /^SERVICE_ACTIONS_PATH: ".*gone" does not exist; expected an existing folder$/,
     );
     expect(await complaint(configOf([], { SERVICE_ACTIONS_PATH: 'file' }))).toMatch(
-      /^SERVICE_ACTIONS_PATH: ".*file" is not a folder; accepted: an existing folder$/,
+      /^SERVICE_ACTIONS_PATH: ".*file" is not a folder; expected an existing folder$/,
     );
   });
 
@@ -111,7 +110,7 @@ describe('loadConfig', () => {
     const { warnings } = await configOf([], { SERVICE_FORWARD_HEADERS: 'host' });
     expect(warnings).toEqual([
       expect.stringContaining('SERVICE_FORWARD_HEADERS'),
-      `${join(folder, 'service.yaml')}:1:12: forwards[0] is left out: address is missing`,
+      `${join(folder, 'service.yaml')}:1:12: forwards[0] is skipped: address is missing`,
     ]);
   });
 });
@@ -163,16 +162,15 @@ forwards:
     }
   });
 
-  it('keeps the key of a later part as it is, and warns of it once unless it is empty', async () => {
-    const { bootstrap, warnings } = await bootstrapOf('forwards: []\nplugins: [1]');
-    expect(bootstrap.later).toEqual({ plugins: [1] });
+  it('warns once of an unused key unless it is empty', async () => {
+    const { warnings } = await bootstrapOf('forwards: []\nplugins: [1]');
     expect(warnings).toEqual([expect.stringMatching(/b\.yaml:2:1: plugins has no effect in this version$/)]);
     expect((await bootstrapOf('plugins:')).warnings).toEqual([]);
   });
 
   it.each([
     ['{address: "http://a"}', '5', 'name is missing'],
-    ['{name: 7, address: "http://a"}', '6', 'name is not a string; quote it'],
+    ['{name: 7, address: "http://a"}', '6', 'name must be a string; quote it'],
     ['{name: " ", address: "http://a"}', '6', 'name must not be empty'],
     [`{name: "${'x'.repeat(257)}", address: "http://a"}`, '6', 'name must have at most 256 characters'],
     ['{name: "a\\tb", address: "http://a"}', '6', 'name must not contain control characters'],
@@ -187,16 +185,16 @@ forwards:
     ['{name: a, address: "http://a", namespace: Finance}', '36', 'namespace must consist of lowercase letters'],
     ['{name: a, address: "http://a", namespace: -a}', '36', 'namespace must start and end with a letter or digit'],
     ['{name: a, address: "http://a", labels: [x]}', '36', 'labels must be an object'],
-    ['{name: a, address: "http://a", labels: {x: 1}}', '45', 'labels.x is not a string; quote it'],
+    ['{name: a, address: "http://a", labels: {x: 1}}', '45', 'labels.x must be a string; quote it'],
     ['{name: a, address: "http://a", prefix: "a b"}', '36', 'prefix must have 1 to 32 characters from'],
     ['{name: a, address: "http://a", prefix: ""}', '36', 'prefix must have 1 to 32 characters from'],
-    ['just-a-name', '5', 'is not a map with name and address'],
+    ['just-a-name', '5', 'must be a map with name and address'],
   ])('leaves the forward %s out with a warning and takes the others', async (entry, column, problem) => {
     const { bootstrap, warnings } = await bootstrapOf(
       `forwards:\n  - ${entry}\n  - {name: crm, address: "http://127.0.0.1:9/mcp"}\n`,
     );
     expect(bootstrap.forwards).toEqual([CRM]);
-    expect(warnings).toEqual([expect.stringContaining(`b.yaml:2:${column}: forwards[0] is left out: ${problem}`)]);
+    expect(warnings).toEqual([expect.stringContaining(`b.yaml:2:${column}: forwards[0] is skipped: ${problem}`)]);
   });
 
   it('takes the first of two forwards or namespaces of one name, with a warning', async () => {
@@ -206,8 +204,8 @@ forwards:
     expect(bootstrap.forwards).toMatchObject([{ address: 'http://1' }]);
     expect(bootstrap.namespaces).toEqual([{ name: 'x' }]);
     expect(warnings).toEqual([
-      expect.stringContaining('b.yaml:3:3: forwards[1] is left out: the name "a" is taken'),
-      expect.stringContaining('b.yaml:4:17: namespaces[1] is left out: the name "x" is taken'),
+      expect.stringContaining('b.yaml:3:3: forwards[1] is skipped: duplicate name "a"'),
+      expect.stringContaining('b.yaml:4:17: namespaces[1] is skipped: duplicate name "x"'),
     ]);
   });
 
@@ -216,7 +214,7 @@ forwards:
       'forwards:\n  - name: crm\n    address: http://127.0.0.1:9/mcp\n    perfix: x\n',
     );
     expect(bootstrap.forwards).toEqual([CRM]);
-    expect(warnings).toEqual([expect.stringContaining('b.yaml:4:5: unknown member "perfix" is ignored')]);
+    expect(warnings).toEqual([expect.stringContaining('b.yaml:4:5: unknown key "perfix" is ignored')]);
   });
 
   it.each([
@@ -237,10 +235,8 @@ forwards:
     const { bridgeGrpc, warnings } = await bootstrapOf('bridge:\n  http: 1\n  grpc:\n    timeout_ms: 7\n');
     expect(bridgeGrpc.timeoutMs).toBe(5000);
     expect(warnings).toEqual([
-      expect.stringContaining('b.yaml:2:3: unknown member "http" is ignored; known members: grpc'),
-      expect.stringContaining(
-        'b.yaml:4:5: unknown member "timeout_ms" is ignored; known members: timeout-ms, max-retries',
-      ),
+      expect.stringContaining('b.yaml:2:3: unknown key "http" is ignored; known keys: grpc'),
+      expect.stringContaining('b.yaml:4:5: unknown key "timeout_ms" is ignored; known keys: timeout-ms, max-retries'),
     ]);
   });
 
@@ -257,47 +253,51 @@ forwards:
     ['broken YAML', 'forwards: [', /b\.yaml:1:\d+: /],
     ['a key given twice', 'forwards: []\nforwards: []', /b\.yaml:2:1: Map keys must be unique/],
     ['several documents', 'forwards: []\n---\nforwards: []', /b\.yaml:2:1: /],
-    ['an alias to nothing', 'forwards: *gone', /b\.yaml:1:11: has an alias to nothing/],
-    ['a list at the top', '- a', /b\.yaml:1:1: the top level is not a map/],
-    ['a word at the top', 'hello', /b\.yaml:1:1: the top level is not a map/],
-    ['bytes that are no text', Buffer.from([0x66, 0xff, 0xfe]), /b\.yaml is not UTF-8 text/],
-    ['forwards that are no list', 'forwards: {name: a}', /b\.yaml:1:1: forwards: is not a list/],
-    ['namespaces that are no list', 'namespaces: a', /b\.yaml:1:1: namespaces: is not a list/],
+    ['an alias to nothing', 'forwards: *gone', /b\.yaml:1:11: unresolved alias/],
+    ['a list at the top', '- a', /b\.yaml:1:1: the top level must be a map/],
+    ['a word at the top', 'hello', /b\.yaml:1:1: the top level must be a map/],
+    ['bytes that are no text', Buffer.from([0x66, 0xff, 0xfe]), /b\.yaml is not valid UTF-8/],
+    ['forwards that are no list', 'forwards: {name: a}', /b\.yaml:1:1: forwards: must be a list/],
+    ['namespaces that are no list', 'namespaces: a', /b\.yaml:1:1: namespaces: must be a list/],
     [
       'an invalid namespace',
       'namespaces:\n  - a\n  - B',
       /b\.yaml:3:5: namespaces\[1\]: name must consist of lowercase letters/,
     ],
     ['a nameless namespace', 'namespaces: [{labels: {}}]', /b\.yaml:1:14: namespaces\[0\]: name is missing/],
-    ['a number as namespace', 'namespaces: [7]', /b\.yaml:1:14: namespaces\[0\]: is neither a name nor a map/],
-    ['a bridge that is no map', 'bridge: [1]', /b\.yaml:1:1: bridge: is not a map with grpc/],
-    ['gRPC settings that are no map', 'bridge:\n  grpc: 5', /b\.yaml:2:3: bridge: grpc is not a map with timeout-ms, /],
+    ['a number as namespace', 'namespaces: [7]', /b\.yaml:1:14: namespaces\[0\]: must be a name or a map/],
+    ['a bridge that is no map', 'bridge: [1]', /b\.yaml:1:1: bridge: must be a map with grpc/],
+    [
+      'gRPC settings that are no map',
+      'bridge:\n  grpc: 5',
+      /b\.yaml:2:3: bridge: grpc must be a map with timeout-ms, /,
+    ],
     [
       'a timeout of no length',
       'bridge:\n  grpc:\n    timeout-ms: 0',
-      /b\.yaml:3:5: bridge: grpc\.timeout-ms is not a whole number from 1 to 2147483647$/,
+      /b\.yaml:3:5: bridge: grpc\.timeout-ms must be a whole number from 1 to 2147483647$/,
     ],
     [
       'a text for a number',
       'bridge: {grpc: {max-retries: "3"}}',
-      /:1:17: bridge: grpc\.max-retries is not a whole .* 100$/,
+      /:1:17: bridge: grpc\.max-retries must be a whole .* 100$/,
     ],
     [
       'half a retry',
       'bridge: {grpc: {max-retries: 2.5}}',
-      /bridge: grpc\.max-retries is not a whole number from 0 to 100$/,
+      /bridge: grpc\.max-retries must be a whole number from 0 to 100$/,
     ],
     [
       'too many retries',
       'bridge: {grpc: {max-retries: 101}}',
-      /grpc\.max-retries is not a whole number from 0 to 100$/,
+      /grpc\.max-retries must be a whole number from 0 to 100$/,
     ],
     [
       'a delay below none',
       'bridge: {grpc: {retry-delay-ms: -1}}',
-      /grpc\.retry-delay-ms is not a whole number from 0 /,
+      /grpc\.retry-delay-ms must be a whole number from 0 /,
     ],
-    ['a namespace label', 'namespaces: [{name: a, labels: {x: 1}}]', /b\.yaml:1:33: namespaces\[0\]: labels\.x is not/],
+    ['a namespace label', 'namespaces: [{name: a, labels: {x: 1}}]', /b\.yaml:1:33: namespaces\[0\]: labels\.x must be a string; quote it/],
   ])('stops at %s with one line naming flag, file and place', async (_, yaml, message) => {
     const line = await complaint(bootstrapOf(yaml));
     expect(line).toMatch(message);

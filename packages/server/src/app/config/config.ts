@@ -5,17 +5,79 @@ import { ConfigError, quote } from '../../http/settings.ts';
 import { VERSION } from '../../telemetry/version.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { type BootstrapFile, loadBootstrapFile, warnUnusedSettings } from './bootstrap-file.ts';
-import {
-  type Environment,
-  type OpenTelemetrySettings,
-  parseEnvironment,
-  parseOpenTelemetry,
-  resolveBridgeGrpc,
-} from './environment.ts';
+import { type Environment, parseEnvironment, resolveBridgeGrpc } from './environment.ts';
+import { type OpenTelemetrySettings, parseOpenTelemetry } from './open-telemetry.ts';
 import { loadPipeline } from './pipeline/load.ts';
 import type { LoadedPipeline } from './pipeline/pipeline.ts';
 
-/** What the command line asks for (decisions 1.1). Paths are as given. */
+/** Configuration of the service from flags, environment and files. Paths are absolute. Immutable after startup. */
+export interface Config extends Omit<Environment, 'bridgeGrpc'> {
+  /** Pipeline of `--pipeline-config`, or the embedded one, with the environment applied. */
+  readonly pipeline: LoadedPipeline;
+  readonly pluginsPath: string | undefined;
+  readonly bootstrap: Omit<BootstrapFile, 'warnings' | 'bridgeGrpc'>;
+  readonly openTelemetry: OpenTelemetrySettings;
+  /** Merged from environment and bootstrap file. */
+  readonly bridgeGrpc: CallSettings;
+}
+
+/** Run the service, or only print a text on standard output (`--help`, `--version`). */
+export type Invocation =
+  | { readonly kind: 'run'; readonly config: Config }
+  | { readonly kind: 'print'; readonly text: string };
+
+/**
+ * Loads the configuration from flags, environment and files (decisions 1.1 to 1.3), including their warnings. `argv` is
+ * without executable and script; relative paths are resolved against `cwd`. Throws {@link ConfigError}.
+ */
+export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv, cwd: string): Promise<Invocation> {
+  const flags = parseFlags(argv);
+  if (flags.kind === 'help') return { kind: 'print', text: USAGE };
+  if (flags.kind === 'version') return { kind: 'print', text: `${VERSION}\n` };
+
+  const environment = parseEnvironment(env);
+  const openTelemetry = parseOpenTelemetry(env);
+  const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(cwd, path));
+  const { persist } = environment;
+  const actionsPath = absolute(environment.actionsPath);
+  if (actionsPath !== undefined) await requireFolder('SERVICE_ACTIONS_PATH', actionsPath);
+
+  const pipeline = await loadPipeline(absolute(flags.pipelineConfig), environment);
+  const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd);
+  const given = Object.keys(env).filter((name) => env[name] !== '');
+  if (flags.pluginsPath !== undefined) given.push('--plugins-path');
+  return {
+    kind: 'run',
+    config: Object.freeze({
+      ...environment,
+      persist: persist.backend === 'none' ? persist : { ...persist, path: resolve(cwd, persist.path) },
+      uiPath: resolve(cwd, environment.uiPath),
+      actionsPath,
+      pipeline,
+      openTelemetry,
+      pluginsPath: absolute(flags.pluginsPath),
+      bootstrap,
+      bridgeGrpc: resolveBridgeGrpc(environment.bridgeGrpc, bridgeGrpc),
+      warnings: [
+        ...environment.warnings,
+        ...openTelemetry.warnings,
+        ...pipeline.warnings,
+        ...warnUnusedSettings(given),
+        ...warnings,
+      ],
+    }),
+  };
+}
+
+async function requireFolder(variable: string, path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined)
+    throw new ConfigError(`${variable}: ${quote(path)} does not exist; expected an existing folder`);
+  if (!found.isDirectory())
+    throw new ConfigError(`${variable}: ${quote(path)} is not a folder; expected an existing folder`);
+}
+
+/** Parsed command line (decisions 1.1). Paths are not resolved. */
 export type Flags =
   | { readonly kind: 'help' }
   | { readonly kind: 'version' }
@@ -26,25 +88,25 @@ export type Flags =
       readonly pluginsPath: string | undefined;
     };
 
-/** The answer to `--help`. */
+/** Output of `--help`. */
 export const USAGE = `Usage: sluice serve [options]
 
-Runs the service: MCP gateway and management API.
+Run the MCP gateway and its management API
 
 Options:
-  --pipeline-config <file>  listeners, and what requests go through (YAML); default: the built-in pipeline
-  --service-config <file>   forwards and namespaces to register at start (YAML); default: service.yaml, when it exists
-  -h, --help                print this and exit
-  -v, --version             print the version and exit
+  --pipeline-config <file>  Pipeline file: listeners and filter chains (YAML; default: the embedded pipeline)
+  --service-config <file>   Bootstrap file: entries to register at startup (YAML; default: service.yaml if it exists)
+  -h, --help                Print help and exit
+  -v, --version             Print the version and exit
 
-Everything else is set by environment variables: SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH, RUST_LOG and others.
+Environment variables such as SERVICE_MGMT_LISTEN, SERVICE_PERSIST_PATH and RUST_LOG set everything else.
 `;
 
 const PATH_FLAGS: readonly string[] = ['pipeline-config', 'service-config', 'plugins-path'];
 
 /**
- * Parses the command line, without executable and script; a leading `serve` is optional. Help and version win over
- * everything else in it. Throws {@link ConfigError} for what is unknown, given twice or without its value.
+ * Parses the command line without executable and script; a leading `serve` is optional. `--help` and `--version` take
+ * precedence over everything else. Throws {@link ConfigError} for unknown or duplicate options and missing values.
  */
 export function parseFlags(argv: readonly string[]): Flags {
   const { tokens } = parseArgs({
@@ -56,7 +118,7 @@ export function parseFlags(argv: readonly string[]): Flags {
       help: { type: 'boolean', short: 'h' },
       version: { type: 'boolean', short: 'v' },
     },
-    // The strict mode's messages take several lines and suggest what does not exist here.
+    // Messages of the strict mode have several lines and suggest options that do not exist here.
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -76,11 +138,11 @@ export function parseFlags(argv: readonly string[]): Flags {
       throw new ConfigError(`unknown option ${quote(token.rawName)}; see sluice serve --help`);
     }
     const { value } = token;
-    // A value that begins with a dash is the next option after a forgotten value; `--flag=-value` says that it is meant.
+    // A value that starts with a dash is the next option after a missing value, except in `--flag=-value`.
     if (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-'))) {
-      throw new ConfigError(`${token.rawName}: needs a path after it; see sluice serve --help`);
+      throw new ConfigError(`${token.rawName}: missing path; see sluice serve --help`);
     }
-    if (paths.has(token.name)) throw new ConfigError(`${token.rawName}: is given twice; give it once`);
+    if (paths.has(token.name)) throw new ConfigError(`${token.rawName} may be given only once`);
     paths.set(token.name, value);
   }
   return {
@@ -89,73 +151,4 @@ export function parseFlags(argv: readonly string[]): Flags {
     serviceConfig: paths.get('service-config'),
     pluginsPath: paths.get('plugins-path'),
   };
-}
-
-/** Everything that the service is told from outside, parsed. Paths are absolute. Nothing changes it after start-up. */
-export interface Config extends Omit<Environment, 'bridgeGrpc'> {
-  /** The file's that `--pipeline-config` names, or the embedded one, with the environment's say in it. */
-  readonly pipeline: LoadedPipeline;
-  readonly pluginsPath: string | undefined;
-  /** The bootstrap file's content, without what counts elsewhere. */
-  readonly bootstrap: Omit<BootstrapFile, 'warnings' | 'bridgeGrpc'>;
-  /** What is exported to OpenTelemetry collectors. */
-  readonly openTelemetry: OpenTelemetrySettings;
-  /** The environment's and the file's settings put together. */
-  readonly bridgeGrpc: CallSettings;
-}
-
-/** Either the service is to run, or only a text is to be printed on standard output (`--help`, `--version`). */
-export type Invocation =
-  | { readonly kind: 'run'; readonly config: Config }
-  | { readonly kind: 'print'; readonly text: string };
-
-/**
- * Puts flags, environment and files together (decisions 1.1 to 1.3). `argv` is without executable and script; relative
- * paths start at `cwd`. Throws {@link ConfigError}. `warnings` of all three are in the configuration.
- */
-export async function loadConfig(argv: readonly string[], env: NodeJS.ProcessEnv, cwd: string): Promise<Invocation> {
-  const flags = parseFlags(argv);
-  if (flags.kind === 'help') return { kind: 'print', text: USAGE };
-  if (flags.kind === 'version') return { kind: 'print', text: `${VERSION}\n` };
-
-  const environment = parseEnvironment(env);
-  const openTelemetry = parseOpenTelemetry(env);
-  const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(cwd, path));
-  const { persist } = environment;
-  const actionsPath = absolute(environment.actionsPath);
-  if (actionsPath !== undefined) await requireFolder('SERVICE_ACTIONS_PATH', actionsPath);
-
-  const pipeline = await loadPipeline(absolute(flags.pipelineConfig), environment);
-  const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd);
-  const set = Object.keys(env).filter((name) => env[name] !== '');
-  if (flags.pluginsPath !== undefined) set.push('--plugins-path');
-  return {
-    kind: 'run',
-    config: Object.freeze({
-      ...environment,
-      persist: persist.backend === 'none' ? persist : { ...persist, path: resolve(cwd, persist.path) },
-      uiPath: resolve(cwd, environment.uiPath),
-      actionsPath,
-      pipeline,
-      openTelemetry,
-      pluginsPath: absolute(flags.pluginsPath),
-      bootstrap,
-      bridgeGrpc: resolveBridgeGrpc(environment.bridgeGrpc, bridgeGrpc),
-      warnings: [
-        ...environment.warnings,
-        ...openTelemetry.warnings,
-        ...pipeline.warnings,
-        ...warnUnusedSettings(set),
-        ...warnings,
-      ],
-    }),
-  };
-}
-
-async function requireFolder(variable: string, path: string): Promise<void> {
-  const found = await stat(path).catch(() => undefined);
-  if (found === undefined)
-    throw new ConfigError(`${variable}: ${quote(path)} does not exist; accepted: an existing folder`);
-  if (!found.isDirectory())
-    throw new ConfigError(`${variable}: ${quote(path)} is not a folder; accepted: an existing folder`);
 }

@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import {
@@ -12,7 +11,6 @@ import {
 } from '../../http/address.ts';
 import {
   ConfigError,
-  commaList,
   InvalidSettingError,
   integer,
   key,
@@ -25,171 +23,15 @@ import {
 } from '../../http/settings.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { LOG_LEVELS, LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
-import type { MetricSettings, SamplerSettings, TraceSettings } from '../../telemetry/otlp.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { forwardHeaders } from '../../upstreams/mcp/relay/forward-headers.ts';
 
-/**
- * How capability services are called (specification, "Limits": `service.bridge.grpc.*`), as one place sets it; undefined
- * what it leaves to the next one.
- */
-export type BridgeGrpcSettings = { readonly [Key in keyof CallSettings]: CallSettings[Key] | undefined };
-
-/** What the values lie between, both included. */
-export const BRIDGE_GRPC_LIMITS = {
-  timeoutMs: [1, MAX_TIMER_MS],
-  maxRetries: [0, 100],
-  retryDelayMs: [0, MAX_TIMER_MS],
-} as const;
-
-const DEFAULTS: CallSettings = { timeoutMs: 5_000, maxRetries: 3, retryDelayMs: 100 };
-
-/** The members of the service-config file's `bridge: grpc:` (decisions 1.3); a member without a value is not set. */
-export const bridgeGrpcFile = z.looseObject(
-  {
-    'timeout-ms': wholeNumber(BRIDGE_GRPC_LIMITS.timeoutMs),
-    'max-retries': wholeNumber(BRIDGE_GRPC_LIMITS.maxRetries),
-    'retry-delay-ms': wholeNumber(BRIDGE_GRPC_LIMITS.retryDelayMs),
-  },
-  { error: 'is not a map with timeout-ms, max-retries and retry-delay-ms' },
-);
-
-/** What stands under the service-config file's key `bridge`. */
-export const bridgeEntry = z.object({ grpc: bridgeGrpcFile.nullish() }, { error: 'is not a map with grpc' });
-
-/** What the file's members are to the service. */
-export function toBridgeGrpcSettings(members: z.output<typeof bridgeGrpcFile>): BridgeGrpcSettings {
-  return {
-    timeoutMs: members['timeout-ms'] ?? undefined,
-    maxRetries: members['max-retries'] ?? undefined,
-    retryDelayMs: members['retry-delay-ms'] ?? undefined,
-  };
-}
-
-/** The settings that count: the environment wins over the file, which wins over the defaults (decisions 1.2). */
-export function resolveBridgeGrpc(environment: BridgeGrpcSettings, file: BridgeGrpcSettings): CallSettings {
-  return {
-    timeoutMs: environment.timeoutMs ?? file.timeoutMs ?? DEFAULTS.timeoutMs,
-    maxRetries: environment.maxRetries ?? file.maxRetries ?? DEFAULTS.maxRetries,
-    retryDelayMs: environment.retryDelayMs ?? file.retryDelayMs ?? DEFAULTS.retryDelayMs,
-  };
-}
-
-function wholeNumber([min, max]: readonly [number, number]) {
-  const error = `is not a whole number from ${min} to ${max}`;
-  return z.int({ error }).min(min, { error }).max(max, { error }).nullish();
-}
-
-/** What RUST_LOG asks for, and warnings for directives that have no effect here. */
-interface LogDirectives {
-  readonly filter: LogFilter;
-  readonly warnings: readonly string[];
-}
-
-const DEFAULT_LEVEL: LogThreshold = 'info';
-
-/** The filter of an unset RUST_LOG: `info` for every target. */
-export const DEFAULT_LOG_FILTER: LogFilter = resolveFilter([], DEFAULT_LEVEL);
-
-interface Directive {
-  readonly target: string;
-  readonly level: LogThreshold;
-}
-
-/**
- * Directives of RUST_LOG (decisions 1.2): `level`, `target=level`, `target` (= everything of it), separated by commas,
- * blanks around them allowed. A target speaks for every target that begins with it; the longest one wins, and of equal
- * ones the last. Targets that no directive speaks for follow the bare level, else `info`: naming one target does not
- * silence the errors of the others.
- */
-export const logDirectives: Setting<LogDirectives> = {
-  accepts: 'a comma list of level, target=level or target, with levels off, error, warn, info, debug, trace',
-  parse: (text) => {
-    const directives: Directive[] = [];
-    const warnings: string[] = [];
-    let fallback: LogThreshold = DEFAULT_LEVEL;
-    for (const item of splitDirectives(text)) {
-      if (item.includes('[')) {
-        warnings.push(`span filter ${quote(item)} is ignored: this log has no spans`);
-        continue;
-      }
-      const level = parseLevel(item);
-      if (level !== undefined) {
-        fallback = level;
-        continue;
-      }
-      const directive = parseDirective(item);
-      if (!item.includes('=') && !LOG_TARGETS.some((target) => target.startsWith(directive.target))) {
-        warnings.push(`${quote(item)} is neither a level nor the beginning of a target and has no effect`);
-      }
-      directives.push(directive);
-    }
-    return { filter: resolveFilter(directives, fallback), warnings };
-  },
-};
-
-function parseDirective(item: string): Directive {
-  const [target = '', levelText, ...rest] = item.split('=').map((part) => part.trim());
-  if (!/^[A-Za-z_][\w:.-]*$/.test(target)) throw new InvalidSettingError(`has no valid target in ${quote(item)}`);
-  const level = levelText === undefined ? 'trace' : parseLevel(levelText);
-  if (level === undefined || rest.length > 0) throw new InvalidSettingError(`has no valid level in ${quote(item)}`);
-  return { target, level };
-}
-
-function parseLevel(text: string): LogThreshold | undefined {
-  const word = text.toLowerCase();
-  return word === 'off' ? word : LOG_LEVELS.find((level) => level === word);
-}
-
-/** Splits at the commas outside brackets: a span filter lists its fields with commas of its own. */
-function splitDirectives(text: string): string[] {
-  const items: string[] = [];
-  let depth = 0;
-  let start = 0;
-  for (let at = 0; at <= text.length; at++) {
-    const char = text[at];
-    if (char === '[' || char === '{') depth++;
-    else if (char === ']' || char === '}') depth--;
-    if (depth < 0) throw new InvalidSettingError('closes a bracket that is not open');
-    if (char === undefined || (char === ',' && depth === 0)) {
-      items.push(text.slice(start, at).trim());
-      start = at + 1;
-    }
-  }
-  if (depth > 0) throw new InvalidSettingError('has a bracket that is not closed');
-  return items.filter((item) => item !== '');
-}
-
-function resolveFilter(directives: readonly Directive[], fallback: LogThreshold): LogFilter {
-  const levelOf = (target: LogTarget): LogThreshold => {
-    let best: Directive | undefined;
-    for (const directive of directives) {
-      if (!target.startsWith(directive.target)) continue;
-      if (best === undefined || directive.target.length >= best.target.length) best = directive;
-    }
-    return best?.level ?? fallback;
-  };
-  return {
-    service: levelOf('service'),
-    'service::mcp': levelOf('service::mcp'),
-    'service::mcp::access': levelOf('service::mcp::access'),
-    'service::mgmt': levelOf('service::mgmt'),
-    'service::mgmt::access': levelOf('service::mgmt::access'),
-    'service::inference': levelOf('service::inference'),
-    'service::inference::access': levelOf('service::inference::access'),
-    'service::evaluator': levelOf('service::evaluator'),
-    'service::bridge': levelOf('service::bridge'),
-    'service::registry': levelOf('service::registry'),
-    'service::forward': levelOf('service::forward'),
-  };
-}
-
-/** Where the registry is kept (decisions 1.5). With `recover`, damaged files are renamed and done without. */
+/** Storage of the registry (decisions 1.5). With `recover`, corrupt files are renamed and ignored. */
 export type Persistence =
   | { readonly backend: 'file'; readonly path: string; readonly recover: boolean }
   | { readonly backend: 'none' };
 
-/** The environment variables of decisions 1.2, parsed. Undefined: unset, and no default of its own. */
+/** Parsed environment variables (decisions 1.2). Undefined: unset and without a default. */
 export interface Environment {
   readonly mgmtListen: ListenAddress;
   /** Replaces the address of the pipeline listener `mcp`. */
@@ -200,40 +42,40 @@ export interface Environment {
   /** Base address of the legacy backend, without trailing slash. */
   readonly classicUrl: string | undefined;
   readonly uiPath: string;
-  /** Wins over the pipeline file's cluster `inference`. */
+  /** Replaces the upstream of the pipeline cluster `inference`. */
   readonly inferenceUpstream: HttpUpstream | undefined;
-  /** Records kept; 0 records nothing. */
+  /** Maximum number of recorded completions; 0 records nothing. */
   readonly interactionCapacity: number;
   readonly auth: AuthIssuer | undefined;
-  /** `*` or one origin as a browser sends it. */
+  /** `*`, or one origin as a browser sends it. */
   readonly corsOrigin: string | undefined;
-  /** Lower case, without those that are never copied (decisions 4.7). */
+  /** Lower case, without headers that are never forwarded (decisions 4.7). */
   readonly forwardHeaders: readonly string[];
-  /** Milliseconds between checks of healthy forwards and services; 0 for no checks. */
+  /** Interval in milliseconds between checks of healthy forwards and services; 0 disables them. */
   readonly healthCheckIntervalMs: number;
   readonly upstreamIdleTimeoutMs: number;
   readonly upstreamMaxTimeoutMs: number;
-  /** How many calls may wait for their clients' input, and for how long. */
+  /** Limits of calls that wait for input of their clients. */
   readonly parkedCallsLimit: number;
   readonly parkedCallTimeoutMs: number;
   /** 32 bytes. */
   readonly sessionKey: Buffer | undefined;
-  /** Accepted Host values, lower case; one without a port stands for any port. */
+  /** Accepted Host values in lower case; a value without a port matches any port. */
   readonly allowedHosts: readonly string[] | undefined;
   readonly actionsPath: string | undefined;
-  /** Each wins over the service-config file's value, which wins over the default. */
+  /** Overrides the settings of the bootstrap file. */
   readonly bridgeGrpc: BridgeGrpcSettings;
   readonly logFilter: LogFilter;
-  /** One line each, naming the variable; for the log once there is one. */
+  /** One line each with the name of the variable. */
   readonly warnings: readonly string[];
 }
 
-const LONGEST_SECONDS = Math.floor(MAX_TIMER_MS / 1000);
+const MAX_TIMER_SECONDS = Math.floor(MAX_TIMER_MS / 1000);
 const milliseconds = integer(1, MAX_TIMER_MS);
 
 /**
- * Parses the environment (decisions 1.2). An empty value counts as unset, unknown variables are ignored, and the first
- * malformed one throws {@link ConfigError}. Touches no file: relative paths are kept as they are.
+ * Parses the environment (decisions 1.2). Ignores empty and unknown variables. Relative paths stay relative. Throws
+ * {@link ConfigError} for the first invalid variable.
  */
 export function parseEnvironment(env: NodeJS.ProcessEnv): Environment {
   const read = <T>(name: string, setting: Setting<T>): T | undefined => readSetting(env, name, setting);
@@ -244,7 +86,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv): Environment {
   const issuer = read('SERVICE_AUTH_ISSUER', baseUrl);
   const upstreamIssuer = read('SERVICE_AUTH_UPSTREAM_ISSUER', baseUrl);
   if (issuer === undefined && upstreamIssuer !== undefined) {
-    throw new ConfigError('SERVICE_AUTH_UPSTREAM_ISSUER: is set without SERVICE_AUTH_ISSUER; set both or neither');
+    throw new ConfigError('SERVICE_AUTH_UPSTREAM_ISSUER: requires SERVICE_AUTH_ISSUER; set both or neither');
   }
   const headers = read('SERVICE_FORWARD_HEADERS', forwardHeaders);
   const log = read('RUST_LOG', logDirectives);
@@ -262,7 +104,7 @@ export function parseEnvironment(env: NodeJS.ProcessEnv): Environment {
     auth: issuer === undefined ? undefined : { issuer, upstreamIssuer: upstreamIssuer ?? issuer },
     corsOrigin: read('SERVICE_CORS_ORIGIN', corsOrigin),
     forwardHeaders: headers?.names ?? [],
-    healthCheckIntervalMs: (read('SERVICE_FORWARD_HEALTHCHECK_INTERVAL', integer(0, LONGEST_SECONDS)) ?? 30) * 1000,
+    healthCheckIntervalMs: (read('SERVICE_FORWARD_HEALTHCHECK_INTERVAL', integer(0, MAX_TIMER_SECONDS)) ?? 30) * 1000,
     upstreamIdleTimeoutMs: read('SERVICE_UPSTREAM_IDLE_TIMEOUT_MS', milliseconds) ?? 300_000,
     upstreamMaxTimeoutMs: read('SERVICE_UPSTREAM_MAX_TIMEOUT_MS', milliseconds) ?? 3_600_000,
     parkedCallsLimit: read('SERVICE_PARKED_CALLS_LIMIT', integer(0, 1_000_000)) ?? 1000,
@@ -283,159 +125,156 @@ export function parseEnvironment(env: NodeJS.ProcessEnv): Environment {
   };
 }
 
-/** What is exported to an OpenTelemetry collector; undefined: nothing. */
-export interface OpenTelemetrySettings {
-  readonly traces: TraceSettings | undefined;
-  readonly metrics: MetricSettings | undefined;
+/**
+ * Settings of calls to capability services (specification, "Limits": `service.bridge.grpc.*`) from one source; undefined
+ * settings come from the next source.
+ */
+export type BridgeGrpcSettings = { readonly [Key in keyof CallSettings]: CallSettings[Key] | undefined };
+
+/** Minimum and maximum of each setting. */
+const BRIDGE_GRPC_LIMITS = {
+  timeoutMs: [1, MAX_TIMER_MS],
+  maxRetries: [0, 100],
+  retryDelayMs: [0, MAX_TIMER_MS],
+} as const;
+
+const BRIDGE_GRPC_DEFAULTS: CallSettings = { timeoutMs: 5_000, maxRetries: 3, retryDelayMs: 100 };
+
+/** Schema of `bridge: grpc:` in the bootstrap file (decisions 1.3); a key without a value is unset. */
+export const bridgeGrpcEntry = z.looseObject(
+  {
+    'timeout-ms': wholeNumber(BRIDGE_GRPC_LIMITS.timeoutMs),
+    'max-retries': wholeNumber(BRIDGE_GRPC_LIMITS.maxRetries),
+    'retry-delay-ms': wholeNumber(BRIDGE_GRPC_LIMITS.retryDelayMs),
+  },
+  { error: 'must be a map with timeout-ms, max-retries and retry-delay-ms' },
+);
+
+/** Schema of `bridge` in the bootstrap file. */
+export const bridgeEntry = z.object({ grpc: bridgeGrpcEntry.nullish() }, { error: 'must be a map with grpc' });
+
+/** Converts the settings of the bootstrap file. */
+export function toBridgeGrpcSettings(entry: z.output<typeof bridgeGrpcEntry>): BridgeGrpcSettings {
+  return {
+    timeoutMs: entry['timeout-ms'] ?? undefined,
+    maxRetries: entry['max-retries'] ?? undefined,
+    retryDelayMs: entry['retry-delay-ms'] ?? undefined,
+  };
+}
+
+/** Merges the settings: the environment overrides the file, which overrides the defaults (decisions 1.2). */
+export function resolveBridgeGrpc(environment: BridgeGrpcSettings, file: BridgeGrpcSettings): CallSettings {
+  return {
+    timeoutMs: environment.timeoutMs ?? file.timeoutMs ?? BRIDGE_GRPC_DEFAULTS.timeoutMs,
+    maxRetries: environment.maxRetries ?? file.maxRetries ?? BRIDGE_GRPC_DEFAULTS.maxRetries,
+    retryDelayMs: environment.retryDelayMs ?? file.retryDelayMs ?? BRIDGE_GRPC_DEFAULTS.retryDelayMs,
+  };
+}
+
+function wholeNumber([min, max]: readonly [number, number]) {
+  const error = `must be a whole number from ${min} to ${max}`;
+  return z.int({ error }).min(min, { error }).max(max, { error }).nullish();
+}
+
+/** Log filter of RUST_LOG, and warnings for directives without effect. */
+interface LogDirectives {
+  readonly filter: LogFilter;
   readonly warnings: readonly string[];
 }
 
-const ENDPOINT: Setting<string> = {
-  accepts: 'an http or https URL, as http://collector:4318',
-  secret: true,
+const DEFAULT_LEVEL: LogThreshold = 'info';
+
+/** Filter without RUST_LOG: `info` for every target. */
+export const DEFAULT_LOG_FILTER: LogFilter = resolveFilter([], DEFAULT_LEVEL);
+
+interface Directive {
+  readonly target: string;
+  readonly level: LogThreshold;
+}
+
+/**
+ * Directives of RUST_LOG (decisions 1.2): a comma-separated list of `level`, `target=level` and `target` (all levels).
+ * The target of a directive is a prefix; the longest matching prefix wins, and the last one of equal prefixes. Targets
+ * without a directive have the bare level, else `info`: a directive for one target does not silence the others.
+ */
+export const logDirectives: Setting<LogDirectives> = {
+  accepts: 'a comma-separated list of level, target=level or target, with levels off, error, warn, info, debug, trace',
   parse: (text) => {
-    const url = URL.canParse(text) ? new URL(text) : undefined;
-    if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
-      throw new InvalidSettingError('is not an http or https URL');
-    return text;
-  },
-};
-const DISABLED: Setting<boolean> = {
-  accepts: '"true" or "false"',
-  parse: (text) => {
-    // OpenTelemetry has it in any case.
-    const value = text.toLowerCase();
-    if (value !== 'true' && value !== 'false') throw new InvalidSettingError('is neither true nor false');
-    return value === 'true';
-  },
-};
-const PROTOCOL = oneOf('grpc', 'http/protobuf', 'http/json');
-const MILLISECONDS = integer(1, MAX_TIMER_MS);
-const COUNT = integer(1, 1_000_000);
-const HEADERS: Setting<void> = {
-  accepts: 'a comma list of name=value, percent-encoded',
-  secret: true,
-  parse: (text) => {
-    for (const item of commaList(text)) {
-      if (!/^[\w!#$%&'*+.^`|~-]+\s*=/.test(item)) throw new InvalidSettingError('has a part that is no name=value');
-      if (/%(?![\da-f]{2})/i.test(item))
-        throw new InvalidSettingError('has a % that is not followed by two hex digits');
+    const directives: Directive[] = [];
+    const warnings: string[] = [];
+    let bareLevel: LogThreshold = DEFAULT_LEVEL;
+    for (const item of splitDirectives(text)) {
+      if (item.includes('[')) {
+        warnings.push(`span filter ${quote(item)} is ignored: spans are not supported`);
+        continue;
+      }
+      const level = parseLevel(item);
+      if (level !== undefined) {
+        bareLevel = level;
+        continue;
+      }
+      const directive = parseDirective(item);
+      if (!item.includes('=') && !LOG_TARGETS.some((target) => target.startsWith(directive.target))) {
+        warnings.push(`${quote(item)} is neither a level nor a target prefix and has no effect`);
+      }
+      directives.push(directive);
     }
+    return { filter: resolveFilter(directives, bareLevel), warnings };
   },
 };
-const FILE: Setting<void> = {
-  accepts: 'a file in PEM',
-  parse: (text) => {
-    if (!statSync(text, { throwIfNoEntry: false })?.isFile()) throw new InvalidSettingError('is no file');
-  },
-};
-/**
- * What the library reads by itself, by the end of its name. Of a value that cannot be it says nothing and goes on without:
- * no traces would come, or without the certificate.
- */
-const READ_BY_LIBRARY: readonly (readonly [string, Setting<unknown>])[] = [
-  ['TIMEOUT', MILLISECONDS],
-  ['COMPRESSION', oneOf('gzip', 'none')],
-  ['HEADERS', HEADERS],
-  ['CERTIFICATE', FILE],
-  ['CLIENT_CERTIFICATE', FILE],
-  ['CLIENT_KEY', FILE],
-];
-const RATIO: Setting<number> = {
-  accepts: 'a number from 0 to 1',
-  parse: (text) => {
-    const value = Number(text);
-    if (text.trim() === '' || !(value >= 0 && value <= 1)) throw new InvalidSettingError('is not a number from 0 to 1');
-    return value;
-  },
-};
-const SAMPLER = oneOf(
-  'parentbased_always_on',
-  'parentbased_always_off',
-  'parentbased_traceidratio',
-  'always_on',
-  'always_off',
-  'traceidratio',
-);
 
-/**
- * What OpenTelemetry's standard variables ask for. Nothing is exported unless an endpoint or an exporter is named:
- * OTEL_EXPORTER_OTLP_ENDPOINT, the same for TRACES and METRICS, OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER. Endpoints,
- * headers, certificates, compression and time-outs of the exporters, and the attributes of the resource, are read by the
- * library itself; here it is seen to that they can be. Throws {@link ConfigError}.
- */
-export function parseOpenTelemetry(env: NodeJS.ProcessEnv): OpenTelemetrySettings {
-  const read = <T>(name: string, setting: Setting<T>): T | undefined => readSetting(env, name, setting);
-  if (read('OTEL_SDK_DISABLED', DISABLED)) {
-    return { traces: undefined, metrics: undefined, warnings: [] };
+function parseDirective(item: string): Directive {
+  const [target = '', levelText, ...rest] = item.split('=').map((part) => part.trim());
+  if (!/^[A-Za-z_][\w:.-]*$/.test(target)) throw new InvalidSettingError(`has an invalid target in ${quote(item)}`);
+  const level = levelText === undefined ? 'trace' : parseLevel(levelText);
+  if (level === undefined || rest.length > 0) throw new InvalidSettingError(`has an invalid level in ${quote(item)}`);
+  return { target, level };
+}
+
+function parseLevel(text: string): LogThreshold | undefined {
+  const name = text.toLowerCase();
+  return name === 'off' ? name : LOG_LEVELS.find((level) => level === name);
+}
+
+/** Splits at commas outside of brackets: a span filter may contain commas. */
+function splitDirectives(text: string): string[] {
+  const items: string[] = [];
+  let depth = 0;
+  let start = 0;
+  for (let at = 0; at <= text.length; at++) {
+    const char = text[at];
+    if (char === '[' || char === '{') depth++;
+    else if (char === ']' || char === '}') depth--;
+    if (depth < 0) throw new InvalidSettingError('has an unmatched closing bracket');
+    if (char === undefined || (char === ',' && depth === 0)) {
+      items.push(text.slice(start, at).trim());
+      start = at + 1;
+    }
   }
-  const everything = read('OTEL_EXPORTER_OTLP_ENDPOINT', ENDPOINT) !== undefined;
-  const protocol = read('OTEL_EXPORTER_OTLP_PROTOCOL', PROTOCOL) ?? 'http/protobuf';
-  for (const signal of ['', 'TRACES_', 'METRICS_']) {
-    for (const [name, setting] of READ_BY_LIBRARY) read(`OTEL_EXPORTER_OTLP_${signal}${name}`, setting);
-  }
-  const exports = (signal: 'TRACES' | 'METRICS', others: readonly string[]): boolean => {
-    const named = read(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`, ENDPOINT) !== undefined;
-    return exporters(env, `OTEL_${signal}_EXPORTER`, others)?.has('otlp') ?? (everything || named);
-  };
-  const traces: TraceSettings = {
-    protocol: read('OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', PROTOCOL) ?? protocol,
-    sampler: sampler(read('OTEL_TRACES_SAMPLER', SAMPLER), read('OTEL_TRACES_SAMPLER_ARG', RATIO)),
-    batch: defined({
-      scheduledDelayMillis: read('OTEL_BSP_SCHEDULE_DELAY', MILLISECONDS),
-      exportTimeoutMillis: read('OTEL_BSP_EXPORT_TIMEOUT', MILLISECONDS),
-      maxQueueSize: read('OTEL_BSP_MAX_QUEUE_SIZE', COUNT),
-      maxExportBatchSize: read('OTEL_BSP_MAX_EXPORT_BATCH_SIZE', COUNT),
-    }),
-  };
-  const metrics: MetricSettings = {
-    protocol: read('OTEL_EXPORTER_OTLP_METRICS_PROTOCOL', PROTOCOL) ?? protocol,
-    intervalMs: read('OTEL_METRIC_EXPORT_INTERVAL', MILLISECONDS) ?? 60_000,
-    timeoutMs: read('OTEL_METRIC_EXPORT_TIMEOUT', MILLISECONDS) ?? 30_000,
+  if (depth > 0) throw new InvalidSettingError('has an unclosed bracket');
+  return items.filter((item) => item !== '');
+}
+
+function resolveFilter(directives: readonly Directive[], bareLevel: LogThreshold): LogFilter {
+  const levelOf = (target: LogTarget): LogThreshold => {
+    let best: Directive | undefined;
+    for (const directive of directives) {
+      if (!target.startsWith(directive.target)) continue;
+      if (best === undefined || directive.target.length >= best.target.length) best = directive;
+    }
+    return best?.level ?? bareLevel;
   };
   return {
-    traces: exports('TRACES', []) ? traces : undefined,
-    // They are at /metrics whatever is said here.
-    metrics: exports('METRICS', ['prometheus'])
-      ? { ...metrics, timeoutMs: Math.min(metrics.timeoutMs, metrics.intervalMs) }
-      : undefined,
-    warnings: propagatorWarnings(env.OTEL_PROPAGATORS ?? ''),
+    service: levelOf('service'),
+    'service::mcp': levelOf('service::mcp'),
+    'service::mcp::access': levelOf('service::mcp::access'),
+    'service::mgmt': levelOf('service::mgmt'),
+    'service::mgmt::access': levelOf('service::mgmt::access'),
+    'service::inference': levelOf('service::inference'),
+    'service::inference::access': levelOf('service::inference::access'),
+    'service::evaluator': levelOf('service::evaluator'),
+    'service::bridge': levelOf('service::bridge'),
+    'service::registry': levelOf('service::registry'),
+    'service::forward': levelOf('service::forward'),
   };
-}
-
-/** The exporters that the variable names, undefined where it is unset. */
-function exporters(env: NodeJS.ProcessEnv, name: string, others: readonly string[]): Set<string> | undefined {
-  const text = env[name];
-  if (text === undefined || text === '') return undefined;
-  const known = ['otlp', 'none', ...others];
-  const named = commaList(text);
-  const unknown = named.find((each) => !known.includes(each));
-  if (unknown !== undefined) {
-    throw new ConfigError(`${name}: ${quote(unknown)} is not known; accepted: a comma list of ${known.join(', ')}`);
-  }
-  return new Set(named);
-}
-
-function sampler(name = 'parentbased_always_on', ratio = 1): SamplerSettings {
-  const kind = name.replace('parentbased_', '');
-  return {
-    parentBased: kind !== name,
-    ratio: kind === 'always_on' ? 1 : kind === 'always_off' ? 0 : ratio,
-  };
-}
-
-/** Without the members that have no value. */
-function defined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  const result: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
-  for (const key in object) {
-    const value = object[key];
-    if (value !== undefined) Object.assign(result, { [key]: value });
-  }
-  return result;
-}
-
-function propagatorWarnings(text: string): string[] {
-  return commaList(text)
-    .filter((name) => name !== 'tracecontext' && name !== 'baggage')
-    .map((name) => `OTEL_PROPAGATORS: ${quote(name)} is ignored; trace context goes on as W3C tracecontext`);
 }

@@ -28,10 +28,10 @@ describe('flags', () => {
   });
 
   it.each<[string[], string]>([
-    [['--pipeline-config'], '--pipeline-config: needs a path'],
-    [['--service-config='], '--service-config: needs a path'],
-    [['--plugins-path', '--service-config', 's'], '--plugins-path: needs a path'],
-    [['--service-config', 'a', '--service-config', 'b'], '--service-config: is given twice'],
+    [['--pipeline-config'], '--pipeline-config: missing path'],
+    [['--service-config='], '--service-config: missing path'],
+    [['--plugins-path', '--service-config', 's'], '--plugins-path: missing path'],
+    [['--service-config', 'a', '--service-config', 'b'], '--service-config may be given only once'],
     [['--port', '80'], 'unknown option "--port"'],
     [['--port=80'], 'unknown option "--port"'],
     [['--no-help'], 'unknown option "--no-help"'],

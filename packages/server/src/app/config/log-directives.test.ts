@@ -49,7 +49,7 @@ describe('directives', () => {
   ])('ignores the span filter %j with a warning', (text, shown) => {
     const { filter, warnings } = logDirectives.parse(`warn,${text},service::bridge=error`);
     expect(filter).toEqual(filterOf('warn', { 'service::bridge': 'error' }));
-    expect(warnings).toEqual([`span filter "${shown}" is ignored: this log has no spans`]);
+    expect(warnings).toEqual([`span filter "${shown}" is ignored: spans are not supported`]);
   });
 
   it('warns of a bare word that is neither level nor target, which is a level mistyped', () => {

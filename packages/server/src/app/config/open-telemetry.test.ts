@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../http/settings.ts';
-import { parseOpenTelemetry } from './environment.ts';
+import { parseOpenTelemetry } from './open-telemetry.ts';
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
 const SAMPLED = { parentBased: true, ratio: 1 };
@@ -131,7 +131,7 @@ describe('a variable with a value that cannot be', () => {
     ['OTEL_METRIC_EXPORT_TIMEOUT', 'never'],
   ])('%s is named when it is %s, in one line that says what can be', (name, value) => {
     const message = complaint({ [name]: value });
-    expect(message).toMatch(new RegExp(`^${name}: .*accepted: `));
+    expect(message).toMatch(new RegExp(`^${name}: .*expected `));
     expect(message).not.toContain('\n');
   });
 

@@ -14,65 +14,65 @@ import {
 } from 'yaml';
 import { ConfigError, quote } from '../../http/settings.ts';
 
-/** A place in a file; line and column begin at 1. */
+/** Position in a file; line and column start at 1. */
 export interface Position {
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-/** Something that is wrong with a file. */
+/** Problem in a file. */
 export interface Problem {
   readonly at: Position;
-  /** What is wrong and what is accepted, on one line. */
+  /** The problem and the accepted values, on one line. */
   readonly text: string;
 }
 
-/** `{file}:{line}:{column}`. */
+/** Returns `{file}:{line}:{column}`. */
 export function formatPosition({ file, line, column }: Position): string {
   return `${file}:${line}:${column}`;
 }
 
-/** What is said of a problem, on one line. */
+/** Returns a problem with its position on one line. */
 export function formatProblem({ at, text }: Problem): string {
   return `${formatPosition(at)}: ${text}`;
 }
 
-/** In the order of the file; what is said twice of one place is there once. */
+/** Sorts problems by position and removes duplicates. */
 export function sortProblems(problems: readonly Problem[]): Problem[] {
   const unique = new Map(problems.map((problem) => [formatProblem(problem), problem]));
   return [...unique.values()].toSorted((a, b) => a.at.line - b.at.line || a.at.column - b.at.column);
 }
 
-/** The error that a start ends with: the first problem, and how many more there are. */
+/** Returns the error for a failed startup: the first problem and the number of others. */
 export function toConfigError(problems: readonly Problem[]): ConfigError {
   const [first, ...more] = problems.map(formatProblem);
   return new ConfigError(
-    more.length === 0 ? `${first}` : `${first} (and ${more.length} more; sluice pipeline check lists all)`,
+    more.length === 0 ? `${first}` : `${first} (and ${more.length} more; run sluice pipeline check to list all)`,
   );
 }
 
-/** Keys and indexes from the top of a file down to one value. */
+/** Keys and indexes from the top level of a file to a value. */
 export type KeyPath = readonly PropertyKey[];
 
-/** A YAML file (JSON is YAML) whose top level is a map, and where in it each value stands. */
+/** YAML (or JSON) file with a map as its top level, and the positions of its values. */
 export interface YamlFile {
-  /** The top-level map as plain values; empty for an empty file. */
+  /** Top-level map as plain values; empty for an empty file. */
   readonly content: Readonly<Record<string, unknown>>;
-  /** Of a key, or of the deepest part of the path that the file has. */
+  /** Returns the position of a key, or of the deepest existing part of its path. */
   readonly position: (path: KeyPath) => Position;
-  /** The same, spelled `{file}:{line}:{column}`. */
+  /** Returns the same position as `{file}:{line}:{column}`. */
   readonly where: (path: KeyPath) => string;
-  /** What the parser let pass, one line each. */
+  /** Warnings of the YAML parser, one line each. */
   readonly warnings: readonly string[];
 }
 
-/** What came of reading a file. */
+/** Parsed file, or its problems. */
 export type ParsedYaml = { readonly file: YamlFile } | { readonly problems: readonly Problem[] };
 
 /**
- * Reads a file as UTF-8 text. Throws {@link ConfigError} with `name` in front when that fails; a missing file is
- * undefined.
+ * Reads a UTF-8 text file; undefined if it does not exist. Throws {@link ConfigError} that starts with `name` if the
+ * file cannot be read.
  */
 export async function readTextFile(file: string, name: string): Promise<string | undefined> {
   let bytes: Buffer;
@@ -82,18 +82,18 @@ export async function readTextFile(file: string, name: string): Promise<string |
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
     const reason = code === 'EISDIR' ? 'is a folder' : `cannot be read (${String(code)})`;
-    throw new ConfigError(`${name} ${reason}; a readable YAML file is needed`, { cause: error });
+    throw new ConfigError(`${name} ${reason}; expected a YAML file`, { cause: error });
   }
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (error) {
-    throw new ConfigError(`${name} is not UTF-8 text`, { cause: error });
+    throw new ConfigError(`${name} is not valid UTF-8`, { cause: error });
   }
 }
 
 /**
- * Parses YAML whose top level is a map with string keys. `name` is the file as messages name it. Throws
- * {@link ConfigError} for the first thing that is wrong.
+ * Parses YAML with a map of string keys as its top level. `name` stands for the file in messages. Throws
+ * {@link ConfigError} for the first problem.
  */
 export function parseYamlFile(text: string, name: string): YamlFile {
   const read = parseYaml(text, name);
@@ -101,33 +101,33 @@ export function parseYamlFile(text: string, name: string): YamlFile {
   throw new ConfigError(read.problems.slice(0, 1).map(formatProblem).join());
 }
 
-/** Parses YAML as {@link parseYamlFile} does, with all that is wrong. Never throws. */
+/** Parses as {@link parseYamlFile} does and returns all problems. Never throws. */
 export function parseYaml(text: string, name: string): ParsedYaml {
   const lines = new LineCounter();
   const at = (offset: number): Position => {
     const { line, col } = lines.linePos(offset);
-    // Before the first line is parsed, there is none.
+    // The counter has no lines before the first one is parsed.
     return { file: name, line: Math.max(line, 1), column: Math.max(col, 1) };
   };
   try {
     return readDocument(text, lines, at);
   } catch (error) {
-    // The library follows nesting by calling itself.
+    // The library parses nested values recursively.
     if (error instanceof RangeError) return { problems: [{ at: at(0), text: TOO_DEEP }] };
     throw error;
   }
 }
 
-const TOO_DEEP = 'is nested too deeply';
+const TOO_DEEP = 'nesting is too deep';
 
 type At = (offset: number) => Position;
 
 function readDocument(text: string, lines: LineCounter, at: At): ParsedYaml {
-  // The library would print its own warnings on standard error.
+  // By default the library prints warnings on standard error.
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
-  const stranger = findInvalidCharacter(text, at);
-  if (stranger) return { problems: [stranger] };
-  // Behind the first place that cannot be read, everything may be taken for something else.
+  const invalidCharacter = findInvalidCharacter(text, at);
+  if (invalidCharacter) return { problems: [invalidCharacter] };
+  // After the first syntax error, further errors may be consequences of it.
   const broken = document.errors.find(({ code }) => code !== 'DUPLICATE_KEY');
   const errors = broken ? [broken] : document.errors;
   if (errors.length > 0) {
@@ -137,8 +137,7 @@ function readDocument(text: string, lines: LineCounter, at: At): ParsedYaml {
   }
   const top = document.contents;
   const empty = top === null || (isScalar(top) && top.value === null);
-  if (!empty && !isMap(top))
-    return { problems: [{ at: at(startOf(top)), text: 'the top level is not a map of keys' }] };
+  if (!empty && !isMap(top)) return { problems: [{ at: at(startOf(top)), text: 'the top level must be a map' }] };
   const problems = [...findInvalidKeys(document, at), ...findUnresolvedAliases(document, at)];
   if (problems.length > 0) return { problems };
   const plain = toPlainMap(document, at);
@@ -157,18 +156,18 @@ function readDocument(text: string, lines: LineCounter, at: At): ParsedYaml {
   };
 }
 
-/** Characters that YAML has no place for as they are: what they do to a value cannot be seen. */
+/** Finds characters that YAML does not allow unescaped: their effect on a value is invisible. */
 function findInvalidCharacter(text: string, at: At): Problem | undefined {
   const offset = text.search(/[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\u{10ffff}]|\r(?!\n)|(?!^)\ufeff/u);
   if (offset < 0) return undefined;
   const code = text.codePointAt(offset)?.toString(16).toUpperCase().padStart(4, '0');
   return {
     at: at(offset),
-    text: `has the character U+${code}; leave it out, or write it as an escape in double quotes`,
+    text: `invalid character U+${code}; remove it or escape it in a double-quoted string`,
   };
 }
 
-/** Keys that plain objects cannot have, or only one of. */
+/** Finds keys that plain objects cannot have, and duplicate keys. */
 function findInvalidKeys(document: Document, at: At): Problem[] {
   const problems: Problem[] = [];
   visit(document, {
@@ -177,13 +176,13 @@ function findInvalidKeys(document: Document, at: At): Problem[] {
       for (const { key } of items) {
         const problem = (text: string) => problems.push({ at: at(isNode(key) ? startOf(key) : 0), text });
         if (!isScalar(key)) {
-          problem('has a key that is not a plain text');
+          problem('keys must be strings');
           continue;
         }
         const name = String(key.value);
-        if (name === '__proto__') problem(`has the unknown key ${quote(name)}`);
-        // A merge key may come more than once, where the file says that it is of YAML 1.1.
-        if (seen.has(name) && name !== '<<') problem(`has the key ${quote(name)} twice`);
+        if (name === '__proto__') problem(`unknown key ${quote(name)}`);
+        // YAML 1.1 allows several merge keys.
+        if (seen.has(name) && name !== '<<') problem(`duplicate key ${quote(name)}`);
         seen.add(name);
       }
     },
@@ -196,31 +195,31 @@ function findUnresolvedAliases(document: Document, at: At): Problem[] {
   visit(document, {
     Alias: (_key, alias) => {
       if (alias.resolve(document)) return;
-      // Not its name: it may be a key that was not quoted.
+      // The name is left out: it may be an unquoted secret.
       problems.push({
         at: at(startOf(alias)),
-        text: 'has an alias to nothing: no anchor of its name stands before it',
+        text: 'unresolved alias: no anchor with this name is defined before it',
       });
     },
   });
   return problems;
 }
 
-/** An empty file's is an empty one. */
+/** Returns the top-level map as plain values; empty for an empty file. */
 function toPlainMap(document: Document, at: At): Pick<YamlFile, 'content'> | { readonly problems: Problem[] } {
   try {
     const value: unknown = document.toJS();
     return { content: typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value)) : {} };
   } catch (error) {
     if (!(error instanceof ReferenceError)) throw error;
-    // Aliases of aliases that make one value into millions.
+    // The library limits nested aliases, which can expand to millions of values.
     let last = 0;
     visit(document, {
       Alias: (_key, alias) => {
         last = startOf(alias);
       },
     });
-    return { problems: [{ at: at(last), text: 'has aliases that multiply beyond measure' }] };
+    return { problems: [{ at: at(last), text: 'too many YAML aliases' }] };
   }
 }
 
@@ -250,11 +249,11 @@ function startOf(node: Node): number {
 }
 
 /**
- * The library's words on one line; where they speak to programmers, in ours. Behind a colon it repeats text of the file,
- * and that may be a key that was not quoted.
+ * Returns the library's message on one line. Drops the part after a colon: it repeats text of the file, which may be an
+ * unquoted secret.
  */
 function describeYamlError(code: string, message: string): string {
-  if (code === 'MULTIPLE_DOCS') return 'has a second document; a file has one, so leave the --- out';
+  if (code === 'MULTIPLE_DOCS') return 'multiple YAML documents are not supported; remove the ---';
   if (code === 'RESOURCE_EXHAUSTION') return TOO_DEEP;
   const [what = message] = message.split(/:\s/);
   return what.replace(/\s+/g, ' ').trim();

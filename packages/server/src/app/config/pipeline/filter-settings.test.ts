@@ -137,161 +137,164 @@ describe('settings of filters', () => {
   });
 
   const names =
-    'filters: cors, mcp, static_response, router, load_balancer, headers, path_rewrite, service_namespace, service_well_known, ' +
+    'known filters: cors, mcp, static_response, router, load_balancer, headers, path_rewrite, service_namespace, service_well_known, ' +
     'service_mcp_init, service_subscribe, service_completion, service_relay, service_evaluator, service_tool_list, service_tool_call, ' +
     'service_resource_list, service_resource_read, service_prompt_list, service_prompt_get, service_intercept';
 
   it.each<[string, string[]]>([
-    ['filter: corse', [`1:2: F.filter is not the name of a filter; ${names}`]],
+    ['filter: corse', [`1:2: F.filter must be a known filter; ${names}`]],
     ['filtre: cors', [`1:1: F.filter is missing; ${names}`]],
-    ['filter: 7', [`1:2: F.filter is not the name of a filter; ${names}`]],
-    ['filter: toString', [`1:2: F.filter is not the name of a filter; ${names}`]],
-    ['filter: service_relay, status: 2', ['1:25: F has the unknown key "status"; known keys: filter, conditions']],
-    ['filter: service_relay, __proto__: {}', ['1:25: has the unknown key "__proto__"']],
-    ['filter: service_relay, <<: {status: 2}', ['1:25: F has the unknown key "<<"; known keys: filter, conditions']],
+    ['filter: 7', [`1:2: F.filter must be a known filter; ${names}`]],
+    ['filter: toString', [`1:2: F.filter must be a known filter; ${names}`]],
+    ['filter: service_relay, status: 2', ['1:25: F: unknown key "status"; known keys: filter, conditions']],
+    ['filter: service_relay, __proto__: {}', ['1:25: unknown key "__proto__"']],
+    ['filter: service_relay, <<: {status: 2}', ['1:25: F: unknown key "<<"; known keys: filter, conditions']],
     ['filter: cors', ['1:1: F.allow_origins is missing']],
-    ['filter: cors, allow_origins: "*"', ['1:16: F.allow_origins is not a list']],
-    ['filter: cors, allow_origins: []', ['1:16: F.allow_origins names no origin']],
+    ['filter: cors, allow_origins: "*"', ['1:16: F.allow_origins must be a list']],
+    ['filter: cors, allow_origins: []', ['1:16: F.allow_origins must name at least one origin']],
     [
       'filter: cors, allow_origins: [https://a/b]',
       [
-        '1:32: F.allow_origins[0] has a path; accepted: *, an origin such as https://console.example.com, or its subdomains: https://*.example.com',
+        '1:32: F.allow_origins[0] has a path; expected *, an origin such as https://console.example.com, or its subdomains: https://*.example.com',
       ],
     ],
     [
       'filter: cors, allow_origins: ["https://a.*"]',
       [
-        '1:32: F.allow_origins[0] has a * in a place of its own; accepted: *, an origin such as https://console.example.com, or its subdomains: https://*.example.com',
+        '1:32: F.allow_origins[0] has a * outside of a leading subdomain; expected *, an origin such as https://console.example.com, or its subdomains: https://*.example.com',
       ],
     ],
     [
       'filter: cors, allow_origins: [https://a, "*"], allow_credentials: true',
-      ['1:49: F.allow_credentials cannot be true while allow_origins has *; name the origins'],
+      ['1:49: F.allow_credentials must not be true if allow_origins contains *; list the origins'],
     ],
     [
       'filter: cors, allow_origins: ["*"], allow_credentials: "true"',
-      ['1:38: F.allow_credentials is not true or false; leave the quotes out'],
+      ['1:38: F.allow_credentials must be true or false; remove the quotes'],
     ],
     [
       'filter: cors, allow_origins: ["*"], allow_methods: [get]',
-      ['1:54: F.allow_methods[0] is not a method in capital letters, such as GET'],
+      ['1:54: F.allow_methods[0] must be a method in capital letters, such as GET'],
     ],
     [
       'filter: cors, allow_origins: ["*"], allow_headers: [a*b, "c d"]',
-      ['1:54: F.allow_headers[0] has a * that is not at its end', '1:59: F.allow_headers[1] is not a header name'],
+      [
+        '1:54: F.allow_headers[0] must not have a * except at the end',
+        '1:59: F.allow_headers[1] must be a header name',
+      ],
     ],
     [
       'filter: cors, allow_origins: ["*"], expose_headers: [1]',
-      ['1:55: F.expose_headers[0] is not a string; quote it'],
+      ['1:55: F.expose_headers[0] must be a string; quote it'],
     ],
-    ['filter: cors, allow_origins: ["*"], max_age: -1', ['1:38: F.max_age is below 0']],
-    ['filter: cors, allow_origins: ["*"], max_age: 1.5', ['1:38: F.max_age is not a whole number']],
+    ['filter: cors, allow_origins: ["*"], max_age: -1', ['1:38: F.max_age must be at least 0']],
+    ['filter: cors, allow_origins: ["*"], max_age: 1.5', ['1:38: F.max_age must be a whole number']],
     [
       'filter: cors, allow_origins: ["*"], disallowed_origin_mode: drop',
-      ['1:38: F.disallowed_origin_mode is not omit or reject'],
+      ['1:38: F.disallowed_origin_mode must be omit or reject'],
     ],
-    ['filter: cors, allow_origins: ["*"], allow_null_origin: 1', ['1:38: F.allow_null_origin is not true or false']],
-    ['filter: mcp, on_invalid: false', ['1:15: F.on_invalid is not continue or reject']],
-    ['filter: mcp, max_body_bytes: "5"', ['1:15: F.max_body_bytes is not a number; leave the quotes out']],
-    ['filter: mcp, max_body_bytes: 0', ['1:15: F.max_body_bytes is below 1']],
-    ['filter: mcp, max_body_bytes: 2147483649', ['1:15: F.max_body_bytes is above 2147483648']],
+    ['filter: cors, allow_origins: ["*"], allow_null_origin: 1', ['1:38: F.allow_null_origin must be true or false']],
+    ['filter: mcp, on_invalid: false', ['1:15: F.on_invalid must be continue or reject']],
+    ['filter: mcp, max_body_bytes: "5"', ['1:15: F.max_body_bytes must be a number; remove the quotes']],
+    ['filter: mcp, max_body_bytes: 0', ['1:15: F.max_body_bytes must be at least 1']],
+    ['filter: mcp, max_body_bytes: 2147483649', ['1:15: F.max_body_bytes must be at most 2147483648']],
     ['filter: static_response', ['1:1: F.status is missing']],
-    ['filter: static_response, status: 100', ['1:27: F.status is below 200']],
-    ['filter: static_response, status: 600', ['1:27: F.status is above 599']],
-    [
-      'filter: static_response, status: 304, body: x',
-      ['1:40: F.body cannot be sent with status 204, 205 or 304, which have none'],
-    ],
+    ['filter: static_response, status: 100', ['1:27: F.status must be at least 200']],
+    ['filter: static_response, status: 600', ['1:27: F.status must be at most 599']],
+    ['filter: static_response, status: 304, body: x', ['1:40: F.body must not be set with status 204, 205 or 304']],
     [
       'filter: static_response, status: 200, headers: [{name: a}, {name: "a b", value: "1\\n2"}]',
       [
         '1:50: F.headers[0].value is missing',
-        '1:62: F.headers[1].name is not a header name',
-        '1:75: F.headers[1].value has characters that a header cannot have, or blanks at an end',
+        '1:62: F.headers[1].name must be a header name',
+        '1:75: F.headers[1].value must not have invalid characters or surrounding spaces',
       ],
     ],
     [
       'filter: static_response, status: 200, headers: [{name: content-length, value: "0"}]',
-      ['1:51: F.headers[0].name is a header that only the connection itself sets'],
+      ['1:51: F.headers[0].name must not be a header that the server sets itself'],
     ],
-    ['filter: static_response, status: 200, body: 7', ['1:40: F.body is not a string; quote it']],
+    ['filter: static_response, status: 200, body: 7', ['1:40: F.body must be a string; quote it']],
     ['filter: router', ['1:1: F.routes is missing']],
-    ['filter: router, routes: []', ['1:18: F.routes has no route']],
+    ['filter: router, routes: []', ['1:18: F.routes must have at least one route']],
     [
       'filter: router, routes: [{path_prefix: a, host: "a,b", headers: {x: 1, X: b}}]',
       [
         '1:27: F.routes[0].cluster is missing',
-        '1:28: F.routes[0].path_prefix is not a path: / and then characters as they are sent, others as %20 and the like',
-        '1:44: F.routes[0].host names several hosts; accepted: host, host:port, [ipv6] or [ipv6]:port',
-        '1:67: F.routes[0].headers.x is not a string; quote it',
+        '1:28: F.routes[0].path_prefix must be a path that starts with / and is percent-encoded',
+        '1:44: F.routes[0].host contains several hosts; expected host, host:port, [ipv6] or [ipv6]:port',
+        '1:67: F.routes[0].headers.x must be a string; quote it',
       ],
     ],
     [
       'filter: router, routes: [{path_prefix: /, headers: {x: a, X: b}, cluster: k}]',
-      ['1:60: F.routes[0].headers.X stands there twice', '1:67: there is no cluster "k"; clusters: none'],
+      ['1:60: F.routes[0].headers.X is a duplicate', '1:67: unknown cluster "k"; known clusters: none'],
     ],
     [
       'filter: router, routes: [{path_prefix: /?a, cluster: ""}]',
       [
-        '1:28: F.routes[0].path_prefix is not a path: / and then characters as they are sent, others as %20 and the like',
-        '1:46: F.routes[0].cluster is empty',
+        '1:28: F.routes[0].path_prefix must be a path that starts with / and is percent-encoded',
+        '1:46: F.routes[0].cluster must not be empty',
       ],
     ],
     [
       'filter: headers, request_add: [{name: Host, value: a}], response_remove: [Connection, 7]',
       [
-        '1:34: F.request_add[0].name is a header that only the connection itself sets',
-        '1:76: F.response_remove[0] is a header that only the connection itself sets',
-        '1:88: F.response_remove[1] is not a string; quote it',
+        '1:34: F.request_add[0].name must not be a header that the server sets itself',
+        '1:76: F.response_remove[0] must not be a header that the server sets itself',
+        '1:88: F.response_remove[1] must be a string; quote it',
       ],
     ],
-    ['filter: headers, response_set: {name: a, value: b}', ['1:19: F.response_set is not a list']],
-    ['filter: path_rewrite', ['1:1: F needs exactly one of strip_prefix, add_prefix, replace']],
+    ['filter: headers, response_set: {name: a, value: b}', ['1:19: F.response_set must be a list']],
+    ['filter: path_rewrite', ['1:1: F must have exactly one of strip_prefix, add_prefix, replace']],
     [
       'filter: path_rewrite, add_prefix: /a, strip_prefix: /b',
-      ['1:1: F needs exactly one of strip_prefix, add_prefix, replace'],
+      ['1:1: F must have exactly one of strip_prefix, add_prefix, replace'],
     ],
     [
       'filter: path_rewrite, replace: {pattern: "(", replacement: 1}',
-      ['1:34: F.replace.pattern is not a regular expression', '1:48: F.replace.replacement is not a string; quote it'],
+      [
+        '1:34: F.replace.pattern must be a regular expression',
+        '1:48: F.replace.replacement must be a string; quote it',
+      ],
     ],
     [
       'filter: path_rewrite, replace: {pattern: a, replacement: "/a b"}',
-      ['1:46: F.replace.replacement has characters that a path cannot have'],
+      ['1:46: F.replace.replacement must not have characters that are invalid in a path'],
     ],
     [
       'filter: path_rewrite, add_prefix: /é',
-      ['1:24: F.add_prefix is not a path: / and then characters as they are sent, others as %20 and the like'],
+      ['1:24: F.add_prefix must be a path that starts with / and is percent-encoded'],
     ],
-    ['filter: service_relay, conditions: {when: {path: /}}', ['1:25: F.conditions is not a list']],
-    ['filter: service_relay, conditions: [{}]', ['1:38: F.conditions[0] has neither when nor unless']],
+    ['filter: service_relay, conditions: {when: {path: /}}', ['1:25: F.conditions must be a list']],
+    ['filter: service_relay, conditions: [{}]', ['1:38: F.conditions[0] must have when or unless']],
     [
       'filter: service_relay, conditions: [{when: {}}]',
-      ['1:39: F.conditions[0].when has none of path, path_prefix, methods, headers'],
+      ['1:39: F.conditions[0].when must have at least one of path, path_prefix, methods, headers'],
     ],
     [
       'filter: service_relay, conditions: [{when: {path: /}, unless: {path: /}}]',
-      ['1:38: F.conditions[0] has both when and unless; make two conditions of it'],
+      ['1:38: F.conditions[0] has both when and unless; use two conditions'],
     ],
     [
       'filter: service_relay, conditions: [{if: {path: /}}]',
       [
-        '1:38: F.conditions[0] has neither when nor unless',
-        '1:39: F.conditions[0] has the unknown key "if"; known keys: when, unless',
+        '1:38: F.conditions[0] must have when or unless',
+        '1:39: F.conditions[0]: unknown key "if"; known keys: when, unless',
       ],
     ],
     [
       'filter: service_relay, conditions: [{when: {methods: [], query: a}}]',
       [
-        '1:46: F.conditions[0].when.methods names no method',
-        '1:59: F.conditions[0].when has the unknown key "query"; known keys: path, path_prefix, methods, headers',
+        '1:46: F.conditions[0].when.methods must name at least one method',
+        '1:59: F.conditions[0].when: unknown key "query"; known keys: path, path_prefix, methods, headers',
       ],
     ],
     [
       'filter: service_relay, conditions: [{when: {headers: {"a b": c, "d\\n": e}}}]',
       [
-        '1:56: F.conditions[0].when.headers["a b"] is not a header name',
-        '1:66: F.conditions[0].when.headers["d\\n"] is not a header name',
+        '1:56: F.conditions[0].when.headers["a b"] must be a header name',
+        '1:66: F.conditions[0].when.headers["d\\n"] must be a header name',
       ],
     ],
   ])('are refused where %s is wrong', (text, lines) => {

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Document, isScalar, type Pair, parse, parseDocument, visit, type YAMLMap } from 'yaml';
 import { formatPosition } from '../yaml-document.ts';
+import { checkMutant } from './check-mutant.fixture.ts';
+import { comparablePipeline } from './comparable.fixture.ts';
 import { FULL } from './full.fixture.ts';
-import { checkMutant } from './judged-mutant.fixture.ts';
-import { comparablePipeline } from './meaning.fixture.ts';
 import { checkPipeline } from './parse.ts';
 import { textMutants } from './text-mutants.fixture.ts';
 import { treeMutants } from './tree-mutants.fixture.ts';
@@ -129,7 +129,7 @@ describe('a pipeline file that was changed at random', () => {
     );
   });
 
-  it('is refused for every key that stands there twice', () => {
+  it('is refused for every duplicate key', () => {
     fc.assert(
       fc.property(fc.nat(FULL.split('\n').length - 2), (index) => {
         const lines = FULL.split('\n');

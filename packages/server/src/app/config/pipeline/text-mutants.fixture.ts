@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { KEYS, LEAVES } from './mutant-words.fixture.ts';
+import { KEYS, LEAVES } from './mutant-values.fixture.ts';
 
 type TextKind = 'characters' | 'delete line' | 'double line' | 'swap lines' | 'indent' | 'copy line' | 'word';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { parse, stringify } from 'yaml';
-import { KEYS, LEAVES } from './mutant-words.fixture.ts';
+import { KEYS, LEAVES } from './mutant-values.fixture.ts';
 
 type Kind = 'replace' | 'remove' | 'rename' | 'add' | 'double' | 'move' | 'graft';
 

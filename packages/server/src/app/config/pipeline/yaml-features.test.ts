@@ -56,46 +56,42 @@ describe('YAML of a pipeline file', () => {
     [
       'NUL',
       FILE.replace('one', 'o\0ne'),
-      ['p:2:12: has the character U+0000; leave it out, or write it as an escape in double quotes'],
+      ['p:2:12: invalid character U+0000; remove it or escape it in a double-quoted string'],
     ],
     [
       'a carriage return alone',
       FILE.replace('one\n', 'one\r'),
-      ['p:2:14: has the character U+000D; leave it out, or write it as an escape in double quotes'],
+      ['p:2:14: invalid character U+000D; remove it or escape it in a double-quoted string'],
     ],
     [
       'a second byte order mark',
       FILE.replace('one', '\ufeffone'),
-      ['p:2:11: has the character U+FEFF; leave it out, or write it as an escape in double quotes'],
+      ['p:2:11: invalid character U+FEFF; remove it or escape it in a double-quoted string'],
     ],
     [
       'half a character',
       FILE.replace('one', '\ud800'),
-      ['p:2:11: has the character U+D800; leave it out, or write it as an escape in double quotes'],
+      ['p:2:11: invalid character U+D800; remove it or escape it in a double-quoted string'],
     ],
-    [
-      'several documents',
-      `${FILE}---\n${FILE}`,
-      ['p:9:1: has a second document; a file has one, so leave the --- out'],
-    ],
+    ['several documents', `${FILE}---\n${FILE}`, ['p:9:1: multiple YAML documents are not supported; remove the ---']],
     ['a key twice', FILE.replace('    address', '    name: two\n    address'), ['p:3:5: Map keys must be unique']],
     [
       'a key twice in two types',
       FILE.replace('- filter: mcp', '- filter: mcp\n        conditions: [{when: {headers: {1: a, "1": b}}}]'),
-      ['p:9:46: has the key "1" twice'],
+      ['p:9:46: duplicate key "1"'],
     ],
-    ['a list as a key', `${FILE}? [a]\n: b`, ['p:9:3: has a key that is not a plain text']],
+    ['a list as a key', `${FILE}? [a]\n: b`, ['p:9:3: keys must be strings']],
     [
       'an alias to nothing',
       FILE.replace('one', '*one'),
-      ['p:2:11: has an alias to nothing: no anchor of its name stands before it'],
+      ['p:2:11: unresolved alias: no anchor with this name is defined before it'],
     ],
     [
       'an alias to itself',
       FILE.replace('- name: one', '- &one\n    name: *one'),
-      ['p:3:5: listeners[0].name is not a string'],
+      ['p:3:5: listeners[0].name must be a string'],
     ],
-    ['aliases that multiply', `${FILE}admin:\n${bomb(9)}`, ['p:18:48: has aliases that multiply beyond measure']],
+    ['aliases that multiply', `${FILE}admin:\n${bomb(9)}`, ['p:18:48: too many YAML aliases']],
     [
       'a list without its end',
       FILE.replace('[main]', '[main'),
@@ -104,30 +100,30 @@ describe('YAML of a pipeline file', () => {
     [
       'a truth value of YAML 1.1',
       `%YAML 1.1\n---\n${FILE.replace('one', 'yes')}`,
-      ['p:4:5: listeners[0].name is not a string; quote it'],
+      ['p:4:5: listeners[0].name must be a string; quote it'],
     ],
     [
       'a mistake behind an alias',
       FILE.replace('- filter: mcp', '- &f {filter: mcp, on_invalid: x}\n      - *f'),
       [
-        'p:8:26: filter_chains[0].filters[0].on_invalid is not continue or reject',
-        'p:8:26: filter_chains[0].filters[1].on_invalid is not continue or reject',
+        'p:8:26: filter_chains[0].filters[0].on_invalid must be continue or reject',
+        'p:8:26: filter_chains[0].filters[1].on_invalid must be continue or reject',
       ],
     ],
     [
       'a merge key',
       FILE.replace('- filter: mcp', '- &f {filter: mcp}\n      - {<<: *f}'),
-      ['p:9:9: filter_chains[0].filters[1].filter is missing; filters: cors'],
+      ['p:9:9: filter_chains[0].filters[1].filter is missing; known filters: cors'],
     ],
     [
       'a set',
       `%YAML 1.1\n---\n${FILE.replace('filter_chains: [main]', 'filter_chains: !!set {main}')}`,
-      ['p:6:5: listeners[0].filter_chains is not a list'],
+      ['p:6:5: listeners[0].filter_chains must be a list'],
     ],
     [
       'a text of many lines',
       FILE.replace('one', '"a\\nb"').replace('main]', '"x\\ny"]'),
-      ['p:4:21: there is no chain "x\\ny"; chains: "main"'],
+      ['p:4:21: unknown chain "x\\ny"; known chains: "main"'],
     ],
   ])('is refused in one line with %s', (_what, text, lines) => {
     const given = said(text);
@@ -141,7 +137,7 @@ describe('YAML of a pipeline file', () => {
   it.each(['[', '{a: ', '- '])('is refused in one line when it is nested too deeply: %s', (level) => {
     // Where the library gives up is its own affair.
     expect(said(`a:${level === '- ' ? '\n  ' : ' '}${level.repeat(20_000)}`)).toEqual([
-      expect.stringMatching(/^p:\d+:\d+: is nested too deeply$/),
+      expect.stringMatching(/^p:\d+:\d+: nesting is too deep$/),
     ]);
   });
 });

@@ -37,16 +37,16 @@ const HEADER_NAME = /^[!#$%&'+.^_`|~0-9a-z-]+$/;
 
 /** Comma-separated list of SERVICE_FORWARD_HEADERS (decisions 4.7). */
 export const forwardHeaders: Setting<ForwardHeaders> = {
-  accepts: 'a comma list of header names, without wildcards',
+  accepts: 'a comma-separated list of header names, without wildcards',
   parse: (text) => {
     const listed = new Set(commaList(text).map((name) => name.toLowerCase()));
     const invalid = [...listed].find((name) => !HEADER_NAME.test(name));
-    if (invalid !== undefined) throw new InvalidSettingError(`has ${quote(invalid)}, which is not a header name`);
+    if (invalid !== undefined) throw new InvalidSettingError(`contains the invalid header name ${quote(invalid)}`);
     return {
       names: [...listed].filter((name) => !isNeverCopied(name)),
       warnings: [...listed]
         .filter(isNeverCopied)
-        .map((name) => `header ${quote(name)} is never copied from client to upstream and is left out`),
+        .map((name) => `header ${quote(name)} is never forwarded to upstreams and is ignored`),
     };
   },
 };

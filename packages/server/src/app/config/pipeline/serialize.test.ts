@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { parseEnvironment } from '../environment.ts';
+import { comparablePipeline } from './comparable.fixture.ts';
 import { FULL } from './full.fixture.ts';
 import { applyEnvironment } from './load.ts';
-import { comparablePipeline } from './meaning.fixture.ts';
 import { parsePipeline, readEmbeddedPipeline } from './parse.ts';
 import { toPipelineFile } from './serialize.ts';
 

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { parseDocument } from 'yaml';
 import { formatPosition } from '../yaml-document.ts';
-import { expectedMeaning } from './expected-meaning.fixture.ts';
-import { comparablePipeline } from './meaning.fixture.ts';
+import { comparablePipeline } from './comparable.fixture.ts';
+import { expectedMeaning } from './expected-pipeline.fixture.ts';
 import { checkPipeline } from './parse.ts';
 import type { PipelineListener } from './pipeline.ts';
 

@@ -51,38 +51,27 @@ describe('certificate and key of a listener', () => {
       'files that are not there',
       [undefined, undefined],
       [
-        'p:3:1: "c.pem" does not exist; a PEM certificate is needed',
-        'p:3:9: "k.pem" does not exist; a PEM private key is needed',
+        'p:3:1: "c.pem" does not exist; expected a PEM certificate',
+        'p:3:9: "k.pem" does not exist; expected a PEM private key',
       ],
     ],
-    [
-      'a certificate that is none',
-      ['hello', key],
-      ['p:3:1: "c.pem" is not a PEM certificate; a PEM certificate is needed'],
-    ],
+    ['a certificate that is none', ['hello', key], ['p:3:1: "c.pem" is not a PEM certificate']],
     [
       'files the wrong way round',
       [key, cert],
-      [
-        'p:3:1: "c.pem" is not a PEM certificate; a PEM certificate is needed',
-        'p:3:9: "k.pem" is not a PEM private key; a PEM private key is needed',
-      ],
+      ['p:3:1: "c.pem" is not a PEM certificate', 'p:3:9: "k.pem" is not a PEM private key'],
     ],
-    [
-      'a certificate that is cut',
-      [cert.slice(0, 200), key],
-      ['p:3:1: "c.pem" is not a PEM certificate; a PEM certificate is needed'],
-    ],
-    ['a key that is none', [cert, ''], ['p:3:9: "k.pem" is not a PEM private key; a PEM private key is needed']],
+    ['a certificate that is cut', [cert.slice(0, 200), key], ['p:3:1: "c.pem" is not a PEM certificate']],
+    ['a key that is none', [cert, ''], ['p:3:9: "k.pem" is not a PEM private key']],
     [
       'the key of another',
       [cert, stranger.export({ type: 'pkcs8', format: 'pem' }).toString()],
-      ['p:3:9: "k.pem" is not the key of "c.pem", in which the certificate of the key stands first'],
+      ['p:3:9: "k.pem" does not match the first certificate in "c.pem"; put the certificate of this key first'],
     ],
     [
       'a key with a passphrase',
       [cert, stranger.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }).toString()],
-      ['p:3:9: "k.pem" is locked by a passphrase; a PEM private key is needed'],
+      ['p:3:9: "k.pem" is encrypted; remove the passphrase'],
     ],
   ])('are refused: %s', async (_what, files, lines) => {
     expect(await complaints(...files)).toEqual(lines);
@@ -95,11 +84,11 @@ describe('certificate and key of a listener', () => {
 
   it('are refused: a folder', async () => {
     await mkdir(join(folder, 'c.pem'));
-    expect(await complaints(undefined, key)).toEqual(['p:3:1: "c.pem" is a folder; a PEM certificate is needed']);
+    expect(await complaints(undefined, key)).toEqual(['p:3:1: "c.pem" is a folder; expected a PEM certificate']);
   });
 
   it.each([
-    ['has expired on 2126-10-27T12:37:05.000Z', new Date('2130-01-01')],
+    ['expired on 2126-10-27T12:37:05.000Z', new Date('2130-01-01')],
     ['is not valid before 2026-11-20T12:37:05.000Z', new Date('2020-01-01')],
   ])('are used with a warning when the certificate %s', async (text, now) => {
     const result = await read(cert, key, now);
@@ -122,7 +111,7 @@ filter_chains: [{name: c, filters: [{filter: mcp}]}]
     await writeFile(path, FILE);
     await writeFile(join(folder, 'c.pem'), cert);
     await expect(loadPipeline(path, NOTHING)).rejects.toThrow(
-      `--pipeline-config ${path}:2:99: "${join(folder, 'keys/k.pem')}" does not exist; a PEM private key is needed`,
+      `--pipeline-config ${path}:2:99: "${join(folder, 'keys/k.pem')}" does not exist; expected a PEM private key`,
     );
     await writeFile(join(folder, 'keys/k.pem'), key);
     const { listeners } = await loadPipeline(path, NOTHING);
@@ -168,10 +157,10 @@ body_limits: {max_request_bytes: 5}`,
 
   it('does not start with a file that is not there, or a folder', async () => {
     await expect(loadPipeline(join(folder, 'p.yaml'), NOTHING)).rejects.toThrow(
-      `--pipeline-config ${folder}/p.yaml: no such file; name one that exists`,
+      `--pipeline-config ${folder}/p.yaml: no such file; check the path`,
     );
     await expect(loadPipeline(folder, NOTHING)).rejects.toThrow(
-      `--pipeline-config ${folder} is a folder; a readable YAML file is needed`,
+      `--pipeline-config ${folder} is a folder; expected a YAML file`,
     );
   });
 });

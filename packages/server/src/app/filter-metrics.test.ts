@@ -81,7 +81,7 @@ describe('a chain counts', () => {
     ['a plain 202', { kind: 'plain', status: 202 }],
     ['a redirect', { kind: 'plain', status: 399 }],
     ['a deferred outcome', { kind: 'deferred', start: () => undefined }],
-    ['a batch', { kind: 'batch', messages: [], asks: false }],
+    ['a batch', { kind: 'batch', messages: [], hasRequests: false }],
   ])('%s as answered otherwise', (_name, outcome) => {
     const { chain, counts } = counted({ a: busy(0, outcome) });
     chain(context());

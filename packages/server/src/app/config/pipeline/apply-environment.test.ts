@@ -62,7 +62,7 @@ describe('a pipeline in an environment', () => {
 
   it('does not start with a listener that is moved to where another one is', () => {
     expect(() => effective({ SERVICE_MCP_LISTEN: '0.0.0.0:3' })).toThrow(
-      /^p:4:19: listener "third" has the address of the listener "mcp" \(SERVICE_MCP_LISTEN\); give it one of its own$/,
+      /^p:4:19: listener "third" has the same address as listener "mcp" \(SERVICE_MCP_LISTEN\); use another address$/,
     );
   });
 
@@ -113,7 +113,7 @@ describe('a pipeline in an environment', () => {
 
   it('warns of origins that no listener lets in', () => {
     const refused = (at: string, origins: string) =>
-      `${at}: cors allows ${origins}, which the listener refuses: SERVICE_CORS_ORIGIN names the one foreign origin it lets in`;
+      `${at}: cors allows ${origins}, but the listener rejects every foreign origin except SERVICE_CORS_ORIGIN`;
     const said = (env: NodeJS.ProcessEnv, file = FILE) => effective(env, file).warnings;
     expect(said({})).toEqual([refused('p:8:9', 'https://one, https://two'), refused('p:11:9', 'https://three')]);
     expect(said({ SERVICE_CORS_ORIGIN: 'https://two' })).toEqual([]);
@@ -134,7 +134,7 @@ describe('a pipeline in an environment', () => {
 
   it('does not start with any origin where credentials are allowed', () => {
     expect(() => effective({ SERVICE_CORS_ORIGIN: '*' })).toThrow(
-      /^SERVICE_CORS_ORIGIN: "\*" cannot stand beside allow_credentials of p:11:9; name an origin/,
+      /^SERVICE_CORS_ORIGIN: "\*" cannot be combined with allow_credentials \(p:11:9\); set an origin/,
     );
     expect(origins(effective({ SERVICE_CORS_ORIGIN: '*' }, FILE.replace('true', 'false')))[1]).toEqual([['*']]);
   });

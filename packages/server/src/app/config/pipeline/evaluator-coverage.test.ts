@@ -15,8 +15,8 @@ filter_chains:
     'p',
   );
   expect(listenersWithoutEvaluators(listeners)).toEqual([
-    'evaluators judge nothing at the listener "agents": none of its chains ("up", "mcp") has the filter ' +
-      'service_evaluator; put it behind service_namespace',
+    'evaluators have no effect on listener "agents": none of its chains ("up", "mcp") has the filter ' +
+      'service_evaluator; add it after service_namespace',
   ]);
 });
 
@@ -29,5 +29,5 @@ test('whatever answers behind the evaluators by default is known to answer', asy
     return { path: [], filter, conditional: false, routes: [], clusters: [] };
   });
   const [found] = findCoverageGaps(outlined);
-  expect(found?.text).toContain(`put it before ${answering.join(', ')}`);
+  expect(found?.text).toContain(`move it before ${answering.join(', ')}`);
 });

@@ -29,7 +29,7 @@ type Mistake = [string, string | undefined, string, Record<string, string>?];
 const MISTAKES: Mistake[] = [
   ['a file that is not there', undefined, ': no such file'],
   ['what is no YAML', 'listeners: [', ':1:13: '],
-  ['an unknown key', `${oneListener(MCP)}listener: []\n`, ':7:1: the top level has the unknown key "listener"'],
+  ['an unknown key', `${oneListener(MCP)}listener: []\n`, ':7:1: unknown key "listener"'],
   ['an unknown filter', oneListener('- filter: corse'), ':6:9: filter_chains[0].filters[0].filter is not the name'],
   [
     'an unknown setting',
@@ -42,12 +42,12 @@ const MISTAKES: Mistake[] = [
     oneListener(MCP, ", max_connections: '5'"),
     ':2:68: listeners[0].max_connections is not',
   ],
-  ['a chain that is not there', oneListener(MCP).replace('[c]', '[d]'), ':2:64: there is no chain "d"; chains: "c"'],
-  ['a cluster that is not there', oneListener(`${ROUTER}\n- filter: load_balancer`), ':6:54: there is no cluster "k"'],
+  ['a chain that is not there', oneListener(MCP).replace('[c]', '[d]'), ':2:64: unknown chain "d"; known chains: "c"'],
+  ['a cluster that is not there', oneListener(`${ROUTER}\n- filter: load_balancer`), ':6:54: unknown cluster "k"'],
   [
     'a name that is there twice',
     oneListener(MCP).replace(' }]', " }, { name: l, address: 'h:1', filter_chains: [c] }]"),
-    ':2:70: a listener of the name "l"',
+    ':2:70: duplicate listener name "l"',
   ],
   [
     'credentials for any origin',

@@ -38,11 +38,9 @@ describe('evaluators', () => {
     const { evaluators, warnings } = await read(`evaluators:\n  - {on_eror: block, ${misspelt}}`);
     expect(evaluators).toMatchObject([{ name: 'a', on_error: 'continue', trigger: { namespace: null } }]);
     expect(warnings).toEqual([
-      expect.stringMatching(/b\.yaml:2:\d+: unknown member "on_eror" is ignored; known members: name, .*, on_error/),
-      expect.stringMatching(
-        /b\.yaml:2:\d+: unknown member "trigger.namespce" is ignored; known members: method, namesp/,
-      ),
-      expect.stringMatching(/b\.yaml:2:\d+: unknown member "processor.sha" is ignored; known members: path/),
+      expect.stringMatching(/b\.yaml:2:\d+: unknown key "on_eror" is ignored; known keys: name, .*, on_error/),
+      expect.stringMatching(/b\.yaml:2:\d+: unknown key "trigger.namespce" is ignored; known keys: method, namesp/),
+      expect.stringMatching(/b\.yaml:2:\d+: unknown key "processor.sha" is ignored; known keys: path/),
     ]);
     expect((await read(`evaluators: [{${MEMBERS}}]`)).warnings).toEqual([]);
   });
@@ -85,9 +83,7 @@ llm_connections:
       `llm_connections: [{name: a, model: m, url: "http://h", apikey: ${SECRET}}]`,
     );
     expect(llmConnections).toEqual([{ name: 'a', model: 'm', url: 'http://h' }]);
-    expect(warnings).toEqual([
-      expect.stringMatching(/b\.yaml:1:\d+: unknown member "apikey" is ignored; known members/),
-    ]);
+    expect(warnings).toEqual([expect.stringMatching(/b\.yaml:1:\d+: unknown key "apikey" is ignored; known keys/)]);
     expect(warnings.join()).not.toContain(SECRET);
   });
 
@@ -103,11 +99,9 @@ llm_connections:
     ]);
     expect(warnings).toEqual([
       expect.stringMatching(
-        /b\.yaml:3:25: llm_connections\[0\]: url ends in \/chat\/completions, which is appended to it: write what /,
+        /b\.yaml:3:25: llm_connections\[0\]: url ends with \/chat\/completions, which is appended automatically; remove it/,
       ),
-      expect.stringMatching(
-        /b\.yaml:3:63: llm_connections\[0\]: api_key begins with \$ and is sent as it stands here: /,
-      ),
+      expect.stringMatching(/b\.yaml:3:63: llm_connections\[0\]: api_key starts with \$ and is sent literally: /),
     ]);
     expect(warnings.join()).not.toContain('S3CRET');
   });
@@ -121,21 +115,24 @@ llm_connections:
     [made('name: " ", model: m, url: "http://h"'), '2:26: llm_connections[0]: name must not be empty'],
     [made('name: "a\\tb", model: m, url: "http://h"'), '2:26: llm_connections[0]: name must not contain control'],
     [made('name: a, model: "", url: "http://h"'), '2:35: llm_connections[0]: model must not be empty'],
-    [made('name: a, model: 7, url: "http://h"'), '2:35: llm_connections[0]: model is not a string; quote it'],
-    [made('name: a, model: m, url: h'), '2:45: llm_connections[0]: url is not an http or https URL; accepted: an http'],
+    [made('name: a, model: 7, url: "http://h"'), '2:35: llm_connections[0]: model must be a string; quote it'],
+    [made('name: a, model: m, url: h'), '2:45: llm_connections[0]: url is not an http or https URL; expected an http'],
     [made(`name: a, model: m, url: "ftp://${SECRET}"`), '2:45: llm_connections[0]: url is not an http or https URL'],
-    [made(`name: a, model: m, url: "http://u:${SECRET}@h"`), '2:45: llm_connections[0]: url carries credentials'],
-    [made(`name: a, model: m, url: "http://h?k=${SECRET}"`), '2:45: llm_connections[0]: url has a query or fragment'],
+    [made(`name: a, model: m, url: "http://u:${SECRET}@h"`), '2:45: llm_connections[0]: url contains credentials'],
+    [
+      made(`name: a, model: m, url: "http://h?k=${SECRET}"`),
+      '2:45: llm_connections[0]: url contains a query or fragment',
+    ],
     [
       'llm_connections:\n  - {name: a, model: m, url: "http://h", api_key: 7}',
-      '2:42: llm_connections[0]: api_key is not',
+      '2:42: llm_connections[0]: api_key must be a string; quote it',
     ],
     [
       `llm_connections:\n  - {name: a, model: m, url: "http://h", api_key: "${SECRET} x"}`,
-      '2:42: llm_connections[0]: api_key must be printable ASCII without blanks',
+      '2:42: llm_connections[0]: api_key must be printable ASCII without spaces',
     ],
-    [`llm_connections:\n  - ${SECRET}`, '2:5: llm_connections[0]: is not a map with name, model and url'],
-    [`llm_connections: {api_key: ${SECRET}}`, '1:1: llm_connections: is not a list'],
+    [`llm_connections:\n  - ${SECRET}`, '2:5: llm_connections[0]: must be a map with name, model and url'],
+    [`llm_connections: {api_key: ${SECRET}}`, '1:1: llm_connections: must be a list'],
   ])('end the start with one line for %s', async (yaml, problem) => {
     const line = await complaint(yaml);
     expect(line).toContain(`b.yaml:${problem}`);
@@ -146,9 +143,7 @@ llm_connections:
   it('end the start when two have one name', async () => {
     const yaml =
       'llm_connections:\n  - {name: a, model: m, url: "http://h"}\n  - {name: " a", model: n, url: "http://i"}';
-    expect(await complaint(yaml)).toContain(
-      'b.yaml:3:6: llm_connections[1]: the name "a" is taken by an earlier entry',
-    );
+    expect(await complaint(yaml)).toContain('b.yaml:3:6: llm_connections[1]: duplicate name "a"');
   });
 });
 
@@ -190,30 +185,30 @@ describe('evaluators', () => {
 
   it.each([
     [EVALUATOR.replace('name: e, ', ''), '2:5', 'name is required'],
-    ['5', '2:5', 'is not a map with name, trigger, llm and processor'],
+    ['5', '2:5', 'must be a map with name, trigger, llm and processor'],
     [EVALUATOR.replace('classify', 'guess'), '2:52', 'llm.operation '],
     [EVALUATOR.replace('prompt: p', 'prompt: 7'), '2:73', 'llm.prompt '],
     [EVALUATOR.replace('prompt: p', `prompt: p, api_key: ${SECRET}`), '2:84', 'llm.api_key is not a known field'],
     [EVALUATOR.replace('name: e,', 'name: e, on_error: stop,'), '2:15', 'on_error '],
-    ['&a {name: e, trigger: *a}', '2:8', 'is not a map with'],
+    ['&a {name: e, trigger: *a}', '2:8', 'must be a map with'],
   ])('leave %s out with a warning and take the others', async (broken, place, problem) => {
     const { evaluators, warnings } = await read(`evaluators:\n  - ${broken}\n  - ${EVALUATOR}\n`);
     expect(evaluators).toEqual([AS_EMITTED]);
-    expect(warnings).toEqual([expect.stringContaining(`b.yaml:${place}: evaluators[0] is left out: ${problem}`)]);
+    expect(warnings).toEqual([expect.stringContaining(`b.yaml:${place}: evaluators[0] is skipped: ${problem}`)]);
     expect(warnings.join()).not.toContain(SECRET);
   });
 
   it('that are left out are told of with all their problems, and with their names as far as they have any', async () => {
     const misspelt = EVALUATOR.replace('name: e', "name: ' e '").replace('connection', 'conection');
-    const { evaluators, unreadableEvaluators, warnings } = await read(
+    const { evaluators, invalidEvaluators, warnings } = await read(
       `evaluators:\n  - ${misspelt.replace('}}', '}, on_eror: block}')}\n  - {name: }\n  - {name: f}\n  - 5\n`,
     );
-    expect([evaluators, unreadableEvaluators]).toEqual([[], ['e', 'f']]);
+    expect([evaluators, invalidEvaluators]).toEqual([[], ['e', 'f']]);
     expect(warnings.filter((warning) => /evaluators\[0\]|unknown/.test(warning))).toEqual([
-      expect.stringMatching(/b\.yaml:2:\d+: unknown member "on_eror" is ignored; known members: /),
-      expect.stringMatching(/b\.yaml:2:\d+: evaluators\[0\] is left out: llm\.connection is required$/),
+      expect.stringMatching(/b\.yaml:2:\d+: unknown key "on_eror" is ignored; known keys: /),
+      expect.stringMatching(/b\.yaml:2:\d+: evaluators\[0\] is skipped: llm\.connection is required$/),
       expect.stringMatching(
-        /b\.yaml:2:\d+: evaluators\[0\] is left out: llm\.conection is not a known field; known fields: /,
+        /b\.yaml:2:\d+: evaluators\[0\] is skipped: llm\.conection is not a known field; known fields: /,
       ),
     ]);
     expect(warnings.filter((warning) => warning.includes('evaluators[2]'))).toHaveLength(3);
@@ -222,15 +217,15 @@ describe('evaluators', () => {
   it('in the long form are found where they stand', async () => {
     const { warnings } = await read(`evaluators:\n  more: 1\n  evaluators:\n    - 5\n`);
     expect(warnings).toEqual([
-      expect.stringContaining('b.yaml:2:3: unknown member "more" is ignored; known members: evaluators'),
-      expect.stringContaining('b.yaml:4:7: evaluators[0] is left out: '),
+      expect.stringContaining('b.yaml:2:3: unknown key "more" is ignored; known keys: evaluators'),
+      expect.stringContaining('b.yaml:4:7: evaluators[0] is skipped: '),
     ]);
   });
 
   it.each(['evaluators: 5', 'evaluators: {evaluator: []}', 'evaluators: {evaluators: 5}'])(
     'that are no list end the start: %s',
     async (yaml) => {
-      expect(await complaint(yaml)).toMatch(/b\.yaml:1:\d+: evaluators: is not a list of evaluators$/);
+      expect(await complaint(yaml)).toMatch(/b\.yaml:1:\d+: evaluators: must be a list of evaluators$/);
     },
   );
 });

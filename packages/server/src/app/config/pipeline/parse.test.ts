@@ -153,92 +153,86 @@ filter_chains:
 
   it.each<[string, string, string[]]>([
     ['nothing in it', '', ['p:1:1: listeners is missing', 'p:1:1: filter_chains is missing']],
-    ['a list at the top', '- a', ['p:1:1: the top level is not a map of keys']],
-    ['a text at the top', '  listeners', ['p:1:3: the top level is not a map of keys']],
+    ['a list at the top', '- a', ['p:1:1: the top level must be a map']],
+    ['a text at the top', '  listeners', ['p:1:3: the top level must be a map']],
     [
       'an unknown key',
       file('cluster: []'),
       [
-        'p:8:1: the top level has the unknown key "cluster"; known keys: listeners, filter_chains, clusters, body_limits, ' +
+        'p:8:1: unknown key "cluster"; known keys: listeners, filter_chains, clusters, body_limits, ' +
           'shutdown_timeout_secs, insecure_options, admin, runtime',
       ],
     ],
-    ['no listeners', 'listeners: []\nfilter_chains: []', ['p:1:1: listeners has no listener']],
-    ['a listener that is no map', file().replace(/\{name.*\}/, 'one'), ['p:2:5: listeners[0] is not a map']],
+    ['no listeners', 'listeners: []\nfilter_chains: []', ['p:1:1: listeners must have at least one listener']],
+    ['a listener that is no map', file().replace(/\{name.*\}/, 'one'), ['p:2:5: listeners[0] must be a map']],
     [
       'a misspelt key of a listener',
       file('', ', max_conections: 5'),
       [
-        'p:2:64: listeners[0] has the unknown key "max_conections"; known keys: name, address, filter_chains, protocol, tls, ' +
+        'p:2:64: listeners[0]: unknown key "max_conections"; known keys: name, address, filter_chains, protocol, tls, ' +
           'downstream_read_timeout_ms, max_connections',
       ],
     ],
     [
       'a name that is a number',
       file().replace('name: one', 'name: 1'),
-      ['p:2:6: listeners[0].name is not a string; quote it'],
+      ['p:2:6: listeners[0].name must be a string; quote it'],
     ],
-    ['an empty name', file().replace('name: one', 'name: ""'), ['p:2:6: listeners[0].name is empty']],
+    ['an empty name', file().replace('name: one', 'name: ""'), ['p:2:6: listeners[0].name must not be empty']],
     [
       'the name of the management API’s listener',
       file().replace('name: one', 'name: management'),
-      [
-        "p:2:6: listeners[0].name is management, which is what the management API's own listener is called; choose another name",
-      ],
+      ["p:2:6: listeners[0].name must not be management, which is the name of the management API's listener"],
     ],
     ['no name', file().replace('name: one, ', ''), ['p:2:5: listeners[0].name is missing']],
     [
       'an address without a port',
       file().replace(':1"', '"'),
-      ['p:2:17: listeners[0].address has no port; accepted: host:port, such as 0.0.0.0:8080 or [::]:8080'],
+      ['p:2:17: listeners[0].address has no port; expected host:port, such as 0.0.0.0:8080 or [::]:8080'],
     ],
     [
       'a listener without chains',
       file().replace('[main]', '[]'),
-      ['p:2:41: listeners[0].filter_chains names no chain'],
+      ['p:2:41: listeners[0].filter_chains must name at least one chain'],
     ],
     [
       'a chain that is not there',
       file().replace('[main]', '[main, mian, gone]'),
-      ['p:2:63: there is no chain "mian"; chains: "main"', 'p:2:69: there is no chain "gone"; chains: "main"'],
+      ['p:2:63: unknown chain "mian"; known chains: "main"', 'p:2:69: unknown chain "gone"; known chains: "main"'],
     ],
-    [
-      'another protocol',
-      file('', ', protocol: tcp'),
-      ['p:2:64: listeners[0].protocol is not http, which is all there is'],
-    ],
+    ['another protocol', file('', ', protocol: tcp'), ['p:2:64: listeners[0].protocol must be http']],
     [
       'two certificates',
       file('', ', tls: {certificates: [{cert_path: a, key_path: b}, {cert_path: c, key_path: d}]}'),
-      ['p:2:70: listeners[0].tls.certificates needs exactly one certificate'],
+      ['p:2:70: listeners[0].tls.certificates must have exactly one certificate'],
     ],
     [
       'no certificate',
       file('', ', tls: {certificates: []}'),
-      ['p:2:70: listeners[0].tls.certificates needs exactly one certificate'],
+      ['p:2:70: listeners[0].tls.certificates must have exactly one certificate'],
     ],
-    ['TLS without a value', file('', ', tls: '), ['p:2:64: listeners[0].tls has no value; a map is needed']],
+    ['TLS without a value', file('', ', tls: '), ['p:2:64: listeners[0].tls has no value; expected a map']],
     [
       'half a certificate',
       file('', ', tls: {certificates: [{cert_path: a, key: b}]}'),
       [
         'p:2:85: listeners[0].tls.certificates[0].key_path is missing',
-        'p:2:100: listeners[0].tls.certificates[0] has the unknown key "key"; known keys: cert_path, key_path',
+        'p:2:100: listeners[0].tls.certificates[0]: unknown key "key"; known keys: cert_path, key_path',
       ],
     ],
     [
       'a time of nothing',
       file('', ', downstream_read_timeout_ms: 0'),
-      ['p:2:64: listeners[0].downstream_read_timeout_ms is below 1'],
+      ['p:2:64: listeners[0].downstream_read_timeout_ms must be at least 1'],
     ],
-    ['no connections', file('', ', max_connections: 0'), ['p:2:64: listeners[0].max_connections is below 1']],
+    ['no connections', file('', ', max_connections: 0'), ['p:2:64: listeners[0].max_connections must be at least 1']],
     [
       'two listeners of a name',
       file().replace(
         'filter_chains:\n',
         '  - {name: one, address: "127.0.0.1:2", filter_chains: [main]}\nfilter_chains:\n',
       ),
-      ['p:3:5: a listener of the name "one" stands before it'],
+      ['p:3:5: duplicate listener name "one"'],
     ],
     [
       'two listeners at an address',
@@ -246,99 +240,103 @@ filter_chains:
         'filter_chains:\n',
         '  - {name: two, address: "127.0.0.1:1", filter_chains: [main]}\nfilter_chains:\n',
       ),
-      ['p:3:17: listener "two" has the address of the listener "one" (p:2:17); give it one of its own'],
+      ['p:3:17: listener "two" has the same address as listener "one" (p:2:17); use another address'],
     ],
     [
       'a listener in the way of another',
       file().replace('filter_chains:\n', '  - {name: two, address: "[::]:1", filter_chains: [main]}\nfilter_chains:\n'),
-      ['p:3:17: listener "two" has the address of the listener "one" (p:2:17); give it one of its own'],
+      ['p:3:17: listener "two" has the same address as listener "one" (p:2:17); use another address'],
     ],
     [
       'two chains of a name',
       file('  - {name: main, filters: [{filter: mcp}]}'),
-      ['p:8:5: a chain of the name "main" stands before it'],
+      ['p:8:5: duplicate chain name "main"'],
     ],
     [
       'chains that are no list',
       'listeners: [{name: a, address: "h:1", filter_chains: [main]}]\nfilter_chains: {main: []}',
-      ['p:2:1: filter_chains is not a list'],
+      ['p:2:1: filter_chains must be a list'],
     ],
     [
       'a chain without a name, which others may mean',
       file().replace('- name: main\n    ', '- '),
       ['p:4:5: filter_chains[0].name is missing'],
     ],
-    ['a chain without filters', file('  - {name: b, filters: []}'), ['p:8:15: filter_chains[1].filters has no filter']],
+    [
+      'a chain without filters',
+      file('  - {name: b, filters: []}'),
+      ['p:8:15: filter_chains[1].filters must have at least one filter'],
+    ],
     [
       'an unknown key of a chain',
       file('    filter: []'),
-      ['p:8:5: filter_chains[0] has the unknown key "filter"; known keys: name, filters'],
+      ['p:8:5: filter_chains[0]: unknown key "filter"; known keys: name, filters'],
     ],
-    ['no filter under a dash', file('      -'), ['p:8:8: filter_chains[0].filters[2] has no value; a map is needed']],
+    ['no filter under a dash', file('      -'), ['p:8:8: filter_chains[0].filters[2] has no value; expected a map']],
     [
       'two clusters of a name',
       `${chain(ROUTER, BALANCER)}clusters: [{name: k, endpoints: ["h:1"]}]`,
-      ['p:7:44: a cluster of the name "k" stands before it'],
+      ['p:7:44: duplicate cluster name "k"'],
     ],
     [
       'a cluster that is not there',
       chain('router, routes: [{path_prefix: /, cluster: kk}]', BALANCER),
-      ['p:6:52: there is no cluster "kk"; clusters: "k"'],
+      ['p:6:52: unknown cluster "kk"; known clusters: "k"'],
     ],
     [
       'a cluster without endpoints',
       file('clusters: [{name: k, endpoints: []}]'),
-      ['p:8:22: clusters[0].endpoints has no endpoint'],
+      ['p:8:22: clusters[0].endpoints must have at least one endpoint'],
     ],
     [
       'endpoints that are none',
       file('clusters: [{name: k, endpoints: [h, "h:0", "h:1 ", 5, {adress: "h:1"}, {address: "h:1", weight: 0}]}]'),
       [
-        'p:8:34: clusters[0].endpoints[0].address has no port; accepted: host:port, such as 0.0.0.0:8080 or [::]:8080',
-        'p:8:37: clusters[0].endpoints[1].address has port 0, which nothing can be reached at',
-        'p:8:44: clusters[0].endpoints[2].address has a port that is not 0 to 65535; accepted: host:port, such as 0.0.0.0:8080 or [::]:8080',
-        'p:8:52: clusters[0].endpoints[3] is not host:port or a map with address and weight',
+        'p:8:34: clusters[0].endpoints[0].address has no port; expected host:port, such as 0.0.0.0:8080 or [::]:8080',
+        'p:8:37: clusters[0].endpoints[1].address has an invalid port: must be 1–65535',
+        'p:8:44: clusters[0].endpoints[2].address has an invalid port: must be 0–65535; expected host:port, such as 0.0.0.0:8080 or [::]:8080',
+        'p:8:52: clusters[0].endpoints[3] must be host:port or a map with address and weight',
         'p:8:55: clusters[0].endpoints[4].address is missing',
-        'p:8:56: clusters[0].endpoints[4] has the unknown key "adress"; known keys: address, weight',
-        'p:8:89: clusters[0].endpoints[5].weight is below 1',
+        'p:8:56: clusters[0].endpoints[4]: unknown key "adress"; known keys: address, weight',
+        'p:8:89: clusters[0].endpoints[5].weight must be at least 1',
       ],
     ],
     [
       'TLS to a cluster that is switched off',
       file('clusters: [{name: k, endpoints: ["h:1"], tls: false}]'),
-      ['p:8:42: clusters[0].tls is not a map'],
+      ['p:8:42: clusters[0].tls must be a map'],
     ],
     [
       'settings of TLS to a cluster',
       file('clusters: [{name: k, endpoints: ["h:1"], tls: {verify: false}}]'),
-      ['p:8:48: clusters[0].tls has the unknown key "verify"; it has none'],
+      ['p:8:48: clusters[0].tls: unknown key "verify"; known keys: none'],
     ],
     [
       'no time to connect',
       file('clusters: [{name: k, endpoints: ["h:1"], connection_timeout_ms: 0}]'),
-      ['p:8:42: clusters[0].connection_timeout_ms is below 1'],
+      ['p:8:42: clusters[0].connection_timeout_ms must be at least 1'],
     ],
-    ['a key without a value', file('clusters:'), ['p:8:1: clusters has no value; a list is needed']],
+    ['a key without a value', file('clusters:'), ['p:8:1: clusters has no value; expected a list']],
     [
       'limits that are none',
       file('body_limits: {max_request_bytes: 4MiB, max_response_bytes: 0, max: 1}'),
       [
-        'p:8:15: body_limits.max_request_bytes is not a number',
-        'p:8:40: body_limits.max_response_bytes is below 1',
-        'p:8:63: body_limits has the unknown key "max"; known keys: max_request_bytes, max_response_bytes',
+        'p:8:15: body_limits.max_request_bytes must be a number',
+        'p:8:40: body_limits.max_response_bytes must be at least 1',
+        'p:8:63: body_limits: unknown key "max"; known keys: max_request_bytes, max_response_bytes',
       ],
     ],
     [
       'a time to stop that is too long',
       file('shutdown_timeout_secs: 86401'),
-      ['p:8:1: shutdown_timeout_secs is above 86400'],
+      ['p:8:1: shutdown_timeout_secs must be at most 86400'],
     ],
     [
       'insecure options that are none',
       file('insecure_options: {skip_validation: true, skip_pipeline_validation: 1}'),
       [
-        'p:8:20: insecure_options has the unknown key "skip_validation"; known keys: skip_pipeline_validation',
-        'p:8:43: insecure_options.skip_pipeline_validation is not true or false',
+        'p:8:20: insecure_options: unknown key "skip_validation"; known keys: skip_pipeline_validation',
+        'p:8:43: insecure_options.skip_pipeline_validation must be true or false',
       ],
     ],
   ])('does not start with %s', (_what, text, lines) => {
@@ -349,22 +347,24 @@ filter_chains:
     [
       'a service filter without mcp before it',
       chain('service_relay', 'mcp', 'service_relay'),
-      ['p:6:9: filter service_relay needs the filter mcp, without conditions, somewhere before it'],
+      ['p:6:9: filter service_relay requires an mcp filter without conditions before it'],
     ],
     [
       'a service filter behind an mcp that requests may pass by',
       chain('mcp, conditions: [{unless: {path: /up}}]', 'service_relay', 'mcp', 'service_tool_list'),
-      ['p:7:9: filter service_relay needs the filter mcp, without conditions, somewhere before it'],
+      ['p:7:9: filter service_relay requires an mcp filter without conditions before it'],
     ],
     [
       'a filter behind a static response without conditions',
       chain('static_response, status: 200', 'headers', 'mcp'),
-      ['p:7:9: filter headers and all behind it are never reached: give the static_response before it conditions'],
+      [
+        'p:7:9: filter headers and all filters after it are unreachable; add conditions to the static_response before it',
+      ],
     ],
     [
       'a load balancer without router',
       chain('service_intercept', BALANCER, ROUTER, BALANCER.replace('name: k', 'name: m')),
-      ['p:7:9: filter load_balancer needs the filter router somewhere before it'],
+      ['p:7:9: filter load_balancer requires a router filter before it'],
     ],
   ])('does not start with %s, unless it says so', (_what, text, lines) => {
     expect(complaints(text)).toEqual(lines);
@@ -397,16 +397,16 @@ clusters: [{name: k, endpoints: ["h:1"]}, {name: m, endpoints: ["h:2"]}]
 admin: {address: "h:1"}
 runtime: 5`;
     expect(pipelineOf(text).warnings).toEqual([
-      'p:6:9: filter router has no effect without load_balancer behind it',
-      'p:7:5: chain "spare" has no effect: no listener names it',
-      'p:8:43: cluster "m" has no effect: no route names it',
+      'p:6:9: filter router has no effect without load_balancer after it',
+      'p:7:5: chain "spare" has no effect: no listener references it',
+      'p:8:43: cluster "m" has no effect: no route references it',
       'p:9:1: admin has no effect',
       'p:10:1: runtime has no effect',
     ]);
   });
 
   it('warns of completions that are to be recorded where none are sent on behind', () => {
-    const idle = 'filter service_intercept has no effect without load_balancer behind it';
+    const idle = 'filter service_intercept has no effect without load_balancer after it';
     expect(pipelineOf(chain('service_intercept', 'static_response, status: 200')).warnings).toEqual([`p:6:9: ${idle}`]);
     expect(pipelineOf(chain(ROUTER, BALANCER, 'service_intercept')).warnings).toEqual([`p:8:9: ${idle}`]);
     expect(pipelineOf(chain(ROUTER, 'service_intercept', BALANCER)).warnings).toEqual([]);
@@ -417,7 +417,7 @@ runtime: 5`;
 
   describe('warns of an evaluator filter', () => {
     const at = (line: number) => `p:${line}:9: listener "one", chain "main": filter service_evaluator`;
-    const unnamed = 'judges no request without service_namespace before it: put it behind that';
+    const unnamed = 'has no effect without service_namespace before it';
 
     it.each<[string, string[], string[]]>([
       ['in front of the namespace', ['mcp', 'service_evaluator', 'service_namespace'], [`${at(7)} ${unnamed}`]],
@@ -425,7 +425,7 @@ runtime: 5`;
       [
         'behind what answers',
         ['mcp', 'service_namespace', 'service_tool_list', 'service_tool_call', 'service_evaluator', 'service_relay'],
-        [`${at(10)} judges nothing of what is answered before it: put it before service_tool_list, service_tool_call`],
+        [`${at(10)} misses requests that are answered before it; move it before service_tool_list, service_tool_call`],
       ],
       ['in its place', ['mcp', 'service_namespace', 'service_well_known', 'service_evaluator', 'service_relay'], []],
       [
@@ -452,7 +452,7 @@ filter_chains:
   - {name: b, ${filters('service_relay')}}
   - {name: c, ${filters('service_evaluator')}}`;
       expect(pipelineOf(text).warnings).toEqual([
-        'p:7:25: listener "one", chain "c": filter service_evaluator judges nothing of what is answered before it: put it before service_relay',
+        'p:7:25: listener "one", chain "c": filter service_evaluator misses requests that are answered before it; move it before service_relay',
       ]);
     });
   });
@@ -461,7 +461,7 @@ filter_chains:
     const stopped = () => parsePipeline(file('x: 1').replace('[main]', '[gone, away]'), 'p');
     expect(stopped).toThrow(ConfigError);
     expect(stopped).toThrow(
-      /^p:2:57: there is no chain "gone"; chains: "main" \(and 2 more; sluice pipeline check lists all\)$/,
+      /^p:2:57: unknown chain "gone"; known chains: "main" \(and 2 more; run sluice pipeline check to list all\)$/,
     );
   });
 });
