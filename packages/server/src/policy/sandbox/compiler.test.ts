@@ -13,7 +13,7 @@ import { ordinaryWat } from './fixtures/ordinary-wat.ts';
 import { componentOfCore } from './fixtures/wat-component.ts';
 import { COMPONENT_LIMITS } from './validate/reader.ts';
 
-/** A busy machine is to have time. */
+/** Generous, so that a slow machine does not exceed it where the deadline is not the subject. */
 const PATIENCE_MS = 60_000;
 const SERVER = fileURLToPath(new URL('../../..', import.meta.url));
 
@@ -28,14 +28,14 @@ afterEach(async () => {
   expect(children()).toEqual([]);
 });
 
-function started(compileMs = PATIENCE_MS): ActionCompiler {
+function createCompiler(compileMs = PATIENCE_MS): ActionCompiler {
   compiler = new ActionCompiler({ compileMs });
   return compiler;
 }
 
 async function reasonOf(compiling: Promise<unknown>): Promise<string> {
   const error = await compiling.then(
-    () => new Error('it compiled'),
+    () => new Error('the component compiled'),
     (thrown: unknown) => thrown,
   );
   if (!(error instanceof ActionCompileError)) throw error;
@@ -43,8 +43,11 @@ async function reasonOf(compiling: Promise<unknown>): Promise<string> {
 }
 
 describe('a component', () => {
-  it('becomes an action with its checksum, be that given or not', { timeout: PATIENCE_MS }, async () => {
-    const [found, given] = await Promise.all([started().compile(component), compiler.compile(component, 'given')]);
+  it('becomes an action with its checksum, whether given or computed', { timeout: PATIENCE_MS }, async () => {
+    const [found, given] = await Promise.all([
+      createCompiler().compile(component),
+      compiler.compile(component, 'given'),
+    ]);
     expect(found.checksum).toBe(createHash('sha256').update(component).digest('hex'));
     expect(given).toEqual({ ...found, checksum: 'given' });
     expect(found.modules.map(({ name }) => name)).toContain('action.core.wasm');
@@ -52,7 +55,7 @@ describe('a component', () => {
     expect(found.glue).toContain('evaluate');
   });
 
-  it('may have 30 MiB', { timeout: PATIENCE_MS }, async () => {
+  it('may be 30 MiB large', { timeout: PATIENCE_MS }, async () => {
     const filled = COMPONENT_LIMITS.fileBytes - 2048;
     const large = await coreAction({
       memory: String(COMPONENT_LIMITS.memoryPages),
@@ -61,17 +64,17 @@ describe('a component', () => {
     });
     expect(large.length).toBeGreaterThan(filled);
     expect(large.length).toBeLessThanOrEqual(COMPONENT_LIMITS.fileBytes);
-    const { modules } = await started().compile(large);
+    const { modules } = await createCompiler().compile(large);
     expect(modules.map(({ bytes }) => bytes.length)).toContainEqual(expect.toSatisfy((length) => length > filled));
   });
 
   it.each([
-    ['no WebAssembly', () => Buffer.from('export function evaluate() {}'), /^not a component: invalid header/],
+    ['not WebAssembly', () => Buffer.from('export function evaluate() {}'), /^not a component: invalid header/],
     ['a core module', () => Buffer.from('\0asm\x01\0\0\0'), /^a core module, not a component/],
-    ['nothing', () => new Uint8Array(), /^not a component: the file is empty/],
-    ['cut off', () => component.subarray(0, 200), /^truncated component: ends after 200 bytes, /],
+    ['an empty file', () => new Uint8Array(), /^not a component: the file is empty/],
+    ['truncated', () => component.subarray(0, 200), /^truncated component: ends after 200 bytes, /],
     [
-      'invalid in a body',
+      'invalid in a function body',
       () => writtenAction(coreActionText({ evaluate: '(i32.const 1)' })),
       /^not a valid component: type mismatch/,
     ],
@@ -80,24 +83,24 @@ describe('a component', () => {
       () => new Uint8Array(COMPONENT_LIMITS.fileBytes + 1),
       /^component too large: 31457281 bytes, maximum 31457280/,
     ],
-  ])('that is %s is refused', { timeout: PATIENCE_MS }, async (_, bytes, message) => {
-    expect(await reasonOf(started().compile(await bytes()))).toMatch(message);
+  ])('is rejected: %s', { timeout: PATIENCE_MS }, async (_, bytes, message) => {
+    expect(await reasonOf(createCompiler().compile(await bytes()))).toMatch(message);
     expect(children()).toEqual([]);
   });
 
-  it('that takes longer than the deadline is refused', async () => {
-    expect(await reasonOf(started(1).compile(component))).toBe(
+  it('is rejected when it exceeds the deadline', async () => {
+    expect(await reasonOf(createCompiler(1).compile(component))).toBe(
       'compilation exceeded 0.001 s; make the component smaller',
     );
     expect(children()).toEqual([]);
   });
 });
 
-describe('processes', () => {
-  it('are two at once: what comes later waits for its turn', { timeout: PATIENCE_MS }, async () => {
-    started();
+describe('compiler processes', () => {
+  it('run two at a time, further components wait', { timeout: PATIENCE_MS }, async () => {
+    createCompiler();
     expect(children()).toEqual([]);
-    // With a checksum, those whose turn it is have their process at once.
+    // With a checksum, the first ones start their process synchronously.
     const names = ['a', 'b', 'c', 'd', 'e'];
     let most = 0;
     const compiled = names.map(async (name) => {
@@ -111,31 +114,33 @@ describe('processes', () => {
     expect(children()).toEqual([]);
   });
 
-  it('of what was refused make room, too', { timeout: PATIENCE_MS }, async () => {
-    started();
-    const refused = [1, 2, 3].map((index) => reasonOf(compiler.compile(Buffer.from('text'), `refused ${index}`)));
+  it('of rejected components make room for others', { timeout: PATIENCE_MS }, async () => {
+    createCompiler();
+    const rejected = [1, 2, 3].map((index) => reasonOf(compiler.compile(Buffer.from('text'), `rejected ${index}`)));
     const last = compiler.compile(component, 'last');
     expect(children()).toHaveLength(2);
-    expect(new Set(await Promise.all(refused)).size).toBe(1);
+    expect(new Set(await Promise.all(rejected)).size).toBe(1);
     expect((await last).checksum).toBe('last');
   });
 
-  it('are ended when it is closed, and what waits is refused', { timeout: PATIENCE_MS }, async () => {
-    started();
+  it('are killed when the compiler is closed, and pending components are rejected', {
+    timeout: PATIENCE_MS,
+  }, async () => {
+    createCompiler();
     const reasons = ['a', 'b', 'c', 'd'].map((name) => reasonOf(compiler.compile(component, name)));
-    // Its checksum is still to be found.
+    // Its checksum is still being computed.
     reasons.push(reasonOf(compiler.compile(component)));
     expect(children()).toHaveLength(2);
     await compiler.close();
     expect(children()).toEqual([]);
-    const [ended, stopping] = ['compiler process exited', 'service is shutting down'];
-    expect(await Promise.all(reasons)).toEqual([ended, ended, stopping, stopping, stopping]);
-    expect(await reasonOf(compiler.compile(component))).toBe(stopping);
+    const [exited, shuttingDown] = ['compiler process exited', 'service is shutting down'];
+    expect(await Promise.all(reasons)).toEqual([exited, exited, shuttingDown, shuttingDown, shuttingDown]);
+    expect(await reasonOf(compiler.compile(component))).toBe(shuttingDown);
     expect(children()).toEqual([]);
   });
 
-  it('find the tools where node_modules is a link', { timeout: PATIENCE_MS }, async () => {
-    const folder = await copied();
+  it('find the tools when node_modules is a link', { timeout: PATIENCE_MS }, async () => {
+    const folder = await copySources();
     try {
       await writeFile(join(folder, 'action.wasm'), component);
       const script = `
@@ -146,80 +151,80 @@ describe('processes', () => {
         writeFileSync('glue.js', glue);
         await compiler.close();`;
       execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd: folder, env: {} });
-      expect(await readFile(join(folder, 'glue.js'), 'utf8')).toBe((await started().compile(component)).glue);
+      expect(await readFile(join(folder, 'glue.js'), 'utf8')).toBe((await createCompiler().compile(component)).glue);
     } finally {
       await rm(folder, { recursive: true });
     }
   });
 });
 
-/** What compiling processes that were taken over say, in 48 MiB (`all`) or more. */
-const SAYING = [
-  ['a first word of 64 KiB', `padded(64 * KIB)`, 'as it said'],
-  ['a first word of more, before it has come', `announce(64 * KIB + 1)`, 'too much'],
+/** Output of compromised compiler processes, below and above the limits. */
+const OUTPUTS = [
+  ['a first frame of 64 KiB', `padded(64 * KIB)`, 'as sent'],
+  ['the header of a larger first frame', `announce(64 * KIB + 1)`, 'too much'],
   [
-    'a refusal of 1000 characters',
-    `wire.send({ kind: 'rejected', message: '\\u0001'.repeat(1000) })`,
+    'a rejection of 1000 characters',
+    `pipe.send({ kind: 'rejected', message: '\\u0001'.repeat(1000) })`,
     '\u0001'.repeat(1000),
   ],
   [
     '256 modules',
-    `modules(256); for (let each = 0; each < 257; each++) wire.sendBytes(some(KIB))`,
+    `modules(256); for (let each = 0; each < 257; each++) pipe.sendBytes(some(KIB))`,
     '256 of 262144 bytes',
   ],
   [
-    '48 MiB in all',
-    `const head = modules(1); wire.sendBytes(some(0)); wire.sendBytes(some(48 * MIB - head - 8))`,
+    '48 MiB in total',
+    `const head = modules(1); pipe.sendBytes(some(0)); pipe.sendBytes(some(48 * MIB - head - 8))`,
     /^1 of 50331\d\d\d bytes$/,
   ],
-  ['a byte more', `const head = modules(1); wire.sendBytes(some(0)); announce(48 * MIB - head - 7)`, 'too much'],
-  ['more in many pieces', `modules(256); for (let each = 0; each < 257; each++) wire.sendBytes(some(MIB))`, 'too much'],
-  ['glue of more', `modules(0); announce(48 * MIB)`, 'too much'],
+  ['a byte more', `const head = modules(1); pipe.sendBytes(some(0)); announce(48 * MIB - head - 7)`, 'too much'],
+  ['more in many frames', `modules(256); for (let each = 0; each < 257; each++) pipe.sendBytes(some(MIB))`, 'too much'],
+  ['larger glue', `modules(0); announce(48 * MIB)`, 'too much'],
 ] as const;
 
-/** Stands for `compiling/main.ts`; its component is the name of what it is to say. */
+/** Replaces `compiling/main.ts`; its component is the name of one of `OUTPUTS`. */
 const FORGED = `
 import { writeSync } from 'node:fs';
 import { ParentPipe } from '../host/parent-pipe.ts';
 const KIB = 1024;
 const MIB = 1024 * KIB;
-const wire = new ParentPipe();
+const pipe = new ParentPipe();
 const some = (bytes) => new Uint8Array(bytes);
-/** The head of a frame that does not come. */
+/** The header of a frame without its payload. */
 const announce = (length) => writeSync(1, new Uint32Array([length]));
 const padded = (length) => {
-  const message = { kind: 'rejected', message: 'as it said', padding: '' };
-  wire.send({ ...message, padding: 'x'.repeat(length - JSON.stringify(message).length) });
+  const message = { kind: 'rejected', message: 'as sent', padding: '' };
+  pipe.send({ ...message, padding: 'x'.repeat(length - JSON.stringify(message).length) });
 };
-/** The bytes of the frame. */
+/** Returns the bytes of the frame. */
 const modules = (count) => {
   const modules = Array.from({ length: count }, (_, at) => ({ name: \`action.core\${at}.wasm\`, pages: 1024 }));
   const message = { kind: 'compiled', modules };
-  wire.send(message);
+  pipe.send(message);
   return 4 + JSON.stringify(message).length;
 };
-const saying = {
-  ${SAYING.map(([what, script]) => `${JSON.stringify(what)}() { ${script} },`).join('\n')}
+const outputs = {
+  ${OUTPUTS.map(([what, script]) => `${JSON.stringify(what)}() { ${script} },`).join('\n')}
 };
-wire.receive();
-const component = wire.receiveBytes();
-wire.receiveBytes();
-saying[component]();
-// It stays until it is ended.
-wire.receiveBytes();
+pipe.receive();
+const component = pipe.receiveBytes();
+pipe.receiveBytes();
+outputs[component]();
+// Waits until it is killed.
+pipe.receiveBytes();
 `;
 
-describe('a compiling process that was taken over', () => {
+describe('a compromised compiler process', () => {
   let reasons: Record<string, string>;
   beforeAll(async () => {
-    const folder = await copied();
+    const folder = await copySources();
     try {
       await writeFile(join(folder, 'packages/server/src/policy/sandbox/compiling/main.ts'), FORGED);
       const script = `
         import { ActionCompiler } from './packages/server/src/policy/sandbox/compiler.ts';
         const compiler = new ActionCompiler();
         const reasons = {};
-        for (const what of ${JSON.stringify(SAYING.map(([what]) => what))}) {
+        for (const what of ${JSON.stringify(OUTPUTS.map(([what]) => what))}) {
           reasons[what] = await compiler.compile(Buffer.from(what)).then(
             ({ modules }) => {
               const bytes = modules.reduce((sum, module) => sum + module.bytes.length, 0);
@@ -237,15 +242,15 @@ describe('a compiling process that was taken over', () => {
     }
   }, PATIENCE_MS);
 
-  it.each(SAYING)('may say so much, and is ended when it says more: %s', (what, _script, expected) => {
+  it.each(OUTPUTS)('is killed when it exceeds the limits: %s', (what, _script, expected) => {
     const tooMuch = 'compiler process sent too much data: limits are 64 KiB for the first frame and 48 MiB in total';
     if (expected === 'too much') expect(reasons[what]).toBe(tooMuch);
     else expect(reasons[what]).toMatch(expected);
   });
 });
 
-/** A folder with the sources of the server, and with its modules as a link. */
-async function copied(): Promise<string> {
+/** Creates a folder with the sources of the server and a link to its modules. */
+async function copySources(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-compiler-'));
   await cp(join(SERVER, 'src'), join(folder, 'packages/server/src'), { recursive: true });
   await cp(join(SERVER, 'package.json'), join(folder, 'packages/server/package.json'));

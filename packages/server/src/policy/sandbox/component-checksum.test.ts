@@ -9,7 +9,7 @@ it.each([0, 1, MIB - 1, MIB, MIB + 1, 3 * MIB + 5])('is SHA-256 of %i bytes', as
   expect(await componentChecksum(bytes)).toBe(createHash('sha256').update(bytes).digest('hex'));
 });
 
-it('of a large component lets others go on meanwhile', async () => {
+it('of a large component is computed without blocking the event loop', async () => {
   const order: string[] = [];
   const large = componentChecksum(new Uint8Array(4 * MIB)).then(() => order.push('checksum'));
   setImmediate(() => order.push('other'));

@@ -6,11 +6,11 @@ import { OrdinaryAnswers } from './fixtures/ordinary-answers.ts';
 
 const { compiler, run, end, reason } = actionTests();
 
-/** What the script says when it is run as glue. */
-const said = (script: string, more = {}) => reason(injected(script), '', more);
+/** Runs a script as glue; returns the text that it passes to `say`. */
+const output = (script: string, more = {}) => reason(injected(script), '', more);
 
-/** Everything that is not ECMAScript's own. */
-const ofNode = [
+/** Globals of Node.js and browsers, which are not ECMAScript's own. */
+const nonEcmaScriptGlobals = [
   ...['process', 'require', 'module', 'exports', '__filename', '__dirname', 'global', 'Buffer', 'console', 'fetch'],
   ...['WebSocket', 'EventSource', 'XMLHttpRequest', 'Request', 'Response', 'Headers', 'FormData', 'Blob', 'File'],
   ...['setTimeout', 'setInterval', 'setImmediate', 'queueMicrotask', 'structuredClone', 'MessageChannel', 'Worker'],
@@ -30,11 +30,11 @@ const ofNode = [
   ],
 ];
 
-/** WebAssembly of a function that traps. */
+/** WebAssembly module with a function that traps. */
 const trapping = '0,97,115,109,1,0,0,0, 1,4,1,96,0,0, 3,2,1,0, 7,5,1,1,102,0,0, 10,5,1,3,0,0,11';
 
-/** What leads to ECMAScript's own objects, in particular to those that have no name. */
-const leads: readonly string[] = [
+/** Expressions for ECMAScript's intrinsics, in particular those without a name. */
+const intrinsics: readonly string[] = [
   ...['globalThis', 'imports', 'getCoreModule', 'instantiateCore', 'instantiate', 'foreign', 'ctx'],
   ...['types', 'log', 'response', 'registry', 'conversation', 'validation'].map(
     (api) => `imports['service:evaluator/${api}']`,
@@ -44,7 +44,7 @@ const leads: readonly string[] = [
   ...['new Uint8Array(1).values()', '[].values().map(String)', '[].values().filter(String)', '[].values().take(1)'],
   ...['[].values().drop(1)', '[].values().flatMap(String)', 'Iterator.from({ next() {} })', 'Iterator.concat([])'],
   ...['(function* () {})', '(async function* () {})'],
-  // A generator function has an object of its own between them.
+  // A generator function has a prototype object of its own in between.
   ...['(function* () {})', '(async function* () {})'].map((made) => `Object.getPrototypeOf(${made}())`),
   ...['(async () => {})', '(async () => {})()', '(() => {})', '(() => {}).bind()', '(class {})', 'import("x")'],
   ...['(function () { return arguments; })()', '((parts) => parts)`x`', 'Promise.withResolvers()'],
@@ -85,7 +85,7 @@ const leads: readonly string[] = [
   ...['Temporal.Now.instant()', 'Temporal.Now.zonedDateTimeISO()', 'new Temporal.Duration()'].map(
     (made) => `typeof Temporal === 'undefined' ? {} : ${made}`,
   ),
-  // Not there now, but what it makes has objects without names.
+  // Removed now; its objects have prototypes without names.
   ...[`new Intl.Segmenter().segment('')`, `new Intl.Segmenter().segment('')[Symbol.iterator]()`].map(
     (made) => `typeof Intl === 'undefined' ? {} : ${made}`,
   ),
@@ -94,70 +94,70 @@ const leads: readonly string[] = [
   ),
 ];
 
-/** An expression for what another one throws. */
+/** Expression for the error that another one throws. */
 function thrown(expression: string): string {
   return `(() => { try { ${expression}; } catch (error) { return error; } return {}; })()`;
 }
 
-describe('a script that got into glue', () => {
-  it('finds the functions that it is given, or nothing below would say anything', async () => {
-    expect(await said(`say([typeof imports, typeof getCoreModule, typeof ctx, ctx.toolName].join())`)).toBe(
+describe('a script injected into glue', () => {
+  it('finds the functions that it is given, which the tests below rely on', async () => {
+    expect(await output(`say([typeof imports, typeof getCoreModule, typeof ctx, ctx.toolName].join())`)).toBe(
       'object,function,object,größe',
     );
-    // `foreign` tells a realm from another one.
-    expect(await said(`say(foreign({}) + foreign(() => 1) + foreign(Object.create(Object.create(null))))`)).toBe(
+    // `foreign` detects objects of another realm.
+    expect(await output(`say(foreign({}) + foreign(() => 1) + foreign(Object.create(Object.create(null))))`)).toBe(
       'from another realm: object ',
     );
   });
 
   it('finds nothing of Node.js', async () => {
-    const names = JSON.stringify(ofNode);
-    expect(await said(`say(${names}.filter((name) => name in globalThis))`)).toBe('');
-    const bare = ofNode.map((name) => `typeof ${name} === 'undefined' ? '' : '${name}'`);
-    expect(await said(`say([${bare}].join(''))`)).toBe('');
+    const names = JSON.stringify(nonEcmaScriptGlobals);
+    expect(await output(`say(${names}.filter((name) => name in globalThis))`)).toBe('');
+    const bare = nonEcmaScriptGlobals.map((name) => `typeof ${name} === 'undefined' ? '' : '${name}'`);
+    expect(await output(`say([${bare}].join(''))`)).toBe('');
   });
 
-  it('finds nothing in what encloses it', async () => {
-    expect(await said(`say([typeof this, typeof arguments[1], typeof new.target].join())`)).toBe(
+  it('finds nothing in the enclosing scope', async () => {
+    expect(await output(`say([typeof this, typeof arguments[1], typeof new.target].join())`)).toBe(
       'object,undefined,undefined',
     );
-    expect(await said(`say((function () { return typeof this; })())`)).toBe('undefined');
+    expect(await output(`say((function () { return typeof this; })())`)).toBe('undefined');
   });
 
   it.each([
     ['eval', `(0, eval)('1')`],
     ['Function', `Function('return 1')()`],
-    ['a generator', `(function* () {}).constructor('yield 1')().next()`],
-    ['an async function', `(async () => {}).constructor('return 1')()`],
+    ['the constructor of a generator function', `(function* () {}).constructor('yield 1')().next()`],
+    ['the constructor of an async function', `(async () => {}).constructor('return 1')()`],
     ['the constructor of an import', `imports['service:evaluator/response'].pass.constructor('return 1')()`],
     ['the constructor of a core module getter', `getCoreModule.constructor('return 1')()`],
     ['the constructor of a decoder', `TextDecoder.constructor('return 1')()`],
-  ])('makes no code of text: %s', async (_what, code) => {
-    expect(await said(`try { say('made ' + ${code}); } catch (error) { say(error.name + foreign(error)); }`)).toBe(
-      'EvalError',
-    );
+  ])('cannot evaluate text as code: %s', async (_what, code) => {
+    expect(
+      await output(`try { say('evaluated ' + ${code}); } catch (error) { say(error.name + foreign(error)); }`),
+    ).toBe('EvalError');
   });
 
-  it('imports nothing', async () => {
+  it('cannot import modules', async () => {
     const action = injected(`
       const got = [];
       for (const name of ['node:fs', 'fs', './main.ts', 'data:text/javascript,export default 1']) {
-        const asked = import(name);
-        if (foreign(asked)) got.push('a promise ' + foreign(asked));
-        asked.then((module) => got.push('a module'), (error) => foreign(error) && got.push(foreign(error)));
+        const imported = import(name);
+        if (foreign(imported)) got.push('a promise ' + foreign(imported));
+        imported.then((module) => got.push('a module'), (error) => foreign(error) && got.push(foreign(error)));
       }
       say(got.join());`);
     for (let time = 0; time < 3; time++) expect(await reason(action, '')).toBe('');
   });
 
   it.each([
-    ['text that is none', `new TextEncoder().encode({})`],
-    ['text that is a symbol', `new TextEncoder().encode(Symbol('x'))`],
-    ['room that is none', `new TextEncoder().encodeInto('x', {})`],
-    ['text for no room', `new TextEncoder().encodeInto('x', undefined)`],
-    ['bytes that are none', `new TextDecoder().decode({})`],
+    ['an object as text', `new TextEncoder().encode({})`],
+    ['a symbol as text', `new TextEncoder().encode(Symbol('x'))`],
+    ['an object as a buffer', `new TextEncoder().encodeInto('x', {})`],
+    ['no buffer', `new TextEncoder().encodeInto('x', undefined)`],
+    ['an object as bytes', `new TextDecoder().decode({})`],
     [
-      'bytes that are gone',
+      'bytes of a detached buffer',
       `const buffer = new ArrayBuffer(8); const bytes = new Uint8Array(buffer); buffer.transfer();
       return new TextDecoder().decode(bytes)`,
     ],
@@ -167,49 +167,49 @@ describe('a script that got into glue', () => {
       new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer))`,
     ],
     [
-      'room in shared memory',
+      'a buffer in shared memory',
       `return new TextEncoder().encodeInto('x', new Uint8Array(
       new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer))`,
     ],
-    ['a log line that JSON cannot have', `imports['service:evaluator/log'].info({ slice: () => 1n })`],
-    ['a log line in a circle', `const o = {}; o.o = o; imports['service:evaluator/log'].info({ slice: () => o })`],
-    ['a log line of nothing', `imports['service:evaluator/log'].info(undefined)`],
-    ['a response that JSON cannot have', `imports['service:evaluator/response'].warn(1n)`],
-    ['a response in a circle', `const o = []; o.push(o); imports['service:evaluator/response'].filterTools(o)`],
-    ['a question in a circle', `const o = {}; o.o = o; imports['service:evaluator/registry'].getTool(o)`],
+    ['a log line that is not serializable', `imports['service:evaluator/log'].info({ slice: () => 1n })`],
+    ['a circular log line', `const o = {}; o.o = o; imports['service:evaluator/log'].info({ slice: () => o })`],
+    ['an undefined log line', `imports['service:evaluator/log'].info(undefined)`],
+    ['a response that is not serializable', `imports['service:evaluator/response'].warn(1n)`],
+    ['a circular response', `const o = []; o.push(o); imports['service:evaluator/response'].filterTools(o)`],
+    ['a circular argument of a call', `const o = {}; o.o = o; imports['service:evaluator/registry'].getTool(o)`],
     [
-      'a question that is no text',
+      'a call whose JSON is not text',
       `JSON.stringify = () => ({ slice: () => Symbol('x') });
       imports['service:evaluator/registry'].copyToolToNamespace('a', 'b')`,
     ],
-    ['random that is too much', `imports['wasi:random/random'].getRandomBytes(1n << 60n)`],
-    ['random that is no number', `imports['wasi:random/random'].getRandomBytes('x')`],
+    ['too many random bytes', `imports['wasi:random/random'].getRandomBytes(1n << 60n)`],
+    ['a random length that is not a number', `imports['wasi:random/random'].getRandomBytes('x')`],
     [
-      'an array that is none',
+      'a replaced array constructor',
       `globalThis.Uint8Array = function () { return { length: 8 }; };
       imports['wasi:random/random'].getRandomBytes(8n)`,
     ],
-    ['a core module that is not there', `getCoreModule('no such')`],
-    ['an instance of nothing', `instantiateCore({}, {})`],
-    ['an import that is not there', `imports['foo:bar/baz']?.f?.()`],
+    ['an unknown core module', `getCoreModule('no such')`],
+    ['an instance of no module', `instantiateCore({}, {})`],
+    ['an unknown import', `imports['foo:bar/baz']?.f?.()`],
     ['a file', `new (imports['wasi:filesystem/types'].Descriptor)()`],
     ['a folder', `imports['wasi:filesystem/preopens'].getDirectories()`],
     ['a socket', `imports['wasi:sockets/instance-network'].instanceNetwork()`],
     ['a request', `imports['wasi:http/outgoing-handler'].handle()`],
     ['an exit', `imports['wasi:cli/exit'].exit({ tag: 'ok' })`],
-  ])('is thrown nothing and given nothing that leads to another realm: %s', async (_what, code) => {
+  ])('gets neither a result nor an error that leads to another realm: %s', async (_what, code) => {
     const body = /\breturn\b/.test(code) ? code : code.replace(/(^|; ?|;\s+)(?=[^;]*$)/, '$1return ');
     const script = `const stringify = JSON.stringify; const result = caught(() => { ${body} });
       JSON.stringify = stringify; say('tried' + result);`;
-    // Some end the run, which is in order too.
+    // Some end the run, which is acceptable, too.
     expect([{ fault: 'trap' }, { response: { kind: 'block', reason: 'tried' } }]).toContainEqual(
       await end(injected(script), ''),
     );
   });
 
-  it('gets no function of another realm where its own are called with what is wrong', async () => {
+  it('gets no object of another realm when its methods are called as arguments', async () => {
     expect(
-      await said(`
+      await output(`
         const got = [];
         const evil = () => ({
           constructor: undefined,
@@ -233,9 +233,9 @@ describe('a script that got into glue', () => {
     ).toBe('');
   });
 
-  it('gets no error of another realm where the stack is full', async () => {
+  it('gets no error of another realm when the stack is exhausted', async () => {
     expect(
-      await said(`
+      await output(`
         const got = new Set();
         const work = [
           () => new TextEncoder().encode('text'),
@@ -256,9 +256,9 @@ describe('a script that got into glue', () => {
     ).toBe('');
   });
 
-  it('gets nothing of another realm out of a stack trace', async () => {
+  it('gets nothing of another realm from a stack trace', async () => {
     expect(
-      await said(`
+      await output(`
         const got = [];
         const before = Error.prepareStackTrace;
         try {
@@ -280,30 +280,30 @@ describe('a script that got into glue', () => {
     ).toBe('');
   });
 
-  it('speaks for nobody: what it makes the host say ends its own run alone', async () => {
+  it('can forge messages of the host only for its own run', async () => {
     const ordinary = await compiler.compile(await toolchains.wat());
-    for (const word of [
+    for (const message of [
       '"kind":"done","ignored":0}',
       '"kind":"loaded"}',
       '"kind":"ready"}',
-      '"kind":"answer"}',
+      '"kind":"result"}',
       '}',
       '',
     ]) {
       const forger = injected(`
-        JSON.stringify = () => ${JSON.stringify(`x${word}`)};
+        JSON.stringify = () => ${JSON.stringify(`x${message}`)};
         imports['service:evaluator/registry'].listTools();`);
       await end(forger, '');
-      expect([word, await end(ordinary, 'block:mine')]).toEqual([
-        word,
-        { response: { kind: 'block', reason: 'mine' } },
+      expect([message, await end(ordinary, 'block:own')]).toEqual([
+        message,
+        { response: { kind: 'block', reason: 'own' } },
       ]);
     }
   });
 
   it('sees nothing of the runs of another action', async () => {
     const ordinary = await compiler.compile(await toolchains.wat());
-    // By whatever leads to the other realm: what is asked of all objects there is asked of the context too.
+    // Modifies prototypes of any foreign object: the serialization of the other run's context would call them.
     const thief = injected(`
       globalThis.loot ??= [];
       const leads = [];
@@ -324,22 +324,22 @@ describe('a script that got into glue', () => {
       }
       say(globalThis.loot.join());`);
     await end(thief, '');
-    await end(ordinary, 'pass', { arguments: [['name', 'a secret of somebody else']] });
+    await end(ordinary, 'pass', { arguments: [['name', 'a secret of another user']] });
     expect(JSON.stringify(await end(thief, ''))).not.toContain('a secret');
   });
 
   it('sees nothing of its own earlier runs', async () => {
-    const secret = 'a secret of somebody else';
-    // Leaves what it sees on everything that it can reach, and says where it finds what it left.
-    const keeper = injected(`
+    const secret = 'a secret of another user';
+    // Stores the argument on every object that it can reach, and outputs where it finds an earlier one.
+    const collector = injected(`
       const found = [];
       const seen = new Set();
       const visit = (value, path) => {
         if ((typeof value !== 'object' && typeof value !== 'function') || value === null || seen.has(value)) return;
         seen.add(value);
         try {
-          if (Object.getOwnPropertyDescriptor(value, 'kept')?.value === ${JSON.stringify(secret)}) found.push(path);
-          Object.defineProperty(value, 'kept', { configurable: true, value: ctx.arguments[0][1] });
+          if (Object.getOwnPropertyDescriptor(value, 'stored')?.value === ${JSON.stringify(secret)}) found.push(path);
+          Object.defineProperty(value, 'stored', { configurable: true, value: ctx.arguments[0][1] });
         } catch {}
         let names = [];
         try { names = Reflect.ownKeys(value); } catch {}
@@ -353,14 +353,14 @@ describe('a script that got into glue', () => {
       };
       if (RegExp.lastMatch === ${JSON.stringify(secret)}) found.push('RegExp.lastMatch');
       /.*/.exec(ctx.arguments[0][1]);
-      ${leads.map((lead) => `visit(${lead}, ${JSON.stringify(lead)});`).join('\n')}
+      ${intrinsics.map((expression) => `visit(${expression}, ${JSON.stringify(expression)});`).join('\n')}
       say(found.join('\\n'));`);
-    expect(await reason(keeper, '', { arguments: [['name', secret]] })).toBe('');
-    expect(await reason(keeper, '', { arguments: [['name', 'another']] })).toBe('');
+    expect(await reason(collector, '', { arguments: [['name', secret]] })).toBe('');
+    expect(await reason(collector, '', { arguments: [['name', 'another']] })).toBe('');
   });
 
-  it('changes nothing that it has not made', async () => {
-    const open = await said(`
+  it('can modify nothing that it has not created', async () => {
+    const open = await output(`
       const open = [];
       const seen = new Set();
       const visit = (value, path) => {
@@ -373,41 +373,41 @@ describe('a script that got into glue', () => {
         }
         visit(Object.getPrototypeOf(value), path + '.__proto__');
       };
-      // What the glue is made of is new in each run.
+      // The glue itself is new in each run.
       for (const own of [rootOf, foreign, caught, instantiate, instantiate.prototype, say, ctx]) seen.add(own);
       const enter = (value, path) => visit(Object.getPrototypeOf(value), path + '.__proto__');
-      ${leads.map((lead) => `enter(${lead}, ${JSON.stringify(lead)});`).join('\n')}
+      ${intrinsics.map((expression) => `enter(${expression}, ${JSON.stringify(expression)});`).join('\n')}
       visit(globalThis, 'globalThis');
       visit(new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer.constructor, 'shared');
       say(open.join('\\n'));`);
     expect(open).toBe('');
   });
 
-  it('finds nothing on the errors of a limit either, which end its run', async () => {
-    const keeper = injected(`
+  it('finds nothing on limit errors, either', async () => {
+    const collector = injected(`
       const { info } = imports['service:evaluator/log'];
       try {
         for (;;) new TextDecoder().decode(new Uint8Array(1 << 20));
       } catch (error) {
-        for (const kept of [error.constructor, Object.getPrototypeOf(error)]) {
-          info('found: ' + kept.kept);
-          Reflect.defineProperty(kept, 'kept', { configurable: true, value: ctx.arguments[0][1] });
+        for (const target of [error.constructor, Object.getPrototypeOf(error)]) {
+          info('found: ' + target.stored);
+          Reflect.defineProperty(target, 'stored', { configurable: true, value: ctx.arguments[0][1] });
         }
       }`);
     const answers = new OrdinaryAnswers();
     for (const value of ['a secret', 'another']) {
-      await expect(run(keeper, '', { arguments: [['name', value]] }, answers)).rejects.toMatchObject({
+      await expect(run(collector, '', { arguments: [['name', value]] }, answers)).rejects.toMatchObject({
         fault: 'limit',
       });
     }
     expect(answers.logged.map(([, message]) => message)).toEqual(Array(4).fill('found: undefined'));
   });
 
-  it('has random numbers that no run before it has any part in', async () => {
-    // Those of a realm are a row that can be computed from some of them, and moved on to where it says something.
-    expect(await said(`say(/native code/.test(Math.random.toString()))`)).toBe('false');
+  it('gets random numbers that do not depend on earlier runs', async () => {
+    // A realm's own generator is predictable, and its state could transfer information between runs.
+    expect(await output(`say(/native code/.test(Math.random.toString()))`)).toBe('false');
     expect(
-      await said(`const numbers = Array.from({ length: 100 }, () => Math.random());
+      await output(`const numbers = Array.from({ length: 100 }, () => Math.random());
         say([new Set(numbers).size, numbers.every((number) => number >= 0 && number < 1)].join())`),
     ).toBe('100,true');
   });
@@ -422,15 +422,15 @@ describe('a script that got into glue', () => {
     ['a value', `setMetadata('key', later([]))`, { kind: 'set_metadata', key: 'key', value: 'a' }],
     ['a number for a name', `filterTools([1, 2])`, { kind: 'filter_tools', tools: ['1', '2'] }],
     [
-      'names that are another list each time',
+      'names whose list changes',
       `filterTools({ toJSON: () => Array(9).fill(1), *[Symbol.iterator]() { if (count++ === 0) yield 'a'; else yield 1; } })`,
       { kind: 'filter_tools', tools: ['a'] },
     ],
-  ])('responds with what it said when it said it: %s', async (_what, script, response) => {
+  ])('responds with the text at the time of the call: %s', async (_what, script, response) => {
     expect(await end(injected(`${respond} ${script}`), '')).toEqual({ response });
   });
 
-  it('cannot have what is no list for names', async () => {
+  it('cannot pass an object that is not a list as names', async () => {
     const script = `let count = 0; const numbers = Array(3_900_000).fill(1);
       imports['service:evaluator/response'].filterTools({ toJSON: () => (count++ === 0 ? [] : numbers) });`;
     expect(await end(injected(script), '')).toEqual({ fault: 'trap' });
@@ -445,10 +445,10 @@ describe('a script that got into glue', () => {
     [
       `const error = new Error(); Object.defineProperty(error, 'message', { value: { slice: () => 'x'.repeat(7e6) } }); throw error`,
     ],
-  ])('fails as its own, whatever it throws: %s', async (script) => {
+  ])('fails only its own run, whatever it throws: %s', async (script) => {
     const ordinary = await compiler.compile(await toolchains.wat());
     expect(await end(injected(script), '')).toEqual({ fault: 'trap' });
-    expect(await end(ordinary, 'block:mine')).toEqual({ response: { kind: 'block', reason: 'mine' } });
+    expect(await end(ordinary, 'block:own')).toEqual({ response: { kind: 'block', reason: 'own' } });
   });
 
   const views = `
@@ -466,34 +466,34 @@ describe('a script that got into glue', () => {
     ['decoded as a view', `new TextDecoder().decode(new LyingView(bytes)); full();`],
     ['decoded again and again', `for (let count = 0; count < 9; count++) new TextDecoder().decode(new Lying(bytes));`],
     ['printed', `imports['wasi:cli/stdout'].getStdout().write(new Lying(1)); full();`],
-  ])('hands out no more text than it may, whatever its bytes say of their length: %s', async (_how, script) => {
+  ])('cannot exceed the text limit with a false length: %s', async (_how, script) => {
     expect(await end(injected(`${views} ${script}`), '')).toEqual({ fault: 'limit' });
   });
 
-  it('is told the text of bytes, whatever they say of themselves', async () => {
+  it('gets the text of bytes with overridden members', async () => {
     expect(
-      await said(`${views} const lying = new Lying(3); lying.set([97, 98, 99]);
+      await output(`${views} const lying = new Lying(3); lying.set([97, 98, 99]);
         say(new TextDecoder().decode(lying.fill(98, 1, 2)) + new TextDecoder().decode(new LyingView(lying.buffer, 1, 1)));`),
     ).toBe('abcb');
   });
 
-  it('responds and asks with 1 MiB at most, as JSON', async () => {
+  it('responds and calls with up to 1 MiB of JSON', async () => {
     const longest = 1024 * 1024 - '{"kind":"block","reason":""}'.length;
-    expect(await said(`say('x'.repeat(${longest}))`)).toHaveLength(longest);
+    expect(await output(`say('x'.repeat(${longest}))`)).toHaveLength(longest);
     expect(await end(injected(`say('x'.repeat(${longest} + 1))`), '')).toEqual({ fault: 'limit' });
     const escaped = Math.floor(longest / 6);
-    expect(await said(`say('\\0'.repeat(${escaped}))`)).toHaveLength(escaped);
+    expect(await output(`say('\\0'.repeat(${escaped}))`)).toHaveLength(escaped);
     expect(await end(injected(`say('\\0'.repeat(${escaped} + 1))`), '')).toEqual({ fault: 'limit' });
 
-    const asks = (length: number) => `imports['service:evaluator/registry'].getTool('x'.repeat(${length}))`;
-    expect(await said(`say(${asks(1024 * 1024 - 4)})`)).toBe('undefined');
-    expect(await end(injected(asks(1024 * 1024)), '')).toEqual({ fault: 'limit' });
+    const calls = (length: number) => `imports['service:evaluator/registry'].getTool('x'.repeat(${length}))`;
+    expect(await output(`say(${calls(1024 * 1024 - 4)})`)).toBe('undefined');
+    expect(await end(injected(calls(1024 * 1024)), '')).toEqual({ fault: 'limit' });
     const verifies = (length: number) => `try {
         imports['service:evaluator/validation'].verifyLlmResult('x'.repeat(${length}));
         say('valid');
       } catch (error) { say(error.payload); }`;
-    expect(await said(verifies(1024 * 1024 - 4))).toBe('valid');
-    expect(await said(verifies(1024 * 1024))).toBe('the text is longer than 1 MiB');
+    expect(await output(verifies(1024 * 1024 - 4))).toBe('valid');
+    expect(await output(verifies(1024 * 1024))).toBe('the text is longer than 1 MiB');
   });
 
   it('does nothing after its run', async () => {
@@ -506,28 +506,28 @@ describe('a script that got into glue', () => {
       say('now');`);
     expect(await reason(later, '')).toBe('now');
     const answers = new OrdinaryAnswers();
-    for (let time = 0; time < 5; time++) await run(ordinary, 'log:mine', {}, answers);
-    expect(answers.logged.map(([, message]) => message)).toEqual(Array.from({ length: 15 }, () => 'mine'));
+    for (let time = 0; time < 5; time++) await run(ordinary, 'log:own', {}, answers);
+    expect(answers.logged.map(([, message]) => message)).toEqual(Array.from({ length: 15 }, () => 'own'));
   });
 
   it.each([
     [
       'memories',
-      `for (const kept of [[]]) for (;;) {
+      `for (const memories of [[]]) for (;;) {
       const memory = new WebAssembly.Memory({ initial: 512 });
       new Uint8Array(memory.buffer).fill(1);
-      kept.push(memory);
+      memories.push(memory);
     }`,
     ],
-    ['buffers', `for (const kept of [[]]) for (;;) kept.push(new Uint8Array(1 << 24).fill(1));`],
-    ['objects', `for (const kept of [[]]) for (;;) kept.push({ kept: [1, 2, 3, 4] });`],
+    ['buffers', `for (const buffers of [[]]) for (;;) buffers.push(new Uint8Array(1 << 24).fill(1));`],
+    ['objects', `for (const objects of [[]]) for (;;) objects.push({ list: [1, 2, 3, 4] });`],
     [
       'text',
       `for (let text = 'x'; ; ) { text += text; if (text.length > 1 << 28) text = text.slice(1); text.indexOf('y'); }`,
     ],
-  ])('takes no more than its process may have: %s', async (_what, script) => {
+  ])('is limited to the memory of its process: %s', async (_what, script) => {
     const ordinary = await compiler.compile(await toolchains.wat());
     expect(await end(injected(script), '')).toHaveProperty('fault');
-    expect(await end(ordinary, 'block:mine')).toEqual({ response: { kind: 'block', reason: 'mine' } });
+    expect(await end(ordinary, 'block:own')).toEqual({ response: { kind: 'block', reason: 'own' } });
   });
 });

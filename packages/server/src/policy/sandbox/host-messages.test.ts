@@ -10,11 +10,11 @@ import { type HostMessage, MAX_HOST_FRAME_BYTES, parseHostMessage } from './ipc.
 
 const MEBIBYTE = 1024 * 1024;
 
-const said = (word: unknown) => parseHostMessage(Buffer.from(JSON.stringify(word)));
-/** Anything that looks like structure, and what JSON has to escape. */
+const parsed = (message: unknown) => parseHostMessage(Buffer.from(JSON.stringify(message)));
+/** Texts that look like structure of JSON or need escapes. */
 const text = fc.string({ unit: fc.constantFrom(...'[]{}:,"\\\n', 'a', 'ü', '😀', '\ud800', '\u0000'), maxLength: 100 });
 
-const words: fc.Arbitrary<HostMessage> = fc.oneof(
+const messages: fc.Arbitrary<HostMessage> = fc.oneof(
   fc.constantFrom<HostMessage>({ kind: 'ready' }, { kind: 'loaded' }, { kind: 'call', function: 'tools' }),
   fc.record({
     kind: fc.constant('log' as const),
@@ -52,8 +52,8 @@ const words: fc.Arbitrary<HostMessage> = fc.oneof(
 const filtering = (tools: string) => `{"kind":"done","ignored":0,"response":{"kind":"filter_tools","tools":${tools}}}`;
 const logging = (message: string) => `{"kind":"log","level":"info","message":"${message}"}`;
 
-/** What no word is like; `bytes`: how much of it. */
-const misshapen: readonly (readonly [what: string, make: (bytes: number) => string])[] = [
+/** Texts with another structure than any message, of about `bytes`. */
+const malformed: readonly (readonly [what: string, make: (bytes: number) => string])[] = [
   ['lists in lists', (bytes) => '['.repeat(bytes / 2) + ']'.repeat(bytes / 2)],
   ['lists in lists for names', (bytes) => filtering('['.repeat(bytes / 2) + ']'.repeat(bytes / 2))],
   ['lists that do not end', (bytes) => '['.repeat(bytes)],
@@ -61,115 +61,121 @@ const misshapen: readonly (readonly [what: string, make: (bytes: number) => stri
   ['a list of objects', (bytes) => `[${'{},'.repeat(bytes / 3)}{}]`],
   ['a list of objects for names', (bytes) => filtering(`[${'{},'.repeat(bytes / 3)}{}]`)],
   [
-    'members that nobody asked for',
+    'unknown members',
     (bytes) => `{"kind":"done","ignored":0${Array.from({ length: bytes / 13 }, (_, n) => `,"k${n}":1`).join('')}}`,
   ],
-  ['the same member again and again', (bytes) => `{"kind":"ready"${',"kind":"ready"'.repeat(bytes / 15)}}`],
+  ['a repeated member', (bytes) => `{"kind":"ready"${',"kind":"ready"'.repeat(bytes / 15)}}`],
 ];
-/** What looks like a word. */
-const overdone: typeof misshapen = [
+/** Texts with the structure of a message. */
+const excessive: typeof malformed = [
   ['numbers for names', (bytes) => filtering(`[${'1,'.repeat(bytes / 2)}1]`)],
   ['a log line of a letter', (bytes) => logging('a'.repeat(bytes))],
   ['a log line of escapes', (bytes) => logging('\\u0041'.repeat(bytes / 6))],
 ];
 
-const all = [...misshapen, ...overdone];
+const all = [...malformed, ...excessive];
 
-describe('what a host says', () => {
+describe('a message of a host process', () => {
   afterEach(() => {
     vi.restoreAllMocks();
   });
 
-  it('is taken as it was said, whatever its texts are', () => {
+  it('is parsed unchanged, whatever its texts are', () => {
     fc.assert(
-      fc.property(words, (word) => {
-        expect(said(word)).toEqual(word);
+      fc.property(messages, (message) => {
+        expect(parsed(message)).toEqual(message);
       }),
     );
   });
 
-  it('is taken with as long a response or question as there may be', () => {
+  it('may have a response or arguments of the maximum length', () => {
     const longest = 'x'.repeat(MEBIBYTE - 40);
     const done: HostMessage = { kind: 'done', response: { kind: 'block', reason: longest }, ignored: 9_999_999 };
     const question: HostMessage = { kind: 'call', function: 'copy', name: longest, namespace: 'x' };
-    expect([said(done), said(question)]).toEqual([done, question]);
+    expect([parsed(done), parsed(question)]).toEqual([done, question]);
     const tools = Array.from({ length: MEBIBYTE / 3 - 20 }, () => '');
     const names: HostMessage = { kind: 'done', response: { kind: 'filter_tools', tools }, ignored: 0 };
-    expect(said(names)).toEqual(names);
+    expect(parsed(names)).toEqual(names);
     expect(parseHostMessage(Buffer.alloc(MAX_HOST_FRAME_BYTES + 1, `${JSON.stringify(done)} `))).toBeUndefined();
   });
 
-  it('loses what nobody asked for', () => {
-    expect(said({ kind: 'ready', more: 1 })).toEqual({ kind: 'ready' });
+  it('loses unknown members', () => {
+    expect(parsed({ kind: 'ready', more: 1 })).toEqual({ kind: 'ready' });
     expect(parseHostMessage(Buffer.from('{"kind":"ready","__proto__":{"kind":"loaded"}}'))).toEqual({ kind: 'ready' });
   });
 
   it.each<[string, unknown]>([
-    ['no object', 'ready'],
-    ['nothing', null],
+    ['not an object', 'ready'],
+    ['null', null],
     ['a list', [{ kind: 'ready' }]],
     ['no kind', {}],
-    ['a kind that there is not', { kind: 'secret' }],
-    ['a level that there is not', { kind: 'log', level: 'trace', message: '' }],
-    ['a line that is no text', { kind: 'log', level: 'info', message: 1 }],
-    ['a line that is too long', { kind: 'log', level: 'info', message: 'x'.repeat(4097) }],
+    ['an unknown kind', { kind: 'secret' }],
+    ['an unknown level', { kind: 'log', level: 'trace', message: '' }],
+    ['a log line that is not a string', { kind: 'log', level: 'info', message: 1 }],
+    ['a log line that is too long', { kind: 'log', level: 'info', message: 'x'.repeat(4097) }],
     [
-      'a line that is long because of something else',
+      'a log message that is too long as a whole',
       { kind: 'log', level: 'info', message: '', more: 'x'.repeat(33_000) },
     ],
-    ['a fault that is not its own to tell', { kind: 'failed', fault: 'timeout', message: '' }],
-    ['a failure that is too long', { kind: 'failed', fault: 'trap', message: 'x'.repeat(301) }],
+    ['a fault that only the service reports', { kind: 'failed', fault: 'timeout', message: '' }],
+    ['a failure message that is too long', { kind: 'failed', fault: 'trap', message: 'x'.repeat(301) }],
     ['no count', { kind: 'done' }],
-    ['a count below nothing', { kind: 'done', ignored: -1 }],
-    ['half a count', { kind: 'done', ignored: 0.5 }],
-    ['a response that is no object', { kind: 'done', ignored: 0, response: null }],
-    ['a response that there is not', { kind: 'done', ignored: 0, response: { kind: 'allow' } }],
+    ['a negative count', { kind: 'done', ignored: -1 }],
+    ['a fractional count', { kind: 'done', ignored: 0.5 }],
+    ['a response that is not an object', { kind: 'done', ignored: 0, response: null }],
+    ['an unknown response', { kind: 'done', ignored: 0, response: { kind: 'allow' } }],
     ['a response without its text', { kind: 'done', ignored: 0, response: { kind: 'block' } }],
-    ['names that are no list', { kind: 'done', ignored: 0, response: { kind: 'filter_tools', tools: 'a' } }],
-    ['a name that is no text', { kind: 'done', ignored: 0, response: { kind: 'filter_tools', tools: ['a', null] } }],
-    ['a value that is no text', { kind: 'done', ignored: 0, response: { kind: 'set_metadata', key: 'a', value: 1 } }],
-    ['a question that there is not', { kind: 'call', function: 'password' }],
-    ['a question without its text', { kind: 'call', function: 'copy', name: 'a' }],
-    ['a namespace that is none', { kind: 'call', function: 'tools', namespace: null }],
-  ])('is refused: %s', (_what, word) => {
-    expect(said(word)).toBeUndefined();
+    ['names that are not a list', { kind: 'done', ignored: 0, response: { kind: 'filter_tools', tools: 'a' } }],
+    [
+      'a name that is not a string',
+      { kind: 'done', ignored: 0, response: { kind: 'filter_tools', tools: ['a', null] } },
+    ],
+    [
+      'a value that is not a string',
+      { kind: 'done', ignored: 0, response: { kind: 'set_metadata', key: 'a', value: 1 } },
+    ],
+    ['a call of an unknown function', { kind: 'call', function: 'password' }],
+    ['a call without an argument', { kind: 'call', function: 'copy', name: 'a' }],
+    ['a namespace that is not a string', { kind: 'call', function: 'tools', namespace: null }],
+  ])('is rejected: %s', (_what, message) => {
+    expect(parsed(message)).toBeUndefined();
   });
 
-  it.each(['', '{', '{"kind":"ready"', '"', '"\\', '\ufeff{"kind":"ready"}', 'NaN'])('is refused: %j', (json) => {
+  it.each(['', '{', '{"kind":"ready"', '"', '"\\', '\ufeff{"kind":"ready"}', 'NaN'])('is rejected: %j', (json) => {
     expect(parseHostMessage(Buffer.from(json))).toBeUndefined();
   });
 
-  it.each(all)('is not parsed where it is too long: %s', (_what, make) => {
+  it.each(all)('is not parsed if it is too long: %s', (_what, make) => {
     const parse = vi.spyOn(JSON, 'parse');
     expect(parseHostMessage(Buffer.from(make(8 * MEBIBYTE)))).toBeUndefined();
     expect(parse).not.toHaveBeenCalled();
   });
 
-  it.each(misshapen)('is not parsed where it has another structure: %s', (_what, make) => {
+  it.each(malformed)('is not parsed if it has another structure: %s', (_what, make) => {
     const parse = vi.spyOn(JSON, 'parse');
     expect(parseHostMessage(Buffer.from(make(MEBIBYTE)))).toBeUndefined();
     expect(parse).not.toHaveBeenCalled();
   });
 
-  it('is looked at no further than to the first name that is none', () => {
-    let looks = 0;
+  it('is validated only up to the first invalid name', () => {
+    let accesses = 0;
     const tools = new Proxy(['a', 1, ...Array(1_000).fill('a')], {
       get(list, key, proxy) {
-        looks++;
+        accesses++;
         return Reflect.get(list, key, proxy);
       },
     });
     vi.spyOn(JSON, 'parse').mockReturnValue({ kind: 'done', ignored: 0, response: { kind: 'filter_tools', tools } });
     expect(parseHostMessage(Buffer.from('{}'))).toBeUndefined();
-    expect(looks).toBeGreaterThan(2);
-    expect(looks).toBeLessThan(10);
+    expect(accesses).toBeGreaterThan(2);
+    expect(accesses).toBeLessThan(10);
   });
 });
 
-describe('a host that says what no host may', () => {
+describe('a host process that sends invalid messages', () => {
   const hosts: HostProcess[] = [];
 
-  /** Asked to run something, it says what it was given in the place of the scripts. */
+  /** For a run, it sends the text that it was given in place of the scripts. */
   const loader = `${FORGER} run(); sayTexts(scripts); stay();`;
 
   afterEach(async () => {
@@ -178,20 +184,20 @@ describe('a host that says what no host may', () => {
     expect(children()).toEqual([]);
   });
 
-  it.each<[what: string, word: string, message: RegExp]>([
+  it.each<[what: string, text: string, failure: RegExp]>([
     ...all.map(([what, make]): [string, string, RegExp] => [`${what}, 8 MiB`, make(8 * MEBIBYTE), /oversized/]),
     ...all.map(([what, make]): [string, string, RegExp] => [what, make(MEBIBYTE), /invalid message/]),
-  ])('is ended, and its run has failed: %s', async (_what, word, message) => {
+  ])('is killed, and its run fails: %s', async (_what, text, failure) => {
     const action = injected('');
-    const host = new HostProcess({ loader, sources: Buffer.from(word) }, { runMs: 30_000 }, () => undefined);
+    const host = new HostProcess({ loader, sources: Buffer.from(text) }, { runMs: 30_000 }, () => undefined);
     hosts.push(host);
     await host.load(action);
     await expect(host.run(action, ordinaryContext, new OrdinaryAnswers())).rejects.toMatchObject({
       fault: 'host',
-      message: expect.stringMatching(message),
+      message: expect.stringMatching(failure),
     });
     await host.exited;
-    // Else it would be tried in another one.
+    // Otherwise the run would be retried in another process.
     await expect(host.load(action)).rejects.not.toBeInstanceOf(HostExitedError);
   });
 });

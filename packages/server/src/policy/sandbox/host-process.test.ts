@@ -11,14 +11,14 @@ import { printingAction } from './fixtures/printing-action.ts';
 import { HOST_LIMITS, HostProcess } from './host-process.ts';
 import { readSandboxScripts } from './sandbox-process.ts';
 
-/** Where a deadline is not what is tested, a busy machine is to have time. */
+/** Generous, so that a slow machine does not exceed it where the deadline is not the subject. */
 const PATIENCE = { runMs: 30_000 };
 
 const hosts = new Set<HostProcess>();
 const action = injected('');
 
-/** A host process with the real scripts, or one whose script does what no real one should be able to. */
-function hostOf({ script, limits = PATIENCE }: { script?: string; limits?: typeof HOST_LIMITS } = {}): HostProcess {
+/** Host process with the real scripts, or with a forged one. */
+function startHost({ script, limits = PATIENCE }: { script?: string; limits?: typeof HOST_LIMITS } = {}): HostProcess {
   const scripts = readSandboxScripts(['host']);
   const host = new HostProcess(
     script === undefined ? scripts : { ...scripts, loader: FORGER + script },
@@ -29,31 +29,31 @@ function hostOf({ script, limits = PATIENCE }: { script?: string; limits?: typeo
   return host;
 }
 
-async function ran(host: HostProcess, answers = new OrdinaryAnswers()): Promise<ActionRun> {
+async function loadAndRun(host: HostProcess, answers = new OrdinaryAnswers()): Promise<ActionRun> {
   await host.load(action);
   return host.run(action, ordinaryContext, answers);
 }
 
 const failure = (fault: string, message: RegExp) => ({ fault, message: expect.stringMatching(message) });
 
-/** From now on deadlines are passed when the test says so. */
-function heldClock(): void {
+/** Replaces timers, so that the test decides when a deadline passes. */
+function useFakeTimers(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
 }
 
-async function endHosts(): Promise<void> {
+async function killHosts(): Promise<void> {
   vi.useRealTimers();
   for (const host of hosts) host.kill();
-  await Promise.all([...hosts].map(({ exited: ended }) => ended));
+  await Promise.all([...hosts].map(({ exited }) => exited));
   hosts.clear();
   expect(children()).toEqual([]);
 }
 
 describe('a host', () => {
-  afterEach(endHosts);
+  afterEach(killHosts);
 
-  it('runs what it has taken in, one thing at a time', async () => {
-    const host = hostOf();
+  it('executes one command at a time, in order', async () => {
+    const host = startHost();
     const say = injected('say(ctx.llmResult)');
     const loaded = host.load(say);
     expect([host.has(say), host.isBusy, host.isGone]).toEqual([false, true, false]);
@@ -70,16 +70,16 @@ describe('a host', () => {
     expect(host.isBusy).toBe(false);
   });
 
-  it('stays when an action cannot be loaded', async () => {
-    const host = hostOf();
-    const broken = { ...injected('1'), glue: 'this is no script' };
+  it('keeps running when an action cannot be loaded', async () => {
+    const host = startHost();
+    const broken = { ...injected('1'), glue: 'not a valid script' };
     await expect(host.load(broken)).rejects.toMatchObject(failure('trap', /cannot be loaded/));
     expect([host.has(broken), host.isGone]).toEqual([false, false]);
-    expect(await ran(host)).toMatchObject({ response: undefined });
+    expect(await loadAndRun(host)).toMatchObject({ response: undefined });
   });
 
-  it('has room for some actions, and one is never too large for it alone', async () => {
-    const host = hostOf();
+  it('limits loaded actions, except a single large one', async () => {
+    const host = startHost();
     const large = { ...action, modules: [{ name: 'm', bytes: new Uint8Array(40 * 1024 * 1024), pages: 1 }] };
     expect(host.hasRoomFor(large)).toBe(true);
     await host.load(action);
@@ -92,12 +92,12 @@ describe('a host', () => {
     expect(host.needsReplacementFor([action])).toBe(false);
     expect(host.needsReplacementFor([action, injected('one more')])).toBe(true);
     const all = Array.from({ length: 31 }, (_, number) => injected(`${number}`));
-    // It has nothing but what is kept, of which there is more than one host takes.
+    // It has active actions only, of which there are more than fit.
     expect(host.needsReplacementFor([action, ...all, injected('one more')])).toBe(false);
   });
 
-  it('is killed when a run takes too long, and says so', async () => {
-    const host = hostOf({ limits: { runMs: 200 } });
+  it('is killed when a run exceeds the deadline', async () => {
+    const host = startHost({ limits: { runMs: 200 } });
     const endless = injected('for (;;);');
     await host.load(endless);
     await expect(host.run(endless, ordinaryContext, new OrdinaryAnswers())).rejects.toMatchObject(
@@ -107,130 +107,132 @@ describe('a host', () => {
     await expect(host.load(action)).rejects.toMatchObject(failure('timeout', /execution exceeded 200 ms/));
   });
 
-  it('is heard first when the service itself was busy beyond the deadline', async () => {
+  it('has its pending messages read first when the service itself was blocked beyond the deadline', async () => {
     const soon = setTimeout;
-    heldClock();
-    // What it says last comes after the service has become busy, with what it says first.
+    useFakeTimers();
+    // The last message is sent while the service is blocked by handling the first one.
     const script = `run();
       say({ kind: 'log', level: 'info', message: 'now' });
       for (const until = Date.now() + 50; Date.now() < until; );
       say({ ...DONE, response: { kind: 'block', reason: 'done' } });
       process.exit();`;
-    const host = hostOf({ script, limits: HOST_LIMITS });
-    class BusyAnswers extends OrdinaryAnswers {
+    const host = startHost({ script, limits: HOST_LIMITS });
+    class SlowLog extends OrdinaryAnswers {
       override log(): void {
         soon(() => vi.advanceTimersByTime(HOST_LIMITS.runMs), 0);
-        // Until it has said all, and is not waited for yet.
+        // Until it has sent everything and exited, without its exit having been reported.
         while (!readFileSync(`/proc/${host.pid}/stat`, 'latin1').includes(') Z '));
       }
     }
-    expect(await ran(host, new BusyAnswers())).toMatchObject({ response: { kind: 'block', reason: 'done' } });
+    expect(await loadAndRun(host, new SlowLog())).toMatchObject({ response: { kind: 'block', reason: 'done' } });
   });
 
   it.each([
-    ['nothing that it knows', `run(); say({ kind: 'secret' }); stay();`],
-    ['no JSON', `run(); sayTexts('{'); stay();`],
+    ['an unknown message', `run(); say({ kind: 'secret' }); stay();`],
+    ['invalid JSON', `run(); sayTexts('{'); stay();`],
     ['an empty frame', `run(); sayTexts(''); stay();`],
-    ['a response that there is not', `run(); say({ ...DONE, response: { kind: 'allow' } }); stay();`],
+    ['an unknown response', `run(); say({ ...DONE, response: { kind: 'allow' } }); stay();`],
     ['a response without its text', `run(); say({ ...DONE, response: { kind: 'block' } }); stay();`],
-    ['a fault that is not its own to tell', `run(); say({ kind: 'failed', fault: 'timeout', message: '' }); stay();`],
-    ['that it is ready, instead of an outcome', `run(); say(READY); stay();`],
-    ['an outcome, instead of having loaded', `load(); say(DONE); stay();`],
+    ['a fault that only the service reports', `run(); say({ kind: 'failed', fault: 'timeout', message: '' }); stay();`],
+    ['ready instead of a result', `run(); say(READY); stay();`],
+    ['a result instead of loaded', `load(); say(DONE); stay();`],
     [
-      'something before its question is answered',
+      'a message during a host function call',
       `run(); say({ kind: 'call', function: 'verify', raw: '' }, { kind: 'log', level: 'info', message: '' }); stay();`,
     ],
-    ['a question that there is not', `run(); say({ kind: 'call', function: 'password' }); stay();`],
-  ])('is ended when it says %s', async (_what, script) => {
-    const host = hostOf({ script });
-    await expect(ran(host)).rejects.toMatchObject(failure('host', /invalid message|unexpected message/));
+    ['a call of an unknown function', `run(); say({ kind: 'call', function: 'password' }); stay();`],
+  ])('is killed when it sends %s', async (_what, script) => {
+    const host = startHost({ script });
+    await expect(loadAndRun(host)).rejects.toMatchObject(failure('host', /invalid message|unexpected message/));
     await host.exited;
   });
 
-  it('is ended when it begins a frame that is too long', async () => {
-    const host = hostOf({ script: 'run(); sayBytes(Buffer.alloc(4, 255)); stay();' });
-    await expect(ran(host)).rejects.toMatchObject(failure('host', /oversized/));
+  it('is killed when it begins an oversized frame', async () => {
+    const host = startHost({ script: 'run(); sayBytes(Buffer.alloc(4, 255)); stay();' });
+    await expect(loadAndRun(host)).rejects.toMatchObject(failure('host', /oversized/));
     await host.exited;
   });
 
-  it('is ended when it speaks though nobody asked', async () => {
-    const host = hostOf({ script: `run(); say({ ...DONE, ignored: 3 }, DONE); stay();` });
-    // What came before holds.
-    expect(await ran(host)).toMatchObject({ ignoredResponses: 3 });
+  it('is killed when it sends a message without a command', async () => {
+    const host = startHost({ script: `run(); say({ ...DONE, ignored: 3 }, DONE); stay();` });
+    // The preceding message is valid.
+    expect(await loadAndRun(host)).toMatchObject({ ignoredResponses: 3 });
     await host.exited;
-    await expect(ran(host)).rejects.toMatchObject(failure('host', /invalid message/));
+    await expect(loadAndRun(host)).rejects.toMatchObject(failure('host', /invalid message/));
   });
 
-  it('is ended when it asks while it loads', async () => {
-    const host = hostOf({ script: `load(); say({ kind: 'call', function: 'tools' }); stay();` });
+  it('is killed when it calls a host function while loading', async () => {
+    const host = startHost({ script: `load(); say({ kind: 'call', function: 'tools' }); stay();` });
     await expect(host.load(action)).rejects.toMatchObject(failure('limit', /outside of a run/));
     await host.exited;
   });
 
   it.each([
-    ['before it said anything', 'run(); process.exit(1);', 'HostExitedError'],
+    ['before it sent anything', 'run(); process.exit(1);', 'HostExitedError'],
     [
-      'after it said something',
+      'after it sent something',
       `run(); say({ kind: 'log', level: 'info', message: 'x' }); process.exit(1);`,
       'ActionFailure',
     ],
     ['while it started', 'process.exit(1);', 'HostExitedError'],
-  ])('that ends by itself %s is told apart', async (_when, script, name) => {
-    const host = hostOf({ script });
-    const error = await ran(host).catch((thrown: unknown) => thrown);
+  ])('that exits on its own %s is distinguished', async (_when, script, name) => {
+    const host = startHost({ script });
+    const error = await loadAndRun(host).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ActionFailure);
     expect(error).toMatchObject({ fault: 'host', message: 'host process exited' });
     expect(error?.constructor.name).toBe(name);
   });
 
-  it('is ended when it logs more than a run may', async () => {
-    const host = hostOf({ script: `run(); for (;;) say({ kind: 'log', level: 'debug', message: 'x' });` });
+  it('is killed when it exceeds the log lines of a run', async () => {
+    const host = startHost({ script: `run(); for (;;) say({ kind: 'log', level: 'debug', message: 'x' });` });
     const answers = new OrdinaryAnswers();
-    await expect(ran(host, answers)).rejects.toMatchObject(failure('limit', /log lines/));
+    await expect(loadAndRun(host, answers)).rejects.toMatchObject(failure('limit', /log lines/));
     expect(answers.logged).toHaveLength(300);
     expect(host.isGone).toBe(true);
   });
 
-  it('is ended when a run asks too often', async () => {
-    const host = hostOf({
+  it('is killed when a run makes too many calls', async () => {
+    const host = startHost({
       script: `run();
         for (let count = 0; ; count++) { say({ kind: 'call', function: 'tool', name: '' + count }); heard(); heard(); }`,
     });
     let last = '';
-    class CountingAnswers extends OrdinaryAnswers {
+    class CountingFunctions extends OrdinaryAnswers {
       override tool(name: string): undefined {
         last = name;
       }
     }
-    await expect(ran(host, new CountingAnswers())).rejects.toMatchObject(
+    await expect(loadAndRun(host, new CountingFunctions())).rejects.toMatchObject(
       failure('limit', /more than 20000 host function calls/),
     );
     expect(last).toBe('19999');
   });
 
-  it('is ended when a run is answered too much in all', async () => {
-    const host = hostOf({
+  it('is killed when the results of a run are too large in total', async () => {
+    const host = startHost({
       script: `run();
         for (;;) { say({ kind: 'call', function: 'tools' }); heard(); heard(); }`,
     });
     const mebibyte = 'x'.repeat(1024 * 1024);
     let count = 0;
-    class LongAnswers extends OrdinaryAnswers {
+    class LargeResults extends OrdinaryAnswers {
       override tools(): string {
         count++;
         return mebibyte;
       }
     }
-    await expect(ran(host, new LongAnswers())).rejects.toMatchObject(failure('limit', /returned more than 128 MiB/));
+    await expect(loadAndRun(host, new LargeResults())).rejects.toMatchObject(
+      failure('limit', /returned more than 128 MiB/),
+    );
     expect(count).toBe(129);
   });
 
-  describe('tells who still answers a question of its', () => {
-    /** A forged host that asks; what it asks for is never there, and `asked` has the signal. */
-    function asking(then: string, question = `function: 'history', conversation: 'talk'`) {
-      const host = hostOf({ script: `run(); say({ kind: 'call', ${question} }); ${then}` });
-      const { promise: asked, resolve } = Promise.withResolvers<AbortSignal>();
-      class SlowAnswers extends OrdinaryAnswers {
+  describe('aborts a host function in progress', () => {
+    /** A forged host that calls a function that never completes; `called` resolves with its signal. */
+    function startCall(then: string, call = `function: 'history', conversation: 'talk'`) {
+      const host = startHost({ script: `run(); say({ kind: 'call', ${call} }); ${then}` });
+      const { promise: called, resolve } = Promise.withResolvers<AbortSignal>();
+      class NeverCompleting extends OrdinaryAnswers {
         override async history(_conversationId: string, signal: AbortSignal): Promise<string> {
           resolve(signal);
           await once(signal, 'abort');
@@ -240,32 +242,32 @@ describe('a host', () => {
           return this.history(raw, signal);
         }
       }
-      return { host, asked, run: ran(host, new SlowAnswers()) };
+      return { host, called, run: loadAndRun(host, new NeverCompleting()) };
     }
 
-    it('that it took too long', async () => {
-      heldClock();
-      const { asked, run } = asking('stay();');
-      const signal = await asked;
+    it('when the run exceeds the deadline', async () => {
+      useFakeTimers();
+      const { called, run } = startCall('stay();');
+      const signal = await called;
       vi.advanceTimersByTime(PATIENCE.runMs);
       const reason = failure('timeout', /execution exceeded/);
       await expect(run).rejects.toMatchObject(reason);
       expect(signal).toMatchObject({ aborted: true, reason });
     });
 
-    it('that it ended by itself', async () => {
-      const { asked, run } = asking('process.exit(1);');
+    it('when the process exits', async () => {
+      const { called, run } = startCall('process.exit(1);');
       const reason = failure('host', /exited/);
       await expect(run).rejects.toMatchObject(reason);
-      expect(await asked).toMatchObject({ aborted: true, reason });
+      expect(await called).toMatchObject({ aborted: true, reason });
     });
 
     it.each([
-      ['a conversation', `function: 'history', conversation: 'talk'`],
-      ['a verdict', `function: 'verify', raw: '{}'`],
-    ])('that it was killed, at once: %s', async (_what, question) => {
-      const { host, asked, run } = asking('stay();', question);
-      const signal = await asked;
+      ['history', `function: 'history', conversation: 'talk'`],
+      ['verify', `function: 'verify', raw: '{}'`],
+    ])('immediately when the process is killed: %s', async (_function, call) => {
+      const { host, called, run } = startCall('stay();', call);
+      const signal = await called;
       expect(signal.aborted).toBe(false);
       const reason = host.kill();
       expect(signal).toMatchObject({ aborted: true, reason });
@@ -273,16 +275,16 @@ describe('a host', () => {
     });
   });
 
-  it('is ended when what it asks cannot be answered', async () => {
-    const host = hostOf();
-    const asks = injected(`imports['service:evaluator/conversation'].getHistory('talk')`);
-    await host.load(asks);
-    class BrokenAnswers extends OrdinaryAnswers {
+  it('is killed when a host function fails', async () => {
+    const host = startHost();
+    const caller = injected(`imports['service:evaluator/conversation'].getHistory('talk')`);
+    await host.load(caller);
+    class FailingFunctions extends OrdinaryAnswers {
       override history(): string {
         throw new Error('out of order');
       }
     }
-    await expect(host.run(asks, ordinaryContext, new BrokenAnswers())).rejects.toMatchObject({
+    await expect(host.run(caller, ordinaryContext, new FailingFunctions())).rejects.toMatchObject({
       ...failure('host', /host function failed/),
       cause: new Error('out of order'),
     });
@@ -290,7 +292,7 @@ describe('a host', () => {
 });
 
 /** The functions `log`, `print`, which takes a text, and `out` and `err`, which take bytes. */
-const WAYS = `
+const OUTPUTS = `
   const log = imports['service:evaluator/log'].info;
   const [stdout, stderr] = [imports['wasi:cli/stdout'].getStdout(), imports['wasi:cli/stderr'].getStderr()];
   const out = (...bytes) => stdout.write(Uint8Array.from(bytes));
@@ -299,34 +301,34 @@ const WAYS = `
 `;
 
 describe('the log of a run', () => {
-  afterEach(endHosts);
+  afterEach(killHosts);
 
   const lines = (count: number, line: string) => Array.from({ length: count }, () => ['debug', line]);
-  const cut = ['warn', 'log limit reached: further lines of this run are dropped'];
+  const limitReached = ['warn', 'log limit reached: further lines of this run are dropped'];
 
   async function logged(script: string): Promise<unknown> {
-    const logs = injected(WAYS + script);
-    const host = hostOf();
+    const logs = injected(OUTPUTS + script);
+    const host = startHost();
     const answers = new OrdinaryAnswers();
     await host.load(logs);
     await host.run(logs, ordinaryContext, answers);
     return answers.logged;
   }
 
-  it('has 200 lines of what an action prints, and those of another run do not count', async () => {
+  it('has up to 200 lines of output per run', async () => {
     const compiler = new ActionCompiler({ compileMs: PATIENCE.runMs });
     const prints = await compiler.compile(await printingAction()).finally(() => compiler.close());
-    const host = hostOf();
+    const host = startHost();
     await host.load(prints);
     for (const line of ['grüß 😀', 'again', '']) {
       const answers = new OrdinaryAnswers();
       await host.run(prints, { ...ordinaryContext, llmResult: `${line}\n` }, answers);
-      expect(answers.logged).toEqual([...lines(200, line), cut]);
+      expect(answers.logged).toEqual([...lines(200, line), limitReached]);
     }
     expect(host.isGone).toBe(false);
   });
 
-  it('counts lines of all ways together', async () => {
+  it('counts log functions and output streams together', async () => {
     expect(
       await logged(`
         for (let time = 0; time < 70; time++) { log('logged'); print('out\\n'); err(0x65, 0x0a); }
@@ -335,7 +337,7 @@ describe('the log of a run', () => {
       ...Array.from({ length: 66 }, () => [['info', 'logged'], ...lines(1, 'out'), ...lines(1, 'e')]).flat(),
       ['info', 'logged'],
       ['debug', 'out'],
-      cut,
+      limitReached,
     ]);
     expect(await logged(`for (let time = 0; time < 199; time++) log('x'); print('the last one');`)).toContainEqual([
       'debug',
@@ -348,16 +350,20 @@ describe('the log of a run', () => {
     ['a character in four writes', 'out(0x78, 0xf0); out(0x9f); out(0x98); out(0x80, 0x0a);', ['x😀']],
     ['characters on two streams', 'out(0xc3); err(0xc3, 0xa4, 0x0a); out(0xbc, 0x0a);', ['ä', 'ü']],
     ['a line of two writes on two streams', 'out(0x61); err(0x62, 0x0a); out(0x63, 0x0a);', ['b', 'ac']],
-    ['bytes that are no UTF-8', 'out(0x61, 0xff, 0x62, 0xe4, 0x63, 0x80, 0x0a);', ['a\ufffdb\ufffdc\ufffd']],
-    ['UTF-8 beside them', `print('aü€😀'); out(0xff); print('aü€😀\\n');`, ['aü€😀\ufffdaü€😀']],
-    ['UTF-8 with them', 'out(0xff, 0xc3, 0xbc, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80, 0x0a);', ['\ufffdü€😀']],
-    ['UTF-8 that is too long', 'out(0xc0, 0xaf, 0x61, 0xe0, 0x80, 0xaf, 0x0a);', ['\ufffda\ufffd']],
+    ['invalid UTF-8', 'out(0x61, 0xff, 0x62, 0xe4, 0x63, 0x80, 0x0a);', ['a\ufffdb\ufffdc\ufffd']],
+    ['UTF-8 around an invalid byte', `print('aü€😀'); out(0xff); print('aü€😀\\n');`, ['aü€😀\ufffdaü€😀']],
+    [
+      'UTF-8 after an invalid byte',
+      'out(0xff, 0xc3, 0xbc, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80, 0x0a);',
+      ['\ufffdü€😀'],
+    ],
+    ['overlong UTF-8', 'out(0xc0, 0xaf, 0x61, 0xe0, 0x80, 0xaf, 0x0a);', ['\ufffda\ufffd']],
     ['a surrogate', 'out(0xed, 0xa0, 0x80, 0x0a);', ['\ufffd']],
-    ['beyond Unicode', 'out(0xf4, 0x90, 0x80, 0x80, 0x61, 0xf8, 0x0a);', ['\ufffda\ufffd']],
-    ['a character that does not go on', 'out(0xe2, 0x82); out(0x61, 0x0a);', ['\ufffda']],
-    ['a character that the end cuts', 'out(0x61, 0x0a, 0xe2, 0x82);', ['a', '\ufffd']],
+    ['a code point beyond Unicode', 'out(0xf4, 0x90, 0x80, 0x80, 0x61, 0xf8, 0x0a);', ['\ufffda\ufffd']],
+    ['an incomplete character in a line', 'out(0xe2, 0x82); out(0x61, 0x0a);', ['\ufffda']],
+    ['an incomplete character at the end', 'out(0x61, 0x0a, 0xe2, 0x82);', ['a', '\ufffd']],
     ['a long write', `print(('ü'.repeat(499) + '\\n').repeat(100));`, Array(100).fill('ü'.repeat(499))],
-  ])('has what is printed: %s', async (_what, script, expected) => {
+  ])('has the output: %s', async (_what, script, expected) => {
     expect(await logged(script)).toEqual(expected.map((line) => ['debug', line]));
   });
 });

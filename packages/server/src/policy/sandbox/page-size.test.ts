@@ -13,22 +13,22 @@ function vectorOf(...words: readonly number[]): Buffer {
   return vector;
 }
 
-it.runIf(process.platform === 'linux')('is what the system says', () => {
+it.runIf(process.platform === 'linux')('page size is that of getconf', () => {
   expect(pageSize()).toBe(Number(execFileSync('getconf', ['PAGESIZE'], { encoding: 'utf8' })));
 });
 
-it('is that of the kernel', () => {
+it('page size is read from the auxiliary vector', () => {
   expect(pageSize(() => vectorOf(33, 4, 6, 65_536, 0, 0))).toBe(65_536);
 });
 
 it.each([
-  ['it is not told', () => vectorOf(33, 6, 0, 0)],
+  ['the vector has no such entry', () => vectorOf(33, 6, 0, 0)],
   [
     'there is no such file',
     () => {
       throw new Error('ENOENT');
     },
   ],
-])('is the usual one where %s', (_why, read) => {
+])('page size is 4096 when %s', (_why, read) => {
   expect(pageSize(read)).toBe(4096);
 });

@@ -6,20 +6,20 @@ import { HOST_LIMITS } from './host-process.ts';
 import { HostPool } from './pool.ts';
 
 const compiler = new ActionCompiler();
-const hosts = new HostPool({ size: 1, limits: { ...HOST_LIMITS, runMs: 30_000 } });
+const pool = new HostPool({ size: 1, limits: { ...HOST_LIMITS, runMs: 30_000 } });
 afterAll(async () => {
-  await Promise.all([compiler.close(), hosts.close()]);
+  await Promise.all([compiler.close(), pool.close()]);
 });
 
-it('what a run made hot is not compiled again behind it: the same process goes on', async () => {
+it('hot code of a run is not optimized afterwards: the same process continues', async () => {
   const action = await compiler.compile(await hotFunction());
-  hosts.setActions([action]);
-  const run = () => hosts.run(action, { ...ordinaryContext, llmResult: '' }, new OrdinaryAnswers());
+  pool.setActions([action]);
+  const run = () => pool.run(action, { ...ordinaryContext, llmResult: '' }, new OrdinaryAnswers());
   expect((await run()).response).toEqual({ kind: 'pass' });
-  const pids = hosts.pids;
-  // In that time, a compiler in the background takes so much memory that the process is killed.
+  const pids = pool.pids;
+  // Long enough for a background compiler to take so much memory that the process is killed.
   for (const until = performance.now() + 3_000; performance.now() < until; ) {
     expect((await run()).response).toEqual({ kind: 'pass' });
   }
-  expect(hosts.pids).toEqual(expect.arrayContaining([...pids]));
+  expect(pool.pids).toEqual(expect.arrayContaining([...pids]));
 });

@@ -86,7 +86,7 @@ const outcomes = async (runs: readonly Promise<string>[]): Promise<unknown[]> =>
   (await Promise.allSettled(runs)).map((end) => (end.status === 'rejected' ? end.reason : end.value));
 
 function kill(pid: number | undefined): void {
-  if (pid === undefined) throw new Error('there is no such process');
+  if (pid === undefined) throw new Error('no such process');
   process.kill(pid, 'SIGKILL');
 }
 
@@ -315,7 +315,7 @@ describe('a pool with active actions', () => {
 
   it('keeps hosts when one of the actions cannot be loaded', async () => {
     const pool = createPool(1);
-    const broken = { ...injected('broken'), glue: 'this is no script' };
+    const broken = { ...injected('broken'), glue: 'not a valid script' };
     pool.setActions([broken, echo]);
     const { pids } = pool;
     expect(await run(pool, echo, 'fine')).toBe('fine');
@@ -473,6 +473,16 @@ describe('a host that is killed from outside', () => {
     // Once: a run with effects must not be retried.
     expect(answers.logged).toHaveLength(1);
     expect(await run(pool, echo, 'fine')).toBe('fine');
+  });
+
+  it('while loading another action does not affect the pending run', async () => {
+    const pool = createPool(1);
+    const endless = { ...injected('endless'), glue: 'for (;;);' };
+    pool.setActions([endless, echo]);
+    await expect.poll(() => pool.pids.length, poll).toBe(2);
+    const pending = run(pool, echo, 'fine');
+    kill(pool.pids[0]);
+    expect(await pending).toBe('fine');
   });
 
   it('is replaced in advance', async () => {

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { children } from './fixtures/child-processes.ts';
 import { type SandboxOptions, SandboxProcess } from './sandbox-process.ts';
 
-/** Writes a frame of a text. */
+/** Defines `say`, which writes a frame. */
 const SAY = `
 const say = (text) => {
   const frame = Buffer.alloc(4 + text.length);
@@ -14,8 +14,8 @@ const say = (text) => {
   require('node:fs').writeSync(1, frame);
 };`;
 
-/** Runs a script until it ends: the frames that it said, and how it was told of its end. */
-async function ran(script: readonly string[], more: Partial<SandboxOptions> = {}) {
+/** Runs a script until it exits; returns its frames and, for each report of its exit, whether it was out of memory. */
+async function runScript(script: readonly string[], more: Partial<SandboxOptions> = {}) {
   const frames: string[] = [];
   const ends: boolean[] = [];
   const child = new SandboxProcess({
@@ -28,8 +28,8 @@ async function ran(script: readonly string[], more: Partial<SandboxOptions> = {}
     onExit: ({ outOfMemory }) => void ends.push(outOfMemory),
     ...more,
   });
-  // Nobody reads it.
-  child.send({ to: 'whom it may concern' });
+  // Not read by the script.
+  child.send({ kind: 'unread' });
   await child.exited;
   return { frames, ends, child };
 }
@@ -37,42 +37,42 @@ async function ran(script: readonly string[], more: Partial<SandboxOptions> = {}
 describe('a sandbox process', () => {
   afterEach(() => expect(children()).toEqual([]));
 
-  it('is heard, and its end is told once', async () => {
-    const { frames, ends, child } = await ran(['--eval', `${SAY} say('one'); say(''); say('two');`]);
+  it('delivers its frames and reports its exit once', async () => {
+    const { frames, ends, child } = await runScript(['--eval', `${SAY} say('one'); say(''); say('two');`]);
     expect({ frames, ends }).toEqual({ frames: ['one', '', 'two'], ends: [false] });
-    child.send({ to: 'nobody' });
+    child.send({ kind: 'too late' });
     child.kill();
     expect(child.residentBytes()).toBeUndefined();
   });
 
   it('has no environment', async () => {
-    const { frames } = await ran(['--eval', `${SAY} say(Object.keys(process.env).join());`]);
-    // What the shell itself sets.
+    const { frames } = await runScript(['--eval', `${SAY} say(Object.keys(process.env).join());`]);
+    // The shell itself sets some.
     expect(frames.join().split(',')).not.toContain('PATH');
     expect(frames.join()).not.toContain('HOME');
   });
 
-  it('ends as any other when its script is not there', async () => {
-    expect(await ran(['/no/such/script.js'])).toMatchObject({ frames: [], ends: [false] });
+  it('exits like any other when its script does not exist', async () => {
+    expect(await runScript(['/no/such/script.js'])).toMatchObject({ frames: [], ends: [false] });
   });
 
-  it('ends as any other when the system does not take its command line', async () => {
-    const { frames, ends, child } = await ran(['--eval', `'${'x'.repeat(4 * 1024 * 1024)}'`]);
+  it('exits like any other when its command line is too long for the system', async () => {
+    const { frames, ends, child } = await runScript(['--eval', `'${'x'.repeat(4 * 1024 * 1024)}'`]);
     expect({ frames, ends, pid: child.pid }).toEqual({ frames: [], ends: [false], pid: undefined });
     expect(child.residentBytes()).toBeUndefined();
     child.kill();
   });
 
-  it('is not listened to after a frame that is too long', async () => {
+  it('is killed after an oversized frame', async () => {
     const script = `${SAY} say('one'); say('x'.repeat(1025)); say('two'); setInterval(() => {}, 1000);`;
-    const { frames, ends } = await ran(['--eval', script]);
+    const { frames, ends } = await runScript(['--eval', script]);
     expect(ends).toEqual([false]);
-    // Nor to what came in one piece with it.
+    // Frames in the same chunk are discarded, too.
     expect(['', 'one']).toContain(frames.join());
   });
 
-  it('is not listened to after it was killed, not even to what was read already', async () => {
-    const heard: string[] = [];
+  it('delivers nothing after it was killed, not even frames that were read already', async () => {
+    const frames: string[] = [];
     const child = new SandboxProcess({
       script: ['--eval', `const { writeSync } = require('node:fs'); writeSync(1, '\\1\\0\\0\\0a\\1\\0\\0\\0b');`],
       readable: [],
@@ -80,28 +80,28 @@ describe('a sandbox process', () => {
       cpuSeconds: 60,
       maxFrameBytes: 1024,
       onFrame(bytes) {
-        heard.push(bytes.toString());
+        frames.push(bytes.toString());
         child.kill();
       },
       onExit: () => undefined,
     });
     await child.exited;
-    expect(heard).toEqual(['a']);
+    expect(frames).toEqual(['a']);
   });
 
-  it('tells of a heap that is full', async () => {
-    const script = 'const kept = []; for (;;) kept.push(new Array(1000).fill({}));';
-    const { ends } = await ran(['--eval', script], { flags: ['--max-old-space-size=16'] });
+  it('reports a full heap', async () => {
+    const script = 'const chunks = []; for (;;) chunks.push(new Array(1000).fill({}));';
+    const { ends } = await runScript(['--eval', script], { flags: ['--max-old-space-size=16'] });
     expect(ends).toEqual([true]);
   });
 
-  it('is ended by the system when it has used up its processor time', async () => {
-    const { ends } = await ran(['--eval', 'for (;;);'], { cpuSeconds: 1 });
+  it('is killed by the system when it has used up its processor time', async () => {
+    const { ends } = await runScript(['--eval', 'for (;;);'], { cpuSeconds: 1 });
     expect(ends).toEqual([false]);
   });
 
-  it('ends as any other when there are no file descriptors to be had', async () => {
-    // In a process of its own: in this one, everybody would be without.
+  it('exits like any other when there are no file descriptors', async () => {
+    // In a process of its own, which is left without any.
     const script = `
       import { openSync } from 'node:fs';
       import { SandboxProcess } from ${JSON.stringify(import.meta.resolve('./sandbox-process.ts'))};
@@ -110,7 +110,7 @@ describe('a sandbox process', () => {
       } catch {}
       const child = new SandboxProcess({
         script: [], readable: [], flags: [], cpuSeconds: 1, maxFrameBytes: 1,
-        onFrame() {}, onExit: (how) => console.log(JSON.stringify(how)),
+        onFrame() {}, onExit: (exit) => console.log(JSON.stringify(exit)),
       });
       child.send({});
       await child.exited;
@@ -118,7 +118,7 @@ describe('a sandbox process', () => {
       console.log(child.pid, child.residentBytes());`;
     const limited = 'ulimit -n 64; exec "$0" --no-warnings --input-type=module --eval "$1"';
     const child = spawn('/bin/sh', ['-c', limited, process.execPath, script]);
-    const [said, wrong] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-    expect([said, wrong]).toEqual(['{"outOfMemory":false,"frameLimitExceeded":false}\nundefined undefined\n', '']);
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+    expect([stdout, stderr]).toEqual(['{"outOfMemory":false,"frameLimitExceeded":false}\nundefined undefined\n', '']);
   });
 });

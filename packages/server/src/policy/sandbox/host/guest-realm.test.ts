@@ -7,11 +7,11 @@ import { readSandboxScripts } from '../sandbox-process.ts';
 const hosts: HostProcess[] = [];
 afterEach(async () => {
   for (const host of hosts) host.kill();
-  await Promise.all(hosts.splice(0).map(({ exited: ended }) => ended));
+  await Promise.all(hosts.splice(0).map(({ exited }) => exited));
 });
 
-/** How a run of a script fails, undefined when it does not, and what it logs; `log(level, text)` and `print(text)` do that. */
-async function failureOf(script: string, host = started()) {
+/** Runs a script, which can `log(level, text)` and `print(text)`; returns its failure, if any, and its log. */
+async function failureOf(script: string, host = startHost()) {
   const action = injected(`
     const log = (level, text) => imports['service:evaluator/log'][level](text);
     const print = (text) => imports['wasi:cli/stderr'].getStderr().write(new TextEncoder().encode(text));
@@ -25,7 +25,7 @@ async function failureOf(script: string, host = started()) {
   return { failure, logged: answers.logged };
 }
 
-function started(): HostProcess {
+function startHost(): HostProcess {
   const host = new HostProcess(readSandboxScripts(['host']), { runMs: 30_000 }, () => undefined);
   hosts.push(host);
   return host;
@@ -33,14 +33,14 @@ function started(): HostProcess {
 
 const TRAPS = `throw new WebAssembly.RuntimeError('unreachable');`;
 
-it('a trap is told in the words of the action, and what its engine prints of it is not', async () => {
-  const host = started();
-  const told = await failureOf(
+it('a trap has the message that the action reported, and the output of its engine is dropped', async () => {
+  const host = startHost();
+  const trapped = await failureOf(
     `log('warn', 'before'); print('printed\\n');
     log('error', 'uncaught TypeError: no limit, at a.ts:3\\n    at f (a.ts:3)'); print('panicked at interpreter.rs\\n'); ${TRAPS}`,
     host,
   );
-  expect(told).toEqual({
+  expect(trapped).toEqual({
     failure: 'trap: TypeError: no limit, at a.ts:3',
     logged: [
       ['warn', 'before'],
@@ -48,7 +48,7 @@ it('a trap is told in the words of the action, and what its engine prints of it 
       ['error', 'uncaught TypeError: no limit, at a.ts:3\n    at f (a.ts:3)'],
     ],
   });
-  // The next run has words of its own, or none.
+  // The message does not carry over to the next run.
   expect(await failureOf(`print('printed\\n'); ${TRAPS}`, host)).toEqual({
     failure: 'trap: unreachable',
     logged: [['debug', 'printed']],
@@ -70,6 +70,6 @@ it.each([
     'trap: x',
   ],
   ['of any length', `log('error', 'uncaught ' + 'x'.repeat(5000)); ${TRAPS}`, `trap: ${'x'.repeat(300)}`],
-])('words that begin with "uncaught": %s', async (_, script, failure) => {
+])('a line that begins with "uncaught" %s', async (_, script, failure) => {
   expect((await failureOf(script)).failure).toBe(failure);
 });

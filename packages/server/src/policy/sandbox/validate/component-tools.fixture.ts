@@ -3,15 +3,15 @@ import { loadJco } from '../compiling/jco.ts';
 import { evaluatorWit } from '../fixtures/evaluator-wit.ts';
 import { validateComponent } from './interface.ts';
 
-/** jco's tools, loaded as the compiling process does. */
+/** jco's tools, loaded as in the compiler process. */
 export const tools = await loadJco();
 
-/** Judges a component by the world of actions. */
+/** Validates a component against the world of actions. */
 export function validate(bytes: Uint8Array): void {
   validateComponent(bytes, { tools, wit: evaluatorWit });
 }
 
-/** JavaScript that jco makes of a component, whatever is in it. */
+/** Glue that jco generates from a component, without validation. */
 export function glueOf(bytes: Uint8Array): string {
   const [, glue] = tools.generate(bytes).find(([name]) => name === 'action.js') ?? [];
   return Buffer.from(glue ?? []).toString();

@@ -5,18 +5,18 @@ import { walkComponent } from './component.ts';
 
 const empty = coreActionText({ evaluate: '' });
 
-/** Parts of a component's text, as often as said. */
+/** Repeats a part of a component's text. */
 function times(count: number, part: (index: number) => string): string {
   return Array.from({ length: count }, (_, index) => part(index)).join('\n');
 }
 
-async function walked(text: string) {
+async function walk(text: string) {
   return walkComponent(await assembled(`(component ${text})`));
 }
 
-describe('what is counted', () => {
-  it('is in components of components too', async () => {
-    const tally = await walked(`
+describe('the counts of a component', () => {
+  it('include nested components', async () => {
+    const tally = await walk(`
       (component $inner
         (core module $m (import "a" "b" (func)) (memory 3) (memory 4 9) (table 5 funcref) (func))
         (component))
@@ -34,8 +34,8 @@ describe('what is counted', () => {
     });
   });
 
-  it('are core instances, each time that a component becomes an instance', async () => {
-    const tally = await walked(`
+  it('include the core instances of each instance of a component', async () => {
+    const tally = await walk(`
       (component $a (core module $m) (core instance (instantiate $m)) (core instance))
       (component $b
         (alias outer 1 $a (component $also))
@@ -45,7 +45,7 @@ describe('what is counted', () => {
   });
 });
 
-describe('too much', () => {
+describe('limits', () => {
   const memory = (pages: number) => `(core module (memory ${pages}))`;
   const cases: readonly (readonly [what: string, fits: string, beyond: string])[] = [
     ['core modules: 129', times(128, () => '(core module)'), times(129, () => '(core module)')],
@@ -65,38 +65,38 @@ describe('too much', () => {
     ],
   ];
 
-  it.each(cases)('is %s', async (what, fits, beyond) => {
-    await walked(fits);
-    await expect(walked(beyond)).rejects.toThrow(`too many ${what}`);
+  it.each(cases)('are enforced: %s', async (what, fits, beyond) => {
+    await walk(fits);
+    await expect(walk(beyond)).rejects.toThrow(`too many ${what}`);
   });
 
-  it('are 2 to the power of 20 core instances, which a few components make', async () => {
+  it('are enforced for a few components that create 2^20 core instances', async () => {
     const doubling = times(
       20,
       (n) => `(component $c${n + 1}
       (alias outer 1 $c${n} (component $c)) (instance (instantiate $c)) (instance (instantiate $c)))`,
     );
-    await expect(walked(`(component $c0 (core instance)) ${doubling} (instance (instantiate $c20))`)).rejects.toThrow(
+    await expect(walk(`(component $c0 (core instance)) ${doubling} (instance (instantiate $c20))`)).rejects.toThrow(
       'too many core instances: 1048576, maximum 256',
     );
   });
 });
 
-describe('what actions cannot use', () => {
+describe('unsupported features', () => {
   it.each([
-    ['memories of 64 bits', '(core module (memory i64 1))', 'memory that is shared, 64-bit'],
-    ['tables of 64 bits', '(core module (table i64 1 funcref))', 'table that is shared, 64-bit'],
+    ['64-bit memories', '(core module (memory i64 1))', 'memory that is shared, 64-bit'],
+    ['64-bit tables', '(core module (table i64 1 funcref))', 'table that is shared, 64-bit'],
     ['shared memories', '(core module (memory 1 1 shared))', 'memory that is shared'],
     ['imports of shared memories', '(core module (import "a" "b" (memory 1 1 shared)))', 'memory that is shared'],
-    ['pages of another size', '(core module (memory 1 (pagesize 1)))', 'of another page size'],
-    ['tables with a value', '(core module (table 1 funcref (ref.null func)))', 'table with an initial value'],
+    ['custom page sizes', '(core module (memory 1 (pagesize 1)))', 'of another page size'],
+    ['tables with an initial value', '(core module (table 1 funcref (ref.null func)))', 'table with an initial value'],
     ['core types', '(core type (module (import "a" "b" (func))))', 'unsupported section 3'],
     ['imports of modules', '(core type $t (module)) (import "m" (core module (type $t)))', 'unsupported section 3'],
-  ])('are %s', async (_, text, message) => {
-    await expect(walked(text)).rejects.toThrow(message);
+  ])('are rejected: %s', async (_, text, message) => {
+    await expect(walk(text)).rejects.toThrow(message);
   });
 
-  it('are names with options', async () => {
+  it('include names with options', async () => {
     const bytes = Buffer.from(await assembled('(component (import "f" (func)))'));
     const name = bytes.lastIndexOf('\0\x01f');
     expect(() => walkComponent(bytes)).not.toThrow();
@@ -114,19 +114,19 @@ describe('malformed bytes', () => {
     ['a section beyond the end', [4, 9, 0], 'ends after 11 bytes, at least 8 bytes missing'],
     ['a section without its size', [4], 'ends after 9 bytes, at least 1 byte missing'],
     ['a count beyond the end', [2, 5, 0xff, 0xff, 0xff, 0xff, 0x0f], 'unexpected end'],
-    ['a number of 33 bits', [2, 5, 0xff, 0xff, 0xff, 0xff, 0x1f], 'exceeds 32 bits'],
-    ['a number without an end', [2, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80], 'exceeds 32 bits'],
+    ['an integer of 33 bits', [2, 5, 0xff, 0xff, 0xff, 0xff, 0x1f], 'exceeds 32 bits'],
+    ['an unterminated integer', [2, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80], 'exceeds 32 bits'],
     ['bytes after a section', [2, 2, 0, 0], 'unexpected trailing bytes'],
-    ['a section of no kind', [13, 0], 'unsupported section 13'],
+    ['an unknown section', [13, 0], 'unsupported section 13'],
     ['a name beyond its section', [10, 3, 1, 0, 9, 1, 0], 'unexpected end'],
-    ['an instance of no component', [5, 4, 1, 0, 0, 0], 'component index out of range'],
+    ['an instance of an unknown component', [5, 4, 1, 0, 0, 0], 'component index out of range'],
     ['a core module of version 2', [1, 8, 0, 0x61, 0x73, 0x6d, 2, 0, 0, 0], 'unsupported core module version'],
     ['a component of version 14 inside', [4, 8, 0, 0x61, 0x73, 0x6d, 0x0e, 0, 1, 0], 'not a component'],
   ])('%s', (_, bytes, message) => {
     expect(() => walkComponent(Uint8Array.from([...header, ...bytes]))).toThrow(message);
   });
 
-  it('are refused in core modules too', async () => {
+  it('are rejected in core modules, too', async () => {
     const bytes = Buffer.from(await writtenAction(empty));
     expect(() => walkComponent(bytes)).not.toThrow();
     const start = bytes.indexOf('\0asm\x01\0\0\0');

@@ -6,7 +6,7 @@ import { assembled } from '../fixtures/wat-component.ts';
 import { tools } from './component-tools.fixture.ts';
 import { boundMemories } from './core-module.ts';
 
-/** The memories and tables that a module says it defines. */
+/** Memories and tables that a module defines, with their limits. */
 async function defined(bytes: Uint8Array): Promise<string[]> {
   return [...(await print(bytes)).matchAll(/\((memory|table) (?:\S+ )?\(;\d+;\) ([^)]*)\)/g)].map(
     ([, kind, rest]) => `${kind} ${rest}`,
@@ -19,13 +19,13 @@ async function bounded(texts: readonly string[], pages?: number, elements?: numb
 }
 
 describe('maxima', () => {
-  it('are all there is for the only memory', async () => {
+  it('give the only memory the whole budget', async () => {
     const [module] = await bounded(['(memory 17)']);
     expect(module && (await defined(module.bytes))).toEqual(['memory 17 1024']);
     expect(module?.pages).toBe(1024);
   });
 
-  it('are shares of what is left by the minimums, and no more than is wanted', async () => {
+  it('distribute the room beyond the minimums, up to declared maximums', async () => {
     const modules = await bounded(['(memory 100)', '(memory 10 20) (func)', '(memory 4)', '(func)'], 1024);
     expect(await Promise.all(modules.map(({ bytes }) => defined(bytes)))).toEqual([
       ['memory 100 957'],
@@ -36,12 +36,12 @@ describe('maxima', () => {
     expect(modules.map(({ pages }) => pages)).toEqual([957, 20, 47, 0]);
   });
 
-  it('are lowered where they are too much', async () => {
+  it('lower declared maximums beyond the budget', async () => {
     const [module] = await bounded(['(memory 2 65536)'], 64);
     expect(module && (await defined(module.bytes))).toEqual(['memory 2 64']);
   });
 
-  it('are of every memory of a module, and of tables', async () => {
+  it('are set for every memory and table of a module', async () => {
     const [module] = await bounded(['(memory 1) (memory 3) (table 2 funcref) (table 1 1 externref)'], 24, 100);
     expect(module && (await defined(module.bytes))).toEqual([
       'table 2 99 funcref',
@@ -52,29 +52,29 @@ describe('maxima', () => {
     expect(module?.pages).toBe(24);
   });
 
-  it('are never less than the minimum', async () => {
+  it('are never below the minimum', async () => {
     const [module] = await bounded(['(memory 9) (table 9 funcref)'], 4, 4);
     expect(module && (await defined(module.bytes))).toEqual(['table 9 9 funcref', 'memory 9 9']);
   });
 
-  it('hold in WebAssembly', async () => {
+  it('are enforced by WebAssembly', async () => {
     const [module] = await bounded(['(memory 1) (func (export "grow") (result i32) (memory.grow (i32.const 4)))'], 8);
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(module?.bytes ?? new Uint8Array()), {});
     const grow: unknown = Reflect.get(exports, 'grow');
-    if (typeof grow !== 'function') throw new Error('no function');
+    if (typeof grow !== 'function') throw new Error('grow is not a function');
     expect([grow(), grow()]).toEqual([1, -1]);
   });
 });
 
 describe('modules', () => {
-  it('that need no change are the same', async () => {
+  it('that need no change are returned as they are', async () => {
     const modules = await Promise.all(['(module (func))', '(module (memory 1 1))'].map(assembled));
     const bytes = boundMemories(modules).map((module) => module.bytes);
     expect(bytes[0]).toBe(modules[0]);
     expect(bytes[1]).toBe(modules[1]);
   });
 
-  it('are otherwise the same, byte for byte', async () => {
+  it('are otherwise unchanged, byte for byte', async () => {
     const limits = fc.record({
       minimum: fc.nat({ max: 200 }),
       maximum: fc.option(fc.integer({ min: 200, max: 60_000 })),
@@ -103,7 +103,7 @@ describe('modules', () => {
             return /\d+ \d+/.exec(found.splice(at, 1)[0] ?? '')?.[0] ?? 'unbounded';
           };
           const shape = shapes[index];
-          if (!shape) throw new Error('a module too many');
+          if (!shape) throw new Error('unexpected module');
           expect(Buffer.from(bytes)).toEqual(Buffer.from(await assembled(`(module ${around(shape, next)})`)));
         }
         expect(modules.reduce((sum, { pages }) => sum + pages, 0)).toBeLessThanOrEqual(1024);

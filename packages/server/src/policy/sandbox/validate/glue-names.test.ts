@@ -5,25 +5,25 @@ import { allowedCharacters, checkedExport, checkedName, walkComponent } from './
 import { glueOf, parsed } from './component-tools.fixture.ts';
 import { InvalidComponentError } from './reader.ts';
 
-/** Where a component has names that are not validated. */
+/** Names of a component that the component tools do not validate. */
 interface Names {
   readonly module: string;
   readonly field: string;
   readonly exported: string;
   readonly source: string;
-  /** Names for debugging, of all sorts of things. */
+  /** Debug names in a custom section. */
   readonly custom: string;
 }
 
 const harmless: Names = { module: 'a', field: 'b', exported: 'c', source: 'd', custom: 'e' };
 
-/** A text in double quotes as WebAssembly's text format has it. */
+/** String literal of WebAssembly's text format. */
 function literal(name: string): string {
   return `"${[...Buffer.from(name)].map((byte) => `\\${byte.toString(16).padStart(2, '0')}`).join('')}"`;
 }
 
-/** A component with names that glue is made of: a function passes through an inline instance into another module. */
-function named(names: Partial<Names>): Promise<Uint8Array> {
+/** Component with names that reach glue: a function is passed through an inline instance into another module. */
+function componentWith(names: Partial<Names>): Promise<Uint8Array> {
   const { module, field, exported, source, custom } = { ...harmless, ...names };
   return assembled(`(component
     (core module $n (func (export ${literal(source)})) (func (export "unused")))
@@ -38,27 +38,29 @@ function named(names: Partial<Names>): Promise<Uint8Array> {
     (func (export "run") (canon lift (core func $f))))`);
 }
 
-/** Glue without what names may change: texts, and the ends of the glue's own identifiers. */
+/** Glue without the parts that names may change: string contents, and suffixes of the glue's own identifiers. */
 function skeleton(glue: string): string {
   return glue.replace(/'[^'\\\n]*'/g, "''").replace(/(?<=[\w$])Zq[\w$]*/g, '');
 }
 
-describe('names that are allowed', () => {
+describe('allowed names', () => {
   const characters = fc.constantFrom(...allowedCharacters);
-  // The hyphen keeps them from being identifiers, which glue writes without quotes.
+  // With a hyphen they are not identifiers, which glue writes without quotes.
   const name = fc
     .string({ unit: characters, maxLength: 12 })
     .map((text) => `zq-${text}`)
-    .filter(passes);
+    .filter(isAllowed);
 
-  // A variable is named after what follows a slash.
+  // Variables are named after the part behind a slash.
   const exportName = name.filter((text) => !text.includes('/'));
 
-  it('change nothing in glue but texts and what identifiers end with', async () => {
-    const plain = skeleton(glueOf(await named({ module: 'zq-a', field: 'zq-a', exported: 'zq-a', source: 'zq-a' })));
+  it('change nothing in glue but strings and suffixes of identifiers', async () => {
+    const plain = skeleton(
+      glueOf(await componentWith({ module: 'zq-a', field: 'zq-a', exported: 'zq-a', source: 'zq-a' })),
+    );
     await fc.assert(
       fc.asyncProperty(name, name, exportName, name, async (module, field, exported, source) => {
-        const component = await named({ module, field, exported, source });
+        const component = await componentWith({ module, field, exported, source });
         walkComponent(component);
         const glue = glueOf(component);
         parsed(glue);
@@ -68,11 +70,11 @@ describe('names that are allowed', () => {
     );
   });
 
-  it('with a slash are turned into identifiers where variables are named after them', async () => {
-    const rest = fc.string({ unit: characters, maxLength: 12 }).filter((text) => passes(`zq/${text}`));
+  it('with a slash are converted to identifiers of variables', async () => {
+    const rest = fc.string({ unit: characters, maxLength: 12 }).filter((text) => isAllowed(`zq/${text}`));
     await fc.assert(
       fc.asyncProperty(rest, async (text) => {
-        const glue = glueOf(await named({ exported: `zq/${text}` }));
+        const glue = glueOf(await componentWith({ exported: `zq/${text}` }));
         parsed(glue);
         expect(glue).toMatch(/^ *[\w$]+ = exports1\['zq\/[^'\n]*'\];$/m);
       }),
@@ -80,8 +82,13 @@ describe('names that are allowed', () => {
     );
   });
 
-  it('may be identifiers, which are members then', async () => {
-    const component = await named({ module: 'constructor', field: 'then', exported: 'default', source: 'arguments' });
+  it('may be identifiers, which become members', async () => {
+    const component = await componentWith({
+      module: 'constructor',
+      field: 'then',
+      exported: 'default',
+      source: 'arguments',
+    });
     walkComponent(component);
     const glue = glueOf(component);
     parsed(glue);
@@ -89,7 +96,7 @@ describe('names that are allowed', () => {
   });
 });
 
-describe('names that are not', () => {
+describe('disallowed names', () => {
   const places: readonly (keyof Names)[] = ['module', 'field', 'exported', 'source'];
   const names: readonly string[] = [
     "a'",
@@ -114,43 +121,43 @@ describe('names that are not', () => {
     'a'.repeat(513),
   ];
 
-  it.each(places)('are refused as %s', async (place) => {
+  it.each(places)('are rejected as %s', async (place) => {
     for (const name of names) {
-      const component = await named({ [place]: name });
-      let refused: unknown;
+      const component = await componentWith({ [place]: name });
+      let rejection: unknown;
       try {
         walkComponent(component);
       } catch (error) {
-        refused = error;
+        rejection = error;
       }
-      expect(refused, name).toBeInstanceOf(InvalidComponentError);
-      expect(String(refused)).toMatch(/^[\x20-\x7e]{1,220}$/);
+      expect(rejection, name).toBeInstanceOf(InvalidComponentError);
+      expect(String(rejection)).toMatch(/^[\x20-\x7e]{1,220}$/);
     }
   });
 
   it.each(['a/exports0', 'a/undefined', 'a/global-this', 'a/getCoreModule'])(
-    'are refused as exports: %s',
+    'are rejected as exports: %s',
     async (name) => {
-      const component = await named({ exported: name });
+      const component = await componentWith({ exported: name });
       expect(() => walkComponent(component)).toThrow(`name "${name}" is reserved in JavaScript`);
       expect(() => checkedName(Buffer.from(name))).not.toThrow();
     },
   );
 
-  it('do not matter where glue is not made of them', async () => {
-    const component = await named({ custom: "']; globalThis.process.exit(7); ['" });
+  it('are accepted in custom sections, which do not reach glue', async () => {
+    const component = await componentWith({ custom: "']; globalThis.process.exit(7); ['" });
     walkComponent(component);
     expect(glueOf(component)).not.toContain('exit(7)');
   });
 
-  it('are refused when they are no UTF-8', () => {
+  it('are rejected when they are not UTF-8', () => {
     expect(() => checkedName(Uint8Array.of(0x61, 0xff))).toThrow(
       /^name "a\\u\{ff\}" contains a character that is not allowed/,
     );
   });
 });
 
-function passes(name: string): boolean {
+function isAllowed(name: string): boolean {
   try {
     checkedExport(Buffer.from(name));
     return true;

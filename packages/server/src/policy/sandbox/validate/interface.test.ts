@@ -3,16 +3,16 @@ import { evaluatorWit } from '../fixtures/evaluator-wit.ts';
 import { writtenAction } from '../fixtures/hostile/core-action.ts';
 import { tools, validate } from './component-tools.fixture.ts';
 
-/** Our world without comments, on one line. */
+/** The world of actions without comments, on one line. */
 const world = evaluatorWit.replace(/\/\/.*/g, '').replace(/\s+/g, ' ');
 
-/** A component of which only the interface counts: it uses all of a world that is ours with a difference. */
+/** Dummy component that uses all of an edited world. */
 function ofWorld(edit: (wit: string) => string): Uint8Array {
   const module = tools.componentEmbed({ witSource: edit(world), world: 'evaluator-action', dummy: true });
   return tools.componentNew(module, undefined);
 }
 
-/** Our world with one text in it replaced. */
+/** The same with one text of the world replaced. */
 function changed(from: string, to: string): Uint8Array {
   return ofWorld((wit) => {
     if (!wit.includes(from)) throw new Error(`the world has no ${from}`);
@@ -20,24 +20,24 @@ function changed(from: string, to: string): Uint8Array {
   });
 }
 
-/** Our world with more in it, and with packages of others. */
+/** The same with additions to the world and further packages. */
 function more(inWorld: string, packages = ''): Uint8Array {
   return ofWorld((wit) => `${wit.replace('export evaluate', `${inWorld} export evaluate`)}\n${packages}`);
 }
 
-describe('what may differ from the world', () => {
-  it('is nothing', () => {
+describe('allowed differences from the world', () => {
+  it('may be none', () => {
     expect(() => validate(ofWorld((wit) => wit))).not.toThrow();
   });
 
-  it('is that interfaces and functions are not used', () => {
+  it('include unused interfaces and functions', () => {
     validate(changed('import registry; import conversation; import response; import validation; import log;', ''));
     validate(changed('import registry;', ''));
     validate(changed('get-tool: func(name: string) -> option<tool-entry>;', ''));
     validate(changed('filter-tools: func(tool-names: list<string>);', ''));
   });
 
-  it('is what it calls the context', () => {
+  it('include the name of the context type', () => {
     validate(
       ofWorld((wit) =>
         wit
@@ -47,7 +47,7 @@ describe('what may differ from the world', () => {
     );
   });
 
-  it('is that it writes out the record of the context', () => {
+  it('include a context record defined in the world', () => {
     const members = /record evaluation-context (\{[^}]*\})/.exec(world)?.[1] ?? '';
     const own = (record: string) =>
       changed('use types.{evaluation-context}; export', `record evaluation-context ${record} export`);
@@ -61,12 +61,12 @@ describe('what may differ from the world', () => {
     );
   });
 
-  it('is what it exports besides', () => {
+  it('include additional exports', () => {
     validate(more('export init: func(a: string) -> result<_, string>; export handy: interface { f: func(); }'));
     validate(more('export wasi:cli/run@0.2.3;', 'package wasi:cli@0.2.3 { interface run { run: func() -> result; } }'));
   });
 
-  it('is what it imports of WASI 0.2', () => {
+  it('include imports of WASI 0.2', () => {
     const io = `package wasi:io@0.2.6 {
       interface poll { resource pollable { ready: func() -> bool; } poll: func(in: list<borrow<pollable>>) -> list<u32>; }
       interface all {
@@ -78,7 +78,7 @@ describe('what may differ from the world', () => {
   });
 });
 
-describe('what may not', () => {
+describe('rejected differences from the world', () => {
   const mismatches: readonly (readonly [name: string, from: string, to: string])[] = [
     ['registry.list-tools', 'list-tools: func()', 'list-tools: func(page: u32)'],
     ['registry.get-tool', 'get-tool: func(name: string)', 'get-tool: func(tool: string)'],
@@ -97,13 +97,13 @@ describe('what may not', () => {
     ['types.evaluation-context', 'conversation-id: option<string>,', ''],
   ];
 
-  it.each(mismatches)('is the type of %s: %s, but %s', (name, from, to) => {
+  it.each(mismatches)('include the type of %s: %s as %s', (name, from, to) => {
     expect(() => validate(changed(from, to))).toThrow(
       `import "service:evaluator/${name}" has a different type; build the component with the WIT file`,
     );
   });
 
-  it('is that it imports what there is not', () => {
+  it('include unknown imports', () => {
     expect(() => validate(changed('log { info', 'log { debug: func(message: string); info'))).toThrow(
       'import "service:evaluator/log.debug" is not available to actions',
     );
@@ -119,18 +119,18 @@ describe('what may not', () => {
     );
   });
 
-  it.each(['wasi:keyvalue/store@0.2.0', 'wasi:cli/run@0.3.0', 'wasi:cli/run'])('is that it imports %s', (name) => {
+  it.each(['wasi:keyvalue/store@0.2.0', 'wasi:cli/run@0.3.0', 'wasi:cli/run'])('include the import %s', (name) => {
     const [, space, of, version = ''] = /^(.*)\/([^@]*)(@.*)?$/.exec(name) ?? [];
     const component = more(`import ${name};`, `package ${space}${version} { interface ${of} { f: func(); } }`);
     expect(() => validate(component)).toThrow(`import "${name}" is not available to actions`);
   });
 
-  it('is a function of WASI that glue would take for a word of JavaScript', () => {
+  it('include a WASI function with a reserved name of JavaScript', () => {
     const component = more('import wasi:cli/x@0.2.0;', 'package wasi:cli@0.2.0 { interface x { arguments: func(); } }');
     expect(() => validate(component)).toThrow('import "wasi:cli/x@0.2.0.arguments"');
   });
 
-  it('is that it imports a module or a component', async () => {
+  it('include imports of modules and components', async () => {
     const core =
       '(module (memory (export "memory") 1) (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)' +
       '(unreachable)) (func (export "evaluate") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))';
@@ -161,7 +161,7 @@ describe('evaluate', () => {
     );
   });
 
-  it('must be there, outside of any interface', () => {
+  it('must be exported outside of any interface', () => {
     const message = 'missing export "evaluate"; export the function outside of any interface';
     expect(() => validate(changed(evaluate, ''))).toThrow(message);
     expect(() => validate(changed(evaluate, 'export main: interface { evaluate: func(); }'))).toThrow(message);
@@ -170,7 +170,7 @@ describe('evaluate', () => {
     );
   });
 
-  it('must not be written in documentation only', () => {
+  it('must not be in documentation only', () => {
     const documented = changed(
       evaluate,
       '/// }\n  ///  export evaluate: func(ctx: evaluation-context);\nexport f: func();',
@@ -179,9 +179,9 @@ describe('evaluate', () => {
   });
 });
 
-describe('words of JavaScript', () => {
+describe('reserved names of JavaScript', () => {
   it.each(['then', 'constructor', 'arguments', 'is-finite', 'to-string', 'memory0', 'get-core-module'])(
-    'such as %s are no names of exports',
+    'are rejected as exports: %s',
     (name) => {
       expect(() => validate(more(`export %${name}: func();`))).toThrow(
         `export "${name}" is reserved in JavaScript; rename it`,

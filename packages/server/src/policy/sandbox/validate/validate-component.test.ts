@@ -9,7 +9,7 @@ import { glueOf, parsed, validate } from './component-tools.fixture.ts';
 import { COMPONENT_LIMITS, InvalidComponentError } from './reader.ts';
 
 const small = await componentOfCore(ordinaryWat);
-// What an export of a function begins with.
+// Start of the export of a function.
 const beforeExport = Buffer.from(small).lastIndexOf('\0\bevaluate\x01');
 
 describe('components of every toolchain pass', () => {
@@ -22,8 +22,8 @@ describe('components of every toolchain pass', () => {
   });
 });
 
-describe('what is no component', () => {
-  it('is refused with what it is', () => {
+describe('a file that is not a component', () => {
+  it('is rejected with a description', () => {
     const core = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0);
     expect(() => validate(core)).toThrow(/^a core module, not a component: componentize it/);
     for (const source of ['export function evaluate() {}', 'pass;']) {
@@ -34,13 +34,13 @@ describe('what is no component', () => {
     expect(() => validate(new Uint8Array())).toThrow(/^not a component: the file is empty/);
   });
 
-  it('is not looked at when it is too large', () => {
+  it('is rejected without parsing when it is too large', () => {
     expect(() => validate(new Uint8Array(COMPONENT_LIMITS.fileBytes + 1))).toThrow(
       /component too large: 31457281 bytes, maximum 31457280/,
     );
   });
 
-  it('is refused with what the tools say of it', async () => {
+  it('is rejected with the message of the tools', async () => {
     const broken = await writtenAction(coreActionText({ evaluate: '' }), { after: '(export "more" (func 99))' });
     expect(() => validate(broken)).toThrow(
       /^not a valid component: unknown function 99: function index out of bounds .*; rebuild the action$/,
@@ -49,7 +49,7 @@ describe('what is no component', () => {
 });
 
 describe('hostile bytes', () => {
-  /** Only ever a refusal with a printable message of at most 200 characters; true when it passes. */
+  /** Whether bytes pass; a rejection must have a printable message of at most 200 characters. */
   function passes(bytes: Uint8Array): boolean {
     try {
       validate(bytes);
@@ -61,7 +61,7 @@ describe('hostile bytes', () => {
     }
   }
 
-  /** Bodies of functions are validated by jco only, which throws its refusal as a payload. */
+  /** Generates glue; empty for invalid function bodies, which only jco validates and reports as a payload. */
   function glueUnlessInvalid(bytes: Uint8Array): string {
     try {
       return glueOf(bytes);
@@ -71,7 +71,7 @@ describe('hostile bytes', () => {
     }
   }
 
-  it('of no kind are refused', () => {
+  it('without structure are rejected', () => {
     const header = fc.constantFrom([], [0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0], [0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
     fc.assert(
       fc.property(header, fc.uint8Array({ minLength: 1, maxLength: 200 }), (start, bytes) => {
@@ -81,14 +81,14 @@ describe('hostile bytes', () => {
     );
   });
 
-  it('that a component was cut off at are refused', () => {
+  it('of a truncated component are rejected', () => {
     for (let length = 0; length < small.length; length += 1) {
-      // What comes after the export are custom sections, which may be missing.
+      // Only custom sections, which may be missing, come after the export.
       if (passes(small.subarray(0, length))) expect(length).toBeGreaterThan(beforeExport);
     }
   });
 
-  it('in place of some of a component never do anything but pass or be refused', () => {
+  it('replaced in a component lead to nothing but acceptance or rejection', () => {
     const change = fc.tuple(fc.nat({ max: small.length - 1 }), fc.nat({ max: 255 }));
     fc.assert(
       fc.property(fc.array(change, { minLength: 1, maxLength: 4 }), (changes) => {
