@@ -9,15 +9,15 @@ import { ChunkBuffer } from '../http/request-body.ts';
 import { McpRequest } from './request.ts';
 import { INTERNAL, ResponseWriter } from './response.ts';
 
-/** The message that a member answers. */
+/** The message of a batch that a member responds to. */
 export interface MemberRequest {
-  /** JSON text of its id, `null` when it has none; asked for when it is needed. */
+  /** JSON text of its id; `null` if it has none. Read when it is needed. */
   readonly idText: string;
 }
 
 /**
- * The place of one message's answer in the answer to its batch: takes the HTTP answer that the message would have got
- * alone, and passes on what JSON-RPC messages are in it. Its status and headers have no place there.
+ * Part of one message in the response to its batch: takes the HTTP response that the message would get on its own and
+ * passes on the JSON-RPC messages in it, without status and headers.
  */
 export class BatchMember extends EventEmitter implements ResponseLike {
   headersSent = false;
@@ -27,7 +27,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
   #status = 0;
   #type: string | undefined = undefined;
   #body = new ChunkBuffer();
-  /** Set where this is an event stream, and the client reads none. */
+  /** Set if this is an event stream and the client accepts none. */
   #decoder: EventStreamDecoder | undefined = undefined;
 
   constructor(batch: BatchResponse, request: MemberRequest) {
@@ -36,12 +36,12 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     this.#request = request;
   }
 
-  /** True when the client has left. */
+  /** True if the client has disconnected. */
   get destroyed(): boolean {
     return this.#batch.destroyed;
   }
 
-  /** Of the answer that the message would have had alone; 0 as long as it has none. */
+  /** Status of the message's own response; 0 until there is one. */
   get status(): number {
     return this.#status;
   }
@@ -74,15 +74,15 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     this.#batch.onMemberEnded();
   }
 
-  /** Answers come out whole or not at all: there is nothing to hold together. */
+  /** Responses are passed on whole: there is nothing to cork. */
   cork(): void {}
 
-  /** Nothing goes out of an answer that broke off, and the others go on: the client is told in its stead. */
+  /** Replaces an incomplete response by an error; the other messages are not affected. */
   destroy(): void {
     this.#fail(INTERNAL.message);
   }
 
-  /** False where what there is of a body is nothing to pass on, and an error took its place. */
+  /** Passes the body on. False if it was replaced by an error. */
   #finishBody(): boolean {
     const text = this.#body.concat().toString('utf8');
     if (this.#type === 'application/json') {
@@ -94,7 +94,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     return false;
   }
 
-  /** Of an event's message, what an array of responses may hold. */
+  /** Passes a message on if it is a response: an array may contain no others. */
   #response(data: string): void {
     if (memberText(data, 'method') === undefined) this.#batch.sendMessage(data, this.#status);
   }
@@ -109,85 +109,79 @@ export class BatchMember extends EventEmitter implements ResponseLike {
   }
 }
 
-/** Of headers in the order name, value, name, value. */
+/** `headers`: names and values, alternating. */
 function contentType(headers: readonly string[]): string | undefined {
   const name = headers.findIndex((header, at) => at % 2 === 0 && header.toLowerCase() === 'content-type');
   return name === -1 ? undefined : headers[name + 1]?.split(';')[0];
 }
 
-/** What is known of a batch before anything of it runs. */
+/** Properties of a batch that are known before it is served. */
 export interface BatchResponseOptions {
-  /** How many members the batch has. */
+  /** Number of messages in the batch. */
   readonly size: number;
-  /** True when there are requests among them. */
+  /** True if there are requests among them. */
   readonly hasRequests: boolean;
-  /** True when the client reads event streams. */
+  /** True if the client accepts event streams. */
   readonly streams: boolean;
 }
 
 /**
- * The answer to a batch (2025-03-26, "Sending Messages to the Server"), made of what its members' answers are:
+ * Response to a batch (2025-03-26, "Sending Messages to the Server"), combined from the responses of its members:
  *
- * - 202 without a body when there is nothing to say
- * - else, with requests in the batch, HTTP 200: an event stream that carries every member's messages, or for a client
- *   that reads none an array of the responses
- * - else an array of what is wrong with the notifications and responses, with the first one's HTTP status (400 where it
- *   had none)
+ * - 202 without a body if no member has a message
+ * - else, with requests in the batch, HTTP 200: an event stream with the messages of all members, or an array of the
+ *   responses for a client that accepts no streams
+ * - else an array of the errors of notifications and responses, with the HTTP status of the first one (400 if it had none)
  *
- * Everything is sent as soon as it is there: no member's answer waits in memory for another's. The answer is complete when
+ * Messages are sent as soon as they arrive; none is buffered until another member has ended. The response is complete when
  * all members have ended.
  */
 export class BatchResponse {
   readonly #target: ResponseLike;
   readonly #client: ResponseWriter;
-  readonly #asks: boolean;
+  readonly #hasRequests: boolean;
   readonly #members: BatchMember[] = [];
-  /** True when members share an event stream, false when they share an array. */
+  /** True if members share an event stream, false if they share an array. */
   readonly streams: boolean;
   #open: number;
   #begun = false;
 
-  /** `headers` are those of every answer to this request. */
-  constructor(
-    target: ResponseLike,
-    headers: readonly string[],
-    { size, hasRequests: asks, streams }: BatchResponseOptions,
-  ) {
+  /** `headers` are those of every response to this request. */
+  constructor(target: ResponseLike, headers: readonly string[], { size, hasRequests, streams }: BatchResponseOptions) {
     this.#target = target;
     this.#client = new ResponseWriter(target, headers, 'null');
-    this.#asks = asks;
+    this.#hasRequests = hasRequests;
     this.#open = size;
-    this.streams = asks && streams;
-    target.on('close', () => this.#tell('close'));
-    target.on('drain', () => this.#tell('drain'));
+    this.streams = hasRequests && streams;
+    target.on('close', () => this.#emit('close'));
+    target.on('drain', () => this.#emit('drain'));
   }
 
-  /** True when the client has left. */
+  /** True if the client has disconnected. */
   get destroyed(): boolean {
     return this.#target.destroyed;
   }
 
-  /** The place of the next member's answer. */
+  /** Returns the part of the next message. */
   addMember(request: MemberRequest): BatchMember {
     const member = new BatchMember(this, request);
     this.#members.push(member);
     return member;
   }
 
-  /** One message of a member that had this HTTP status. False when the client reads too slowly. */
+  /** Sends a message of a member with this HTTP status. False if the client reads too slowly. */
   sendMessage(text: string, status: number): boolean {
     const first = !this.#begun;
     this.#begin(status);
     return this.streams ? this.#client.sendEvent(text) : this.#client.write(`${first ? '[' : ','}${text}`);
   }
 
-  /** A piece of a member's event stream, whole events only. False when the client reads too slowly. */
+  /** Sends whole events of a member's stream. False if the client reads too slowly. */
   sendEvents(chunk: Buffer | string): boolean {
     this.#begin(200);
     return this.#client.write(chunk);
   }
 
-  /** A member has ended. */
   onMemberEnded(): void {
     if (--this.#open > 0) return;
     if (!this.#begun) this.#client.sendPlain(202);
@@ -199,21 +193,21 @@ export class BatchResponse {
     if (this.#begun) return;
     this.#begun = true;
     if (this.streams) this.#client.beginStream();
-    else this.#client.beginJson(this.#asks ? 200 : Math.max(status, 400), undefined);
+    else this.#client.beginJson(this.#hasRequests ? 200 : Math.max(status, 400), undefined);
   }
 
-  #tell(event: 'close' | 'drain'): void {
+  #emit(event: 'close' | 'drain'): void {
     for (const member of this.#members) member.emit(event);
   }
 }
 
-/** Runs the chain for one message and writes the outcome to its target. */
+/** Runs the filter chain for one message and writes the outcome to its target. */
 type Serve = (context: McpRequest, target: ResponseLike) => void;
 
 /**
- * Carries out a batch (2025-03-26, "Batching"; mcp 6): each message goes through the chain from its beginning, as if it
- * had come alone with the headers of the batch, so that nothing is judged less for being in one. They are begun in their
- * order and none waits for another. `context` is that of the batch as a whole.
+ * Serves a batch (2025-03-26, "Batching"; mcp 6): each message runs through the whole filter chain, as if it had been sent
+ * on its own with the headers of the batch, so that no evaluator is bypassed. Messages start in their order; none waits for
+ * another. `context` is that of the batch.
  */
 export function serveBatch(context: McpRequest, batch: Batch, response: ResponseLike, serve: Serve): void {
   const { method, path, headers, responseHeaders } = context;

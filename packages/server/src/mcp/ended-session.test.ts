@@ -34,7 +34,7 @@ it('a call whose upstream has forgotten the session is not sent again once the c
   expect(await client.end()).toBe(204);
   call.refuse(404);
   await reading.over;
-  expect(reading.text).toContain('the session has ended');
+  expect(reading.text).toContain('the session of the client has ended');
   expect(upstream.of('initialize').length).toBe(opened);
   expect(upstream.sessions.size).toBe(0);
 });
@@ -48,7 +48,7 @@ it('the streams that a client had left are forgotten with its session, those of 
       const target = streamTarget();
       stream?.attach(target);
       stream?.prime();
-      if (stream) stream.onGone = () => gone.push(id);
+      if (stream) stream.onDropped = () => gone.push(id);
       return target;
     };
     opened('ended', 'left').leave();

@@ -86,7 +86,7 @@ export interface CallResponse {
   /** JSON text of the request id, as sent by the client. */
   readonly idText: string;
   /** True once an event stream was begun. */
-  readonly streaming: boolean;
+  readonly isStreaming: boolean;
   /** Calls back once when the client disconnects before its response is complete and cannot come back for it. */
   onLeave(listener: () => void): void;
   /** Calls back once when buffered data was sent, or will not be any more. */
@@ -94,26 +94,26 @@ export interface CallResponse {
   /** Begins an event stream. `prime`: no message follows at once. */
   beginStream(prime?: boolean): void;
   /** Sends one message on the stream. False if the client reads too slowly. */
-  event(data: string): boolean;
+  sendEvent(data: string): boolean;
   /** Ends the connection but not the stream: the client is to reconnect in `retryMs`. */
-  poll(retryMs: number): void;
+  disconnect(retryMs: number): void;
   /**
    * Sends the complete response. `failed`: it is an error. `status`: HTTP status, if none was sent yet. `json`: the client
    * accepts JSON.
    */
-  response(text: string, failed: boolean, status: number, json: boolean): void;
+  sendResponse(text: string, failed: boolean, status: number, json: boolean): void;
   /** Sends a JSON-RPC error of our own. */
-  error(error: RpcError, status?: number): void;
+  sendError(error: RpcError, status?: number): void;
   /** Ends a request that was canceled, without a response. */
-  cancelled(acceptsEventStream: boolean): void;
+  endWithoutResponse(acceptsEventStream: boolean): void;
 }
 
 /** Response to a client, which can also carry results of our own. */
 export interface ClientResponse extends CallResponse {
   /** Sends a result, as JSON text. */
-  result(json: string): void;
+  sendResult(json: string): void;
   /** Sends the result of a call, as JSON text, in the form that the client accepts. */
-  callResult(json: string, acceptsJson: boolean): void;
+  sendCallResult(json: string, acceptsJson: boolean): void;
 }
 
 /** The response is written later, by what `start` starts. */
@@ -130,6 +130,6 @@ export type CallOutcome = Outcome | DeferredOutcome;
  * Only for clients with a session that accept event streams.
  */
 export function makeResumable(response: CallResponse, session: DownstreamSession | undefined, streams: boolean): void {
-  if (response.streaming || !streams || !session) return;
+  if (response.isStreaming || !streams || !session) return;
   if (session.protocolVersion >= POLLING_VERSION) response.beginStream(true);
 }

@@ -32,7 +32,7 @@ export class ActiveSession implements DownstreamChannel {
 
   /** True if messages went to a stream without a connection: a client gets them only by resuming that stream. */
   get hasUnread(): boolean {
-    return this.#streams.some(({ unread }) => unread);
+    return this.#streams.some(({ hasUnread: unread }) => unread);
   }
 
   /**
@@ -41,9 +41,9 @@ export class ActiveSession implements DownstreamChannel {
    */
   openStream(onGone: () => void): ClientStream {
     // What waits for the reader of an older stream continues with this one.
-    for (const older of this.#streams) older.stopWaiting();
+    for (const older of this.#streams) older.releaseSenders();
     const stream = this.#events.open(this.id);
-    stream.onGone = () => {
+    stream.onDropped = () => {
       onGone();
       this.#dropStream(stream);
     };
@@ -116,7 +116,7 @@ export class ActiveSession implements DownstreamChannel {
   }
 
   #currentStream(): ClientStream | undefined {
-    return this.#streams.findLast((stream) => stream.attached) ?? this.#streams.at(-1);
+    return this.#streams.findLast((stream) => stream.isAttached) ?? this.#streams.at(-1);
   }
 
   #dropStream(stream: ClientStream): void {

@@ -79,10 +79,10 @@ describe('a stream', () => {
     const stream = opened('s', '7');
     const target = streamTarget();
     stream.attach(target);
-    stream.poll(250);
+    stream.disconnect(250);
     expect(target.events()).toEqual([{ data: '', id: expect.any(String), retry: 250 }]);
     expect(target.ended).toBe(true);
-    expect(stream.ended).toBe(false);
+    expect(stream.hasEnded).toBe(false);
     stream.send('later');
     const second = streamTarget();
     const found = resumed('s', target.events()[0]?.id ?? '');
@@ -223,7 +223,7 @@ describe('the store', () => {
     const open = opened('s', '3');
     open.attach(streamTarget());
     const gone: string[] = [];
-    left.onGone = () => gone.push('left');
+    left.onDropped = () => gone.push('left');
     const now = performance.now();
     store.sweep(now + 9_000);
     expect(store.size).toBe(3);

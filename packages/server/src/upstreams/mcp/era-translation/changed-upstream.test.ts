@@ -10,7 +10,7 @@ import { answering } from './fixtures/calling.ts';
 const tests = liveTests();
 const { register, upstreamWith } = tests;
 
-const NOT_GIVEN = { status: 200, code: -32602, message: expect.stringContaining('not one that was given out') };
+const NOT_ISSUED = { status: 200, code: -32602, message: expect.stringContaining('was not issued for this request') };
 const NOT_HELD = { status: 200, code: -32603, data: { kind: 'not_held' } };
 const VISIT =
   '{"code":-32042,"message":"visit first","data":{"elicitations":[{"mode":"url","message":"m","url":"https://e.com/"}]}}';
@@ -111,7 +111,7 @@ describe('when an upstream comes to speak another era', () => {
     const asked = await inputRequired(at.client.send());
     expect(asked.state).toBe('the upstream’s');
     await becomes(at.upstream, at.name, 'legacy');
-    expect(await failure(at.client.retry(asked.state, answering(asked)))).toMatchObject(NOT_GIVEN);
+    expect(await failure(at.client.retry(asked.state, answering(asked)))).toMatchObject(NOT_ISSUED);
     expect(at.upstream.count('tools/call')).toBe(1);
     await expectCallIn('legacy', at);
   });

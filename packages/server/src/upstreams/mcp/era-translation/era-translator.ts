@@ -1,4 +1,4 @@
-import { translatedCapabilities, supportsServerRequests } from '@sluice/protocol/mcp/capabilities';
+import { supportsServerRequests, translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, INVALID_PARAMS, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { rpcError } from '../../../http/outcome.ts';

@@ -72,7 +72,7 @@ describe('-32042, that the user has to visit an address first', () => {
     expect(await failure(caller.retry(state, responses, { params: '"name":"a"' }))).toEqual({
       status: 200,
       code: -32602,
-      message: 'the address was not visited',
+      message: 'the URL was not visited',
     });
     expect(upstream.count('tools/call')).toBe(calls);
   });

@@ -68,8 +68,8 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     return this.#client.idText;
   }
 
-  get streaming(): boolean {
-    return this.#client.streaming;
+  get isStreaming(): boolean {
+    return this.#client.isStreaming;
   }
 
   onLeave(listener: () => void): void {
@@ -85,15 +85,15 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   }
 
   /** Each round has its own progress, but the client's progress must only increase (2025-11-25, "Progress"). */
-  event(data: string): boolean {
+  sendEvent(data: string): boolean {
     const progress = progressOf(data);
     if (progress !== undefined && progress <= this.#progress) return true;
     this.#progress = progress ?? this.#progress;
-    return this.#client.event(data);
+    return this.#client.sendEvent(data);
   }
 
-  poll(retryMs: number): void {
-    this.#client.poll(retryMs);
+  disconnect(retryMs: number): void {
+    this.#client.disconnect(retryMs);
   }
 
   onRejected(): void {}
@@ -103,22 +103,22 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     return this.#plan.rewriter?.rewrite(text, value);
   }
 
-  response(text: string, ...rest: [failed: boolean, status: number, json: boolean]): void {
+  sendResponse(text: string, ...rest: [failed: boolean, status: number, json: boolean]): void {
     this.#leaveListener = undefined;
     const result = this.#result;
     this.#result = undefined;
     if (result?.resultType === 'input_required') this.#requestInput(memberText(text, 'result') ?? '', result);
-    else this.#client.response(text, ...rest);
+    else this.#client.sendResponse(text, ...rest);
   }
 
-  error(error: RpcError): void {
+  sendError(error: RpcError): void {
     this.#end();
-    this.#client.error(error);
+    this.#client.sendError(error);
   }
 
-  cancelled(acceptsEventStream: boolean): void {
+  endWithoutResponse(acceptsEventStream: boolean): void {
     this.#leaveListener = undefined;
-    this.#client.cancelled(acceptsEventStream);
+    this.#client.endWithoutResponse(acceptsEventStream);
   }
 
   matches(session: string, idText: string): boolean {
@@ -129,7 +129,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   cancel(_message: NotificationMessage): void {
     this.#plan.observer?.onCancellation(CLIENT_CANCELED);
     this.#end();
-    this.#client.cancelled(this.#plan.streams);
+    this.#client.endWithoutResponse(this.#plan.streams);
   }
 
   onSlow(): void {}
@@ -213,8 +213,8 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
 
   #sendToClient(text: string): void {
     if (this.#clientGone) return;
-    if (!this.#client.streaming) this.#client.beginStream();
-    this.#client.event(text);
+    if (!this.#client.isStreaming) this.#client.beginStream();
+    this.#client.sendEvent(text);
   }
 
   /** Takes one response of the client; its id is the key of the input request. */
@@ -250,7 +250,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     this.#end();
     const reason = `${this.#plan.failure}: ${what}`;
     this.#plan.observer?.onFailure(undefined, reason);
-    this.#client.error({ code: INTERNAL_ERROR, message: reason });
+    this.#client.sendError({ code: INTERNAL_ERROR, message: reason });
   }
 
   #end(): void {

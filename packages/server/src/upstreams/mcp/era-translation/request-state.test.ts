@@ -13,7 +13,7 @@ const { live, onEnd } = tests;
 const NOT_GIVEN = {
   status: 200,
   code: -32602,
-  message: 'parameter "requestState" is not one that was given out for this request',
+  message: 'parameter "requestState" was not issued for this request',
 };
 
 /** `requestState` of a request, as JSON text. */

@@ -18,7 +18,7 @@ describe('a requestState is accepted once', () => {
     const second = client.retry(asked.state, answers);
     await expect.poll(upstream.answers).toHaveLength(1);
     const twice = await failure(client.retry(asked.state, answers));
-    expect(twice).toMatchObject({ ...NOT_HELD, message: expect.stringContaining('gone on since') });
+    expect(twice).toMatchObject({ ...NOT_HELD, message: expect.stringContaining('resumed already') });
     call.end('done');
     expect(await resultText(second)).toBe('done');
     expect(await failure(client.retry(asked.state, answers))).toMatchObject(NOT_HELD);
@@ -66,7 +66,7 @@ describe('a requestState of another process', () => {
     const there = new AskableClient(two.url(namespace), undefined, { 'x-forwarded-user': 'ann' });
     expect(await failure(there.retry(asked.state, answering(asked), { params: PARAMS }))).toEqual({
       ...NOT_HELD,
-      message: 'the call is no longer held: the service was restarted; send the request anew, without requestState',
+      message: 'the call is no longer suspended: the service was restarted; send the request again without requestState',
     });
     await goesOn();
   });

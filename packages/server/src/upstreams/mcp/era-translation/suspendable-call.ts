@@ -18,8 +18,8 @@ import { isInconclusive, isSessionNotFound } from '../rpc-request.ts';
 import { InputRequests } from './input-requests.ts';
 import { type CallBinding, digestOf } from './request-state.ts';
 
-/** Arguments of {@link CallResponse.response}. */
-type CompleteResponse = Parameters<CallResponse['response']>;
+/** Arguments of {@link CallResponse.sendResponse}. */
+type CompleteResponse = Parameters<CallResponse['sendResponse']>;
 
 const TOO_LARGE: RpcError = {
   code: INTERNAL_ERROR,
@@ -78,13 +78,13 @@ export class BufferedMessages {
     for (const stored of this.#notifications.splice(0)) {
       const notification = notificationFor(retry, stored);
       if (notification === undefined) continue;
-      if (!client.streaming) client.beginStream();
-      keepsUp = client.event(notification);
+      if (!client.isStreaming) client.beginStream();
+      keepsUp = client.sendEvent(notification);
     }
-    if (this.#error) client.error(...this.#error);
+    if (this.#error) client.sendError(...this.#error);
     else if (this.#response) {
       const [text, ...rest] = this.#response;
-      client.response(withId(text, client.idText), ...rest);
+      client.sendResponse(withId(text, client.idText), ...rest);
     }
     return keepsUp;
   }
@@ -217,8 +217,8 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     return this.#client?.idText ?? 'null';
   }
 
-  get streaming(): boolean {
-    return this.#client?.streaming ?? true;
+  get isStreaming(): boolean {
+    return this.#client?.isStreaming ?? true;
   }
 
   onLeave(listener: () => void): void {
@@ -234,28 +234,28 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     this.#client?.beginStream(prime);
   }
 
-  event(data: string): boolean {
-    if (this.#client) return this.#client.event(data);
+  sendEvent(data: string): boolean {
+    if (this.#client) return this.#client.sendEvent(data);
     this.#buffer.addNotification(data);
     return false;
   }
 
-  poll(retryMs: number): void {
-    this.#client?.poll(retryMs);
+  disconnect(retryMs: number): void {
+    this.#client?.disconnect(retryMs);
   }
 
-  response(...response: CompleteResponse): void {
-    if (this.#client) this.#client.response(...response);
+  sendResponse(...response: CompleteResponse): void {
+    if (this.#client) this.#client.sendResponse(...response);
     else this.#buffer.setResponse(...response);
   }
 
-  error(...error: readonly [RpcError, number?]): void {
-    if (this.#client) this.#client.error(...error);
+  sendError(...error: readonly [RpcError, number?]): void {
+    if (this.#client) this.#client.sendError(...error);
     else this.#buffer.setError(...error);
   }
 
-  cancelled(acceptsEventStream: boolean): void {
-    this.#client?.cancelled(acceptsEventStream);
+  endWithoutResponse(acceptsEventStream: boolean): void {
+    this.#client?.endWithoutResponse(acceptsEventStream);
   }
 
   /** Resumes the call with a retry that has all of the input or a part: the rest is requested again. */
@@ -303,7 +303,7 @@ export class SuspendableCall implements CallResponse, ServerRequests {
     // The call may be suspended for long, and its request may be large.
     this.#replaceRequest({ ...this.#request, message: outlineOf(this.#request.message) });
     this.#store.reserve(this, 0);
-    client.result(`{"resultType":"input_required","inputRequests":${inputs},"requestState":"${state}"}`);
+    client.sendResult(`{"resultType":"input_required","inputRequests":${inputs},"requestState":"${state}"}`);
   }
 
   #replaceRequest(request: CallRequest): void {

@@ -120,7 +120,7 @@ describe('a parked call whose client does not come back', () => {
     await expect.poll(() => call.left).toBe(true);
     expect(await failure(client.retry(asked.state, answers))).toMatchObject({
       ...NOT_HELD,
-      message: expect.stringContaining('waited too long'),
+      message: expect.stringContaining('its input came too late'),
     });
   });
 

@@ -21,17 +21,17 @@ function clientOf() {
   const answer = Promise.withResolvers<string>();
   const client: ClientResponse = {
     idText: '1',
-    streaming: false,
+    isStreaming: false,
     onLeave: () => {},
     onDrain: () => {},
     beginStream: () => {},
-    event: () => true,
-    poll: () => {},
-    result: (json) => answer.resolve(`{"result":${json}}`),
-    callResult: (json) => answer.resolve(`{"result":${json}}`),
-    response: (text) => answer.resolve(text),
-    error: ({ message }) => answer.reject(new Error(message)),
-    cancelled: () => answer.reject(new Error('cancelled')),
+    sendEvent: () => true,
+    disconnect: () => {},
+    sendResult: (json) => answer.resolve(`{"result":${json}}`),
+    sendCallResult: (json) => answer.resolve(`{"result":${json}}`),
+    sendResponse: (text) => answer.resolve(text),
+    sendError: ({ message }) => answer.reject(new Error(message)),
+    endWithoutResponse: () => answer.reject(new Error('cancelled')),
   };
   return { client, answer: answer.promise };
 }
@@ -127,7 +127,7 @@ it('what upstreams send to parked calls has its part in that bound: an answer th
   const response = `{"id":null,"result":{"text":"${'x'.repeat(30 * 1024 * 1024)}"}}`;
   for (const { call } of [one, two]) {
     call.cancelAll();
-    call.response(response, false, 200, true);
+    call.sendResponse(response, false, 200, true);
   }
   expect(another.ask()).toBe(false);
   expect(await one.retry()).toBe(response.replace('null', '1'));
@@ -136,18 +136,18 @@ it('what upstreams send to parked calls has its part in that bound: an answer th
   expect(another.ask()).toBe(true);
   await another.answer;
   another.call.cancelAll();
-  another.call.response(`{"id":null,"result":{"text":"${'x'.repeat(40 * 1024 * 1024)}"}}`, false, 200, true);
+  another.call.sendResponse(`{"id":null,"result":{"text":"${'x'.repeat(40 * 1024 * 1024)}"}}`, false, 200, true);
   const late = suspendableCall(parked);
   expect(late.ask()).toBe(true);
   await late.answer;
-  late.call.response(response, false, 200, true);
-  await expect(late.retry()).rejects.toThrow('more than can be held');
+  late.call.sendResponse(response, false, 200, true);
+  await expect(late.retry()).rejects.toThrow('too large to be stored');
   // An ordinary one has room in any case.
   const small = suspendableCall(parked);
   expect(small.ask()).toBe(true);
   await small.answer;
   const ordinary = `{"id":null,"result":{"text":"${'x'.repeat(30 * 1024)}"}}`;
-  small.call.response(ordinary, false, 200, true);
+  small.call.sendResponse(ordinary, false, 200, true);
   expect(await small.retry()).toBe(ordinary.replace('null', '1'));
 });
 
@@ -185,7 +185,7 @@ it('a retry that is too large to be held is asked nothing any more, and what it 
   expect(refused).toEqual([]);
   const last = retry(70 * 1024 * 1024);
   expect(refused).toEqual(['roots/list']);
-  call.response('{"id":null,"result":{}}', false, 200, true);
+  call.sendResponse('{"id":null,"result":{}}', false, 200, true);
   expect(await last).toBe('{"id":null,"result":{}}');
   expect(suspendableCall(parked, 60 * 1024 * 1024).ask()).toBe(true);
 });

@@ -152,7 +152,7 @@ export class SuspendedCalls implements SuspensionStore {
       reservation.timer = undefined;
       return reservation.call.resume(client, retry);
     }
-    client.error({
+    client.sendError({
       code: INTERNAL_ERROR,
       message: `the call is no longer suspended: ${this.#whyNot(state)}; send the request again without requestState`,
       data: '{"kind":"not_held"}',

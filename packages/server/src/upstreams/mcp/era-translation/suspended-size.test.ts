@@ -12,7 +12,7 @@ const LARGE = { timeout: 20_000 };
 const TOO_MUCH = {
   status: 200,
   code: -32603,
-  message: 'the upstream answered with more than can be held for a client that is not there',
+  message: 'the response of the upstream is too large to be stored until the client retries',
 };
 
 /** A service that holds nothing yet. */

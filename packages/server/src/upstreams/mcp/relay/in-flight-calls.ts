@@ -211,7 +211,7 @@ export class CancelableRequest implements InFlightCall {
 
   #cancel(reason: string): void {
     const streams = acceptsEventStream(this.#request.headers.accept);
-    this.#canceled.resolve({ kind: 'deferred', start: (response) => response.cancelled(streams) });
+    this.#canceled.resolve({ kind: 'deferred', start: (response) => response.endWithoutResponse(streams) });
     this.#abort.abort(reason);
   }
 }

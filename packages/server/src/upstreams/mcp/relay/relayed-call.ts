@@ -174,7 +174,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   #onInternalError(error: unknown): void {
     if (this.#mode !== 'done') return this.#fail(error);
     this.#context.log.error('call failed', { method: this.#plan.message.method, error });
-    this.#response.error({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: internal error` });
+    this.#response.sendError({ code: INTERNAL_ERROR, message: `${this.#plan.failure}: internal error` });
   }
 
   /** The upstream discarded the session and did not process the call: sends it again, once, in a new session. */
@@ -224,7 +224,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     const own = withId(text, this.#response.idText);
     const rewritten = rewriter?.rewrite(own, value);
     const sent = rewritten?.value ?? value;
-    this.#response.response(rewritten?.text ?? own, !('result' in sent), this.#statusFor(sent), json);
+    this.#response.sendResponse(rewritten?.text ?? own, !('result' in sent), this.#statusFor(sent), json);
   }
 
   /** True for the response to our request. An error without an id means that the upstream could not read the request. */
@@ -306,8 +306,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
   /** Sends the client a notification. */
   #notify(data: string): void {
     if (this.#clientGone || !this.#plan.streams) return;
-    if (!this.#response.streaming) this.#response.beginStream();
-    if (this.#response.event(data) || this.#blocked) return;
+    if (!this.#response.isStreaming) this.#response.beginStream();
+    if (this.#response.sendEvent(data) || this.#blocked) return;
     this.#blocked = true;
     this.#response.onDrain(() => {
       this.#blocked = false;
@@ -396,7 +396,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     this.#settle();
     this.#request?.abort();
-    if (!this.#clientGone) this.#response.cancelled(this.#plan.streams);
+    if (!this.#clientGone) this.#response.endWithoutResponse(this.#plan.streams);
   }
 
   onSlow(): void {
@@ -461,7 +461,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     this.#onStreamFailed(this.#error('dropped', 'ended the event stream before the answer'));
     if (this.#mode === 'done' || this.#clientGone || !streams || this.#serverRequests?.pending) return;
     const pollMs = Math.min(this.#resumePoint?.retryMs ?? 0, MAX_POLL_MS);
-    if (session && session.protocolVersion >= POLLING_VERSION) this.#response.poll(pollMs);
+    if (session && session.protocolVersion >= POLLING_VERSION) this.#response.disconnect(pollMs);
   }
 
   /** Resumes the stream if the upstream made it resumable. */
@@ -509,7 +509,7 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     }
     const reason = `${this.#plan.failure}: ${error instanceof UpstreamError ? error.message : 'internal error'}`;
     this.#plan.observer?.onFailure(error, reason);
-    if (!this.#clientGone) this.#response.error({ code: INTERNAL_ERROR, message: reason });
+    if (!this.#clientGone) this.#response.sendError({ code: INTERNAL_ERROR, message: reason });
   }
 
   #settle(succeeded = false): void {

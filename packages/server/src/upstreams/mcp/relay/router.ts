@@ -2,14 +2,14 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { ToolCallErrorCategory } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import {
-  legacyCapabilities,
   capabilityKey,
+  legacyCapabilities,
   lowerLevel,
   requestedLevel,
   supportsServerRequests,
 } from '@sluice/protocol/mcp/capabilities';
 import { type Era, HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/protocol/mcp/constants';
-import { acceptsJson, acceptsEventStream } from '@sluice/protocol/mcp/era';
+import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';

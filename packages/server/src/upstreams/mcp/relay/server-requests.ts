@@ -2,7 +2,13 @@ import { applyEdits, type Edit } from '@sluice/protocol/json/edit';
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import { members, memberText } from '@sluice/protocol/json/scan';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { paramText, progressTokenText, type ResponseMessage, rejectServerRequest, withParam } from '@sluice/protocol/mcp/message';
+import {
+  paramText,
+  progressTokenText,
+  type ResponseMessage,
+  rejectServerRequest,
+  withParam,
+} from '@sluice/protocol/mcp/message';
 import type { DownstreamChannel, PendingServerRequest } from '../../downstream.ts';
 import { DefaultResponder } from '../rpc-request.ts';
 
