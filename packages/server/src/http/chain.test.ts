@@ -24,20 +24,20 @@ function named(name: string, outcome?: Outcome, waits = false): NamedFilter<Filt
 const chainOf = (...filters: NamedFilter<Filter>[]) => compile(filters, new ServiceMetrics());
 
 describe('a compiled chain', () => {
-  it('runs its filters in order until one answers', () => {
+  it('runs filters in order until one responds', () => {
     const request = context();
     const chain = chainOf(named('a'), named('b'), named('c', answer(200)), named('d', answer(500)));
     expect(chain(request)).toEqual(answer(200));
     expect(request.metadata.get('trace')).toBe('abc');
   });
 
-  it('makes no promise where no filter waits', () => {
+  it('creates no promise if no filter waits', () => {
     expect(chainOf(named('a'), named('b', answer(200)))(context())).not.toBeInstanceOf(Promise);
     expect(chainOf(named('a'), named('b'))(context())).toBeUndefined();
     expect(chainOf()(context())).toBeUndefined();
   });
 
-  it('goes on after a filter that waited, and stops at one that answers late', async () => {
+  it('continues after a filter that waited, and stops at one that responds asynchronously', async () => {
     const request = context();
     const chain = chainOf(
       named('a', undefined, true),
@@ -50,18 +50,18 @@ describe('a compiled chain', () => {
     expect(request.metadata.get('trace')).toBe('abcd');
   });
 
-  it('has no answer when every filter passed, waiting or not', async () => {
+  it('returns undefined if all filters pass the request on', async () => {
     expect(await chainOf(named('a', undefined, true), named('b'))(context())).toBeUndefined();
   });
 
-  it('keeps requests that wait apart', async () => {
+  it('keeps concurrent requests separate', async () => {
     const chain = chainOf(named('a', undefined, true), named('b'));
     const requests = [context(), context()];
     await Promise.all(requests.map(chain));
     expect(requests.map(({ metadata }) => metadata.get('trace'))).toEqual(['ab', 'ab']);
   });
 
-  it('lets what a filter throws through, at once or late', async () => {
+  it('propagates errors of filters, synchronous and asynchronous', async () => {
     const broken = new Error('broken');
     const thrower: NamedFilter<Filter> = {
       name: 'thrower',

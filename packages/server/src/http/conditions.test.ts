@@ -17,7 +17,7 @@ async function met(conditions: string, requests: readonly (readonly [string, str
 }
 
 describe('a condition', () => {
-  it('asks for a path, without its query', async () => {
+  it('matches a path without its query', async () => {
     const requests = [
       ['GET', '/a'],
       ['GET', '/a?b=c'],
@@ -29,7 +29,7 @@ describe('a condition', () => {
     expect(await met('[{ unless: { path: /a } }]', requests)).toEqual([false, false, true, true, true]);
   });
 
-  it('asks for what a path begins with, letter by letter', async () => {
+  it('matches an exact path prefix', async () => {
     const requests = [
       ['GET', '/api'],
       ['GET', '/api/x'],
@@ -41,7 +41,7 @@ describe('a condition', () => {
     expect(await met('[{ unless: { path_prefix: /api/ } }]', requests)).toEqual([true, false, true, true, true]);
   });
 
-  it('asks for one of several methods', async () => {
+  it('matches one of several methods', async () => {
     const requests = [
       ['GET', '/'],
       ['PUT', '/'],
@@ -51,7 +51,7 @@ describe('a condition', () => {
     expect(await met('[{ unless: { methods: [GET, PUT] } }]', requests)).toEqual([false, false, true]);
   });
 
-  it('asks for headers, each with its value, names in any case', async () => {
+  it('matches headers by value, with case-insensitive names', async () => {
     const requests = [
       ['GET', '/', { 'x-a': '1', 'X-B': 'two' }],
       ['GET', '/', { 'x-a': '1', 'x-b': 'Two' }],
@@ -62,7 +62,7 @@ describe('a condition', () => {
     expect(await met('[{ unless: { headers: { X-A: "1" } } }]', requests)).toEqual([false, false, false, true]);
   });
 
-  it('asks for all that stands in it, and a list for all of its conditions', async () => {
+  it('requires all of its members, and a list all of its conditions', async () => {
     const requests = [
       ['GET', '/a/b'],
       ['PUT', '/a/b'],
@@ -94,7 +94,7 @@ describe('a condition', () => {
     expect(await met('[]', requests.slice(0, 1)).catch((error: Error) => error.message)).toContain('are unreachable');
   });
 
-  it('is asked of the path as filters before it have made it', async () => {
+  it('matches the path as rewritten by earlier filters', async () => {
     const service = await runFilters(`
 - { filter: path_rewrite, strip_prefix: /old }
 - { filter: static_response, status: 201, conditions: [{ when: { path: /x } }] }

@@ -48,7 +48,7 @@ describe('the log sink', () => {
     expect(chunks).toHaveLength(2);
   });
 
-  it('drops lines beyond its bound while nobody reads, and says how many once somebody does', async () => {
+  it('drops lines beyond its limit while nobody reads, and logs their number afterwards', async () => {
     const stream = new PassThrough({ highWaterMark: 10 });
     const sink = createLogSink(stream, 100);
     for (let n = 0; n < 50; n++) {
@@ -70,7 +70,7 @@ describe('the log sink', () => {
     expect(sink.dropped()).toBe(50 - kept);
   });
 
-  it('goes on when a named pipe gets a new reader', async () => {
+  it('continues when a named pipe gets a new reader', async () => {
     const fifo = await ownPath('log.fifo');
     execFileSync('/bin/sh', ['-c', 'mkfifo "$1"', 'sh', fifo]);
     // A pipe opens for writing only while it has a reader.
@@ -93,7 +93,7 @@ describe('the log sink', () => {
     }
   });
 
-  it('does not mind that the reader of a pipe has gone', async () => {
+  it('survives the end of the reader of a pipe', async () => {
     const child = processWithSink(`
       let [n, gone] = [0, false];
       process.stderr.once('error', () => { gone = true; });
@@ -108,7 +108,7 @@ describe('the log sink', () => {
     expect(child.exitCode).toBe(0);
   });
 
-  it('neither stops the service nor fills memory while a pipe is not read', async () => {
+  it('neither blocks the service nor fills memory while a pipe is not read', async () => {
     const child = processWithSink(`
       for (let n = 0; n < 200; n++) {
         for (let k = 0; k < 100; k++) sink.write('x'.repeat(1000) + '\\n');

@@ -49,13 +49,13 @@ describe('a line', () => {
     ]);
   });
 
-  it('needs no fields', () => {
+  it('may have no fields', () => {
     const { lines, logger } = recorder(filterOf('info'));
     logger.target('service').info('ready');
     expect(lines).toEqual(['{"ts":"2026-01-02T12:00:00.007Z","level":"info","target":"service","msg":"ready"}\n']);
   });
 
-  it('keeps its own members when a field has their name', () => {
+  it('keeps its members if a field has the same name', () => {
     expect(written({ level: 'x', msg: 'y' })).toMatchObject({ level: 'error', msg: 'm', _level: 'x', _msg: 'y' });
   });
 });
@@ -68,7 +68,7 @@ describe('levels', () => {
     ['info', 3],
     ['debug', 4],
     ['trace', 5],
-  ])('%s lets %i of the five through', (threshold, count) => {
+  ])('%s enables %i of the five', (threshold, count) => {
     const { lines, logger } = recorder(filterOf(threshold));
     for (const target of LOG_TARGETS) for (const level of LOG_LEVELS) logger.target(target)[level](level);
     const seen = lines.map((line) => JSON.parse(line).level);
@@ -76,14 +76,14 @@ describe('levels', () => {
     expect(LOG_LEVELS.filter(logger.target('service').enabled)).toEqual(LOG_LEVELS.slice(0, count));
   });
 
-  it('are those of the target alone', () => {
+  it('are those of the target', () => {
     const { lines, logger } = recorder(filterOf('error', 'debug'));
     logger.target('service::mcp').debug('seen');
     logger.target('service::mgmt').debug('not seen');
     expect(lines).toHaveLength(1);
   });
 
-  it('that are off share one method, which does not look at its fields', () => {
+  it('that are disabled share one method, which ignores its fields', () => {
     const log = recorder(filterOf('error')).logger.target('service::mcp');
     expect(log.debug).toBe(log.trace);
     log.debug('m', {
@@ -106,19 +106,19 @@ describe('an error', () => {
     });
   });
 
-  it('carries its stack only where debug is on', () => {
+  it('contains its stack only at level debug', () => {
     expect(written({ err: refused }).err).toEqual({ message: 'connect refused', code: 'ECONNREFUSED' });
     expect(written({ err: refused }, 'debug').err).toMatchObject({ stack: expect.stringContaining('log.test') });
   });
 
-  it('that collects others without a message of its own gives theirs', () => {
+  it('without a message contains those of its aggregated errors', () => {
     expect(written({ err: new AggregateError([refused, new Error('timed out'), 3], '') }).err).toEqual({
       message: 'connect refused; timed out; number',
     });
     expect(written({ err: new TypeError() }).err).toEqual({ message: 'TypeError' });
   });
 
-  it('has causes that end: in a cycle, in something that is no error, in a message without end', () => {
+  it('has a bounded chain of causes: cycles, non-errors, long messages', () => {
     const loop = new Error('loop');
     loop.cause = loop;
     expect(written({ err: loop }).err).toEqual({ message: 'loop', causes: Array(8).fill('loop') });
@@ -138,8 +138,8 @@ describe('an error', () => {
   });
 });
 
-describe('fields that JSON cannot carry', () => {
-  it('lose their cycles and keep the rest, shared values included', () => {
+describe('fields that JSON cannot represent', () => {
+  it('are written without cycles', () => {
     const shared = { a: 1 };
     const knot: Record<string, unknown> = { shared, list: [shared, 10n ** 20n] };
     knot.self = knot;
@@ -149,7 +149,7 @@ describe('fields that JSON cannot carry', () => {
     });
   });
 
-  it('never cost the message', () => {
+  it('never suppress the message', () => {
     const hostile = {
       toJSON() {
         throw new Error('no');

@@ -62,7 +62,7 @@ describe('incomingBody', () => {
     ['a length', `${PUT}Content-Length: 3\r\n\r\nabc`, 3, 'abc'],
     ['the length 0', `${PUT}Content-Length: 0\r\n\r\n`, 0, ''],
     ['chunks', `${PUT}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n`, undefined, 'abc'],
-  ])('passes on a body with %s, and shows it', async (_what, bytes, length, text) => {
+  ])('forwards a body with %s and passes it to the observer', async (_what, bytes, length, text) => {
     let seen = '';
     const { body: made } = await body(bytes, (piece) => {
       seen += piece;
@@ -76,7 +76,7 @@ describe('incomingBody', () => {
     expect(seen).toBe(text);
   });
 
-  it('writes nothing while it is to wait', async () => {
+  it('writes nothing while paused', async () => {
     const { body: made, client, request } = await body(`${PUT}Content-Length: 6\r\n\r\nabc`);
     const sink = new Sink();
     sink.onWrite = () => false;
@@ -93,7 +93,7 @@ describe('incomingBody', () => {
   it.each([
     ['before it is asked for', false],
     ['while it is passed on', true],
-  ])('fails when the client leaves %s', async (_what, started) => {
+  ])('fails when the client disconnects %s', async (_what, started) => {
     const { body: made, client, request } = await body(`${PUT}Content-Length: 6\r\n\r\nabc`);
     const sink = new Sink();
     if (started) made.start(sink);
@@ -104,7 +104,7 @@ describe('incomingBody', () => {
     expect(sink.log.at(-1)).toBe('fail');
   });
 
-  it.each(['by itself', 'from inside a write'])('reads the rest away when it is stopped %s', async (how) => {
+  it.each(['by itself', 'from inside a write'])('drains the rest when it is stopped %s', async (how) => {
     let seen = '';
     const {
       body: made,

@@ -5,7 +5,7 @@ import { onTestFinished, vi } from 'vitest';
 import { localhostCertificate } from './certificate.fixture.ts';
 import type { RawHeaders, ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamRequest } from './client.ts';
 import type { UpstreamError } from './errors.ts';
-import { Http1Pool } from './pool.ts';
+import { ConnectionPool } from './pool.ts';
 
 /** An upstream that reads requests as bytes and writes whatever the test says. */
 export interface Upstream {
@@ -92,10 +92,10 @@ function chunksEnd(input: string, at: number): number {
 /** The pool of an upstream, destroyed when the test is over. */
 export function pool(
   upstream: Pick<Upstream, 'port'>,
-  options: ConstructorParameters<typeof Http1Pool>[1] = {},
+  options: ConstructorParameters<typeof ConnectionPool>[1] = {},
   origin?: string,
 ) {
-  const made = new Http1Pool(new URL(origin ?? `http://127.0.0.1:${upstream.port}/mcp`), options);
+  const made = new ConnectionPool(new URL(origin ?? `http://127.0.0.1:${upstream.port}/mcp`), options);
   onTestFinished(() => made.destroy());
   return made;
 }
@@ -123,7 +123,7 @@ export class Sent implements ResponseHandler {
   readonly #done = Promise.withResolvers<this>();
 
   constructor(
-    to: Http1Pool,
+    to: ConnectionPool,
     request: Partial<UpstreamRequest> = {},
     react: (event: string, sent: Sent) => boolean | undefined = () => undefined,
   ) {

@@ -4,7 +4,7 @@ import { pool, Sent, startUpstream } from './pool.fixture.ts';
 const OK = 'HTTP/1.1 200 OK\r\n';
 const answer = (body: string) => `${OK}Content-Length: ${body.length}\r\n\r\n${body}`;
 
-it('leaves no connection behind after a thousand requests with all kinds of ends', async () => {
+it('leaves no connection open after a thousand requests with all kinds of ends', async () => {
   let left = 0;
   const upstream = await startUpstream((socket, index) => {
     if (index % 7 === 0) socket.end(`${OK}Content-Length: 9\r\n\r\nab`);
@@ -37,7 +37,7 @@ it('leaves no connection behind after a thousand requests with all kinds of ends
   expect(process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap')).toEqual([]);
 });
 
-it('keeps the process alive only while requests are under way', async () => {
+it('keeps the process alive only while requests are in flight', async () => {
   const alive = () => process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length;
   const upstream = await startUpstream((socket, index) => index === 0 && socket.write(answer('a')));
   const to = pool(upstream);

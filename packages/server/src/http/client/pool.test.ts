@@ -10,8 +10,8 @@ const answer = (body: string, headers = '') => `${OK}${headers}Content-Length: $
 const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
 const always = (text: string) => (socket: Socket) => socket.write(text, 'latin1');
 
-describe('Http1Pool', () => {
-  it('puts an answer together that comes byte by byte', async () => {
+describe('ConnectionPool', () => {
+  it('parses a response that arrives byte by byte', async () => {
     const text = `${OK}Transfer-Encoding: chunked\r\nX: \xe9\r\n\r\n${chunk('abc')}${chunk('de\r\n')}0\r\nT: 1\r\n\r\n`;
     const upstream = await startUpstream(async (socket) => {
       socket.setNoDelay(true);
@@ -33,7 +33,7 @@ describe('Http1Pool', () => {
     expect(upstream.sockets).toHaveLength(1);
   });
 
-  it('hands on bodies that are larger than what is read at once', async () => {
+  it('passes on bodies larger than the read buffer', async () => {
     const body = Array.from({ length: 100_000 }, (_, n) => String.fromCharCode(n % 251)).join('');
     const upstream = await startUpstream((socket, index) => {
       const half = body.length / 2;
@@ -48,7 +48,7 @@ describe('Http1Pool', () => {
     expect(upstream.requests[2]?.endsWith(body)).toBe(true);
   });
 
-  it('hands out pieces that stay as they are', async () => {
+  it('passes on chunks that are not modified later', async () => {
     const upstream = await startUpstream(async (socket) => {
       for (const text of [`${OK}Content-Length: 4\r\n\r\n`, 'aa', 'bb']) {
         socket.write(text);
@@ -65,7 +65,7 @@ describe('Http1Pool', () => {
     expect(Buffer.concat(pieces).toString()).toBe('aabb');
   });
 
-  it('sends one request at a time on a connection and uses the one first that was used last', async () => {
+  it('sends one request at a time per connection, most recently used connection first', async () => {
     const held: Socket[] = [];
     const upstream = await startUpstream((socket, index) => (index < 3 ? held.push(socket) : socket.write(answer(''))));
     const to = pool(upstream);
@@ -85,7 +85,7 @@ describe('Http1Pool', () => {
     expect(upstream.sockets).toHaveLength(3);
   });
 
-  it('calls nothing back before dispatch has returned', async () => {
+  it('makes no callback before dispatch has returned', async () => {
     const upstream = await startUpstream(always(answer('a')));
     const to = pool(upstream);
     await new Sent(to).done;
@@ -106,7 +106,7 @@ describe('Http1Pool', () => {
     ['is followed by a byte', `${answer('a')}x`],
     ['is followed by another answer', `${answer('a')}${answer('b')}`],
     ['is followed by CR LF', `${answer('a')}\r\n`],
-  ])('gives up a connection on which an answer %s', async (_what, text) => {
+  ])('closes a connection on which a response %s', async (_what, text) => {
     const upstream = await startUpstream((socket, index) => socket.write(index === 0 ? text : answer('next')));
     const to = pool(upstream);
     const first = await new Sent(to).done;
@@ -117,7 +117,7 @@ describe('Http1Pool', () => {
     expect(upstream.sockets).toHaveLength(2);
   });
 
-  it('gives up a connection whose request was answered before it was sent', async () => {
+  it('closes a connection whose request was answered before it was completely sent', async () => {
     const upstream = await startUpstream(() => undefined);
     const to = pool(upstream);
     const call = new Sent(to, { body: 'x'.repeat(64 * 1024 * 1024) });
@@ -129,7 +129,7 @@ describe('Http1Pool', () => {
     expect(upstream.requests).toHaveLength(0);
   });
 
-  it('takes no answer that nobody has asked for, even if it comes when the next request is made', async () => {
+  it('ignores an unsolicited response, even if it arrives with the next request', async () => {
     const upstream = await startUpstream(always(answer('right')));
     const to = pool(upstream);
     await new Sent(to).done;
@@ -142,7 +142,7 @@ describe('Http1Pool', () => {
     await upstream.closed(0);
   });
 
-  it('makes a new connection when the idle one was closed', async () => {
+  it('opens a new connection if the idle one was closed', async () => {
     const upstream = await startUpstream(always(answer('a')));
     const to = pool(upstream);
     for (const end of ['end', 'destroy', 'resetAndDestroy'] as const) {
@@ -156,7 +156,7 @@ describe('Http1Pool', () => {
     expect(upstream.sockets).toHaveLength(4);
   });
 
-  it.each(['end', 'resetAndDestroy'] as const)('never sends a request again (%s)', async (end) => {
+  it.each(['end', 'resetAndDestroy'] as const)('never retries a request (%s)', async (end) => {
     const upstream = await startUpstream((socket, index) => (index === 0 ? socket.write(answer('a')) : socket[end]()));
     const to = pool(upstream);
     await new Sent(to).done;
@@ -168,7 +168,7 @@ describe('Http1Pool', () => {
   it.each([
     ['its own time', { keepAliveMs: 60 }, '', 60],
     ['what the upstream announces', { keepAliveMs: 10 }, 'Keep-Alive: timeout=2\r\n', 1_000],
-  ])('closes a connection that was idle for %s', async (_what, options, headers, idleMs) => {
+  ])('closes a connection after an idle time of %s', async (_what, options, headers, idleMs) => {
     stopTime();
     const upstream = await startUpstream(always(answer('a', headers)));
     const [used, left] = [pool(upstream, options), pool(upstream, options)];
@@ -181,7 +181,7 @@ describe('Http1Pool', () => {
     await upstream.closed(1);
   });
 
-  it('does not use a connection whose time is over although it was not closed yet', async () => {
+  it('does not reuse an expired connection that is not closed yet', async () => {
     const upstream = await startUpstream(always(answer('a')));
     const to = pool(upstream, { keepAliveMs: 30 });
     await new Sent(to).done;
@@ -190,7 +190,7 @@ describe('Http1Pool', () => {
     expect(upstream.sockets).toHaveLength(2);
   });
 
-  it('counts the connect time only until the connection stands', async () => {
+  it('ends the connect timeout when the connection is established', async () => {
     stopTime();
     const upstream = await startUpstream(() => undefined);
     const sent = new Sent(pool(upstream, { connectTimeoutMs: 40 }));
@@ -200,7 +200,7 @@ describe('Http1Pool', () => {
     expect((await sent.done).body).toBe('late');
   });
 
-  it('sends no more to a handler that wants no more, not even of what was read, and no end', async () => {
+  it('passes nothing to a paused handler: neither buffered data nor the end', async () => {
     const text = `${OK}Transfer-Encoding: chunked\r\n\r\n${chunk('a')}${chunk('b')}${chunk('c')}0\r\n\r\n`;
     const upstream = await startUpstream(always(text));
     const to = pool(upstream);
@@ -217,7 +217,7 @@ describe('Http1Pool', () => {
     expect(upstream.sockets).toHaveLength(1);
   });
 
-  it('tells the end late to a handler that wanted no more after the last piece', async () => {
+  it('passes the end on when a handler that paused after the last chunk resumes', async () => {
     const upstream = await startUpstream(always(answer('a')));
     const to = pool(upstream);
     for (let n = 0; n < 2; n++) {
@@ -233,7 +233,7 @@ describe('Http1Pool', () => {
     expect(upstream.sockets).toHaveLength(2);
   });
 
-  it('finds what follows an answer after it has let the handler wait', async () => {
+  it('detects input after a response whose handler was paused', async () => {
     const upstream = await startUpstream(always(`${answer('a')}${answer('b')}`));
     const to = pool(upstream);
     const call = new Sent(to, {}, (event) => (event === 'data' ? false : undefined));
@@ -243,7 +243,7 @@ describe('Http1Pool', () => {
     await upstream.closed(0);
   });
 
-  it('fails a call that waits when its connection breaks', async () => {
+  it('fails a paused call when its connection breaks', async () => {
     const upstream = await startUpstream(always(`${OK}Content-Length: 2\r\n\r\na`));
     const call = new Sent(pool(upstream), {}, (event) => (event === 'data' ? false : undefined));
     while (call.body === '') await new Promise(setImmediate);
@@ -273,7 +273,7 @@ describe('Http1Pool', () => {
     },
   );
 
-  it('does nothing for an abort after the end', async () => {
+  it('ignores an abort after the end', async () => {
     const upstream = await startUpstream(always(answer('a')));
     const to = pool(upstream);
     const { call } = await new Sent(to).done;
@@ -285,7 +285,7 @@ describe('Http1Pool', () => {
     expect(upstream.sockets).toHaveLength(1);
   });
 
-  it('takes a request from inside a callback', async () => {
+  it('accepts a request from inside a callback', async () => {
     const upstream = await startUpstream(always(answer('a')));
     const to = pool(upstream);
     const inner: Sent[] = [];
@@ -304,7 +304,7 @@ describe('Http1Pool', () => {
     ['a broken chunk after a good one', `${OK}Transfer-Encoding: chunked\r\n\r\n${chunk('a')}x\r\n`, 'invalid'],
     ['too large a head', `${OK}X: ${'x'.repeat(17_000)}`, 'too-large'],
     ['a redirect', 'HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n', 'redirect'],
-  ])('closes the connection after %s, and later calls are none the worse', async (_what, text, kind) => {
+  ])('closes the connection after %s without affecting later calls', async (_what, text, kind) => {
     const upstream = await startUpstream((socket, index) => socket.write(index === 0 ? text : answer('next')));
     const to = pool(upstream);
     const { error, log } = await new Sent(to).done;
@@ -314,7 +314,7 @@ describe('Http1Pool', () => {
     expect((await new Sent(to).done).body).toBe('next');
   });
 
-  it('close sends what was dispatched, lets it end, and closes idle connections', async () => {
+  it('close sends dispatched requests, waits for them and closes idle connections', async () => {
     const upstream = await startUpstream((socket, index) => index === 0 && socket.write(answer('a')));
     const to = pool(upstream);
     await new Sent(to).done;
@@ -341,7 +341,7 @@ describe('Http1Pool', () => {
     expect(first.body).toBe('c');
   });
 
-  it('destroy fails what is under way, wherever it is', async () => {
+  it('destroy fails requests in any state', async () => {
     const upstream = await startUpstream((socket, index) => {
       socket.write(index === 0 ? answer('a') : `${OK}Content-Length: 9\r\n\r\na`);
     });
@@ -359,19 +359,19 @@ describe('Http1Pool', () => {
     expect(upstream.requests).toHaveLength(2);
   });
 
-  it('close resolves when nothing was ever sent', async () => {
+  it('close resolves if nothing was sent', async () => {
     const upstream = await startUpstream(() => undefined);
     await pool(upstream).close();
     await pool(upstream).destroy();
   });
 });
 
-describe('Http1Pool over TLS', () => {
+describe('ConnectionPool over TLS', () => {
   const certificates = getCACertificates('default');
   beforeAll(() => setDefaultCACertificates([...certificates, localhostCertificate.cert]));
   afterAll(() => setDefaultCACertificates(certificates));
 
-  it('sends the host name, speaks HTTP/1.1 only, keeps connections and takes sessions up again', async () => {
+  it('sends the server name, negotiates HTTP/1.1, reuses connections and resumes sessions', async () => {
     const resumed: boolean[] = [];
     const upstream = await startUpstream((socket, index) => {
       if (!(socket instanceof TLSSocket)) expect.unreachable();
@@ -388,30 +388,27 @@ describe('Http1Pool over TLS', () => {
   it.each([
     ['in chunks', `Transfer-Encoding: chunked\r\n\r\n`, chunk, '0\r\n\r\n'],
     ['until the end', '\r\n', (text: string) => text, ''],
-  ])(
-    'waits while the handler wants no more, also after the upstream has left (%s)',
-    async (_what, head, part, tail) => {
-      const lines = Array.from({ length: 400 }, (_, n) => `${n}${'.'.repeat(500)}`);
-      const text = OK + head + lines.map(part).join('') + tail;
-      const upstream = await startUpstream((socket) => socket.end(text), true);
-      const to = pool(upstream, {}, `https://localhost:${upstream.port}/`);
-      for (let n = 0; n < 2; n++) {
-        const call = new Sent(to, {}, (event) => (event === 'data' ? false : undefined));
-        let pieces = 0;
-        while (!call.log.includes('end')) {
-          await new Promise(setImmediate);
-          const heard = call.log.filter((event) => event === 'data').length;
-          expect(heard - pieces).toBeLessThanOrEqual(1);
-          expect(call.error).toBeUndefined();
-          pieces = heard;
-          call.call.resume();
-        }
-        expect((await call.done).body === lines.join('')).toBe(true);
+  ])('pauses with the handler, also after the upstream has disconnected (%s)', async (_what, head, part, tail) => {
+    const lines = Array.from({ length: 400 }, (_, n) => `${n}${'.'.repeat(500)}`);
+    const text = OK + head + lines.map(part).join('') + tail;
+    const upstream = await startUpstream((socket) => socket.end(text), true);
+    const to = pool(upstream, {}, `https://localhost:${upstream.port}/`);
+    for (let n = 0; n < 2; n++) {
+      const call = new Sent(to, {}, (event) => (event === 'data' ? false : undefined));
+      let pieces = 0;
+      while (!call.log.includes('end')) {
+        await new Promise(setImmediate);
+        const heard = call.log.filter((event) => event === 'data').length;
+        expect(heard - pieces).toBeLessThanOrEqual(1);
+        expect(call.error).toBeUndefined();
+        pieces = heard;
+        call.call.resume();
       }
-    },
-  );
+      expect((await call.done).body === lines.join('')).toBe(true);
+    }
+  });
 
-  it('sends nothing to an upstream whose certificate is for another name', async () => {
+  it('rejects a certificate for another name before sending', async () => {
     const upstream = await startUpstream(always(answer('a')), true);
     const to = pool(upstream, {}, `https://127.0.0.1:${upstream.port}/`);
     const { error } = await new Sent(to).done;
@@ -420,7 +417,7 @@ describe('Http1Pool over TLS', () => {
     expect(upstream.requests).toEqual([]);
   });
 
-  it('sends nothing to an upstream whose certificate is not trusted', async () => {
+  it('rejects an untrusted certificate before sending', async () => {
     setDefaultCACertificates(certificates);
     const upstream = await startUpstream(always(answer('a')), true);
     const { error } = await new Sent(pool(upstream, {}, `https://localhost:${upstream.port}/`)).done;

@@ -15,14 +15,14 @@ export function createTransport(address: string, options: TransportOptions = {})
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new TypeError(`invalid upstream address: expected an http or https URL, not ${url.protocol}`);
   }
-  return new Http1Pool(url, options);
+  return new ConnectionPool(url, options);
 }
 
 /**
  * Connection pool of one address: one connection per in-flight call, the most recently used first. No pipelining and no
  * retries: a call that meets a closing connection may have been executed.
  */
-export class Http1Pool implements UpstreamTransport, ConnectionOwner {
+export class ConnectionPool implements UpstreamTransport, ConnectionOwner {
   readonly url: URL;
   readonly address: string;
   readonly connectTimeoutMs: number;

@@ -5,8 +5,8 @@ import { ScriptedBody } from './scripted-body.fixture.ts';
 
 const answer = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 
-describe('an answer to HEAD', () => {
-  it('has no body, and what is taken for one is not the next answer', async () => {
+describe('a response to HEAD', () => {
+  it('has no body, and bytes after it are not parsed as the next response', async () => {
     const head = 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n';
     const upstream = await startUpstream((socket, index) => socket.write(index % 2 === 0 ? head : answer('next')));
     const to = pool(upstream);
@@ -19,7 +19,7 @@ describe('an answer to HEAD', () => {
     expect(upstream.requests.map((request) => request.split(' ')[0])).toEqual(['HEAD', 'GET', 'HEAD', 'GET']);
   });
 
-  it('leaves its connection to the next request when it announces nothing', async () => {
+  it('allows reuse of its connection if it announces no body', async () => {
     const upstream = await startUpstream((socket, index) =>
       socket.write(index === 0 ? 'HTTP/1.1 200 OK\r\n\r\n' : answer('next')),
     );
@@ -31,7 +31,7 @@ describe('an answer to HEAD', () => {
 });
 
 describe('a redirect', () => {
-  it.each([300, 301, 302, 303, 307, 308])('is handed on when the caller passes redirects (%i)', async (status) => {
+  it.each([300, 301, 302, 303, 307, 308])('is passed on if the transport passes redirects (%i)', async (status) => {
     const text = `HTTP/1.1 ${status} Moved\r\nLocation: /elsewhere\r\nContent-Length: 5\r\n\r\nmoved`;
     const upstream = await startUpstream((socket) => socket.write(text));
     const to = pool(upstream, { redirects: 'pass' });
@@ -44,13 +44,13 @@ describe('a redirect', () => {
   });
 });
 
-describe('the time to the first byte of the answer', () => {
+describe('the first-byte timeout', () => {
   const passed = (port: number) => ({
     kind: 'timeout',
     message: `upstream http://127.0.0.1:${port}/mcp did not respond within 0.08 s`,
   });
 
-  it('ends a request that is not answered, and its connection', async () => {
+  it('fails a request without a response and closes its connection', async () => {
     stopTime();
     const upstream = await startUpstream((socket, index) => index > 0 && socket.write(answer('next')));
     const to = pool(upstream, { firstByteTimeoutMs: 80 });
@@ -66,13 +66,13 @@ describe('the time to the first byte of the answer', () => {
     expect((await new Sent(to).done).body).toBe('next');
   });
 
-  it('is not over because of an interim answer', async () => {
+  it('is not ended by an interim response', async () => {
     const upstream = await startUpstream((socket) => socket.write('HTTP/1.1 103 Hints\r\n\r\n'));
     const { error } = await new Sent(pool(upstream, { firstByteTimeoutMs: 80 })).done;
     expect(error).toMatchObject(passed(upstream.port));
   });
 
-  it('says nothing about the rest of the answer, or about the next request', async () => {
+  it('does not limit the rest of the response or the next request', async () => {
     stopTime();
     let more = () => {};
     const upstream = await startUpstream((socket, index) => {
@@ -94,7 +94,7 @@ describe('the time to the first byte of the answer', () => {
     expect(upstream.sockets).toHaveLength(1);
   });
 
-  it('is forgotten when the request is over', async () => {
+  it('is cleared at the end of the request', async () => {
     stopTime();
     const upstream = await startUpstream((socket, index) => index > 0 && socket.write(answer('ok')));
     // A connection that is kept would have a timer of its own.
@@ -108,7 +108,7 @@ describe('the time to the first byte of the answer', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('begins when the body is sent, whenever its pieces come', async () => {
+  it('starts when the body is sent', async () => {
     stopTime();
     const upstream = await startUpstream(() => undefined);
     const body = new ScriptedBody(undefined);
@@ -126,7 +126,7 @@ describe('the time to the first byte of the answer', () => {
     expect(body.log).toEqual(['start']);
   });
 
-  it('is also the longest that an upstream may take no more of the body', async () => {
+  it('also limits the time in which an upstream does not read the body', async () => {
     const upstream = await startRawUpstream();
     const body = new ScriptedBody(undefined);
     const sent = new Sent(pool(upstream, { firstByteTimeoutMs: 80 }), { body });
@@ -135,7 +135,7 @@ describe('the time to the first byte of the answer', () => {
     expect(body.log.at(-1)).toBe('stop');
   });
 
-  it('is not counted any longer when it has taken more', async () => {
+  it('is paused when the upstream continues to read', async () => {
     stopTime();
     const upstream = await startRawUpstream();
     const body = new ScriptedBody(undefined);
@@ -150,7 +150,7 @@ describe('the time to the first byte of the answer', () => {
     sent.call.abort();
   });
 
-  it('is not counted from the end of the body when the answer has begun before', async () => {
+  it('does not start at the end of the body if the response has begun', async () => {
     stopTime();
     const upstream = await startUpstream(() => undefined);
     const body = new ScriptedBody(undefined);

@@ -6,7 +6,7 @@ const encoder = () => new RequestEncoder(new URL('http://user:secret@Example.com
 const text = (encoded: string | Buffer) => (typeof encoded === 'string' ? encoded : encoded.toString('latin1'));
 
 describe('RequestEncoder', () => {
-  it('writes head and body in one piece', () => {
+  it('encodes head and body together', () => {
     const headers = ['content-type', 'application/json', 'X-Odd-Case', '', 'x-text', 'caf\xe9\t~'];
     expect(encoder().encode({ method: 'POST', headers, body: '{}' })).toBe(
       'POST /mcp?key=1 HTTP/1.1\r\nhost: example.com:8080\r\nconnection: keep-alive\r\n' +
@@ -21,13 +21,13 @@ describe('RequestEncoder', () => {
     ['half of a pair', 'a\ud83d', 'a\xef\xbf\xbd'],
     ['bytes', Buffer.of(0, 255), '\0\xff'],
     ['nothing', '', ''],
-  ])('writes a body as its bytes and says how many: %s', (_what, body, bytes) => {
+  ])('encodes a body with its length in bytes: %s', (_what, body, bytes) => {
     const encoded = text(encoder().encode({ method: 'POST', headers: ['x', 'caf\xe9'], body }));
     expect(encoded).toMatch(/\r\nx: caf\xe9\r\n/);
     expect(encoded.slice(encoded.indexOf('content-length'))).toBe(`content-length: ${bytes.length}\r\n\r\n${bytes}`);
   });
 
-  it('announces a length where there is no body only for methods that are to have one', () => {
+  it('announces an empty body only for methods that expect one', () => {
     for (const method of ['POST', 'PUT', 'PATCH']) {
       expect(encoder().encode({ method, headers: [] })).toMatch(/\r\ncontent-length: 0\r\n\r\n$/);
     }
@@ -36,11 +36,11 @@ describe('RequestEncoder', () => {
     }
   });
 
-  it.each(['GET', 'DELETE', 'PROPFIND', 'm-search', 'get', "!#$%&'*+.^_`|~"])('passes on the method %s', (method) => {
+  it.each(['GET', 'DELETE', 'PROPFIND', 'm-search', 'get', "!#$%&'*+.^_`|~"])('accepts the method %s', (method) => {
     expect(text(encoder().encode({ method, headers: [] })).split(' ')[0]).toBe(method);
   });
 
-  it.each(['', 'GET ', 'G\r\nX', 'G/T', 'GÉT', 'CONNECT'])('refuses the method %j', (method) => {
+  it.each(['', 'GET ', 'G\r\nX', 'G/T', 'GÉT', 'CONNECT'])('rejects the method %j', (method) => {
     expect(() => encoder().encode({ method, headers: [] })).toThrow(/method/);
   });
 
@@ -53,7 +53,7 @@ describe('RequestEncoder', () => {
     },
   );
 
-  it('writes only the head before a body that is streamed, and how long that is or that it comes in chunks', () => {
+  it('encodes only the head of a streamed body, with its length or as chunked', () => {
     const body = (length: number | undefined) => new ScriptedBody(length);
     const head = (length: number | undefined) =>
       text(encoder().encode({ method: 'DELETE', headers: [], body: body(length) })).split('keep-alive\r\n')[1];
@@ -80,7 +80,7 @@ describe('RequestEncoder', () => {
     ...['Host', 'content-length', 'Transfer-Encoding', 'CONNECTION', 'keep-alive', 'upgrade', 'Expect'].map(
       (name): [string, string[]] => [`header ${name}`, [name, '1']],
     ),
-  ])('refuses %s, also the second time', (_what, headers) => {
+  ])('rejects %s, also the second time', (_what, headers) => {
     const to = encoder();
     const encode = () => to.encode({ method: 'POST', headers: ['ok', 'ok', ...headers], body: 'x' });
     expect(encode).toThrow(TypeError);
@@ -94,13 +94,13 @@ describe('RequestEncoder', () => {
     },
   );
 
-  it('does not tell the value that cannot be sent', () => {
+  it('does not contain an invalid value in the error', () => {
     expect(() => encoder().encode({ method: 'GET', headers: ['authorization', 'secret\n'] })).toThrow(
       /^invalid value of header authorization$/,
     );
   });
 
-  it('still takes names when many have been seen', () => {
+  it('accepts further names when the cache is full', () => {
     const to = encoder();
     for (let n = 0; n < 1_000; n++) to.encode({ method: 'GET', headers: [`x-${n}`, ''] });
     expect(to.encode({ method: 'GET', headers: ['x-new', '1'] })).toContain('x-new: 1');

@@ -135,7 +135,7 @@ async function compare(text: string, next: Random): Promise<Reading> {
 
 const ROUNDS = 3_000;
 
-it('takes every valid response, and for what the reference parser takes it', async () => {
+it('accepts every valid response with the same result as the reference parser', async () => {
   const next = random(testSeed());
   for (let round = 0; round < ROUNDS / 3; round++) {
     const text = validResponse(next);
@@ -143,7 +143,7 @@ it('takes every valid response, and for what the reference parser takes it', asy
   }
 });
 
-it('takes nothing that the reference parser refuses or reads differently', async () => {
+it('accepts nothing that the reference parser rejects or interprets differently', async () => {
   const next = random(testSeed() + 1);
   const outcomes = { complete: 0, incomplete: 0, invalid: 0, 'too-large': 0 };
   for (let round = 0; round < ROUNDS; round++)

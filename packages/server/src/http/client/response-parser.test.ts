@@ -42,11 +42,11 @@ describe('ResponseParser', () => {
       'a',
       true,
     ],
-  ])('reads an answer with %s', (_what, text, body, persistent) => {
+  ])('parses a response with %s', (_what, text, body, persistent) => {
     expect(readText(text)).toMatchObject({ outcome: 'complete', status: 200, body, persistent, length: text.length });
   });
 
-  it.each([204, 304])('reads no body of a %i', (status) => {
+  it.each([204, 304])('expects no body after %i', (status) => {
     const line = `HTTP/1.1 ${status} Nothing\r\n`;
     expect(readText(`${line}\r\n`)).toMatchObject({ outcome: 'complete', status, body: '', persistent: true });
     const head = `${line}Content-Length: 5\r\n\r\n`;
@@ -54,7 +54,7 @@ describe('ResponseParser', () => {
     expect(readText(`${line}Transfer-Encoding: chunked\r\n\r\n`)).toMatchObject({ body: '', persistent: false });
   });
 
-  it('reads no body of an answer to HEAD, whatever that says', () => {
+  it('expects no body in a response to HEAD, whatever its head declares', () => {
     const lengths: [string, boolean][] = [
       ['Content-Length: 5\r\n', false],
       ['Transfer-Encoding: chunked\r\n', false],
@@ -70,7 +70,7 @@ describe('ResponseParser', () => {
     }
   });
 
-  it('says when the answer has begun, which an interim one does not', () => {
+  it('reports the begin of a response, but not of an interim one', () => {
     const parser = new ResponseParser({ onHead() {}, onBody() {} });
     const told = ['HTTP/1.1 100\r\n\r\n', 'H', 'TTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n', 'a'].map((text) => {
       parser.execute(Buffer.from(text), 0, text.length);
@@ -86,17 +86,17 @@ describe('ResponseParser', () => {
     [' Caf\xe9 \t x', 'Caf\xe9 \t x'],
     [' ', ''],
     ['', ''],
-  ])('hands out the text of the status line %j as it came', (text, phrase) => {
+  ])('returns the reason phrase %j unmodified', (text, phrase) => {
     expect(readText(`HTTP/1.1 299${text}\r\nContent-Length: 0\r\n\r\n`)).toMatchObject({ status: 299, phrase });
   });
 
-  it('leaves what follows the answer unread', () => {
+  it('does not consume input after the response', () => {
     const text = `${OK}Content-Length: 1\r\n\r\na`;
     expect(readText(`${text}HTTP/1.1 200 OK\r\n\r\n`)).toMatchObject({ body: 'a', length: text.length });
     expect(readText(`${CHUNKED}0\r\n\r\n0`)).toMatchObject({ outcome: 'complete', length: CHUNKED.length + 5 });
   });
 
-  it('hands out headers by lower-case name, lines of one name in order, and as they came', () => {
+  it('returns headers by lower-case name with repeated lines in order, and unmodified', () => {
     const { headers, raw } = readText(
       `${OK}Set-Cookie: a\r\nX-Empty:\r\nset-cookie:  b \r\nSET-COOKIE: c\r\n__proto__: p\r\nX: \xe9\t~\r\nContent-Length: 0\r\n\r\n`,
     );
@@ -172,7 +172,7 @@ describe('ResponseParser', () => {
     ['a chunk that ends in CR', `${CHUNKED}1\r\na\r0\r\n\r\n`],
     ['a trailer that is none', `${CHUNKED}0\r\nX Y\r\n\r\n`],
     ['a length among the trailers', `${CHUNKED}0\r\nContent-Length: 1\r\n\r\n`],
-  ])('refuses %s', (_what, text) => {
+  ])('rejects %s', (_what, text) => {
     expect(readText(text)).toMatchObject({ outcome: 'invalid', reason: expect.stringMatching(/\w/) });
   });
 
@@ -181,7 +181,7 @@ describe('ResponseParser', () => {
     ['a head of many lines', OK, 'X: 1\r\n', '\r\n', 16 * 1024],
     ['trailers', `${CHUNKED}0\r\n`, 'X: 1\r\n', '\r\n', 16 * 1024],
     ['a chunk size with extensions', `${CHUNKED}0`, ';a', '\r\n\r\n', 1024],
-  ])('refuses %s over the limit, and only those', (_what, before, repeated, after, limit) => {
+  ])('rejects %s over the limit only', (_what, before, repeated, after, limit) => {
     // What stands before the bounded part does not count.
     const outside = before.startsWith(CHUNKED) ? before.indexOf('0', CHUNKED.length) + (limit > 1024 ? 3 : 0) : 0;
     const counted = after === '\r\n\r\n' && limit === 1024 ? 2 : after.length;
@@ -195,7 +195,7 @@ describe('ResponseParser', () => {
     expect(read(...Array.from(beyond, (byte) => Buffer.of(byte))).outcome).toBe('too-large');
   });
 
-  it('does not wait for the end of a line that is too long already', () => {
+  it('rejects an overlong line before its end', () => {
     expect(read(Buffer.from(`${OK}X: ${'x'.repeat(16 * 1024)}`)).outcome).toBe('too-large');
     expect(read(Buffer.from(`${CHUNKED}${'0'.repeat(1025)}`)).outcome).toBe('too-large');
   });
@@ -209,7 +209,7 @@ describe('ResponseParser', () => {
     ['no last chunk', `${CHUNKED}1\r\na\r\n`],
     ['half a chunk', `${CHUNKED}2\r\na`],
     ['no end of the trailers', `${CHUNKED}0\r\nX: 1\r\n`],
-  ])('takes %s for an incomplete answer', (_what, text) => {
+  ])('treats %s as an incomplete response', (_what, text) => {
     expect(readText(text).outcome).toBe('incomplete');
   });
 });

@@ -10,7 +10,7 @@ const bodyOf = (request: string | undefined) => request?.slice(request.indexOf('
 const MEGABYTE = 1024 * 1024;
 
 describe('a streamed request body', () => {
-  it('is sent as it is when its length is known', async () => {
+  it('is sent unmodified if its length is known', async () => {
     const upstream = await startUpstream((socket) => socket.write(answer('ok')));
     const body = new ScriptedBody(5, (sink) => {
       expect(sink.write(Buffer.from('ab'))).toBe(true);
@@ -26,7 +26,7 @@ describe('a streamed request body', () => {
     expect(body.log).toEqual(['start']);
   });
 
-  it('is sent in chunks when its length is not known, and an empty piece is not the last one', async () => {
+  it('is sent chunked if its length is unknown; an empty chunk does not end it', async () => {
     const upstream = await startUpstream((socket) => socket.write(answer('ok')));
     const body = new ScriptedBody(undefined, (sink) => {
       for (const piece of ['a', '', 'b'.repeat(26)]) sink.write(Buffer.from(piece));
@@ -50,7 +50,7 @@ describe('a streamed request body', () => {
     expect(body.log).toEqual(['start']);
   });
 
-  it('goes out as it comes, on a connection that carries others before and after it', async () => {
+  it('is sent as it is produced, on a connection that is reused', async () => {
     const upstream = await startUpstream((socket) => socket.write(answer('ok')));
     const to = pool(upstream);
     await new Sent(to).done;
@@ -75,7 +75,7 @@ describe('a streamed request body', () => {
     expect(upstream.sockets).toHaveLength(1);
   });
 
-  it('leaves nothing behind on its connection, however many there are', async () => {
+  it('leaves no listeners on its connection', async () => {
     const upstream = await startUpstream((socket) => socket.write(answer('ok')));
     const to = pool(upstream);
     await new Sent(to).done;
@@ -92,7 +92,7 @@ describe('a streamed request body', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('is complete with its last byte, whenever it says so', async () => {
+  it('is complete with its last byte, before it calls end', async () => {
     const upstream = await startUpstream((socket) => socket.write(answer('ok')));
     const to = pool(upstream);
     const body = new ScriptedBody(2);
@@ -111,7 +111,7 @@ describe('a streamed request body', () => {
     expect(body.log).toEqual(['start']);
   });
 
-  it('waits while the upstream does not read, and goes on when it does', async () => {
+  it('pauses while the upstream does not read', async () => {
     let received = 0;
     const upstream = await startRawUpstream();
     const body = new ScriptedBody(64 * MEGABYTE);
@@ -131,7 +131,7 @@ describe('a streamed request body', () => {
     expect(body.log).not.toContain('stop');
   });
 
-  it('has nobody wait when its last byte is written, whether the upstream has taken it or not', async () => {
+  it('does not pause after its last byte', async () => {
     const upstream = await startRawUpstream();
     const body = new ScriptedBody(32 * MEGABYTE);
     const sent = new Sent(pool(upstream), { body });
@@ -142,7 +142,7 @@ describe('a streamed request body', () => {
     expect(body.log).toEqual(['start']);
   });
 
-  it('goes on while the answer to it is read already', async () => {
+  it('continues while the response is being read', async () => {
     const upstream = await startRawUpstream((socket) => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
       // The request's own chunks, from behind its head.

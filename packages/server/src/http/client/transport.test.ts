@@ -70,7 +70,7 @@ function send(to: UpstreamTransport, request: Partial<Parameters<UpstreamTranspo
 }
 
 describe('UpstreamTransport', () => {
-  it('sends the request as given and hands back head and body', async () => {
+  it('sends the request as given and returns head and body', async () => {
     let seen: { url: string | undefined; headers: string[]; body: string } | undefined;
     const port = await http(async (request, response) => {
       let body = '';
@@ -92,7 +92,7 @@ describe('UpstreamTransport', () => {
     );
   });
 
-  it('opens a connection for each request under way and uses idle ones again', async () => {
+  it('opens a connection per in-flight request and reuses idle ones', async () => {
     const held: ServerResponse[] = [];
     const connections = new Set<number | undefined>();
     const all = Promise.withResolvers<void>();
@@ -111,7 +111,7 @@ describe('UpstreamTransport', () => {
     expect(connections.size).toBeLessThan(43);
   });
 
-  it('stops the upstream from sending while the handler wants no more', async () => {
+  it('pauses the upstream while the handler is paused', async () => {
     let written = 0;
     let closed = false;
     const port = await http((_request, response) => {
@@ -164,7 +164,7 @@ describe('UpstreamTransport', () => {
     expect(received).toBe(64 * 1024 * 1024);
   });
 
-  it('abort ends the upstream request and calls nothing back', async () => {
+  it('abort cancels the upstream request without a callback', async () => {
     const left = Promise.withResolvers<void>();
     const port = await http((_request, response) => {
       response.on('close', () => left.resolve());
@@ -178,7 +178,7 @@ describe('UpstreamTransport', () => {
     expect(heard.error).toBeUndefined();
   });
 
-  it('abort before the connection stands sends nothing', async () => {
+  it('abort before the connection is established sends nothing', async () => {
     let requests = 0;
     const port = await http((_request, response) => {
       requests++;
@@ -192,7 +192,7 @@ describe('UpstreamTransport', () => {
     expect(heard).toEqual({ body: '' });
   });
 
-  it('does not follow redirects and names where they lead', async () => {
+  it('reports redirects with their target and does not follow them', async () => {
     let requests = 0;
     const port = await http((_request, response) => {
       requests++;
@@ -205,7 +205,7 @@ describe('UpstreamTransport', () => {
     expect(requests).toBe(1);
   });
 
-  it('says that the connection was refused, after dispatch has returned, without the credentials', async () => {
+  it('reports a refused connection after dispatch has returned, without credentials', async () => {
     const { error } = await send(transport('http://user:secret@127.0.0.1:1/mcp?token=secret')).done;
     expect(error).toMatchObject({
       kind: 'refused',
@@ -238,7 +238,7 @@ describe('UpstreamTransport', () => {
   it.each([
     ['ends', 'end', undefined],
     ['is reset', 'resetAndDestroy', { kind: 'dropped' }],
-  ] as const)('reads an answer that only the end of its connection ends: it %s', async (_what, how, failed) => {
+  ] as const)('reads a response that is delimited by the end of its connection: it %s', async (_what, how, failed) => {
     const answered = Promise.withResolvers<Socket>();
     const port = await listen(
       createTcpServer((socket) =>
@@ -262,7 +262,7 @@ describe('UpstreamTransport', () => {
     expect((await done).error).toMatchObject({ kind: 'invalid' });
   });
 
-  it('passes over interim answers', async () => {
+  it('skips interim responses', async () => {
     const port = await listen(
       createTcpServer((socket) =>
         socket.once('data', () =>
@@ -273,7 +273,7 @@ describe('UpstreamTransport', () => {
     expect(await send(transport(`http://127.0.0.1:${port}/`)).done).toMatchObject({ status: 200, body: 'ok' });
   });
 
-  it('close lets requests under way end, destroy ends them', async () => {
+  it('close waits for in-flight requests, destroy aborts them', async () => {
     const responses: ServerResponse[] = [];
     const port = await http((_request, response) => {
       responses.push(response);
@@ -295,7 +295,7 @@ describe('UpstreamTransport', () => {
     expect((await second.done).error).toMatchObject({ kind: 'aborted' });
   });
 
-  it('takes http and https URLs only', () => {
+  it('accepts http and https URLs only', () => {
     expect(() => createTransport('ftp://example.com/')).toThrow(TypeError);
     expect(() => createTransport('not a url')).toThrow(TypeError);
   });

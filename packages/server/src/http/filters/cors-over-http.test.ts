@@ -20,7 +20,7 @@ function cors(headers: Readonly<Record<string, unknown>>) {
 const ANSWER = '- { filter: static_response, status: 200, body: x }';
 
 describe('cors', () => {
-  it('names an allowed origin on every answer, errors included, and no other', async () => {
+  it('returns an allowed origin with every response, including errors, and no other origin', async () => {
     const service = await runFilters(`
 - { filter: cors, allow_origins: ['${CONSOLE}'], expose_headers: [Mcp-Session-Id, X-More], allow_credentials: true }
 - filter: mcp
@@ -48,7 +48,7 @@ describe('cors', () => {
     expect(cors((await call('tools/list')).headers)).toEqual({ vary: 'Origin' });
   });
 
-  it('allows subdomains, at any depth, where an origin begins with a star', async () => {
+  it('allows subdomains of any depth for a wildcard origin', async () => {
     const filters = `- { filter: cors, allow_origins: ['https://*.example.com'] }\n${ANSWER}`;
     const hosts = ['a.example.com', 'a.b.example.com', 'example.com', 'a.example.com:8443', 'anexample.com'];
     const service = await runFilters(filters, '', { SERVICE_ALLOWED_HOSTS: hosts.join() });
@@ -61,7 +61,7 @@ describe('cors', () => {
     expect(allowed).toEqual(['https://a.example.com', 'https://a.b.example.com', undefined, undefined, undefined]);
   });
 
-  it('has * said as it is, whoever asks', async () => {
+  it('returns * literally for any origin', async () => {
     const service = await runFilters(`- { filter: cors, allow_origins: ['*'] }\n${ANSWER}`);
     const senders: readonly Record<string, string>[] = [{ origin: CONSOLE }, {}];
     for (const headers of senders) {
@@ -70,7 +70,7 @@ describe('cors', () => {
     }
   });
 
-  it('answers a preflight with what it allows, defaults where nothing is said', async () => {
+  it('responds to a preflight request with its settings and defaults', async () => {
     const service = await run(`
 listeners:
   - { name: told, address: '127.0.0.1:0', filter_chains: [told] }
@@ -118,7 +118,7 @@ filter_chains:
   it.each([
     ['omit', 204],
     ['reject', 403],
-  ])('answers the preflight of another origin without a word of them, with %s %i', async (mode, status) => {
+  ])('responds to the preflight request of another origin without CORS headers, with %s %i', async (mode, status) => {
     const service = await runFilters(
       `- { filter: cors, allow_origins: ['${CONSOLE}'], disallowed_origin_mode: ${mode} }\n${ANSWER}`,
     );
@@ -126,7 +126,7 @@ filter_chains:
     expect([answer.status, cors(answer.headers)]).toEqual([status, { vary: 'Origin' }]);
   });
 
-  it('has no say where the listener refuses an origin: a foreign one, and none', async () => {
+  it('does not override the origin check of the listener', async () => {
     const filters = `- { filter: cors, allow_origins: ['https://console.example'], allow_null_origin: true }\n${ANSWER}`;
     const service = await runFilters(filters);
     for (const origin of ['https://console.example', 'null']) {
@@ -135,7 +135,7 @@ filter_chains:
     expect(service.log.filter((line) => line.includes('cors allows https://console.example, null'))).toHaveLength(0);
   });
 
-  it('has the origin of SERVICE_CORS_ORIGIN in the place of its first', async () => {
+  it('uses SERVICE_CORS_ORIGIN in place of its first origin', async () => {
     const filters = `- { filter: cors, allow_origins: ['${CONSOLE}', '${OTHER}'] }\n${ANSWER}`;
     const service = await runFilters(filters, '', { SERVICE_CORS_ORIGIN: 'https://console.example' });
     const allowed = async (origin: string) => {
@@ -148,7 +148,7 @@ filter_chains:
     expect(await allowed('https://other.example')).toEqual([403, undefined]);
   });
 
-  it('says it in the place of an upstream that says otherwise', async () => {
+  it('replaces the CORS headers of an upstream', async () => {
     const server = createServer((_request, response) => {
       response.writeHead(200, {
         'Access-Control-Allow-Origin': '*',

@@ -37,7 +37,7 @@ function named(raw: readonly string[]): Record<string, string> {
 }
 
 describe('an actual request', () => {
-  it('passes on with * echoed literally, with an origin and without', () => {
+  it('returns * literally, with and without an origin', () => {
     for (const origin of ['https://a.example', 'null', undefined]) {
       const { outcome, headers } = run({}, origin);
       expect(outcome).toBeUndefined();
@@ -48,7 +48,7 @@ describe('an actual request', () => {
     }
   });
 
-  it('names the one origin that it came from, of those allowed', () => {
+  it('returns the request origin if it is allowed', () => {
     const allow_origins = ['https://a.example', 'https://b.example'];
     expect(run({ allow_origins }, 'https://b.example').headers).toEqual({
       'access-control-allow-origin': 'https://b.example',
@@ -60,7 +60,7 @@ describe('an actual request', () => {
     }
   });
 
-  it('may carry credentials where that is said', () => {
+  it('allows credentials if configured', () => {
     const settings = { allow_origins: ['https://a.example'], allow_credentials: true, expose_headers: [] };
     expect(run(settings, 'https://a.example').headers).toEqual({
       'access-control-allow-origin': 'https://a.example',
@@ -83,15 +83,15 @@ describe('an actual request', () => {
     expect(headers['access-control-allow-origin']).toBe(allowed ? origin : undefined);
   });
 
-  it('from nowhere is allowed only where that is said', () => {
+  it('allows the null origin only if configured', () => {
     const allow_origins = ['https://a.example'];
     expect(run({ allow_origins, allow_null_origin: true }, 'null').headers['access-control-allow-origin']).toBe('null');
     expect(run({ allow_origins }, 'null').headers['access-control-allow-origin']).toBeUndefined();
   });
 });
 
-describe('a preflight', () => {
-  it('is answered 204 with what is allowed', () => {
+describe('a preflight request', () => {
+  it('is answered with 204 and the allowed methods and headers', () => {
     const { outcome, headers } = run({}, 'https://a.example', 'OPTIONS', 'content-type');
     expect(outcome).toMatchObject({ kind: 'plain', status: 204 });
     expect(headers).toMatchObject({
@@ -102,7 +102,7 @@ describe('a preflight', () => {
     });
   });
 
-  it('allows every header of a prefix that is asked for, and no others', () => {
+  it('allows all requested headers with an allowed prefix, and no others', () => {
     const { headers } = run(
       {},
       'https://a.example',

@@ -18,7 +18,7 @@ async function arrivals(filters: string, paths: readonly string[]): Promise<unkn
 }
 
 describe('path_rewrite', () => {
-  it('takes a prefix away where it is one, letter by letter', async () => {
+  it('strips an exact prefix', async () => {
     const filter = '- { filter: path_rewrite, strip_prefix: /llm }';
     expect(await arrivals(filter, ['/llm/v1?a=/llm', '/llm', '/llmv1', '/v1/llm', '/llm//evil.example/x'])).toEqual([
       '/v1?a=/llm',
@@ -29,7 +29,7 @@ describe('path_rewrite', () => {
     ]);
   });
 
-  it('puts a prefix in front, with one slash between', async () => {
+  it('adds a prefix, joined by one slash', async () => {
     expect(await arrivals('- { filter: path_rewrite, add_prefix: /base }', ['/v1?q', '/'])).toEqual([
       '/base/v1?q',
       '/base/',
@@ -37,13 +37,13 @@ describe('path_rewrite', () => {
     expect(await arrivals('- { filter: path_rewrite, add_prefix: /base/ }', ['/v1'])).toEqual(['/base/v1']);
   });
 
-  it('does not search a long path for a pattern, which could take as long as it likes', async () => {
+  it('rejects a long path instead of matching a pattern', async () => {
     const filter = "- { filter: path_rewrite, replace: { pattern: '^/(.*)/(.*)/(.*)x$', replacement: '/' } }";
     const [long, longer] = [`/${'a'.repeat(1_023)}`, `/${'/'.repeat(1_024)}`];
     expect(await arrivals(filter, [long, longer])).toEqual([long, 414]);
   });
 
-  it('replaces the first place that fits a pattern, with its groups', async () => {
+  it('replaces the first match of a pattern, with groups', async () => {
     const filter = "- { filter: path_rewrite, replace: { pattern: '/v(\\d+)(?=/)', replacement: '/api/$1' } }";
     expect(await arrivals(filter, ['/v2/x/v3/y?v=/v4/', '/w2/x', '/v2'])).toEqual([
       '/api/2/x/v3/y?v=/v4/',
@@ -61,7 +61,7 @@ describe('headers', () => {
   response_set: [{ name: x-old, value: new }, { name: X-Set, value: set }]
   response_remove: [content-type, X-Absent]`;
 
-  it('adds to what a request has, and adds to, replaces and takes away what an answer has', async () => {
+  it('adds request headers; adds, sets and removes response headers', async () => {
     const service = await runFilters(`${ADDS}
 - { filter: router, routes: [{ path_prefix: /, cluster: up }] }
 - { filter: load_balancer, clusters: [{ name: up, endpoints: ['${await upstream('first')}'] }] }`);
@@ -72,7 +72,7 @@ describe('headers', () => {
     expect(text.length).toBe(Number(headers['content-length'] ?? text.length));
   });
 
-  it('edits the answers of mcp too, and of requests that nobody answers', async () => {
+  it('edits responses of MCP and of requests that no filter answers', async () => {
     const service = await runFilters(`${ADDS}\n- filter: mcp\n- filter: service_namespace\n- filter: service_mcp_init`);
     const ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
     for (const [body, path] of [
@@ -86,7 +86,7 @@ describe('headers', () => {
     }
   });
 
-  it('edits in the order of the file', async () => {
+  it('applies edits in the order of the file', async () => {
     const service = await runFilters(`
 - { filter: headers, response_set: [{ name: X-A, value: one }] }
 - { filter: headers, response_add: [{ name: X-A, value: two }] }
@@ -99,7 +99,7 @@ describe('headers', () => {
 });
 
 describe('static_response', () => {
-  it('is the same for every method, with a body where there can be one', async () => {
+  it('responds to every method, with a body if the method allows it', async () => {
     const service = await runFilters(`
 - { filter: static_response, status: 503, headers: [{ name: Retry-After, value: '9' }, { name: Set-Cookie, value: a=1 }, { name: Set-Cookie, value: b=2 }], body: "été\\n" }`);
     for (const method of ['GET', 'POST', 'DELETE', 'OPTIONS']) {

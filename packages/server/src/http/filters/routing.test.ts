@@ -7,7 +7,7 @@ import { at, pipelineTests } from '../../app/pipeline.fixture.ts';
 const { run, runFilters, upstream, finally: atEnd } = pipelineTests();
 
 describe('router', () => {
-  it('takes the longest prefix of the routes that fit by host and headers; of equals the first', async () => {
+  it('chooses the longest prefix of the routes with matching host and headers, the first one of equals', async () => {
     const names = ['short', 'long', 'hosted', 'ported', 'gold', 'second'];
     const clusters = await Promise.all(
       names.map(async (name) => `    - { name: ${name}, endpoints: ['${await upstream(name)}'] }`),
@@ -52,7 +52,7 @@ ${clusters.join('\n')}`,
 });
 
 describe('load_balancer', () => {
-  it('knows the clusters of the top and of other chains, and shares their turns', async () => {
+  it('shares top-level clusters and those of other chains', async () => {
     const [a, b] = [await upstream('a'), await upstream('b')];
     const service = await run(`
 listeners:
@@ -80,7 +80,7 @@ clusters: [{ name: top, endpoints: ['${a}', '${b}'] }]
     ]).toEqual(['a', 'b', 'a', 'b']);
   });
 
-  it('spreads turns by weight, evenly rather than in runs', async () => {
+  it('distributes requests smoothly by weight', async () => {
     const [a, b, c] = [await upstream('a'), await upstream('b'), await upstream('c')];
     const service = await runFilters(`
 - { filter: router, routes: [{ path_prefix: /, cluster: k }] }
@@ -95,7 +95,7 @@ clusters: [{ name: top, endpoints: ['${a}', '${b}'] }]
     expect(turns.join('')).not.toContain('aaa');
   });
 
-  it('passes by what no router has sent anywhere', async () => {
+  it('passes on requests without a cluster', async () => {
     const service = await runFilters(`
 - { filter: router, routes: [{ path_prefix: /, cluster: k }], conditions: [{ when: { path: /in } }] }
 - { filter: load_balancer, clusters: [{ name: k, endpoints: ['${await upstream('k')}'] }] }
@@ -104,7 +104,7 @@ clusters: [{ name: top, endpoints: ['${a}', '${b}'] }]
     expect((await send(at(service, 'l', '/out'), 'GET')).status).toBe(418);
   });
 
-  it('waits for a connection no longer than connection_timeout_ms', async () => {
+  it('applies connection_timeout_ms', async () => {
     // It takes connections, and never says a word of TLS.
     const silent = createServer((socket) => atEnd(() => socket.destroy()));
     silent.listen(0, '127.0.0.1');

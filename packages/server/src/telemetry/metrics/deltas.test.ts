@@ -19,8 +19,8 @@ const histogram = (...buckets: number[]): Metric => ({
   series: [{ attributes: {}, value: { count: buckets[0] ?? 0, sum: buckets[1] ?? 0, buckets: buckets.slice(2) } }],
 });
 
-describe('what came since the last time', () => {
-  it('is all of it at first, and then the difference', () => {
+describe('deltas', () => {
+  it('are the whole value at first, then the difference', () => {
     const deltas = new Deltas();
     expect(deltas.of([counter(['a', 5]), histogram(3, 9, 1, 2)])).toEqual([counter(['a', 5]), histogram(3, 9, 1, 2)]);
     expect(deltas.of([counter(['a', 7], ['b', 1]), histogram(4, 9.5, 2, 2)])).toEqual([

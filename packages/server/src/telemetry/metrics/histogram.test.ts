@@ -12,13 +12,13 @@ describe('a histogram', () => {
     expect(values.value.sum).toBeCloseTo(1e9 + 26.300_01, 5);
   });
 
-  it('does not count what is no duration and no number of things', () => {
+  it('ignores negative values and non-numbers', () => {
     const values = histogram();
     for (const value of [Number.NaN, -1, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) values.record(value);
     expect(values.value).toEqual({ count: 0, sum: 0, buckets: [0, 0, 0, 0] });
   });
 
-  it('shows what was counted up to a moment', () => {
+  it('returns a snapshot', () => {
     const values = histogram();
     values.record(1);
     const before = values.value;

@@ -56,7 +56,7 @@ const PINGED = { name: 'mcp.server.operation.duration', attributes: { 'mcp.metho
 const point = (value: object) => ({ dataPoints: [expect.objectContaining(value)] });
 
 describe('metrics sent to a collector', () => {
-  it('are what was counted, in OpenTelemetry’s form, with who it is from', async () => {
+  it('have the recorded values and the resource', async () => {
     const { url, requests: received } = await receiving();
     const before = Date.now();
     const { requests, exported } = await exporting('http/json', {
@@ -105,7 +105,7 @@ describe('metrics sent to a collector', () => {
     expect(Number(end)).toBeLessThanOrEqual(Date.now());
   });
 
-  it('are all there each time, unless the collector wants what is new', async () => {
+  it('are cumulative by default', async () => {
     const all = await receiving();
     const { requests, exported } = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: all.url });
     for (const seconds of [1, 2]) {
@@ -123,7 +123,7 @@ describe('metrics sent to a collector', () => {
     ['delta', 1, [1, 1], [5, 2]],
     ['lowmemory', 2, [1, 1], [5, 7]],
     ['cumulative', 2, [1, 2], [5, 7]],
-  ])('are as the preference %s has it', async (preference, counterTemporality, histograms, counters) => {
+  ])('follow the preference %s', async (preference, counterTemporality, histograms, counters) => {
     const { url, requests: received } = await receiving();
     let events = 5;
     const { requests, exported } = await exporting(
@@ -152,7 +152,7 @@ describe('metrics sent to a collector', () => {
     );
   });
 
-  it('go as Protobuf, compressed where that is set, to the address that is set for metrics', async () => {
+  it('are sent as Protobuf to the configured endpoint, compressed if configured', async () => {
     const { url, requests: received, points } = await receiving();
     const { requests, exported } = await exporting('http/protobuf', {
       OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
@@ -167,7 +167,7 @@ describe('metrics sent to a collector', () => {
     expect(points).toContainEqual(expect.objectContaining(PINGED));
   });
 
-  it('go over gRPC, with the headers that are set', async () => {
+  it('are sent over gRPC with the configured headers', async () => {
     const { url, requests: received, points } = await receiving('grpc');
     const { requests, exported } = await exporting('grpc', {
       OTEL_EXPORTER_OTLP_ENDPOINT: url,
@@ -179,7 +179,7 @@ describe('metrics sent to a collector', () => {
     expect(points).toContainEqual(expect.objectContaining(PINGED));
   });
 
-  it('go in several requests when there are very many', async () => {
+  it('are split into several requests', async () => {
     const { url, requests: received } = await receiving();
     const { requests, exported } = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: url });
     for (let tool = 0; tool < 1_500; tool++) requests.mcpServer({ method: 'tools/call', tool: `t${tool}`, seconds: 1 });
@@ -189,7 +189,7 @@ describe('metrics sent to a collector', () => {
     expect(tools).toHaveLength(1_500);
   });
 
-  it('are told of in the log once when they cannot be sent, and once when they can again', async () => {
+  it('log once when exports fail and once when they succeed again', async () => {
     const receiver = await receiving();
     receiver.behaviour = { kind: 'answers', status: 400, body: 'no' };
     const { exported, log } = await exporting('http/protobuf', {
@@ -210,7 +210,7 @@ describe('metrics sent to a collector', () => {
     expect(log.slice(1)).toEqual([{ level: 'info', target: 'service', msg: 'exporting metrics succeeds again' }]);
   });
 
-  it('are sent a last time at the end, which does not wait for a collector that is not there', async () => {
+  it('are sent a last time at shutdown, which does not wait for an unreachable collector', async () => {
     const { url, requests: received } = await receiving();
     const there = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: url });
     await there.exported.close(5_000);
@@ -222,7 +222,7 @@ describe('metrics sent to a collector', () => {
     expect(performance.now() - begun).toBeLessThan(5_000);
   });
 
-  it('do not stop the service from counting when its state cannot be read', async () => {
+  it('are not sent if the state of the service cannot be read', async () => {
     const { url, requests: received } = await receiving();
     const { exported, log } = await exporting(
       'http/json',

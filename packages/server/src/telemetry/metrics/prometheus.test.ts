@@ -10,8 +10,8 @@ async function scraped(requests: RequestMetrics, state?: Partial<ServiceState>):
   return (await Array.fromAsync(prometheus.chunks())).join('');
 }
 
-describe('the text for Prometheus', () => {
-  it('has each metric under its name with its unit, with help and type', async () => {
+describe('the Prometheus text', () => {
+  it('has each metric with unit, help and type', async () => {
     const requests = new RequestMetrics();
     requests.http({ listener: 'mcp', method: 'POST', status: 200, seconds: 0.3 });
     const text = await scraped(requests);
@@ -31,7 +31,7 @@ describe('the text for Prometheus', () => {
     expect(text.match(/target_info\{/g)).toHaveLength(1);
   });
 
-  it('has buckets that add up', async () => {
+  it('has cumulative buckets', async () => {
     const requests = new RequestMetrics();
     for (const seconds of [0.000_1, 0.002, 0.3, 0.3, 99]) requests.mcpServer({ method: 'ping', seconds });
     const samples = samplesOf(await scraped(requests));
@@ -41,7 +41,7 @@ describe('the text for Prometheus', () => {
     expect(sampleOf(samples, 'mcp_server_operation_duration_seconds_sum')).toBeCloseTo(99.6021, 6);
   });
 
-  it('says quotes, backslashes and line breaks of names so that they are read as they are', async () => {
+  it('escapes quotes, backslashes and line breaks', async () => {
     const requests = new RequestMetrics();
     const tools = ['say "hi"', 'C:\\new', 'two\nlines', '\\n', '","x="', 'Köln 🔑', '# HELP x y'];
     for (const tool of tools) requests.mcpServer({ method: 'tools/call', namespace: 'n', tool, seconds: 1 });
@@ -51,7 +51,7 @@ describe('the text for Prometheus', () => {
     }
   });
 
-  it('has names that others made up without end in 2,000 series, each metric with one head', async () => {
+  it('limits a metric to 2,000 series, with one header', async () => {
     const requests = new RequestMetrics();
     for (let model = 0; model < 3_000; model++) {
       requests.completion({ operation: 'chat', requestModel: `model ${model}`, server: 'llm:1', seconds: 1 });
@@ -69,7 +69,7 @@ describe('the text for Prometheus', () => {
     expect(new Set(heads).size).toBe(heads.length);
   });
 
-  it('is of one moment, although requests go on while it is made', async () => {
+  it('is a snapshot although requests continue during rendering', async () => {
     const requests = new RequestMetrics();
     const names = Array.from({ length: 1_000 }, (_, index) => `tool ${index}`);
     const count = () => {
@@ -93,7 +93,7 @@ describe('the text for Prometheus', () => {
     expect(new Set(counts.map(({ value }) => value))).toEqual(new Set([1]));
   });
 
-  it('tells the state of the service as it is when it is asked', async () => {
+  it('contains the current state of the service', async () => {
     const duration = { count: 10, total_ms: 2_500, avg_ms: 250 };
     const text = await scraped(new RequestMetrics(), {
       filters: () => ({ cors: { requests_continue: 4, requests_reject: 3, requests_other: 2, errors: 1, duration } }),
@@ -142,7 +142,7 @@ describe('the text for Prometheus', () => {
     expect(value('sluice_log_dropped_total')).toBe(9);
   });
 
-  it('tells what evaluators have done', async () => {
+  it('contains the counts of evaluators', async () => {
     const took = (total_ms: number) => ({ count: 3, total_ms, avg_ms: total_ms / 3 });
     const text = await scraped(new RequestMetrics(), {
       evaluators: () => [
@@ -184,7 +184,7 @@ describe('the text for Prometheus', () => {
     expect(value('sluice_evaluator_action_duration_seconds_total')).toBe(0.25);
   });
 
-  it('tells of the process itself', async () => {
+  it('contains the metrics of the process', async () => {
     const samples = samplesOf(await scraped(new RequestMetrics()));
     expect(sampleOf(samples, 'process_memory_usage_bytes')).toBeGreaterThan(10_000_000);
     expect(sampleOf(samples, 'process_uptime_seconds')).toBeGreaterThan(0);

@@ -22,7 +22,7 @@ function totals(metrics: RequestMetrics, name: string): { count: number; sum: nu
 }
 
 describe('the metrics of requests', () => {
-  it('tell MCP requests of clients apart by method, namespace, tool, prompt and error', () => {
+  it('distinguish MCP requests of clients by method, namespace, tool, prompt and error', () => {
     const metrics = new RequestMetrics();
     const call = { method: 'tools/call', namespace: 'crm', tool: 'find', seconds: SECONDS };
     metrics.mcpServer(call);
@@ -47,7 +47,7 @@ describe('the metrics of requests', () => {
     ]);
   });
 
-  it('count methods that the protocols do not have as one', () => {
+  it('merge unknown methods', () => {
     const metrics = new RequestMetrics();
     for (const method of ['x', 'y\n z', 'tools/Call', '']) metrics.mcpServer({ method, seconds: SECONDS });
     for (const method of ['x', '__proto__']) metrics.mcpClient({ method, server: 'up:1', seconds: SECONDS });
@@ -58,7 +58,7 @@ describe('the metrics of requests', () => {
     expect(labels(metrics, 'http.server.request.duration')).toMatchObject([{ 'http.request.method': '_OTHER' }]);
   });
 
-  it('count error codes that nobody has given a meaning as one', () => {
+  it('merge unknown error codes', () => {
     const metrics = new RequestMetrics();
     const known = ['-32700', '-32600', '-32602', '-32603', '-32000', '-32002', '-32021', '-32042', '400', '499', '503'];
     const words = ['tool_error', 'cancelled', 'timeout'];
@@ -77,13 +77,13 @@ describe('the metrics of requests', () => {
   it.each([
     ['10.0.0.1:8080', { 'server.address': '10.0.0.1', 'server.port': 8080 }],
     ['[::1]:9', { 'server.address': '::1', 'server.port': 9 }],
-  ])('name the upstream %s by address and port', (server, address) => {
+  ])('identify the upstream %s by address and port', (server, address) => {
     const metrics = new RequestMetrics();
     metrics.mcpClient({ method: 'tools/list', server, seconds: SECONDS });
     expect(labels(metrics, 'mcp.client.operation.duration')).toEqual([{ 'mcp.method.name': 'tools/list', ...address }]);
   });
 
-  it('tell calls of capability services apart by method, service and error', () => {
+  it('distinguish calls of capability services by method, service and error', () => {
     const metrics = new RequestMetrics();
     const call = { method: 'tool.ToolInvoker/InvokeTool', server: 'svc:50051', seconds: SECONDS };
     metrics.rpcClient(call);
@@ -97,7 +97,7 @@ describe('the metrics of requests', () => {
     expect(labels(metrics, 'rpc.client.call.duration')).toEqual([called, { ...called, 'error.type': 'UNAVAILABLE' }]);
   });
 
-  it('tell HTTP requests apart by listener, method and status', () => {
+  it('distinguish HTTP requests by listener, method and status', () => {
     const metrics = new RequestMetrics(new Set(['tls']));
     const request = { listener: 'mcp', method: 'POST', status: 200, seconds: SECONDS };
     metrics.http(request);
@@ -118,7 +118,7 @@ describe('the metrics of requests', () => {
     ]);
   });
 
-  it('know how many HTTP requests each listener has', () => {
+  it('count the HTTP requests in flight by listener', () => {
     const metrics = new RequestMetrics();
     for (const listener of ['mcp', 'mcp', 'inference']) metrics.began(listener);
     metrics.ended('mcp');
@@ -158,7 +158,7 @@ describe('the metrics of requests', () => {
     ]);
   });
 
-  it('do not take one model for another, whatever their names have in them', () => {
+  it('distinguish models with any names', () => {
     const metrics = new RequestMetrics();
     const names: [string, string][] = [
       ['a', 'b c'],
@@ -172,7 +172,7 @@ describe('the metrics of requests', () => {
     expect(labels(metrics, 'gen_ai.client.operation.duration')).toHaveLength(names.length);
   });
 
-  it('keep no more of a name than 256 characters, as well-formed text', () => {
+  it('truncate names to 256 characters of well-formed text', () => {
     const metrics = new RequestMetrics();
     const long = 'x'.repeat(5_000_000);
     metrics.completion({ operation: 'chat', requestModel: long, server: 'llm:1', seconds: SECONDS });

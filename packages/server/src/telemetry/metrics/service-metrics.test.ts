@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ServiceMetrics } from './service-metrics.ts';
 
 describe('the metrics', () => {
-  it('have the form that the contract gives them, before anything was counted too', () => {
+  it('match the contract, also before anything was counted', () => {
     const service = new ServiceMetrics();
     service.filter('mcp');
     const snapshot = service.snapshot();
@@ -32,7 +32,7 @@ describe('the metrics', () => {
     });
   });
 
-  it('count each thing that a filter can do by itself, and its time in all cases', () => {
+  it('count each outcome of a filter, and its duration in all cases', () => {
     const service = new ServiceMetrics();
     const counters = service.filter('mcp');
     counters.passed(1);
@@ -48,7 +48,7 @@ describe('the metrics', () => {
     });
   });
 
-  it('add up exact times and show three decimals of a millisecond', () => {
+  it('sum exact durations and return three decimals', () => {
     const service = new ServiceMetrics();
     for (let time = 0; time < 3; time++) service.filter('mcp').passed(0.000_4);
     expect(service.snapshot().filters.mcp?.duration).toEqual({ count: 3, total_ms: 0.001, avg_ms: 0 });
@@ -56,7 +56,7 @@ describe('the metrics', () => {
     expect(service.snapshot().filters.mcp?.duration).toEqual({ count: 4, total_ms: 2.001, avg_ms: 0.5 });
   });
 
-  it('name filters in the order in which they became known, and count one of a name only once', () => {
+  it('return filters in the order of registration, unique by name', () => {
     const service = new ServiceMetrics();
     for (const name of ['mcp', 'cors', 'mcp']) service.filter(name).passed(0);
     const { filters } = service.snapshot();
@@ -64,7 +64,7 @@ describe('the metrics', () => {
     expect([filters.mcp?.requests_continue, filters.cors?.requests_continue]).toEqual([2, 1]);
   });
 
-  it('are a picture of their moment', () => {
+  it('are a snapshot', () => {
     const service = new ServiceMetrics();
     const before = service.snapshot();
     service.filter('mcp').passed(1);

@@ -16,19 +16,19 @@ describe('the texts of an event', () => {
     ['four bytes each', ['😀'.repeat(LIMIT)], ['😀'.repeat(LIMIT / 4)], true],
     ['four bytes each, odd room', ['abc', '😀'.repeat(LIMIT)], ['abc', '😀'.repeat(LIMIT / 4 - 1)], true],
     ['half a pair where it is cut', [`${'x'.repeat(LIMIT - 1)}😀`], ['x'.repeat(LIMIT - 1)], true],
-  ])('are cut at 16 KiB in all: %s', (_what, texts, kept, truncated) => {
+  ])('are truncated at 16 KiB in total: %s', (_what, texts, kept, truncated) => {
     expect(contentOfTexts(texts)).toEqual({ texts: kept, truncated });
   });
 
-  test('are not endlessly many', () => {
+  test('are limited in number', () => {
     const many = Array.from({ length: 512 }, () => '');
     expect(contentOfTexts(many)).toEqual({ texts: many, truncated: false });
     expect(contentOfTexts([...many, 'x'])).toEqual({ texts: many, truncated: true });
   });
 });
 
-describe('of an MCP result', () => {
-  test('the text blocks count', () => {
+describe('the content of an MCP result', () => {
+  test('consists of its text blocks', () => {
     const content: JsonValue = [
       { type: 'text', text: 'a' },
       { type: 'image', data: 'S3CRET', mimeType: 'image/png' },
@@ -47,12 +47,12 @@ describe('of an MCP result', () => {
     { content: {} },
     { content: [null, 5, {}, { type: 'text', text: 5 }] },
   ];
-  test.for(UNUSABLE)('%j has none', (result) => {
+  test.for(UNUSABLE)('is empty for %j', (result) => {
     expect(contentOfResult(result)).toEqual({ texts: [], truncated: false });
     expect(isErrorResult(result)).toBe(false);
   });
 
-  test('isError counts when it is true', () => {
+  test('isError must be true', () => {
     expect([isErrorResult({ isError: true }), isErrorResult({ isError: 'true' }), isErrorResult({})]).toEqual([
       true,
       false,

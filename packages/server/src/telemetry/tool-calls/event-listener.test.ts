@@ -31,7 +31,7 @@ function start() {
   return { send, listen };
 }
 
-test('a listener is told of events from then on, in their order, once per turn', async () => {
+test('notifies a listener of new events in order, once per turn', async () => {
   const { send, listen } = start();
   send(2);
   const one = listen();
@@ -47,7 +47,7 @@ test('a listener is told of events from then on, in their order, once per turn',
   }
 });
 
-test('a listener that was told and has not read is not told again until it has', async () => {
+test('does not notify a listener again before it has read', async () => {
   const { send, listen } = start();
   const { said, heard, read } = listen(true);
   for (let turn = 0; turn < 3; turn++) {
@@ -62,7 +62,7 @@ test('a listener that was told and has not read is not told again until it has',
   expect(said).toEqual(['ready', 'ready']);
 });
 
-test('a listener that is 1000 events behind can still have them all; with one more it is told so and dropped', async () => {
+test('drops a listener that is more than 1000 events behind', async () => {
   const { send, listen } = start();
   const patient = listen(true);
   const slow = listen(true);
@@ -81,7 +81,7 @@ test('a listener that is 1000 events behind can still have them all; with one mo
   expect(slow.said).toEqual(['ready', 'lost']);
 });
 
-test('a listener that reads loses nothing, however many events come in one turn', async () => {
+test('loses no events of a listener that reads', async () => {
   const { send, listen } = start();
   const { heard, said } = listen();
   send(3500);
@@ -90,7 +90,7 @@ test('a listener that reads loses nothing, however many events come in one turn'
   expect(said).not.toContain('lost');
 });
 
-test('a listener that has left is told nothing, and the others are', async () => {
+test('does not notify a closed listener', async () => {
   const { send, listen } = start();
   const one = listen();
   const other = listen();

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { codeSummary, toolSummary } from './event.ts';
 
-test('of arguments the names are told, but not those of credentials', () => {
+test('contains argument names except those of credentials', () => {
   const args = { text: 'S3CRET', service_auth_token: 'S3CRET', service_meta_trace: 'S3CRET', Service_auth_x: 'S3CRET' };
   const summary = toolSummary(args, ['token', 'trace']);
   expect(summary).toEqual({
@@ -13,11 +13,11 @@ test('of arguments the names are told, but not those of credentials', () => {
   expect(JSON.stringify(summary)).not.toContain('S3CRET');
 });
 
-test('of code nothing is told but how many arguments it has', () => {
+test('contains only the number of arguments of code', () => {
   expect(codeSummary(2)).toEqual({ argumentNames: undefined, argumentCount: 2, headerNames: [], code: true });
 });
 
-test('of very many or very long names a part is told, and how many there are', () => {
+test('limits the number and length of names', () => {
   const names = Array.from({ length: 150 }, (_, at) => `${at}-${'x'.repeat(500)}`);
   const hidden = Array.from({ length: 50 }, (_, at) => [`service_auth_${at}`, 1]);
   const args = Object.fromEntries([...hidden, ...names.map((name) => [name, 1])]);
@@ -27,7 +27,7 @@ test('of very many or very long names a part is told, and how many there are', (
   expect([argumentNames, headerNames]).toEqual([told, told]);
 });
 
-test('names are told as text that every reader of JSON takes, half a surrogate pair too', () => {
+test('contains well-formed names', () => {
   expect(toolSummary({ 'a\ud800': 1 }, ['h\udc00'])).toMatchObject({
     argumentNames: ['a\ufffd'],
     headerNames: ['h\ufffd'],

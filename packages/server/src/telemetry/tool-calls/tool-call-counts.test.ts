@@ -12,7 +12,7 @@ const failed = (category: 'UNKNOWN' | 'EXECUTION_ERROR'): EventDetails => ({
 });
 
 describe('the counts of tool-call events', () => {
-  it('are by transport and type, and by category of those that failed', () => {
+  it('are by transport and type, and by category of failures', () => {
     const counts = new ToolCallCounts();
     for (let time = 0; time < 2; time++) counts.add('mcp', COMPLETED);
     for (const category of ['UNKNOWN', 'EXECUTION_ERROR', 'UNKNOWN'] as const) counts.add('code', failed(category));

@@ -49,8 +49,8 @@ function start(level: LogThreshold = 'info') {
 
 const NOTHING = contentOfTexts([]);
 
-describe('a call that is carried out', () => {
-  test('has a STARTED event with names alone', () => {
+describe('a call that is executed', () => {
+  test('has a STARTED event with names only', () => {
     const { events, told } = start();
     const args = { text: 'S3CRET', service_auth_key: 'S3CRET', service_meta_a: 'S3CRET', n: 1 };
     begun(events, identity(), toolSummary(args, ['a', 'key']));
@@ -91,20 +91,20 @@ describe('a call that is carried out', () => {
     });
   });
 
-  test('and says itself that it failed is COMPLETED with isError', () => {
+  test('with an error result is COMPLETED with isError', () => {
     const { events, told } = start();
     begun(events, identity({ transport: 'mcp' }), toolSummary({}, [])).completed(true, NOTHING);
     expect(told()[1]).toMatchObject({ eventType: 'COMPLETED', isError: true, content: [] });
   });
 
-  test('says that content was cut', () => {
+  test('marks truncated content', () => {
     const { events, told } = start();
     begun(events, identity(), toolSummary({}, [])).completed(false, contentOfTexts(['x'.repeat(20_000)]));
     expect(told()[1]).toMatchObject({ content: ['x'.repeat(16 * 1024)], contentTruncated: true });
   });
 });
 
-test('an execution of code tells [CODE] and the number of its arguments', () => {
+test('code execution has [CODE] and the number of arguments', () => {
   const { events, told } = start();
   const toolName = codeToolName('docker', 'python');
   begun(events, identity({ transport: 'code', toolName }), codeSummary(3));
@@ -120,7 +120,7 @@ test('an execution of code tells [CODE] and the number of its arguments', () => 
   });
 });
 
-test('members without a value are left out', () => {
+test('omits members without a value', () => {
   const { events, told } = start();
   begun(events, identity({ serviceId: undefined, conversationId: undefined, requestId: undefined }), codeSummary(0));
   const [event] = told();
@@ -146,7 +146,7 @@ describe('a call that fails', () => {
     });
   });
 
-  test('before it begins has one FAILED event with an id of its own', () => {
+  test('before its start has one FAILED event with its own id', () => {
     const { events, told } = start();
     events.of(identity({ serviceId: undefined, serviceAddress: '' })).failed('SERVICE_UNAVAILABLE', 'no host');
     expect(told()).toMatchObject([
@@ -174,7 +174,7 @@ describe('a call that fails', () => {
   });
 });
 
-describe('the kept events', () => {
+describe('the stored events', () => {
   test('are the last 1000, newest first', () => {
     const { events } = start('off');
     for (let at = 0; at < 1001; at++) events.of(identity({ toolName: `t${at}` })).failed('UNKNOWN', '');
@@ -184,7 +184,7 @@ describe('the kept events', () => {
     expect(events.recent({ limit: 2 }).map((each) => each.identity.toolName)).toEqual(['t1000', 't999']);
   });
 
-  test('can be asked for by tool and by category, which only failed ones have', () => {
+  test('can be filtered by tool and by category', () => {
     const { events } = start('off');
     const categories: ToolCallErrorCategory[] = ['UNKNOWN', 'INVALID_ARGUMENTS'];
     for (const toolName of ['a', 'b']) {
@@ -203,7 +203,7 @@ describe('the log', () => {
     ['mcp', 'service::forward'],
     ['grpc', 'service::bridge'],
     ['code', 'service::bridge'],
-  ] as const)('has a line per event of %s, of the target %s, without what came back', ([transport, target]) => {
+  ] as const)('has a line per event of %s with target %s, without the result', ([transport, target]) => {
     const { events, lines, pass } = start('debug');
     const report = begun(
       events,
@@ -243,7 +243,7 @@ describe('the log', () => {
     ]);
   });
 
-  test('alone has the id that the service was sent', () => {
+  test('only contains the request id sent to the service', () => {
     const { events } = start('off');
     begun(events, identity({ serviceRequestId: 'req-2' }), codeSummary(0)).failed('UNKNOWN', '');
     expect(JSON.stringify(events.recent({ limit: 9 }).map(eventOf))).not.toContain('req-2');
@@ -265,7 +265,7 @@ describe('the log', () => {
     });
   });
 
-  test('has none when its level is off', () => {
+  test('is empty below level debug', () => {
     const { events, lines, told } = start('warn');
     begun(events, identity(), codeSummary(0)).failed('UNKNOWN', '');
     expect(lines()).toEqual([]);

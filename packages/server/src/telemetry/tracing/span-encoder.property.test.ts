@@ -54,7 +54,7 @@ const described = fc.record({
 });
 
 describe('spans', () => {
-  it('are written as the library writes them, whatever is in them', () => {
+  it('are encoded like the library encodes them', () => {
     const encoder = new SpanEncoder();
     fc.assert(
       fc.property(fc.array(described, { minLength: 1, maxLength: 5 }), attributes('process.'), (all, ofResource) => {
@@ -78,7 +78,7 @@ describe('spans', () => {
     );
   });
 
-  it('that are none are nothing to send', () => {
+  it('are not encoded if there are none', () => {
     expect(new SpanEncoder().serializeRequest([])).toBeUndefined();
   });
 });

@@ -33,12 +33,12 @@ describe('a traceparent', () => {
     ['twice', `${PARENT}, ${PARENT}`],
     ['of 10 kB', '0'.repeat(10_000)],
     ['of 10 kB that begins well', `00-${TRACE}-${SPAN}-01${' 1'.repeat(5_000)}`],
-  ])('%s is as if there were none', (_, traceparent) => {
+  ])('%s is ignored', (_, traceparent) => {
     expect(traceContextOf({ traceparent, tracestate: 'a=1' })).toBeUndefined();
     expect(traceContextOf({ traceparent: PARENT }, { traceparent })).toEqual(context);
   });
 
-  it.each([[null], [5], [{}], [[PARENT]], [true]])('that is %j is as if there were none', (traceparent) => {
+  it.each([[null], [5], [{}], [[PARENT]], [true]])('that is %j is ignored', (traceparent) => {
     expect(traceContextOf({ traceparent: PARENT }, { traceparent })).toEqual(context);
   });
 });
@@ -55,14 +55,14 @@ describe('a tracestate', () => {
     expect(traceContextOf({}, { traceparent: PARENT, tracestate })?.state).toBe(expected);
   });
 
-  it('is that of the traceparent that is followed', () => {
+  it('is taken from the source of the traceparent', () => {
     const headers = { traceparent: PARENT, tracestate: 'outer=1' };
     expect(traceContextOf(headers, { tracestate: 'inner=1' })?.state).toBe('outer=1');
     expect(traceContextOf(headers, { traceparent: PARENT })?.state).toBeUndefined();
   });
 });
 
-it('is said as it was read', () => {
+it('is formatted as it was parsed', () => {
   for (const sampled of [true, false]) {
     for (const state of [undefined, 'a="\\",b=2']) {
       const given = { ...context, sampled, state };

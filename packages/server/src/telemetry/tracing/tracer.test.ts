@@ -15,7 +15,7 @@ function tracing(parentBased: boolean, ratio: number) {
   return { recorded, begin };
 }
 
-describe('what is recorded', () => {
+describe('sampling', () => {
   it.each([
     ['always', false, 1, { alone: true, sampled: true, unsampled: true }],
     ['never', false, 0, { alone: false, sampled: false, unsampled: false }],
@@ -38,7 +38,7 @@ describe('what is recorded', () => {
     }
   });
 
-  it('is a share of the traces, the same for all parts of one', () => {
+  it('samples a ratio of the traces, consistently per trace', () => {
     const { begin } = tracing(true, 0.25);
     const sampled = Array.from({ length: 2_000 }, () => begin().context.sampled);
     const share = sampled.filter((each) => each).length / sampled.length;
@@ -48,7 +48,7 @@ describe('what is recorded', () => {
 });
 
 describe('a span', () => {
-  it('goes on with the trace that it is given', () => {
+  it('continues the trace of its parent', () => {
     const { begin } = tracing(true, 1);
     const span = begin('sampled');
     expect(span.context).toMatchObject({ traceId: PARENT.traceId, state: 'a=1', sampled: true });
@@ -59,7 +59,7 @@ describe('a span', () => {
     expect(begin().context.traceId).not.toBe(begin().context.traceId);
   });
 
-  it('ends once, and says nothing more then', () => {
+  it('ends once and is not modified afterwards', () => {
     const { recorded, begin } = tracing(true, 1);
     const span = begin();
     span.failed('timeout');
@@ -71,7 +71,7 @@ describe('a span', () => {
     expect(span).toMatchObject({ endTime, attributes: { 'error.type': 'timeout' }, status: { code: 2 } });
   });
 
-  it('has been when the clock says', () => {
+  it('has the time of the clock', () => {
     const before = Date.now();
     const span = tracing(true, 1).begin();
     span.end();

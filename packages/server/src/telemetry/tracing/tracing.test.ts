@@ -76,7 +76,7 @@ const LOST = 'exporting traces failed; spans are lost until it succeeds';
 const AGAIN = 'exporting traces succeeds again';
 
 describe.each(['http/protobuf', 'http/json', 'grpc'] as const)('traces over %s', (protocol) => {
-  it('arrive as they are', async () => {
+  it('arrive unmodified', async () => {
     const receiver = await receiving(protocol);
     const { record, log } = await open({
       ...receiver.env,
@@ -96,7 +96,7 @@ describe.each(['http/protobuf', 'http/json', 'grpc'] as const)('traces over %s',
     expect(log).toEqual([]);
   });
 
-  it('are lost while nobody takes them, which is said once, and arrive when somebody does', async () => {
+  it('are lost while exports fail, which is logged once, and arrive again afterwards', async () => {
     const receiver = await receiving(protocol);
     const { record, log, logged } = await open({ ...receiver.env, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
     for (const behaviour of [
@@ -121,7 +121,7 @@ describe.each(['http/protobuf', 'http/json', 'grpc'] as const)('traces over %s',
   });
 });
 
-it('has the collector go and come', async () => {
+it('survives a restart of the collector', async () => {
   const first = await receiving('http/protobuf', await freePort());
   const { record, log, logged } = await open({ ...first.env, OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
   await first.close();
@@ -134,7 +134,7 @@ it('has the collector go and come', async () => {
   );
 });
 
-it('goes to where traces alone are to go', async () => {
+it('uses the endpoint for traces', async () => {
   const [all, own] = [await receiving(), await receiving()];
   const { record } = await open({ ...all.env, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${own.url}/v1/traces` });
   record('own');
@@ -142,10 +142,10 @@ it('goes to where traces alone are to go', async () => {
   expect(all.requests).toEqual([]);
 });
 
-describe('at the end', () => {
+describe('at shutdown', () => {
   const LATE = { OTEL_BSP_SCHEDULE_DELAY: '600000' };
 
-  it('sends what has ended, and nothing from then on', async () => {
+  it('exports ended spans, and nothing afterwards', async () => {
     const receiver = await receiving();
     const { record, tracing } = await open({ ...receiver.env, ...LATE });
     record('last');
@@ -156,7 +156,7 @@ describe('at the end', () => {
     expect(receiver.requests).toHaveLength(1);
   });
 
-  it('waits for nobody longer than it is given', async () => {
+  it('waits at most for the grace period', async () => {
     const receiver = await receiving();
     receiver.behaviour = { kind: 'silent' };
     const { record, tracing } = await open({ ...receiver.env, ...LATE });

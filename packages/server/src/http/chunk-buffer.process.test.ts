@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { ChunkBuffer } from './request-body.ts';
 
-it('gives back what came, in whatever pieces', () => {
+it('concatenates chunks of any size', () => {
   for (const size of [1, 3, 4096, 100_000]) {
     const body = Buffer.from(Array.from({ length: 100_000 }, (_, index) => index % 251));
     const collector = new ChunkBuffer();
@@ -11,7 +11,7 @@ it('gives back what came, in whatever pieces', () => {
   }
 });
 
-it('does not copy a body of one piece, and does not write into pieces of others', () => {
+it('does not copy a single chunk and does not modify chunks', () => {
   const first = Buffer.from('first');
   const whole = new ChunkBuffer();
   whole.push(first);
@@ -24,7 +24,7 @@ it('does not copy a body of one piece, and does not write into pieces of others'
   expect(first.toString()).toBe('first');
 });
 
-it('costs what the bytes cost, not what the pieces would', () => {
+it('uses memory in proportion to the bytes, not to the chunks', () => {
   const collector = new ChunkBuffer();
   const before = process.memoryUsage().arrayBuffers;
   for (let index = 0; index < 1_000_000; index++) collector.push(Buffer.alloc(1));
@@ -32,6 +32,6 @@ it('costs what the bytes cost, not what the pieces would', () => {
   expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(64 * 1024 * 1024);
 });
 
-it('of nothing makes nothing', () => {
+it('returns an empty buffer without chunks', () => {
   expect(new ChunkBuffer().concat().length).toBe(0);
 });

@@ -9,7 +9,7 @@ const answer = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.leng
 const TOO_LARGE = 'HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno';
 const MEGABYTE = 1024 * 1024;
 
-describe('an answer that comes before the request is over', () => {
+describe('a response before the end of the request', () => {
   const certificates = getCACertificates('default');
   afterAll(() => setDefaultCACertificates(certificates));
 
@@ -17,7 +17,7 @@ describe('an answer that comes before the request is over', () => {
     ['of known length', 8, 'abc'],
     ['in chunks', undefined, 'abc'],
     ['that has not begun', 8, ''],
-  ])('is handed on, stops the body (%s), and its connection is not used again', async (_what, length, written) => {
+  ])('is passed on and stops the body (%s); its connection is not reused', async (_what, length, written) => {
     const upstream = await startUpstream((socket) => socket.write(answer('next')));
     const to = pool(upstream);
     const body = new ScriptedBody(length);
@@ -38,7 +38,7 @@ describe('an answer that comes before the request is over', () => {
     expect(body.log).toEqual(['start', 'stop']);
   });
 
-  it('is read although the upstream resets the connection behind it', async () => {
+  it('is read although the upstream resets the connection after it', async () => {
     const upstream = await startRawUpstream((socket) => {
       socket.once('data', () => {
         // Not all is read: closing is a reset.
@@ -64,7 +64,7 @@ describe('an answer that comes before the request is over', () => {
     expect(upstream.sockets).toHaveLength(100);
   });
 
-  it('is read when writing has found out first that the upstream is gone', async () => {
+  it('is read after a write has detected the closed connection', async () => {
     const upstream = await startRawUpstream();
     const body = new ScriptedBody(undefined);
     const sent = new Sent(pool(upstream), { body });
@@ -83,7 +83,7 @@ describe('an answer that comes before the request is over', () => {
     expect(body.log).toEqual(['start', 'stop']);
   });
 
-  it('is handed on as slowly as its handler wants it, although the body goes on and the upstream has left', async () => {
+  it('respects backpressure of the handler although the body continues and the upstream has disconnected', async () => {
     setDefaultCACertificates([...certificates, localhostCertificate.cert]);
     const upstream = await startUpstream(() => undefined, true);
     const to = pool(upstream, {}, `https://localhost:${upstream.port}/`);

@@ -19,17 +19,17 @@ function told(...said: ('begin' | 'completed' | 'failed')[]): string[] {
   return records.map(({ details }) => details.type);
 }
 
-test('a call that fails before it begins has one FAILED event, whatever is said of it then', () => {
+test('reports one FAILED event for a call that fails before its start', () => {
   expect(told('failed')).toEqual(['FAILED']);
   expect(told('failed', 'failed', 'begin', 'completed')).toEqual(['FAILED']);
 });
 
-test('a call that has not begun cannot be completed', () => {
+test('ignores the completion of a call that has not started', () => {
   expect(told('completed')).toEqual([]);
   expect(told('completed', 'begin', 'completed')).toEqual(['STARTED', 'COMPLETED']);
 });
 
-test('a call that begins has one event that ends it: what was said first', () => {
+test('reports only the first end of a call', () => {
   expect(told('begin', 'completed', 'failed')).toEqual(['STARTED', 'COMPLETED']);
   expect(told('begin', 'begin', 'failed', 'completed')).toEqual(['STARTED', 'FAILED']);
   expect(told('begin', 'completed', 'completed')).toEqual(['STARTED', 'COMPLETED']);

@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { legacyClient } from '../../../../../test/fixtures/raw-client.ts';
-import { LIST_END, textResultText, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { type OtlpReceiver, startOtlpReceiver } from '../../../testing/otlp-receiver.ts';
-import { samplesOf } from '../../../testing/prometheus-text.ts';
-import { startTestService, type TestService } from '../../../testing/service.ts';
+import { legacyClient } from '../../../../test/fixtures/raw-client.ts';
+import { LIST_END, textResultText, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { type OtlpReceiver, startOtlpReceiver } from '../../testing/otlp-receiver.ts';
+import { samplesOf } from '../../testing/prometheus-text.ts';
+import { startTestService, type TestService } from '../../testing/service.ts';
 
-// Names that upstreams and clients choose may be longer than a span can be (2 MiB): none of the places where requests are
-// told of has the whole of them.
+// Names that upstreams and clients choose may exceed the size of a span (2 MiB).
 
 const CUT = 'x'.repeat(256);
 const LONG = 'x'.repeat(2_500_000);
@@ -54,14 +53,14 @@ it.each([
   [`tools/call ${CUT}`, { 'gen_ai.tool.name': CUT }],
   [`prompts/get ${CUT}`, { 'gen_ai.prompt.name': CUT }],
   [METHOD_CUT, { 'mcp.method.name': METHOD_CUT }],
-])('spans have their beginning (case %#)', async (name, attributes) => {
+])('truncates names in spans (case %#)', async (name, attributes) => {
   for (const kind of ['server', 'client']) {
     const span = await receiver.span((each) => each.kind === kind && each.name === name);
     expect(span.attributes).toMatchObject(attributes);
   }
 });
 
-it('the lines of the access log have their beginning', async () => {
+it('truncates names in the access log', async () => {
   const lines = await vi.waitFor(
     () => {
       const found = service.log.filter((line) => line.includes('service::mcp::access'));
@@ -74,7 +73,7 @@ it('the lines of the access log have their beginning', async () => {
   for (const line of lines) expect(JSON.stringify(line).length).toBeLessThan(3_000);
 });
 
-it('metrics have their beginning', async () => {
+it('truncates names in metrics', async () => {
   const answer = await fetch(`${service.management}/metrics`, { headers: { connection: 'close' } });
   const samples = samplesOf(await answer.text());
   const named = samples.filter(({ name }) => /^mcp_(?:server|client)_operation_duration_seconds_count$/.test(name));

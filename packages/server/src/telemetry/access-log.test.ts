@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { legacyClient } from '../../../../../test/fixtures/raw-client.ts';
-import { textResultText, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import { type RawUpstream, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { startTestService, type TestService } from '../../../testing/service.ts';
+import { legacyClient } from '../../../../test/fixtures/raw-client.ts';
+import { textResultText, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
+import { startTestService, type TestService } from '../../testing/service.ts';
 
 let upstream: RawUpstream;
 let service: TestService;

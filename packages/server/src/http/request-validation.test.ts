@@ -36,20 +36,20 @@ async function asked(listener: string, line: string, headers: string) {
 
 describe.each(LISTENERS)('on the listener %s', (listener) => {
   test.each([
-    ['the target of a proxy', 'GET http://localhost/x HTTP/1.1', CLOSE, SLASH],
-    ['a star for a target', 'OPTIONS * HTTP/1.1', CLOSE, SLASH],
+    ['an absolute target', 'GET http://localhost/x HTTP/1.1', CLOSE, SLASH],
+    ['an asterisk target', 'OPTIONS * HTTP/1.1', CLOSE, SLASH],
     ['a fragment in the target', 'GET /x#y HTTP/1.1', CLOSE, 'invalid request target: encode # as %23'],
-    ['two Hosts', 'GET /x HTTP/1.1', `${CLOSE}${HOST}`, 'duplicate Host header'],
+    ['two Host headers', 'GET /x HTTP/1.1', `${CLOSE}${HOST}`, 'duplicate Host header'],
     ['no Host', 'GET /x HTTP/1.1', 'Connection: close\r\n', 'a Host header is required'],
-    ['a coding that is none', 'GET /x HTTP/1.1', `${CLOSE}Transfer-Encoding: x, chunked\r\n`, 'Transfer-Encoding'],
-  ])('%s is refused with its reason, which ends the connection', async (_name, line, headers, reason) => {
+    ['an unknown transfer coding', 'GET /x HTTP/1.1', `${CLOSE}Transfer-Encoding: x, chunked\r\n`, 'Transfer-Encoding'],
+  ])('rejects %s with a reason and closes the connection', async (_name, line, headers, reason) => {
     const { status, body, access } = await asked(listener, line, headers.replace('Connection: close\r\n', ''));
     expect([status, access.status, access.decision]).toEqual([400, 400, 'refused']);
     expect(body).toContain(reason);
     expect(backend.requests).toEqual([]);
   });
 
-  test('an expectation that nobody knows is ignored', async () => {
+  test('ignores an unknown expectation', async () => {
     const path = listener === 'mcp' ? '/.well-known/x' : '/api/v1/namespaces';
     const plain = await asked(listener, `GET ${path} HTTP/1.1`, CLOSE);
     const expecting = await asked(listener, `GET ${path} HTTP/1.1`, `${CLOSE}Expect: a-wonder\r\n`);

@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { startTappedBackend } from '../../../../../test/fixtures/tapped-backend.ts';
-import { sampleOf, samplesOf } from '../../../testing/prometheus-text.ts';
-import { startTestService, type TestService } from '../../../testing/service.ts';
+import { startTappedBackend } from '../../../../test/fixtures/tapped-backend.ts';
+import { sampleOf, samplesOf } from '../../testing/prometheus-text.ts';
+import { startTestService, type TestService } from '../../testing/service.ts';
 
 // A client may send requests one behind the other, and leave while they wait for the answer to the first: each of them is
 // over then, and told of.
@@ -19,16 +19,19 @@ async function active({ management }: TestService, listener: string): Promise<nu
 it.each([
   ['inference', 'service::inference::access', '/v1/hang/'],
   ['management', 'service::mgmt::access', '/api/v1/chat/'],
-])('requests in line on the listener %s end with their connection', async (listener, target, path) => {
+])('pipelined requests on the listener %s end with their connection', async (listener, target, path) => {
   let left = 0;
   const backend = await startTappedBackend((_arrived, response) => void response.on('close', () => left++));
   onTestFinished(() => backend.close());
-  const { url, port } = backend;
-  const service = await startTestService({ SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${port}`, SERVICE_CLASSIC_URL: url });
+  const { url, port: backendPort } = backend;
+  const service = await startTestService({
+    SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${backendPort}`,
+    SERVICE_CLASSIC_URL: url,
+  });
   onTestFinished(() => service.stop(0));
 
-  const door = Number(service.addresses[listener]?.split(':').at(-1));
-  const client = connect(door, '127.0.0.1');
+  const port = Number(service.addresses[listener]?.split(':').at(-1));
+  const client = connect(port, '127.0.0.1');
   const paths = Array.from({ length: REQUESTS }, (_, at) => `${path}${at}`);
   client.write(paths.map((each) => `GET ${each} HTTP/1.1\r\nHost: localhost\r\n\r\n`).join(''));
   await vi.waitFor(() => expect(backend.requests).toHaveLength(REQUESTS), { timeout: 10_000 });

@@ -29,7 +29,7 @@ function framing(headers: readonly string[] = []): string[] {
   return lines.map((line) => line.toLowerCase()).filter((line) => /^(content-length|transfer-encoding):/.test(line));
 }
 
-test('where messages are read, a body is sent on whatever the method', async () => {
+test('a chain with an mcp filter forwards the body of any method', async () => {
   const { backend, send } = await relay();
   const length = `Content-Length: ${PING.length}\r\n`;
   const chunks = `Transfer-Encoding: chunked\r\n\r\n${PING.length.toString(16)}\r\n${PING}\r\n0\r\n\r\n`;
@@ -42,7 +42,7 @@ test('where messages are read, a body is sent on whatever the method', async () 
   }
 });
 
-test('where messages are read, nothing is said of a body that there is not', async () => {
+test('a chain with an mcp filter adds no framing to a request without a body', async () => {
   const { backend, send } = await relay();
   for (const method of ['GET', 'DELETE', 'OPTIONS']) {
     expect(await send(method, '\r\n')).toBe(200);
@@ -52,7 +52,7 @@ test('where messages are read, nothing is said of a body that there is not', asy
   expect(framing(backend.requests[0]?.headers)).toEqual(['content-length: 0']);
 });
 
-test('where messages are read, the limit of a body holds whatever the method', async () => {
+test('a chain with an mcp filter enforces the body limit for any method', async () => {
   const { backend, send } = await relay();
   expect(await send('PUT', `Content-Length: 1001\r\n\r\n${'x'.repeat(1001)}`)).toBe(413);
   expect(await send('PUT', `Content-Length: 1000\r\n\r\n${'x'.repeat(1000)}`)).toBe(200);

@@ -3,8 +3,8 @@ import { HistogramFamily, type MetricAttributes, MetricFamily } from './instrume
 
 const OVERFLOW = { 'otel.metric.overflow': true };
 
-describe('a family of series', () => {
-  it('has one for each key', () => {
+describe('a metric family', () => {
+  it('has one series per key', () => {
     const family = new MetricFamily((attributes) => ({ attributes }));
     const first = family.open('a', () => ({ name: 'a' }));
     const second = family.open('b', () => ({ name: 'b' }));
@@ -14,7 +14,7 @@ describe('a family of series', () => {
     expect(family.series(({ attributes }) => attributes.name).map(({ value }) => value)).toEqual(['a', 'b']);
   });
 
-  it('has no more than the limit, the last for all that found no place; those that are there stay', () => {
+  it('merges series beyond the limit into an overflow series', () => {
     const family = new MetricFamily((attributes: MetricAttributes) => ({ attributes }), 3);
     const cells = ['a', 'b', 'c', 'd'].map((key) => family.open(key, () => ({ key })));
     expect(cells.map(({ attributes }) => attributes)).toEqual([{ key: 'a' }, { key: 'b' }, OVERFLOW, OVERFLOW]);
@@ -24,7 +24,7 @@ describe('a family of series', () => {
     expect(family.series(() => 0)).toHaveLength(3);
   });
 
-  it('counts all that comes in 2,000 series, however many names others think of', () => {
+  it('has at most 2,000 series for any number of names', () => {
     const histograms = new HistogramFamily({ name: 'x', description: 'x', unit: 's' }, [1]);
     for (let name = 0; name < 5_000; name++) histograms.record(`name ${name}`, 1, () => ({ name }));
     histograms.record('name 3', 1, () => ({ name: 3 }));

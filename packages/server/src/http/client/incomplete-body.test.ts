@@ -8,13 +8,13 @@ import { ScriptedBody } from './scripted-body.fixture.ts';
 
 const answer = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 
-describe('a streamed request body that is not sent whole', () => {
+describe('a streamed request body that is not completely sent', () => {
   it.each([
     ['ended 3 bytes before its length of 5 bytes', 5, (sink: BodySink) => sink.end()],
     ['exceeds its length of 5 bytes', 5, (sink: BodySink) => sink.write(Buffer.from('cdef'))],
     ['was aborted', 5, (sink: BodySink) => sink.fail()],
     ['was aborted', undefined, (sink: BodySink) => sink.fail()],
-  ])('ends the request and the connection: its body %s (length %s)', async (how, length, act) => {
+  ])('fails the request and closes the connection: its body %s (length %s)', async (how, length, act) => {
     const upstream = await startUpstream((socket) => socket.write(answer('next')));
     const to = pool(upstream);
     const body = new ScriptedBody(length);
@@ -43,7 +43,7 @@ describe('a streamed request body that is not sent whole', () => {
     expect(upstream.requests).toHaveLength(1);
   });
 
-  it('may be longer than it was to have after its answer, which is of no effect', async () => {
+  it('may exceed its length after the response without effect', async () => {
     const upstream = await startUpstream((socket) => socket.write(answer('ok')));
     const body = new ScriptedBody(2, (sink) => sink.write(Buffer.from('ab')));
     const sent = await new Sent(pool(upstream), { body }).done;
@@ -51,7 +51,7 @@ describe('a streamed request body that is not sent whole', () => {
     expect(sent.log).toEqual(['dispatched', 'head', 'data', 'end']);
   });
 
-  it('ends the request when it goes on behind its last byte before the answer', async () => {
+  it('fails the request if it exceeds its length before the response', async () => {
     const upstream = await startUpstream(() => undefined);
     const body = new ScriptedBody(2, (sink) => sink.write(Buffer.from('ab')));
     const sent = new Sent(pool(upstream), { body });
@@ -61,7 +61,7 @@ describe('a streamed request body that is not sent whole', () => {
     await upstream.closed(0);
   });
 
-  it('is stopped by an abort, which ends the connection and calls nothing back', async () => {
+  it('is stopped by an abort, which closes the connection without a callback', async () => {
     const upstream = await startUpstream(() => undefined);
     const body = new ScriptedBody(undefined);
     const sent = new Sent(pool(upstream), { body });
@@ -74,7 +74,7 @@ describe('a streamed request body that is not sent whole', () => {
     expect(sent.log).toEqual(['dispatched']);
   });
 
-  it('is stopped when the upstream leaves, and the request is not sent again', async () => {
+  it('is stopped when the upstream disconnects; the request is not retried', async () => {
     const upstream = await startUpstream((socket) => socket.write(answer('ok')));
     const to = pool(upstream);
     await new Sent(to).done;
@@ -109,7 +109,7 @@ describe('a streamed request body that is not sent whole', () => {
     }
   });
 
-  it('is not asked for when there is no connection, or no request', async () => {
+  it('is not started without a connection or a request', async () => {
     const upstream = await startUpstream((socket) => socket.write(answer('ok')));
     const body = new ScriptedBody(undefined);
     const to = pool(upstream);
@@ -125,7 +125,7 @@ describe('a streamed request body that is not sent whole', () => {
     expect([...body.log, ...negative.log, ...aborted.log]).toEqual(['dispatched']);
   });
 
-  it('is asked for on a new connection when the idle one has closed meanwhile', async () => {
+  it('is started on a new connection if the idle one was closed', async () => {
     const upstream = await startUpstream((socket) => socket.write(answer('ok')));
     const to = pool(upstream);
     await new Sent(to).done;
@@ -140,7 +140,7 @@ describe('a streamed request body that is not sent whole', () => {
     expect(upstream.sockets).toHaveLength(2);
   });
 
-  it('makes an error of an answer that only the end of a reset connection would end', async () => {
+  it('fails a response that only the end of a reset connection would complete', async () => {
     const upstream = await startRawUpstream();
     const body = new ScriptedBody(undefined);
     const sent = new Sent(pool(upstream), { body });

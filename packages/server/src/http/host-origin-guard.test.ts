@@ -8,7 +8,7 @@ describe('Host', () => {
   const guard = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: undefined });
 
   test.each(['localhost', 'LOCALHOST:8081', '127.0.0.1:8080', '127.8.9.1', '[::1]', '[::1]:8081', 'localhost:'])(
-    'a connection to loopback may name the loopback host %s',
+    'accepts the loopback host %s on a loopback connection',
     (host) => {
       expect(guard(LOCAL, host, undefined)).toBeUndefined();
       expect(guard('::1', host, undefined)).toBeUndefined();
@@ -26,22 +26,22 @@ describe('Host', () => {
     '',
     'localhost:80:80',
     '127.evil',
-  ])('a connection to loopback may not name %j', (host) => {
+  ])('rejects the host %j on a loopback connection', (host) => {
     const refusal = guard(LOCAL, host, undefined);
     expect(refusal?.status).toBe(403);
     expect(refusal?.reason).toContain('Host');
   });
 
-  test('a connection to loopback must name a host', () => {
+  test('requires a Host header on a loopback connection', () => {
     expect(guard(LOCAL, undefined, undefined)?.status).toBe(403);
   });
 
-  test('any other connection may name every host', () => {
+  test('accepts any host on other connections', () => {
     expect(guard(OTHER, 'gateway.example', undefined)).toBeUndefined();
     expect(guard(OTHER, undefined, undefined)).toBeUndefined();
   });
 
-  test('allowed hosts are accepted beside loopback ones on loopback, and alone elsewhere', () => {
+  test('accepts allowed hosts in addition to loopback hosts on loopback connections, and only them on others', () => {
     const strict = createHostOriginGuard({
       allowedHosts: ['gateway.example', 'fixed.example:8081', '[fd00::1]'],
       corsOrigin: undefined,
@@ -59,7 +59,7 @@ describe('Host', () => {
     expect(strict(OTHER, undefined, undefined)?.status).toBe(403);
   });
 
-  test('what was accepted on one kind of connection is not accepted on the other', () => {
+  test('does not share accepted values between kinds of connections', () => {
     const strict = createHostOriginGuard({ allowedHosts: ['gateway.example'], corsOrigin: undefined });
     expect(strict(LOCAL, 'localhost', undefined)).toBeUndefined();
     expect(strict(OTHER, 'localhost', undefined)?.status).toBe(403);
@@ -84,7 +84,7 @@ describe('Origin', () => {
     'http://localhost.evil.example',
     'file://localhost',
     'http://localhost@evil.example',
-  ])('the foreign origin %j is refused', (origin) => {
+  ])('rejects the foreign origin %j', (origin) => {
     const refusal = guard(LOCAL, 'localhost:8081', origin);
     expect(refusal?.status).toBe(403);
     expect(refusal?.reason).toContain('Origin');
@@ -94,11 +94,11 @@ describe('Origin', () => {
     ['https://gateway.example', 'gateway.example'],
     ['https://gateway.example', 'gateway.example:443'],
     ['http://gateway.example:8080', 'Gateway.example:8080'],
-  ])('the origin %s of the page that %s served passes', (origin, host) => {
+  ])('accepts the origin %s for the host %s', (origin, host) => {
     expect(guard(OTHER, host, origin)).toBeUndefined();
   });
 
-  test('another port or host than that of Host is another origin', () => {
+  test('rejects an origin with another host or port than Host', () => {
     expect(guard(OTHER, 'gateway.example:8080', 'http://gateway.example:9090')?.status).toBe(403);
     expect(guard(OTHER, 'gateway.example', 'http://gateway.example:8080')?.status).toBe(403);
     expect(guard(OTHER, 'gateway.example', 'https://other.example')?.status).toBe(403);
@@ -107,7 +107,7 @@ describe('Origin', () => {
     expect(guard(OTHER, 'gateway.example', 'https://other.example')?.status).toBe(403);
   });
 
-  test('the configured origin passes, and only it', () => {
+  test('accepts the configured origin only', () => {
     const configured = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: 'https://console.example' });
     expect(configured(LOCAL, 'localhost', 'https://console.example')).toBeUndefined();
     expect(configured(LOCAL, 'localhost', 'https://Console.example')).toBeUndefined();
@@ -115,18 +115,18 @@ describe('Origin', () => {
     expect(configured(LOCAL, 'localhost', 'https://console.example.evil')?.status).toBe(403);
   });
 
-  test('an explicit * lets every origin pass', () => {
+  test('accepts every origin with *', () => {
     const open = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: '*' });
     expect(open(LOCAL, 'localhost', 'https://evil.example')).toBeUndefined();
     expect(open(LOCAL, 'localhost', 'null')).toBeUndefined();
   });
 
-  test('a loopback origin does not excuse a foreign host', () => {
+  test('rejects a foreign host even with a loopback origin', () => {
     expect(guard(LOCAL, 'evil.example', 'http://localhost')?.status).toBe(403);
   });
 });
 
-test('many different values are judged alike, remembered or not', () => {
+test('gives the same result for cached and uncached values', () => {
   const guard = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: undefined });
   for (let round = 0; round < 2; round++) {
     for (let port = 1; port <= 2_000; port++) {
@@ -136,7 +136,7 @@ test('many different values are judged alike, remembered or not', () => {
   expect(guard(LOCAL, 'evil.example:1', undefined)?.status).toBe(403);
 });
 
-test('a reason shows a long value cut', () => {
+test('truncates a long value in the reason', () => {
   const guard = createHostOriginGuard({ allowedHosts: undefined, corsOrigin: undefined });
   expect(guard(LOCAL, 'x'.repeat(8_000), undefined)?.reason.length).toBeLessThan(400);
 });

@@ -47,13 +47,13 @@ function heldBytes(): number {
 /** A little while for every megabyte: slower than the other side is. */
 const slowly = (bytes: number) => (bytes % MEGABYTE === 0 ? delay(2) : undefined);
 
-describe('the flow through a proxy', () => {
+describe('backpressure of the proxy', () => {
   it.each([
     ['a slow reader above', 'up', 'reader'],
     ['a slow writer below', 'up', 'writer'],
     ['a slow reader below', 'down', 'reader'],
     ['a slow writer above', 'down', 'writer'],
-  ])('takes no memory for 100 MB with %s', async (_what, way, slow) => {
+  ])('needs no memory for 100 MB with %s', async (_what, way, slow) => {
     let arrived = 0;
     let most = 0;
     const read = async (stream: AsyncIterable<Buffer>) => {
@@ -84,7 +84,7 @@ describe('the flow through a proxy', () => {
     expect(proxy.errors).toEqual([]);
   });
 
-  it('stops a client that sends what the upstream does not read', async () => {
+  it('pauses a client whose upstream does not read', async () => {
     const arrived = Promise.withResolvers<IncomingMessage>();
     const proxy = await proxied((incoming, response) => {
       arrived.resolve(incoming);
@@ -103,7 +103,7 @@ describe('the flow through a proxy', () => {
     expect((await answered)[0].statusCode).toBe(200);
   });
 
-  it('stops an upstream that sends what the client does not read', async () => {
+  it('pauses an upstream whose client does not read', async () => {
     let written = 0;
     const proxy = await proxied(async (_incoming, response) => {
       await pour(response, 64 * MEGABYTE, (bytes) => {
@@ -117,7 +117,7 @@ describe('the flow through a proxy', () => {
     expect(received).toBe(64 * MEGABYTE);
   });
 
-  it('hands on every piece at once, both ways', async () => {
+  it('forwards every chunk at once in both directions', async () => {
     const proxy = await proxied((incoming, response) => {
       response.flushHeaders();
       incoming.on('data', (piece) => response.write(piece)).on('end', () => response.end('.'));
@@ -135,31 +135,34 @@ describe('the flow through a proxy', () => {
     await ended;
   });
 
-  it.each(['while it sends', 'while it reads'])('ends the request upstream when the client leaves %s', async (when) => {
-    const left = Promise.withResolvers<boolean>();
-    const arrived = Promise.withResolvers<void>();
-    const proxy = await proxied((incoming, response) => {
-      incoming.on('error', () => undefined).on('data', () => arrived.resolve());
-      response.on('close', () => left.resolve(response.writableFinished));
-      if (when === 'while it reads') response.write('a');
-    });
-    const call = open(proxy.port, when === 'while it reads' ? 'GET' : 'POST');
-    if (when === 'while it reads') {
-      const answered = once(call, 'response');
-      call.end();
-      await once((await answered)[0], 'data');
-    } else {
-      call.write('a');
-      await arrived.promise;
-    }
-    call.destroy();
-    expect(await left.promise).toBe(false);
-  });
+  it.each(['while it sends', 'while it reads'])(
+    'cancels the upstream request when the client disconnects %s',
+    async (when) => {
+      const left = Promise.withResolvers<boolean>();
+      const arrived = Promise.withResolvers<void>();
+      const proxy = await proxied((incoming, response) => {
+        incoming.on('error', () => undefined).on('data', () => arrived.resolve());
+        response.on('close', () => left.resolve(response.writableFinished));
+        if (when === 'while it reads') response.write('a');
+      });
+      const call = open(proxy.port, when === 'while it reads' ? 'GET' : 'POST');
+      if (when === 'while it reads') {
+        const answered = once(call, 'response');
+        call.end();
+        await once((await answered)[0], 'data');
+      } else {
+        call.write('a');
+        await arrived.promise;
+      }
+      call.destroy();
+      expect(await left.promise).toBe(false);
+    },
+  );
 
   it.each([
     ['an answer half sent', (response: ServerResponse) => response.write('half')],
     ['no answer', () => true],
-  ])('breaks off for the client when the upstream dies with %s', async (_what, begin) => {
+  ])('aborts the response when the upstream dies with %s', async (_what, begin) => {
     const proxy = await proxied((incoming, response) => {
       incoming.once('data', () => {
         begin(response);
@@ -181,7 +184,7 @@ describe('the flow through a proxy', () => {
     expect(proxy.errors).toMatchObject([{ kind: 'dropped' }]);
   });
 
-  it('hands on a refusal that comes before the body is over, and reads the rest of that away', async () => {
+  it('forwards a response that arrives before the end of the request body, and drains the body', async () => {
     const sockets = new Set<Socket>();
     const proxy = await proxied((incoming, response) => {
       sockets.add(incoming.socket);

@@ -57,7 +57,7 @@ test.for([
   ['management', 'POST /api/v1/tools/%zz', 400],
   ['inference', 'POST /v1/chat/completions', 502],
 ] as const)(
-  'on the %s listener, %s: who ends its connection and sends before it reads hears %s',
+  'on the %s listener, %s: a client that closes its side and sends before it reads receives %s',
   async ([listener, line, status]) => {
     for (const [framing, rest] of BODIES) {
       const socket = await sent(listener, `${line} HTTP/1.1\r\n${CLOSE}${framing}\r\n\r\n`, rest);
@@ -66,17 +66,20 @@ test.for([
   },
 );
 
-test.for(['mcp', 'inference', 'management'])('so does who names a host that is not ours: %s', async (listener) => {
-  for (const [framing, rest] of BODIES) {
-    const head = `POST /default/mcp HTTP/1.1\r\nHost: evil.example\r\n${ENDS}${framing}\r\n\r\n`;
-    expect(await only(await sent(listener, head, rest))).toBe(403);
-  }
-});
+test.for(['mcp', 'inference', 'management'])(
+  'a client with a foreign Host header receives its response: %s',
+  async (listener) => {
+    for (const [framing, rest] of BODIES) {
+      const head = `POST /default/mcp HTTP/1.1\r\nHost: evil.example\r\n${ENDS}${framing}\r\n\r\n`;
+      expect(await only(await sent(listener, head, rest))).toBe(403);
+    }
+  },
+);
 
 test.for([
   ['is answered by a filter', 200],
   ['is one too many', 503],
-] as const)('so does who %s', async ([, status]) => {
+] as const)('a client that %s receives its response', async ([, status]) => {
   const filters = "- { filter: static_response, status: 200, body: '{}' }";
   const by = await runFilters(filters, ', max_connections: 1');
   if (status === 503) await once(await sent('l', 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n', [], by), 'data');
@@ -88,7 +91,7 @@ test.for([
   ['mcp', 'POST /default/mcp'],
   ['management', 'POST /api/v1/tools'],
 ] as const)(
-  'on the %s listener, who never comes to the end of a body that was refused is let go',
+  'on the %s listener, a client that never completes a rejected body is disconnected',
   async ([listener, line]) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const length = 'Content-Length: 99999999';
@@ -102,7 +105,7 @@ test.for([
   },
 );
 
-test('a connection that is kept is kept, when the body that was refused is over', async () => {
+test('a kept-alive connection stays open after the end of a rejected body', async () => {
   for (const [listener, path, next, status] of [
     ['mcp', '/default/mcp', 'GET /x', 404],
     ['management', '/api/v1/tools', 'GET /healthz', 200],

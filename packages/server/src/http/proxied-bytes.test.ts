@@ -59,12 +59,12 @@ async function echo(next: (below: number) => number, incoming: IncomingMessage, 
   await writeInPieces(response, body, next);
 }
 
-describe('what passes through a proxy', () => {
+describe('the proxy', () => {
   const certificates = getCACertificates('default');
   beforeAll(() => setDefaultCACertificates([...certificates, localhostCertificate.cert]));
   afterAll(() => setDefaultCACertificates(certificates));
 
-  it.each(['http', 'https'])('is every body as it was, however it is cut, over %s', async (scheme) => {
+  it.each(['http', 'https'])('forwards bodies unmodified for any chunk sizes, over %s', async (scheme) => {
     const next = random(testSeed());
     const handle = (incoming: IncomingMessage, response: ServerResponse) => void echo(next, incoming, response);
     const server = scheme === 'http' ? createServer(handle) : createHttpsServer(localhostCertificate, handle);
@@ -89,7 +89,7 @@ describe('what passes through a proxy', () => {
     expect(proxy.errors).toEqual([]);
   });
 
-  it('is every header line, in order, in its own case and bytes, and the text of the status line', async () => {
+  it('forwards all header lines in order, with their case and bytes, and the reason phrase', async () => {
     const lines = ['Set-Cookie: a=1', 'X-Dup: 1', 'set-cookie: b=2; x="\xe9"', 'x-dup:2', 'SET-COOKIE:', 'X-\xd7'];
     lines[5] = 'X-Latin: \x80\xff';
     const head = `HTTP/1.1 299 Gr\xfcn\r\n${lines.join('\r\n')}\r\n`;
@@ -109,7 +109,7 @@ describe('what passes through a proxy', () => {
     ]);
   });
 
-  it('is the method, the path and the headers of the request', async () => {
+  it('forwards method, path and headers of the request', async () => {
     let seen = '';
     const upstream = createTcpServer((socket) => {
       socket.setEncoding('latin1').once('data', (text: string) => {
@@ -127,7 +127,7 @@ describe('what passes through a proxy', () => {
     );
   });
 
-  it('is a compressed body, compressed, and without the trailers', async () => {
+  it('forwards a compressed body as it is, without trailers', async () => {
     const body = gzipSync(randomBytes(50_000));
     const upstream = createServer((_incoming, response) => {
       response.writeHead(200, { 'Content-Encoding': 'gzip', Trailer: 'X-Sum' });
