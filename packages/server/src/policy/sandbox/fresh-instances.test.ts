@@ -5,7 +5,7 @@ import { curious } from './fixtures/hostile/state.ts';
 import { quickjsComponent } from './fixtures/quickjs-component.ts';
 import { starlingmonkeyComponent } from './fixtures/starlingmonkey-component.ts';
 
-const { compiler, end, reason, within } = actionTests();
+const { compiler, end, reason, withRunLimit } = actionTests();
 
 /** Keeps what it is told in all that outlives a call of a module, and says what it was told before. */
 const forgetful = `
@@ -53,7 +53,7 @@ describe('an invocation', () => {
     const [, searcher] = curious;
     const search = await compiler.compile((await searcher?.file()) ?? new Uint8Array());
     for (let time = 0; time < 3; time++) {
-      expect(await within(runMs, () => end(filler, 'a secret'))).toEqual(ended);
+      expect(await withRunLimit(runMs, () => end(filler, 'a secret'))).toEqual(ended);
       expect(await reason(search, '')).toBe('clean');
     }
   });

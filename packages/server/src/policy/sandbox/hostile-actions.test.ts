@@ -5,8 +5,8 @@ import type { HostileAction, HostileOutcome } from './fixtures/hostile/hostile-a
 import { hostileActions } from './fixtures/hostile-actions.ts';
 import { toolchains } from './fixtures/ordinary-actions.ts';
 
-// What is left of memory and of processes, it looks at when all is done.
-const { compiler, end, within } = actionTests({ compileMs: 10_000 });
+// Checks the memory of all processes, and that none is left, after the last test.
+const { compiler, end, withRunLimit } = actionTests({ compileMs: 10_000 });
 
 describe.each(Object.entries(hostileActions))('%s', (_kind, actions) => {
   let ordinary: Action;
@@ -17,8 +17,8 @@ describe.each(Object.entries(hostileActions))('%s', (_kind, actions) => {
 
   it.each(actions)('$name', async (action) => {
     expect(action.outcomes).toContainEqual(await outcome(action));
-    // Whoever comes next is not harmed.
-    expect(await end(ordinary, 'block:mine')).toEqual({ response: { kind: 'block', reason: 'mine' } });
+    // Later runs are not affected.
+    expect(await end(ordinary, 'block:own')).toEqual({ response: { kind: 'block', reason: 'own' } });
   });
 });
 
@@ -30,10 +30,10 @@ async function outcome({ file, outcomes }: HostileAction): Promise<HostileOutcom
     if (error instanceof ActionCompileError) return { stage: 'compile' };
     throw error;
   }
-  return { stage: 'run', ...(await within(runMs(outcomes), () => end(action, 'a text of the LLM'))) };
+  return { stage: 'run', ...(await withRunLimit(runMs(outcomes), () => end(action, 'a text of the LLM'))) };
 }
 
-/** What never ends of itself is ended soon; all else has the time that it takes. */
+/** Deadline of a run: short for endless actions, generous for others. */
 function runMs(outcomes: readonly HostileOutcome[]): number {
   const overruns = outcomes.filter((each) => 'fault' in each && each.fault === 'timeout');
   if (overruns.length === 0) return 30_000;

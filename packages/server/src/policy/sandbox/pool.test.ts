@@ -438,7 +438,7 @@ describe('hosts that cannot be started', () => {
   });
 });
 
-describe('a host that is killed from outside', () => {
+describe('a host that is killed externally', () => {
   it('while idle does not affect the next run', async () => {
     const pool = createPool(1);
     for (let time = 0; time < 3; time++) {

@@ -51,8 +51,8 @@ interface Job {
 }
 
 /**
- * Pool of host processes that run actions, with a warm spare that replaces a killed one (docs/architecture.md "The
- * sandbox"). Nothing derived from a component is evaluated in this process.
+ * Pool of host processes that run actions, with a warm spare that replaces a killed one (docs/architecture.md
+ * "Policy"). Nothing derived from a component is evaluated in this process.
  */
 export class HostPool implements ActionRunner {
   readonly #size: number;

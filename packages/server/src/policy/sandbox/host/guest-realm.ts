@@ -1,7 +1,7 @@
 import type { RealmBridge } from './realm-bridge.ts';
 import type { WasiStubs } from './wasi-stubs.ts';
 
-/** Function that an action's glue evaluates to; evaluated anew for each run. */
+/** Function that an action's glue evaluates to; evaluated again for each run. */
 export type Instantiate = (
   coreModule: (name: string) => object,
   imports: object,
