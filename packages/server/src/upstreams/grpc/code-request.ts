@@ -60,19 +60,19 @@ export interface BuiltCodeRequest extends CodeExecutionRequest {
 export function codeRequest(
   tool: Pick<Entry, 'members' | 'definition'>,
   target: CodeTarget,
-  given: ArgumentTexts,
+  args: ArgumentTexts,
 ): BuiltCodeRequest {
-  requireArguments(objectMember(tool.definition, 'inputSchema').required, given);
-  requireArguments(['code'], given);
+  requireArguments(objectMember(tool.definition, 'inputSchema').required, args);
+  requireArguments(['code'], args);
   return {
     uri: formatCodeUri(target),
     body: '',
-    code: parseCode(given.code),
-    arguments: parseCodeArguments(given.arguments ?? 'null'),
+    code: parseCode(args.code),
+    arguments: parseCodeArguments(args.arguments ?? 'null'),
     configurationURI: stringMember(tool.members, 'configurationURI'),
     secretsURI: stringMember(tool.members, 'secretsURI'),
-    timeout: parseTimeout(given.timeout ?? 'null'),
-    environment: parseEnvironment(given.environment ?? 'null'),
+    timeout: parseTimeout(args.timeout ?? 'null'),
+    environment: parseEnvironment(args.environment ?? 'null'),
   };
 }
 
@@ -106,13 +106,13 @@ function parseCodeArguments(json: string): { [name: string]: string } {
 }
 
 function numberElements(json: string): ArgumentTexts {
-  const given: Record<string, string> = {};
+  const args: Record<string, string> = {};
   let count = 0;
   for (const { start, end } of elements(json)) {
     if (count === MAX_ARGUMENTS) throw tooManyMembersError('arguments');
-    given[`arg${count++}`] = json.slice(start, end);
+    args[`arg${count++}`] = json.slice(start, end);
   }
-  return given;
+  return args;
 }
 
 function parseEnvironment(json: string): { [name: string]: string } {

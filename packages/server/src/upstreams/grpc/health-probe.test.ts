@@ -49,17 +49,17 @@ test.for([
   ['STOPPING', 'STOPPING'],
   ['STARTING', 'STARTING'],
   [7, '7'],
-] as const)('one whose status is %s is unhealthy, and it is said why', async ([found, shown], context) => {
+] as const)('a service with status %s is unhealthy, with the reason', async ([found, text], context) => {
   const port = await started(context, (server, { healthProbe }) =>
     server.addService(healthProbe, { Probe: answering(() => ({ status: found })) }),
   );
-  expect(await probed(context, port)).toEqual({ health: 'unhealthy', reason: `status ${shown}` });
+  expect(await probed(context, port)).toEqual({ health: 'unhealthy', reason: `status ${text}` });
 });
 
 test.for([
   ['STARTED', 'healthy'],
   ['STOPPING', 'unhealthy'],
-] as const)('one that knows no Probe is asked by GetStatus: %s is %s', async ([found, health], context) => {
+] as const)('a service without Probe is probed with GetStatus: %s is %s', async ([found, health], context) => {
   const port = await started(context, (server, { healthProbe }) =>
     server.addService(healthProbe, { GetStatus: saying(found) }),
   );
@@ -86,14 +86,14 @@ test('a service that refuses the connection is down', async (context) => {
 });
 
 test('a service that is UNAVAILABLE is down and not retried', async (context) => {
-  let asked = 0;
+  let probes = 0;
   const Probe = answering<HealthProbeRequest__Output, HealthProbeReply>(() => {
-    asked++;
+    probes++;
     throw new Refusal(status.UNAVAILABLE, 'warming up');
   });
   const port = await started(context, (server, { healthProbe }) => server.addService(healthProbe, { Probe }));
   expect(await probed(context, port)).toEqual({ health: 'down', reason: 'UNAVAILABLE: warming up' });
-  expect(asked).toBe(1);
+  expect(probes).toBe(1);
 });
 
 test('a server that does not speak gRPC is down', async (context) => {
@@ -114,12 +114,12 @@ test('a service that does not answer in time is down', async (context) => {
 });
 
 test('a probe has the id of the entry, else its name, and a request id of its own', async (context) => {
-  const asked: string[] = [];
+  const probes: string[] = [];
   const requestIds = new Set<string>();
   const port = await started(context, (server, { healthProbe }) =>
     server.addService(healthProbe, {
       Probe: answering(({ id }: HealthProbeRequest__Output, metadata: Metadata) => {
-        asked.push(id);
+        probes.push(id);
         requestIds.add(String(metadata.get('x-service-request-id')));
         return { status: 'STARTED' };
       }),
@@ -128,6 +128,6 @@ test('a probe has the id of the entry, else its name, and a request id of its ow
   await probed(context, port, { id: '0042' });
   await probed(context, port);
   await probed(context, port, { id: 'half \ud800' });
-  expect(asked).toEqual(['0042', 'weather', 'half \ufffd']);
+  expect(probes).toEqual(['0042', 'weather', 'half \ufffd']);
   expect([...requestIds].filter((id) => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id))).toHaveLength(3);
 });

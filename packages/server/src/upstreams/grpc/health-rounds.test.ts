@@ -39,15 +39,15 @@ test('the number of concurrent probes is limited, and the others follow in order
   const { held, probe } = heldProbes();
   const { registry, register, of } = await watching(context, { probe, maxConcurrentProbes: 2 });
   await register(DEAD_PORT, 'a', 'b', 'c', 'd', 'e');
-  const asked = () => held.map(({ name }) => name);
-  expect(asked()).toEqual(['a', 'b']);
-  // One that waits and is removed is never asked.
+  const probed = () => held.map(({ name }) => name);
+  expect(probed()).toEqual(['a', 'b']);
+  // One that waits and is removed is never probed.
   await registry.commit((draft) => removeServices(draft, 'c'));
   held[1]?.end('healthy');
-  await expect.poll(asked, soon).toEqual(['a', 'b', 'd']);
+  await expect.poll(probed, soon).toEqual(['a', 'b', 'd']);
   held[2]?.end('healthy');
   held[0]?.end('down');
-  await expect.poll(asked, soon).toEqual(['a', 'b', 'd', 'e']);
+  await expect.poll(probed, soon).toEqual(['a', 'b', 'd', 'e']);
   held[3]?.end('healthy');
   await expect.poll(() => ['a', 'b', 'd', 'e'].map(of), soon).toEqual(['down', 'healthy', 'healthy', 'healthy']);
 });

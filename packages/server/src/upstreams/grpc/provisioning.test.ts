@@ -7,12 +7,12 @@ import type { ProvisionRequest__Output } from './generated/tool/ProvisionRequest
 import { Provisioner } from './provisioning.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
-/** Has a service provision that answers like this; what it was asked, and what came of it. */
+/** Provisions with a service that answers like this; returns its requests and the result. */
 async function provisioned(input: { name: string; text: string }, reply: ProvisionReply = {}) {
-  const asked: ProvisionRequest__Output[] = [];
+  const requests: ProvisionRequest__Output[] = [];
   const service = await startCapabilityService((server, { provisioner }) => {
     const Provision = answering((request: ProvisionRequest__Output): ProvisionReply => {
-      asked.push(request);
+      requests.push(request);
       return reply;
     });
     server.addService(provisioner, { Provision });
@@ -27,13 +27,13 @@ async function provisioned(input: { name: string; text: string }, reply: Provisi
   });
   const { name, text } = input;
   const given = { name, configuration: text, secrets: text, uri: text };
-  return { asked, answer: await provisioning.provision(entryAt(service.port), given, 'r') };
+  return { requests, answer: await provisioning.provision(entryAt(service.port), given, 'r') };
 }
 
 test('a lone surrogate is replaced', async () => {
-  const { asked } = await provisioned({ name: 'n\ud800', text: '\udc00t' });
+  const { requests } = await provisioned({ name: 'n\ud800', text: '\udc00t' });
   const part = { type: 'BUILTIN', name: 'n\ufffd', payload: '\ufffdt' };
-  expect(asked).toEqual([{ uri: '\ufffdt', configuration: part, secret: part }]);
+  expect(requests).toEqual([{ uri: '\ufffdt', configuration: part, secret: part }]);
 });
 
 test('properties may have names of Object.prototype', async () => {

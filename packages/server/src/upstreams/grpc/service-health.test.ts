@@ -29,8 +29,8 @@ test('a change is logged once, and a restarted service becomes healthy', async (
   await register(service.port, 'weather');
   const settled = async (health: ServiceHealth) => {
     await expect.poll(() => of('weather'), soon).toBe(health);
-    const { times } = service.asked;
-    await expect.poll(() => service.asked.times, soon).toBeGreaterThan(times + 3);
+    const { count } = service.probes;
+    await expect.poll(() => service.probes.count, soon).toBeGreaterThan(count + 3);
   };
   await settled('healthy');
   mood.status = 'STOPPING';
@@ -109,12 +109,12 @@ test('the management API shows the health, and routing ignores it', async (conte
     const made = await service.manage('POST', '/services', { name: 'weather', serviceType, address });
     expect(made).toMatchObject({ status: 201, data: { health: 'pending' } });
   }
-  const shown = async (path: string) => (await service.manage('GET', path)).data;
+  const getService = async (path: string) => (await service.manage('GET', path)).data;
   await expect
-    .poll(() => shown('/services'), { interval: 5 })
+    .poll(() => getService('/services'), { interval: 5 })
     .toMatchObject([{ health: 'down' }, { health: 'healthy' }]);
-  expect(await shown('/services/weather')).toMatchObject({ health: 'down', entries: [{}, { health: 'healthy' }] });
-  expect(await shown('/services/weather?serviceType=tool-invoker')).toMatchObject({ health: 'healthy' });
+  expect(await getService('/services/weather')).toMatchObject({ health: 'down', entries: [{}, { health: 'healthy' }] });
+  expect(await getService('/services/weather?serviceType=tool-invoker')).toMatchObject({ health: 'healthy' });
 
   await service.register('tools', {
     name: 't',

@@ -28,12 +28,12 @@ test('a client that does not read is waited for until the deadline of its code, 
   context.onTestFinished(() => void vi.useRealTimers());
   const { client, sent } = stuckClient();
   const progress = new CodeProgress(client, '1', new AbortController().signal, 6_000);
-  let told = false;
+  let notified = false;
   const telling = progress.report('a').then(() => {
-    told = true;
+    notified = true;
   });
   await vi.advanceTimersByTimeAsync(5_999);
-  expect(told).toBe(false);
+  expect(notified).toBe(false);
   await vi.advanceTimersByTimeAsync(1);
   await telling;
   await progress.report('b');

@@ -6,9 +6,10 @@ import { startWorkingService, type WorkingService } from './fixtures/working-ser
 
 const STREAMS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 
-/** A service with a tool and a code tool, each of a capability service that leaves its calls to the test. */
+/** A service with a tool and a code tool, whose capability services are controlled by the test. */
 async function setUp() {
-  const service = await startTestService();
+  // The events are logged at level debug.
+  const service = await startTestService({ RUST_LOG: 'service::bridge=debug' });
   onTestFinished(() => service.stop(0));
   const worker = await startWorkingService({ tool: () => undefined });
   onTestFinished(() => worker.close());
@@ -23,7 +24,7 @@ async function setUp() {
   return { service, worker, engine };
 }
 
-async function underWay({
+async function startCalls({
   service,
   worker,
   engine,
@@ -57,7 +58,7 @@ function eventsOf({ log }: TestService): string[] {
 
 test('calls in progress finish when the service stops, with their events', async () => {
   const parts = await setUp();
-  const { work, run, execution } = await underWay(parts);
+  const { work, run, execution } = await startCalls(parts);
   const stopping = parts.service.stop(20_000);
   await expect.poll(() => fetch(parts.service.url()).then(String, () => 'closed')).toBe('closed');
   parts.worker.tools[0]?.reply(['in time']);
@@ -71,7 +72,7 @@ test('calls in progress finish when the service stops, with their events', async
 
 test('calls of disconnected clients finish too', async () => {
   const parts = await setUp();
-  const { work, run, execution } = await underWay(parts);
+  const { work, run, execution } = await startCalls(parts);
   work.leave();
   run.leave();
   await Promise.all([work.over, run.over]);
@@ -85,7 +86,7 @@ test('calls of disconnected clients finish too', async () => {
 
 test('calls longer than the grace period are canceled at their services, with their events', async () => {
   const parts = await setUp();
-  const { execution } = await underWay(parts);
+  const { execution } = await startCalls(parts);
   await parts.service.stop(200);
   await execution.cancelled;
   await expect.poll(() => parts.worker.tools[0]?.cancelled).toBe(true);

@@ -70,13 +70,13 @@ export function parseMembers(json: string, name: string): ArgumentTexts {
   if (!json.startsWith('{') && json !== 'null') {
     throw new ServiceError('INVALID_ARGUMENTS', `${name} must be an object`);
   }
-  const given: Record<string, string> = Object.create(null);
+  const args: Record<string, string> = Object.create(null);
   let count = 0;
   for (const { key, start, end } of members(json)) {
     if (++count > MAX_ARGUMENTS) throw tooManyMembersError(name);
-    given[key] = json.slice(start, end);
+    args[key] = json.slice(start, end);
   }
-  return given;
+  return args;
 }
 
 export function tooManyMembersError(name: string): ServiceError {
@@ -84,19 +84,19 @@ export function tooManyMembersError(name: string): ServiceError {
 }
 
 /** Arguments with a value, as texts, in order. */
-export function argumentEntries(given: ArgumentTexts): [string, string][] {
+export function argumentEntries(args: ArgumentTexts): [string, string][] {
   const texts: [string, string][] = [];
-  for (const name in given) {
-    const text = jsonToText(given[name]);
+  for (const name in args) {
+    const text = jsonToText(args[name]);
     if (text !== undefined) texts.push([name.toWellFormed(), text]);
   }
   return texts;
 }
 
 /** Throws ServiceError INVALID_ARGUMENTS unless all arguments required by a schema are present and not null. */
-export function requireArguments(required: JsonValue | undefined, given: ArgumentTexts): void {
+export function requireArguments(required: JsonValue | undefined, args: ArgumentTexts): void {
   if (!Array.isArray(required)) return;
-  const missing = required.filter((name) => typeof name === 'string' && (given[name] ?? 'null') === 'null');
+  const missing = required.filter((name) => typeof name === 'string' && (args[name] ?? 'null') === 'null');
   if (missing.length > 0) {
     throw new ServiceError('INVALID_ARGUMENTS', `Missing required parameter(s): ${missing.join(', ')}`);
   }
@@ -120,20 +120,20 @@ export interface BuiltToolRequest extends ToolInvokeRequest {
  * ServiceError INVALID_ARGUMENTS if a required parameter is missing, TOOL_DEFINITION_ERROR if a header defined by the tool
  * has no value.
  */
-export function toolRequest(tool: Entry, given: ArgumentTexts): BuiltToolRequest {
+export function toolRequest(tool: Entry, args: ArgumentTexts): BuiltToolRequest {
   const schema = objectMember(tool.definition, 'inputSchema');
   const properties = objectMember(schema, 'properties');
-  requireArguments(schema.required, given);
+  requireArguments(schema.required, args);
   const hasBody = Object.hasOwn(properties, BODY);
-  const texts = argumentEntries(given);
+  const texts = argumentEntries(args);
   const rest = texts.filter(([name]) => !isHeaderArgument(name) && !(hasBody && name === BODY));
   return {
     uri: stringMember(tool.members, 'uri'),
-    body: (hasBody && jsonToText(given[BODY])) || '',
+    body: (hasBody && jsonToText(args[BODY])) || '',
     arguments: Object.fromEntries(rest),
     configurationURI: stringMember(tool.members, 'configurationURI'),
     secretsURI: stringMember(tool.members, 'secretsURI'),
-    headers: Object.fromEntries(buildHeaders(tool.name, properties, given, texts)),
+    headers: Object.fromEntries(buildHeaders(tool.name, properties, args, texts)),
   };
 }
 
@@ -141,7 +141,7 @@ export function toolRequest(tool: Entry, given: ArgumentTexts): BuiltToolRequest
 function buildHeaders(
   tool: string,
   properties: JsonObject,
-  given: ArgumentTexts,
+  args: ArgumentTexts,
   texts: readonly (readonly [string, string])[],
 ): Map<string, string> {
   const headers = new Map<string, string>();
@@ -153,7 +153,7 @@ function buildHeaders(
   prefixed(META_PREFIX);
   for (const [name, property] of Object.entries(properties)) {
     if (!isJsonObject(property) || property.target !== 'header' || property.scope !== 'service') continue;
-    const text = jsonToText(given[name]) ?? asText(property.value);
+    const text = jsonToText(args[name]) ?? asText(property.value);
     if (text === undefined) {
       throw new ServiceError(
         'TOOL_DEFINITION_ERROR',
@@ -183,10 +183,10 @@ export function describeUpstreamRequest(
   return { method: path.slice(1), protocol: 'grpc', subject, server };
 }
 
-/** Id of a call for its service: the client's `x-request-id` in `given`, else a new one (decisions 4.10). */
-export function serviceRequestId(given: string | undefined): string {
+/** Id of a call for its service: the client's `x-request-id`, else a new one (decisions 4.10). */
+export function serviceRequestId(clientId: string | undefined): string {
   // Metadata of gRPC takes printable ASCII only.
-  return given !== undefined && /^[\x20-\x7e]+$/.test(given) ? given : randomUUID();
+  return clientId !== undefined && /^[\x20-\x7e]+$/.test(clientId) ? clientId : randomUUID();
 }
 
 /** Limit on the texts of a response, which is buffered (decisions 8). */

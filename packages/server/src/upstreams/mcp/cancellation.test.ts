@@ -79,17 +79,17 @@ describe('a call canceled by its legacy client', () => {
     const call = await upstream.calls.next();
     call.begin();
     call.ask('1', 'roots/list');
-    const asked = await reading.message(0);
+    const request = await reading.message(0);
     await client.post(cancel('"c"'));
     await reading.over;
     expect(reading.messages.slice(1).map((message) => JSON.parse(message))).toEqual([
       {
         jsonrpc: '2.0',
         method: 'notifications/cancelled',
-        params: expect.objectContaining({ requestId: JSON.parse(asked).id }),
+        params: expect.objectContaining({ requestId: JSON.parse(request).id }),
       },
     ]);
-    await client.post(answerTo(asked));
+    await client.post(answerTo(request));
     expect(upstream.answers()).toEqual([]);
   });
 

@@ -23,7 +23,7 @@ export class DiscoveryDebouncer {
   #running = false;
   #rerun = false;
   #closed = false;
-  /** Start of the next run if all had kept the interval, in milliseconds of `performance.now()`. */
+  /** Start of the next run if all runs had observed the interval, in milliseconds of `performance.now()`. */
   #nextRunAt = 0;
 
   /** `run` discovers; its failure has no effect here. */

@@ -24,7 +24,7 @@ async function raw(options: RawUpstreamOptions) {
 }
 
 const error = (status: number, code: number, data = '{}') =>
-  ({ kind: 'error', status, text: `{"code":${code},"message":"as told","data":${data}}` }) as const;
+  ({ kind: 'error', status, text: `{"code":${code},"message":"as scripted","data":${data}}` }) as const;
 
 describe('probeEras with real servers', () => {
   let everything: Everything;
@@ -76,8 +76,8 @@ describe('probeEras', () => {
   });
 
   it('takes -32022 as proof, and names the versions if none of them is known', async () => {
-    const told = error(400, -32022, '{"supported":["2099-01-01","2098-01-01"]}');
-    const upstream = await raw({ eras: ['modern'], scripts: { 'server/discover': told } });
+    const unsupported = error(400, -32022, '{"supported":["2099-01-01","2098-01-01"]}');
+    const upstream = await raw({ eras: ['modern'], scripts: { 'server/discover': unsupported } });
     await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
       kind: 'invalid',
       message: expect.stringContaining('supports only unknown versions of MCP: 2099-01-01, 2098-01-01'),

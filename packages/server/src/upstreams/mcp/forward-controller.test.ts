@@ -61,10 +61,10 @@ async function startControllerAt(address: string, more: Partial<ForwardControlle
 /** Names of the tools known from the forward, with the eras that offer them, and the eras of its catalogs. */
 function offeredBy(registry: Registry) {
   const { catalogs } = registry.current.forwards.get('up') ?? { catalogs: [] };
-  const shelf = registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool;
+  const index = registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool;
   const tools: Record<string, string> = {};
-  for (const { key, discovered } of shelf?.all() ?? []) {
-    const keys = discovered?.variants.flatMap((offer) => offer.catalogs ?? ['both']) ?? [];
+  for (const { key, discovered } of index?.all() ?? []) {
+    const keys = discovered?.variants.flatMap((variant) => variant.catalogs ?? ['both']) ?? [];
     tools[key] = [...new Set(keys.map((name) => name.split(':')[0]))].join();
   }
   return { tools, eras: catalogs.map(({ key }) => key).sort() };
@@ -111,7 +111,7 @@ describe('a controller', () => {
   it('retains the entries of an inconclusive era, reports it and probes again soon', async () => {
     const { upstream, controller, offered } = await startController({ inconclusiveRetryMs: 50 });
     await controller.discover();
-    const asked = upstream.count('server/discover');
+    const before = upstream.count('server/discover');
     refuseModern(upstream, 503, '{"code":-32000,"message":"restarting"}');
     upstream.scripts['tools/list'] = toolList(toolText('old'), toolText('plain'), toolText('added'));
     await controller.discover();
@@ -121,7 +121,7 @@ describe('a controller', () => {
       kind: 'up',
       message: expect.stringMatching(/^entries of the modern era are retained .* HTTP 503: restarting$/),
     });
-    await vi.waitFor(() => expect(upstream.count('server/discover')).toBeGreaterThan(asked + 1), { timeout: 5_000 });
+    await vi.waitFor(() => expect(upstream.count('server/discover')).toBeGreaterThan(before + 1), { timeout: 5_000 });
     delete upstream.scripts['server/discover'];
     await vi.waitFor(() => expect(controller.health).toEqual({ kind: 'up', message: undefined }), { timeout: 5_000 });
     expect(offered().tools).toEqual({ old: 'both', plain: 'both', added: 'both' });
@@ -168,14 +168,14 @@ describe('a controller of an upstream that announces changes', () => {
   it.each(eras)('discovers a change in less than a second (%s)', async (era) => {
     const { upstream, controller, shows } = await startController({}, { eras: [era] });
     await controller.discover();
-    const asked = upstream.count('server/discover') + upstream.count('initialize');
+    const before = upstream.count('server/discover') + upstream.count('initialize');
     upstream.scripts['tools/list'] = toolList(toolText('added'));
     timePassesWhileLooking();
     upstream.push(NOTICE);
     expect(await shows('added')).toBeLessThan(1_000);
     expect(controller.health).toEqual({ kind: 'up', message: undefined });
     // The other era was ruled out: one request per set of client capabilities is all it takes.
-    expect(upstream.count('server/discover') + upstream.count('initialize')).toBe(asked + 2);
+    expect(upstream.count('server/discover') + upstream.count('initialize')).toBe(before + 2);
   });
 
   it('retries a rejected watch only on refresh', async () => {
@@ -285,9 +285,9 @@ describe('a controller of an upstream that announces changes', () => {
     await controller.discover();
     const held = Promise.withResolvers<string>();
     upstream.scripts['tools/list'] = () => held.promise;
-    const asked = upstream.count('tools/list');
+    const before = upstream.count('tools/list');
     const run = controller.discover();
-    await expect.poll(() => upstream.count('tools/list'), WAIT).toBeGreaterThan(asked);
+    await expect.poll(() => upstream.count('tools/list'), WAIT).toBeGreaterThan(before);
     controller.onCallFailed(new UpstreamError('dropped', upstream.url, 'dropped it'));
     held.resolve(toolList(toolText('plain')));
     await run;

@@ -67,10 +67,10 @@ it('the first legacy client causes upstreams to be probed for the legacy era, an
   await forwards.ensureDiscoveredFor(profiles.of('legacy', {}));
   expect(eras()).toEqual(expect.arrayContaining(['legacy', 'modern']));
   expect(forwards.upstream('a')?.eras).toEqual(new Set(['legacy', 'modern']));
-  const asked = upstream.count('initialize');
+  const before = upstream.count('initialize');
   forwards.onLegacyClient();
   expect(forwards.ensureDiscoveredFor(profiles.of('legacy', {}))).toBeUndefined();
-  expect(upstream.count('initialize')).toBe(asked);
+  expect(upstream.count('initialize')).toBe(before);
 });
 
 it('two clients that declare the same new capabilities concurrently both get the list for them', async () => {

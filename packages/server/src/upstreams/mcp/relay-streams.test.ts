@@ -83,11 +83,11 @@ describe('deadlines', () => {
   });
 
   it('are extended by progress, up to the total limit', async () => {
-    let told = 0;
+    let progress = 0;
     const { ms, ...error } = await failing(
       'modern',
       (call) => call.begin(),
-      (call) => call.progress(++told),
+      (call) => call.progress(++progress),
     );
     expect(error).toEqual({
       code: -32603,
@@ -166,8 +166,8 @@ describe('a client that reads slowly', () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const arrived = upstream.next();
-    const asked = era === 'modern' ? '"io.modelcontextprotocol/logLevel":"info"' : '';
-    const opened = openCall(url, callText(era, asked), callHeaders(era));
+    const meta = era === 'modern' ? '"io.modelcontextprotocol/logLevel":"info"' : '';
+    const opened = openCall(url, callText(era, meta), callHeaders(era));
     const call = await arrived;
     call.begin();
     const padding = 'x'.repeat(64 * 1024);

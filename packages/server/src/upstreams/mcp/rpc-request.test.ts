@@ -13,7 +13,7 @@ afterEach(async () => {
 
 type Handle = (response: ServerResponse, request: IncomingMessage, body: string) => void;
 
-/** Sends one request to a server that answers as told. */
+/** Sends one request to a server with a scripted response. */
 async function ask(handle: Handle, request: Partial<RpcRequest> = {}, maxBytes?: number) {
   const server = createServer(async (incoming, response) => {
     let body = '';
@@ -167,7 +167,7 @@ describe('sendMessage', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const arrived = Promise.withResolvers<void>();
     const left = Promise.withResolvers<void>();
-    const asked = ask(
+    const response = ask(
       (response) => {
         response.on('close', () => left.resolve());
         arrived.resolve();
@@ -176,7 +176,7 @@ describe('sendMessage', () => {
     );
     await arrived.promise;
     vi.advanceTimersByTime(400);
-    await expect(asked).rejects.toMatchObject({
+    await expect(response).rejects.toMatchObject({
       kind: 'timeout',
       message: expect.stringContaining('did not answer within 0.4 s'),
     });
@@ -186,14 +186,14 @@ describe('sendMessage', () => {
   it('aborts the upstream request on the signal, before and while it runs', async () => {
     const left = Promise.withResolvers<void>();
     const caller = new AbortController();
-    const asked = ask(
+    const response = ask(
       (response) => {
         response.on('close', () => left.resolve());
         caller.abort(new Error('stopping'));
       },
       { signal: caller.signal },
     );
-    await expect(asked).rejects.toMatchObject({ kind: 'aborted', cause: { message: 'stopping' } });
+    await expect(response).rejects.toMatchObject({ kind: 'aborted', cause: { message: 'stopping' } });
     await left.promise;
     await expect(ask(() => expect.unreachable(), { signal: caller.signal })).rejects.toMatchObject({ kind: 'aborted' });
   });

@@ -32,8 +32,8 @@ it('an address has one upstream until it was idle for long, then its sessions ar
 });
 
 it('an upstream that does not answer the probe delays one call briefly and is not probed again', async () => {
-  let asked = 0;
-  const silent = createServer(() => asked++).listen(0, '127.0.0.1');
+  let probes = 0;
+  const silent = createServer(() => probes++).listen(0, '127.0.0.1');
   await once(silent, 'listening');
   const bound = silent.address();
   const address = `http://127.0.0.1:${typeof bound === 'object' ? bound?.port : 0}/mcp`;
@@ -42,7 +42,7 @@ it('an upstream that does not answer the probe delays one call briefly and is no
     await addressed.ensureEraKnown(address);
     expect(performance.now() - began).toBeLessThan(10_000);
     // In both eras.
-    await expect.poll(() => asked).toBe(2);
+    await expect.poll(() => probes).toBe(2);
     silent.closeAllConnections();
     await expect.poll(() => addressed.ensureEraKnown(address) === undefined).toBe(true);
   } finally {

@@ -16,15 +16,15 @@ const UNKNOWN: Answer = { kind: 'error', text: '{"code":-32602,"message":"unknow
 let upstream: RawUpstream;
 let transport: UpstreamTransport;
 let listening: LegacySubscription | undefined;
-/** What the sink was told, in order. */
-let told: string[];
+/** Callbacks of the handler, in order. */
+let calls: string[];
 beforeEach(async () => {
   upstream = await startRawUpstream({
     eras: ['legacy'],
     scripts: { initialize: INITIALIZED(true), 'resources/subscribe': '{}' },
   });
   transport = createTransport(upstream.url);
-  told = [];
+  calls = [];
 });
 afterEach(async () => {
   vi.useRealTimers();
@@ -44,24 +44,24 @@ function watch(
     clientInfo: { name: 'watcher' },
     headers: ['x-service-hops', '3', 'x-tenant', 'a'],
     uris,
-    onListsChanged: () => told.push('changed'),
+    onListsChanged: () => calls.push('changed'),
     delays: { firstMs: 10, maxMs: 20 },
     handler: {
       // Asked for at the same time, they may be granted in any order.
       onAcknowledged: ({ resourceSubscriptions = [] }, gap) =>
-        told.push(`${gap ? 'again' : 'granted'} ${resourceSubscriptions.toSorted()}`),
+        calls.push(`${gap ? 'again' : 'granted'} ${resourceSubscriptions.toSorted()}`),
       onNotification: (text) => {
-        told.push(text);
+        calls.push(text);
         return take();
       },
-      onRefused: ({ message }, final) => told.push(`${final ? 'refused' : 'later'}: ${message}`),
+      onRefused: ({ message }, final) => calls.push(`${final ? 'refused' : 'later'}: ${message}`),
     },
     ...options,
   });
   return listening;
 }
 
-const tells = (...expected: readonly unknown[]) => expect.poll(() => told, WAIT).toEqual(expected);
+const expectCalls = (...expected: readonly unknown[]) => expect.poll(() => calls, WAIT).toEqual(expected);
 const refused = (what: string) => expect.stringMatching(`^refused: upstream .* ${what}`);
 const subscribed = () =>
   upstream.seen.filter(({ method }) => method === 'resources/subscribe').map(({ params }) => params.uri);
@@ -70,7 +70,7 @@ const updated = (uri: string) => notification('resources/updated', `{"uri":"${ur
 describe('a legacy upstream', () => {
   it('gets a dedicated session without capabilities, with the client’s headers', async () => {
     watch(['a://1', 'a://2']);
-    await tells('granted a://1,a://2');
+    await expectCalls('granted a://1,a://2');
     const [opening] = upstream.seen;
     expect(opening?.params).toMatchObject({ capabilities: {}, clientInfo: { name: 'watcher' } });
     for (const { headers, method } of upstream.seen) {
@@ -80,13 +80,13 @@ describe('a legacy upstream', () => {
     upstream.push(` ${updated('a://1')}`);
     upstream.push(notification('resources/list_changed'));
     upstream.push(updated('b://1'));
-    await tells('granted a://1,a://2', ` ${updated('a://1')}`, 'changed', updated('b://1'));
+    await expectCalls('granted a://1,a://2', ` ${updated('a://1')}`, 'changed', updated('b://1'));
   });
 
   it('grants the accepted uris, without the rejected ones', async () => {
     upstream.scripts['resources/subscribe'] = ({ params }) => (params.uri === 'a://2' ? UNKNOWN : '{}');
     watch(['a://1', 'a://2', 'a://3']);
-    await tells('granted a://1,a://3');
+    await expectCalls('granted a://1,a://3');
   });
 
   it('gets no subscription before its stream is open', async () => {
@@ -95,7 +95,7 @@ describe('a legacy upstream', () => {
     await expect.poll(() => upstream.seen.filter(({ http }) => http === 'GET').length, WAIT).toBeGreaterThan(2);
     expect(subscribed()).toEqual([]);
     delete upstream.scripts.GET;
-    await tells('granted a://1');
+    await expectCalls('granted a://1');
   });
 
   it('gets eight subscriptions at a time', async () => {
@@ -109,8 +109,8 @@ describe('a legacy upstream', () => {
     expect(subscribed()).toHaveLength(9);
     upstream.scripts['resources/subscribe'] = '{}';
     for (const answer of held) answer('{}');
-    await expect.poll(() => told.length, WAIT).toBe(1);
-    expect(told[0]?.split(' ')[1]?.split(',').sort()).toEqual(uris.sort());
+    await expect.poll(() => calls.length, WAIT).toBe(1);
+    expect(calls[0]?.split(' ')[1]?.split(',').sort()).toEqual(uris.sort());
   });
 
   it('that is slow with one uri grants the others in time', async () => {
@@ -118,9 +118,9 @@ describe('a legacy upstream', () => {
     // The time passes while it is looked.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     watch(['a://1', 'a://2'], { grantMs: 300 });
-    await tells('granted a://2');
+    await expectCalls('granted a://2');
     upstream.push(updated('a://2'));
-    await tells('granted a://2', updated('a://2'));
+    await expectCalls('granted a://2', updated('a://2'));
   });
 
   it('gets no further subscription once the grant is final', async () => {
@@ -132,16 +132,16 @@ describe('a legacy upstream', () => {
       Array.from({ length: 20 }, (_, n) => `a://${n}`),
       { grantMs: 300 },
     );
-    await tells('granted a://0');
+    await expectCalls('granted a://0');
     for (const answer of held) answer('{}');
     upstream.push(updated('a://0'));
-    await tells('granted a://0', updated('a://0'));
+    await expectCalls('granted a://0', updated('a://0'));
     expect(subscribed()).toHaveLength(9);
   });
 
   it('has its requests rejected and pings answered', async () => {
     watch(['a://1']);
-    await tells('granted a://1');
+    await expectCalls('granted a://1');
     upstream.push('{"jsonrpc":"2.0","id":"p","method":"ping"}');
     upstream.push('{"jsonrpc":"2.0","id":7.0,"method":"elicitation/create","params":{}}');
     const answers = () => upstream.seen.filter(({ body }) => /"id":("p"|7\.0)/.test(body)).map(({ body }) => body);
@@ -151,13 +151,13 @@ describe('a legacy upstream', () => {
         '{"jsonrpc":"2.0","id":"p","result":{}}',
         expect.stringMatching(/^\{"jsonrpc":"2.0","id":7\.0,"error":\{"code":-32601,/),
       ]);
-    expect(told).toHaveLength(1);
+    expect(calls).toHaveLength(1);
   });
 
   it('is paused by a slow reader and resumes', async () => {
     let takes = false;
     const watching = watch(['a://1'], {}, () => takes);
-    await tells('granted a://1');
+    await expectCalls('granted a://1');
     const padding = 'x'.repeat(256 * 1024);
     const total = 64;
     for (let n = 0; n < total; n++)
@@ -172,7 +172,7 @@ describe('a legacy upstream', () => {
     expect(upstream.unread()).toBeGreaterThan(padding.length);
     takes = true;
     watching.resume();
-    await expect.poll(() => told.length, WAIT).toBe(1 + total);
+    await expect.poll(() => calls.length, WAIT).toBe(1 + total);
   });
 });
 
@@ -191,10 +191,10 @@ describe('a subscription at a legacy upstream is rejected for good', () => {
   ])('where it %s', async (_what, arrange, reason) => {
     arrange();
     watch(['a://1', 'a://2']);
-    await tells(refused(reason));
+    await expectCalls(refused(reason));
     // Nothing is left there.
     await expect.poll(upstream.sessions, WAIT).toBe(0);
-    expect([upstream.count('initialize'), told.length]).toEqual([1, 1]);
+    expect([upstream.count('initialize'), calls.length]).toEqual([1, 1]);
   });
 });
 
@@ -202,23 +202,23 @@ describe('a lost session', () => {
   it('is replaced with the granted uris, and a gap is reported', async () => {
     upstream.scripts['resources/subscribe'] = ({ params }) => (params.uri === 'a://2' ? UNKNOWN : '{}');
     watch(['a://1', 'a://2']);
-    await tells('granted a://1');
+    await expectCalls('granted a://1');
     upstream.forgetSessions();
     upstream.endStreams();
-    await tells('granted a://1', expect.stringMatching(/^later: .*no longer knows the session/), 'again a://1');
+    await expectCalls('granted a://1', expect.stringMatching(/^later: .*no longer knows the session/), 'again a://1');
     expect(subscribed().toSorted()).toEqual(['a://1', 'a://1', 'a://2']);
     expect(subscribed().at(-1)).toBe('a://1');
     upstream.push(updated('a://1'));
-    await expect.poll(() => told.at(-1), WAIT).toBe(updated('a://1'));
+    await expect.poll(() => calls.at(-1), WAIT).toBe(updated('a://1'));
     expect(upstream.sessions()).toBe(1);
   });
 
   it('is replaced after the upstream was down', async () => {
     watch(['a://1']);
-    await tells('granted a://1');
+    await expectCalls('granted a://1');
     await upstream.down();
     await upstream.up();
-    await expect.poll(() => told.at(-1), WAIT).toBe('again a://1');
+    await expect.poll(() => calls.at(-1), WAIT).toBe('again a://1');
     expect(upstream.sessions()).toBe(1);
   });
 
@@ -226,40 +226,40 @@ describe('a lost session', () => {
     const scripts: (string | Answer)[] = [{ kind: 'http', status: 503, type: 'text/plain', body: '' }, { kind: 'cut' }];
     upstream.scripts['resources/subscribe'] = () => scripts.shift() ?? '{}';
     watch(['a://1']);
-    await tells(expect.stringMatching(/^later: .*503/), expect.stringMatching(/^later/), 'granted a://1');
+    await expectCalls(expect.stringMatching(/^later: .*503/), expect.stringMatching(/^later/), 'granted a://1');
     await expect.poll(upstream.sessions, WAIT).toBe(1);
   });
 
   it('reports a gap when only its stream is reopened', async () => {
     watch(['a://1']);
-    await tells('granted a://1');
+    await expectCalls('granted a://1');
     upstream.endStreams();
-    await tells('granted a://1', 'again a://1');
+    await expectCalls('granted a://1', 'again a://1');
     expect(subscribed()).toEqual(['a://1']);
   });
 
   it('is not replaced if the upstream then rejects the subscription', async () => {
     watch(['a://1', 'a://2']);
-    await tells('granted a://1,a://2');
+    await expectCalls('granted a://1,a://2');
     upstream.scripts['resources/subscribe'] = ({ params }: Seen) => (params.uri === 'a://2' ? UNKNOWN : '{}');
     upstream.forgetSessions();
     upstream.endStreams();
-    await expect.poll(() => told.at(-1), WAIT).toEqual(refused('answered resources/subscribe with error -32602'));
+    await expect.poll(() => calls.at(-1), WAIT).toEqual(refused('answered resources/subscribe with error -32602'));
     await expect.poll(upstream.sessions, WAIT).toBe(0);
   });
 
   it('is not replaced at an upstream that now speaks the other era', async () => {
     watch(['a://1']);
-    await tells('granted a://1');
+    await expectCalls('granted a://1');
     upstream.scripts.initialize = { ...UNKNOWN, status: 400, text: '{"code":-32022,"message":"m"}' };
     upstream.forgetSessions();
     upstream.endStreams();
-    await expect.poll(() => told.at(-1), WAIT).toEqual(refused('answered initialize with error -32022'));
+    await expect.poll(() => calls.at(-1), WAIT).toEqual(refused('answered initialize with error -32022'));
   });
 
   it('is closed by the subscriber, also while it is opening', async () => {
     watch(['a://1']);
-    await tells('granted a://1');
+    await expectCalls('granted a://1');
     listening?.close();
     await expect.poll(upstream.sessions, WAIT).toBe(0);
     const opened = Promise.withResolvers<string>();
@@ -270,6 +270,6 @@ describe('a lost session', () => {
     opened.resolve(INITIALIZED(true));
     await expect.poll(() => upstream.seen.filter(({ http }) => http === 'DELETE').length, WAIT).toBe(2);
     expect(upstream.sessions()).toBe(0);
-    expect(told).toEqual(['granted a://1']);
+    expect(calls).toEqual(['granted a://1']);
   });
 });

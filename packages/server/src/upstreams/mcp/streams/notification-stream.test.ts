@@ -114,7 +114,7 @@ it.each([405, 501, 200])('an upstream that answers %i offers no stream and is no
 });
 
 it.each([503, 429, 409, 408, 401, 403])(
-  'an upstream that answers %i is asked again, and a stream later is one with a gap',
+  'an upstream that answers %i is retried, and a later stream has a gap',
   async (status) => {
     upstream.scripts.GET = { kind: 'http', status, type: 'text/plain', body: 'later' };
     await open();
@@ -247,23 +247,23 @@ it('close while waiting to reconnect leaves no timer', async () => {
 });
 
 it('a stream that ends immediately without a message is reopened with increasing delay', async () => {
-  const asked: number[] = [];
+  const requests: number[] = [];
   upstream.scripts.GET = () => {
-    asked.push(performance.now());
+    requests.push(performance.now());
     return { kind: 'http', status: 200, type: 'text/event-stream', body: ': bye\n\n' };
   };
   await open({ random: () => 0, firstMs: 2 });
-  await expect.poll(() => asked.length, WAIT).toBeGreaterThan(8);
+  await expect.poll(() => requests.length, WAIT).toBeGreaterThan(8);
   // 2 ms doubled seven times, less half of it for jitter.
-  expect((asked[8] ?? 0) - (asked[7] ?? 0)).toBeGreaterThan(100);
+  expect((requests[8] ?? 0) - (requests[7] ?? 0)).toBeGreaterThan(100);
 });
 
 it('a stream with a message is reopened at once', async () => {
-  const asked: number[] = [];
+  const requests: number[] = [];
   upstream.scripts.GET = () => {
-    asked.push(performance.now());
+    requests.push(performance.now());
     return { kind: 'http', status: 200, type: 'text/event-stream', body: `data: ${NOTICE}\n\n` };
   };
   await open({ random: () => 0 });
-  await expect.poll(() => asked.length, WAIT).toBeGreaterThan(20);
+  await expect.poll(() => requests.length, WAIT).toBeGreaterThan(20);
 });

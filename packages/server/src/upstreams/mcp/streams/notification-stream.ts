@@ -51,7 +51,7 @@ export class NotificationStream implements ConnectionHandler {
   /** Milliseconds of `performance.now()`. */
   #openedAt: number | undefined = undefined;
   /** Kind of the current connection: on the first one, nothing can have been missed. */
-  #attempt: 'first' | 'anew' | 'resume' = 'first';
+  #attempt: 'first' | 'reopen' | 'resume' = 'first';
 
   /** `headers` of the session, names and values alternating; those only for POST are omitted. */
   constructor(
@@ -80,7 +80,7 @@ export class NotificationStream implements ConnectionHandler {
 
   onStream(): void {
     this.#openedAt = performance.now();
-    this.#handler.onOpen(this.#attempt === 'anew');
+    this.#handler.onOpen(this.#attempt === 'reopen');
   }
 
   onMessage(text: string, value: JsonObject): boolean {
@@ -131,7 +131,7 @@ export class NotificationStream implements ConnectionHandler {
 
   #reconnectLater(): void {
     this.#connection.openAfterDelay();
-    if (this.#attempt === 'first') this.#attempt = 'anew';
+    if (this.#attempt === 'first') this.#attempt = 'reopen';
   }
 
   #connect(): StreamConnection {
@@ -140,7 +140,7 @@ export class NotificationStream implements ConnectionHandler {
       headers.push('last-event-id', this.#lastEventId);
       this.#attempt = 'resume';
     } else if (this.#attempt === 'resume') {
-      this.#attempt = 'anew';
+      this.#attempt = 'reopen';
     }
     return new StreamConnection(this.#transport, { method: 'GET', headers }, this, this.#maxEventBytes);
   }

@@ -79,12 +79,12 @@ describe('a resource watcher', () => {
   it('drops a removed forward, also for unlisted resources', async () => {
     const linking = await upstream();
     const parts = await registered({ linking });
-    const told: string[] = [];
+    const updates: string[] = [];
     const ready = Promise.withResolvers<readonly string[]>();
     const sink = {
       onReady: ready.resolve,
-      onUpdated: (uri: string, text?: string) => told.push(`${uri} ${text}`) > 0,
-      onLost: () => told.push('lost'),
+      onUpdated: (uri: string, text?: string) => updates.push(`${uri} ${text}`) > 0,
+      onLost: () => updates.push('lost'),
     };
     let looked = 0;
     const forwardOfUnlisted = () => {
@@ -104,7 +104,7 @@ describe('a resource watcher', () => {
     const closed = forward?.close();
     await expect.poll(() => linking.streams[0]?.left).toBe(true);
     await closed;
-    await expect.poll(() => told, { timeout: 5_000 }).toEqual(['l://1 undefined']);
+    await expect.poll(() => updates, { timeout: 5_000 }).toEqual(['l://1 undefined']);
   });
 
   it('refreshes at most once per second', async () => {

@@ -54,11 +54,11 @@ async function later(upstream: WatchedUpstream, at: number): Promise<[WatchedStr
 /** Waits for an upstream's next stream, and grants what it asks for. */
 async function granted(upstream: WatchedUpstream, at: number, ...less: readonly string[]): Promise<WatchedStream> {
   const found = await stream(upstream, at);
-  found.acknowledge(...asked(found).filter((uri) => !less.includes(uri)));
+  found.acknowledge(...requestedUris(found).filter((uri) => !less.includes(uri)));
   return found;
 }
 
-function asked({ params }: WatchedStream): string[] {
+function requestedUris({ params }: WatchedStream): string[] {
   const filter = params.notifications;
   const uris =
     typeof filter === 'object' && filter && 'resourceSubscriptions' in filter && filter.resourceSubscriptions;
@@ -67,7 +67,7 @@ function asked({ params }: WatchedStream): string[] {
 
 /** The streams of an upstream that are open. */
 const open = (upstream: WatchedUpstream) =>
-  upstream.streams.filter(({ left, response }) => !left && !response.writableEnded).map(asked);
+  upstream.streams.filter(({ left, response }) => !left && !response.writableEnded).map(requestedUris);
 
 /** A client that listens, and what it reads. */
 async function listening(url: string): Promise<{ client: SessionClient; reading: Reading }> {
@@ -151,7 +151,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     const theirs = await subscribed(other.client, upstream, 'a://1');
     const asking = subscribe(client, 'a://2');
     const second = await stream(upstream, 2);
-    expect(asked(second)).toEqual(['a://1', 'a://2']);
+    expect(requestedUris(second)).toEqual(['a://1', 'a://2']);
     // What was there is heard until the new one is.
     expect(first.left).toBe(false);
     first.updated('a://1', '"n":1');
@@ -195,7 +195,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     const first = await stream(upstream, 0);
     // The first goes alone; the others wait for it.
     await client.ask('ping');
-    const grant = (one: WatchedStream) => one.acknowledge(...asked(one).filter((uri) => uri !== 'a://19'));
+    const grant = (one: WatchedStream) => one.acknowledge(...requestedUris(one).filter((uri) => uri !== 'a://19'));
     grant(first);
     let answered = false;
     const answers = Promise.all(asking).finally(() => {
@@ -221,7 +221,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     both.updated('a://1');
     both.updated('a://2');
     const one = await granted(upstream, 2);
-    expect(asked(one)).toEqual(['a://2']);
+    expect(requestedUris(one)).toEqual(['a://2']);
     await expect.poll(() => both.left, WAIT).toBe(true);
     one.updated('a://2', '"n":1');
     expect(await unsubscribe(client, 'a://3')).toMatchObject(OK);
@@ -243,7 +243,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     await granted(upstream, 1);
     expect(await asking).toMatchObject({ error: { code: -32600 } });
     const again = await granted(upstream, 2);
-    expect(asked(again)).toEqual(['a://1']);
+    expect(requestedUris(again)).toEqual(['a://1']);
     await expect.poll(() => open(upstream), WAIT).toEqual([['a://1']]);
   });
 });
@@ -256,7 +256,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
     await expect.poll(() => open(upstream), WAIT).toEqual([]);
     const reading = client.listen();
     const held = await granted(upstream, 2);
-    expect(asked(held)).toEqual(['a://1', 'a://2']);
+    expect(requestedUris(held)).toEqual(['a://1', 'a://2']);
     held.updated('a://2', '"n":1');
     await reading.message(2);
     expect(reading.messages).toEqual([
@@ -304,7 +304,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
     const held = await subscribed(client, upstream, 'a://1', 'a://2');
     first.leave();
     await first.over;
-    const told = async () => {
+    const updates = async () => {
       // Sent until it comes when nobody reads.
       held.updated('a://1');
       const again = client.listen();
@@ -314,7 +314,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
       await again.over;
       return again.messages;
     };
-    await expect.poll(told, WAIT).toEqual(expect.arrayContaining([updated('a://1'), updated('a://2')]));
+    await expect.poll(updates, WAIT).toEqual(expect.arrayContaining([updated('a://1'), updated('a://2')]));
     expect(upstream.streams).toHaveLength(2);
   });
 
@@ -343,7 +343,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
     for (let turn = 0; turn < 5; turn++) await client.ask('ping');
     await subscribed(client, upstream, 'a://2');
     expect(await reading.message(0)).toBe(updated('a://1'));
-    expect(upstream.streams.map(asked)).toEqual([['a://1'], ['a://1', 'a://2']]);
+    expect(upstream.streams.map(requestedUris)).toEqual([['a://1'], ['a://1', 'a://2']]);
   });
 
   it('continue after a restart of the gateway', async () => {
@@ -357,7 +357,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
     await expect.poll(() => open(upstream), WAIT).toEqual([]);
     const again = moved.listen();
     const held = await granted(upstream, 2);
-    expect(new Set(asked(held))).toEqual(new Set(['a://1', 'a://2']));
+    expect(new Set(requestedUris(held))).toEqual(new Set(['a://1', 'a://2']));
     await again.message(1);
     expect(new Set(again.messages)).toEqual(new Set([updated('a://1'), updated('a://2')]));
     again.leave();
@@ -394,7 +394,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
     const [, ms] = await later(upstream, 3);
     expect(ms).toBeGreaterThanOrEqual(1_000);
     const whole = await granted(upstream, 3);
-    expect(asked(whole)).toEqual(['a://1', 'a://2']);
+    expect(requestedUris(whole)).toEqual(['a://1', 'a://2']);
     whole.updated('a://2', '"n":2');
     await reading.message(3);
     expect(reading.messages.slice(1)).toEqual([
@@ -475,10 +475,10 @@ describe('an upstream that changes its era', () => {
     const refreshed = await tests.service.manage('POST', `/forwards/${new URL(url).pathname.split('/')[1]}/refreshes`);
     expect(refreshed.status).toBe(200);
     const updates = () => reading.messages.filter((message) => message === updated(uri)).length;
-    // The connection broke: told once.
+    // The connection broke: updatedUris once.
     await expect.poll(updates, WAIT).toBe(1);
     expect((await client.ask('tools/call', '{"name":"session_counter","arguments":{}}')).error).toBeUndefined();
-    // The session was opened: told once more.
+    // The session was opened: updatedUris once more.
     await expect.poll(updates, WAIT).toBe(2);
     const before = reading.messages.length;
     upstream.updateResource(uri);
@@ -497,15 +497,15 @@ it('the official legacy client subscribes at an official modern server', async (
   onEnd(close);
   expect(client.getServerCapabilities()?.resources).toMatchObject({ subscribe: true });
   const uri = 'test://watched-resource';
-  const told: string[] = [];
-  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void told.push(params.uri));
+  const updatedUris: string[] = [];
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void updatedUris.push(params.uri));
   await client.subscribeResource({ uri });
   // The client opens its notification stream in its own time.
   const updates = () => {
     upstream.updateResource(uri);
-    return told.length;
+    return updatedUris.length;
   };
   await expect.poll(updates, WAIT).toBeGreaterThan(3);
-  expect(new Set(told)).toEqual(new Set([uri]));
+  expect(new Set(updatedUris)).toEqual(new Set([uri]));
   await client.unsubscribeResource({ uri });
 });

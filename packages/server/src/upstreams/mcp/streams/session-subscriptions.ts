@@ -361,7 +361,7 @@ export class SessionSubscriptions {
     this.#ensure(upstream, session, headers).reconcile();
   }
 
-  /** Closes the session's subscription at an upstream: it is made in another way from now on. */
+  /** Closes the session's subscription at an upstream: from now on it is made in a legacy session. */
   close(upstream: Upstream, session: DownstreamSession): void {
     this.#find(upstream, session)?.close();
   }

@@ -160,12 +160,12 @@ it('the official client subscribes to a resource of an official legacy server', 
   const resourceSubscriptions = ['test://watched-resource'];
   const subscription = await client.listen({ resourceSubscriptions });
   expect(subscription.honoredFilter).toEqual({ resourceSubscriptions });
-  const told: string[] = [];
-  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void told.push(params.uri));
+  const updatedUris: string[] = [];
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void updatedUris.push(params.uri));
   upstream.updateResource('test://watched-resource');
-  await expect.poll(() => told).toEqual(resourceSubscriptions);
+  await expect.poll(() => updatedUris).toEqual(resourceSubscriptions);
   // The session in which it was subscribed to is gone: it may have changed.
   await upstream.forgetSessions();
-  await expect.poll(() => told, { timeout: 10_000 }).toHaveLength(2);
-  expect(new Set(told)).toEqual(new Set(resourceSubscriptions));
+  await expect.poll(() => updatedUris, { timeout: 10_000 }).toHaveLength(2);
+  expect(new Set(updatedUris)).toEqual(new Set(resourceSubscriptions));
 });
