@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { legacyClient, modernClient, post, reply } from '../../../../../test/fixtures/raw-client.ts';
-import type { Seen } from '../../../../../test/fixtures/raw-upstream/message.ts';
-import { LIST_END, toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import { client, eras, errorOf, lastCall, relayTests } from '../../../testing/relay.ts';
-import { startTestService } from '../../../testing/service.ts';
+import { legacyClient, modernClient, post, reply } from '../../../../../../test/fixtures/raw-client.ts';
+import type { Seen } from '../../../../../../test/fixtures/raw-upstream/message.ts';
+import { LIST_END, toolList, toolText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
+import { client, eras, errorOf, lastCall, relayTests } from '../../../../testing/relay.ts';
+import { startTestService } from '../../../../testing/service.ts';
 
 const relay = relayTests();
 const { onEnd, register, upstreamWith } = relay;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { legacyClient, modernClient, reply } from '../../../../../test/fixtures/raw-client.ts';
-import { toolList, toolText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import { errorOf, lastCall, relayTests } from '../../../testing/relay.ts';
+import { legacyClient, modernClient, reply } from '../../../../../../test/fixtures/raw-client.ts';
+import { toolList, toolText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
+import { errorOf, lastCall, relayTests } from '../../../../testing/relay.ts';
 
 const relay = relayTests();
 const { register, upstreamWith } = relay;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { liveTests } from '../../../testing/live.ts';
-import { startTestService, type TestService } from '../../../testing/service.ts';
-import { type SessionClient, sessionClient } from '../../../testing/session-client.ts';
+import { liveTests } from '../../../../testing/live.ts';
+import { startTestService, type TestService } from '../../../../testing/service.ts';
+import { type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
 
 const { live } = liveTests();
 

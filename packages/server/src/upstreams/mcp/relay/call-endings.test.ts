@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../testing/live-upstream.ts';
-import { type IsolatedCall, isolatedCall, NO_HELD_RESOURCES } from './fixtures/isolated-call.ts';
-import { RelayedCall } from './relay/relayed-call.ts';
-import type { UpstreamSession } from './upstream.ts';
+import { type LiveCall, type LiveUpstream, startLiveUpstream } from '../../../../testing/live-upstream.ts';
+import { type IsolatedCall, isolatedCall, NO_HELD_RESOURCES } from '../fixtures/isolated-call.ts';
+import type { UpstreamSession } from '../upstream.ts';
+import { RelayedCall } from './relayed-call.ts';
 
 let live: LiveUpstream;
 let isolated: IsolatedCall;

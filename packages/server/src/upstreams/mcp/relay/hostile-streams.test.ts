@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { post, reply } from '../../../../../test/fixtures/raw-client.ts';
-import { errorOf, relayTests } from '../../../testing/relay.ts';
+import { post, reply } from '../../../../../../test/fixtures/raw-client.ts';
+import { errorOf, relayTests } from '../../../../testing/relay.ts';
 
 const { register, upstreamWith } = relayTests();
 

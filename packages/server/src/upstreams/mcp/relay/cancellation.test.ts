@@ -1,12 +1,12 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { startDualEra } from '../../../../../test/fixtures/dual-era.ts';
-import { post } from '../../../../../test/fixtures/raw-client.ts';
-import { connect } from '../../../../../test/fixtures/sdk-client.ts';
-import { answerTo, liveTests, notification } from '../../../testing/live.ts';
-import { eras } from '../../../testing/relay.ts';
-import { startTestService } from '../../../testing/service.ts';
-import { callText, clientOf, Reading, sessionClient } from '../../../testing/session-client.ts';
-import { callHeaders, callText as modernCallText } from '../../../testing/streamer.ts';
+import { startDualEra } from '../../../../../../test/fixtures/dual-era.ts';
+import { post } from '../../../../../../test/fixtures/raw-client.ts';
+import { connect } from '../../../../../../test/fixtures/sdk-client.ts';
+import { answerTo, liveTests, notification } from '../../../../testing/live.ts';
+import { eras } from '../../../../testing/relay.ts';
+import { startTestService } from '../../../../testing/service.ts';
+import { callText, clientOf, Reading, sessionClient } from '../../../../testing/session-client.ts';
+import { callHeaders, callText as modernCallText } from '../../../../testing/streamer.ts';
 
 const { live, onEnd, register } = liveTests();
 

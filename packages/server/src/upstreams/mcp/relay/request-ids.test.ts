@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import { startDualEra } from '../../../../../test/fixtures/dual-era.ts';
-import { modernClient, reply } from '../../../../../test/fixtures/raw-client.ts';
-import { LIST_END, textResultText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import type { RawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { AskableClient, resultText } from '../../../testing/askable-client.ts';
-import { declaring } from '../../../testing/declaring.ts';
-import { liveTests } from '../../../testing/live.ts';
-import { sessionClient } from '../../../testing/session-client.ts';
+import { startDualEra } from '../../../../../../test/fixtures/dual-era.ts';
+import { modernClient, reply } from '../../../../../../test/fixtures/raw-client.ts';
+import { LIST_END, textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
+import type { RawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
+import { AskableClient, resultText } from '../../../../testing/askable-client.ts';
+import { declaring } from '../../../../testing/declaring.ts';
+import { liveTests } from '../../../../testing/live.ts';
+import { sessionClient } from '../../../../testing/session-client.ts';
 
 const { onEnd, register, upstreamWith } = liveTests();
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { liveTests, movedTo, notification } from '../../../testing/live.ts';
-import { clientOf, sessionClient } from '../../../testing/session-client.ts';
+import { liveTests, movedTo, notification } from '../../../../testing/live.ts';
+import { clientOf, sessionClient } from '../../../../testing/session-client.ts';
 
 const tests = liveTests();
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { LEGACY, legacyClient, modernClient, post, reply, send } from '../../../../../test/fixtures/raw-client.ts';
-import { textResultText } from '../../../../../test/fixtures/raw-upstream/texts.ts';
-import type { RawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
-import { errorOf, relayTests } from '../../../testing/relay.ts';
-import { startTestService } from '../../../testing/service.ts';
+import { LEGACY, legacyClient, modernClient, post, reply, send } from '../../../../../../test/fixtures/raw-client.ts';
+import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
+import type { RawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
+import { errorOf, relayTests } from '../../../../testing/relay.ts';
+import { startTestService } from '../../../../testing/service.ts';
 
 const relay = relayTests();
 const { onEnd, register, streamer, upstreamWith } = relay;

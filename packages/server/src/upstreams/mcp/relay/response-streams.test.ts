@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { legacyClient, post } from '../../../../../test/fixtures/raw-client.ts';
-import type { Era } from '../../../../../test/fixtures/raw-upstream/message.ts';
-import { eras, errorOf, relayTests } from '../../../testing/relay.ts';
-import { startTestService, type TestService } from '../../../testing/service.ts';
-import { callHeaders, callText, openCall, type StreamedCall } from '../../../testing/streamer.ts';
+import { legacyClient, post } from '../../../../../../test/fixtures/raw-client.ts';
+import type { Era } from '../../../../../../test/fixtures/raw-upstream/message.ts';
+import { eras, errorOf, relayTests } from '../../../../testing/relay.ts';
+import { startTestService, type TestService } from '../../../../testing/service.ts';
+import { callHeaders, callText, openCall, type StreamedCall } from '../../../../testing/streamer.ts';
 
 const { register, streamer, upstreamWith } = relayTests();
 
