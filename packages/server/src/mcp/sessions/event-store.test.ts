@@ -26,7 +26,7 @@ function resumed(session: string, eventId: string) {
 }
 
 describe('a stream', () => {
-  it('sends each message with an id of its own, and what came after an id again on another connection', () => {
+  it('sends each message with its own id, and those after an id again on another connection', () => {
     const stream = opened('s', '7');
     const first = streamTarget();
     stream.attach(first);
@@ -46,7 +46,7 @@ describe('a stream', () => {
     expect(second.ended).toBe(true);
   });
 
-  it('that ended while nobody read it is read to its end later', () => {
+  it('that ended without a connection can be read to its end later', () => {
     const stream = opened('s', '7');
     const first = streamTarget();
     stream.attach(first);
@@ -62,7 +62,7 @@ describe('a stream', () => {
     expect(second.ended).toBe(true);
   });
 
-  it('gives up a connection that is not read at once when it goes on elsewhere, and lets another one end', () => {
+  it('destroys a connection that is not read when it continues on another one, and ends others', () => {
     const stream = opened('s', '7');
     const [first, second, third] = [streamTarget(), streamTarget(), streamTarget()];
     stream.attach(first);
@@ -75,7 +75,7 @@ describe('a stream', () => {
     expect([second.ended, second.destroyed]).toEqual([false, true]);
   });
 
-  it('sends a client away with the time to come back in', () => {
+  it('disconnects a client with a retry time', () => {
     const stream = opened('s', '7');
     const target = streamTarget();
     stream.attach(target);
@@ -90,7 +90,7 @@ describe('a stream', () => {
     expect(second.events().map(({ data }) => data)).toEqual(['later']);
   });
 
-  it('that nobody reads keeps the latest messages only, and never holds its sender up', () => {
+  it('without a connection stores only the latest messages, and never blocks its sender', () => {
     const stream = opened('s', '7');
     const first = streamTarget();
     stream.attach(first);
@@ -106,7 +106,7 @@ describe('a stream', () => {
     expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
   });
 
-  it('that is taken over, or closed, does not keep a connection that nobody reads', () => {
+  it('that is resumed or closed does not retain a connection that is not read', () => {
     vi.useFakeTimers({ toFake: ['setTimeout'] });
     try {
       const stream = opened('s', '7');
@@ -125,7 +125,7 @@ describe('a stream', () => {
     }
   });
 
-  it('tells a sender who waits for a slow reader to go on when it drains, and when the reader is gone', () => {
+  it('notifies a blocked sender when the connection drains or closes', () => {
     const stream = opened('s', '7');
     const target = streamTarget();
     stream.attach(target);
@@ -151,7 +151,7 @@ describe('an event id', () => {
     return target.events()[0]?.id ?? '';
   }
 
-  it('is good in its session only, and nothing else is one', () => {
+  it('is valid in its session only', () => {
     const id = idOf('s', '7');
     expect(store.find('s', id).kind).toBe('stream');
     expect(store.find('t', id)).toEqual({ kind: 'foreign' });
@@ -168,7 +168,7 @@ describe('an event id', () => {
     }
   });
 
-  it('of a process that is gone still names the request that is without an answer', () => {
+  it('of another process still identifies the request without a response', () => {
     const id = idOf('s', '"r-1"');
     const notifications = streamTarget();
     const stream = store.open('s');
@@ -185,7 +185,7 @@ describe('an event id', () => {
     expect(store.find('t', id)).toEqual({ kind: 'foreign' });
   });
 
-  it('of a stream that is not kept any more says that it was here', () => {
+  it('of a stream that has expired still identifies this process', () => {
     const id = idOf('s', '7');
     store.dropSession('s');
     const found = store.find('s', id);
@@ -203,13 +203,13 @@ describe('an event id', () => {
     expect(store.find('s', target.events()[0]?.id ?? '').kind).toBe('lost');
   });
 
-  it('is not given out for a request whose id would not fit', () => {
+  it('is not issued for a request whose id is too long', () => {
     expect(store.open('s', `"${'x'.repeat(200)}"`)).toBeUndefined();
   });
 });
 
 describe('the store', () => {
-  it('forgets a stream that was read to its end soon, and one that nobody came back to later', () => {
+  it('removes a stream that was read to its end soon, and one that was not resumed later', () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const read = opened('s', '1');
@@ -235,7 +235,7 @@ describe('the store', () => {
     expect(gone).toEqual(['left']);
   });
 
-  it('keeps so much and no more, over all streams: what was left first gives way', () => {
+  it('limits the size of all streams: the ones that were left first are dropped', () => {
     const text = 'x'.repeat(200 * 1024);
     const ids: string[] = [];
     for (let number = 0; number < 500; number++) {

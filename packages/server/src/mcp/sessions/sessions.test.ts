@@ -49,7 +49,7 @@ function created(sessions: ClientSessions, more: Partial<SessionOpening> = {}): 
   return token;
 }
 
-it('the id carries everything, so that another process with the key opens it', () => {
+it('the id contains the whole session, so that another process with the key can open it', () => {
   const token = created(setUp().sessions, { user: 'ann' });
   const session = setUp().sessions.open(token, DEFAULT, 'ann');
   expect(session).toMatchObject({
@@ -63,13 +63,13 @@ it('the id carries everything, so that another process with the key opens it', (
   expect(setUp(randomBytes(32)).sessions.open(token, DEFAULT, 'ann')).toBeUndefined();
 });
 
-it('two clients that say the same of themselves have sessions of their own', () => {
+it('two clients with the same clientInfo have different sessions', () => {
   const { sessions } = setUp();
   const [one, two] = [created(sessions), created(sessions)];
   expect(sessions.open(one, DEFAULT, undefined)?.id).not.toBe(sessions.open(two, DEFAULT, undefined)?.id);
 });
 
-it('a session is told by its namespace and user, also once it was opened', () => {
+it('a session is bound to its namespace and user, also when it is cached', () => {
   const { sessions } = setUp();
   const token = created(sessions, { user: 'ann' });
   for (let round = 0; round < 2; round++) {
@@ -81,7 +81,7 @@ it('a session is told by its namespace and user, also once it was opened', () =>
   }
 });
 
-it('a session ends after seven days, whether it was in use or not', () => {
+it('a session expires after seven days, whether it was in use or not', () => {
   const { sessions, clock } = setUp();
   const used = created(sessions);
   const unused = created(sessions);
@@ -92,7 +92,7 @@ it('a session ends after seven days, whether it was in use or not', () => {
   expect(sessions.open(unused, DEFAULT, undefined)).toBeUndefined();
 });
 
-it('a session that was ended stays so, and takes no other with it', async () => {
+it('an ended session stays ended, and others stay open', async () => {
   const { sessions } = setUp();
   const [one, two] = [created(sessions), created(sessions)];
   const session = sessions.open(one, DEFAULT, undefined);
@@ -102,7 +102,7 @@ it('a session that was ended stays so, and takes no other with it', async () => 
   expect(sessions.open(two, DEFAULT, undefined)).toBeDefined();
 });
 
-it('a client that says more than an id can carry gets none', () => {
+it('a client whose declarations do not fit into an id gets none', () => {
   const { sessions } = setUp();
   expect(sessions.create(opening({ clientInfo: { name: 'x'.repeat(4096) } }))).toBeUndefined();
   // Around the limit, what is given out can be used, and is never longer than a header may be.
@@ -114,7 +114,7 @@ it('a client that says more than an id can carry gets none', () => {
   }
 });
 
-it.each(['', 'x', 'null', 'A'.repeat(100_000)])('%j, which was never given out, opens nothing', (token) => {
+it.each(['', 'x', 'null', 'A'.repeat(100_000)])('%j, which was never issued, opens nothing', (token) => {
   expect(setUp().sessions.open(token.slice(0, 5000), DEFAULT, undefined)).toBeUndefined();
 });
 
@@ -129,14 +129,14 @@ it.each([
   expect(sessions.open(sealer.seal('session', text), DEFAULT, undefined)).toBeUndefined();
 });
 
-it('what was sealed for another purpose opens nothing', () => {
+it('a text that was sealed for another purpose opens nothing', () => {
   const { sessions, sealer } = setUp();
   const text = '{"id":"a","ns":"default","v":"2025-06-18","info":{},"caps":{},"iat":1700000000000}';
   expect(sessions.open(sealer.seal('session', text), DEFAULT, undefined)).toBeDefined();
   expect(sessions.open(sealer.seal('requestState', text), DEFAULT, undefined)).toBeUndefined();
 });
 
-it('more sessions than are remembered all stay open', () => {
+it('more sessions than are cached all stay open', () => {
   const { sessions } = setUp();
   const tokens = Array.from({ length: 10_050 }, () => created(sessions));
   for (const token of tokens) expect(sessions.open(token, DEFAULT, undefined)).toBeDefined();

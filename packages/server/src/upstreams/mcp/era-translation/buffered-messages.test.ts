@@ -3,7 +3,7 @@ import { event } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { inputRequired, lastMessage, resultText } from '../../../../testing/askable-client.ts';
 import { liveTests, notification } from '../../../../testing/live.ts';
 import type { LiveAnswer } from '../../../../testing/live-upstream.ts';
-import { answering, calling, parked } from './fixtures/calling.ts';
+import { inputResponses, startCall, suspendedCall } from './fixtures/suspended-call.ts';
 
 const { live } = liveTests();
 
@@ -22,9 +22,9 @@ async function sendAll(on: LiveAnswer, answers: () => readonly string[], ...mess
   await expect.poll(answers).toHaveLength(before + 1);
 }
 
-describe('messages of a call that is parked', () => {
-  it('that come before the question go ahead of it, on the stream of the first request', async () => {
-    const { call, first } = await calling(live, { fields: { id: '1', meta: wanting('"one"', 'info') } });
+describe('messages of a suspended call', () => {
+  it('that arrive before the server request are sent on the stream of the first request', async () => {
+    const { call, first } = await startCall(live, { fields: { id: '1', meta: wanting('"one"', 'info') } });
     call.send(progress(call.progressToken, '1.0'));
     call.send(log('info', '9223372036854775807'));
     call.send(log('debug', '0'));
@@ -37,9 +37,9 @@ describe('messages of a call that is parked', () => {
     ]);
   });
 
-  it('that come while the client is away, and those after, go to its retry, as that wants them', async () => {
+  it('that arrive while the call is suspended, and later ones, are sent to the retry in the form it wants', async () => {
     const fields = { meta: wanting('"one"', 'debug') };
-    const { upstream, client, call, asked, answers } = await parked(live, { fields });
+    const { upstream, client, call, asked, answers } = await suspendedCall(live, { fields });
     await sendAll(
       call,
       upstream.answers,
@@ -63,9 +63,9 @@ describe('messages of a call that is parked', () => {
     expect(await resultText(second)).toBe('done');
   });
 
-  it('do not go to a retry that wants none', async () => {
+  it('are not sent to a retry that wants none', async () => {
     const fields = { meta: wanting('"one"', 'debug') };
-    const { upstream, client, call, asked, answers } = await parked(live, { fields });
+    const { upstream, client, call, asked, answers } = await suspendedCall(live, { fields });
     await sendAll(call, upstream.answers, progress(call.progressToken, '1'), log('error', '1'));
     const second = client.retry(asked.state, answers);
     await expect.poll(upstream.answers).toHaveLength(2);
@@ -77,9 +77,9 @@ describe('messages of a call that is parked', () => {
     expect((await second.head).headers['content-type']).toBe('application/json');
   });
 
-  it('go to each retry in its turn', async () => {
+  it('are sent to each retry in turn', async () => {
     const fields = { meta: wanting('1', 'info') };
-    const { upstream, client, call, asked, answers } = await parked(live, { fields });
+    const { upstream, client, call, asked, answers } = await suspendedCall(live, { fields });
     const second = client.retry(asked.state, answers, { meta: wanting('2', 'info') });
     await expect.poll(upstream.answers).toHaveLength(1);
     call.send(progress(call.progressToken, '2'));
@@ -87,7 +87,7 @@ describe('messages of a call that is parked', () => {
     const again = await inputRequired(second);
     expect(second.messages[0]).toBe(progress('2', '2'));
     await sendAll(call, upstream.answers, log('info', '3'));
-    const third = client.retry(again.state, answering(again), { meta: wanting('3', 'info') });
+    const third = client.retry(again.state, inputResponses(again), { meta: wanting('3', 'info') });
     await expect.poll(upstream.answers).toHaveLength(3);
     call.progress(4);
     call.end('done');
@@ -95,9 +95,9 @@ describe('messages of a call that is parked', () => {
     expect(third.messages.slice(0, -1)).toEqual([log('info', '3'), progress('3', '4')]);
   });
 
-  it('on the stream of the session go to its call alone, also while that is parked', async () => {
+  it('on the stream of the session are dispatched to its call only, also while it is suspended', async () => {
     const fields = { meta: wanting('"one"', 'info') };
-    const { upstream, client, call, asked, answers } = await parked(live, { fields });
+    const { upstream, client, call, asked, answers } = await suspendedCall(live, { fields });
     const stream = await upstream.streams.next();
     const other = client.send({ meta: wanting('"other"', 'info') });
     const otherCall = await upstream.calls.next();
@@ -116,9 +116,9 @@ describe('messages of a call that is parked', () => {
     expect(second.messages.filter((text) => text.includes('/message'))).toEqual([log('info', '1'), log('info', '2')]);
   });
 
-  it('are held back at the upstream while nobody is there to read them, and none is lost', async () => {
+  it('pause the upstream while the call is suspended, and none is lost', async () => {
     const fields = { meta: wanting('1', 'info') };
-    const { client, call, asked, answers } = await parked(live, { fields });
+    const { client, call, asked, answers } = await suspendedCall(live, { fields });
     const padding = 'x'.repeat(64 * 1024);
     const count = 400;
     for (let number = 0; number < count; number++) call.send(log('info', `"${number} ${padding}"`));
@@ -134,9 +134,9 @@ describe('messages of a call that is parked', () => {
     expect(numbers).toEqual(Array.from({ length: count }, (_, number) => number));
   });
 
-  it('that nobody has read when the call is over do not reach the next call, nor keep it from being asked', async () => {
+  it('that are unread when the call ends neither reach the next call nor block its server requests', async () => {
     const fields = { meta: wanting('1', 'info') };
-    const { upstream, client, call, asked, answers } = await parked(live, { fields });
+    const { upstream, client, call, asked, answers } = await suspendedCall(live, { fields });
     const stream = await upstream.streams.next();
     await sendAll(stream, upstream.answers, log('info', '1'));
     stream.send(log('info', '2'));

@@ -7,7 +7,7 @@ import {
   resultText,
 } from '../../../../testing/askable-client.ts';
 import { liveTests } from '../../../../testing/live.ts';
-import { answering } from './fixtures/calling.ts';
+import { inputResponses } from './fixtures/suspended-call.ts';
 
 const { live, register } = liveTests();
 
@@ -21,12 +21,12 @@ async function chained() {
   const first = client.send({ params: PARAMS });
   const call = await upstream.calls.next();
   call.begin();
-  const retry = (asked: InputRequired) => client.retry(asked.state, answering(asked), { params: PARAMS });
+  const retry = (asked: InputRequired) => client.retry(asked.state, inputResponses(asked), { params: PARAMS });
   return { upstream, call, first, retry };
 }
 
 describe('a forward that is another namespace of the same service', () => {
-  it('has its calls parked there, in rounds, with the states that it gave', async () => {
+  it('suspends its calls there, in several rounds, with its own states', async () => {
     const { upstream, call, first, retry } = await chained();
     let reading = first;
     for (const round of [1, 2, 3]) {
@@ -40,7 +40,7 @@ describe('a forward that is another namespace of the same service', () => {
     expect(upstream.answers()[2]).toBe('{"jsonrpc":"2.0","id":3,"result":{"roots":[]}}');
   });
 
-  it('says itself that a call is not held any more', async () => {
+  it('reports itself that a call is no longer suspended', async () => {
     const { upstream, call, first, retry } = await chained();
     call.ask('1', 'roots/list');
     const asked = await inputRequired(first);

@@ -5,7 +5,7 @@ import type { RawUpstream } from '../../../../../../test/fixtures/raw-upstream.t
 import { AskableClient, failure, inputRequired, resultText } from '../../../../testing/askable-client.ts';
 import { liveTests } from '../../../../testing/live.ts';
 import { lastCall } from '../../../../testing/relay.ts';
-import { answering } from './fixtures/calling.ts';
+import { inputResponses } from './fixtures/suspended-call.ts';
 
 const tests = liveTests();
 const { register, upstreamWith } = tests;
@@ -77,52 +77,52 @@ const changes: readonly (readonly [string, Era, (upstream: RawUpstream, name: st
   ],
 ];
 
-describe.each(changes)('when the upstream of a parked call %s', (_how, era, change) => {
-  it('the retry goes on with the call', async () => {
+describe.each(changes)('when the upstream of a suspended call %s', (_how, era, change) => {
+  it('the retry resumes the call', async () => {
     const { upstream, name, client, asked, done } = await parkedAt();
     await change(upstream, name);
-    const last = client.retry(asked.state, answering(asked));
+    const last = client.retry(asked.state, inputResponses(asked));
     await expect.poll(() => answersTo(upstream)).toEqual(['{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}']);
     done();
     expect(await resultText(last)).toBe('of the parked call');
     expect(upstream.count('tools/call')).toBe(1);
   });
 
-  it('a retry whose call is not held has nothing called', async () => {
+  it('a retry whose call is not suspended calls nothing', async () => {
     const at = await parkedAt();
     const { upstream, client, asked, done } = at;
     await change(upstream, at.name);
-    const last = client.retry(asked.state, answering(asked));
+    const last = client.retry(asked.state, inputResponses(asked));
     await expect.poll(() => answersTo(upstream)).toHaveLength(1);
-    expect(await failure(client.retry(asked.state, answering(asked)))).toMatchObject(NOT_HELD);
+    expect(await failure(client.retry(asked.state, inputResponses(asked)))).toMatchObject(NOT_HELD);
     done();
     await resultText(last);
-    expect(await failure(client.retry(asked.state, answering(asked)))).toMatchObject(NOT_HELD);
+    expect(await failure(client.retry(asked.state, inputResponses(asked)))).toMatchObject(NOT_HELD);
     expect(upstream.count('tools/call')).toBe(1);
     await expectCallIn(era, at);
   });
 });
 
-describe('when an upstream comes to speak another era', () => {
-  it('a state of its own that it does not know any more is refused, and nothing is called', async () => {
+describe('when an upstream changes its era', () => {
+  it('a state of its own that it no longer knows is rejected, and nothing is called', async () => {
     const state = '"requestState":"the upstream’s"';
     const ask = `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}},${state}}`;
     const at = await upstreamOf('modern', ask);
     const asked = await inputRequired(at.client.send());
     expect(asked.state).toBe('the upstream’s');
     await becomes(at.upstream, at.name, 'legacy');
-    expect(await failure(at.client.retry(asked.state, answering(asked)))).toMatchObject(NOT_ISSUED);
+    expect(await failure(at.client.retry(asked.state, inputResponses(asked)))).toMatchObject(NOT_ISSUED);
     expect(at.upstream.count('tools/call')).toBe(1);
     await expectCallIn('legacy', at);
   });
 
-  it('a client that has visited an address calls anew, and the upstream is not given the state of another', async () => {
+  it('a client that has visited a URL calls again, and the upstream does not get our state', async () => {
     const at = await upstreamOf('legacy', { kind: 'error', text: VISIT });
     const params = '"name":"work","arguments":{"n":1.0}';
     const asked = await inputRequired(at.client.send({ params }));
     await becomes(at.upstream, at.name, 'modern');
     at.upstream.scripts['tools/call'] = textResultText('visited');
-    const last = at.client.retry(asked.state, answering(asked, '{"action":"accept"}'), { params });
+    const last = at.client.retry(asked.state, inputResponses(asked, '{"action":"accept"}'), { params });
     expect(await resultText(last)).toBe('visited');
     const call = lastCall(at.upstream);
     expect(call.era).toBe('modern');

@@ -23,7 +23,7 @@ async function failing(text: string, more: RawUpstreamOptions = { eras: ['legacy
 }
 
 describe('-32002, that a resource does not exist', () => {
-  it.each(eras)('is -32602 to a modern client, all else as it came, from a %s upstream', async (era) => {
+  it.each(eras)('is -32602 for a modern client, otherwise unchanged, from a %s upstream', async (era) => {
     const upstream = await failing(NOT_FOUND, { eras: [era] });
     const caller = modernClient(await register(upstream.url));
     const answer = await caller.call('resources/read', '{"uri":"test://a"}');
@@ -31,15 +31,15 @@ describe('-32002, that a resource does not exist', () => {
     expect(reply(answer)).toContain(`"error":${NOT_FOUND.replace('-32002', '-32602')}`);
   });
 
-  it('stays what it is to a legacy client', async () => {
+  it('is unchanged for a legacy client', async () => {
     const upstream = await failing(NOT_FOUND);
     const caller = await client('legacy', await register(upstream.url));
     expect(reply(await caller.call('resources/read', '{"uri":"test://a"}'))).toContain(`"error":${NOT_FOUND}`);
   });
 });
 
-describe('-32042, that the user has to visit an address first', () => {
-  it('asks a modern client for it, who then sends the same request again', async () => {
+describe('-32042, URL elicitation required', () => {
+  it('becomes an input request for a modern client, which then sends the same request again', async () => {
     const upstream = await failing(urlRequired(visit('1', ',"elicitationId":"e-1"'), visit('2')));
     const caller = new AskableClient(await register(upstream.url));
     const params = '"name":"a","arguments":{"n":1.0}';
@@ -97,7 +97,7 @@ describe('-32042, that the user has to visit an address first', () => {
     '{"code":-32042,"message":"m","data":{"elicitations":[]}}',
     `{"code":-32042,"message":"m","data":{"elicitations":[${visit('1')},{"mode":"form"}]}}`,
     '{"code":-32042,"message":"m","data":{"elicitations":[{"mode":"url","url":1}]}}',
-  ])('is -32603 where no address is named: %s', async (error) => {
+  ])('is -32603 without a URL: %s', async (error) => {
     const upstream = await failing(error);
     const caller = new AskableClient(await register(upstream.url));
     const reading = caller.send({ params: '"name":"a"' });
@@ -105,7 +105,7 @@ describe('-32042, that the user has to visit an address first', () => {
     expect(reading.text).toContain(`"error":${error.replace('-32042', '-32603')}`);
   });
 
-  it('is -32603 to what cannot be answered that input is needed', async () => {
+  it('is -32603 for methods without input requests', async () => {
     const upstream = await upstreamWith(
       {
         ...declaring('{"prompts":{},"completions":{}}'),
@@ -122,7 +122,7 @@ describe('-32042, that the user has to visit an address first', () => {
     });
   });
 
-  it('stays what it is to a legacy client', async () => {
+  it('is unchanged for a legacy client', async () => {
     const error = urlRequired(visit('1', ',"elicitationId":"e"'));
     const upstream = await failing(error);
     const caller = await client('legacy', await register(upstream.url));

@@ -46,11 +46,11 @@ describe('a modern request', () => {
     ['{"name":"a" , "requestState":"s"}', '{"name":"a"}'],
     [`{"inputResponses":{},"_meta":{${ENVELOPE}},"requestState":"s"}`, '{"_meta":{}}'],
     ['{"name":"a","_meta":1}', '{"name":"a","_meta":1}'],
-  ])('loses what only its era knows, and nothing else: %s', (params, expected) => {
+  ])('loses what is specific to its era, and nothing else: %s', (params, expected) => {
     expect(sent(params)).toBe(expected);
   });
 
-  it('reaches a legacy upstream without answers that it was not asked for', async () => {
+  it('reaches a legacy upstream without input that it did not request', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const client = new AskableClient(await register(upstream.url));
     const more = '"inputResponses":{"k":{"action":"accept"}}';
@@ -62,7 +62,7 @@ describe('a modern request', () => {
   });
 });
 
-describe('the answer of a legacy upstream', () => {
+describe('the response of a legacy upstream', () => {
   const answered = (method: string, text: string) =>
     new ModernResponseRewriter(method, {}, () => '').rewrite(text, JSON.parse(text))?.text ?? text;
   const complete = '"resultType":"complete"';
@@ -90,7 +90,7 @@ describe('the answer of a legacy upstream', () => {
     ],
     ['tools/call', '{"id":1,"result":[1.0]}', '{"id":1,"result":[1.0]}'],
     ['resources/read', '{"id":1,"error":{"code":-1,"message":"m"}}', '{"id":1,"error":{"code":-1,"message":"m"}}'],
-  ])('to %s gets the members that it lacks: %s', (method, text, expected) => {
+  ])('to %s gets the missing members: %s', (method, text, expected) => {
     expect(answered(method, text)).toBe(expected);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { AskableClient, failure, inputRequired, resultText } from '../../../../testing/askable-client.ts';
 import { liveTests } from '../../../../testing/live.ts';
 import type { LiveCall } from '../../../../testing/live-upstream.ts';
-import { answering } from './fixtures/calling.ts';
+import { inputResponses } from './fixtures/suspended-call.ts';
 
 const { live } = liveTests();
 
@@ -36,7 +36,7 @@ async function called(capabilities?: string) {
 describe.each(answers)(
   'an upstream that answers a call with HTTP %i, as if it had not looked at it',
   (status, lost) => {
-    it('is sent it once more in a new session', async () => {
+    it('gets it once more in a new session', async () => {
       const { upstream, first, call } = await called();
       lost(call);
       const next = await upstream.calls.next();
@@ -46,7 +46,7 @@ describe.each(answers)(
       expect(upstream.calls.all).toHaveLength(2);
     });
 
-    it('is not sent it again once it has asked something', async () => {
+    it('does not get it again after it sent a request', async () => {
       const { upstream, client, first, call, stream } = await called();
       stream.send(ROOTS);
       const asked = await inputRequired(first);
@@ -55,18 +55,18 @@ describe.each(answers)(
       expect(upstream.calls.all).toHaveLength(1);
     });
 
-    it('is not sent it again once it was given what it had asked for', async () => {
+    it('does not get it again after it got a response to its request', async () => {
       const { upstream, client, first, call, stream } = await called();
       stream.send(ROOTS);
       const asked = await inputRequired(first);
-      const last = client.retry(asked.state, answering(asked));
+      const last = client.retry(asked.state, inputResponses(asked));
       await expect.poll(upstream.answers).toHaveLength(1);
       lost(call);
       expect(await failure(last)).toEqual(failed(status));
       expect(upstream.calls.all).toHaveLength(1);
     });
 
-    it('is not sent it again once it has asked what the client cannot be asked', async () => {
+    it('does not get it again after it sent a request that the client does not support', async () => {
       const { upstream, first, call, stream } = await called('{"sampling":{}}');
       stream.send(ROOTS);
       await expect.poll(upstream.answers).toHaveLength(1);

@@ -6,10 +6,10 @@ import { LIST_END, textResultText, toolList, toolText } from '../../../../../../
 import { declaring } from '../../../../testing/declaring.ts';
 import { liveTests } from '../../../../testing/live.ts';
 import { callText, clientOf, type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
-import { type Asking, askingOf } from './fixtures/asking.ts';
+import { type MultiRoundSetup, multiRoundStarter } from './fixtures/multi-round.ts';
 import { addModernMetadata, LegacyResponseRewriter } from './messages.ts';
 
-const asking = askingOf(liveTests());
+const asking = multiRoundStarter(liveTests());
 
 const DONE = textResultText('done');
 const KEY = 'io.modelcontextprotocol/';
@@ -29,7 +29,7 @@ function sent(params: string | undefined, more: readonly string[] = []): string 
   return result.slice(result.indexOf('"params":') + 9, -1);
 }
 
-describe('the envelope of a modern request', () => {
+describe('the metadata of a modern request', () => {
   it.each([
     [undefined, `{"_meta":{${ENVELOPE}}}`],
     ['{}', `{"_meta":{${ENVELOPE}}}`],
@@ -41,7 +41,7 @@ describe('the envelope of a modern request', () => {
     ],
     ['{"\\u005fmeta":{"x":1}}', `{"\\u005fmeta":{${ENVELOPE},"x":1}}`],
     ['{"arguments":{"_meta":{"y":1}},"name":"a"}', `{"_meta":{${ENVELOPE}},"arguments":{"_meta":{"y":1}},"name":"a"}`],
-  ])('goes into params %s, all else staying as it is', (params, expected) => {
+  ])('is added to params %s, which are otherwise unchanged', (params, expected) => {
     expect(sent(params)).toBe(expected);
   });
 
@@ -50,7 +50,7 @@ describe('the envelope of a modern request', () => {
     ['{}', `{"_meta":{${ENVELOPE}},${MORE}}`],
     ['{"name":"a"}', `{"_meta":{${ENVELOPE}},${MORE},"name":"a"}`],
     ['{"name":"a","_meta":{"x":1}}', `{${MORE},"name":"a","_meta":{${ENVELOPE},"x":1}}`],
-  ])('goes into params %s with what belongs to a retry', (params, expected) => {
+  ])('is added to params %s together with the params of a retry', (params, expected) => {
     expect(sent(params, MORE)).toBe(expected);
   });
 
@@ -62,7 +62,7 @@ describe('the envelope of a modern request', () => {
     ['{"_meta":null}', `{"_meta":{${ENVELOPE}}}`],
     ['{"requestState":"mine","name":"a"}', `{"_meta":{${ENVELOPE}},"name":"a"}`],
     ['{"inputResponses":{},"_meta":{"x":1},"requestState":"mine"}', `{"_meta":{${ENVELOPE},"x":1}}`],
-  ])('takes the place of what a legacy client cannot mean: %s', (params, expected) => {
+  ])('replaces members that a legacy client cannot mean: %s', (params, expected) => {
     expect(sent(params)).toBe(expected);
     const retried = sent(params, MORE);
     expect(JSON.parse(retried)).toEqual({ ...JSON.parse(expected), inputResponses: { k: {} }, requestState: 's' });
@@ -72,7 +72,7 @@ describe('the envelope of a modern request', () => {
 });
 
 /** `_meta` of the upstream's last request, without what every one has. */
-function told({ rounds }: Asking): Record<string, unknown> {
+function told({ rounds }: MultiRoundSetup): Record<string, unknown> {
   const meta = { ...Object(rounds().at(-1)?.params._meta) };
   expect(meta[`${KEY}protocolVersion`]).toBe('2026-07-28');
   return { level: meta[`${KEY}logLevel`], who: meta[`${KEY}clientInfo`], can: meta[`${KEY}clientCapabilities`] };
@@ -84,8 +84,8 @@ async function called(client: SessionClient): Promise<string> {
   return reading.messages.at(-1) ?? '';
 }
 
-describe('what a modern upstream is told of a legacy client', () => {
-  it('is who it is and what it can do, as it wrote it, but for what does not cross', async () => {
+describe('metadata that a modern upstream gets about a legacy client', () => {
+  it('contains clientInfo and capabilities as declared, except those that are not translated', async () => {
     const capabilities =
       '{"roots":{"listChanged":true,"x":1},"sampling":{"tools":{}},"tasks":{"list":{}},"elicitation":{},' +
       '"experimental":{"\u00e4":[null]}}';
@@ -101,7 +101,7 @@ describe('what a modern upstream is told of a legacy client', () => {
   it.each([
     ['has no session', { 'mcp-protocol-version': '2025-11-25' }, 'info'],
     ['reads JSON only', { accept: 'application/json' }, undefined],
-  ])('is that it cannot be asked when it %s', async (_what, headers, level) => {
+  ])('contains no capabilities for server requests if it %s', async (_what, headers, level) => {
     const session = await asking([DONE], { capabilities: '{"roots":{},"sampling":{},"elicitation":{},"x":{}}' });
     const { url, client } = session;
     const inSession = 'accept' in headers;
@@ -111,7 +111,7 @@ describe('what a modern upstream is told of a legacy client', () => {
     expect(who).toMatchObject({ name: inSession ? 'raw' : expect.any(String) });
   });
 
-  it('is the log level of its session, which may change, and info where none was set', async () => {
+  it('contains the log level of its session, which may change, and info by default', async () => {
     const session = await asking([DONE], { scripts: declaring('{"tools":{},"logging":{}}') });
     const { url, client } = session;
     await called(client);
@@ -127,7 +127,7 @@ describe('what a modern upstream is told of a legacy client', () => {
     expect(told(session).level).toBeUndefined();
   });
 
-  it('is in requests that cannot ask, too', async () => {
+  it('is also in requests without input requests', async () => {
     const session = await asking([`{"completion":{"values":[],"n":1.0},"resultType":"complete"}`], {
       method: 'completion/complete',
       scripts: {
@@ -161,7 +161,7 @@ describe('a result of a modern upstream', () => {
     );
   });
 
-  it('arrives so, over the wire', async () => {
+  it('is sent to the client in that form', async () => {
     const result =
       '{"structuredContent":[ 1.0 ],"content":[{"type":"x","n":9223372036854775807}],"resultType":"complete","\\u00e4":1e2}';
     const { client } = await asking([result], { scripts: { 'tools/list': toolList(toolText('work')) } });

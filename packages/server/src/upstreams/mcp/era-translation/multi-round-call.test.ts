@@ -3,20 +3,20 @@ import { describe, expect, it } from 'vitest';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { answerTo, liveTests } from '../../../../testing/live.ts';
 import { Reading } from '../../../../testing/session-client.ts';
-import { type Asking, askingOf, inputRequired, rootsUnder } from './fixtures/asking.ts';
+import { inputRequired, type MultiRoundSetup, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
-const asking = askingOf(liveTests());
+const asking = multiRoundStarter(liveTests());
 
 const DONE = textResultText('done');
 const idOf = (message: string): unknown => JSON.parse(message).id;
 
 /** What the upstream was told in round `number` (from 0), each as JSON text. */
-function told({ rounds }: Asking, number: number) {
+function told({ rounds }: MultiRoundSetup, number: number) {
   const { body = '', id } = rounds()[number] ?? {};
   return { id, responses: paramText(body, 'inputResponses'), state: paramText(body, 'requestState') };
 }
 
-describe('what a modern upstream needs to know', () => {
+describe('input that a modern upstream requires', () => {
   it.each([
     ['roots/list', '{"_meta":{"example.com/n":1.0}}', '{"roots":[{"uri":"file:///\\u00e4","name":"x"}]}'],
     [
@@ -31,7 +31,7 @@ describe('what a modern upstream needs to know', () => {
     ],
     ['elicitation/create', '{"mode":"form","message":"m","requestedSchema":{"type":"object"}}', '{"action":"decline"}'],
     ['elicitation/create', '{"mode":"url","message":"m","url":"https://x.example/","elicitationId":"e"}', '{"x":1}'],
-  ])('the client is asked on the call’s stream, and its answer sent on: %s', async (method, params, result) => {
+  ])('is requested on the stream of the call, and the response sent upstream: %s', async (method, params, result) => {
     const session = await asking([inputRequired(`{"k":{"method":"${method}","params":${params}}}`), DONE]);
     const { client } = session;
     const reading = client.call('"c"');
@@ -44,9 +44,9 @@ describe('what a modern upstream needs to know', () => {
     expect(session.rounds()).toHaveLength(2);
   });
 
-  it('may be several things at once: the upstream is asked again when all are answered, in whatever order', async () => {
+  it('may be several requests at once: the upstream gets a retry after all responses, in any order', async () => {
     const keys = ['b', 'a', '1', 'ä "\\\n', '__proto__', ''];
-    const session = await asking([inputRequired(rootsUnder(...keys)), DONE]);
+    const session = await asking([inputRequired(rootsRequests(...keys)), DONE]);
     const { client, rounds } = session;
     const reading = client.call('1');
     await reading.message(keys.length - 1);
@@ -61,9 +61,9 @@ describe('what a modern upstream needs to know', () => {
     expect(Object.entries(responses).toSorted()).toEqual(keys.map((key, at) => [key, { at }]).toSorted());
   });
 
-  it('may be up to 32 things at once', async () => {
+  it('may be up to 32 requests at once', async () => {
     const keys = Array.from({ length: 32 }, (_, at) => `k${at}`);
-    const session = await asking([inputRequired(rootsUnder(...keys)), DONE]);
+    const session = await asking([inputRequired(rootsRequests(...keys)), DONE]);
     const reading = session.client.call('1');
     await reading.message(31);
     for (const asked of [...reading.messages]) await session.client.post(answerTo(asked));
@@ -71,8 +71,8 @@ describe('what a modern upstream needs to know', () => {
     expect(Object.keys(JSON.parse(told(session, 1).responses ?? ''))).toHaveLength(32);
   });
 
-  it('may take ten rounds, each a request of its own with a state of its own', async () => {
-    const answers = Array.from({ length: 10 }, (_, at) => inputRequired(rootsUnder(`k${at}`), `"s${at}"`));
+  it('may take ten rounds, each a request with its own state', async () => {
+    const answers = Array.from({ length: 10 }, (_, at) => inputRequired(rootsRequests(`k${at}`), `"s${at}"`));
     const session = await asking([...answers, DONE]);
     const { client, rounds } = session;
     const reading = client.call('"c"');
@@ -94,15 +94,15 @@ describe('the state of a round', () => {
     ['escapes and odd characters', '"\\u0000\\/\\ud83d \\"\\\\ \u2028 😀 $& $1 {},[]:"'],
     ['nothing in it', '""'],
     ['much in it', `"${'ab+/='.repeat(20_000)}"`],
-  ])('goes back as it came, with %s', async (_what, state) => {
-    const session = await asking([inputRequired(rootsUnder('k'), state), DONE]);
+  ])('is returned unchanged, with %s', async (_what, state) => {
+    const session = await asking([inputRequired(rootsRequests('k'), state), DONE]);
     const reading = session.client.call('1');
     await session.client.post(answerTo(await reading.message(0)));
     expect(await reading.message(1)).toContain('done');
     expect(told(session, 1)).toMatchObject({ responses: '{"k":{}}', state });
   });
 
-  it('goes back at once where nothing else is asked', async () => {
+  it('is returned at once if no input is requested', async () => {
     const session = await asking([inputRequired(undefined, '"wait"'), inputRequired('{}', '"more"'), DONE]);
     const reading = session.client.call('1');
     expect(await reading.over).toBe(true);
@@ -112,8 +112,8 @@ describe('the state of a round', () => {
     expect(new Set(session.rounds().map(({ id }) => id)).size).toBe(3);
   });
 
-  it('is not carried into the next round, nor are its answers', async () => {
-    const session = await asking([inputRequired(rootsUnder('a'), '"s"'), inputRequired(rootsUnder('b')), DONE]);
+  it('is not repeated in the next round, nor are its responses', async () => {
+    const session = await asking([inputRequired(rootsRequests('a'), '"s"'), inputRequired(rootsRequests('b')), DONE]);
     const reading = session.client.call('1');
     for (const number of [0, 1]) await session.client.post(answerTo(await reading.message(number)));
     expect(await reading.message(2)).toContain('done');
@@ -121,7 +121,7 @@ describe('the state of a round', () => {
   });
 });
 
-it('an address to be visited gets the id that the legacy era demands, a new one each time', async () => {
+it('a URL elicitation gets the id that the legacy era requires, a new one each time', async () => {
   const visit = '{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://x.example/"}}';
   const { client } = await asking([inputRequired(`{"a":${visit},"b":${visit}}`), DONE]);
   const reading = client.call('1');
@@ -143,8 +143,8 @@ it('an address to be visited gets the id that the legacy era demands, a new one 
 it.each([
   ['prompts/get', '{"name":"p","arguments":{"n":"1"}}', '{"messages":[],"n":1.0}'],
   ['resources/read', '{"uri":"x:a"}', '{"contents":[{"uri":"x:a","text":"t"}],"ttlMs":5,"cacheScope":"public"}'],
-])('%s can ask, too', async (method, params, result) => {
-  const session = await asking([inputRequired(rootsUnder('k'), '"s"'), result], {
+])('%s may require input as well', async (method, params, result) => {
+  const session = await asking([inputRequired(rootsRequests('k'), '"s"'), result], {
     method,
     scripts: {
       'prompts/list': '{"prompts":[{"name":"p"}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}',
@@ -164,8 +164,8 @@ it.each([
   expect(told(session, 1)).toMatchObject({ responses: '{"k":{"roots":[]}}', state: '"s"' });
 });
 
-it('a call in a batch can ask: all goes to the batch’s stream', async () => {
-  const session = await asking([inputRequired(rootsUnder('k')), DONE], { version: '2025-03-26' });
+it('a call in a batch may require input: all messages go to the stream of the batch', async () => {
+  const session = await asking([inputRequired(rootsRequests('k')), DONE], { version: '2025-03-26' });
   const { client, url } = session;
   const call = '{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"work"}}';
   const reading = new Reading(

@@ -162,23 +162,24 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
 
   /** Sends the client the input requests of the upstream. */
   #requestInput(text: string, { inputRequests = {}, requestState }: JsonObject): void {
-    if (++this.#rounds > MAX_ROUNDS) return this.#fail(`the upstream asked for input more than ${MAX_ROUNDS} times`);
-    if (!isJsonObject(inputRequests)) return this.#fail('the upstream asked for input that is no object of requests');
+    if (++this.#rounds > MAX_ROUNDS) return this.#fail(`the upstream required input more than ${MAX_ROUNDS} times`);
+    if (!isJsonObject(inputRequests)) return this.#fail('the upstream sent inputRequests that are no object');
     if (requestState !== undefined && typeof requestState !== 'string') {
-      return this.#fail('the upstream asked for input with a requestState that is no string');
+      return this.#fail('the upstream sent a requestState that is no string');
     }
     this.#state = memberText(text, 'requestState');
     this.#inputs = [];
     const requests = Object.values(inputRequests);
     if (requests.length === 0) {
-      if (this.#state === undefined) return this.#fail('the upstream asked for input without saying for what');
+      if (this.#state === undefined)
+        return this.#fail('the upstream required input without inputRequests or requestState');
       return this.#retry();
     }
     const problem = this.#findProblem(requests);
     if (problem !== undefined) return this.#fail(problem);
     const { session } = this.#plan;
     if (!session || session.hasEnded) {
-      return this.#fail('the client cannot be asked: its session has ended');
+      return this.#fail('the session of the client has ended');
     }
     this.#context.calls.add(this);
     this.#serverRequests ??= new RelayedServerRequests({
@@ -197,15 +198,15 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
   /** Returns why the input requests cannot be sent to the client. */
   #findProblem(requests: readonly unknown[]): string | undefined {
     if (requests.length > MAX_PENDING_REQUESTS) {
-      return `the upstream asked for ${requests.length} things at once, and at most ${MAX_PENDING_REQUESTS} can be`;
+      return `the upstream sent ${requests.length} input requests at once: at most ${MAX_PENDING_REQUESTS} are allowed`;
     }
     for (const request of requests) {
       const { method, params }: JsonObject = isJsonObject(request) ? request : {};
       if (typeof method !== 'string' || !acceptsServerRequest(this.#metadata.capabilities, method, params)) {
-        return `the upstream asked for input that the client does not offer (${truncated(method, 'no method')})`;
+        return `the upstream sent an input request that the client does not support (${truncated(method, 'no method')})`;
       }
       if (params !== undefined && !isJsonObject(params)) {
-        return `the upstream asked for input with params that are no object (${truncated(method, 'no method')})`;
+        return `the upstream sent an input request with params that are no object (${truncated(method, 'no method')})`;
       }
     }
     return undefined;
@@ -223,9 +224,7 @@ export class MultiRoundCall implements CallResponse, InFlightCall, ResponseRewri
     const result = memberText(text, 'result');
     if (result === undefined) {
       const reason = tryParseJson(memberText(memberText(text, 'error') ?? '', 'message') ?? '');
-      return this.#fail(
-        `the client did not give the input that the upstream asked for: ${truncated(reason, 'no reason')}`,
-      );
+      return this.#fail(`the client did not provide the required input: ${truncated(reason, 'no reason')}`);
     }
     this.#inputs.push(`${memberText(text, 'id')}:${result}`);
     if (!this.#serverRequests?.pending) this.#retry();

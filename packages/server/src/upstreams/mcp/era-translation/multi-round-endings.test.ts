@@ -4,11 +4,11 @@ import { textResultText } from '../../../../../../test/fixtures/raw-upstream/tex
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
 import { type IsolatedCall, isolatedCall, NO_HELD_RESOURCES } from '../fixtures/isolated-call.ts';
 import { modernHeaders } from '../relay/request-rewrite.ts';
-import { inputRequired, rootsUnder } from './fixtures/asking.ts';
+import { inputRequired, rootsRequests } from './fixtures/multi-round.ts';
 import { LegacyResponseRewriter } from './messages.ts';
 import { MultiRoundCall } from './multi-round-call.ts';
 
-const ASKS = inputRequired(rootsUnder('a', 'b'));
+const ASKS = inputRequired(rootsRequests('a', 'b'));
 const DONE = textResultText('done');
 const CAPABILITIES = { roots: {} };
 
@@ -89,7 +89,7 @@ it.each<[string, readonly Script[], () => unknown]>([
   ],
   [
     'asked too much',
-    [inputRequired(rootsUnder(...Array.from({ length: 33 }, (_, at) => String(at))))],
+    [inputRequired(rootsRequests(...Array.from({ length: 33 }, (_, at) => String(at))))],
     () => undefined,
   ],
   [
@@ -108,7 +108,7 @@ it.each<[string, readonly Script[], () => unknown]>([
       for (const question of questions) await lone.reply(question);
     },
   ],
-])('a call holds nothing any more once it was %s', async (_how, answers, end) => {
+])('a call releases all resources after it was %s', async (_how, answers, end) => {
   started(answers);
   await end();
   await expect.poll(held).toEqual(NO_HELD_RESOURCES);
@@ -118,7 +118,7 @@ it.each<[string, readonly Script[], () => unknown]>([
 it.each([
   ['the first', [ASKS]],
   ['the second', [ASKS, ASKS]],
-])('a call that takes too long with questions open in %s round holds nothing any more', async (_which, answers) => {
+])('a call that times out with pending server requests in %s round releases all resources', async (_which, answers) => {
   await lone.close();
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   lone = isolatedCall(raw.url, { silenceMs: 10_000, totalMs: 600 }, CAPABILITIES);
@@ -135,7 +135,7 @@ it.each([
   expect(lone.connection.events().at(-1)?.data).toContain('it did not finish within 0.6 s');
 });
 
-it('a call is as old in a later round as in the first', async () => {
+it('the duration of a call includes all rounds', async () => {
   started([ASKS, { kind: 'silence' }]);
   const age = () => lone.parts.calls.find(() => true)?.startedAt;
   const [before, questions] = [age(), await asked()];
@@ -145,7 +145,7 @@ it('a call is as old in a later round as in the first', async () => {
   expect(age()).toBe(before);
 });
 
-it('a question whose client can no longer come back is not waited for', async () => {
+it('a server request whose client cannot come back is abandoned', async () => {
   started([ASKS]);
   const questions = await asked();
   lone.connection.leave();
@@ -157,7 +157,7 @@ it('a question whose client can no longer come back is not waited for', async ()
   expect(raw.count('tools/call')).toBe(1);
 });
 
-it('a client that has left before it was asked is not asked', async () => {
+it('a client that left before a server request does not get it', async () => {
   const answered = Promise.withResolvers<string>();
   started([() => answered.promise]);
   await expect.poll(() => raw.count('tools/call')).toBe(1);

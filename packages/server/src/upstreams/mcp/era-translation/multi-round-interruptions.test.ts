@@ -3,14 +3,14 @@ import { textResultText } from '../../../../../../test/fixtures/raw-upstream/tex
 import { answerTo, liveTests, notification } from '../../../../testing/live.ts';
 import { startTestService, type TestService } from '../../../../testing/service.ts';
 import { type Reading, type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
-import { type Asking, askingOf, inputRequired, rootsUnder } from './fixtures/asking.ts';
+import { inputRequired, type MultiRoundSetup, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
 const tests = liveTests();
 const { onEnd } = tests;
-const asking = askingOf(tests);
+const asking = multiRoundStarter(tests);
 
 const DONE = textResultText('done');
-const TWO = inputRequired(rootsUnder('a', 'b'), '"s"');
+const TWO = inputRequired(rootsRequests('a', 'b'), '"s"');
 const SILENCE = { kind: 'silence' } as const;
 
 const idOf = (message: string | undefined): unknown => JSON.parse(message ?? '{}').id;
@@ -19,7 +19,7 @@ const cancelled = (client: SessionClient, id: string) =>
 const errorOf = (message: string | undefined) => JSON.parse(message ?? '{}').error;
 
 /** A call whose client has been asked two things. */
-async function asked(session: Asking): Promise<Reading> {
+async function asked(session: MultiRoundSetup): Promise<Reading> {
   const reading = session.client.call('"c"');
   await reading.message(1);
   return reading;
@@ -51,21 +51,21 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-describe('a client that answers with an error', () => {
+describe('a client that responds with an error', () => {
   it.each([
     ['{"code":-1,"message":"User \\"rejected\\" ä","data":{}}', 'User "rejected" ä'],
     ['{"code":-32601,"message":""}', ''],
     ['{"code":1}', 'no reason'],
     ['{"code":1,"message":{"toString":1,"valueOf":1}}', 'no reason'],
     [`{"code":1,"message":"${'x'.repeat(1_000)}"}`, 'x'.repeat(200)],
-  ])('has its call fail, and is not asked the rest: %s', async (error, reason) => {
+  ])('fails its call, and pending server requests are canceled: %s', async (error, reason) => {
     const session = await asking([TWO, DONE]);
     const { client, rounds } = session;
     const reading = await asked(session);
     const [first, second] = reading.messages;
     expect((await client.post(answerTo(second ?? '', `"error":${error}`))).status).toBe(202);
     expect(await reading.over).toBe(true);
-    const message = `forwarded tool call failed: the client did not give the input that the upstream asked for: ${reason}`;
+    const message = `forwarded tool call failed: the client did not provide the required input: ${reason}`;
     expect(after(reading)).toEqual([
       ...takenBack(first),
       { jsonrpc: '2.0', id: 'c', error: { code: -32603, message } },
@@ -77,7 +77,7 @@ describe('a client that answers with an error', () => {
 });
 
 describe('a call that its client cancels', () => {
-  it('while the client is asked: the questions are taken back, and there is no response', async () => {
+  it('while server requests are pending: they are canceled, and there is no response', async () => {
     const session = await asking([TWO, DONE]);
     const { client, rounds } = session;
     const reading = await asked(session);
@@ -96,7 +96,7 @@ describe('a call that its client cancels', () => {
   it.each([
     ['first', [SILENCE]],
     ['second', [TWO, SILENCE]],
-  ])('while the upstream is at work in the %s round: its request is ended', async (_which, answers) => {
+  ])('while the upstream is processing the %s round: its request is aborted', async (_which, answers) => {
     const { client, rounds } = await asking(answers);
     const reading = client.call('"c"');
     for (let at = 0; at < 2 * (answers.length - 1); at++) await client.post(answerTo(await reading.message(at)));
@@ -108,7 +108,7 @@ describe('a call that its client cancels', () => {
     expect(rounds()).toHaveLength(answers.length);
   });
 
-  it('is the one that was meant, and nobody else’s', async () => {
+  it('is the one with the canceled id, and no other', async () => {
     const session = await asking([TWO, TWO, DONE]);
     const { client, url } = session;
     const [mine, other] = [await asked(session), client.call('"d"')];
@@ -124,8 +124,8 @@ describe('a call that its client cancels', () => {
 });
 
 describe('a client that loses its connection', () => {
-  it('while it is asked can come back, answer, and get what comes of it', async () => {
-    const session = await asking([TWO, inputRequired(rootsUnder('c')), DONE]);
+  it('during a server request can come back, respond, and get the result', async () => {
+    const session = await asking([TWO, inputRequired(rootsRequests('c')), DONE]);
     const { client, rounds } = session;
     const reading = client.call('"c"');
     await reading.message(1);
@@ -142,8 +142,8 @@ describe('a client that loses its connection', () => {
     expect(rounds()).toHaveLength(3);
   });
 
-  it('can answer while it is away, and gets the rest when it is back', async () => {
-    const session = await asking([TWO, inputRequired(rootsUnder('c')), DONE]);
+  it('can respond while disconnected, and gets the rest when it resumes', async () => {
+    const session = await asking([TWO, inputRequired(rootsRequests('c')), DONE]);
     const { client, rounds } = session;
     const reading = await asked(session);
     reading.leave();
@@ -156,8 +156,8 @@ describe('a client that loses its connection', () => {
   });
 });
 
-describe('a session that is ended', () => {
-  it('while its client is asked: the call fails, and the upstream is not asked again', async () => {
+describe('a session that ends', () => {
+  it('while server requests are pending: the call fails, and the upstream gets no retry', async () => {
     const session = await asking([TWO, DONE]);
     const { client, rounds } = session;
     const reading = await asked(session);
@@ -171,7 +171,7 @@ describe('a session that is ended', () => {
     expect(rounds()).toHaveLength(1);
   });
 
-  it('while the upstream is at work: nothing is asked any more', async () => {
+  it('while the upstream is processing: no server request is sent any more', async () => {
     const ended = Promise.withResolvers<string>();
     const { client, rounds } = await asking([() => ended.promise, DONE]);
     const reading = client.call('"c"');
@@ -180,14 +180,14 @@ describe('a session that is ended', () => {
     ended.resolve(TWO);
     expect(await reading.over).toBe(true);
     expect(reading.messages.map(errorOf)).toEqual([
-      { code: -32603, message: 'forwarded tool call failed: the client cannot be asked: its session has ended' },
+      { code: -32603, message: 'forwarded tool call failed: the session of the client has ended' },
     ]);
     expect(rounds()).toHaveLength(1);
   });
 });
 
 describe('the limits of a call', () => {
-  it('count no silence while the client is asked, but that of the upstream before and after', async () => {
+  it('exclude silence while server requests are pending, but not that of the upstream before and after', async () => {
     const session = await asking([TWO, SILENCE], { on: await limited('300') });
     const { client, rounds } = session;
     const reading = await asked(session);
@@ -211,7 +211,7 @@ describe('the limits of a call', () => {
     await expect.poll(() => rounds().every(({ left }, at) => left === at > 0)).toBe(true);
   });
 
-  it('count the whole length over all rounds, also while the client is asked', async () => {
+  it('include the time of all rounds and of server requests', async () => {
     const session = await asking([TWO], { on: await limited('100', '1000') });
     const reading = await asked(session);
     vi.advanceTimersByTime(500);

@@ -3,11 +3,11 @@ import type { Answer, Seen } from '../../../../../../test/fixtures/raw-upstream/
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { answerTo, liveTests, notification } from '../../../../testing/live.ts';
 import type { Reading, SessionClient } from '../../../../testing/session-client.ts';
-import { askingOf, inputRequired, rootsUnder } from './fixtures/asking.ts';
+import { inputRequired, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
-const asking = askingOf(liveTests());
+const asking = multiRoundStarter(liveTests());
 
-const ASKS = inputRequired(rootsUnder('k'));
+const ASKS = inputRequired(rootsRequests('k'));
 const DONE = textResultText('done');
 
 /** The progress token of a request as it arrived, as JSON text. */
@@ -33,7 +33,7 @@ async function answered(client: SessionClient, reading: Reading): Promise<readon
 }
 
 describe('progress', () => {
-  it('is told in every round, under the client’s own token', async () => {
+  it('is sent in every round, with the client’s own token', async () => {
     const { client, rounds } = await asking([
       saying(ASKS, (seen) => [progress(tokenOf(seen), '0.10'), progress('"another"', '0.2'), progress('1', '0.3')]),
       saying(ASKS, (seen) => [progress(tokenOf(seen), '1e2')]),
@@ -55,7 +55,7 @@ describe('progress', () => {
     expect(new Set(tokens).size).toBe(3);
   });
 
-  it('is not told to a client that wants none', async () => {
+  it('is not sent to a client that wants none', async () => {
     const { client, rounds } = await asking([
       saying(ASKS, ({ id }) => [progress(String(id), '1')]),
       saying(DONE, ({ id }) => [progress(String(id), '2')]),
@@ -67,7 +67,7 @@ describe('progress', () => {
 });
 
 describe('log messages', () => {
-  it('reach the client in every round, and so does what else a modern upstream says', async () => {
+  it('reach the client in every round, and so do other notifications of a modern upstream', async () => {
     const vendor = '{"jsonrpc":"2.0","method":"notifications/example.com/x","params":{"n":1.0}}';
     const { client } = await asking([
       saying(ASKS, () => [log('info'), vendor]),
@@ -82,7 +82,7 @@ describe('log messages', () => {
     ]);
   });
 
-  it('below the session’s level do not, and a higher one set between two rounds counts from the next on', async () => {
+  it('below the session’s level do not; a level set between two rounds applies from the next one', async () => {
     const said = ['info', 'error', 'alert'].map((level) => log(level));
     const { client } = await asking([saying(ASKS, () => said), saying(ASKS, () => said), saying(DONE, () => said)]);
     await client.ask('logging/setLevel', '{"level":"error"}');
@@ -100,7 +100,7 @@ describe('log messages', () => {
   });
 });
 
-it('a request on a modern upstream’s stream is not put to the client: that era asks in another way', async () => {
+it('a request on a modern upstream’s stream is not relayed: that era has input requests instead', async () => {
   const { client } = await asking([saying(DONE, () => ['{"jsonrpc":"2.0","id":5,"method":"roots/list"}'])]);
   const reading = client.call('1');
   await reading.over;

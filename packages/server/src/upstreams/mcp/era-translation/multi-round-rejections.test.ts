@@ -6,9 +6,9 @@ import { ASKABLE } from '../../../../testing/askable-client.ts';
 import { declaring } from '../../../../testing/declaring.ts';
 import { answerTo, liveTests } from '../../../../testing/live.ts';
 import { callText, sessionClient } from '../../../../testing/session-client.ts';
-import { askingOf, inputRequired, rootsUnder } from './fixtures/asking.ts';
+import { inputRequired, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
 
-const asking = askingOf(liveTests());
+const asking = multiRoundStarter(liveTests());
 
 const FORM = '{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object"}}}';
 const VISIT = '{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://x.example/"}}';
@@ -18,7 +18,7 @@ const ROOTS = '{"method":"roots/list"}';
 
 const failed = (what: string) => ({ code: -32603, message: `forwarded tool call failed: ${what}` });
 const notOffered = (method: string) =>
-  failed(`the upstream asked for input that the client does not offer (${method})`);
+  failed(`the upstream sent an input request that the client does not support (${method})`);
 
 /** The error that a call of a client with these capabilities ends with, before anything else was sent. */
 async function errorAtOnce(answer: string | Answer, capabilities = ASKABLE) {
@@ -32,45 +32,45 @@ async function errorAtOnce(answer: string | Answer, capabilities = ASKABLE) {
   return error;
 }
 
-describe('an upstream that asks what cannot be asked has the call fail, and nothing is asked', () => {
+describe('invalid input requests fail the call, and none is sent', () => {
   it.each([
-    ['neither a question nor a state', inputRequired(), 'the upstream asked for input without saying for what'],
-    ['no question and no state', inputRequired('{}'), 'the upstream asked for input without saying for what'],
     [
-      'questions in an array',
-      inputRequired(`[${ROOTS}]`),
-      'the upstream asked for input that is no object of requests',
+      'neither a question nor a state',
+      inputRequired(),
+      'the upstream required input without inputRequests or requestState',
     ],
-    ['null for questions', inputRequired('null', '"s"'), 'the upstream asked for input that is no object of requests'],
     [
-      'a text for questions',
-      inputRequired('"roots/list"'),
-      'the upstream asked for input that is no object of requests',
+      'no question and no state',
+      inputRequired('{}'),
+      'the upstream required input without inputRequests or requestState',
     ],
+    ['questions in an array', inputRequired(`[${ROOTS}]`), 'the upstream sent inputRequests that are no object'],
+    ['null for questions', inputRequired('null', '"s"'), 'the upstream sent inputRequests that are no object'],
+    ['a text for questions', inputRequired('"roots/list"'), 'the upstream sent inputRequests that are no object'],
     [
       'a number for a state',
-      inputRequired(rootsUnder('k'), '1'),
-      'the upstream asked for input with a requestState that is no string',
+      inputRequired(rootsRequests('k'), '1'),
+      'the upstream sent a requestState that is no string',
     ],
     [
       'an object for a state',
       inputRequired(undefined, '{"s":1}'),
-      'the upstream asked for input with a requestState that is no string',
+      'the upstream sent a requestState that is no string',
     ],
     [
       'null for a state',
-      inputRequired(rootsUnder('k'), 'null'),
-      'the upstream asked for input with a requestState that is no string',
+      inputRequired(rootsRequests('k'), 'null'),
+      'the upstream sent a requestState that is no string',
     ],
     [
       'params that are no object',
       inputRequired(`{"a":${ROOTS},"b":{"method":"roots/list","params":[]}}`),
-      'the upstream asked for input with params that are no object (roots/list)',
+      'the upstream sent an input request with params that are no object (roots/list)',
     ],
     [
       '33 questions',
-      inputRequired(rootsUnder(...Array.from({ length: 33 }, (_, at) => `k${at}`))),
-      'the upstream asked for 33 things at once, and at most 32 can be',
+      inputRequired(rootsRequests(...Array.from({ length: 33 }, (_, at) => `k${at}`))),
+      'the upstream sent 33 input requests at once: at most 32 are allowed',
     ],
   ])('%s', async (_what, answer, message) => {
     expect(await errorAtOnce(answer)).toEqual(failed(message));
@@ -91,7 +91,7 @@ describe('an upstream that asks what cannot be asked has the call fail, and noth
       '{"method":"elicitation/create","params":{"mode":"x"}}',
       'elicitation/create',
     ],
-  ])('one question among others: %s', async (_what, question, method) => {
+  ])('one invalid request among others: %s', async (_what, question, method) => {
     const requests = `{"a":${ROOTS},"b":${question},"c":${ROOTS}}`;
     expect(await errorAtOnce(inputRequired(requests, '"s"'))).toEqual(notOffered(method));
   });
@@ -104,11 +104,11 @@ describe('an upstream that asks what cannot be asked has the call fail, and noth
     ['sampling/createMessage', WITH_TOOLS, '{"sampling":{}}'],
     ['roots/list', ROOTS, '{"elicitation":{},"sampling":{}}'],
     ['roots/list', ROOTS, '{}'],
-  ])('what the client has not declared: %s %s of %s', async (method, question, capabilities) => {
+  ])('a capability that the client has not declared: %s %s of %s', async (method, question, capabilities) => {
     expect(await errorAtOnce(inputRequired(`{"k":${question}}`), capabilities)).toEqual(notOffered(method));
   });
 
-  it('two questions under one key are one, the last', async () => {
+  it('of two requests with one key the last counts', async () => {
     const { client, rounds } = await asking([
       inputRequired(`{"k":{"method":"ping"},"k":${ROOTS}}`),
       textResultText('done'),
@@ -121,8 +121,8 @@ describe('an upstream that asks what cannot be asked has the call fail, and noth
   });
 });
 
-describe('a client that cannot be asked is not, and its call fails', () => {
-  const asks = inputRequired(rootsUnder('k'));
+describe('the call of a client that does not support server requests fails', () => {
+  const asks = inputRequired(rootsRequests('k'));
 
   it('without a session', async () => {
     const { url, rounds } = await asking([asks]);
@@ -131,7 +131,7 @@ describe('a client that cannot be asked is not, and its call fails', () => {
     expect(rounds()).toHaveLength(1);
   });
 
-  it('that reads JSON only', async () => {
+  it('that accepts JSON only', async () => {
     const { url, rounds } = await asking([asks]);
     const { headers } = await sessionClient(url, { capabilities: ASKABLE });
     const answer = await post(url, callText('"c"'), { ...headers, accept: 'application/json' });
@@ -139,7 +139,7 @@ describe('a client that cannot be asked is not, and its call fails', () => {
     expect(rounds()).toHaveLength(1);
   });
 
-  it('but can go through rounds that ask nothing', async () => {
+  it('except for rounds without input requests', async () => {
     const { url, rounds } = await asking([inputRequired(undefined, '"s"'), textResultText('done')]);
     const answer = await post(url, callText('"c"'), { 'mcp-protocol-version': LEGACY, accept: 'application/json' });
     expect(JSON.parse(answer.text)).toMatchObject({ id: 'c', result: { content: [{ text: 'done' }] } });
@@ -147,9 +147,9 @@ describe('a client that cannot be asked is not, and its call fails', () => {
   });
 });
 
-describe('the eleventh round is one too many', () => {
+describe('more than ten rounds fail the call', () => {
   it.each([
-    ['with questions', inputRequired(rootsUnder('k'), '"s"'), 10],
+    ['with questions', inputRequired(rootsRequests('k'), '"s"'), 10],
     ['with a state alone', inputRequired(undefined, '"s"'), 0],
   ])('%s', async (_what, answer, questions) => {
     const { client, rounds } = await asking([answer]);
@@ -158,7 +158,7 @@ describe('the eleventh round is one too many', () => {
     expect(JSON.parse(await reading.message(questions))).toEqual({
       jsonrpc: '2.0',
       id: 'c',
-      error: failed('the upstream asked for input more than 10 times'),
+      error: failed('the upstream required input more than 10 times'),
     });
     expect(rounds()).toHaveLength(11);
   });
@@ -169,13 +169,13 @@ it.each([
   ['1.0', '1'],
   ['null', 'null'],
   ['{"input_required":1}', '{"input_required":1}'],
-])('a result of the type %s is an error, for none knows what it means', async (type, told) => {
+])('a result of the unknown type %s is an error', async (type, told) => {
   const answer = `{"resultType":${type},"content":[]}`;
   expect(await errorAtOnce(answer)).toEqual(failed(`the upstream answered with a result of type ${told}`));
 });
 
 it.each([
-  ['with questions', inputRequired(rootsUnder('k'), '"s"')],
+  ['with questions', inputRequired(rootsRequests('k'), '"s"')],
   ['with a state alone', inputRequired(undefined, '"s"')],
 ])(
   'a completion that is answered that input is needed fails, for it is none of the methods that may be: %s',
@@ -214,7 +214,7 @@ it.each([
   'an error of the upstream’s arrives as it is, in the second round as in the first: %s',
   async (_code, text, status) => {
     const error: Answer = { kind: 'error', text, status };
-    const { client } = await asking([error, inputRequired(rootsUnder('k')), error]);
+    const { client } = await asking([error, inputRequired(rootsRequests('k')), error]);
     const at = client.call('1');
     expect(await at.message(0)).toBe(`{"jsonrpc":"2.0","id":1,"error":${text}}`);
     expect((await at.head).statusCode).toBe(200);

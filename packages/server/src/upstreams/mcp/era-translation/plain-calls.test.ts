@@ -6,7 +6,7 @@ import { client, errorOf, lastCall, relayTests } from '../../../../testing/relay
 const { onEnd, register, upstreamWith } = relayTests();
 
 describe('a modern client with a legacy upstream', () => {
-  it('gets plain results with the members its era asks for, all else as it came', async () => {
+  it('gets results with the members of its era, otherwise unchanged', async () => {
     const upstream = await upstreamWith(
       { 'tools/call': '{"content":[{"type":"text","text":"x"}],"n":9223372036854775807}' },
       { eras: ['legacy'] },
@@ -18,7 +18,7 @@ describe('a modern client with a legacy upstream', () => {
     expect(lastCall(upstream).era).toBe('legacy');
   });
 
-  it('is not asked anything: the upstream’s session declares no capability', async () => {
+  it('without capabilities opens an upstream session without capabilities', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const caller = await client('modern', await register(upstream.url));
     // The session that changes are watched in is there.
@@ -41,7 +41,7 @@ describe('a modern client with a legacy upstream', () => {
     expect(reply(answer)).toContain('"error":{"code":-32601,"message":"no","data":1.0}');
   });
 
-  it('may negotiate its era and then work: what is offered can be called', async () => {
+  it('can negotiate its era and call the tools in the list', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const negotiating = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } });
     await negotiating.connect(new StreamableHTTPClientTransport(new URL(await register(upstream.url))));
@@ -56,7 +56,7 @@ describe('a legacy client with a modern upstream', () => {
     ['no _meta', '{"name":"a","arguments":{"n":1.0}}'],
     ['an empty _meta', '{"name":"a","_meta":{}}'],
     ['a _meta of its own', '{"name":"a","_meta":{"progressToken":"mine","x":1.0}}'],
-  ])('sends the envelope of the other era, with %s', async (_name, params) => {
+  ])('sends the metadata of the other era, with %s', async (_name, params) => {
     const upstream = await upstreamWith({}, { eras: ['modern'] });
     const caller = await client('legacy', await register(upstream.url));
     expect(reply(await caller.call('tools/call', params))).toContain('"text":"done"');

@@ -5,7 +5,7 @@ import { declaring } from '../../../../testing/declaring.ts';
 import { liveTests } from '../../../../testing/live.ts';
 import { lastCall } from '../../../../testing/relay.ts';
 import { startTestService } from '../../../../testing/service.ts';
-import { answering, calling, parked } from './fixtures/calling.ts';
+import { inputResponses, startCall, suspendedCall } from './fixtures/suspended-call.ts';
 
 const { live, onEnd, register, upstreamWith } = liveTests();
 
@@ -21,7 +21,7 @@ const refusal = (id: string) => ({
   error: { code: -32601, message: 'the client does not accept server requests on this connection' },
 });
 
-describe('what a modern client has not declared', () => {
+describe('a server request that a modern client has not declared support for', () => {
   it.each([
     ['{"sampling":{},"roots":{}}', FORM, { elicitation: {} }],
     ['{"elicitation":{}}', URL_MODE, { elicitation: { url: {} } }],
@@ -31,25 +31,28 @@ describe('what a modern client has not declared', () => {
     ['{"sampling":{}}', WITH_TOOLS, { sampling: { tools: {} } }],
     ['{"sampling":{}}', ROOTS, { roots: {} }],
     ['{}', ROOTS, { roots: {} }],
-  ])('it is not asked for, and a call that fails over it says so: %s %s', async (capabilities, question, needed) => {
-    const { upstream, call, first } = await calling(live, { capabilities });
-    call.send(`{"jsonrpc":"2.0","id":"q","method":${question}}`);
-    await expect.poll(upstream.answers).toHaveLength(1);
-    expect(JSON.parse(upstream.answers()[0] ?? '')).toEqual(refusal('q'));
-    call.send(`{"jsonrpc":"2.0","id":${call.id},"error":{"code":-32603,"message":"could not ask"}}`);
-    expect(await failure(first)).toMatchObject({ status: 400, code: -32021, data: { requiredCapabilities: needed } });
-  });
+  ])(
+    'is rejected, and a call that then fails names the missing capability: %s %s',
+    async (capabilities, question, needed) => {
+      const { upstream, call, first } = await startCall(live, { capabilities });
+      call.send(`{"jsonrpc":"2.0","id":"q","method":${question}}`);
+      await expect.poll(upstream.answers).toHaveLength(1);
+      expect(JSON.parse(upstream.answers()[0] ?? '')).toEqual(refusal('q'));
+      call.send(`{"jsonrpc":"2.0","id":${call.id},"error":{"code":-32603,"message":"could not ask"}}`);
+      expect(await failure(first)).toMatchObject({ status: 400, code: -32021, data: { requiredCapabilities: needed } });
+    },
+  );
 
-  it('does not keep the call from going on', async () => {
-    const { upstream, call, first } = await calling(live, { capabilities: '{"sampling":{}}' });
+  it('does not end the call', async () => {
+    const { upstream, call, first } = await startCall(live, { capabilities: '{"sampling":{}}' });
     call.ask('"q"', 'roots/list');
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('went on');
     expect(await resultText(first)).toBe('went on');
   });
 
-  it('is told with the same status to a retry', async () => {
-    const { upstream, client, call, asked, answers } = await parked(live, { capabilities: '{"roots":{}}' });
+  it('is reported to a retry with the same status', async () => {
+    const { upstream, client, call, asked, answers } = await suspendedCall(live, { capabilities: '{"roots":{}}' });
     call.send(`{"jsonrpc":"2.0","id":"q","method":${SAMPLING}}`);
     await expect.poll(upstream.answers).toHaveLength(1);
     call.send(`{"jsonrpc":"2.0","id":${call.id},"result":{"isError":true,"content":[]}}`);
@@ -60,8 +63,8 @@ describe('what a modern client has not declared', () => {
     });
   });
 
-  it('is what its latest request does not declare', async () => {
-    const { url, upstream, client, call, first } = await calling(live);
+  it('depends on the latest request', async () => {
+    const { url, upstream, client, call, first } = await startCall(live);
     call.ask('"form"', 'elicitation/create', '{"message":"m","requestedSchema":{"type":"object"}}');
     call.ask('"roots"', 'roots/list');
     const asked = await inputRequired(first);
@@ -71,24 +74,24 @@ describe('what a modern client has not declared', () => {
     await expect.poll(() => upstream.answers().map((text) => JSON.parse(text))).toEqual([refusal('roots')]);
     call.ask('"sampling"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
     await expect.poll(upstream.answers).toHaveLength(2);
-    const last = client.retry(again.state, answering(again));
+    const last = client.retry(again.state, inputResponses(again));
     await expect.poll(upstream.answers).toHaveLength(3);
     call.end('done');
     expect(await resultText(last)).toBe('done');
   });
 
-  it('is said to the upstream when its session is opened', async () => {
+  it('is not declared in the upstream session', async () => {
     const capabilities = '{"sampling":{"tools":{}},"roots":{"listChanged":true},"tasks":{"list":{}},"x":1.0}';
-    const { upstream, call } = await calling(live, { capabilities });
+    const { upstream, call } = await startCall(live, { capabilities });
     const opened = upstream.of('initialize').map(({ params }) => JSON.stringify(params.capabilities));
     expect(opened).toContain('{"sampling":{"tools":{}},"roots":{},"x":1}');
     expect(upstream.sessions.has(call.session)).toBe(true);
   });
 });
 
-describe('what no modern client can be asked', () => {
-  it('is refused: a vendor’s method, and one of the other direction', async () => {
-    const { upstream, call, first } = await calling(live);
+describe('a server request that no modern client supports', () => {
+  it('is rejected: a vendor’s method, and a client request', async () => {
+    const { upstream, call, first } = await startCall(live);
     const stream = await upstream.streams.next();
     call.ask('"a"', 'example.com/ask');
     stream.send('{"jsonrpc":"2.0","id":"b","method":"tools/list"}');
@@ -99,8 +102,8 @@ describe('what no modern client can be asked', () => {
     expect(await resultText(first)).toBe('went on');
   });
 
-  it('is answered in its stead where that is ping, however often', async () => {
-    const { upstream, client, call, asked, answers } = await parked(live);
+  it('is answered by the gateway if it is a ping, any number of times', async () => {
+    const { upstream, client, call, asked, answers } = await suspendedCall(live);
     for (const round of [1, 2, 3]) {
       for (let number = 0; number < 10; number++) call.ask('"p\\u0031"', 'ping');
       await expect.poll(upstream.answers).toHaveLength(10 * round);
@@ -112,7 +115,7 @@ describe('what no modern client can be asked', () => {
     expect(await resultText(second)).toBe('done');
   });
 
-  it('is refused when a completion causes it', async () => {
+  it('is rejected during a completion', async () => {
     const upstream = await upstreamWith(
       {
         ...declaring('{"prompts":{},"completions":{}}'),
@@ -135,8 +138,8 @@ describe('what no modern client can be asked', () => {
     expect(lastCall(upstream, 'initialize').params.capabilities).toEqual({});
   });
 
-  it('is refused when there are too many questions at once, or no end of them', async () => {
-    const { upstream, call, first } = await calling(live);
+  it('is rejected if too many are pending, and fails the call if they do not end', async () => {
+    const { upstream, call, first } = await startCall(live);
     for (let number = 0; number < 33; number++) call.ask(String(number), 'roots/list');
     const asked = await inputRequired(first);
     expect(asked.keys).toHaveLength(32);
@@ -148,8 +151,8 @@ describe('what no modern client can be asked', () => {
   });
 });
 
-describe('when no more calls can be parked', () => {
-  it('upstreams are refused, and their calls go on; a place that is free again is taken', async () => {
+describe('when no more calls can be suspended', () => {
+  it('server requests are rejected, and calls continue; a released reservation is reused', async () => {
     const on = await startTestService({ SERVICE_PARKED_CALLS_LIMIT: '4' });
     onEnd(() => on.stop(0));
     const { upstream, url } = await live({}, on);
@@ -179,7 +182,7 @@ describe('when no more calls can be parked', () => {
     expect(none).toEqual([]);
     // One that is parked may be parked again.
     const again = await inputRequired(client.retry(one.asked.state, '{}'));
-    const retried = client.retry(two.asked.state, answering(two.asked));
+    const retried = client.retry(two.asked.state, inputResponses(two.asked));
     two.call.end('done');
     expect(await resultText(retried)).toBe('done');
     const next = await begun();
@@ -188,10 +191,10 @@ describe('when no more calls can be parked', () => {
     expect(again.keys.length).toBeGreaterThan(0);
   });
 
-  it('none is where none may be', async () => {
+  it('no call is suspended with a limit of 0', async () => {
     const on = await startTestService({ SERVICE_PARKED_CALLS_LIMIT: '0' });
     onEnd(() => on.stop(0));
-    const { upstream, call, first } = await calling(live, { on });
+    const { upstream, call, first } = await startCall(live, { on });
     call.ask('"q"', 'roots/list');
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('went on');

@@ -4,8 +4,8 @@ import { AskableClient, failure, inputRequired, type RequestFields } from '../..
 import { liveTests } from '../../../../testing/live.ts';
 import type { LiveUpstream } from '../../../../testing/live-upstream.ts';
 import { sessionClient } from '../../../../testing/session-client.ts';
-import { annsCall, PARAMS } from './fixtures/anns-call.ts';
-import { answering, parked } from './fixtures/calling.ts';
+import { PARAMS, suspendedCallOfAnn } from './fixtures/call-of-user.ts';
+import { inputResponses, suspendedCall } from './fixtures/suspended-call.ts';
 
 const tests = liveTests();
 const { live, onEnd } = tests;
@@ -19,33 +19,33 @@ const NOT_GIVEN = {
 /** `requestState` of a request, as JSON text. */
 const state = (text: string) => `"requestState":${text}`;
 
-describe('a requestState is accepted from nobody else', () => {
+describe('a requestState is accepted from no other caller', () => {
   it.each([
     ['another user', 'bob'],
-    ['a user in other letters', 'Ann'],
-    ['somebody without a name', undefined],
+    ['a user with different case', 'Ann'],
+    ['a caller without a user', undefined],
   ])('%s', async (_who, user) => {
-    const { url, asked, goesOn } = await annsCall(tests);
+    const { url, asked, expectResumable } = await suspendedCallOfAnn(tests);
     const other = new AskableClient(url, undefined, user === undefined ? {} : { 'x-forwarded-user': user });
-    expect(await failure(other.retry(asked.state, answering(asked), { params: PARAMS }))).toEqual(NOT_GIVEN);
-    await goesOn();
+    expect(await failure(other.retry(asked.state, inputResponses(asked), { params: PARAMS }))).toEqual(NOT_GIVEN);
+    await expectResumable();
   });
 
-  it('a user, when it was given to nobody in particular', async () => {
-    const { url, client, asked, answers, upstream } = await parked(live);
+  it('a user, if it was issued to a caller without one', async () => {
+    const { url, client, asked, answers, upstream } = await suspendedCall(live);
     const other = new AskableClient(url, undefined, { 'x-auth-request-user': 'ann' });
     expect(await failure(other.retry(asked.state, answers))).toEqual(NOT_GIVEN);
     expect(upstream.answers()).toEqual([]);
     expect((await inputRequired(client.retry(asked.state, '{}'))).keys).toHaveLength(1);
   });
 
-  it('the same user in another namespace, where the same upstream offers the same tool', async () => {
-    const { upstream, asked, goesOn } = await annsCall(tests);
+  it('the same user in another namespace that has the same tool', async () => {
+    const { upstream, asked, expectResumable } = await suspendedCallOfAnn(tests);
     await tests.service.register('forwards', { name: 'twin', address: upstream.url, namespace: 'twin' });
     onEnd(() => tests.service.manage('DELETE', '/namespaces/twin?cascade=true'));
     const other = new AskableClient(tests.service.url('twin'), undefined, { 'x-forwarded-user': 'ann' });
-    expect(await failure(other.retry(asked.state, answering(asked), { params: PARAMS }))).toEqual(NOT_GIVEN);
-    await goesOn();
+    expect(await failure(other.retry(asked.state, inputResponses(asked), { params: PARAMS }))).toEqual(NOT_GIVEN);
+    await expectResumable();
   });
 });
 
@@ -58,34 +58,34 @@ describe('a requestState is accepted for no other request', () => {
     ['another tool', { params: PARAMS.replace('work', 'other') }],
     ['another method', { method: 'prompts/get', params: PARAMS }],
   ])('%s', async (_what, fields) => {
-    const { upstream, ann, asked, goesOn } = await annsCall(tests);
+    const { upstream, ann, asked, expectResumable } = await suspendedCallOfAnn(tests);
     const name = `more${upstream.url.replace(/\D/g, '')}`;
     const namespace = new URL(ann.url).pathname.split('/')[1];
     const more = await live({ tool: 'other', prompts: ['work'], capabilities: '{"tools":{},"prompts":{}}' });
     await tests.service.register('forwards', { name, address: more.upstream.url, namespace });
-    expect(await failure(ann.retry(asked.state, answering(asked), fields))).toEqual(NOT_GIVEN);
-    await goesOn();
+    expect(await failure(ann.retry(asked.state, inputResponses(asked), fields))).toEqual(NOT_GIVEN);
+    await expectResumable();
   });
 
-  it('but for the same one with its members in another order', async () => {
-    const { ann, asked, upstream } = await annsCall(tests);
+  it('except the same one with its members in another order', async () => {
+    const { ann, asked, upstream } = await suspendedCallOfAnn(tests);
     const [name, ...rest] = PARAMS.split(',');
     const swapped = `${rest.join(',')},${name}`;
-    ann.retry(asked.state, answering(asked), { params: swapped });
+    ann.retry(asked.state, inputResponses(asked), { params: swapped });
     await expect.poll(upstream.answers).toHaveLength(1);
   });
 });
 
-describe('a requestState that is not as it was given out is refused', () => {
-  it('with a change of any one character', async () => {
-    const { ann, asked, goesOn } = await annsCall(tests);
+describe('a modified requestState is rejected', () => {
+  it('with any one character changed', async () => {
+    const { ann, asked, expectResumable } = await suspendedCallOfAnn(tests);
     const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
     for (const [at, letter] of [...asked.state].entries()) {
       const changed = letters[(letters.indexOf(letter) + 1) % letters.length];
       const text = `${asked.state.slice(0, at)}${changed}${asked.state.slice(at + 1)}`;
-      expect(await failure(ann.retry(text, answering(asked), { params: PARAMS }))).toEqual(NOT_GIVEN);
+      expect(await failure(ann.retry(text, inputResponses(asked), { params: PARAMS }))).toEqual(NOT_GIVEN);
     }
-    await goesOn();
+    await expectResumable();
   });
 
   it.each([
@@ -98,42 +98,44 @@ describe('a requestState that is not as it was given out is refused', () => {
     ['made up', () => Buffer.from('["x.1",1,"default",null,"x"]').toString('base64url')],
     ['longer than any', (given: string) => given.padEnd(5 * 1024, 'A')],
   ])('%s', async (_what, altered) => {
-    const { ann, asked, goesOn } = await annsCall(tests);
-    expect(await failure(ann.retry(altered(asked.state), answering(asked), { params: PARAMS }))).toEqual(NOT_GIVEN);
-    await goesOn();
+    const { ann, asked, expectResumable } = await suspendedCallOfAnn(tests);
+    expect(await failure(ann.retry(altered(asked.state), inputResponses(asked), { params: PARAMS }))).toEqual(
+      NOT_GIVEN,
+    );
+    await expectResumable();
   });
 
   it.each(['null', '1', 'true', '{}', '["x"]'])('no string: %s', async (text) => {
-    const { ann, goesOn } = await annsCall(tests);
+    const { ann, expectResumable } = await suspendedCallOfAnn(tests);
     expect(await failure(ann.send({ params: PARAMS, more: state(text) }))).toEqual(NOT_GIVEN);
-    await goesOn();
+    await expectResumable();
   });
 
   it.each(['null', '1', '"x"', '[]'])('with inputResponses that are no object: %s', async (text) => {
-    const { ann, asked, goesOn } = await annsCall(tests);
+    const { ann, asked, expectResumable } = await suspendedCallOfAnn(tests);
     const more = `"inputResponses":${text},${state(JSON.stringify(asked.state))}`;
     expect(await failure(ann.send({ params: PARAMS, more }))).toEqual({
       status: 200,
       code: -32602,
       message: 'parameter "inputResponses" must be an object',
     });
-    await goesOn();
+    await expectResumable();
   });
 
-  it('given twice in one request', async () => {
-    const { ann, asked, goesOn } = await annsCall(tests);
+  it('twice in one request', async () => {
+    const { ann, asked, expectResumable } = await suspendedCallOfAnn(tests);
     const more = `${state(JSON.stringify(asked.state))},${state('"x"')}`;
     expect(await failure(ann.send({ params: PARAMS, more }))).toMatchObject({ status: 400, code: -32600 });
-    await goesOn();
+    await expectResumable();
   });
 
-  it('that was sealed for something else: a session’s id, an event’s id', async () => {
-    const { url, ann, upstream, goesOn } = await annsCall(tests);
+  it('that was sealed for another purpose: a session id, an event id', async () => {
+    const { url, ann, upstream, expectResumable } = await suspendedCallOfAnn(tests);
     const legacy = await legacyClient(url);
     const session = String(legacy.headers['mcp-session-id']);
     expect(await failure(ann.retry(session, '{}', { params: PARAMS }))).toEqual(NOT_GIVEN);
     expect(await failure(ann.retry(await eventIdOf(upstream, url), '{}', { params: PARAMS }))).toEqual(NOT_GIVEN);
-    await goesOn();
+    await expectResumable();
   });
 });
 

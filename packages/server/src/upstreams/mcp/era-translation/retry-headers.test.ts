@@ -3,13 +3,13 @@ import { event } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { AskableClient, inputRequired, resultText } from '../../../../testing/askable-client.ts';
 import { liveTests } from '../../../../testing/live.ts';
 import { startTestService } from '../../../../testing/service.ts';
-import { answering } from './fixtures/calling.ts';
+import { inputResponses } from './fixtures/suspended-call.ts';
 
 const { live, onEnd } = liveTests();
 
 const as = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
 
-it('what goes upstream after a retry has the headers of the retry, where the operator lets them through', async () => {
+it('messages to the upstream after a retry have the forwarded headers of the retry', async () => {
   const on = await startTestService({ SERVICE_FORWARD_HEADERS: 'authorization' });
   onEnd(() => on.stop(0));
   const { upstream, url } = await live({}, on);
@@ -23,11 +23,11 @@ it('what goes upstream after a retry has the headers of the retry, where the ope
   call.response.write(asks.join(''));
   const asked = await inputRequired(first);
   const [one] = asked.keys;
-  const second = client.retry(asked.state, answering(asked, '{"roots":[]}', asked.keys.slice(0, 1)), as('two'));
+  const second = client.retry(asked.state, inputResponses(asked, '{"roots":[]}', asked.keys.slice(0, 1)), as('two'));
   const again = await inputRequired(second);
   expect(again.keys).not.toContain(one);
   await expect.poll(told).toHaveLength(1);
-  const last = client.retry(again.state, answering(again), as('three'));
+  const last = client.retry(again.state, inputResponses(again), as('three'));
   await expect.poll(() => told().map(({ headers }) => headers.authorization)).toEqual(['Bearer two', 'Bearer three']);
   expect(new Set(told().map(({ session }) => session))).toEqual(new Set([call.session]));
   // What is refused goes the same way, and so does that nobody waits any more.
@@ -42,7 +42,7 @@ it('what goes upstream after a retry has the headers of the retry, where the ope
   ]);
 });
 
-it('a retry without them sends none', async () => {
+it('a retry without forwarded headers sends none', async () => {
   const on = await startTestService({ SERVICE_FORWARD_HEADERS: 'authorization' });
   onEnd(() => on.stop(0));
   const { upstream, url } = await live({}, on);
@@ -52,7 +52,7 @@ it('a retry without them sends none', async () => {
   call.begin();
   call.ask('1', 'roots/list');
   const asked = await inputRequired(first);
-  const last = client.retry(asked.state, answering(asked));
+  const last = client.retry(asked.state, inputResponses(asked));
   await expect.poll(upstream.answers).toHaveLength(1);
   expect(upstream.posted.find(({ method }) => method === undefined)?.headers).not.toHaveProperty('authorization');
   call.end('done');

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { AskableClient, failure, inputRequired, lastMessage, resultText } from '../../../../testing/askable-client.ts';
 import { liveTests } from '../../../../testing/live.ts';
 import { startTestService, type TestService } from '../../../../testing/service.ts';
-import { annsCall, PARAMS } from './fixtures/anns-call.ts';
-import { answering, parked } from './fixtures/calling.ts';
+import { PARAMS, suspendedCallOfAnn } from './fixtures/call-of-user.ts';
+import { inputResponses, suspendedCall } from './fixtures/suspended-call.ts';
 
 const tests = liveTests();
 const { live, onEnd } = tests;
@@ -13,8 +13,8 @@ const NOT_HELD = { status: 200, code: -32603, data: { kind: 'not_held' } };
 const KEY = Buffer.alloc(32, 7).toString('base64');
 
 describe('a requestState is accepted once', () => {
-  it('and belongs to no call any more after that', async () => {
-    const { client, call, asked, answers, upstream } = await parked(live);
+  it('and is invalid after that', async () => {
+    const { client, call, asked, answers, upstream } = await suspendedCall(live);
     const second = client.retry(asked.state, answers);
     await expect.poll(upstream.answers).toHaveLength(1);
     const twice = await failure(client.retry(asked.state, answers));
@@ -25,8 +25,8 @@ describe('a requestState is accepted once', () => {
     expect(upstream.answers()).toHaveLength(1);
   });
 
-  it('however many retries come at once', async () => {
-    const { client, call, asked, answers, upstream } = await parked(live);
+  it('by one of several concurrent retries', async () => {
+    const { client, call, asked, answers, upstream } = await suspendedCall(live);
     const retries = [1, 2, 3, 4, 5].map(() => client.retry(asked.state, answers));
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('done');
@@ -36,8 +36,8 @@ describe('a requestState is accepted once', () => {
     expect(upstream.answers()).toHaveLength(1);
   });
 
-  it('also while it is not decided yet whether the client is asked again', async () => {
-    const { client, asked, upstream } = await parked(live);
+  it('also while further server requests may follow', async () => {
+    const { client, asked, upstream } = await suspendedCall(live);
     const retries = [1, 2, 3].map(() => client.retry(asked.state, '{}'));
     const texts = await Promise.all(retries.map(lastMessage));
     expect(texts.filter((text) => text.includes('"input_required"'))).toHaveLength(1);
@@ -45,12 +45,12 @@ describe('a requestState is accepted once', () => {
     expect(upstream.of('notifications/cancelled')).toEqual([]);
   });
 
-  it('in its own round: not when the call has been parked anew', async () => {
-    const { client, call, asked, upstream } = await parked(live);
+  it('in its own round only: not after the call was suspended again', async () => {
+    const { client, call, asked, upstream } = await suspendedCall(live);
     const again = await inputRequired(client.retry(asked.state, '{}'));
-    expect(await failure(client.retry(asked.state, answering(again)))).toMatchObject(NOT_HELD);
+    expect(await failure(client.retry(asked.state, inputResponses(again)))).toMatchObject(NOT_HELD);
     expect(upstream.answers()).toEqual([]);
-    const last = client.retry(again.state, answering(again));
+    const last = client.retry(again.state, inputResponses(again));
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('done');
     expect(await resultText(last)).toBe('done');
@@ -58,28 +58,29 @@ describe('a requestState is accepted once', () => {
 });
 
 describe('a requestState of another process', () => {
-  it('is known where the key is the same, and its call is not held', async () => {
+  it('is valid with the same key, but its call is not suspended', async () => {
     const [one, two] = [await keyed(), await keyed()];
-    const { upstream, url, asked, goesOn } = await annsCall(tests, one);
+    const { upstream, url, asked, expectResumable } = await suspendedCallOfAnn(tests, one);
     const namespace = new URL(url).pathname.split('/')[1] ?? '';
     await two.register('forwards', { name: namespace, address: upstream.url, namespace });
     const there = new AskableClient(two.url(namespace), undefined, { 'x-forwarded-user': 'ann' });
-    expect(await failure(there.retry(asked.state, answering(asked), { params: PARAMS }))).toEqual({
+    expect(await failure(there.retry(asked.state, inputResponses(asked), { params: PARAMS }))).toEqual({
       ...NOT_HELD,
-      message: 'the call is no longer suspended: the service was restarted; send the request again without requestState',
+      message:
+        'the call is no longer suspended: the service was restarted; send the request again without requestState',
     });
-    await goesOn();
+    await expectResumable();
   });
 
-  it('is not known where the key is another', async () => {
+  it('is invalid with another key', async () => {
     const two = await startTestService();
     onEnd(() => two.stop(0));
-    const { upstream, url, asked, goesOn } = await annsCall(tests);
+    const { upstream, url, asked, expectResumable } = await suspendedCallOfAnn(tests);
     const namespace = new URL(url).pathname.split('/')[1] ?? '';
     await two.register('forwards', { name: namespace, address: upstream.url, namespace });
     const there = new AskableClient(two.url(namespace), undefined, { 'x-forwarded-user': 'ann' });
-    expect(await failure(there.retry(asked.state, answering(asked), { params: PARAMS }))).toMatchObject(NOT_GIVEN);
-    await goesOn();
+    expect(await failure(there.retry(asked.state, inputResponses(asked), { params: PARAMS }))).toMatchObject(NOT_GIVEN);
+    await expectResumable();
   });
 });
 

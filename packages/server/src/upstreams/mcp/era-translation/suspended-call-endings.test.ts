@@ -4,7 +4,7 @@ import { startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.t
 import { AskableClient, failure, inputRequired, lastMessage, resultText } from '../../../../testing/askable-client.ts';
 import { liveTests } from '../../../../testing/live.ts';
 import { startTestService } from '../../../../testing/service.ts';
-import { type Calling, parked } from './fixtures/calling.ts';
+import { type StartedCall, suspendedCall } from './fixtures/suspended-call.ts';
 
 const tests = liveTests();
 const { live, onEnd } = tests;
@@ -19,7 +19,7 @@ async function serviceWith(env: Readonly<Record<string, string>>) {
 }
 
 /** Resolves when the end of a call has come through: its session is the next one's. */
-async function over({ client, upstream, call }: Pick<Calling, 'client' | 'upstream' | 'call'>) {
+async function over({ client, upstream, call }: Pick<StartedCall, 'client' | 'upstream' | 'call'>) {
   const session = async () => {
     const next = client.send();
     const nextCall = await upstream.calls.next();
@@ -30,9 +30,9 @@ async function over({ client, upstream, call }: Pick<Calling, 'client' | 'upstre
   await expect.poll(session).toBe(call.session);
 }
 
-describe('a parked call whose upstream does not wait', () => {
-  it('gives its retry the result that came meanwhile', async () => {
-    const { client, call, asked, answers, upstream } = await parked(live);
+describe('a suspended call whose upstream does not wait', () => {
+  it('returns the result that arrived meanwhile to its retry', async () => {
+    const { client, call, asked, answers, upstream } = await suspendedCall(live);
     call.end('early');
     await over({ client, call, upstream });
     const last = client.retry(asked.state, answers, { id: '"last \\u0041"' });
@@ -44,7 +44,7 @@ describe('a parked call whose upstream does not wait', () => {
     expect(upstream.answers()).toEqual([]);
   });
 
-  it('gives its retry the JSON that came meanwhile', async () => {
+  it('returns the JSON response that arrived meanwhile to its retry', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url);
     const first = client.send();
@@ -56,16 +56,16 @@ describe('a parked call whose upstream does not wait', () => {
     expect(await resultText(client.retry(asked.state, '{}'))).toBe('early');
   });
 
-  it('gives its retry the error that came meanwhile', async () => {
-    const { client, call, asked, upstream } = await parked(live);
+  it('returns the error that arrived meanwhile to its retry', async () => {
+    const { client, call, asked, upstream } = await suspendedCall(live);
     call.send(`{"jsonrpc":"2.0","id":${call.id},"error":{"code":-32050,"message":"m","data":{"n":1.0}}}`);
     await over({ client, call, upstream });
     const last = client.retry(asked.state, '{}');
     expect(await lastMessage(last)).toContain('"error":{"code":-32050,"message":"m","data":{"n":1.0}}');
   });
 
-  it('gives its retry the failure when the upstream dies', async () => {
-    const { upstream, client, asked, answers } = await parked(live);
+  it('returns the failure to its retry if the upstream dies', async () => {
+    const { upstream, client, asked, answers } = await suspendedCall(live);
     await upstream.down();
     expect(await failure(client.retry(asked.state, answers))).toEqual({
       status: 200,
@@ -76,8 +76,8 @@ describe('a parked call whose upstream does not wait', () => {
     expect(await failure(client.retry(asked.state, answers))).toMatchObject(NOT_HELD);
   });
 
-  it('goes on though the upstream does not want the answer any more', async () => {
-    const { upstream, client, call, asked, answers } = await parked(live);
+  it('continues if the upstream rejects the response to its request', async () => {
+    const { upstream, client, call, asked, answers } = await suspendedCall(live);
     upstream.acceptStatus = 400;
     const last = client.retry(asked.state, answers);
     await expect.poll(upstream.answers).toHaveLength(1);
@@ -85,8 +85,8 @@ describe('a parked call whose upstream does not wait', () => {
     expect(await resultText(last)).toBe('done without');
   });
 
-  it.each([401, 404, 503])('fails when the upstream answers the answer with HTTP %i', async (status) => {
-    const { upstream, client, call, asked, answers } = await parked(live);
+  it.each([401, 404, 503])('fails if the upstream answers the response with HTTP %i', async (status) => {
+    const { upstream, client, call, asked, answers } = await suspendedCall(live);
     upstream.acceptStatus = status;
     expect(await failure(client.retry(asked.state, answers))).toEqual({
       status: 200,
@@ -98,8 +98,8 @@ describe('a parked call whose upstream does not wait', () => {
     expect(upstream.calls.all).toHaveLength(1);
   });
 
-  it('fails when the answer cannot be brought to the upstream', async () => {
-    const { upstream, client, asked, answers } = await parked(live);
+  it('fails if the response cannot be sent to the upstream', async () => {
+    const { upstream, client, asked, answers } = await suspendedCall(live);
     // Calls that are open go on.
     upstream.shut();
     const last = client.retry(asked.state, answers);
@@ -107,10 +107,10 @@ describe('a parked call whose upstream does not wait', () => {
   });
 });
 
-describe('a parked call whose client does not come back', () => {
-  it('is cancelled upstream when its time is over', async () => {
+describe('a suspended call without a retry', () => {
+  it('is canceled upstream when its time is over', async () => {
     const on = await serviceWith({ SERVICE_PARKED_CALL_TIMEOUT_MS: '200' });
-    const { upstream, client, call, asked, answers } = await parked(live, { on });
+    const { upstream, client, call, asked, answers } = await suspendedCall(live, { on });
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')[0]).toMatchObject({
       session: call.session,
@@ -124,9 +124,9 @@ describe('a parked call whose client does not come back', () => {
     });
   });
 
-  it('is not cancelled when it had its answer before', async () => {
+  it('is not canceled if its response arrived before', async () => {
     const on = await serviceWith({ SERVICE_PARKED_CALL_TIMEOUT_MS: '1500' });
-    const { url, upstream, client, call, asked } = await parked(live, { on });
+    const { url, upstream, client, call, asked } = await suspendedCall(live, { on });
     call.end('done');
     // Its time is over later.
     const other = new AskableClient(url).send();
@@ -139,11 +139,11 @@ describe('a parked call whose client does not come back', () => {
     expect(await failure(client.retry(asked.state, '{}'))).toMatchObject(NOT_HELD);
   });
 
-  it('is not ended by its upstream’s silence, but by its whole length', async () => {
+  it('is not ended by the silence of its upstream, but by its total time', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const on = await serviceWith({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: '50', SERVICE_UPSTREAM_MAX_TIMEOUT_MS: '600' });
-    const { upstream, client, asked, answers } = await parked(live, { on });
+    const { upstream, client, asked, answers } = await suspendedCall(live, { on });
     vi.advanceTimersByTime(700);
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')[0]?.params.reason).toBe('it took too long');
@@ -151,9 +151,9 @@ describe('a parked call whose client does not come back', () => {
     expect(message).toMatch(/did not finish within 0.6 s/);
   });
 
-  it('is cancelled also when its forward is gone', async () => {
+  it('is canceled also if its forward was deleted', async () => {
     const on = await serviceWith({ SERVICE_PARKED_CALL_TIMEOUT_MS: '300' });
-    const { upstream, url, client, asked, answers } = await parked(live, { on });
+    const { upstream, url, client, asked, answers } = await suspendedCall(live, { on });
     const name = new URL(url).pathname.split('/')[1];
     expect((await on.manage('DELETE', `/forwards/${name}`)).status).toBe(200);
     expect(await failure(client.retry(asked.state, answers))).toMatchObject({ code: -32602 });
@@ -162,9 +162,9 @@ describe('a parked call whose client does not come back', () => {
   });
 });
 
-describe('a call whose client leaves', () => {
-  it('during its retry is cancelled upstream, and its session is nobody else’s', async () => {
-    const { upstream, client, call, asked, answers } = await parked(live);
+describe('a call whose client disconnects', () => {
+  it('during its retry is canceled upstream, and its session is not reused', async () => {
+    const { upstream, client, call, asked, answers } = await suspendedCall(live);
     const second = client.retry(asked.state, answers);
     await expect.poll(upstream.answers).toHaveLength(1);
     second.leave();
@@ -181,7 +181,7 @@ describe('a call whose client leaves', () => {
 });
 
 describe('when the service stops', () => {
-  it('every upstream is told that its calls are cancelled before their sessions are ended', async () => {
+  it('calls are canceled at every upstream before their sessions are closed', async () => {
     const service = await startTestService();
     const upstreams = await Promise.all(
       ['a', 'b'].map(async (tool) => {

@@ -71,7 +71,7 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
   return { answer, left: left.promise, ask, refused, retry, call };
 }
 
-it('what is asked within a moment, the client is asked at once', async () => {
+it('server requests in quick succession are sent to the client together', async () => {
   vi.useFakeTimers();
   const { answer, ask } = suspendableCall(suspendedCalls());
   ask();
@@ -81,7 +81,7 @@ it('what is asked within a moment, the client is asked at once', async () => {
   expect(Object.keys(JSON.parse(await answer).result.inputRequests)).toHaveLength(2);
 });
 
-it('a call that was about to be parked when all are given up is answered, and then given up', async () => {
+it('a call that is about to be suspended during close is answered, and then expires', async () => {
   const parked = suspendedCalls();
   const { answer, left, ask } = suspendableCall(parked);
   expect(ask()).toBe(true);
@@ -90,7 +90,7 @@ it('a call that was about to be parked when all are given up is answered, and th
   await left;
 });
 
-it('when all are given up, no other call is parked', async () => {
+it('no call is suspended after close', async () => {
   const parked = suspendedCalls();
   const waiting = [suspendableCall(parked), suspendableCall(parked)];
   for (const { ask, answer } of waiting) {
@@ -102,7 +102,7 @@ it('when all are given up, no other call is parked', async () => {
   expect(suspendableCall(parked).ask()).toBe(false);
 });
 
-it('the requests of all parked calls together have a bound, and what a call has taken up it gives back', () => {
+it('the requests of all suspended calls have a common limit, which a released call does not count towards', () => {
   const parked = suspendedCalls();
   const large = [suspendableCall(parked, 30 * 1024 * 1024), suspendableCall(parked, 30 * 1024 * 1024)];
   for (const { ask } of large) expect([ask(), ask()]).toEqual([true, true]);
@@ -113,7 +113,7 @@ it('the requests of all parked calls together have a bound, and what a call has 
   expect(another.ask()).toBe(true);
 });
 
-it('what upstreams send to parked calls has its part in that bound: an answer that has no room is lost', async () => {
+it('messages to suspended calls count towards the limit: a response beyond it becomes an error', async () => {
   const parked = suspendedCalls();
   const [one, two, another] = [
     suspendableCall(parked),
@@ -151,7 +151,7 @@ it('what upstreams send to parked calls has its part in that bound: an answer th
   expect(await small.retry()).toBe(ordinary.replace('null', '1'));
 });
 
-it('nobody takes all places: half of them are left to other users and namespaces', () => {
+it('one user can use at most half of the limit', () => {
   const parked = suspendedCalls(4);
   const asks = [undefined, undefined, undefined, 'ann', 'ann', 'ann', 'bob'].map((user) =>
     suspendableCall(parked, 1, user).ask(),
@@ -159,7 +159,7 @@ it('nobody takes all places: half of them are left to other users and namespaces
   expect(asks).toEqual([true, true, false, true, true, false, false]);
 });
 
-it('of a request only what a retry needs is held: large ones do not keep others from being parked', async () => {
+it('only the outline of a request is stored: large ones do not prevent other suspensions', async () => {
   const parked = suspendedCalls();
   for (let at = 0; at < 4; at++) {
     const { ask, answer } = suspendableCall(parked, 40 * 1024 * 1024);
@@ -168,7 +168,7 @@ it('of a request only what a retry needs is held: large ones do not keep others 
   }
 });
 
-it('a call whose questions were taken back before it was parked leaves its place to another', () => {
+it('a call whose server requests were canceled before its suspension releases its reservation', () => {
   const parked = suspendedCalls(1);
   const [one, two] = [suspendableCall(parked), suspendableCall(parked)];
   expect([one.ask(), two.ask()]).toEqual([true, false]);
@@ -176,7 +176,7 @@ it('a call whose questions were taken back before it was parked leaves its place
   expect(two.ask()).toBe(true);
 });
 
-it('a retry that is too large to be held is asked nothing any more, and what it brings has its part in the bound', async () => {
+it('a retry that is too large to be stored gets no further input requests, and counts towards the limit', async () => {
   const parked = suspendedCalls();
   const { ask, answer, retry, refused, call } = suspendableCall(parked);
   expect(ask()).toBe(true);

@@ -4,14 +4,14 @@ import { resultText } from '../../../../testing/askable-client.ts';
 import { answerTo, liveTests } from '../../../../testing/live.ts';
 import { startTestService } from '../../../../testing/service.ts';
 import { eventsAt } from '../../../../testing/tool-call-events.ts';
-import { askingOf, inputRequired, rootsUnder } from './fixtures/asking.ts';
-import { answering, parked } from './fixtures/calling.ts';
+import { inputRequired, multiRoundStarter, rootsRequests } from './fixtures/multi-round.ts';
+import { inputResponses, suspendedCall } from './fixtures/suspended-call.ts';
 
 const tests = liveTests();
 const { live, onEnd } = tests;
-const asking = askingOf(tests);
+const asking = multiRoundStarter(tests);
 
-const ASKS = inputRequired(rootsUnder('a'));
+const ASKS = inputRequired(rootsRequests('a'));
 const DONE = textResultText('done');
 
 /** The two events that are told of the one call there was. */
@@ -29,8 +29,8 @@ async function asked(answers = [ASKS, DONE]) {
   return { ...session, reading, question: await reading.message(0) };
 }
 
-describe('a call in rounds', () => {
-  it('is one call, however often its client is asked', async () => {
+describe('a multi-round call', () => {
+  it('is one call, with any number of server requests', async () => {
     const { url, client, reading, question } = await asked();
     expect((await eventsAt(tests.service, url)).map(({ eventType }) => eventType)).toEqual(['STARTED']);
     await client.post(answerTo(question));
@@ -38,15 +38,15 @@ describe('a call in rounds', () => {
     expect(await toldOf(url)).toMatchObject({ eventType: 'COMPLETED', content: ['done'] });
   });
 
-  it('fails when its client refuses to answer', async () => {
+  it('fails if its client responds with an error', async () => {
     const { url, client, reading, question } = await asked();
     await client.post(answerTo(question, '"error":{"code":1,"message":"no"}'));
     await reading.over;
-    const errorMessage = expect.stringContaining('the client did not give the input');
+    const errorMessage = expect.stringContaining('the client did not provide the required input');
     expect(await toldOf(url)).toMatchObject({ eventType: 'FAILED', errorCategory: 'UNKNOWN', errorMessage });
   });
 
-  it('fails when input is needed of a client that has left', async () => {
+  it('fails if input is required from a client that has left', async () => {
     const { url, client, rounds, upstream } = await asking([DONE]);
     const answered = Promise.withResolvers<string>();
     upstream.scripts['tools/call'] = () => answered.promise;
@@ -64,7 +64,7 @@ describe('a call in rounds', () => {
     });
   });
 
-  it.each(['while its client is asked', 'in a later round'])('fails when it is cancelled %s', async (when) => {
+  it.each(['while a server request is pending', 'in a later round'])('fails if it is canceled %s', async (when) => {
     const { url, client, reading, question, rounds, upstream } = await asked();
     if (when === 'in a later round') {
       upstream.scripts['tools/call'] = { kind: 'silence' };
@@ -81,9 +81,9 @@ describe('a call in rounds', () => {
   });
 });
 
-describe('a parked call', () => {
-  it('is one call, however often it is parked', async () => {
-    const { url, upstream, client, call, asked, answers } = await parked(live);
+describe('a suspended call', () => {
+  it('is one call, with any number of suspensions', async () => {
+    const { url, upstream, client, call, asked, answers } = await suspendedCall(live);
     expect((await eventsAt(tests.service, url)).map(({ eventType }) => eventType)).toEqual(['STARTED']);
     const last = client.retry(asked.state, answers);
     await expect.poll(upstream.answers).toHaveLength(1);
@@ -92,8 +92,8 @@ describe('a parked call', () => {
     expect(await toldOf(url)).toMatchObject({ eventType: 'COMPLETED', content: ['done'] });
   });
 
-  it('is told when its upstream has answered, not when its client comes back', async () => {
-    const { url, client, call, asked, answers } = await parked(live);
+  it('ends when its upstream has responded, not with the retry', async () => {
+    const { url, client, call, asked, answers } = await suspendedCall(live);
     call.end('early');
     await expect.poll(async () => (await eventsAt(tests.service, url)).length).toBe(2);
     expect(await toldOf(url)).toMatchObject({ eventType: 'COMPLETED', content: ['early'] });
@@ -101,10 +101,10 @@ describe('a parked call', () => {
     await toldOf(url);
   });
 
-  it('fails when nobody comes back for it', async () => {
+  it('fails if there is no retry', async () => {
     const service = await startTestService({ SERVICE_PARKED_CALL_TIMEOUT_MS: '200' });
     onEnd(() => service.stop(0));
-    const { url } = await parked(live, { on: service });
+    const { url } = await suspendedCall(live, { on: service });
     await expect.poll(async () => (await eventsAt(service, url)).length).toBe(2);
     expect(await toldOf(url, service)).toMatchObject({
       eventType: 'FAILED',
@@ -113,9 +113,9 @@ describe('a parked call', () => {
     });
   });
 
-  it('whose retry is refused is not told of again', async () => {
-    const { url, client, call, asked } = await parked(live);
-    const wrong = client.retry(asked.state, answering(asked), { params: '"name":"work","arguments":{"other":1}' });
+  it('has no further events after a rejected retry', async () => {
+    const { url, client, call, asked } = await suspendedCall(live);
+    const wrong = client.retry(asked.state, inputResponses(asked), { params: '"name":"work","arguments":{"other":1}' });
     await wrong.over;
     expect((await eventsAt(tests.service, url)).map(({ eventType }) => eventType)).toEqual(['STARTED']);
     call.end('done');

@@ -36,7 +36,7 @@ function watched(deadlines: InFlightCalls<Call>): Call {
   return call;
 }
 
-it('a silent call is told soon after the limit, not before it, and once', () => {
+it('a silent call times out once, soon after the limit and not before', () => {
   const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 60_000 });
   const call = watched(deadlines);
   vi.advanceTimersByTime(1_000);
@@ -48,7 +48,7 @@ it('a silent call is told soon after the limit, not before it, and once', () => 
   deadlines.close();
 });
 
-it('a call that shows life goes on until its whole time is over', () => {
+it('an active call continues until its total time is over', () => {
   const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
   const call = watched(deadlines);
   for (let elapsed = 0; elapsed < 5_000; elapsed += 500) {
@@ -61,7 +61,7 @@ it('a call that shows life goes on until its whole time is over', () => {
   deadlines.close();
 });
 
-it('a call that ended is told nothing, and neither is one after the end of all', () => {
+it('no deadline fires for a call that was removed, nor after close', () => {
   const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
   const ended = watched(deadlines);
   deadlines.remove(ended);
@@ -71,7 +71,7 @@ it('a call that ended is told nothing, and neither is one after the end of all',
   expect([ended.told, left.told]).toEqual([[], []]);
 });
 
-it('limits of hours are looked at every second, those of milliseconds every few', () => {
+it('limits of hours are checked every second, limits of milliseconds every few', () => {
   const long = new InFlightCalls<Call>({ silenceMs: 300_000, totalMs: 3_600_000 });
   const short = new InFlightCalls<Call>({ silenceMs: 1, totalMs: 3_600_000 });
   const [patient, hasty] = [watched(long), watched(short)];
@@ -85,7 +85,7 @@ it('limits of hours are looked at every second, those of milliseconds every few'
   short.close();
 });
 
-it('a call may unwatch others while it is told', () => {
+it('a callback may remove other calls', () => {
   const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 5_000 });
   const first = watched(deadlines);
   const second = watched(deadlines);
@@ -95,7 +95,7 @@ it('a call may unwatch others while it is told', () => {
   deadlines.close();
 });
 
-it('a call that lasts is told so once', () => {
+it('a slow call is notified once', () => {
   const calls = new InFlightCalls<Call>({ silenceMs: 60_000, totalMs: 60_000 });
   const call = watched(calls);
   vi.advanceTimersByTime(400);
@@ -107,7 +107,7 @@ it('a call that lasts is told so once', () => {
   calls.close();
 });
 
-it('the call that a message means is found among all that are under way', () => {
+it('the call that a message refers to is found among all in flight', () => {
   const calls = new InFlightCalls<Call>({ silenceMs: 60_000, totalMs: 60_000 });
   const [one, two] = [watched(calls), watched(calls)];
   expect(calls.find((call) => call === two)).toBe(two);

@@ -6,8 +6,8 @@ import { callHeaders, callText, openCall } from '../../../../testing/streamer.ts
 
 const { register, streamer, upstreamWith } = relayTests();
 
-describe.each(eras)('what an upstream answers a %s client', (era) => {
-  it('comes with the client’s id, its own spelled anywhere in it', async () => {
+describe.each(eras)('the response of an upstream to a %s client', (era) => {
+  it('has the client’s id, wherever the id is in the message', async () => {
     const upstream = await upstreamWith({
       'tools/call': {
         kind: 'http',
@@ -21,14 +21,14 @@ describe.each(eras)('what an upstream answers a %s client', (era) => {
     expect(text).toBe(` {"result":{"id":${lastCall(upstream).id},"content":[]},"id" : 1 ,"jsonrpc":"2.0"}\n`);
   });
 
-  it('as an error keeps code, message, data and what else is in it', async () => {
+  it('keeps code, message, data and other members of an error', async () => {
     const error = '{"code":-32050,"message":"no \\u00e4","data":{"left":9223372036854775807},"hint":1.0}';
     const upstream = await upstreamWith({ 'tools/call': { kind: 'error', text: error } });
     const answer = await (await client(era, await register(upstream.url))).call('tools/call', '{"name":"a"}');
     expect([answer.status, answer.text]).toEqual([200, `{"jsonrpc":"2.0","id":1,"error":${error}}`]);
   });
 
-  it('as an error without an id, or with id null, is the answer to the call', async () => {
+  it('may be an error without an id, or with id null', async () => {
     const upstream = await upstreamWith();
     const caller = await client(era, await register(upstream.url));
     for (const id of ['', '"id":null,']) {
@@ -46,7 +46,7 @@ describe.each(eras)('what an upstream answers a %s client', (era) => {
     ['a page', 'text/html', '<h1>hello</h1>'],
     ['nothing', 'application/json', ''],
     ['an event that is text', 'text/event-stream', 'data: "hello"\n\n'],
-  ])('fails the call as -32603 when it is %s', async (_what, type, body) => {
+  ])('fails the call with -32603 if it is %s', async (_what, type, body) => {
     const upstream = await upstreamWith({ 'tools/call': { kind: 'http', status: 200, type, body } });
     const caller = await client(era, await register(upstream.url));
     const answer = await caller.call('tools/call', '{"name":"a"}');
@@ -57,7 +57,7 @@ describe.each(eras)('what an upstream answers a %s client', (era) => {
     });
   });
 
-  it('is JSON for a client that reads no event streams', async () => {
+  it('is JSON for a client that accepts no event streams', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const answer = post(url, callText(era, '"progressToken":1'), { ...callHeaders(era), accept: 'application/json' });
@@ -70,7 +70,7 @@ describe.each(eras)('what an upstream answers a %s client', (era) => {
     expect(JSON.parse(text)).toMatchObject({ id: 'c', result: { content: [{ text: 'x' }] } });
   });
 
-  it('reaches the client as it comes', async () => {
+  it('is streamed to the client', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const arrived = upstream.next();
@@ -90,7 +90,7 @@ describe.each(eras)('what an upstream answers a %s client', (era) => {
     expect(rest).toContain('"text":"x"');
   });
 
-  it('may ask the client, and is told that it cannot', async () => {
+  it('may contain server requests, which are rejected', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const answer = post(url, callText(era), callHeaders(era));
@@ -120,7 +120,7 @@ describe('statuses of the modern era', () => {
     [-32602, 400, 400],
     [-32602, 200, 200],
     [-32603, 500, 500],
-  ])('go with the upstream’s error %i (%i upstream) as %i', async (code, theirs, ours) => {
+  ])('of error %i with HTTP %i upstream is HTTP %i', async (code, theirs, ours) => {
     const upstream = await upstreamWith({
       'tools/call': { kind: 'error', status: theirs, text: `{"code":${code},"message":"m"}` },
     });
@@ -128,7 +128,7 @@ describe('statuses of the modern era', () => {
     expect([answer.status, errorOf(answer)]).toEqual([ours, { code, message: 'm' }]);
   });
 
-  it('go with an error that comes alone on an event stream', async () => {
+  it('apply to an error that is the only message on an event stream', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const answer = post(url, callText('modern'), callHeaders('modern'));
@@ -139,7 +139,7 @@ describe('statuses of the modern era', () => {
     expect([status, JSON.parse(text).error.code]).toEqual([404, -32601]);
   });
 
-  it('do not concern legacy clients', async () => {
+  it('do not apply to legacy clients', async () => {
     const upstream = await upstreamWith({
       'tools/call': { kind: 'error', status: 400, text: '{"code":-32602,"message":"m"}' },
     });

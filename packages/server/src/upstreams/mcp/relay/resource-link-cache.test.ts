@@ -10,7 +10,7 @@ function answer(result: object): JsonObject {
 }
 
 describe('links to resources', () => {
-  it('are remembered from tool results and prompts, for their namespace', () => {
+  it('are cached from tool results and prompts, by namespace', () => {
     const links = new ResourceLinkCache(always);
     links.record('a', 'one', answer({ content: [{ type: 'text', text: 'x' }, link('x://1'), link('x://2')] }));
     links.record('a', 'two', answer({ messages: [{ role: 'user', content: link('x://3') }] }));
@@ -24,7 +24,7 @@ describe('links to resources', () => {
     expect(links.find('b', 'x://1')).toBe('three');
   });
 
-  it('belong to who sent them first, until that forward is gone', () => {
+  it('belong to the forward that sent them first, until it is deleted', () => {
     const registered = new Set(['one', 'two']);
     const links = new ResourceLinkCache((forward) => registered.has(forward));
     links.record('a', 'one', answer({ content: [link('x://1'), link('x://2')] }));
@@ -38,7 +38,7 @@ describe('links to resources', () => {
     expect(links.find('a', 'x://2'), 'that of a forward that was gone').toBeUndefined();
   });
 
-  it('of one forward do not push out those of another', () => {
+  it('of one forward do not evict those of another', () => {
     const links = new ResourceLinkCache(always, 3);
     links.record('a', 'one', answer({ content: [link('x://1')] }));
     links.record('b', 'two', answer({ content: Array.from({ length: 10 }, (_, n) => link(`y://${n}`)) }));
@@ -49,7 +49,7 @@ describe('links to resources', () => {
     ]);
   });
 
-  it('are forgotten, the oldest first, when there are too many', () => {
+  it('are evicted, the oldest first, beyond the limit', () => {
     const links = new ResourceLinkCache(always, 3);
     const uris = ['x://1', 'x://2', 'x://3'];
     links.record('a', 'one', answer({ content: uris.map(link) }));
@@ -62,7 +62,7 @@ describe('links to resources', () => {
     ['one without a uri', { content: [{ type: 'resource_link', name: 'x://1' }] }],
     ['something else of that name', { content: [{ type: 'text', text: '"resource_link"', uri: 'x://1' }] }],
     ['content of no form', { content: '"resource_link"', messages: [null, 'x', { content: [[]] }] }],
-  ])('are not: %s', (_what, result) => {
+  ])('are not cached: %s', (_what, result) => {
     const links = new ResourceLinkCache(always);
     links.record('a', 'one', answer(result));
     links.record('a', 'one', { error: {} });

@@ -15,8 +15,8 @@ function metaOf(seen: Seen): Record<string, unknown> {
   return typeof meta === 'object' && meta !== null ? { ...meta } : {};
 }
 
-describe.each(eras)('the name of what a %s client calls', (era) => {
-  it('has the forward’s prefix here and not upstream, wherever else the same text stands', async () => {
+describe.each(eras)('the name in a call of a %s client', (era) => {
+  it('has the forward’s prefix here and not upstream, wherever else the same text occurs', async () => {
     const upstream = await upstreamWith({
       'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,
       'prompts/get': '{"messages":[],"resultType":"complete"}',
@@ -41,7 +41,7 @@ describe.each(eras)('the name of what a %s client calls', (era) => {
     });
   });
 
-  it('is the operator’s here and the upstream’s there', async () => {
+  it('is the operator’s here and the upstream’s own upstream', async () => {
     const upstream = await upstreamWith();
     const url = await register(upstream.url);
     const namespace = new URL(url).pathname.split('/')[1];
@@ -61,8 +61,8 @@ describe.each(eras)('the name of what a %s client calls', (era) => {
   });
 });
 
-describe.each(eras)('what a %s client sends besides', (era) => {
-  it('reaches the upstream, known or not, but for id and progress token', async () => {
+describe.each(eras)('other members in a call of a %s client', (era) => {
+  it('reach the upstream, known or not, except id and progress token', async () => {
     const upstream = await upstreamWith();
     const url = await register(upstream.url);
     const meta = '"progressToken":"mine","example.com/x":{"n":1e400},"traceparent":"00-1"';
@@ -77,7 +77,7 @@ describe.each(eras)('what a %s client sends besides', (era) => {
     expect(metaOf(call).progressToken).toBe(Number(call.id));
   });
 
-  it('has ids and tokens of its own upstream, however alike they are here', async () => {
+  it('include ids and tokens, which are unique upstream even if clients use the same', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const texts = ['"same"', '"same"', '7', '7.0'].map((token) => callText(era, `"progressToken":${token}`));
@@ -98,7 +98,7 @@ describe.each(eras)('what a %s client sends besides', (era) => {
     expect(tokens).toEqual(['"same"', '"same"', '7', '7.0']);
   });
 
-  it('brings progress to the call whose token it carries, on whichever stream it comes', async () => {
+  it('route progress to the call with its token, on whichever stream it arrives', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const begin = async (token: number) => {
@@ -120,7 +120,7 @@ describe.each(eras)('what a %s client sends besides', (era) => {
     expect(seen.filter((progress) => progress !== undefined)).toEqual([1, 2]);
   });
 
-  it('brings no progress that was not asked for', async () => {
+  it('route no progress to calls without a token', async () => {
     const upstream = await streamer();
     const url = await register(upstream.url);
     const arrived = upstream.next();
@@ -137,12 +137,12 @@ describe.each(eras)('what a %s client sends besides', (era) => {
   });
 });
 
-describe('an upstream that is out of reach', () => {
+describe('an unreachable upstream', () => {
   it.each([
     ['tools/call', '{"name":"a"}', 'forwarded tool call failed'],
     ['prompts/get', '{"name":"p"}', 'forwarded prompt get failed'],
     ['resources/read', '{"uri":"test://r"}', 'forwarded resource read failed'],
-  ])('fails %s in the words of the method, with its address', async (method, params, words) => {
+  ])('fails %s with the message of the method and the address', async (method, params, words) => {
     const upstream = await upstreamWith(
       {
         'prompts/list': `{"prompts":[{"name":"p"}],${LIST_END}`,

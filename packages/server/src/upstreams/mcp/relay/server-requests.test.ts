@@ -22,7 +22,7 @@ async function begun(): Promise<{ upstream: LiveUpstream; client: SessionClient;
 
 const idOf = (message: string | undefined): unknown => JSON.parse(message ?? '{}').id;
 
-describe('a question of an upstream', () => {
+describe('a server request of an upstream', () => {
   it.each([
     ['sampling/createMessage', '{"messages":[{"role":"user","content":{"type":"text","text":"ä"}}],"maxTokens":1.0}'],
     ['elicitation/create', '{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}},"x":1e2}'],
@@ -30,7 +30,7 @@ describe('a question of an upstream', () => {
     ['roots/list', '{}'],
     ['ping', '{}'],
     ['example.com/ask', '{"n":9223372036854775807}'],
-  ])('goes to the client that called, and its answer back: %s %s', async (method, params) => {
+  ])('is relayed to the client that called, and the response back: %s %s', async (method, params) => {
     const { upstream, client, call, reading } = await begun();
     for (const [number, id] of ['7', '"seven \\u00e4"', '7.0'].entries()) {
       call.ask(id, method, params);
@@ -49,7 +49,7 @@ describe('a question of an upstream', () => {
     expect(await reading.over).toBe(true);
   });
 
-  it('may be answered with an error, which arrives as it is', async () => {
+  it('may be answered with an error, which is returned unchanged', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'elicitation/create');
     const error = '"error":{"code":-1,"message":"User rejected","data":{"n":1.0}}';
@@ -65,7 +65,7 @@ describe('a question of an upstream', () => {
     expect(upstream.posted.at(-1)?.headers['mcp-protocol-version']).toBe('2025-11-25');
   });
 
-  it('comes on the stream of the call that caused it, whatever else is under way, and its answer to the upstream’s call', async () => {
+  it('is sent on the stream of the call that caused it, among other calls in flight, and the response to the right upstream call', async () => {
     const { upstream, url } = await live();
     const clients = await Promise.all(Array.from({ length: 8 }, () => sessionClient(url)));
     const calls = await Promise.all(
@@ -106,7 +106,7 @@ describe('a question of an upstream', () => {
     }
   });
 
-  it('cannot be answered by another session, nor without one, nor twice', async () => {
+  it('cannot be answered by another session, without a session, or twice', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'elicitation/create');
     const answer = answerTo(await reading.message(0), '"result":{"from":"thief"}');
@@ -123,7 +123,7 @@ describe('a question of an upstream', () => {
     expect(upstream.answers()).toEqual(['{"jsonrpc":"2.0","id":1,"result":{"from":"owner"}}']);
   });
 
-  it('that nobody has asked can be answered with 202, to no effect', async () => {
+  it('that does not exist can be answered with 202, without effect', async () => {
     const { upstream, client } = await begun();
     for (const id of ['1', '"x"', '"replica.1"']) {
       expect((await client.post(`{"jsonrpc":"2.0","id":${id},"result":{}}`)).status).toBe(202);
@@ -131,7 +131,7 @@ describe('a question of an upstream', () => {
     expect(upstream.answers()).toEqual([]);
   });
 
-  it('whose answer does not reach the upstream has the client told: 502', async () => {
+  it('whose response does not reach the upstream is answered with 502', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'roots/list');
     const answer = answerTo(await reading.message(0));
@@ -141,7 +141,7 @@ describe('a question of an upstream', () => {
     expect(JSON.parse(text)).toMatchObject({ id: null, error: { code: -32603 } });
   });
 
-  it.each([400, 404, 500])('whose answer the upstream refuses with %i has the client told, too', async (status) => {
+  it.each([400, 404, 500])('whose response the upstream rejects with %i is answered with an error', async (status) => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'roots/list');
     const answer = answerTo(await reading.message(0));
@@ -150,7 +150,7 @@ describe('a question of an upstream', () => {
     expect((await client.post(answer)).status).toBe(502);
   });
 
-  it('more than 32 at a time are not asked: the upstream is told so', async () => {
+  it('beyond 32 pending ones is rejected', async () => {
     const { upstream, client, call, reading } = await begun();
     for (let number = 1; number <= 34; number++) call.ask(String(number), 'roots/list');
     await expect.poll(() => upstream.answers().length).toBe(2);
@@ -169,7 +169,7 @@ describe('a question of an upstream', () => {
     await reading.message(32);
   });
 
-  it('is not put to a client that reads no streams, nor to one without a session: the upstream is told so', async () => {
+  it('is rejected for a client that accepts no streams or has no session', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const json = client.call('1', '', { accept: 'application/json' });
@@ -199,7 +199,7 @@ describe('a question of an upstream', () => {
     }
   });
 
-  it('taken back by the upstream is taken back with our id', async () => {
+  it('canceled by the upstream is canceled with our id', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('"a"', 'elicitation/create');
     call.ask('"b"', 'elicitation/create');
@@ -220,7 +220,7 @@ describe('a question of an upstream', () => {
     expect(reading.messages).toHaveLength(4);
   });
 
-  it('is taken back when its call ends before the answer', async () => {
+  it('is canceled if its call ends before the response', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'elicitation/create');
     const asked = await reading.message(0);
@@ -239,7 +239,7 @@ describe('a question of an upstream', () => {
     expect(upstream.answers()).toEqual([]);
   });
 
-  it('gets the client’s progress under the upstream’s own token', async () => {
+  it('gets the client’s progress with the upstream’s own token', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'sampling/createMessage', '{"_meta":{"x":1.0,"progressToken":"t"},"maxTokens":1}');
     const asked = JSON.parse(await reading.message(0));
@@ -258,7 +258,7 @@ describe('a question of an upstream', () => {
     expect(upstream.of('notifications/progress')).toHaveLength(1);
   });
 
-  it('stops the clock of silence until it is answered', async () => {
+  it('suspends the silence limit until it is answered', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     const hasty = await startTestService({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: '300' });
     onEnd(() => hasty.stop(0));
@@ -285,7 +285,7 @@ describe('a question of an upstream', () => {
     expect(await reading.message(1)).toContain('sent nothing for 0.3 s');
   });
 
-  it('ends with the session that was asked: the upstream is told', async () => {
+  it('fails when the client’s session ends', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'elicitation/create');
     await reading.message(0);
@@ -298,8 +298,8 @@ describe('a question of an upstream', () => {
   });
 });
 
-describe('a question on the upstream’s notification stream', () => {
-  it('goes to the client’s, and its answer back', async () => {
+describe('a server request on the upstream’s notification stream', () => {
+  it('is sent on the client’s notification stream, and the response returned', async () => {
     const { upstream, url } = await live();
     const [client, other] = [await sessionClient(url), await sessionClient(url)];
     const [listening, others] = [client.listen(), other.listen()];
@@ -330,7 +330,7 @@ describe('a question on the upstream’s notification stream', () => {
     others.leave();
   });
 
-  it('is one of 32 at most; so many more are refused at a time, and the rest goes without an answer', async () => {
+  it('is one of at most 32; some more are rejected at a time, and the rest is not answered', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const listening = client.listen();

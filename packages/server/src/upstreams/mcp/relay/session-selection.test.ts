@@ -28,7 +28,7 @@ const clients = [
 ] as const;
 
 describe.each(clients)('the log level of a request of a client %s', (_what, capabilities) => {
-  it('is what it is sent from on, and without one it is sent nothing', async () => {
+  it('is the least level it gets, and without one it gets no log messages', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url, capabilities);
     expect(await heard(client, upstream)).toEqual([]);
@@ -39,7 +39,7 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
     expect(await heard(client, upstream)).toEqual([]);
   });
 
-  it('is told to the upstream before the call, when its session sends less so far', async () => {
+  it('is set at the upstream before the call if the level of the session is higher', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url, capabilities);
     for (const level of ['error', 'critical', 'error', 'info', 'warning', 'debug', 'info', 'debug']) {
@@ -50,13 +50,13 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
     expect([...sessions]).toEqual([upstream.calls.all[0]?.session]);
   });
 
-  it('is not told to an upstream that does not log', async () => {
+  it('is not set at an upstream without logging', async () => {
     const { upstream, url } = await live({ capabilities: '{"tools":{}}' });
     expect(await heard(new AskableClient(url, capabilities), upstream, 'error')).toHaveLength(4);
     expect(told(upstream)).toEqual([]);
   });
 
-  it('is told once to an upstream that refuses it, and the call goes on', async () => {
+  it('is set once at an upstream that rejects it, and the call continues', async () => {
     const { upstream, url } = await live();
     upstream.results['logging/setLevel'] = '"error":{"code":-32603,"message":"m"}';
     const client = new AskableClient(url, capabilities);
@@ -65,7 +65,7 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
     expect(told(upstream)).toEqual(['error']);
   });
 
-  it('is its own: calls at the same time are sent what each asks for', async () => {
+  it('applies to its own call among concurrent ones', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url, capabilities);
     const levels = ['debug', 'error', undefined];
@@ -88,8 +88,8 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
   });
 });
 
-describe('log messages on a session’s own stream', () => {
-  it('reach the one call that has the session, as far as it wants them', async () => {
+describe('log messages on the stream of a session', () => {
+  it('reach the call that leased the session, from its level on', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url);
     const begun = async (level?: string) => {
@@ -109,7 +109,7 @@ describe('log messages on a session’s own stream', () => {
     expect([other, silent].map(({ reading }) => reading.messages.length)).toEqual([1, 1]);
   });
 
-  it('reach nobody when they come after the call', async () => {
+  it('are dropped after the call', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url);
     const reading = client.send(wanting('debug'));

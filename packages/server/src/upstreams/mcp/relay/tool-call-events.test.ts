@@ -22,8 +22,8 @@ async function end(url: string) {
   return terminal;
 }
 
-describe.each(eras)('of a forwarded tool call, %s', (era) => {
-  test('is told that it begins, without values, and how it is completed', async () => {
+describe.each(eras)('events of a forwarded tool call, %s', (era) => {
+  test('contain its start, without argument values, and its completion', async () => {
     const upstream = await upstreamWith({ 'tools/call': textResultText('done') }, { eras: [era] });
     const url = await register(upstream.url);
     const caller = await client(era, url);
@@ -52,7 +52,7 @@ describe.each(eras)('of a forwarded tool call, %s', (era) => {
     expect(JSON.stringify(events)).not.toContain('S3CRET');
   });
 
-  test('is told that the tool says itself that it failed', async () => {
+  test('contain an error that the tool reports', async () => {
     const result = '{"resultType":"complete","content":[{"type":"text","text":"no"},{"type":"x"}],"isError":true}';
     const upstream = await upstreamWith({ 'tools/call': result }, { eras: [era] });
     const url = await register(upstream.url);
@@ -60,7 +60,7 @@ describe.each(eras)('of a forwarded tool call, %s', (era) => {
     expect(await end(url)).toMatchObject({ eventType: 'COMPLETED', isError: true, content: ['no'] });
   });
 
-  test("an upstream's own error is of no known category", async () => {
+  test('have category UNKNOWN for an error of the upstream', async () => {
     const error = { kind: 'error', text: `{"code":-32050,"message":"${'m'.repeat(2000)}"}` } as const;
     const upstream = await upstreamWith({ 'tools/call': error }, { eras: [era] });
     const url = await register(upstream.url);
@@ -69,7 +69,7 @@ describe.each(eras)('of a forwarded tool call, %s', (era) => {
     expect(await end(url)).toMatchObject({ eventType: 'FAILED', errorCategory: 'UNKNOWN', errorMessage: message });
   });
 
-  test('the names of the headers that go along are told, and none of those that we add', async () => {
+  test('contain the names of forwarded headers, and none of those that are added', async () => {
     const service = await startTestService({ SERVICE_FORWARD_HEADERS: 'authorization,x-tenant' });
     onEnd(() => service.stop(0));
     const upstream = await upstreamWith({}, { eras: [era] });
@@ -84,14 +84,14 @@ describe.each(eras)('of a forwarded tool call, %s', (era) => {
     ['resources/read', '{"uri":"test://a"}'],
     ['prompts/get', '{"name":"p"}'],
     ['tools/list', '{}'],
-  ])('%s is none', async (method, params) => {
+  ])('do not exist for %s', async (method, params) => {
     const upstream = await upstreamWith({}, { eras: [era] });
     const url = await register(upstream.url);
     await (await client(era, url)).call(method, params);
     expect(await told(url)).toEqual([]);
   });
 
-  test('one that goes in a circle has a FAILED event alone', async () => {
+  test('contain only FAILED in a forwarding loop', async () => {
     const url = await register((await upstreamWith({}, { eras: [era] })).url);
     await (await client(era, url)).call('tools/call', CALL, { 'x-service-hops': '8' });
     expect(await told(url)).toMatchObject([
@@ -106,8 +106,8 @@ describe.each(eras)('of a forwarded tool call, %s', (era) => {
   });
 });
 
-describe('a forwarded tool call that nobody answers', () => {
-  test('fails as unavailable when the upstream is gone', async () => {
+describe('a forwarded tool call without a response', () => {
+  test('fails as unavailable if the upstream is unreachable', async () => {
     const { upstream, url } = await live();
     const session = await sessionClient(url);
     await upstream.down();
@@ -119,7 +119,7 @@ describe('a forwarded tool call that nobody answers', () => {
     });
   });
 
-  test('fails as unavailable when the answer breaks off', async () => {
+  test('fails as unavailable if the response is incomplete', async () => {
     const { upstream, url } = await live();
     const reading = (await sessionClient(url)).call('1');
     const call = await upstream.calls.next();
@@ -130,7 +130,7 @@ describe('a forwarded tool call that nobody answers', () => {
     expect(await end(url)).toMatchObject({ eventType: 'FAILED', errorCategory: 'SERVICE_UNAVAILABLE' });
   });
 
-  test('fails as unavailable when the upstream is silent for too long', async () => {
+  test('fails as unavailable if the upstream is silent for too long', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const service = await startTestService({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: '200' });
@@ -150,7 +150,7 @@ describe('a forwarded tool call that nobody answers', () => {
   test.each([
     [503, 'SERVICE_UNAVAILABLE'],
     [418, 'UNKNOWN'],
-  ])('fails by what HTTP %i says', async (status, errorCategory) => {
+  ])('fails by HTTP status %i', async (status, errorCategory) => {
     const { upstream, url } = await live();
     const reading = (await sessionClient(url)).call('1');
     (await upstream.calls.next()).refuse(status);
@@ -158,7 +158,7 @@ describe('a forwarded tool call that nobody answers', () => {
     expect(await end(url)).toMatchObject({ eventType: 'FAILED', errorCategory });
   });
 
-  test('fails when its client cancels it', async () => {
+  test('fails if its client cancels it', async () => {
     const { upstream, url } = await live();
     const session = await sessionClient(url);
     const reading = session.call('"c"');
@@ -172,7 +172,7 @@ describe('a forwarded tool call that nobody answers', () => {
     });
   });
 
-  test('fails when its modern client leaves', async () => {
+  test('fails if its modern client disconnects', async () => {
     const { upstream, url } = await live();
     const reading = new AskableClient(url, '{}').send();
     await upstream.calls.next();
@@ -182,7 +182,7 @@ describe('a forwarded tool call that nobody answers', () => {
   });
 });
 
-test('a call whose legacy client has left goes on, and is told when it is completed', async () => {
+test('a call whose legacy client has left continues, and its completion is reported', async () => {
   const { upstream, url } = await live();
   const reading = (await sessionClient(url)).call('1');
   const call = await upstream.calls.next();
@@ -192,7 +192,7 @@ test('a call whose legacy client has left goes on, and is told when it is comple
   expect(await end(url)).toMatchObject({ eventType: 'COMPLETED', content: ['late'] });
 });
 
-test('a call that is sent again in a new session begins once', async () => {
+test('a call that is sent again in a new session has one STARTED event', async () => {
   const { upstream, url } = await live();
   const session = await sessionClient(url);
   const first = session.call('1');
@@ -207,7 +207,7 @@ test('a call that is sent again in a new session begins once', async () => {
   expect(events[3]).toMatchObject({ content: ['two'] });
 });
 
-test('a tool that names its server itself is forwarded as well', async () => {
+test('a manually registered tool with an address is forwarded as well', async () => {
   const upstream = await upstreamWith();
   const tool = { name: 'hand', description: '', uri: upstream.url, input_schema: { type: 'object' } };
   await tests.service.register('tools', { ...tool, toolType: 'remote', namespace: 'default' });
@@ -221,7 +221,7 @@ test('a tool that names its server itself is forwarded as well', async () => {
   ]);
 });
 
-test('calls that cannot be one are none', async () => {
+test('invalid calls have no events', async () => {
   const url = await register((await upstreamWith()).url);
   const caller = await client('legacy', url);
   for (const params of ['{"name":"unknown"}', '{}', '{"name":1}']) await caller.call('tools/call', params);
@@ -229,7 +229,7 @@ test('calls that cannot be one are none', async () => {
   expect(await told(url)).toEqual([]);
 });
 
-test('an id that is too long is warned of, and ignored', async () => {
+test('an oversized id is ignored with a warning', async () => {
   const url = await register((await upstreamWith()).url);
   const long = 'x'.repeat(257);
   await (await client('legacy', url)).call('tools/call', CALL, { 'x-conversation-id': long, 'x-request-id': 'r' });

@@ -91,8 +91,8 @@ function kept({ text }: RequestMessage, names: readonly string[]): Pairs {
   return own.startsWith('{') ? without(pairsOf(own), names) : [];
 }
 
-describe('the trace of a call', () => {
-  it('is put into its _meta, in the place of the one that was there', () => {
+describe('the trace context of a call', () => {
+  it('replaces the one in its _meta', () => {
     fc.assert(
       fc.property(params, context, fc.boolean(), (given, trace, renamed) => {
         const message = requestOf(given);
@@ -117,7 +117,7 @@ describe('the trace of a call', () => {
     );
   });
 
-  it('goes with the call to an upstream of the other era', () => {
+  it('is sent to an upstream of the other era', () => {
     const facts = { clientInfo: { name: 'c' }, capabilities: {}, logLevel: undefined };
     fc.assert(
       fc.property(params, context, (given, trace) => {
@@ -141,7 +141,7 @@ describe('the trace of a call', () => {
     );
   });
 
-  it('is put into a call without params', () => {
+  it('is added to a call without params', () => {
     const message = requestOf(undefined);
     const trace = {
       traceId: '0af7651916cd43dd8448eb211c80319c',
@@ -157,7 +157,7 @@ describe('the trace of a call', () => {
     expect(removeModernMetadata(message)).toEqual([]);
   });
 
-  it('takes the place of the headers that its client has sent', () => {
+  it('replaces the client’s headers', () => {
     const trace = {
       traceId: '0af7651916cd43dd8448eb211c80319c',
       spanId: 'b7ad6b7169203331',

@@ -26,8 +26,8 @@ async function begun(client: AskableClient, upstream: LiveUpstream) {
   return { reading, call };
 }
 
-describe('the upstream sessions of calls that can ask', () => {
-  it('are one for each call at a time, and shared by those that follow on each other', async () => {
+describe('upstream sessions of calls with server requests', () => {
+  it('are exclusive to a call, and reused by later calls', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url);
     const one = await called(client, upstream);
@@ -45,7 +45,7 @@ describe('the upstream sessions of calls that can ask', () => {
     expect(upstream.sessions.size).toBe(2);
   });
 
-  it('are kept by a call that is parked until it is over', async () => {
+  it('are leased by a suspended call until it is over', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url);
     const { reading, call } = await begun(client, upstream);
@@ -59,7 +59,7 @@ describe('the upstream sessions of calls that can ask', () => {
     expect(await called(client, upstream)).toBe(call.session);
   });
 
-  it('are ended, the oldest first, when more than 32 of them wait for a call', async () => {
+  it('are closed, the oldest first, when more than 32 are idle', async () => {
     const { upstream, url } = await live();
     const sessions: string[] = [];
     for (let at = 0; at < 35; at++) {
@@ -68,7 +68,7 @@ describe('the upstream sessions of calls that can ask', () => {
     await expect.poll(() => [...upstream.sessions].toSorted()).toEqual(sessions.slice(-33).toSorted());
   });
 
-  it('are not told of a client that describes itself without an end, and it cannot be asked', async () => {
+  it('declare no capabilities for a client with oversized ones', async () => {
     const { upstream, url } = await live();
     const { reading, call } = await begun(new AskableClient(url, `{"roots":{"x":"${'x'.repeat(5_000)}"}}`), upstream);
     call.ask('1', 'roots/list');
@@ -78,7 +78,7 @@ describe('the upstream sessions of calls that can ask', () => {
     expect(upstream.of('initialize').at(-1)?.params.capabilities).toEqual({});
   });
 
-  it('are shared only by those who look the same to the upstream', async () => {
+  it('are reused only by clients that look the same to the upstream', async () => {
     const on = await startTestService({ SERVICE_FORWARD_HEADERS: 'x-tenant' });
     onEnd(() => on.stop(0));
     const { upstream, url } = await live({}, on);
@@ -98,7 +98,7 @@ describe('the upstream sessions of calls that can ask', () => {
     expect(sessions.slice(clients.length)).toEqual(sessions.slice(0, clients.length));
   });
 
-  it('are not those of clients that cannot be asked', async () => {
+  it('are separate from those of clients without server requests', async () => {
     const { upstream, url } = await live();
     const [asked, plain] = [new AskableClient(url), new AskableClient(url, '{}')];
     const one = await called(plain, upstream);
@@ -112,7 +112,7 @@ describe('the upstream sessions of calls that can ask', () => {
     ['breaks off', (call) => call.response.destroy()],
     ['ends without an answer', (call) => call.response.end()],
     ['sends what is no message', (call) => call.send('no message')],
-  ])('are not used again after a call that %s', async (_what, end) => {
+  ])('are not reused after a call that %s', async (_what, end) => {
     const { upstream, url } = await live();
     const client = new AskableClient(url);
     const { reading, call } = await begun(client, upstream);
@@ -122,7 +122,7 @@ describe('the upstream sessions of calls that can ask', () => {
     await expect.poll(() => upstream.sessions.has(call.session)).toBe(false);
   });
 
-  it('are not used again after a call that its client has left, but are after an error', async () => {
+  it('are not reused after a call whose client has left, but are after an error', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url);
     const { reading, call } = await begun(client, upstream);
@@ -135,7 +135,7 @@ describe('the upstream sessions of calls that can ask', () => {
     expect(await called(client, upstream)).not.toBe(call.session);
   });
 
-  it('are used by the next call when the client has left before they were open', async () => {
+  it('are reused if the client left before they were open', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url);
     await begun(client, upstream);
@@ -157,7 +157,7 @@ describe('the upstream sessions of calls that can ask', () => {
     expect(upstream.of('notifications/cancelled')).toEqual([]);
   });
 
-  it('are opened again when the upstream has forgotten them', async () => {
+  it('are opened again if the upstream lost them', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url);
     const one = await called(client, upstream);
@@ -171,7 +171,7 @@ describe('the upstream sessions of calls that can ask', () => {
     expect((await inputRequired(reading)).keys).toHaveLength(1);
   });
 
-  it('refuse what is asked while no call is there, and tell of changed lists', async () => {
+  it('reject server requests without a call, and report changed lists', async () => {
     const { upstream, url } = await live();
     const client = new AskableClient(url);
     await called(client, upstream);
@@ -191,7 +191,7 @@ describe('the upstream sessions of calls that can ask', () => {
     ['offer no stream for them', 405],
     ['do not know them when asked for it', 404],
     ['only begin it when they have something to say', 0],
-  ])('are good for calls to upstreams that %s', async (_what, status) => {
+  ])('work with upstreams that %s', async (_what, status) => {
     const { upstream, url } = await live();
     upstream.streamStatus = status;
     const client = new AskableClient(url);
@@ -208,7 +208,7 @@ describe('the upstream sessions of calls that can ask', () => {
     expect(await called(client, upstream)).toBe(call.session);
   });
 
-  it('are ended when nobody has used them for long, with their stream, and not below a call', async () => {
+  it('are closed with their stream when idle, and not during a call', async () => {
     const upstream = await startLiveUpstream();
     onEnd(upstream.close);
     const there = new Upstream(upstream.url, {

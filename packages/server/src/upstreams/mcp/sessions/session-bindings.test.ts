@@ -84,7 +84,7 @@ async function streamless(kind: 'with sessions' | 'without sessions' | 'forgets'
   return { url: `http://127.0.0.1:${port}/mcp`, opened, deleted, count };
 }
 
-describe('an upstream that says 404 for the notification stream', () => {
+describe('an upstream that answers 404 to the notification stream', () => {
   it.each(['with sessions', 'without sessions'] as const)('keeps the client’s session (%s)', async (kind) => {
     const upstream = await streamless(kind);
     const client = await sessionClient(await register(upstream.url));
@@ -97,7 +97,7 @@ describe('an upstream that says 404 for the notification stream', () => {
     listening.leave();
   });
 
-  it('and forgets every session is tried ever more patiently, and left with none of them', async () => {
+  it('and loses every session is retried with backoff, and gets each session closed', async () => {
     const upstream = await streamless('forgets');
     const client = await sessionClient(await register(upstream.url));
     const listening = client.listen();
@@ -113,8 +113,8 @@ describe('an upstream that says 404 for the notification stream', () => {
   });
 });
 
-describe('a session that is opened anew upstream', () => {
-  it('has its subscriptions made a few at a time, while calls go on', async () => {
+describe('an upstream session that is reopened', () => {
+  it('restores its subscriptions a few at a time, while calls continue', async () => {
     const { upstream, url } = await live({ uris: list(20) });
     const client = await sessionClient(url);
     const listening = client.listen();
@@ -144,7 +144,7 @@ describe('a session that is opened anew upstream', () => {
     listening.leave();
   });
 
-  it('does not wait for long for the log level, and has the latest one told last', async () => {
+  it('does not wait long for the log level, and the latest level is set last', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     await client.ask('logging/setLevel', '{"level":"debug"}');
@@ -165,8 +165,8 @@ describe('a session that is opened anew upstream', () => {
   });
 });
 
-describe('a client that listens again without saying from where', () => {
-  it('is told of what it is subscribed to, when its upstream was not listened to meanwhile', async () => {
+describe('a client that listens again without an event id', () => {
+  it('is notified of its subscriptions if the upstream’s stream was closed meanwhile', async () => {
     const { upstream, url } = await live({ uris: ['a://0'] });
     // A version whose streams cannot be taken up again before anything has come.
     const client = await sessionClient(url, { version: '2025-06-18' });
@@ -182,7 +182,7 @@ describe('a client that listens again without saying from where', () => {
     second.leave();
   });
 
-  it('is told of everything, when news went to the stream that it does not take up', async () => {
+  it('is notified of everything if messages went to a stream that it does not resume', async () => {
     const { upstream, url } = await live({ uris: list(2) });
     const client = await sessionClient(url);
     const first = client.listen();
@@ -213,8 +213,8 @@ describe('a client that listens again without saying from where', () => {
   });
 });
 
-describe('an upstream that asks the client on its notification stream', () => {
-  it('is held back while the client reads slowly', async () => {
+describe('an upstream that sends requests on its notification stream', () => {
+  it('is paused while the client reads slowly', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const listening = client.listen();
@@ -237,7 +237,7 @@ describe('an upstream that asks the client on its notification stream', () => {
     await client.end();
   });
 
-  it('is refused a few questions at once when the client has too many open already', async () => {
+  it('gets a few rejections at a time if too many requests are pending', async () => {
     const { upstream, url } = await live();
     const client = await sessionClient(url);
     const listening = client.listen();
