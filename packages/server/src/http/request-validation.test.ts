@@ -21,7 +21,7 @@ const CLOSE = `${HOST}Connection: close\r\n`;
 const SLASH = 'invalid request target: expected a path that begins with a slash';
 
 /** The answer of a listener to a request, and the line of its access log. */
-async function asked(listener: string, line: string, headers: string) {
+async function exchange(listener: string, line: string, headers: string) {
   const before = service.log.length;
   const answer = await sendBytes(Number(service.addresses[listener]?.split(':').at(-1)), `${line}\r\n${headers}\r\n`);
   const { statusLine, body } = answerParts(answer);
@@ -43,7 +43,7 @@ describe.each(LISTENERS)('on the listener %s', (listener) => {
     ['no Host', 'GET /x HTTP/1.1', 'Connection: close\r\n', 'a Host header is required'],
     ['an unknown transfer coding', 'GET /x HTTP/1.1', `${CLOSE}Transfer-Encoding: x, chunked\r\n`, 'Transfer-Encoding'],
   ])('rejects %s with a reason and closes the connection', async (_name, line, headers, reason) => {
-    const { status, body, access } = await asked(listener, line, headers.replace('Connection: close\r\n', ''));
+    const { status, body, access } = await exchange(listener, line, headers.replace('Connection: close\r\n', ''));
     expect([status, access.status, access.decision]).toEqual([400, 400, 'refused']);
     expect(body).toContain(reason);
     expect(backend.requests).toEqual([]);
@@ -51,8 +51,8 @@ describe.each(LISTENERS)('on the listener %s', (listener) => {
 
   test('ignores an unknown expectation', async () => {
     const path = listener === 'mcp' ? '/.well-known/x' : '/api/v1/namespaces';
-    const plain = await asked(listener, `GET ${path} HTTP/1.1`, CLOSE);
-    const expecting = await asked(listener, `GET ${path} HTTP/1.1`, `${CLOSE}Expect: a-wonder\r\n`);
+    const plain = await exchange(listener, `GET ${path} HTTP/1.1`, CLOSE);
+    const expecting = await exchange(listener, `GET ${path} HTTP/1.1`, `${CLOSE}Expect: a-wonder\r\n`);
     expect([expecting.status, expecting.access.status]).toEqual([plain.status, plain.status]);
     expect(plain.status).toBe(listener === 'mcp' ? 404 : 200);
     expect(backend.received).not.toContain('a-wonder');

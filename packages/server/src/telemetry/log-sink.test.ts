@@ -102,8 +102,8 @@ describe('the log sink', () => {
         if (gone && ++n === 200) { clearInterval(timer); process.stdout.write('pending ' + process.stderr.writableLength); }
       }, 1);`);
     child.stderr?.destroy();
-    const said = child.stdout === null ? '' : await text(child.stdout);
-    expect(said).toBe('pending 0');
+    const output = child.stdout === null ? '' : await text(child.stdout);
+    expect(output).toBe('pending 0');
     if (child.exitCode === null) await once(child, 'exit');
     expect(child.exitCode).toBe(0);
   });
@@ -115,9 +115,9 @@ describe('the log sink', () => {
         await new Promise(setImmediate);
       }
       process.stdout.write('pending ' + process.stderr.writableLength, () => process.exit(0));`);
-    const said = child.stdout === null ? '' : await text(child.stdout);
-    expect(said).toMatch(/^pending \d+$/);
-    expect(Number(said.slice('pending '.length))).toBeLessThanOrEqual(8 * 1024 * 1024 + 200_000);
+    const output = child.stdout === null ? '' : await text(child.stdout);
+    expect(output).toMatch(/^pending \d+$/);
+    expect(Number(output.slice('pending '.length))).toBeLessThanOrEqual(8 * 1024 * 1024 + 200_000);
   });
 
   it('loses no line of a process that exits at once, in a pipe and in a file', async () => {

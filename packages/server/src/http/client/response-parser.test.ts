@@ -72,11 +72,11 @@ describe('ResponseParser', () => {
 
   it('reports the begin of a response, but not of an interim one', () => {
     const parser = new ResponseParser({ onHead() {}, onBody() {} });
-    const told = ['HTTP/1.1 100\r\n\r\n', 'H', 'TTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n', 'a'].map((text) => {
+    const reported = ['HTTP/1.1 100\r\n\r\n', 'H', 'TTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n', 'a'].map((text) => {
       parser.execute(Buffer.from(text), 0, text.length);
       return parser.begun;
     });
-    expect(told).toEqual([false, true, true, true]);
+    expect(reported).toEqual([false, true, true, true]);
     parser.reset();
     expect(parser.begun).toBe(false);
   });
@@ -187,11 +187,11 @@ describe('ResponseParser', () => {
     const counted = after === '\r\n\r\n' && limit === 1024 ? 2 : after.length;
     const room = limit - (before.length - outside) - counted;
     const fill = (bytes: number) => (repeated || 'x').repeat(Math.floor(bytes / (repeated || 'x').length));
-    const within = Buffer.from(before + fill(room) + after);
+    const atLimit = Buffer.from(before + fill(room) + after);
     const beyond = Buffer.from(before + fill(room + (repeated || 'x').length) + after);
-    expect(read(within).outcome).toBe('complete');
+    expect(read(atLimit).outcome).toBe('complete');
     expect(read(beyond).outcome).toBe('too-large');
-    expect(read(...Array.from(within, (byte) => Buffer.of(byte))).outcome).toBe('complete');
+    expect(read(...Array.from(atLimit, (byte) => Buffer.of(byte))).outcome).toBe('complete');
     expect(read(...Array.from(beyond, (byte) => Buffer.of(byte))).outcome).toBe('too-large');
   });
 

@@ -13,19 +13,19 @@ export class ScriptedBody implements StreamedBody {
   readonly #onStart: (sink: BodySink) => void;
   #resumed = Promise.withResolvers<void>();
 
-  /** `onStart` is called when the body is asked for. */
+  /** `onStart` is called when the body is started. */
   constructor(length: number | undefined, onStart: (sink: BodySink) => void = () => undefined) {
     this.length = length;
     this.stopped = this.#stopped.promise;
     this.#onStart = onStart;
   }
 
-  /** Where to write, once the body is asked for. */
+  /** Sink, once the body is started. */
   get sink(): Promise<BodySink> {
     return this.#started.promise;
   }
 
-  /** Writes so many bytes in pieces of 16 KiB and waits whenever that is asked for; ends when the body is stopped. */
+  /** Writes bytes in chunks of 16 KiB with backpressure; ends when the body is stopped. */
   async pump(bytes: number): Promise<void> {
     const sink = await this.sink;
     const piece = Buffer.alloc(16 * 1024, 'x');

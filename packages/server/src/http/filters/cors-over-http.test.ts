@@ -73,10 +73,10 @@ describe('cors', () => {
   it('responds to a preflight request with its settings and defaults', async () => {
     const service = await run(`
 listeners:
-  - { name: told, address: '127.0.0.1:0', filter_chains: [told] }
+  - { name: expected, address: '127.0.0.1:0', filter_chains: [expected] }
   - { name: silent, address: '127.0.0.1:0', filter_chains: [silent] }
 filter_chains:
-  - name: told
+  - name: expected
     filters:
       - filter: cors
         allow_origins: ['${CONSOLE}']
@@ -87,11 +87,11 @@ filter_chains:
     filters: [{ filter: cors, allow_origins: ['${CONSOLE}'] }]
 `);
     const preflight = async (listener: string) => {
-      const asked = { origin: CONSOLE, 'access-control-request-headers': 'x-one, x-many-a, x-other' };
-      const { status, text, headers } = await send(at(service, listener, '/any'), 'OPTIONS', asked);
+      const requested = { origin: CONSOLE, 'access-control-request-headers': 'x-one, x-many-a, x-other' };
+      const { status, text, headers } = await send(at(service, listener, '/any'), 'OPTIONS', requested);
       return [status, text, cors(headers)];
     };
-    expect(await preflight('told')).toEqual([
+    expect(await preflight('expected')).toEqual([
       204,
       '',
       {
@@ -164,8 +164,8 @@ filter_chains:
 - { filter: cors, allow_origins: ['${CONSOLE}'] }
 - { filter: router, routes: [{ path_prefix: /, cluster: up }] }
 - { filter: load_balancer, clusters: [{ name: up, endpoints: ['127.0.0.1:${port}'] }] }`);
-    const told = async (origin: string) => cors((await send(at(service, 'l', '/'), 'GET', { origin })).headers);
-    expect(await told(CONSOLE)).toEqual({ vary: 'Accept, Origin', 'access-control-allow-origin': CONSOLE });
-    expect(await told(OTHER)).toEqual({ vary: 'Accept, Origin' });
+    const expected = async (origin: string) => cors((await send(at(service, 'l', '/'), 'GET', { origin })).headers);
+    expect(await expected(CONSOLE)).toEqual({ vary: 'Accept, Origin', 'access-control-allow-origin': CONSOLE });
+    expect(await expected(OTHER)).toEqual({ vary: 'Accept, Origin' });
   });
 });

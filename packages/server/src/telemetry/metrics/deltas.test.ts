@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Metric } from './instruments.ts';
-import { Deltas } from './otlp-producer.ts';
+import { DeltaConverter } from './otlp-producer.ts';
 
 const counter = (...series: [string, number][]): Metric => ({
   name: 'c',
@@ -21,12 +21,15 @@ const histogram = (...buckets: number[]): Metric => ({
 
 describe('deltas', () => {
   it('are the whole value at first, then the difference', () => {
-    const deltas = new Deltas();
-    expect(deltas.of([counter(['a', 5]), histogram(3, 9, 1, 2)])).toEqual([counter(['a', 5]), histogram(3, 9, 1, 2)]);
-    expect(deltas.of([counter(['a', 7], ['b', 1]), histogram(4, 9.5, 2, 2)])).toEqual([
+    const deltas = new DeltaConverter();
+    expect(deltas.convert([counter(['a', 5]), histogram(3, 9, 1, 2)])).toEqual([
+      counter(['a', 5]),
+      histogram(3, 9, 1, 2),
+    ]);
+    expect(deltas.convert([counter(['a', 7], ['b', 1]), histogram(4, 9.5, 2, 2)])).toEqual([
       counter(['a', 2], ['b', 1]),
       histogram(1, 0.5, 1, 0),
     ]);
-    expect(deltas.of([counter(['a', 7], ['b', 2])])).toEqual([counter(['a', 0], ['b', 1])]);
+    expect(deltas.convert([counter(['a', 7], ['b', 2])])).toEqual([counter(['a', 0], ['b', 1])]);
   });
 });

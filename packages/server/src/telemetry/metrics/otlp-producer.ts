@@ -15,12 +15,12 @@ import type { MetricSource } from './metric-source.ts';
  * Converts cumulative counters and histograms to differences since the previous export, for delta temporality
  * (OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE).
  */
-export class Deltas {
+export class DeltaConverter {
   #numbers = new Map<string, number>();
   #distributions = new Map<string, Distribution>();
 
   /** Returns the metrics with the differences; a new series has its whole value. */
-  of(metrics: readonly Metric[]): Metric[] {
+  convert(metrics: readonly Metric[]): Metric[] {
     const numbers = new Map<string, number>();
     const distributions = new Map<string, Distribution>();
     const result = metrics.map((metric): Metric => {
@@ -72,7 +72,7 @@ export function metricProducer(
 ): MetricProducer {
   const { startedAt, read } = source.reader();
   const resource = telemetryResource();
-  const deltas = new Deltas();
+  const converter = new DeltaConverter();
   const wantsDelta = (type: InstrumentType): boolean =>
     exporter.selectAggregationTemporality?.(type) === AggregationTemporality.DELTA;
   const asDelta: Readonly<Record<Metric['kind'], boolean>> = {
@@ -90,7 +90,7 @@ export function metricProducer(
     const since = { from: last, to: now, delta: true };
     const ever = { from: startedAt, to: now };
     last = now;
-    const fresh = deltas.of(cumulative.filter(({ kind }) => asDelta[kind]));
+    const fresh = converter.convert(cumulative.filter(({ kind }) => asDelta[kind]));
     return [
       ...cumulative.filter(({ kind }) => !asDelta[kind]).map((metric) => metricData(metric, ever)),
       ...fresh.map((metric) => metricData(metric, since)),

@@ -135,15 +135,18 @@ describe('the metrics of requests', () => {
     metrics.completion({ ...completion, inputTokens: 100, outputTokens: 7, seconds: 2 });
     metrics.completion({ ...completion, inputTokens: 200, seconds: 3 });
     metrics.completion({ operation: 'chat', requestModel: 'm', server: 'llm:443', errorType: '500', seconds: 1 });
-    const asked = {
+    const requested = {
       'gen_ai.operation.name': 'chat',
       'gen_ai.provider.name': 'openai',
       'gen_ai.request.model': 'm',
       'server.address': 'llm',
       'server.port': 443,
     };
-    const answered = { ...asked, 'gen_ai.response.model': 'm-1' };
-    expect(labels(metrics, 'gen_ai.client.operation.duration')).toEqual([answered, { ...asked, 'error.type': '500' }]);
+    const answered = { ...requested, 'gen_ai.response.model': 'm-1' };
+    expect(labels(metrics, 'gen_ai.client.operation.duration')).toEqual([
+      answered,
+      { ...requested, 'error.type': '500' },
+    ]);
     expect(totals(metrics, 'gen_ai.client.operation.duration')).toEqual([
       { count: 2, sum: 5 },
       { count: 1, sum: 1 },

@@ -15,18 +15,18 @@ function start() {
   /** A listener that reads when it is told to, unless it is slow. */
   const listen = (slow = false) => {
     const heard: string[] = [];
-    const said: string[] = [];
+    const notifications: string[] = [];
     const read = (): void => {
       for (let next = listening.next(); next; next = listening.next()) heard.push(next.identity.toolName);
     };
     const listening = events.listen({
       ready() {
-        said.push('ready');
+        notifications.push('ready');
         if (!slow) read();
       },
-      lost: () => void said.push('lost'),
+      lost: () => void notifications.push('lost'),
     });
-    return { heard, said, read, close: () => listening.close() };
+    return { heard, notifications, read, close: () => listening.close() };
   };
   return { send, listen };
 }
@@ -37,29 +37,29 @@ test('notifies a listener of new events in order, once per turn', async () => {
   const one = listen();
   const other = listen();
   send(2);
-  expect([one.heard, one.said]).toEqual([[], []]);
+  expect([one.heard, one.notifications]).toEqual([[], []]);
   await nextTurn();
   send(1);
   await nextTurn();
-  for (const { heard, said } of [one, other]) {
+  for (const { heard, notifications } of [one, other]) {
     expect(heard).toEqual(['2', '3', '4']);
-    expect(said).toEqual(['ready', 'ready']);
+    expect(notifications).toEqual(['ready', 'ready']);
   }
 });
 
 test('does not notify a listener again before it has read', async () => {
   const { send, listen } = start();
-  const { said, heard, read } = listen(true);
+  const { notifications, heard, read } = listen(true);
   for (let turn = 0; turn < 3; turn++) {
     send(1);
     await nextTurn();
   }
-  expect(said).toEqual(['ready']);
+  expect(notifications).toEqual(['ready']);
   read();
   expect(heard).toEqual(['0', '1', '2']);
   send(1);
   await nextTurn();
-  expect(said).toEqual(['ready', 'ready']);
+  expect(notifications).toEqual(['ready', 'ready']);
 });
 
 test('drops a listener that is more than 1000 events behind', async () => {
@@ -70,24 +70,24 @@ test('drops a listener that is more than 1000 events behind', async () => {
   await nextTurn();
   patient.read();
   expect([patient.heard.length, patient.heard[0]]).toEqual([1000, '0']);
-  expect(slow.said).toEqual(['ready']);
+  expect(slow.notifications).toEqual(['ready']);
   send(1);
   await nextTurn();
-  expect(slow.said).toEqual(['ready', 'lost']);
+  expect(slow.notifications).toEqual(['ready', 'lost']);
   slow.read();
   expect(slow.heard).toEqual([]);
-  expect(patient.said).toEqual(['ready', 'ready']);
+  expect(patient.notifications).toEqual(['ready', 'ready']);
   send(2000);
-  expect(slow.said).toEqual(['ready', 'lost']);
+  expect(slow.notifications).toEqual(['ready', 'lost']);
 });
 
 test('loses no events of a listener that reads', async () => {
   const { send, listen } = start();
-  const { heard, said } = listen();
+  const { heard, notifications } = listen();
   send(3500);
   await nextTurn();
   expect(heard).toEqual(Array.from({ length: 3500 }, (_, at) => `${at}`));
-  expect(said).not.toContain('lost');
+  expect(notifications).not.toContain('lost');
 });
 
 test('does not notify a closed listener', async () => {
@@ -99,6 +99,6 @@ test('does not notify a closed listener', async () => {
   await nextTurn();
   send(1);
   await nextTurn();
-  expect([one.heard, one.said]).toEqual([[], []]);
+  expect([one.heard, one.notifications]).toEqual([[], []]);
   expect(other.heard).toEqual(['0', '1']);
 });

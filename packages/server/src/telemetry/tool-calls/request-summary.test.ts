@@ -23,8 +23,8 @@ test('limits the number and length of names', () => {
   const args = Object.fromEntries([...hidden, ...names.map((name) => [name, 1])]);
   const { argumentNames, argumentCount, headerNames } = toolSummary(args, names);
   expect(argumentCount).toBe(200);
-  const told = names.slice(0, 100).map((name) => name.slice(0, 256));
-  expect([argumentNames, headerNames]).toEqual([told, told]);
+  const bounded = names.slice(0, 100).map((name) => name.slice(0, 256));
+  expect([argumentNames, headerNames]).toEqual([bounded, bounded]);
 });
 
 test('contains well-formed names', () => {

@@ -32,14 +32,14 @@ function start(level: LogThreshold = 'info') {
     (id) => id === COMPLETION,
     clocks,
   );
-  const told = (limit = 1000) =>
+  const recorded = (limit = 1000) =>
     events
       .recent({ limit })
       .map((record) => toolCallEvent.parse(eventOf(record)))
       .reverse();
   return {
     events,
-    told,
+    recorded,
     lines: () => lines.map((line): Record<string, unknown> => JSON.parse(line)),
     pass: (ms: number) => {
       passed += ms;
@@ -51,10 +51,10 @@ const NOTHING = contentOfTexts([]);
 
 describe('a call that is executed', () => {
   test('has a STARTED event with names only', () => {
-    const { events, told } = start();
+    const { events, recorded } = start();
     const args = { text: 'S3CRET', service_auth_key: 'S3CRET', service_meta_a: 'S3CRET', n: 1 };
     begun(events, identity(), toolSummary(args, ['a', 'key']));
-    const [event] = told();
+    const [event] = recorded();
     expect(event).toEqual({
       eventId: expect.stringMatching(UUID),
       eventType: 'STARTED',
@@ -74,11 +74,11 @@ describe('a call that is executed', () => {
   });
 
   test('has a COMPLETED event of the same id with content and duration', () => {
-    const { events, told, pass } = start();
+    const { events, recorded, pass } = start();
     const report = begun(events, identity(), toolSummary({}, []));
     pass(12.3456);
     report.completed(false, contentOfTexts(['a', 'b']));
-    const [started, completed] = told();
+    const [started, completed] = recorded();
     expect(started?.eventId).toBe(report.eventId);
     expect(completed).toEqual({
       eventId: report.eventId,
@@ -92,23 +92,23 @@ describe('a call that is executed', () => {
   });
 
   test('with an error result is COMPLETED with isError', () => {
-    const { events, told } = start();
+    const { events, recorded } = start();
     begun(events, identity({ transport: 'mcp' }), toolSummary({}, [])).completed(true, NOTHING);
-    expect(told()[1]).toMatchObject({ eventType: 'COMPLETED', isError: true, content: [] });
+    expect(recorded()[1]).toMatchObject({ eventType: 'COMPLETED', isError: true, content: [] });
   });
 
   test('marks truncated content', () => {
-    const { events, told } = start();
+    const { events, recorded } = start();
     begun(events, identity(), toolSummary({}, [])).completed(false, contentOfTexts(['x'.repeat(20_000)]));
-    expect(told()[1]).toMatchObject({ content: ['x'.repeat(16 * 1024)], contentTruncated: true });
+    expect(recorded()[1]).toMatchObject({ content: ['x'.repeat(16 * 1024)], contentTruncated: true });
   });
 });
 
 test('code execution has [CODE] and the number of arguments', () => {
-  const { events, told } = start();
+  const { events, recorded } = start();
   const toolName = codeToolName('docker', 'python');
   begun(events, identity({ transport: 'code', toolName }), codeSummary(3));
-  const [event] = told();
+  const [event] = recorded();
   expect(event).toEqual({
     eventId: expect.stringMatching(UUID),
     eventType: 'STARTED',
@@ -121,9 +121,9 @@ test('code execution has [CODE] and the number of arguments', () => {
 });
 
 test('omits members without a value', () => {
-  const { events, told } = start();
+  const { events, recorded } = start();
   begun(events, identity({ serviceId: undefined, conversationId: undefined, requestId: undefined }), codeSummary(0));
-  const [event] = told();
+  const [event] = recorded();
   for (const member of ['serviceId', 'conversationId', 'requestId', 'argumentNames']) {
     expect(event).not.toHaveProperty(member);
   }
@@ -131,11 +131,11 @@ test('omits members without a value', () => {
 
 describe('a call that fails', () => {
   test.for(toolCallErrorCategory.options)('has a FAILED event of the category %s', (category) => {
-    const { events, told, pass } = start();
+    const { events, recorded, pass } = start();
     const report = begun(events, identity(), toolSummary({}, []));
     pass(7);
     report.failed(category, 'why');
-    expect(told()[1]).toEqual({
+    expect(recorded()[1]).toEqual({
       eventId: report.eventId,
       eventType: 'FAILED',
       timestamp: expect.any(String),
@@ -147,9 +147,9 @@ describe('a call that fails', () => {
   });
 
   test('before its start has one FAILED event with its own id', () => {
-    const { events, told } = start();
+    const { events, recorded } = start();
     events.of(identity({ serviceId: undefined, serviceAddress: '' })).failed('SERVICE_UNAVAILABLE', 'no host');
-    expect(told()).toMatchObject([
+    expect(recorded()).toMatchObject([
       {
         eventId: expect.stringMatching(UUID),
         eventType: 'FAILED',
@@ -166,11 +166,11 @@ describe('a call that fails', () => {
     ['x'.repeat(1001), 'x'.repeat(1000)],
     ['😀'.repeat(1001), '😀'.repeat(1000)],
     [`x${'😀'.repeat(999)}`, `x${'😀'.repeat(999)}`],
-  ])('has a message of at most 1000 characters (case %#)', (message, told) => {
+  ])('has a message of at most 1000 characters (case %#)', (message, recorded) => {
     const ran = start();
     begun(ran.events, identity(), codeSummary(0)).failed('UNKNOWN', message);
     ran.events.of(identity()).failed('UNKNOWN', message);
-    expect(ran.told().slice(1)).toMatchObject([{ errorMessage: told }, { errorMessage: told }]);
+    expect(ran.recorded().slice(1)).toMatchObject([{ errorMessage: recorded }, { errorMessage: recorded }]);
   });
 });
 
@@ -266,9 +266,9 @@ describe('the log', () => {
   });
 
   test('is empty below level debug', () => {
-    const { events, lines, told } = start('warn');
+    const { events, lines, recorded } = start('warn');
     begun(events, identity(), codeSummary(0)).failed('UNKNOWN', '');
     expect(lines()).toEqual([]);
-    expect(told().length).toBe(2);
+    expect(recorded().length).toBe(2);
   });
 });

@@ -5,8 +5,8 @@ import { codeSummary, contentOfTexts } from './event.ts';
 import { ToolCallEvents } from './events.ts';
 import { identity } from './identities.fixture.ts';
 
-/** What is told of a call that these things are said of; all under one id. */
-function told(...said: ('begin' | 'completed' | 'failed')[]): string[] {
+/** What is recorded of a call that these things are said of; all under one id. */
+function recorded(...said: ('begin' | 'completed' | 'failed')[]): string[] {
   const events = new ToolCallEvents(createLogger(DEFAULT_LOG_FILTER, () => {}));
   const report = events.of(identity());
   for (const what of said) {
@@ -20,18 +20,18 @@ function told(...said: ('begin' | 'completed' | 'failed')[]): string[] {
 }
 
 test('reports one FAILED event for a call that fails before its start', () => {
-  expect(told('failed')).toEqual(['FAILED']);
-  expect(told('failed', 'failed', 'begin', 'completed')).toEqual(['FAILED']);
+  expect(recorded('failed')).toEqual(['FAILED']);
+  expect(recorded('failed', 'failed', 'begin', 'completed')).toEqual(['FAILED']);
 });
 
 test('ignores the completion of a call that has not started', () => {
-  expect(told('completed')).toEqual([]);
-  expect(told('completed', 'begin', 'completed')).toEqual(['STARTED', 'COMPLETED']);
+  expect(recorded('completed')).toEqual([]);
+  expect(recorded('completed', 'begin', 'completed')).toEqual(['STARTED', 'COMPLETED']);
 });
 
 test('reports only the first end of a call', () => {
-  expect(told('begin', 'completed', 'failed')).toEqual(['STARTED', 'COMPLETED']);
-  expect(told('begin', 'begin', 'failed', 'completed')).toEqual(['STARTED', 'FAILED']);
-  expect(told('begin', 'completed', 'completed')).toEqual(['STARTED', 'COMPLETED']);
-  expect(told('begin', 'failed', 'failed', 'begin')).toEqual(['STARTED', 'FAILED']);
+  expect(recorded('begin', 'completed', 'failed')).toEqual(['STARTED', 'COMPLETED']);
+  expect(recorded('begin', 'begin', 'failed', 'completed')).toEqual(['STARTED', 'FAILED']);
+  expect(recorded('begin', 'completed', 'completed')).toEqual(['STARTED', 'COMPLETED']);
+  expect(recorded('begin', 'failed', 'failed', 'begin')).toEqual(['STARTED', 'FAILED']);
 });

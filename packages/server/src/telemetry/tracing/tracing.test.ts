@@ -32,7 +32,7 @@ async function open(env: Readonly<Record<string, string>>): Promise<Open> {
   if (!traces) throw new Error('no traces are exported');
   const tracing = await openTracing(traces, logger.target('service'));
   onTestFinished(() => tracing.close(0));
-  let told = 0;
+  let position = 0;
   return {
     tracing,
     log,
@@ -43,9 +43,9 @@ async function open(env: Readonly<Record<string, string>>): Promise<Open> {
     },
     async logged(msg) {
       for (;;) {
-        const at = log.indexOf(msg, told);
+        const at = log.indexOf(msg, position);
         if (at !== -1) {
-          told = at + 1;
+          position = at + 1;
           return;
         }
         const { promise, resolve } = Promise.withResolvers<void>();
