@@ -11,8 +11,8 @@ import {
 } from '@sluice/contract';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
-import { baseUrl } from '../../http/address.ts';
-import { ConfigError, InvalidSettingError, quote } from '../../http/settings.ts';
+import { ConfigError, quote } from '../../http/settings.ts';
+import { type LlmConnection, llmConnectionEntry } from '../../policy/llm/connection.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/entries.ts';
 import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcEntry, toBridgeGrpcSettings } from './environment.ts';
 import { type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-document.ts';
@@ -180,44 +180,6 @@ function parseBridge(file: YamlFile, warn: Warn): BridgeGrpcSettings {
 }
 
 /**
- * LLM endpoint for evaluators (specification, "LLM connection"). Only its name is ever returned, stored or logged; the
- * other fields stay in this process.
- */
-export interface LlmConnection {
-  readonly name: string;
-  readonly model: string;
-  /** Base URL without a trailing slash; paths are appended to it. */
-  readonly url: string;
-  /** Sent as a bearer token; undefined for none. */
-  readonly apiKey?: string;
-}
-
-const nonEmpty = z.string().trim().min(1, 'must not be empty');
-
-/** Characters that are safe in a header value. */
-const API_KEY = /^[\x21-\x7e]*$/;
-
-const llmConnectionEntry = z.object(
-  {
-    name: nonEmpty.max(256, 'must have at most 256 characters').refine((name) => !/\p{Cc}/u.test(name), {
-      error: 'must not contain control characters',
-    }),
-    model: nonEmpty,
-    url: nonEmpty.superRefine((url, context) => {
-      try {
-        baseUrl.parse(url);
-      } catch (error) {
-        if (!(error instanceof InvalidSettingError)) throw error;
-        context.addIssue(`${error.message}; expected ${baseUrl.accepts}`);
-      }
-    }),
-    // A key inserted by a template may end with a line break or be empty.
-    api_key: z.string().trim().regex(API_KEY, 'must be printable ASCII without spaces').nullish(),
-  },
-  { error: 'must be a map with name, model and url' },
-);
-
-/**
  * Parses `llm_connections` (decisions 1.3). Throws {@link ConfigError} for the first problem: an evaluator without its
  * connection would be a gap in the policy.
  */
@@ -244,7 +206,7 @@ function parseLlmConnections(file: YamlFile, warn: Warn): LlmConnection[] {
       warnAt('api_key', 'starts with $ and is sent literally: environment variables are not expanded');
     }
     if (byName.has(name)) throw invalid(['name'], `duplicate name ${quote(name)}`);
-    byName.set(name, { name, model, url: baseUrl.parse(url), ...(apiKey && { apiKey }) });
+    byName.set(name, { name, model, url, ...(apiKey && { apiKey }) });
   });
   return [...byName.values()];
 }

@@ -20,7 +20,7 @@ async function read(yaml: string): Promise<BootstrapFile> {
   return loadBootstrapFile('b.yaml', folder);
 }
 
-async function complaint(yaml: string): Promise<string> {
+async function errorOf(yaml: string): Promise<string> {
   const error = await read(yaml).then(String, (reason: unknown) => reason);
   if (!(error instanceof ConfigError)) throw new Error(`no ConfigError but ${String(error)}`);
   return error.message;
@@ -30,12 +30,12 @@ const MEMBERS =
   'name: a, trigger: {method: m}, llm: {operation: filter, prompt: p, connection: c}, processor: {path: a.wasm}';
 
 describe('evaluators', () => {
-  it('name members that nobody knows: a policy may not be what it was meant to be', async () => {
-    const misspelt = MEMBERS.replace('{method: m}', '{method: m, namespce: finance}').replace(
+  it('are checked for unknown keys, because a misspelled key changes the policy', async () => {
+    const misspelled = MEMBERS.replace('{method: m}', '{method: m, namespce: finance}').replace(
       '{path:',
       '{sha: 1, path:',
     );
-    const { evaluators, warnings } = await read(`evaluators:\n  - {on_eror: block, ${misspelt}}`);
+    const { evaluators, warnings } = await read(`evaluators:\n  - {on_eror: block, ${misspelled}}`);
     expect(evaluators).toMatchObject([{ name: 'a', on_error: 'continue', trigger: { namespace: null } }]);
     expect(warnings).toEqual([
       expect.stringMatching(/b\.yaml:2:\d+: unknown key "on_eror" is ignored; known keys: name, .*, on_error/),
@@ -47,7 +47,7 @@ describe('evaluators', () => {
 });
 
 describe('llm_connections', () => {
-  it('are taken with what they are made of', async () => {
+  it('are parsed with all fields', async () => {
     const { llmConnections, warnings } = await read(`
 llm_connections:
   - name: ' guard '
@@ -65,20 +65,20 @@ llm_connections:
     expect(warnings).toEqual([]);
   });
 
-  it('have no line break at the end of a key that a template put there', async () => {
+  it('have keys without a trailing line break', async () => {
     const { llmConnections } = await read(
       `llm_connections:\n  - name: a\n    model: m\n    url: http://h\n    api_key: |\n      ${SECRET}\n`,
     );
     expect(llmConnections).toMatchObject([{ apiKey: SECRET }]);
   });
 
-  it('may be none', async () => {
+  it('can be empty', async () => {
     for (const yaml of ['', 'llm_connections:', 'llm_connections: []']) {
       expect((await read(yaml)).llmConnections).toEqual([]);
     }
   });
 
-  it('name a member that nobody knows, without its value', async () => {
+  it('are checked for unknown keys, whose values are not reported', async () => {
     const { llmConnections, warnings } = await read(
       `llm_connections: [{name: a, model: m, url: "http://h", apikey: ${SECRET}}]`,
     );
@@ -87,7 +87,7 @@ llm_connections:
     expect(warnings.join()).not.toContain(SECRET);
   });
 
-  it('are warned of with what is most likely meant otherwise, the key unsaid', async () => {
+  it('are checked for likely mistakes, without the key in the warning', async () => {
     const { llmConnections, warnings } = await read(`
 llm_connections:
   - {name: a, model: m, url: "http://h/v1/chat/completions/", api_key: $${SECRET}}
@@ -106,21 +106,30 @@ llm_connections:
     expect(warnings.join()).not.toContain('S3CRET');
   });
 
-  const made = (members: string) => `llm_connections:\n  - {api_key: ${SECRET}, ${members}}`;
+  const connection = (members: string) => `llm_connections:\n  - {api_key: ${SECRET}, ${members}}`;
 
   it.each([
-    [made('model: m, url: "http://h"'), '2:5: llm_connections[0]: name is missing'],
-    [made('name: a, url: "http://h"'), '2:5: llm_connections[0]: model is missing'],
-    [made('name: a, model: m'), '2:5: llm_connections[0]: url is missing'],
-    [made('name: " ", model: m, url: "http://h"'), '2:26: llm_connections[0]: name must not be empty'],
-    [made('name: "a\\tb", model: m, url: "http://h"'), '2:26: llm_connections[0]: name must not contain control'],
-    [made('name: a, model: "", url: "http://h"'), '2:35: llm_connections[0]: model must not be empty'],
-    [made('name: a, model: 7, url: "http://h"'), '2:35: llm_connections[0]: model must be a string; quote it'],
-    [made('name: a, model: m, url: h'), '2:45: llm_connections[0]: url is not an http or https URL; expected an http'],
-    [made(`name: a, model: m, url: "ftp://${SECRET}"`), '2:45: llm_connections[0]: url is not an http or https URL'],
-    [made(`name: a, model: m, url: "http://u:${SECRET}@h"`), '2:45: llm_connections[0]: url contains credentials'],
+    [connection('model: m, url: "http://h"'), '2:5: llm_connections[0]: name is missing'],
+    [connection('name: a, url: "http://h"'), '2:5: llm_connections[0]: model is missing'],
+    [connection('name: a, model: m'), '2:5: llm_connections[0]: url is missing'],
+    [connection('name: " ", model: m, url: "http://h"'), '2:26: llm_connections[0]: name must not be empty'],
+    [connection('name: "a\\tb", model: m, url: "http://h"'), '2:26: llm_connections[0]: name must not contain control'],
+    [connection('name: a, model: "", url: "http://h"'), '2:35: llm_connections[0]: model must not be empty'],
+    [connection('name: a, model: 7, url: "http://h"'), '2:35: llm_connections[0]: model must be a string; quote it'],
     [
-      made(`name: a, model: m, url: "http://h?k=${SECRET}"`),
+      connection('name: a, model: m, url: h'),
+      '2:45: llm_connections[0]: url is not an http or https URL; expected an http',
+    ],
+    [
+      connection(`name: a, model: m, url: "ftp://${SECRET}"`),
+      '2:45: llm_connections[0]: url is not an http or https URL',
+    ],
+    [
+      connection(`name: a, model: m, url: "http://u:${SECRET}@h"`),
+      '2:45: llm_connections[0]: url contains credentials',
+    ],
+    [
+      connection(`name: a, model: m, url: "http://h?k=${SECRET}"`),
       '2:45: llm_connections[0]: url contains a query or fragment',
     ],
     [
@@ -133,17 +142,17 @@ llm_connections:
     ],
     [`llm_connections:\n  - ${SECRET}`, '2:5: llm_connections[0]: must be a map with name, model and url'],
     [`llm_connections: {api_key: ${SECRET}}`, '1:1: llm_connections: must be a list'],
-  ])('end the start with one line for %s', async (yaml, problem) => {
-    const line = await complaint(yaml);
+  ])('are rejected with a one-line error: %s', async (yaml, problem) => {
+    const line = await errorOf(yaml);
     expect(line).toContain(`b.yaml:${problem}`);
     expect(line).toMatch(/^--service-config \//);
     expect(line).not.toMatch(/\n|S3CRET/);
   });
 
-  it('end the start when two have one name', async () => {
+  it('are rejected if two have the same name', async () => {
     const yaml =
       'llm_connections:\n  - {name: a, model: m, url: "http://h"}\n  - {name: " a", model: n, url: "http://i"}';
-    expect(await complaint(yaml)).toContain('b.yaml:3:6: llm_connections[1]: duplicate name "a"');
+    expect(await errorOf(yaml)).toContain('b.yaml:3:6: llm_connections[1]: duplicate name "a"');
   });
 });
 
@@ -158,7 +167,7 @@ const AS_EMITTED = {
 
 describe('evaluators', () => {
   it.each([`evaluators: [${EVALUATOR}]`, `evaluators: {evaluators: [${EVALUATOR}]}`])(
-    'are a list or what a request would carry: %s',
+    'are a list or the body of a request: %s',
     async (yaml) => {
       const { evaluators, warnings } = await read(yaml);
       expect(evaluators).toEqual([AS_EMITTED]);
@@ -166,7 +175,7 @@ describe('evaluators', () => {
     },
   );
 
-  it('that are none are not the same as no such key', async () => {
+  it('can be empty, unlike a missing key', async () => {
     for (const yaml of ['evaluators: []', 'evaluators: {evaluators: []}', 'evaluators: {evaluators: }']) {
       expect((await read(yaml)).evaluators, yaml).toEqual([]);
     }
@@ -175,7 +184,7 @@ describe('evaluators', () => {
     }
   });
 
-  it('have paths that start at the folder of the file, and without one at the working directory', async () => {
+  it('have paths relative to the folder of the file, or to the working directory without a file', async () => {
     expect((await read('')).folder).toBe(folder);
     const elsewhere = await loadBootstrapFile(join(folder, 'b.yaml'), tmpdir());
     expect(elsewhere.folder).toBe(folder);
@@ -191,17 +200,17 @@ describe('evaluators', () => {
     [EVALUATOR.replace('prompt: p', `prompt: p, api_key: ${SECRET}`), '2:84', 'llm.api_key is not a known field'],
     [EVALUATOR.replace('name: e,', 'name: e, on_error: stop,'), '2:15', 'on_error '],
     ['&a {name: e, trigger: *a}', '2:8', 'must be a map with'],
-  ])('leave %s out with a warning and take the others', async (broken, place, problem) => {
+  ])('are skipped with a warning if invalid: %s', async (broken, place, problem) => {
     const { evaluators, warnings } = await read(`evaluators:\n  - ${broken}\n  - ${EVALUATOR}\n`);
     expect(evaluators).toEqual([AS_EMITTED]);
     expect(warnings).toEqual([expect.stringContaining(`b.yaml:${place}: evaluators[0] is skipped: ${problem}`)]);
     expect(warnings.join()).not.toContain(SECRET);
   });
 
-  it('that are left out are told of with all their problems, and with their names as far as they have any', async () => {
-    const misspelt = EVALUATOR.replace('name: e', "name: ' e '").replace('connection', 'conection');
+  it('are skipped with a warning for each problem, and listed by name', async () => {
+    const misspelled = EVALUATOR.replace('name: e', "name: ' e '").replace('connection', 'conection');
     const { evaluators, invalidEvaluators, warnings } = await read(
-      `evaluators:\n  - ${misspelt.replace('}}', '}, on_eror: block}')}\n  - {name: }\n  - {name: f}\n  - 5\n`,
+      `evaluators:\n  - ${misspelled.replace('}}', '}, on_eror: block}')}\n  - {name: }\n  - {name: f}\n  - 5\n`,
     );
     expect([evaluators, invalidEvaluators]).toEqual([[], ['e', 'f']]);
     expect(warnings.filter((warning) => /evaluators\[0\]|unknown/.test(warning))).toEqual([
@@ -214,7 +223,7 @@ describe('evaluators', () => {
     expect(warnings.filter((warning) => warning.includes('evaluators[2]'))).toHaveLength(3);
   });
 
-  it('in the long form are found where they stand', async () => {
+  it('have correct positions in the long form', async () => {
     const { warnings } = await read(`evaluators:\n  more: 1\n  evaluators:\n    - 5\n`);
     expect(warnings).toEqual([
       expect.stringContaining('b.yaml:2:3: unknown key "more" is ignored; known keys: evaluators'),
@@ -223,9 +232,9 @@ describe('evaluators', () => {
   });
 
   it.each(['evaluators: 5', 'evaluators: {evaluator: []}', 'evaluators: {evaluators: 5}'])(
-    'that are no list end the start: %s',
+    'are rejected if they are not a list: %s',
     async (yaml) => {
-      expect(await complaint(yaml)).toMatch(/b\.yaml:1:\d+: evaluators: must be a list of evaluators$/);
+      expect(await errorOf(yaml)).toMatch(/b\.yaml:1:\d+: evaluators: must be a list of evaluators$/);
     },
   );
 });

@@ -20,13 +20,13 @@ async function configOf(argv: string[], env: NodeJS.ProcessEnv = {}): Promise<Co
   return invocation.config;
 }
 
-/** Configuration of a bootstrap file with this content. */
+/** Configuration with a bootstrap file of this content. */
 async function bootstrapOf(yaml: string | Buffer): Promise<Config> {
   await writeFile(join(folder, 'b.yaml'), yaml);
   return configOf(['--service-config', 'b.yaml']);
 }
 
-async function complaint(loading: Promise<unknown>): Promise<string> {
+async function errorOf(loading: Promise<unknown>): Promise<string> {
   const error = await loading.then(
     () => undefined,
     (reason: unknown) => reason,
@@ -40,7 +40,7 @@ const ENV_GRPC = { SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '10', SERVICE_BRIDGE_GRPC_MAX
 const CRM = { name: 'crm', address: 'http://127.0.0.1:9/mcp', namespace: 'default', labels: {} };
 
 describe('loadConfig', () => {
-  it('runs on defaults alone', async () => {
+  it('uses the defaults without any configuration', async () => {
     const config = await configOf([]);
     expect(config).toMatchObject({
       mgmtListen: { host: '0.0.0.0', port: 8080 },
@@ -60,7 +60,7 @@ describe('loadConfig', () => {
     expect(Object.isFrozen(config)).toBe(true);
   });
 
-  it('makes every path absolute from the working directory', async () => {
+  it('resolves relative paths against the working directory', async () => {
     await mkdir(join(folder, 'actions'));
     const config = await configOf(['serve', '--plugins-path', 'plugins'], {
       SERVICE_PERSIST_PATH: 'data',
@@ -73,7 +73,7 @@ describe('loadConfig', () => {
     expect(config.pluginsPath).toBe(join(folder, 'plugins'));
   });
 
-  it('prints help and version whatever the environment holds', async () => {
+  it('prints help and version even if the environment is invalid', async () => {
     const broken = { SERVICE_MGMT_LISTEN: 'nonsense' };
     expect(await loadConfig(['--version'], broken, folder)).toEqual({ kind: 'print', text: `${manifest.version}\n` });
     expect(await loadConfig(['-h'], broken, folder)).toMatchObject({
@@ -82,17 +82,17 @@ describe('loadConfig', () => {
     });
   });
 
-  it('refuses an actions folder that is missing or a file', async () => {
+  it('rejects an actions folder that does not exist or is a file', async () => {
     await writeFile(join(folder, 'file'), '');
-    expect(await complaint(configOf([], { SERVICE_ACTIONS_PATH: 'gone' }))).toMatch(
+    expect(await errorOf(configOf([], { SERVICE_ACTIONS_PATH: 'gone' }))).toMatch(
       /^SERVICE_ACTIONS_PATH: ".*gone" does not exist; expected an existing folder$/,
     );
-    expect(await complaint(configOf([], { SERVICE_ACTIONS_PATH: 'file' }))).toMatch(
+    expect(await errorOf(configOf([], { SERVICE_ACTIONS_PATH: 'file' }))).toMatch(
       /^SERVICE_ACTIONS_PATH: ".*file" is not a folder; expected an existing folder$/,
     );
   });
 
-  it('warns of what is set and changes nothing, once each', async () => {
+  it('warns once of each setting without effect', async () => {
     const { warnings } = await configOf(['--plugins-path', 'p'], {
       SERVICE_UI_PATH: 'ui',
       SERVICE_CLASSIC_URL: '',
@@ -105,7 +105,7 @@ describe('loadConfig', () => {
     ]);
   });
 
-  it('collects the warnings of environment and file', async () => {
+  it('returns the warnings of environment and file', async () => {
     await writeFile(join(folder, 'service.yaml'), 'forwards: [{name: crm}]');
     const { warnings } = await configOf([], { SERVICE_FORWARD_HEADERS: 'host' });
     expect(warnings).toEqual([
@@ -116,7 +116,7 @@ describe('loadConfig', () => {
 });
 
 describe('bootstrap file', () => {
-  it('is service.yaml of the working directory unless a flag names another', async () => {
+  it('is service.yaml in the working directory unless the flag names another file', async () => {
     await writeFile(join(folder, 'service.yaml'), 'namespaces: [ours]');
     await writeFile(join(folder, 'other.yaml'), 'namespaces: [theirs]');
     const found = await configOf([]);
@@ -125,7 +125,7 @@ describe('bootstrap file', () => {
     expect(named.bootstrap).toMatchObject({ path: join(folder, 'other.yaml'), namespaces: [{ name: 'theirs' }] });
   });
 
-  it('gives forwards their defaults and their optional members', async () => {
+  it('parses forwards with defaults and optional members', async () => {
     const { bootstrap, warnings } = await bootstrapOf(`
 forwards:
   - {name: ' crm ', address: 'http://127.0.0.1:9/mcp'}
@@ -148,12 +148,12 @@ forwards:
     expect(warnings).toEqual([]);
   });
 
-  it('takes namespaces as names and as maps', async () => {
+  it('accepts namespaces as names and as maps', async () => {
     const { bootstrap } = await bootstrapOf('namespaces: [a, {name: b}, {name: c-1, labels: {x: y}}]');
     expect(bootstrap.namespaces).toEqual([{ name: 'a' }, { name: 'b' }, { name: 'c-1', labels: { x: 'y' } }]);
   });
 
-  it('takes JSON, an empty file and empty keys', async () => {
+  it('accepts JSON, an empty file and empty keys', async () => {
     expect(
       (await bootstrapOf('{"forwards": [{"name": "crm", "address": "http://127.0.0.1:9/mcp"}]}')).bootstrap.forwards,
     ).toEqual([CRM]);
@@ -189,7 +189,7 @@ forwards:
     ['{name: a, address: "http://a", prefix: "a b"}', '36', 'prefix must have 1 to 32 characters from'],
     ['{name: a, address: "http://a", prefix: ""}', '36', 'prefix must have 1 to 32 characters from'],
     ['just-a-name', '5', 'must be a map with name and address'],
-  ])('leaves the forward %s out with a warning and takes the others', async (entry, column, problem) => {
+  ])('skips the invalid forward %s with a warning', async (entry, column, problem) => {
     const { bootstrap, warnings } = await bootstrapOf(
       `forwards:\n  - ${entry}\n  - {name: crm, address: "http://127.0.0.1:9/mcp"}\n`,
     );
@@ -197,7 +197,7 @@ forwards:
     expect(warnings).toEqual([expect.stringContaining(`b.yaml:2:${column}: forwards[0] is skipped: ${problem}`)]);
   });
 
-  it('takes the first of two forwards or namespaces of one name, with a warning', async () => {
+  it('skips the second of two forwards or namespaces with the same name', async () => {
     const { bootstrap, warnings } = await bootstrapOf(
       'forwards:\n- {name: a, address: "http://1"}\n- {name: a, address: "http://2"}\nnamespaces: [x, {name: x, labels: {a: b}}]',
     );
@@ -209,7 +209,7 @@ forwards:
     ]);
   });
 
-  it('takes a forward with an unknown member, which it names in a warning', async () => {
+  it('warns of an unknown key of a forward', async () => {
     const { bootstrap, warnings } = await bootstrapOf(
       'forwards:\n  - name: crm\n    address: http://127.0.0.1:9/mcp\n    perfix: x\n',
     );
@@ -218,20 +218,20 @@ forwards:
   });
 
   it.each([
-    ['nothing', '', {}, { timeoutMs: 5000, maxRetries: 3, retryDelayMs: 100 }],
+    ['defaults', '', {}, { timeoutMs: 5000, maxRetries: 3, retryDelayMs: 100 }],
     ['empty keys', 'bridge: {grpc: {timeout-ms: }}', {}, { timeoutMs: 5000, maxRetries: 3, retryDelayMs: 100 }],
     ['an empty bridge', 'bridge:\n  grpc:', {}, { timeoutMs: 5000, maxRetries: 3, retryDelayMs: 100 }],
     ['the file', FILE_GRPC, {}, { timeoutMs: 1, maxRetries: 2, retryDelayMs: 3 }],
     ['file and environment', FILE_GRPC, ENV_GRPC, { timeoutMs: 10, maxRetries: 0, retryDelayMs: 3 }],
     ['the environment', '', ENV_GRPC, { timeoutMs: 10, maxRetries: 0, retryDelayMs: 100 }],
-  ])('takes the settings of calls to services from %s', async (_what, yaml, env, expected) => {
+  ])('merges the gRPC settings from %s', async (_what, yaml, env, expected) => {
     await writeFile(join(folder, 'service.yaml'), yaml);
     const { bridgeGrpc, warnings } = await configOf([], env);
     expect(bridgeGrpc).toEqual(expected);
     expect(warnings).toEqual([]);
   });
 
-  it('names members of the bridge that mean nothing in a warning', async () => {
+  it('warns of unknown keys of bridge', async () => {
     const { bridgeGrpc, warnings } = await bootstrapOf('bridge:\n  http: 1\n  grpc:\n    timeout_ms: 7\n');
     expect(bridgeGrpc.timeoutMs).toBe(5000);
     expect(warnings).toEqual([
@@ -240,7 +240,7 @@ forwards:
     ]);
   });
 
-  it('never repeats an address, which may hold a secret', async () => {
+  it('never includes an address in a warning, because it may contain a secret', async () => {
     const { warnings } = await bootstrapOf(
       'forwards: [{name: a, address: "ftp://u:hunter2@h"}, {name: b, address: "http://u:hunter2@h", x: 1}]',
     );
@@ -251,39 +251,39 @@ forwards:
   it.each<[string, string | Buffer, RegExp]>([
     ['an unknown key', 'namespaces: []\nforward: []', /b\.yaml:2:1: unknown key "forward"; known keys: forwards, /],
     ['broken YAML', 'forwards: [', /b\.yaml:1:\d+: /],
-    ['a key given twice', 'forwards: []\nforwards: []', /b\.yaml:2:1: Map keys must be unique/],
+    ['a duplicate key', 'forwards: []\nforwards: []', /b\.yaml:2:1: Map keys must be unique/],
     ['several documents', 'forwards: []\n---\nforwards: []', /b\.yaml:2:1: /],
-    ['an alias to nothing', 'forwards: *gone', /b\.yaml:1:11: unresolved alias/],
-    ['a list at the top', '- a', /b\.yaml:1:1: the top level must be a map/],
-    ['a word at the top', 'hello', /b\.yaml:1:1: the top level must be a map/],
-    ['bytes that are no text', Buffer.from([0x66, 0xff, 0xfe]), /b\.yaml is not valid UTF-8/],
-    ['forwards that are no list', 'forwards: {name: a}', /b\.yaml:1:1: forwards: must be a list/],
-    ['namespaces that are no list', 'namespaces: a', /b\.yaml:1:1: namespaces: must be a list/],
+    ['an unresolved alias', 'forwards: *gone', /b\.yaml:1:11: unresolved alias/],
+    ['a list as top level', '- a', /b\.yaml:1:1: the top level must be a map/],
+    ['a string as top level', 'hello', /b\.yaml:1:1: the top level must be a map/],
+    ['invalid UTF-8', Buffer.from([0x66, 0xff, 0xfe]), /b\.yaml is not valid UTF-8/],
+    ['forwards that are not a list', 'forwards: {name: a}', /b\.yaml:1:1: forwards: must be a list/],
+    ['namespaces that are not a list', 'namespaces: a', /b\.yaml:1:1: namespaces: must be a list/],
     [
       'an invalid namespace',
       'namespaces:\n  - a\n  - B',
       /b\.yaml:3:5: namespaces\[1\]: name must consist of lowercase letters/,
     ],
-    ['a nameless namespace', 'namespaces: [{labels: {}}]', /b\.yaml:1:14: namespaces\[0\]: name is missing/],
-    ['a number as namespace', 'namespaces: [7]', /b\.yaml:1:14: namespaces\[0\]: must be a name or a map/],
-    ['a bridge that is no map', 'bridge: [1]', /b\.yaml:1:1: bridge: must be a map with grpc/],
+    ['a namespace without a name', 'namespaces: [{labels: {}}]', /b\.yaml:1:14: namespaces\[0\]: name is missing/],
+    ['a number as a namespace', 'namespaces: [7]', /b\.yaml:1:14: namespaces\[0\]: must be a name or a map/],
+    ['a bridge that is not a map', 'bridge: [1]', /b\.yaml:1:1: bridge: must be a map with grpc/],
     [
-      'gRPC settings that are no map',
+      'gRPC settings that are not a map',
       'bridge:\n  grpc: 5',
       /b\.yaml:2:3: bridge: grpc must be a map with timeout-ms, /,
     ],
     [
-      'a timeout of no length',
+      'a timeout of 0',
       'bridge:\n  grpc:\n    timeout-ms: 0',
       /b\.yaml:3:5: bridge: grpc\.timeout-ms must be a whole number from 1 to 2147483647$/,
     ],
     [
-      'a text for a number',
+      'a string instead of a number',
       'bridge: {grpc: {max-retries: "3"}}',
       /:1:17: bridge: grpc\.max-retries must be a whole .* 100$/,
     ],
     [
-      'half a retry',
+      'a fractional number of retries',
       'bridge: {grpc: {max-retries: 2.5}}',
       /bridge: grpc\.max-retries must be a whole number from 0 to 100$/,
     ],
@@ -292,47 +292,47 @@ forwards:
       'bridge: {grpc: {max-retries: 101}}',
       /grpc\.max-retries must be a whole number from 0 to 100$/,
     ],
+    ['a negative delay', 'bridge: {grpc: {retry-delay-ms: -1}}', /grpc\.retry-delay-ms must be a whole number from 0 /],
     [
-      'a delay below none',
-      'bridge: {grpc: {retry-delay-ms: -1}}',
-      /grpc\.retry-delay-ms must be a whole number from 0 /,
+      'an invalid namespace label',
+      'namespaces: [{name: a, labels: {x: 1}}]',
+      /b\.yaml:1:33: namespaces\[0\]: labels\.x must be a string; quote it/,
     ],
-    ['a namespace label', 'namespaces: [{name: a, labels: {x: 1}}]', /b\.yaml:1:33: namespaces\[0\]: labels\.x must be a string; quote it/],
-  ])('stops at %s with one line naming flag, file and place', async (_, yaml, message) => {
-    const line = await complaint(bootstrapOf(yaml));
+  ])('rejects %s with a one-line error that names flag, file and position', async (_, yaml, message) => {
+    const line = await errorOf(bootstrapOf(yaml));
     expect(line).toMatch(message);
     expect(line).toMatch(/^--service-config \//);
     expect(line).not.toContain('\n');
   });
 
-  it('stops at a named file that is missing or a folder', async () => {
-    expect(await complaint(configOf(['--service-config', 'gone.yaml']))).toMatch(
+  it('rejects a named file that does not exist or is a folder', async () => {
+    expect(await errorOf(configOf(['--service-config', 'gone.yaml']))).toMatch(
       /^--service-config \/.*gone\.yaml: no such file; /,
     );
     await mkdir(join(folder, 'folder'));
-    expect(await complaint(configOf(['--service-config', 'folder']))).toMatch(
+    expect(await errorOf(configOf(['--service-config', 'folder']))).toMatch(
       /^--service-config \/.*folder is a folder; /,
     );
   });
 
-  it('stops at a broken service.yaml that nobody named, without naming the flag', async () => {
+  it('rejects an invalid default service.yaml without naming the flag', async () => {
     await writeFile(join(folder, 'service.yaml'), 'x: 1');
-    expect(await complaint(configOf([]))).toBe(
+    expect(await errorOf(configOf([]))).toBe(
       `${join(folder, 'service.yaml')}:1:1: unknown key "x"; known keys: forwards, namespaces, evaluators, llm_connections, plugins, bridge`,
     );
   });
 
   it.each(['*S3CRET', '!S3CRET', '|S3CRET', '"S3CRET', '"\\qS3CRET"', '@S3CRET'])(
-    'repeats nothing of a file that cannot be read: a key %s without its quotes',
+    'does not include an unquoted key %s of an unparsable file in the error',
     async (key) => {
       const yaml = `llm_connections:\n  - api_key: ${key}\n`;
-      const told = await bootstrapOf(yaml).then(({ warnings }) => warnings.join(), String);
-      expect(told).toMatch(/b\.yaml:[23]:/);
-      expect(told).not.toContain('S3CRET');
+      const messages = await bootstrapOf(yaml).then(({ warnings }) => warnings.join(), String);
+      expect(messages).toMatch(/b\.yaml:[23]:/);
+      expect(messages).not.toContain('S3CRET');
     },
   );
 
-  it('reports what the YAML parser lets pass as a warning', async () => {
+  it('returns warnings of the YAML parser', async () => {
     const { warnings } = await bootstrapOf('namespaces: !vendor []');
     expect(warnings).toEqual([expect.stringMatching(/b\.yaml:1:13: Unresolved tag/)]);
   });

@@ -2,15 +2,15 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../http/settings.ts';
 import { type Environment, parseEnvironment } from './environment.ts';
 
-/** One variable: texts that are accepted with what they make of the environment, and texts refused with the complaint. */
+/** Cases of one variable: accepted texts with the parsed value, rejected texts with the error. */
 interface Row {
   readonly variable: string;
-  /** Variables that this one needs beside it. */
+  /** Other variables that this one requires. */
   readonly beside?: Readonly<Record<string, string>>;
   readonly read: (environment: Environment) => unknown;
   readonly unset: unknown;
   readonly accepted: readonly (readonly [text: string, value: unknown])[];
-  readonly refused: readonly (readonly [text: string, problem: string])[];
+  readonly rejected: readonly (readonly [text: string, problem: string])[];
 }
 
 const LISTEN_ACCEPTED = [
@@ -20,7 +20,7 @@ const LISTEN_ACCEPTED = [
   ['localhost:65535', { host: 'localhost', port: 65535 }],
   ['my_host-1.example:80', { host: 'my_host-1.example', port: 80 }],
 ] as const;
-const LISTEN_REFUSED = [
+const LISTEN_REJECTED = [
   ['8080', 'has an invalid host'],
   ['localhost', 'has no port'],
   [':8080', 'has no host'],
@@ -46,7 +46,7 @@ const URL_ACCEPTED = [
   ['HTTPS://Backend/a//', 'HTTPS://Backend/a'],
   ['http://[::1]:7000', 'http://[::1]:7000'],
 ] as const;
-const URL_REFUSED = [
+const URL_REJECTED = [
   ['backend:7000', 'is not an http or https URL'],
   ['ftp://backend', 'is not an http or https URL'],
   ['http:/backend', 'is not an http or https URL'],
@@ -58,7 +58,7 @@ const URL_REFUSED = [
   ['http://backend/#', 'contains a query or fragment'],
   ['http://user:hunter2@backend', 'contains credentials'],
 ] as const;
-const integerRefused = (below: readonly [string, string][], above: [string, string]) =>
+const rejectedIntegers = (below: readonly [string, string][], above: [string, string]) =>
   [
     ['-1', 'is not a whole number'],
     ['1.5', 'is not a whole number'],
@@ -80,21 +80,21 @@ const ROWS: readonly Row[] = [
     read: (env) => env.mgmtListen,
     unset: { host: '0.0.0.0', port: 8080 },
     accepted: LISTEN_ACCEPTED,
-    refused: LISTEN_REFUSED,
+    rejected: LISTEN_REJECTED,
   },
   {
     variable: 'SERVICE_MCP_LISTEN',
     read: (env) => env.mcpListen,
     unset: undefined,
     accepted: LISTEN_ACCEPTED,
-    refused: LISTEN_REFUSED,
+    rejected: LISTEN_REJECTED,
   },
   {
     variable: 'SERVICE_INFERENCE_LISTEN',
     read: (env) => env.inferenceListen,
     unset: undefined,
     accepted: LISTEN_ACCEPTED,
-    refused: LISTEN_REFUSED,
+    rejected: LISTEN_REJECTED,
   },
   {
     variable: 'SERVICE_PERSIST_BACKEND',
@@ -105,7 +105,7 @@ const ROWS: readonly Row[] = [
       ['file', { backend: 'file', path: '/data', recover: false }],
       ['none', { backend: 'none' }],
     ],
-    refused: [
+    rejected: [
       ['postgres', 'is not supported; expected "file" or "none"'],
       ['File', 'is not supported'],
     ],
@@ -119,7 +119,7 @@ const ROWS: readonly Row[] = [
       ['/data/registry', { backend: 'file', path: '/data/registry', recover: false }],
       ['data', { backend: 'file', path: 'data', recover: false }],
     ],
-    refused: [],
+    rejected: [],
   },
   {
     variable: 'SERVICE_PERSIST_RECOVER',
@@ -127,21 +127,21 @@ const ROWS: readonly Row[] = [
     read: (env) => env.persist,
     unset: { backend: 'file', path: '/data', recover: false },
     accepted: [['rename', { backend: 'file', path: '/data', recover: true }]],
-    refused: [['delete', 'is not supported; expected "rename"']],
+    rejected: [['delete', 'is not supported; expected "rename"']],
   },
   {
     variable: 'SERVICE_CLASSIC_URL',
     read: (env) => env.classicUrl,
     unset: undefined,
     accepted: URL_ACCEPTED,
-    refused: URL_REFUSED,
+    rejected: URL_REJECTED,
   },
   {
     variable: 'SERVICE_UI_PATH',
     read: (env) => env.uiPath,
     unset: '/opt/service/admin',
     accepted: [['/srv/ui', '/srv/ui']],
-    refused: [],
+    rejected: [],
   },
   {
     variable: 'SERVICE_INFERENCE_UPSTREAM',
@@ -155,7 +155,7 @@ const ROWS: readonly Row[] = [
       ['https://LLM.example/a/b', { scheme: 'https', host: 'llm.example', port: 443, path: '/a/b' }],
       ['https://[::1]:8443/', { scheme: 'https', host: '::1', port: 8443, path: '' }],
     ],
-    refused: [
+    rejected: [
       ['llm', 'has no port'],
       ['llm:11434/v1', 'has an invalid port: must be 0–65535'],
       ['llm:0', 'has an invalid port: must be 1–65535'],
@@ -173,7 +173,7 @@ const ROWS: readonly Row[] = [
       ['0', 0],
       ['1000000', 1_000_000],
     ],
-    refused: integerRefused([], ['1000001', 'is above 1000000']),
+    rejected: rejectedIntegers([], ['1000001', 'is above 1000000']),
   },
   {
     variable: 'SERVICE_AUTH_ISSUER',
@@ -185,7 +185,7 @@ const ROWS: readonly Row[] = [
         { issuer: 'https://id.example/realms/a', upstreamIssuer: 'https://id.example/realms/a' },
       ],
     ],
-    refused: URL_REFUSED,
+    rejected: URL_REJECTED,
   },
   {
     variable: 'SERVICE_AUTH_UPSTREAM_ISSUER',
@@ -193,7 +193,7 @@ const ROWS: readonly Row[] = [
     read: (env) => env.auth,
     unset: { issuer: 'https://id.example', upstreamIssuer: 'https://id.example' },
     accepted: [['http://id:8080/', { issuer: 'https://id.example', upstreamIssuer: 'http://id:8080' }]],
-    refused: URL_REFUSED,
+    rejected: URL_REJECTED,
   },
   {
     variable: 'SERVICE_CORS_ORIGIN',
@@ -206,7 +206,7 @@ const ROWS: readonly Row[] = [
       ['http://localhost:3000', 'http://localhost:3000'],
       ['chrome-extension://abcdef', 'chrome-extension://abcdef'],
     ],
-    refused: [
+    rejected: [
       ['https://a.example/', 'ends with a slash'],
       ['https://a.example/x', 'has a path'],
       ['https://a.example,https://b.example', 'contains several origins'],
@@ -225,7 +225,7 @@ const ROWS: readonly Row[] = [
       [' X-Tenant , x-tenant,,X-Api-Key', ['x-tenant', 'x-api-key']],
       ['Host,X-A', ['x-a']],
     ],
-    refused: [
+    rejected: [
       ['X-A:B', 'contains the invalid header name "x-a:b"'],
       ['x a', 'contains the invalid header name "x a"'],
       ['X-*', 'contains the invalid header name "x-*"'],
@@ -239,21 +239,21 @@ const ROWS: readonly Row[] = [
       ['0', 0],
       ['5', 5000],
     ],
-    refused: integerRefused([], ['2147484', 'is above 2147483']),
+    rejected: rejectedIntegers([], ['2147484', 'is above 2147483']),
   },
   {
     variable: 'SERVICE_UPSTREAM_IDLE_TIMEOUT_MS',
     read: (env) => env.upstreamIdleTimeoutMs,
     unset: 300_000,
     accepted: [['1', 1]],
-    refused: integerRefused([['0', 'is below 1']], TIMER_OVERRUN),
+    rejected: rejectedIntegers([['0', 'is below 1']], TIMER_OVERRUN),
   },
   {
     variable: 'SERVICE_UPSTREAM_MAX_TIMEOUT_MS',
     read: (env) => env.upstreamMaxTimeoutMs,
     unset: 3_600_000,
     accepted: [['2147483647', 2_147_483_647]],
-    refused: integerRefused([['0', 'is below 1']], TIMER_OVERRUN),
+    rejected: rejectedIntegers([['0', 'is below 1']], TIMER_OVERRUN),
   },
   {
     variable: 'SERVICE_PARKED_CALLS_LIMIT',
@@ -263,14 +263,14 @@ const ROWS: readonly Row[] = [
       ['0', 0],
       ['1000000', 1_000_000],
     ],
-    refused: integerRefused([], ['1000001', 'is above 1000000']),
+    rejected: rejectedIntegers([], ['1000001', 'is above 1000000']),
   },
   {
     variable: 'SERVICE_PARKED_CALL_TIMEOUT_MS',
     read: (env) => env.parkedCallTimeoutMs,
     unset: 300_000,
     accepted: [['1', 1]],
-    refused: integerRefused([['0', 'is below 1']], TIMER_OVERRUN),
+    rejected: rejectedIntegers([['0', 'is below 1']], TIMER_OVERRUN),
   },
   {
     variable: 'SERVICE_SESSION_KEY',
@@ -282,7 +282,7 @@ const ROWS: readonly Row[] = [
       [KEY_BYTES.toString('base64'), KEY_BYTES],
       [KEY_BYTES.toString('base64url'), KEY_BYTES],
     ],
-    refused: [
+    rejected: [
       ['hunter2', 'the value is not a 32-byte key (got 7 characters)'],
       [HEX_KEY.slice(2), 'is not a 32-byte key'],
       [`${HEX_KEY}00`, 'is not a 32-byte key'],
@@ -299,7 +299,7 @@ const ROWS: readonly Row[] = [
       ['Gateway.example', ['gateway.example']],
       ['a.example:8443, [::1] ,[::1]:80,a.example:8443', ['a.example:8443', '[::1]', '[::1]:80']],
     ],
-    refused: [
+    rejected: [
       [',', 'contains no host'],
       ['http://a.example', 'has an invalid port: must be 0–65535'],
       ['*.example', 'has an invalid host'],
@@ -311,28 +311,28 @@ const ROWS: readonly Row[] = [
     read: (env) => env.actionsPath,
     unset: undefined,
     accepted: [['/srv/actions', '/srv/actions']],
-    refused: [],
+    rejected: [],
   },
   {
     variable: 'SERVICE_BRIDGE_GRPC_TIMEOUT_MS',
     read: (env) => env.bridgeGrpc.timeoutMs,
     unset: undefined,
     accepted: [['250', 250]],
-    refused: integerRefused([['0', 'is below 1']], TIMER_OVERRUN),
+    rejected: rejectedIntegers([['0', 'is below 1']], TIMER_OVERRUN),
   },
   {
     variable: 'SERVICE_BRIDGE_GRPC_MAX_RETRIES',
     read: (env) => env.bridgeGrpc.maxRetries,
     unset: undefined,
     accepted: [['0', 0]],
-    refused: integerRefused([], ['101', 'is above 100']),
+    rejected: rejectedIntegers([], ['101', 'is above 100']),
   },
   {
     variable: 'SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS',
     read: (env) => env.bridgeGrpc.retryDelayMs,
     unset: undefined,
     accepted: [['0', 0]],
-    refused: integerRefused([], TIMER_OVERRUN),
+    rejected: rejectedIntegers([], TIMER_OVERRUN),
   },
   {
     variable: 'RUST_LOG',
@@ -342,14 +342,14 @@ const ROWS: readonly Row[] = [
       ['debug', ['debug', 'debug']],
       ['warn,service::mcp=trace', ['trace', 'warn']],
     ],
-    refused: [
+    rejected: [
       ['service::mcp=loud', 'has an invalid level in "service::mcp=loud"'],
       ['=debug', 'has an invalid target in "=debug"'],
     ],
   },
 ];
 
-function complaint(env: NodeJS.ProcessEnv): string {
+function errorOf(env: NodeJS.ProcessEnv): string {
   try {
     parseEnvironment(env);
   } catch (error) {
@@ -359,8 +359,8 @@ function complaint(env: NodeJS.ProcessEnv): string {
   return 'accepted';
 }
 
-describe.each(ROWS)('$variable', ({ variable, beside, read, unset, accepted, refused }) => {
-  it('has its default when unset and when empty', () => {
+describe.each(ROWS)('$variable', ({ variable, beside, read, unset, accepted, rejected }) => {
+  it('has its default if unset or empty', () => {
     expect(read(parseEnvironment({ ...beside }))).toEqual(unset);
     expect(read(parseEnvironment({ ...beside, [variable]: '' }))).toEqual(unset);
   });
@@ -369,49 +369,52 @@ describe.each(ROWS)('$variable', ({ variable, beside, read, unset, accepted, ref
     expect(read(parseEnvironment({ ...beside, [variable]: text }))).toEqual(value);
   });
 
-  it.each(refused)('refuses %j in one line that names the variable and what is accepted', (text, problem) => {
-    const message = complaint({ ...beside, [variable]: text });
-    expect(message).toContain(problem);
-    expect(message).toMatch(new RegExp(`^${variable}: .+; expected .+$`));
-    expect(message).not.toContain('\r');
-    expect(message).not.toContain('hunter2');
-  });
+  it.each(rejected)(
+    'rejects %j with a one-line error that names the variable and the expected value',
+    (text, problem) => {
+      const message = errorOf({ ...beside, [variable]: text });
+      expect(message).toContain(problem);
+      expect(message).toMatch(new RegExp(`^${variable}: .+; expected .+$`));
+      expect(message).not.toContain('\r');
+      expect(message).not.toContain('hunter2');
+    },
+  );
 });
 
 describe('parseEnvironment', () => {
-  it('has a row above for every variable that it reads', () => {
-    const asked = new Set<string>();
-    const env = new Proxy<NodeJS.ProcessEnv>({}, { get: (_, name) => void asked.add(String(name)) });
+  it('reads exactly the variables tested above', () => {
+    const read = new Set<string>();
+    const env = new Proxy<NodeJS.ProcessEnv>({}, { get: (_, name) => void read.add(String(name)) });
     parseEnvironment(env);
-    asked.delete('HOME');
-    expect([...asked].sort()).toEqual(ROWS.map((row) => row.variable).sort());
+    read.delete('HOME');
+    expect([...read].sort()).toEqual(ROWS.map((row) => row.variable).sort());
   });
 
-  it('keeps the registry under the working directory when there is no home', () => {
+  it('stores the registry below the working directory without HOME', () => {
     const inWorkingDirectory = { backend: 'file', path: '.service/server', recover: false };
     expect(parseEnvironment({}).persist).toEqual(inWorkingDirectory);
     expect(parseEnvironment({ HOME: '' }).persist).toEqual(inWorkingDirectory);
   });
 
-  it('refuses an upstream issuer without the issuer that it stands in for', () => {
-    expect(complaint({ SERVICE_AUTH_UPSTREAM_ISSUER: 'http://id' })).toMatch(
+  it('rejects an upstream issuer without an issuer', () => {
+    expect(errorOf({ SERVICE_AUTH_UPSTREAM_ISSUER: 'http://id' })).toMatch(
       /^SERVICE_AUTH_UPSTREAM_ISSUER: .*SERVICE_AUTH_ISSUER/,
     );
   });
 
-  it('refuses a malformed variable also where another one makes it idle', () => {
-    expect(complaint({ SERVICE_PERSIST_BACKEND: 'none', SERVICE_PERSIST_RECOVER: 'x' })).toContain(
+  it('rejects an invalid variable even if another one disables it', () => {
+    expect(errorOf({ SERVICE_PERSIST_BACKEND: 'none', SERVICE_PERSIST_RECOVER: 'x' })).toContain(
       'SERVICE_PERSIST_RECOVER',
     );
   });
 
-  it('ignores variables that it does not know', () => {
+  it('ignores unknown variables', () => {
     const environment = parseEnvironment({ SERVICE_MGMT_LISTENER: 'nonsense', PORT: 'x' });
     expect(environment).toEqual(parseEnvironment({}));
     expect(environment.warnings).toEqual([]);
   });
 
-  it('drops each header that is never copied, with a warning naming variable and header', () => {
+  it('ignores headers that are never forwarded, with a warning that names variable and header', () => {
     const denied = [
       'Accept',
       'Mcp-Session-Id',
@@ -431,20 +434,20 @@ describe('parseEnvironment', () => {
       'Transfer-Encoding',
       'Upgrade',
     ];
-    const environment = parseEnvironment({ SERVICE_FORWARD_HEADERS: ['X-Kept', ...denied].join(',') });
-    expect(environment.forwardHeaders).toEqual(['x-kept']);
+    const environment = parseEnvironment({ SERVICE_FORWARD_HEADERS: ['X-Forwarded-Tenant', ...denied].join(',') });
+    expect(environment.forwardHeaders).toEqual(['x-forwarded-tenant']);
     expect(environment.warnings).toHaveLength(denied.length);
     denied.forEach((name, index) => {
       expect(environment.warnings[index]).toContain(`SERVICE_FORWARD_HEADERS: header "${name.toLowerCase()}"`);
     });
   });
 
-  it('passes the warnings of RUST_LOG on under its name', () => {
+  it('returns warnings of RUST_LOG with its name', () => {
     const { warnings } = parseEnvironment({ RUST_LOG: 'info,[request]=debug' });
     expect(warnings).toEqual([expect.stringMatching(/^RUST_LOG: span filter "\[request\]=debug" is ignored/)]);
   });
 
-  it('cuts an endless value in its message', () => {
-    expect(complaint({ SERVICE_CLASSIC_URL: 'x'.repeat(10_000) }).length).toBeLessThan(300);
+  it('truncates a long value in the error', () => {
+    expect(errorOf({ SERVICE_CLASSIC_URL: 'x'.repeat(10_000) }).length).toBeLessThan(300);
   });
 });

@@ -2,17 +2,17 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../http/settings.ts';
 import { parseFlags, USAGE } from './config.ts';
 
-const NOTHING = { kind: 'run', pipelineConfig: undefined, serviceConfig: undefined, pluginsPath: undefined };
+const NO_FLAGS = { kind: 'run', pipelineConfig: undefined, serviceConfig: undefined, pluginsPath: undefined };
 
 describe('flags', () => {
   it.each<[string[], object]>([
-    [[], NOTHING],
-    [['serve'], NOTHING],
-    [['--pipeline-config', 'p.yaml'], { ...NOTHING, pipelineConfig: 'p.yaml' }],
-    [['--service-config=s.yaml'], { ...NOTHING, serviceConfig: 's.yaml' }],
-    [['serve', '--plugins-path', '/p'], { ...NOTHING, pluginsPath: '/p' }],
-    [['--service-config=-odd.yaml'], { ...NOTHING, serviceConfig: '-odd.yaml' }],
-    [['--service-config', 'serve'], { ...NOTHING, serviceConfig: 'serve' }],
+    [[], NO_FLAGS],
+    [['serve'], NO_FLAGS],
+    [['--pipeline-config', 'p.yaml'], { ...NO_FLAGS, pipelineConfig: 'p.yaml' }],
+    [['--service-config=s.yaml'], { ...NO_FLAGS, serviceConfig: 's.yaml' }],
+    [['serve', '--plugins-path', '/p'], { ...NO_FLAGS, pluginsPath: '/p' }],
+    [['--service-config=-odd.yaml'], { ...NO_FLAGS, serviceConfig: '-odd.yaml' }],
+    [['--service-config', 'serve'], { ...NO_FLAGS, serviceConfig: 'serve' }],
     [
       ['--pipeline-config', 'p', '--service-config', 's', '--plugins-path', 'd'],
       { kind: 'run', pipelineConfig: 'p', serviceConfig: 's', pluginsPath: 'd' },
@@ -23,7 +23,7 @@ describe('flags', () => {
     [['--nonsense', '-h'], { kind: 'help' }],
     [['-v'], { kind: 'version' }],
     [['--version'], { kind: 'version' }],
-  ])('%j is understood', (argv, flags) => {
+  ])('parses %j', (argv, flags) => {
     expect(parseFlags(argv)).toEqual(flags);
   });
 
@@ -40,15 +40,15 @@ describe('flags', () => {
     [['serve', 'serve'], 'unexpected argument "serve"'],
     [['--', 'serve'], 'unexpected argument "serve"'],
     [['--service-config', 's', 'serve'], 'unexpected argument "serve"'],
-  ])('%j is refused in one line', (argv, start) => {
+  ])('rejects %j with a one-line error', (argv, start) => {
     expect(() => parseFlags(argv)).toThrow(ConfigError);
     expect(() => parseFlags(argv)).toThrow(new RegExp(`^${start}[^\\n]*$`));
   });
 
-  it('are told of as they work today', () => {
+  it('are documented in the usage text', () => {
     expect(USAGE).toContain('sluice serve [options]');
-    const told = USAGE.match(/--\w[\w-]*/g);
-    expect(told).toEqual(['--pipeline-config', '--service-config', '--help', '--version']);
+    const documented = USAGE.match(/--\w[\w-]*/g);
+    expect(documented).toEqual(['--pipeline-config', '--service-config', '--help', '--version']);
     expect(() => parseFlags(['--port'])).toThrow('see sluice serve --help');
   });
 });

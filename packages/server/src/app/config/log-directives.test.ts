@@ -3,14 +3,14 @@ import { InvalidSettingError } from '../../http/settings.ts';
 import { LOG_TARGETS, type LogFilter } from '../../telemetry/log.ts';
 import { DEFAULT_LOG_FILTER, logDirectives } from './environment.ts';
 
-/** The filter with one level for all targets but those named, and what belongs to them. */
+/** Filter with one level for all targets except the given ones and their access logs. */
 function filterOf(all: string, but: Record<string, string> = {}): Record<string, string> {
   return Object.fromEntries(
     LOG_TARGETS.map((target) => [target, but[target] ?? but[target.replace('::access', '')] ?? all]),
   );
 }
 
-describe('directives', () => {
+describe('log directives', () => {
   it.each<[string, Record<string, string>]>([
     ['off', filterOf('off')],
     ['error', filterOf('error')],
@@ -34,11 +34,11 @@ describe('directives', () => {
       filterOf('info', { 'service::mcp': 'warn', 'service::mcp::access': 'info' }),
     ],
     ['other::part=trace', filterOf('info')],
-  ])('%j sets the thresholds', (text, filter) => {
+  ])('%j set the levels', (text, filter) => {
     expect(logDirectives.parse(text)).toEqual({ filter, warnings: [] });
   });
 
-  it('defaults to info everywhere', () => {
+  it('default to info for all targets', () => {
     expect(DEFAULT_LOG_FILTER).toEqual<LogFilter>(logDirectives.parse('info').filter);
   });
 
@@ -46,13 +46,13 @@ describe('directives', () => {
     ['[request]', '[request]'],
     ['service::mcp[request]=trace', 'service::mcp[request]=trace'],
     ['[request{id=1,user="a"}]=debug', '[request{id=1,user=\\"a\\"}]=debug'],
-  ])('ignores the span filter %j with a warning', (text, shown) => {
+  ])('ignore the span filter %j with a warning', (text, display) => {
     const { filter, warnings } = logDirectives.parse(`warn,${text},service::bridge=error`);
     expect(filter).toEqual(filterOf('warn', { 'service::bridge': 'error' }));
-    expect(warnings).toEqual([`span filter "${shown}" is ignored: spans are not supported`]);
+    expect(warnings).toEqual([`span filter "${display}" is ignored: spans are not supported`]);
   });
 
-  it('warns of a bare word that is neither level nor target, which is a level mistyped', () => {
+  it('warns of a directive that is neither a level nor a target', () => {
     const { filter, warnings } = logDirectives.parse('inof');
     expect(filter).toEqual(filterOf('info'));
     expect(warnings).toEqual([expect.stringContaining('"inof"')]);
@@ -69,7 +69,7 @@ describe('directives', () => {
     '[request',
     'request]',
     '[a{b]=info,debug',
-  ])('refuses %j', (text) => {
+  ])('rejects %j', (text) => {
     expect(() => logDirectives.parse(text)).toThrow(InvalidSettingError);
   });
 });

@@ -5,44 +5,44 @@ import { parseOpenTelemetry } from './open-telemetry.ts';
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
 const SAMPLED = { parentBased: true, ratio: 1 };
 
-/** What is exported. */
+/** Names of the exported signals. */
 function exported(env: NodeJS.ProcessEnv): string[] {
   const { traces, metrics } = parseOpenTelemetry(env);
   return [...(traces ? ['traces'] : []), ...(metrics ? ['metrics'] : [])];
 }
 
-function complaint(env: NodeJS.ProcessEnv): string {
+function errorOf(env: NodeJS.ProcessEnv): string {
   try {
     parseOpenTelemetry(env);
   } catch (error) {
     if (error instanceof ConfigError) return error.message;
     throw error;
   }
-  throw new Error('nothing was complained of');
+  throw new Error('no error');
 }
 
-describe('what is exported', () => {
+describe('exported signals', () => {
   it.each<[string, NodeJS.ProcessEnv, string[]]>([
-    ['nothing where nothing is set', {}, []],
-    ['nothing for variables that are empty', { OTEL_EXPORTER_OTLP_ENDPOINT: '', OTEL_TRACES_EXPORTER: '' }, []],
+    ['none without variables', {}, []],
+    ['none for empty variables', { OTEL_EXPORTER_OTLP_ENDPOINT: '', OTEL_TRACES_EXPORTER: '' }, []],
     ['both for an endpoint', ENDPOINT, ['traces', 'metrics']],
     ['traces for their endpoint', { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://t/v1/traces' }, ['traces']],
     ['metrics for their endpoint', { OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'http://[::1]:1' }, ['metrics']],
     ['traces for their exporter', { OTEL_TRACES_EXPORTER: 'otlp' }, ['traces']],
-    ['no traces where none are wanted', { ...ENDPOINT, OTEL_TRACES_EXPORTER: 'none' }, ['metrics']],
-    ['no metrics where none are wanted', { ...ENDPOINT, OTEL_METRICS_EXPORTER: 'none' }, ['traces']],
-    ['no metrics where they are fetched', { ...ENDPOINT, OTEL_METRICS_EXPORTER: 'prometheus' }, ['traces']],
-    ['metrics where they are fetched as well', { OTEL_METRICS_EXPORTER: 'prometheus, otlp' }, ['metrics']],
-    ['nothing where all of it is off', { ...ENDPOINT, OTEL_SDK_DISABLED: 'true' }, []],
-    ['all of it where it is not off', { ...ENDPOINT, OTEL_SDK_DISABLED: 'false' }, ['traces', 'metrics']],
-    ['nothing of what is not used while all is off', { OTEL_SDK_DISABLED: 'true', OTEL_TRACES_SAMPLER: 'x' }, []],
+    ['no traces with the exporter none', { ...ENDPOINT, OTEL_TRACES_EXPORTER: 'none' }, ['metrics']],
+    ['no metrics with the exporter none', { ...ENDPOINT, OTEL_METRICS_EXPORTER: 'none' }, ['traces']],
+    ['no metrics with the exporter prometheus', { ...ENDPOINT, OTEL_METRICS_EXPORTER: 'prometheus' }, ['traces']],
+    ['metrics with the exporters prometheus and otlp', { OTEL_METRICS_EXPORTER: 'prometheus, otlp' }, ['metrics']],
+    ['none if the SDK is disabled', { ...ENDPOINT, OTEL_SDK_DISABLED: 'true' }, []],
+    ['both if the SDK is not disabled', { ...ENDPOINT, OTEL_SDK_DISABLED: 'false' }, ['traces', 'metrics']],
+    ['none, without validation, if the SDK is disabled', { OTEL_SDK_DISABLED: 'true', OTEL_TRACES_SAMPLER: 'x' }, []],
   ])('%s', (_, env, expected) => {
     expect(exported(env)).toEqual(expected);
   });
 });
 
-describe('how it is exported', () => {
-  it('is as OpenTelemetry says where nothing else is said', () => {
+describe('export settings', () => {
+  it('have the defaults of OpenTelemetry', () => {
     expect(parseOpenTelemetry(ENDPOINT)).toEqual({
       traces: { protocol: 'http/protobuf', sampler: SAMPLED, batch: {} },
       metrics: { protocol: 'http/protobuf', intervalMs: 60_000, timeoutMs: 30_000 },
@@ -50,7 +50,7 @@ describe('how it is exported', () => {
     });
   });
 
-  it('may differ for each of both', () => {
+  it('can differ between signals', () => {
     const { traces, metrics } = parseOpenTelemetry({
       ...ENDPOINT,
       OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
@@ -61,7 +61,7 @@ describe('how it is exported', () => {
     expect(metrics).toEqual({ protocol: 'http/json', intervalMs: 1000, timeoutMs: 1000 });
   });
 
-  it('takes batches as large and as often as it is told', () => {
+  it('include the batch settings', () => {
     const { traces } = parseOpenTelemetry({
       ...ENDPOINT,
       OTEL_BSP_SCHEDULE_DELAY: '1',
@@ -84,23 +84,23 @@ describe('how it is exported', () => {
     ['always_on', { parentBased: false, ratio: 1 }],
     ['always_off', { parentBased: false, ratio: 0 }],
     ['traceidratio', { parentBased: false, ratio: 0.25 }],
-  ])('samples %s', (name, expected) => {
+  ])('include the sampler %s', (name, expected) => {
     const env = { ...ENDPOINT, OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: '0.25' };
     expect(parseOpenTelemetry(env).traces?.sampler).toEqual(expected);
   });
 
-  it('records all that a ratio is not given for', () => {
+  it('sample everything without a ratio', () => {
     const env = { ...ENDPOINT, OTEL_TRACES_SAMPLER: 'traceidratio' };
     expect(parseOpenTelemetry(env).traces?.sampler).toEqual({ parentBased: false, ratio: 1 });
   });
 
-  it('warns of ways to pass traces on that it does not have', () => {
+  it('warn of unsupported propagators', () => {
     const { warnings } = parseOpenTelemetry({ OTEL_PROPAGATORS: 'tracecontext, baggage,b3' });
     expect(warnings).toEqual([expect.stringMatching(/^OTEL_PROPAGATORS: "b3" is ignored/)]);
   });
 });
 
-describe('a variable with a value that cannot be', () => {
+describe('an invalid variable', () => {
   it.each([
     ['OTEL_SDK_DISABLED', 'yes'],
     ['OTEL_EXPORTER_OTLP_ENDPOINT', 'collector:4317'],
@@ -129,8 +129,8 @@ describe('a variable with a value that cannot be', () => {
     ['OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY', '/'],
     ['OTEL_METRIC_EXPORT_INTERVAL', '99999999999'],
     ['OTEL_METRIC_EXPORT_TIMEOUT', 'never'],
-  ])('%s is named when it is %s, in one line that says what can be', (name, value) => {
-    const message = complaint({ [name]: value });
+  ])('is reported with the expected value: %s=%s', (name, value) => {
+    const message = errorOf({ [name]: value });
     expect(message).toMatch(new RegExp(`^${name}: .*expected `));
     expect(message).not.toContain('\n');
   });
@@ -138,11 +138,11 @@ describe('a variable with a value that cannot be', () => {
   it.each([
     ['OTEL_EXPORTER_OTLP_ENDPOINT', 'user:s3cret@collector'],
     ['OTEL_EXPORTER_OTLP_HEADERS', 's3cret'],
-  ])('is not repeated where it may have a secret in it: %s', (name, value) => {
-    expect(complaint({ [name]: value })).not.toContain('s3cret');
+  ])('is reported without its value if that may be a secret: %s', (name, value) => {
+    expect(errorOf({ [name]: value })).not.toContain('s3cret');
   });
 
-  it('is none of those that the library takes', () => {
+  it('is none that the library accepts', () => {
     const env = {
       OTEL_EXPORTER_OTLP_HEADERS: 'api-key=a%20b, Authorization = Bearer%20c=,',
       OTEL_EXPORTER_OTLP_TIMEOUT: '500',

@@ -32,8 +32,8 @@ function origins({ listeners }: Pipeline) {
   );
 }
 
-describe('a pipeline in an environment', () => {
-  it('is what it was where that says nothing', () => {
+describe('applying the environment to a pipeline', () => {
+  it('changes nothing without variables', () => {
     const { warnings, ...rest } = effective({});
     const { warnings: own, ...pipeline } = parsePipeline(FILE, 'p');
     expect(rest).toEqual(pipeline);
@@ -41,7 +41,7 @@ describe('a pipeline in an environment', () => {
     expect(warnings).toHaveLength(2);
   });
 
-  it('has its listeners mcp and inference where that says', () => {
+  it('replaces the addresses of the listeners mcp and inference', () => {
     const { listeners } = effective({ SERVICE_MCP_LISTEN: '[::1]:0', SERVICE_INFERENCE_LISTEN: '127.0.0.1:1' });
     expect(listeners.map(({ address, addressAt }) => ({ address, addressAt }))).toEqual([
       { address: { host: '::1', port: 0 }, addressAt: 'SERVICE_MCP_LISTEN' },
@@ -50,7 +50,7 @@ describe('a pipeline in an environment', () => {
     ]);
   });
 
-  it('does not start without the listener that is to be moved', () => {
+  it('requires the listener whose address is replaced', () => {
     const file = FILE.replace('name: mcp', 'name: agents').replace('name: inference, a', 'name: models, a');
     expect(() => effective({ SERVICE_MCP_LISTEN: '127.0.0.1:0' }, file)).toThrow(
       /^SERVICE_MCP_LISTEN: the pipeline has no listener "mcp"; .*listeners: "agents", "models", "third"\)$/,
@@ -60,13 +60,13 @@ describe('a pipeline in an environment', () => {
     );
   });
 
-  it('does not start with a listener that is moved to where another one is', () => {
+  it('rejects an address of another listener', () => {
     expect(() => effective({ SERVICE_MCP_LISTEN: '0.0.0.0:3' })).toThrow(
       /^p:4:19: listener "third" has the same address as listener "mcp" \(SERVICE_MCP_LISTEN\); use another address$/,
     );
   });
 
-  it('sends the cluster inference where that says, with the time to connect that the file has', () => {
+  it('replaces the upstream of the cluster inference, but not its connect timeout', () => {
     const { clusters } = effective({ SERVICE_INFERENCE_UPSTREAM: 'https://api.example.com/v1/' });
     expect(Object.fromEntries(clusters)).toEqual({
       inference: {
@@ -88,7 +88,7 @@ describe('a pipeline in an environment', () => {
     });
   });
 
-  it('warns of an upstream for a cluster that is not there', () => {
+  it('warns of an upstream without the cluster inference', () => {
     const file = FILE.replaceAll('cluster: inference', 'cluster: model').replace(
       '{name: inference, e',
       '{name: model, e',
@@ -98,7 +98,7 @@ describe('a pipeline in an environment', () => {
     );
   });
 
-  it('has the origin that that says first in every cors filter, in the place of the first', () => {
+  it('replaces the first origin of every cors filter', () => {
     const changed = effective({ SERVICE_CORS_ORIGIN: 'https://mine' });
     expect(origins(changed)).toEqual([
       [['https://mine', 'https://two'], ['https://mine']],
@@ -111,28 +111,34 @@ describe('a pipeline in an environment', () => {
     ]);
   });
 
-  it('warns of origins that no listener lets in', () => {
-    const refused = (at: string, origins: string) =>
+  it('warns of origins that the listener rejects', () => {
+    const rejected = (at: string, origins: string) =>
       `${at}: cors allows ${origins}, but the listener rejects every foreign origin except SERVICE_CORS_ORIGIN`;
-    const said = (env: NodeJS.ProcessEnv, file = FILE) => effective(env, file).warnings;
-    expect(said({})).toEqual([refused('p:8:9', 'https://one, https://two'), refused('p:11:9', 'https://three')]);
-    expect(said({ SERVICE_CORS_ORIGIN: 'https://two' })).toEqual([]);
-    expect(said({ SERVICE_CORS_ORIGIN: 'https://mine' })).toEqual([refused('p:8:9', 'https://two')]);
+    const warningsOf = (env: NodeJS.ProcessEnv, file = FILE) => effective(env, file).warnings;
+    expect(warningsOf({})).toEqual([
+      rejected('p:8:9', 'https://one, https://two'),
+      rejected('p:11:9', 'https://three'),
+    ]);
+    expect(warningsOf({ SERVICE_CORS_ORIGIN: 'https://two' })).toEqual([]);
+    expect(warningsOf({ SERVICE_CORS_ORIGIN: 'https://mine' })).toEqual([rejected('p:8:9', 'https://two')]);
     expect(
-      said({}, FILE.replace('https://one', '"*"').replace('[https://three]', '["http://localhost:3", "http://[::1]"]')),
+      warningsOf(
+        {},
+        FILE.replace('https://one', '"*"').replace('[https://three]', '["http://localhost:3", "http://[::1]"]'),
+      ),
     ).toEqual([]);
     expect(
-      said(
+      warningsOf(
         {},
         FILE.replace('https://one', '"*"').replace('[https://three]', '["http://127.0.0.1"], allow_null_origin: true'),
       ),
-    ).toEqual([refused('p:11:9', 'null')]);
+    ).toEqual([rejected('p:11:9', 'null')]);
     expect(
-      said({}, FILE.replace('https://one', '"*"').replace('https://three', 'http://localhost.example.com')),
-    ).toEqual([refused('p:11:9', 'http://localhost.example.com')]);
+      warningsOf({}, FILE.replace('https://one', '"*"').replace('https://three', 'http://localhost.example.com')),
+    ).toEqual([rejected('p:11:9', 'http://localhost.example.com')]);
   });
 
-  it('does not start with any origin where credentials are allowed', () => {
+  it('rejects the origin * if credentials are allowed', () => {
     expect(() => effective({ SERVICE_CORS_ORIGIN: '*' })).toThrow(
       /^SERVICE_CORS_ORIGIN: "\*" cannot be combined with allow_credentials \(p:11:9\); set an origin/,
     );

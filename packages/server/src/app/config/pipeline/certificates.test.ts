@@ -10,8 +10,8 @@ import { loadPipeline, type PipelineEnvironment } from './load.ts';
 
 const NOW = new Date('2030-01-01');
 const { cert, key } = localhostCertificate;
-const stranger = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
-const NOTHING: PipelineEnvironment = {
+const otherKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
+const NO_ENVIRONMENT: PipelineEnvironment = {
   mcpListen: undefined,
   inferenceListen: undefined,
   inferenceUpstream: undefined,
@@ -26,7 +26,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** What comes of these files; undefined for one that is not there. */
+/** Reads a certificate and key with these contents; undefined for a missing file. */
 async function read(certText: string | undefined, keyText: string | undefined, now = NOW) {
   const files = { certPath: join(folder, 'c.pem'), keyPath: join(folder, 'k.pem') };
   if (certText !== undefined) await writeFile(files.certPath, certText);
@@ -35,64 +35,64 @@ async function read(certText: string | undefined, keyText: string | undefined, n
   return await readKeyPair({ ...files, certAt: { ...at, column: 1 }, keyAt: { ...at, column: 9 } }, now);
 }
 
-async function complaints(...files: Parameters<typeof read>): Promise<string[]> {
+async function problemsOf(...files: Parameters<typeof read>): Promise<string[]> {
   const result = await read(...files);
-  if ('keyPair' in result) throw new Error('it is taken');
+  if ('keyPair' in result) throw new Error('accepted');
   return result.problems.map((problem) => formatProblem(problem).replaceAll(`${folder}/`, ''));
 }
 
 describe('certificate and key of a listener', () => {
-  it('are taken as they are', async () => {
+  it('are accepted', async () => {
     expect(await read(cert, key)).toEqual({ keyPair: { cert, key }, warnings: [] });
   });
 
   it.each<[string, Parameters<typeof read>, string[]]>([
     [
-      'files that are not there',
+      'missing files',
       [undefined, undefined],
       [
         'p:3:1: "c.pem" does not exist; expected a PEM certificate',
         'p:3:9: "k.pem" does not exist; expected a PEM private key',
       ],
     ],
-    ['a certificate that is none', ['hello', key], ['p:3:1: "c.pem" is not a PEM certificate']],
+    ['a text that is not a certificate', ['hello', key], ['p:3:1: "c.pem" is not a PEM certificate']],
     [
-      'files the wrong way round',
+      'swapped files',
       [key, cert],
       ['p:3:1: "c.pem" is not a PEM certificate', 'p:3:9: "k.pem" is not a PEM private key'],
     ],
-    ['a certificate that is cut', [cert.slice(0, 200), key], ['p:3:1: "c.pem" is not a PEM certificate']],
-    ['a key that is none', [cert, ''], ['p:3:9: "k.pem" is not a PEM private key']],
+    ['a truncated certificate', [cert.slice(0, 200), key], ['p:3:1: "c.pem" is not a PEM certificate']],
+    ['an empty key', [cert, ''], ['p:3:9: "k.pem" is not a PEM private key']],
     [
-      'the key of another',
-      [cert, stranger.export({ type: 'pkcs8', format: 'pem' }).toString()],
+      'the key of another certificate',
+      [cert, otherKey.export({ type: 'pkcs8', format: 'pem' }).toString()],
       ['p:3:9: "k.pem" does not match the first certificate in "c.pem"; put the certificate of this key first'],
     ],
     [
       'a key with a passphrase',
-      [cert, stranger.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }).toString()],
+      [cert, otherKey.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }).toString()],
       ['p:3:9: "k.pem" is encrypted; remove the passphrase'],
     ],
-  ])('are refused: %s', async (_what, files, lines) => {
-    expect(await complaints(...files)).toEqual(lines);
+  ])('are rejected: %s', async (_what, files, lines) => {
+    expect(await problemsOf(...files)).toEqual(lines);
   });
 
-  it('are refused: a chain with something broken in it', async () => {
-    const [line] = await complaints(`${cert}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n`, key);
+  it('are rejected: a broken intermediate certificate', async () => {
+    const [line] = await problemsOf(`${cert}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n`, key);
     expect(line).toMatch(/^p:3:1: "c\.pem" cannot be used: .+/);
   });
 
-  it('are refused: a folder', async () => {
+  it('are rejected: a folder', async () => {
     await mkdir(join(folder, 'c.pem'));
-    expect(await complaints(undefined, key)).toEqual(['p:3:1: "c.pem" is a folder; expected a PEM certificate']);
+    expect(await problemsOf(undefined, key)).toEqual(['p:3:1: "c.pem" is a folder; expected a PEM certificate']);
   });
 
   it.each([
     ['expired on 2126-10-27T12:37:05.000Z', new Date('2130-01-01')],
     ['is not valid before 2026-11-20T12:37:05.000Z', new Date('2020-01-01')],
-  ])('are used with a warning when the certificate %s', async (text, now) => {
+  ])('are accepted with a warning if the certificate %s', async (text, now) => {
     const result = await read(cert, key, now);
-    if ('problems' in result) throw new Error('refused');
+    if ('problems' in result) throw new Error('rejected');
     expect(result.keyPair).toEqual({ cert, key });
     expect(result.warnings.map(formatProblem)).toEqual([`p:3:1: "${join(folder, 'c.pem')}" ${text}`]);
   });
@@ -105,27 +105,27 @@ describe('loading a pipeline', () => {
 filter_chains: [{name: c, filters: [{filter: mcp}]}]
 `;
 
-  it('reads the certificates of the listeners that have one, from where the file is', async () => {
+  it('reads certificates relative to the folder of the file', async () => {
     const path = join(folder, 'p.yaml');
     await mkdir(join(folder, 'keys'));
     await writeFile(path, FILE);
     await writeFile(join(folder, 'c.pem'), cert);
-    await expect(loadPipeline(path, NOTHING)).rejects.toThrow(
+    await expect(loadPipeline(path, NO_ENVIRONMENT)).rejects.toThrow(
       `--pipeline-config ${path}:2:99: "${join(folder, 'keys/k.pem')}" does not exist; expected a PEM private key`,
     );
     await writeFile(join(folder, 'keys/k.pem'), key);
-    const { listeners } = await loadPipeline(path, NOTHING);
+    const { listeners } = await loadPipeline(path, NO_ENVIRONMENT);
     expect(listeners.map(({ keyPair }) => keyPair)).toEqual([{ cert, key }, undefined]);
   });
 
-  it('takes the embedded one when no file is named, and what the environment says', async () => {
+  it('applies the environment to the embedded pipeline without a file', async () => {
     const address = { host: '127.0.0.1', port: 7 };
-    const { listeners } = await loadPipeline(undefined, { ...NOTHING, mcpListen: address });
+    const { listeners } = await loadPipeline(undefined, { ...NO_ENVIRONMENT, mcpListen: address });
     expect(listeners).toMatchObject([{ name: 'mcp', address }, { name: 'inference' }]);
   });
 
-  it('says where completions are asked for, in the embedded one’s words where the file has no cluster for them', async () => {
-    const upstreamOf = async (file: string, environment = NOTHING) => {
+  it('returns the inference upstream, that of the embedded pipeline if the file has none', async () => {
+    const upstreamOf = async (file: string, environment = NO_ENVIRONMENT) => {
       const path = join(folder, 'p.yaml');
       await writeFile(path, file);
       return (await loadPipeline(path, environment)).inferenceUpstream;
@@ -137,10 +137,10 @@ filter_chains: [{name: a, filters: [{filter: headers}]}]
     expect(await upstreamOf(none)).toEqual({ scheme: 'http', host: '127.0.0.1', port: 11434, path: '' });
     expect(await upstreamOf(own)).toEqual({ scheme: 'https', host: 'm', port: 2, path: '' });
     const inferenceUpstream = { scheme: 'http', host: 'e', port: 4, path: '/v' } as const;
-    expect(await upstreamOf(own, { ...NOTHING, inferenceUpstream })).toEqual(inferenceUpstream);
+    expect(await upstreamOf(own, { ...NO_ENVIRONMENT, inferenceUpstream })).toEqual(inferenceUpstream);
   });
 
-  it('fills in what a filter mcp leaves to the file’s limits', async () => {
+  it('fills in the body limit of mcp filters', async () => {
     const path = join(folder, 'p.yaml');
     await writeFile(
       path,
@@ -148,18 +148,18 @@ filter_chains: [{name: a, filters: [{filter: headers}]}]
 filter_chains: [{name: a, filters: [{filter: mcp}, {filter: mcp, max_body_bytes: 7}]}]
 body_limits: {max_request_bytes: 5}`,
     );
-    const { listeners } = await loadPipeline(path, NOTHING);
+    const { listeners } = await loadPipeline(path, NO_ENVIRONMENT);
     expect(listeners[0]?.filters.map(({ settings }) => settings)).toMatchObject([
       { filter: 'mcp', max_body_bytes: 5 },
       { filter: 'mcp', max_body_bytes: 7 },
     ]);
   });
 
-  it('does not start with a file that is not there, or a folder', async () => {
-    await expect(loadPipeline(join(folder, 'p.yaml'), NOTHING)).rejects.toThrow(
+  it('rejects a file that does not exist or is a folder', async () => {
+    await expect(loadPipeline(join(folder, 'p.yaml'), NO_ENVIRONMENT)).rejects.toThrow(
       `--pipeline-config ${folder}/p.yaml: no such file; check the path`,
     );
-    await expect(loadPipeline(folder, NOTHING)).rejects.toThrow(
+    await expect(loadPipeline(folder, NO_ENVIRONMENT)).rejects.toThrow(
       `--pipeline-config ${folder} is a folder; expected a YAML file`,
     );
   });

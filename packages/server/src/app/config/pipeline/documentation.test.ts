@@ -12,12 +12,12 @@ const EXAMPLES = [...PAGE.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, text = ''
 const named = z.array(z.looseObject({ name: z.string() })).default([]);
 const part = z.object({ listeners: named, filter_chains: named, clusters: named });
 
-/** The example with what it leaves out, which is as in the embedded pipeline. */
-async function whole(example: string): Promise<object> {
-  const written: unknown = parse(example);
+/** Completes an example with parts of the embedded pipeline. */
+async function complete(example: string): Promise<object> {
+  const content: unknown = parse(example);
   const embedded = part.parse(parse(await readEmbeddedPipeline()));
-  if (Array.isArray(written)) return { ...embedded, filter_chains: embedded.filter_chains.map(withFilters(written)) };
-  const { listeners, filter_chains, clusters } = part.parse(written);
+  if (Array.isArray(content)) return { ...embedded, filter_chains: embedded.filter_chains.map(withFilters(content)) };
+  const { listeners, filter_chains, clusters } = part.parse(content);
   const own = new Set(filter_chains.map(({ name }) => name));
   return {
     listeners: listeners.length > 0 ? listeners : embedded.listeners,
@@ -26,7 +26,7 @@ async function whole(example: string): Promise<object> {
   };
 }
 
-/** Further filters behind those of the chain for MCP. */
+/** Appends filters to the chain for MCP. */
 const withFilters =
   (more: unknown[]) =>
   ({ name, filters, ...chain }: { name: string; filters?: unknown }) => ({
@@ -35,18 +35,18 @@ const withFilters =
     filters: [...(Array.isArray(filters) ? filters : []), ...(name === 'mcp_router' ? more : [])],
   });
 
-describe('the page about the pipeline file', () => {
+describe('docs/pipeline.md', () => {
   it('has examples', () => {
     expect(EXAMPLES.length).toBeGreaterThan(5);
   });
 
-  it.each(EXAMPLES)('has an example that works: %s', async (example) => {
-    const checked = checkPipeline(JSON.stringify(await whole(example)), 'p');
+  it.each(EXAMPLES)('has a valid example: %s', async (example) => {
+    const checked = checkPipeline(JSON.stringify(await complete(example)), 'p');
     expect('problems' in checked ? checked.problems.map(formatProblem) : []).toEqual([]);
   });
 
   it.each([...PLAIN_FILTERS, 'cors', 'mcp', 'static_response', 'router', 'load_balancer', 'headers', 'path_rewrite'])(
-    'has the filter %s',
+    'documents the filter %s',
     (filter) => {
       expect(PAGE.split('## Filters')[1]?.split('\n## ')[0]).toContain(`\`${filter}\``);
     },

@@ -2,9 +2,9 @@ import { expect, test } from 'vitest';
 import { parsePipeline, readEmbeddedPipeline } from './parse.ts';
 import { findCoverageGaps, listenersWithoutEvaluators } from './validate.ts';
 
-test('listeners that answer requests without an evaluator filter are named, others are not', async () => {
-  const judged = parsePipeline(await readEmbeddedPipeline(), 'p');
-  expect(listenersWithoutEvaluators(judged.listeners)).toEqual([]);
+test('warns of listeners that answer requests without an evaluator filter', async () => {
+  const embedded = parsePipeline(await readEmbeddedPipeline(), 'p');
+  expect(listenersWithoutEvaluators(embedded.listeners)).toEqual([]);
   const { listeners } = parsePipeline(
     `listeners:
   - {name: health, address: "h:1", filter_chains: [up]}
@@ -20,7 +20,7 @@ filter_chains:
   ]);
 });
 
-test('whatever answers behind the evaluators by default is known to answer', async () => {
+test('knows all answering filters of the embedded pipeline', async () => {
   const [mcp] = parsePipeline(await readEmbeddedPipeline(), 'p').listeners;
   const names = mcp?.filters.map(({ settings }) => settings.filter) ?? [];
   const answering = names.slice(names.indexOf('service_evaluator') + 1);

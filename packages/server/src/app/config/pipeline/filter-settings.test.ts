@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { checkPipeline } from './parse.ts';
 import type { FilterSettings } from './schema.ts';
 
-/** The settings of the filter that stands there in this way, in a chain where it may stand. */
+/** Parsed settings of a filter with this YAML, in a valid chain. */
 function settingsOf(filter: string): FilterSettings {
   const checked = checkPipeline(
     `listeners: [{name: l, address: "127.0.0.1:1", filter_chains: [c]}]
@@ -16,14 +16,14 @@ clusters: [{name: k, endpoints: ["127.0.0.1:2"]}]`,
   return last.settings;
 }
 
-/** What is wrong with a filter that stands there in this way; columns count from its brace. */
-function complaints(filter: string): string[] {
+/** Problems of a filter with this YAML; columns count from its brace. */
+function problemsOf(filter: string): string[] {
   const head = 'filter_chains: [{name: c, filters: [{filter: mcp}, ';
   const checked = checkPipeline(
     `${head}{${filter}}]}]\nlisteners: [{name: l, address: "127.0.0.1:1", filter_chains: [c]}]`,
     'p.yaml',
   );
-  if ('pipeline' in checked) throw new Error('it is taken');
+  if ('pipeline' in checked) throw new Error('accepted');
   return checked.problems.map(
     ({ at, text }) => `${at.line}:${at.column - head.length}: ${text.replaceAll('filter_chains[0].filters[1]', 'F')}`,
   );
@@ -132,7 +132,7 @@ describe('settings of filters', () => {
         ],
       },
     ],
-  ])('are those that %s names, and defaults', (text, settings) => {
+  ])('are parsed with defaults: %s', (text, settings) => {
     expect(settingsOf(text)).toEqual(settings);
   });
 
@@ -297,7 +297,7 @@ describe('settings of filters', () => {
         '1:66: F.conditions[0].when.headers["d\\n"] must be a header name',
       ],
     ],
-  ])('are refused where %s is wrong', (text, lines) => {
-    expect(complaints(text)).toEqual(lines);
+  ])('are rejected: %s', (text, lines) => {
+    expect(problemsOf(text)).toEqual(lines);
   });
 });

@@ -9,14 +9,14 @@ import { checkPipeline } from './parse.ts';
 import { textMutants } from './text-mutants.fixture.ts';
 import { treeMutants } from './tree-mutants.fixture.ts';
 
-// Mistakes that people make in a file, at random. Whatever they are, the parser has to answer, and a file that it takes has
-// to mean what stands in it: that is compared with what the contract makes of the plain values of the file. The campaign
-// `pipeline` does the same many thousands of times, and starts the service.
+// Random mistakes in a file. The parser must either reject the file properly or parse it as its plain values say, which an
+// independent implementation of the contract checks. The campaign `pipeline` does the same with many more mutants, and
+// starts the service.
 
 const RUNS = { numRuns: 150 };
 const name = 'p';
 
-/** What a text means; undefined when it is refused, which has to be done properly. */
+/** Parsed pipeline without positions; undefined if the text is properly rejected. */
 function meaning(text: string): object | undefined {
   const checked = checkPipeline(text, name, '/etc');
   if ('pipeline' in checked) return comparablePipeline(checked.pipeline);
@@ -32,7 +32,7 @@ function meaning(text: string): object | undefined {
 
 const ORIGINAL = meaning(FULL);
 
-/** Every key of the file with its map, in the order of the file. */
+/** All keys of the file with their maps, in the order of the file. */
 function pairsOf(document: Document): Pair[] {
   const pairs: Pair[] = [];
   visit(document, { Pair: (_key, pair) => void pairs.push(pair) });
@@ -42,11 +42,11 @@ function pairsOf(document: Document): Pair[] {
 const PAIRS = pairsOf(parseDocument(FULL)).length;
 const anyPair = fc.nat(PAIRS - 1);
 
-/** The keys of `headers` that a request has to have are names, not keys of ours. */
+/** Keys of `headers` in conditions and routes are header names. */
 const FREE: ReadonlySet<string> = new Set(['X-Probe', 'X-Tier']);
 const keyOf = ({ key }: Pair): string => (isScalar(key) ? String(key.value) : '');
 
-/** The file with another name for one of its keys. */
+/** Renames one key of the file. */
 function renamed(index: number, name: string): { text: string; old: string } {
   const document = parseDocument(FULL);
   const pair = pairsOf(document)[index];
@@ -56,7 +56,7 @@ function renamed(index: number, name: string): { text: string; old: string } {
   return { text: document.toString(), old };
 }
 
-/** The file without one of its keys and all below it. */
+/** Removes one key of the file with its value. */
 function without(index: number): { text: string; old: string } {
   const document = parseDocument(FULL);
   const gone = pairsOf(document)[index];
@@ -94,14 +94,14 @@ const value = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
 );
 
-describe('a pipeline file that was changed at random', () => {
-  it('is one that is taken, to begin with', () => {
+describe('a mutated pipeline file', () => {
+  it('is valid before it is mutated', () => {
     expect(ORIGINAL).toBeDefined();
     expect(checkMutant(FULL, '/etc', parse(FULL))).toMatchObject({ kind: 'taken', meaning: ORIGINAL ?? {} });
     expect(meaning(parseDocument(FULL).toString())).toEqual(ORIGINAL);
   });
 
-  it('is refused for every key that it does not know', () => {
+  it('is rejected for every renamed key', () => {
     fc.assert(
       fc.property(anyPair, strangeKey, (index, key) => {
         const { text, old } = renamed(index, key);
@@ -112,7 +112,7 @@ describe('a pipeline file that was changed at random', () => {
     );
   });
 
-  it('is refused for every key that is added', () => {
+  it('is rejected for every added key', () => {
     fc.assert(
       fc.property(fc.nat(200), strangeKey, value, (index, key, added) => {
         const document = parseDocument(FULL);
@@ -129,7 +129,7 @@ describe('a pipeline file that was changed at random', () => {
     );
   });
 
-  it('is refused for every duplicate key', () => {
+  it('is rejected for every duplicate key', () => {
     fc.assert(
       fc.property(fc.nat(FULL.split('\n').length - 2), (index) => {
         const lines = FULL.split('\n');
@@ -142,7 +142,7 @@ describe('a pipeline file that was changed at random', () => {
     );
   });
 
-  it('means what it says, or is refused, when a value is another one', () => {
+  it('is rejected or parsed as its values say if a value changes', () => {
     fc.assert(
       fc.property(anyPair, value, (index, next) => {
         const document = parseDocument(FULL);
@@ -160,7 +160,7 @@ describe('a pipeline file that was changed at random', () => {
     );
   });
 
-  it('means something else, or is refused, when a key is left out', () => {
+  it('is rejected or differs if a key is removed', () => {
     fc.assert(
       fc.property(anyPair, (index) => {
         const { text, old } = without(index);
@@ -171,7 +171,7 @@ describe('a pipeline file that was changed at random', () => {
     );
   });
 
-  it('means something else, or is refused, when it is cut', () => {
+  it('is rejected or differs if it is truncated', () => {
     fc.assert(
       fc.property(fc.nat(FULL.trimEnd().length - 1), (length) => {
         const after = meaning(FULL.slice(0, length));
@@ -181,7 +181,7 @@ describe('a pipeline file that was changed at random', () => {
     );
   });
 
-  it('means what YAML makes of a line that is indented otherwise', () => {
+  it('is parsed as YAML says if an indentation changes', () => {
     fc.assert(
       fc.property(fc.nat(FULL.split('\n').length - 2), fc.integer({ min: -4, max: 4 }), (index, shift) => {
         fc.pre(shift !== 0);
@@ -196,7 +196,7 @@ describe('a pipeline file that was changed at random', () => {
     );
   });
 
-  it('is answered whatever characters are put into it, and means what YAML makes of them', () => {
+  it('is rejected or parsed as YAML says if characters are inserted', () => {
     const character = fc.oneof(
       fc.constantFrom(...'\t\n\r\0 :-[]{},&*!|>\'"%@`#?~'),
       fc.string({ unit: 'binary', minLength: 1, maxLength: 3 }),
@@ -214,7 +214,7 @@ describe('a pipeline file that was changed at random', () => {
     ways[`${way} ${kind}`] = (ways[`${way} ${kind}`] ?? 0) + 1;
   };
 
-  it('means what the contract makes of its values, known beforehand, or is refused', () => {
+  it('is rejected or parsed as the contract says for known values', () => {
     fc.assert(
       fc.property(treeMutants(FULL), ({ text, values }) => {
         const verdict = checkMutant(text, '/etc', values);
@@ -223,11 +223,11 @@ describe('a pipeline file that was changed at random', () => {
       }),
       { numRuns: 300 },
     );
-    // Both happen, or nothing was tried.
+    // Fails if the mutants are all valid or all invalid.
     expect(Math.min(ways['values taken'] ?? 0, ways['values refused'] ?? 0)).toBeGreaterThan(0);
   });
 
-  it('means what the contract makes of its text, or is refused', () => {
+  it('is rejected or parsed as the contract says for a mutated text', () => {
     fc.assert(
       fc.property(textMutants(FULL), (text) => {
         const verdict = checkMutant(text, '/etc');
@@ -239,7 +239,7 @@ describe('a pipeline file that was changed at random', () => {
     expect(Math.min(ways['text taken'] ?? 0, ways['text refused'] ?? 0)).toBeGreaterThan(0);
   });
 
-  it('is answered whatever it is', () => {
+  it('never makes the parser throw', () => {
     fc.assert(
       fc.property(
         fc.oneof(
@@ -255,14 +255,14 @@ describe('a pipeline file that was changed at random', () => {
   });
 });
 
-/** Whether a text that is taken means what its plain values do. True for what is refused. */
+/** Returns whether a text is rejected or parsed as its plain values say. */
 function meansItsValues(text: string): boolean {
   const verdict = checkMutant(text, '/etc');
   if (verdict.kind === 'wrong') throw new Error(verdict.why);
   return true;
 }
 
-/** Changes that are none: that the key `tls` of a cluster is there is all that it says. */
+/** Changes without effect: only the presence of a cluster's `tls` matters. */
 function meansNothing(key: string, next: unknown): boolean {
   return key === 'tls' && (next === null || (typeof next === 'object' && Object.keys(next).length === 0));
 }

@@ -10,13 +10,13 @@ function pipelineOf(text: string): Pipeline {
   return checked.pipeline;
 }
 
-function complaints(text: string): string[] {
+function problemsOf(text: string): string[] {
   const checked = checkPipeline(text, 'p');
-  if ('pipeline' in checked) throw new Error('it is taken');
+  if ('pipeline' in checked) throw new Error('accepted');
   return checked.problems.map(formatProblem);
 }
 
-/** A whole file with these lines at its end, and what stands in the first of its listeners. */
+/** Valid file with these lines appended, and these settings of its first listener. */
 const file = (more = '', listener = '') => `listeners:
   - {name: one, address: "127.0.0.1:1", filter_chains: [main]${listener}}
 filter_chains:
@@ -26,7 +26,7 @@ filter_chains:
       - filter: service_relay
 ${more}`;
 
-/** A whole file with these filters in its only chain, the first of which is on line 6. */
+/** File with these filters in its only chain; the first one is on line 6. */
 const chain = (...filters: string[]) => `listeners:
   - {name: one, address: "127.0.0.1:1", filter_chains: [main]}
 filter_chains:
@@ -38,7 +38,7 @@ const BALANCER = 'load_balancer, clusters: [{name: k, endpoints: ["h:1"]}]';
 const ROUTER = 'router, routes: [{path_prefix: /, cluster: k}]';
 
 describe('the embedded pipeline', () => {
-  it('is the one of the contract', async () => {
+  it('matches decisions 1.4', async () => {
     const { listeners, clusters, bodyLimits, shutdownTimeoutMs, warnings } = parsePipeline(
       await readEmbeddedPipeline(),
       'p',
@@ -84,7 +84,7 @@ describe('the embedded pipeline', () => {
 });
 
 describe('a pipeline file', () => {
-  it('has defaults for all that it can leave out', () => {
+  it('has defaults for all optional keys', () => {
     expect(pipelineOf(file())).toMatchObject({
       listeners: [{ tls: undefined, readTimeoutMs: undefined, maxConnections: undefined }],
       bodyLimits: { request: 4_194_304, response: 67_108_864 },
@@ -94,7 +94,7 @@ describe('a pipeline file', () => {
     });
   });
 
-  it('gives a listener all of its settings, and paths that start at its folder', () => {
+  it('sets all settings of a listener, with paths relative to its folder', () => {
     const text = file(
       '',
       ', protocol: http, downstream_read_timeout_ms: 5, max_connections: 7, tls: {certificates: [{cert_path: a.pem, key_path: /k.pem}]}',
@@ -119,7 +119,7 @@ describe('a pipeline file', () => {
     });
   });
 
-  it('has limits and times of its own', () => {
+  it('sets limits and timeouts', () => {
     const text = file('body_limits: {max_request_bytes: 1, max_response_bytes: 2}\nshutdown_timeout_secs: 0');
     expect(pipelineOf(text)).toMatchObject({ bodyLimits: { request: 1, response: 2 }, shutdownTimeoutMs: 0 });
     expect(pipelineOf(file('body_limits: {max_response_bytes: 2}')).bodyLimits).toEqual({
@@ -128,7 +128,7 @@ describe('a pipeline file', () => {
     });
   });
 
-  it('puts the chains of a listener behind each other', () => {
+  it('concatenates the chains of a listener', () => {
     const { listeners } = pipelineOf(`listeners:
   - {name: one, address: "127.0.0.1:1", filter_chains: [tail, head]}
   - {name: two, address: "127.0.0.1:0", filter_chains: [tail]}
@@ -143,7 +143,7 @@ filter_chains:
     ]);
   });
 
-  it('has clusters at the top and in load balancers, for all routes', () => {
+  it('makes clusters of the top level and of load balancers available to all routes', () => {
     const { clusters, warnings } = pipelineOf(
       `${chain(ROUTER, 'router, routes: [{path_prefix: /, cluster: m}]', BALANCER)}clusters: [{name: m, endpoints: ["h:2"]}]`,
     );
@@ -152,9 +152,9 @@ filter_chains:
   });
 
   it.each<[string, string, string[]]>([
-    ['nothing in it', '', ['p:1:1: listeners is missing', 'p:1:1: filter_chains is missing']],
-    ['a list at the top', '- a', ['p:1:1: the top level must be a map']],
-    ['a text at the top', '  listeners', ['p:1:3: the top level must be a map']],
+    ['no content', '', ['p:1:1: listeners is missing', 'p:1:1: filter_chains is missing']],
+    ['a list as top level', '- a', ['p:1:1: the top level must be a map']],
+    ['a string as top level', '  listeners', ['p:1:3: the top level must be a map']],
     [
       'an unknown key',
       file('cluster: []'),
@@ -164,9 +164,9 @@ filter_chains:
       ],
     ],
     ['no listeners', 'listeners: []\nfilter_chains: []', ['p:1:1: listeners must have at least one listener']],
-    ['a listener that is no map', file().replace(/\{name.*\}/, 'one'), ['p:2:5: listeners[0] must be a map']],
+    ['a listener that is not a map', file().replace(/\{name.*\}/, 'one'), ['p:2:5: listeners[0] must be a map']],
     [
-      'a misspelt key of a listener',
+      'a misspelled key of a listener',
       file('', ', max_conections: 5'),
       [
         'p:2:64: listeners[0]: unknown key "max_conections"; known keys: name, address, filter_chains, protocol, tls, ' +
@@ -196,7 +196,7 @@ filter_chains:
       ['p:2:41: listeners[0].filter_chains must name at least one chain'],
     ],
     [
-      'a chain that is not there',
+      'an unknown chain',
       file().replace('[main]', '[main, mian, gone]'),
       ['p:2:63: unknown chain "mian"; known chains: "main"', 'p:2:69: unknown chain "gone"; known chains: "main"'],
     ],
@@ -213,7 +213,7 @@ filter_chains:
     ],
     ['TLS without a value', file('', ', tls: '), ['p:2:64: listeners[0].tls has no value; expected a map']],
     [
-      'half a certificate',
+      'an incomplete certificate',
       file('', ', tls: {certificates: [{cert_path: a, key: b}]}'),
       [
         'p:2:85: listeners[0].tls.certificates[0].key_path is missing',
@@ -221,13 +221,17 @@ filter_chains:
       ],
     ],
     [
-      'a time of nothing',
+      'a timeout of 0',
       file('', ', downstream_read_timeout_ms: 0'),
       ['p:2:64: listeners[0].downstream_read_timeout_ms must be at least 1'],
     ],
-    ['no connections', file('', ', max_connections: 0'), ['p:2:64: listeners[0].max_connections must be at least 1']],
     [
-      'two listeners of a name',
+      'a limit of 0 connections',
+      file('', ', max_connections: 0'),
+      ['p:2:64: listeners[0].max_connections must be at least 1'],
+    ],
+    [
+      'two listeners with the same name',
       file().replace(
         'filter_chains:\n',
         '  - {name: one, address: "127.0.0.1:2", filter_chains: [main]}\nfilter_chains:\n',
@@ -235,7 +239,7 @@ filter_chains:
       ['p:3:5: duplicate listener name "one"'],
     ],
     [
-      'two listeners at an address',
+      'two listeners with the same address',
       file().replace(
         'filter_chains:\n',
         '  - {name: two, address: "127.0.0.1:1", filter_chains: [main]}\nfilter_chains:\n',
@@ -243,22 +247,22 @@ filter_chains:
       ['p:3:17: listener "two" has the same address as listener "one" (p:2:17); use another address'],
     ],
     [
-      'a listener in the way of another',
+      'a wildcard address of another listener',
       file().replace('filter_chains:\n', '  - {name: two, address: "[::]:1", filter_chains: [main]}\nfilter_chains:\n'),
       ['p:3:17: listener "two" has the same address as listener "one" (p:2:17); use another address'],
     ],
     [
-      'two chains of a name',
+      'two chains with the same name',
       file('  - {name: main, filters: [{filter: mcp}]}'),
       ['p:8:5: duplicate chain name "main"'],
     ],
     [
-      'chains that are no list',
+      'chains that are not a list',
       'listeners: [{name: a, address: "h:1", filter_chains: [main]}]\nfilter_chains: {main: []}',
       ['p:2:1: filter_chains must be a list'],
     ],
     [
-      'a chain without a name, which others may mean',
+      'a chain without a name, without reporting references',
       file().replace('- name: main\n    ', '- '),
       ['p:4:5: filter_chains[0].name is missing'],
     ],
@@ -272,14 +276,14 @@ filter_chains:
       file('    filter: []'),
       ['p:8:5: filter_chains[0]: unknown key "filter"; known keys: name, filters'],
     ],
-    ['no filter under a dash', file('      -'), ['p:8:8: filter_chains[0].filters[2] has no value; expected a map']],
+    ['an empty filter', file('      -'), ['p:8:8: filter_chains[0].filters[2] has no value; expected a map']],
     [
-      'two clusters of a name',
+      'two clusters with the same name',
       `${chain(ROUTER, BALANCER)}clusters: [{name: k, endpoints: ["h:1"]}]`,
       ['p:7:44: duplicate cluster name "k"'],
     ],
     [
-      'a cluster that is not there',
+      'an unknown cluster',
       chain('router, routes: [{path_prefix: /, cluster: kk}]', BALANCER),
       ['p:6:52: unknown cluster "kk"; known clusters: "k"'],
     ],
@@ -289,7 +293,7 @@ filter_chains:
       ['p:8:22: clusters[0].endpoints must have at least one endpoint'],
     ],
     [
-      'endpoints that are none',
+      'invalid endpoints',
       file('clusters: [{name: k, endpoints: [h, "h:0", "h:1 ", 5, {adress: "h:1"}, {address: "h:1", weight: 0}]}]'),
       [
         'p:8:34: clusters[0].endpoints[0].address has no port; expected host:port, such as 0.0.0.0:8080 or [::]:8080',
@@ -302,23 +306,23 @@ filter_chains:
       ],
     ],
     [
-      'TLS to a cluster that is switched off',
+      'tls: false of a cluster',
       file('clusters: [{name: k, endpoints: ["h:1"], tls: false}]'),
       ['p:8:42: clusters[0].tls must be a map'],
     ],
     [
-      'settings of TLS to a cluster',
+      'settings in tls of a cluster',
       file('clusters: [{name: k, endpoints: ["h:1"], tls: {verify: false}}]'),
       ['p:8:48: clusters[0].tls: unknown key "verify"; known keys: none'],
     ],
     [
-      'no time to connect',
+      'a connect timeout of 0',
       file('clusters: [{name: k, endpoints: ["h:1"], connection_timeout_ms: 0}]'),
       ['p:8:42: clusters[0].connection_timeout_ms must be at least 1'],
     ],
     ['a key without a value', file('clusters:'), ['p:8:1: clusters has no value; expected a list']],
     [
-      'limits that are none',
+      'invalid limits',
       file('body_limits: {max_request_bytes: 4MiB, max_response_bytes: 0, max: 1}'),
       [
         'p:8:15: body_limits.max_request_bytes must be a number',
@@ -327,20 +331,20 @@ filter_chains:
       ],
     ],
     [
-      'a time to stop that is too long',
+      'a shutdown timeout that is too long',
       file('shutdown_timeout_secs: 86401'),
       ['p:8:1: shutdown_timeout_secs must be at most 86400'],
     ],
     [
-      'insecure options that are none',
+      'invalid insecure options',
       file('insecure_options: {skip_validation: true, skip_pipeline_validation: 1}'),
       [
         'p:8:20: insecure_options: unknown key "skip_validation"; known keys: skip_pipeline_validation',
         'p:8:43: insecure_options.skip_pipeline_validation must be true or false',
       ],
     ],
-  ])('does not start with %s', (_what, text, lines) => {
-    expect(complaints(text)).toEqual(lines);
+  ])('is rejected with %s', (_what, text, lines) => {
+    expect(problemsOf(text)).toEqual(lines);
   });
 
   it.each<[string, string, string[]]>([
@@ -350,12 +354,12 @@ filter_chains:
       ['p:6:9: filter service_relay requires an mcp filter without conditions before it'],
     ],
     [
-      'a service filter behind an mcp that requests may pass by',
+      'a service filter after a conditional mcp filter',
       chain('mcp, conditions: [{unless: {path: /up}}]', 'service_relay', 'mcp', 'service_tool_list'),
       ['p:7:9: filter service_relay requires an mcp filter without conditions before it'],
     ],
     [
-      'a filter behind a static response without conditions',
+      'a filter after an unconditional static response',
       chain('static_response, status: 200', 'headers', 'mcp'),
       [
         'p:7:9: filter headers and all filters after it are unreachable; add conditions to the static_response before it',
@@ -366,15 +370,15 @@ filter_chains:
       chain('service_intercept', BALANCER, ROUTER, BALANCER.replace('name: k', 'name: m')),
       ['p:7:9: filter load_balancer requires a router filter before it'],
     ],
-  ])('does not start with %s, unless it says so', (_what, text, lines) => {
-    expect(complaints(text)).toEqual(lines);
+  ])('is rejected with %s, unless validation is skipped', (_what, text, lines) => {
+    expect(problemsOf(text)).toEqual(lines);
     expect(pipelineOf(`${text}insecure_options: {skip_pipeline_validation: true}`).warnings).toEqual(
       expect.arrayContaining(lines),
     );
-    expect(complaints(`${text}insecure_options: {skip_pipeline_validation: false}`)).toEqual(lines);
+    expect(problemsOf(`${text}insecure_options: {skip_pipeline_validation: false}`)).toEqual(lines);
   });
 
-  it('has no mistake of order where conditions or other chains make it good', () => {
+  it('has no ordering mistake if conditions or other chains prevent it', () => {
     expect(
       pipelineOf(chain('static_response, status: 200, conditions: [{when: {path: /up}}]', 'mcp', 'service_relay'))
         .warnings,
@@ -385,13 +389,13 @@ filter_chains: [{name: b, filters: [{filter: service_relay}]}, {name: a, filters
     ).toEqual([]);
   });
 
-  it('forgives nothing but the order', () => {
+  it('only skips validation of the order', () => {
     const lenient = 'insecure_options: {skip_pipeline_validation: true}\n';
-    expect(complaints(lenient + file('x: 1'))).toHaveLength(1);
-    expect(complaints(lenient + file().replace('[main]', '[gone]'))).toHaveLength(1);
+    expect(problemsOf(lenient + file('x: 1'))).toHaveLength(1);
+    expect(problemsOf(lenient + file().replace('[main]', '[gone]'))).toHaveLength(1);
   });
 
-  it('warns of what has no effect', () => {
+  it('warns of parts without effect', () => {
     const text = `${chain(ROUTER)}  - {name: spare, filters: [{filter: service_relay}]}
 clusters: [{name: k, endpoints: ["h:1"]}, {name: m, endpoints: ["h:2"]}]
 admin: {address: "h:1"}
@@ -405,36 +409,42 @@ runtime: 5`;
     ]);
   });
 
-  it('warns of completions that are to be recorded where none are sent on behind', () => {
-    const idle = 'filter service_intercept has no effect without load_balancer after it';
-    expect(pipelineOf(chain('service_intercept', 'static_response, status: 200')).warnings).toEqual([`p:6:9: ${idle}`]);
-    expect(pipelineOf(chain(ROUTER, BALANCER, 'service_intercept')).warnings).toEqual([`p:8:9: ${idle}`]);
+  it('warns of service_intercept without a load_balancer after it', () => {
+    const unused = 'filter service_intercept has no effect without load_balancer after it';
+    expect(pipelineOf(chain('service_intercept', 'static_response, status: 200')).warnings).toEqual([
+      `p:6:9: ${unused}`,
+    ]);
+    expect(pipelineOf(chain(ROUTER, BALANCER, 'service_intercept')).warnings).toEqual([`p:8:9: ${unused}`]);
     expect(pipelineOf(chain(ROUTER, 'service_intercept', BALANCER)).warnings).toEqual([]);
-    // Chains are put behind each other.
+    // Chains are concatenated.
     const apart = file('  - {name: pre, filters: [{filter: service_intercept}]}').replace('[main]', '[pre, main]');
-    expect(pipelineOf(apart).warnings).toEqual([`p:8:27: ${idle}`]);
+    expect(pipelineOf(apart).warnings).toEqual([`p:8:27: ${unused}`]);
   });
 
   describe('warns of an evaluator filter', () => {
     const at = (line: number) => `p:${line}:9: listener "one", chain "main": filter service_evaluator`;
-    const unnamed = 'has no effect without service_namespace before it';
+    const noNamespace = 'has no effect without service_namespace before it';
 
     it.each<[string, string[], string[]]>([
-      ['in front of the namespace', ['mcp', 'service_evaluator', 'service_namespace'], [`${at(7)} ${unnamed}`]],
-      ['without namespace', ['mcp', 'service_evaluator', 'service_relay'], [`${at(7)} ${unnamed}`]],
+      ['before service_namespace', ['mcp', 'service_evaluator', 'service_namespace'], [`${at(7)} ${noNamespace}`]],
+      ['without service_namespace', ['mcp', 'service_evaluator', 'service_relay'], [`${at(7)} ${noNamespace}`]],
       [
-        'behind what answers',
+        'after filters that answer',
         ['mcp', 'service_namespace', 'service_tool_list', 'service_tool_call', 'service_evaluator', 'service_relay'],
         [`${at(10)} misses requests that are answered before it; move it before service_tool_list, service_tool_call`],
       ],
-      ['in its place', ['mcp', 'service_namespace', 'service_well_known', 'service_evaluator', 'service_relay'], []],
       [
-        'behind what answers some requests, by its conditions',
+        'in the right place',
+        ['mcp', 'service_namespace', 'service_well_known', 'service_evaluator', 'service_relay'],
+        [],
+      ],
+      [
+        'after a conditional filter that answers',
         ['mcp', 'service_namespace', 'service_relay, conditions: [{when: {path: /up}}]', 'service_evaluator'],
         [],
       ],
       [
-        'behind another one',
+        'after another evaluator filter',
         ['mcp', 'service_namespace', 'service_evaluator', 'service_relay', 'service_evaluator'],
         [],
       ],
@@ -442,7 +452,7 @@ runtime: 5`;
       expect(pipelineOf(chain(...filters)).warnings).toEqual(warnings);
     });
 
-    it('at each listener where it is so', () => {
+    it('only on the affected listener', () => {
       const filters = (...names: string[]) => `filters: [${names.map((name) => `{filter: ${name}}`).join(', ')}]`;
       const text = `listeners:
   - {name: one, address: "h:1", filter_chains: [a, b, c]}
@@ -457,10 +467,10 @@ filter_chains:
     });
   });
 
-  it('ends the start with its first mistake and the number of the others', () => {
-    const stopped = () => parsePipeline(file('x: 1').replace('[main]', '[gone, away]'), 'p');
-    expect(stopped).toThrow(ConfigError);
-    expect(stopped).toThrow(
+  it('is rejected with its first problem and the number of others', () => {
+    const parsing = () => parsePipeline(file('x: 1').replace('[main]', '[gone, away]'), 'p');
+    expect(parsing).toThrow(ConfigError);
+    expect(parsing).toThrow(
       /^p:2:57: unknown chain "gone"; known chains: "main" \(and 2 more; run sluice pipeline check to list all\)$/,
     );
   });

@@ -6,18 +6,18 @@ import { applyEnvironment } from './load.ts';
 import { parsePipeline, readEmbeddedPipeline } from './parse.ts';
 import { toPipelineFile } from './serialize.ts';
 
-describe('a pipeline in the form of a file', () => {
+describe('a serialized pipeline', () => {
   it.each([
-    ['the embedded one', () => readEmbeddedPipeline()],
-    ['one that has everything', async () => FULL],
-  ])('means the same: %s', async (_which, text) => {
+    ['the embedded pipeline', () => readEmbeddedPipeline()],
+    ['a pipeline with all settings', async () => FULL],
+  ])('is equivalent: %s', async (_which, text) => {
     const pipeline = parsePipeline(await text(), 'p', '/etc');
     const again = parsePipeline(JSON.stringify(toPipelineFile(pipeline)), 'p');
     expect(comparablePipeline(again)).toEqual(comparablePipeline(pipeline));
     expect(toPipelineFile(again)).toEqual(toPipelineFile(pipeline));
   });
 
-  it('names every default, and what the environment has put in', async () => {
+  it('contains all defaults and values of the environment', async () => {
     const pipeline = parsePipeline(await readEmbeddedPipeline(), 'p');
     const environment = parseEnvironment({ SERVICE_MCP_LISTEN: '[::1]:7', SERVICE_INFERENCE_UPSTREAM: 'https://h' });
     expect(toPipelineFile(applyEnvironment(pipeline, environment))).toMatchObject({

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { formatProblem } from '../yaml-document.ts';
 import { checkPipeline } from './parse.ts';
 
-function said(text: string): string[] {
+function check(text: string): string[] {
   const checked = checkPipeline(text, 'p');
-  return 'problems' in checked ? checked.problems.map(formatProblem) : ['fine', ...checked.pipeline.warnings];
+  return 'problems' in checked ? checked.problems.map(formatProblem) : ['ok', ...checked.pipeline.warnings];
 }
 
 const FILE = `listeners:
@@ -21,7 +21,7 @@ describe('YAML of a pipeline file', () => {
   it.each([
     ['CRLF', FILE.replaceAll('\n', '\r\n')],
     ['a byte order mark', `\ufeff${FILE}`],
-    ['a marker of its beginning and end', `---\n${FILE}...\n`],
+    ['document markers', `---\n${FILE}...\n`],
     ['comments', `# a\n${FILE}# b`],
     ['anchors and aliases', FILE.replace('main]', '&chain main]').replace('name: main', 'name: *chain')],
     [
@@ -32,17 +32,17 @@ describe('YAML of a pipeline file', () => {
         ),
       ),
     ],
-    ['quotes that are not needed', FILE.replace('name: one', '"name": \'one\'')],
+    ['unnecessary quotes', FILE.replace('name: one', '"name": \'one\'')],
     [
       'merge keys of YAML 1.1',
       `%YAML 1.1\n---\n${FILE.replace('- filter: mcp', '- &f {filter: mcp}\n      - {<<: *f, on_invalid: reject}')}`,
     ],
-  ])('may have %s', (_what, text) => {
-    expect(said(text)).toEqual(['fine']);
+  ])('can have %s', (_what, text) => {
+    expect(check(text)).toEqual(['ok']);
   });
 
-  it('may have a tag that nobody knows, of which it warns', () => {
-    expect(said(FILE.replace('one', '!mine one'))).toEqual(['fine', 'p:2:11: Unresolved tag']);
+  it('can have an unknown tag, with a warning', () => {
+    expect(check(FILE.replace('one', '!mine one'))).toEqual(['ok', 'p:2:11: Unresolved tag']);
   });
 
   const bomb = (levels: number) =>
@@ -52,14 +52,14 @@ describe('YAML of a pipeline file', () => {
     ).join('');
 
   it.each<[string, string, string[]]>([
-    ['a tab that indents', FILE.replace('    address', '\taddress'), ['p:3:1: Tabs are not allowed as indentation']],
+    ['a tab as indentation', FILE.replace('    address', '\taddress'), ['p:3:1: Tabs are not allowed as indentation']],
     [
       'NUL',
       FILE.replace('one', 'o\0ne'),
       ['p:2:12: invalid character U+0000; remove it or escape it in a double-quoted string'],
     ],
     [
-      'a carriage return alone',
+      'a single carriage return',
       FILE.replace('one\n', 'one\r'),
       ['p:2:14: invalid character U+000D; remove it or escape it in a double-quoted string'],
     ],
@@ -69,20 +69,20 @@ describe('YAML of a pipeline file', () => {
       ['p:2:11: invalid character U+FEFF; remove it or escape it in a double-quoted string'],
     ],
     [
-      'half a character',
+      'an unpaired surrogate',
       FILE.replace('one', '\ud800'),
       ['p:2:11: invalid character U+D800; remove it or escape it in a double-quoted string'],
     ],
     ['several documents', `${FILE}---\n${FILE}`, ['p:9:1: multiple YAML documents are not supported; remove the ---']],
-    ['a key twice', FILE.replace('    address', '    name: two\n    address'), ['p:3:5: Map keys must be unique']],
+    ['a duplicate key', FILE.replace('    address', '    name: two\n    address'), ['p:3:5: Map keys must be unique']],
     [
-      'a key twice in two types',
+      'a duplicate key of another type',
       FILE.replace('- filter: mcp', '- filter: mcp\n        conditions: [{when: {headers: {1: a, "1": b}}}]'),
       ['p:9:46: duplicate key "1"'],
     ],
     ['a list as a key', `${FILE}? [a]\n: b`, ['p:9:3: keys must be strings']],
     [
-      'an alias to nothing',
+      'an unresolved alias',
       FILE.replace('one', '*one'),
       ['p:2:11: unresolved alias: no anchor with this name is defined before it'],
     ],
@@ -93,12 +93,12 @@ describe('YAML of a pipeline file', () => {
     ],
     ['aliases that multiply', `${FILE}admin:\n${bomb(9)}`, ['p:18:48: too many YAML aliases']],
     [
-      'a list without its end',
+      'an unclosed list',
       FILE.replace('[main]', '[main'),
       ['p:5:1: Flow sequence in block collection must be sufficiently indented and end with a ]'],
     ],
     [
-      'a truth value of YAML 1.1',
+      'a boolean of YAML 1.1',
       `%YAML 1.1\n---\n${FILE.replace('one', 'yes')}`,
       ['p:4:5: listeners[0].name must be a string; quote it'],
     ],
@@ -121,22 +121,22 @@ describe('YAML of a pipeline file', () => {
       ['p:6:5: listeners[0].filter_chains must be a list'],
     ],
     [
-      'a text of many lines',
+      'a multi-line string',
       FILE.replace('one', '"a\\nb"').replace('main]', '"x\\ny"]'),
       ['p:4:21: unknown chain "x\\ny"; known chains: "main"'],
     ],
-  ])('is refused in one line with %s', (_what, text, lines) => {
-    const given = said(text);
-    expect(given).toHaveLength(lines.length);
+  ])('is rejected with one-line errors: %s', (_what, text, lines) => {
+    const actual = check(text);
+    expect(actual).toHaveLength(lines.length);
     lines.forEach((line, index) => {
-      expect(given[index]?.slice(0, line.length)).toBe(line);
+      expect(actual[index]?.slice(0, line.length)).toBe(line);
     });
-    for (const line of given) expect(line).not.toContain('\n');
+    for (const line of actual) expect(line).not.toContain('\n');
   });
 
-  it.each(['[', '{a: ', '- '])('is refused in one line when it is nested too deeply: %s', (level) => {
-    // Where the library gives up is its own affair.
-    expect(said(`a:${level === '- ' ? '\n  ' : ' '}${level.repeat(20_000)}`)).toEqual([
+  it.each(['[', '{a: ', '- '])('is rejected with a one-line error if nested too deeply: %s', (level) => {
+    // The limit depends on the stack.
+    expect(check(`a:${level === '- ' ? '\n  ' : ' '}${level.repeat(20_000)}`)).toEqual([
       expect.stringMatching(/^p:\d+:\d+: nesting is too deep$/),
     ]);
   });
