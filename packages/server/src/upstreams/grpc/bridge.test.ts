@@ -8,7 +8,7 @@ const { registered, address, upstreamWith, onEnd } = tests;
 
 let names = 0;
 
-/** Registers a tool of this type, until the end of the test; its name. */
+/** Registers a tool of a type until the end of the test and returns its name. */
 async function tool(toolType: string, more: object = {}): Promise<string> {
   const name = `tool${++names}`;
   const entry = { name, description: '', toolType, uri: 'weather://x', input_schema: { type: 'object' }, ...more };
@@ -17,14 +17,14 @@ async function tool(toolType: string, more: object = {}): Promise<string> {
   return name;
 }
 
-/** Registers a resource of this type, until the end of the test. */
+/** Registers a resource of a type until the end of the test. */
 async function resource(type: string, location: string, more: object = {}): Promise<void> {
   const name = `resource${++names}`;
   await tests.service.register('resources', { name, location, type, ...more });
   onEnd(() => tests.service.manage('DELETE', `/resources/${name}`));
 }
 
-/** Calls the tool; the result. */
+/** Calls the tool and returns the result. */
 async function result(by: RawClient, name: string, given = '{}', headers = {}): Promise<unknown> {
   const answer = await by.call('tools/call', `{"name":"${name}","arguments":${given}}`, headers);
   expect(answer.status).toBe(200);

@@ -26,7 +26,7 @@ const SAID: readonly [what: string, bytes: string | Uint8Array][] = [
 ];
 
 it('a server that does not speak gRPC is not available, and the service that replaces it is', async () => {
-  // At the same time, since each of them waits for its attempts.
+  // Concurrently, since each waits for its retries.
   const calls = SAID.map(async ([what, bytes]) => {
     const on = await serviceWith({});
     const { service, door } = await behindDoor({}, saying(bytes), on);
@@ -37,7 +37,7 @@ it('a server that does not speak gRPC is not available, and the service that rep
     ]);
     expect(await eventsOf(on), what).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
     door.lead(leadingTo(service.port));
-    // How long the library waits before it looks again, it draws by lot.
+    // The library's reconnect delay is random.
     await expect.poll(() => work(on), { message: what }).toEqual([false, 'done']);
     expect(await eventsOf(on), what).toMatchObject(STARTED_AND_COMPLETED);
   });
@@ -58,7 +58,7 @@ it('a port that accepts connections without answering times out, and works once 
   expect(await eventsOf(on)).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', text));
   door.lead(leadingTo(service.port));
   door.cut();
-  // A call has 200 ms for the new connection too.
+  // The 200 ms of a call include the new connection.
   await expect.poll(() => work(on)).toEqual([false, 'done']);
   expect(door.accepted).toBe(2);
 });

@@ -10,7 +10,7 @@ import { GrpcChannels, loadProtocols } from './channels.ts';
 import { startWorkingService } from './fixtures/working-service.ts';
 import { callUnary } from './grpc-client.ts';
 
-/** Services of these names and ports, and the channels to them. */
+/** Services with these names and ports, and their channels. */
 async function channelsTo(services: Readonly<Record<string, number>>, restAfterMs?: number) {
   const registry = new Registry(memoryStore());
   await registry.load();
@@ -98,7 +98,7 @@ it('an idle channel disconnects and does not reconnect to a stopped service', as
   const state = () => client.getChannel().getConnectivityState(false);
   expect(state()).not.toBe(connectivityState.IDLE);
   await expect.poll(state).toBe(connectivityState.IDLE);
-  // Back at its address, it is found within the retries of a call.
+  // Restarted at its address, it is reached within the retries of a call.
   const service = await startWorkingService();
   context.onTestFinished(() => service.close());
   door.lead(leadingTo(service.port));

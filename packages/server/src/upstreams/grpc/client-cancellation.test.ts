@@ -61,7 +61,7 @@ it('a legacy client that reconnects gets the response', async () => {
   const by = await sessionClient(tests.service.url());
   const reading = by.call('"c"');
   await arrived.promise;
-  // Nothing has happened, but the client is told where to come back to.
+  // No message yet, only an event id to resume from.
   await reading.event(0);
   expect(reading.messages).toEqual([]);
   reading.leave();

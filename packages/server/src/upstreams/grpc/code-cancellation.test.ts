@@ -20,7 +20,7 @@ test('code of a disconnected legacy client runs to its end', async () => {
   execution.reply({ outputType: 'STATUS', status: 'RUNNING' });
   await answer.message(0);
   answer.leave();
-  // More than a connection that nobody reads takes.
+  // More than the buffers of an unread connection.
   const chunk = 'x'.repeat(1024 * 1024);
   for (let number = 0; number < 8; number++) {
     if (!execution.reply({ outputType: 'COMPLETION', status: 'RUNNING', content: [chunk] })) await execution.drained();
@@ -79,7 +79,7 @@ describe('cancellation', () => {
     })();
     const [response] = await once(stuck, 'response');
     response.on('error', () => undefined);
-    // Nothing goes on any more: all there is waits for the client.
+    // Everything now waits for the client.
     let before = 0;
     const stands = (): boolean => {
       const same = sent === before;

@@ -5,7 +5,7 @@ import { codeTests, eventsOf, failed, reading, result, run } from './fixtures/co
 import { STARTED_AND_COMPLETED, startedAndFailed } from './fixtures/operation-tests.ts';
 import type { CodeExecutionReply } from './generated/codeexecution/CodeExecutionReply.ts';
 
-/** Attempts follow each other quickly; how they wait is shown where tools are called. */
+/** Short retry delays; their growth is tested with tools. */
 const setUp = codeTests({ SERVICE_BRIDGE_GRPC_RETRY_DELAY_MS: '10' });
 
 const DONE: CodeExecutionReply = { outputType: 'STDOUT', status: 'COMPLETED', content: ['well'] };
@@ -145,7 +145,7 @@ describe('failures after which the channel works again, with events', () => {
       (execution) => {
         expect(execution.timeLeft).toBeGreaterThan(60_000);
         expect(execution.timeLeft).toBeLessThanOrEqual(65_000);
-        // As either side finds it, whichever is first.
+        // Detected by either side, whichever is first.
         execution.fail(status.DEADLINE_EXCEEDED, 'Deadline exceeded');
       },
       '{"code":"x","timeout":60000}',

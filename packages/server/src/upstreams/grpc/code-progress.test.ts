@@ -61,7 +61,7 @@ describe('progress', () => {
     slow.end(callOfRun({ meta: '"progressToken":1' }));
     const flooded = flood(await engine.next(), () => sent++);
     const [response] = await once(slow, 'response');
-    // Another one has had as much by the time that tells; it is read.
+    // By then an unlimited one would have sent as much.
     const fast = reading(url, '"progressToken":1');
     await flood(await engine.next(), () => undefined);
     expect(await fast.over).toBe(true);

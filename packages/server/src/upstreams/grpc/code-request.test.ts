@@ -15,7 +15,7 @@ function givenAs(json: string) {
   return parseArguments({ text: `{"params":{"arguments":${json}}}` });
 }
 
-/** Arguments and environment as a service gets them. */
+/** Arguments and environment as received by a service. */
 function overTheWire(request: CodeExecutionRequest): unknown[] {
   const { requestSerialize, requestDeserialize } = loadProtocols().codeExecutor.ExecuteCode;
   const { arguments: named, environment } = requestDeserialize(requestSerialize(request));

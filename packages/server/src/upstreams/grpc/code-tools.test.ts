@@ -25,7 +25,7 @@ describe('a call', () => {
     );
     expect(answered).toEqual(result('out', 'err'));
     expect(parts.engine.executions[0]?.request).toEqual({
-      // As the service spells it.
+      // In the spelling of the service.
       uri: 'code-execution-engine://Camel/Java',
       body: '',
       code: '1',

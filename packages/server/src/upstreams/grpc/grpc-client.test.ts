@@ -27,7 +27,7 @@ async function connected(options?: WorkingServiceOptions, ofClient?: ClientOptio
   return { service, client, call };
 }
 
-/** One attempt, whatever comes of it. */
+/** One attempt with any outcome. */
 function rawCall(client: Client): Promise<unknown> {
   const { path, requestSerialize, responseDeserialize } = InvokeTool;
   return new Promise((done) => client.makeUnaryRequest(path, requestSerialize, responseDeserialize, {}, done));
@@ -60,7 +60,7 @@ it('a delay over the maximum of a timer is limited', async () => {
   const ending = new AbortController();
   const calling = call({ retryDelayMs: 2 ** 31, maxRetries: 100 }, ending.signal).catch((error: Error) => error.name);
   await refused.promise;
-  // Enough for an attempt that does not wait to arrive.
+  // Enough for an immediate attempt to arrive.
   for (let turn = 0; turn < 3; turn++) await rawCall(client);
   ending.abort();
   expect(await calling).toBe('AbortError');

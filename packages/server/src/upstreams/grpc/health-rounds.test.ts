@@ -41,7 +41,7 @@ test('the number of concurrent probes is limited, and the others follow in order
   await register(DEAD_PORT, 'a', 'b', 'c', 'd', 'e');
   const probed = () => held.map(({ name }) => name);
   expect(probed()).toEqual(['a', 'b']);
-  // One that waits and is removed is never probed.
+  // A waiting service that is removed is never probed.
   await registry.commit((draft) => removeServices(draft, 'c'));
   held[1]?.end('healthy');
   await expect.poll(probed, soon).toEqual(['a', 'b', 'd']);

@@ -13,7 +13,7 @@ const { InvokeTool } = loadProtocols().toolInvoker;
 const OK = { 'grpc-status': '0' };
 const DONE = InvokeTool.responseSerialize({ content: ['done'] });
 
-/** A service that answers its first call like this, and later ones well. */
+/** A service with this reply to its first call and valid ones later. */
 async function answering(first: (stream: ServerHttp2Stream) => void, on = tests.service): Promise<void> {
   let calls = 0;
   const raw = await startRawService((stream) => (calls++ === 0 ? first(stream) : sends(framed(DONE), OK)(stream)));
@@ -109,7 +109,7 @@ it('NUL, control characters and line separators are preserved', async () => {
   expect(await work()).toEqual([false, odd]);
 });
 
-/** Whoever runs this may be slow. */
+/** For slow machines. */
 const PATIENT = { SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000' };
 
 it('a reply over the limit fails the call and the read', async () => {

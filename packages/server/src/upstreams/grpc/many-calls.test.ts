@@ -11,7 +11,7 @@ import { startWorkingService } from './fixtures/working-service.ts';
 const tests = operationTests();
 const { address, onEnd, serviceWith, work } = tests;
 
-/** Where the number alone is not the point. */
+/** For tests that do not need more. */
 const MANY = 300;
 
 describe('concurrent calls to one service', () => {
@@ -28,14 +28,14 @@ describe('concurrent calls to one service', () => {
         tool: (call) => {
           waiting.push(() => call.reply([call.request.arguments.n ?? '']));
           most = Math.max(most, waiting.length);
-          // None is answered before so many are there.
+          // None is answered before all have arrived.
           if (waiting.length === together) for (const answer of waiting.splice(0)) answer();
         },
       });
       onEnd(async () => service.close());
       const door = await openDoor(leadingTo(service.port));
       onEnd(async () => door.close());
-      // Whoever runs this may be slow.
+      // For slow machines.
       const on = await serviceWith({ SERVICE_BRIDGE_GRPC_TIMEOUT_MS: '60000' });
       await address('worker', door.port, {}, on);
       const answers = await Promise.all(Array.from({ length: calls }, (_, n) => work(on, `{"n":${n}}`)));
@@ -51,7 +51,7 @@ test(`${MANY} streams at a time of one engine come over one connection, each wit
   const { engine, service, url } = await setUp();
   const calls = Array.from({ length: MANY }, (_, n) => post(url, callOfRun({ args: `{"code":"${n}"}` })));
   const executions: ReportedExecution[] = [];
-  // All of them are open before the first one says anything.
+  // All are open before the first message.
   while (executions.length < MANY) executions.push(await engine.next());
   for (const part of ['a', 'b']) {
     for (const execution of executions) {
@@ -63,7 +63,7 @@ test(`${MANY} streams at a time of one engine come over one connection, each wit
   const answers = (await Promise.all(calls)).map(({ text }) => JSON.parse(text).result);
   expect(answers.filter((answer, n) => !isDeepStrictEqual(answer, result(`a${n}`, `b${n}`))).slice(0, 3)).toEqual([]);
   expect(engine.door.accepted).toBe(1);
-  // The last events are the ends of all of them, one each.
+  // The last events are the final ones of each.
   const { data } = await service.manage('GET', `/tool-calls?limit=${MANY}`);
   const ends = toolCallEvent.array().parse(data);
   expect(ends.filter(({ eventType }) => eventType !== 'COMPLETED')).toEqual([]);

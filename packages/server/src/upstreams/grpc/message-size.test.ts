@@ -19,13 +19,13 @@ describe('a message of more than 4 MiB', () => {
     expect(await work()).toEqual([true, message]);
     expect(await eventsOf()).toMatchObject(startedAndFailed('SERVICE_UNAVAILABLE', message));
     expect(await read()).toEqual({ code: -32603, message });
-    // Nothing was tried again, and the channel goes on.
+    // No retry, and the channel still works.
     expect([service.tools.length, service.resources.length]).toEqual([1, 1]);
     expect(await work()).toEqual([false, 'small']);
   });
 
   it('is reported as such if it is the request', async () => {
-    // The argument is a header too: so the message is twice as large as the client's.
+    // The argument is a header too, so the message is twice as large as the client's.
     const on = await serviceWith({}, { input_schema: { type: 'object', properties: { big: HEADER } } });
     const service = await registered('worker', { options: TAKES_ALL }, on);
     const given = `{"big":"${LARGE.slice(0, LARGE.length / 2)}"}`;

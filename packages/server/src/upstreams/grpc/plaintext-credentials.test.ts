@@ -11,7 +11,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A service behind a door, and calls of it over a channel whose connections get so long for their first frame. */
+/** A service behind a controllable port, called over a channel with this first-frame timeout. */
 async function connected(firstFrameMs: number, behind?: Behind, options?: WorkingServiceOptions) {
   const service = await startWorkingService(options);
   onTestFinished(() => service.close());
@@ -48,7 +48,7 @@ test('a call that waited for such a connection uses the next one', async () => {
     NOBODY(near);
     door.lead(leadingTo(service.port));
   });
-  // As many attempts as a machine may need on which the next one, too, gets no word out in time.
+  // Several retries, since on a slow machine the next connection may time out too.
   expect((await call(20_000, 8)).content).toEqual(['done']);
   expect(door.accepted).toBeGreaterThan(1);
 });

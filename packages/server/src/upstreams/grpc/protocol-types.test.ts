@@ -13,7 +13,7 @@ test('the types of the protocols are those of the .proto files; `npm run generat
   expect(await filesIn(TYPES_FOLDER)).toEqual(await filesIn(folder));
 });
 
-/** The texts of all files in a folder, by path. */
+/** Contents of all files in a folder, by path. */
 async function filesIn(folder: string): Promise<Readonly<Record<string, string>>> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const paths = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));

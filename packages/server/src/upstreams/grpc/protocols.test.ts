@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { loadProtocols, PROTO_FILES, PROTO_FOLDER } from './channels.ts';
 import { AGREED_MESSAGES } from './fixtures/protocol-messages.ts';
 
-/** What of a loaded message or enum the tables of the specification speak of. */
+/** The parts of a loaded message or enum that are in the tables of the specification. */
 interface Described {
   readonly field?: readonly { name: string; number: number; type: string; label: string; typeName: string }[];
   readonly nestedType?: readonly { name: string; field: Described['field'] }[];
@@ -26,7 +26,7 @@ function isDescribed(type: object): type is Described {
   return 'field' in type || 'value' in type;
 }
 
-/** The fields of a message as the tables write them: `arguments map<string,string> 3`. */
+/** Fields of a message in the notation of the tables: `arguments map<string,string> 3`. */
 function fieldsOf(name: string): string[] {
   const { field = [], nestedType = [] } = described(name);
   const typeOf = (of: (typeof field)[number]): string => {

@@ -4,7 +4,7 @@ import { Services } from '../../registry/snapshot.ts';
 import { findCodeService, findResourceService, findToolService } from './channels.ts';
 import { entryAt } from './service-entry.fixture.ts';
 
-/** Registered services of these names and types, in this order; their ports tell them apart. */
+/** Registered services with these names and types, in this order, with distinct ports. */
 function registered(...entries: readonly [string, ServiceEntry['serviceType'], Partial<ServiceEntry>?][]): Services {
   const draft = new Services().copy();
   entries.forEach(([name, serviceType, more], index) => {

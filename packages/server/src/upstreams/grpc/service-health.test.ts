@@ -58,7 +58,7 @@ test('a replaced entry is pending at its new address, and a late probe of the ol
   held[0]?.end('healthy');
   await expect.poll(() => of('weather'), soon).toBe('healthy');
 
-  // The same again is probed again, and known all the while.
+  // An identical replacement is probed again and keeps its health meanwhile.
   await register(1, 'weather');
   expect([held.length, of('weather')]).toEqual([2, 'healthy']);
 
@@ -81,7 +81,7 @@ test('the probe of a removed entry is canceled', async (context) => {
   await registry.commit((draft) => removeServices(draft, 'weather'));
   expect([held[1]?.signal.aborted, health.get(entry)]).toEqual([true, 'pending']);
   held[1]?.end('down');
-  // One that is registered later is another one.
+  // A later registration is independent.
   await register(1, 'weather', 'other');
   expect(health.get(entry)).toBe('pending');
   held[3]?.end('healthy');

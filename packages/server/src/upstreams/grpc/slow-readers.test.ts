@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 import type { CallResponse } from '../downstream.ts';
 import { CodeProgress } from './code-execution.ts';
 
-/** A client that takes nothing any more, and what it was sent. */
+/** A client that stops reading, and what it was sent. */
 function stuckClient() {
   const sent: string[] = [];
   const client: CallResponse = {

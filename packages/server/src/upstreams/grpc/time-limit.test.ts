@@ -8,7 +8,7 @@ const MESSAGE = 'the call did not finish within 0.2 s';
 const { serviceWith, registered, work, read, eventsOf } = operationTests();
 const setUpCode = codeTests(LIMIT);
 
-// Calls take no time but what the test says.
+// The test controls the time.
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['performance'] });
 });

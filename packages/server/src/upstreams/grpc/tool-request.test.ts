@@ -48,7 +48,7 @@ const HEADER = '"target":"header","scope":"service"';
 
 const NESTED = `${'['.repeat(20_000)}${']'.repeat(20_000)}`;
 
-/** So many arguments, as JSON text. */
+/** A number of arguments, as JSON text. */
 function namesTo(count: number): string {
   return `{${Array.from({ length: count }, (_, at) => `"${at}":1`).join(',')}}`;
 }

@@ -20,20 +20,20 @@ describe('a service that refuses the connection', () => {
       code: -32603,
       message: expect.stringMatching(`^service worker at 127.0.0.1:${DEAD_PORT} `),
     });
-    // A read has no events: the log tells of it.
+    // A read has no events, so it is logged.
     const warned = tests.service.log.filter((line) => line.includes('resource read failed'));
     const named = `"warn".*"service":"worker","service_address":"127.0.0.1:${DEAD_PORT}"`;
     expect(warned).toEqual([expect.stringMatching(named)]);
   });
 
   it('executes calls once it is there, also a call that waits for a retry', async () => {
-    // It waits for its attempts for 6 s in all: more than a slow machine takes to start the service.
+    // Its retries take 6 s in all, more than a slow machine needs to start the service.
     const on = await serviceWith({ SERVICE_BRIDGE_GRPC_MAX_RETRIES: '6' });
     const { port, close } = await startWorkingService();
     close();
     await address('worker', port, {}, on);
     const waiting = work(on);
-    // So many failures that the library waits for as long as it does.
+    // Enough failures for the library's maximum delay.
     await delay(1_000);
     const service = await startWorkingService({ port });
     onEnd(async () => service.close());
@@ -62,7 +62,7 @@ describe('a service that is UNAVAILABLE', () => {
     const tool: Work<unknown> = (call) => (++attempts > 3 ? call.reply() : call.refuse(LATER));
     const service = await registered('worker', { tool }, on);
     expect(await work(on)).toEqual([false, 'done']);
-    // One call, for whoever follows it.
+    // One call in the events.
     expect(new Set(service.tools.map(({ requestId }) => String(requestId))).size).toBe(1);
     expect(attempts).toBe(4);
     expect(await eventsOf(on)).toMatchObject(STARTED_AND_COMPLETED);

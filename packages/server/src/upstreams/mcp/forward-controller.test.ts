@@ -58,7 +58,7 @@ async function startControllerAt(address: string, more: Partial<ForwardControlle
   return { controller, offered: () => offeredBy(registry), shows: (tool: string) => shows(registry, tool) };
 }
 
-/** Names of the tools known from the forward, with the eras that offer them, and the eras of its catalogs. */
+/** Tools of the forward with the eras that offer them, and the keys of its catalogs. */
 function offeredBy(registry: Registry) {
   const { catalogs } = registry.current.forwards.get('up') ?? { catalogs: [] };
   const index = registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool;
@@ -70,7 +70,7 @@ function offeredBy(registry: Registry) {
   return { tools, eras: catalogs.map(({ key }) => key).sort() };
 }
 
-/** Resolves when readers of the registry see a tool; with the milliseconds that it took. */
+/** Waits until the registry has a tool and returns the milliseconds. */
 async function shows(registry: Registry, tool: string): Promise<number> {
   const since = performance.now();
   await expect.poll(() => registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool.get(tool), WAIT).toBeDefined();
@@ -159,7 +159,7 @@ describe('a controller', () => {
 const NOTICE = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
 const eras: readonly Era[] = ['legacy', 'modern'];
 
-/** What a test waits for is all that takes time, however slow the machine is. */
+/** Generous timeouts for slow machines. */
 function timePassesWhileLooking(): void {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 }
@@ -174,7 +174,7 @@ describe('a controller of an upstream that announces changes', () => {
     upstream.push(NOTICE);
     expect(await shows('added')).toBeLessThan(1_000);
     expect(controller.health).toEqual({ kind: 'up', message: undefined });
-    // The other era was ruled out: one request per set of client capabilities is all it takes.
+    // The other era is ruled out: one request per set of client capabilities suffices.
     expect(upstream.count('server/discover') + upstream.count('initialize')).toBe(before + 2);
   });
 
@@ -222,7 +222,7 @@ describe('a controller of an upstream that announces changes', () => {
         return performance.now() - since > 1_000 && runs() >= 3;
       }, WAIT)
       .toBe(true);
-    // The first three may come at once.
+    // The first three may start at once.
     expect(runs()).toBeLessThanOrEqual((performance.now() - since) / 500 + 3);
   });
 
@@ -240,7 +240,7 @@ describe('a controller of an upstream that announces changes', () => {
     const run = controller.discover();
     await expect.poll(() => upstream.count('tools/list'), WAIT).toBe(2);
     for (let count = 0; count < 5; count++) upstream.push(NOTICE);
-    // Once this is answered, they have been heard.
+    // Its response shows that they have arrived.
     upstream.push('{"jsonrpc":"2.0","id":"heard","method":"ping"}');
     await expect.poll(() => upstream.seen.some(({ id, method }) => id === '"heard"' && !method), WAIT).toBe(true);
     upstream.scripts['tools/list'] = toolList(toolText('after'));

@@ -15,7 +15,7 @@ interface Seen {
   message: { id?: number; method?: string; params?: Record<string, unknown> };
 }
 
-/** A server that answers each method as told, and what it was asked. */
+/** A server with scripted responses per method, which records its requests. */
 async function serve(answers: Record<string, (response: ServerResponse, id: number | undefined) => void>) {
   const seen: Seen[] = [];
   const server = createServer(async (request, response) => {
@@ -100,7 +100,7 @@ describe('openLegacy', () => {
   it.each([
     [404, '{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}'],
     [404, ''],
-    // What the reference server says after a restart.
+    // The response of the reference server after a restart.
     [400, '{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}'],
   ])('recognizes a lost session by HTTP %i with %j', async (status, body) => {
     const { options } = await serve({

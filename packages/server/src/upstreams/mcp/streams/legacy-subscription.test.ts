@@ -33,7 +33,7 @@ afterEach(async () => {
   await upstream.close();
 });
 
-/** Watches these uris. `take` answers `onNotification`. */
+/** Subscribes to these uris. `take` is the result of `onNotification`. */
 function watch(
   uris: readonly string[],
   options: Partial<LegacySubscriptionOptions> = {},
@@ -47,7 +47,7 @@ function watch(
     onListsChanged: () => calls.push('changed'),
     delays: { firstMs: 10, maxMs: 20 },
     handler: {
-      // Asked for at the same time, they may be granted in any order.
+      // Requested concurrently, they may be granted in any order.
       onAcknowledged: ({ resourceSubscriptions = [] }, gap) =>
         calls.push(`${gap ? 'again' : 'granted'} ${resourceSubscriptions.toSorted()}`),
       onNotification: (text) => {
@@ -115,7 +115,7 @@ describe('a legacy upstream', () => {
 
   it('that is slow with one uri grants the others in time', async () => {
     upstream.scripts['resources/subscribe'] = ({ params }) => (params.uri === 'a://1' ? { kind: 'silence' } : '{}');
-    // The time passes while it is looked.
+    // Polling advances the time.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     watch(['a://1', 'a://2'], { grantMs: 300 });
     await expectCalls('granted a://2');
@@ -192,7 +192,7 @@ describe('a subscription at a legacy upstream is rejected for good', () => {
     arrange();
     watch(['a://1', 'a://2']);
     await expectCalls(refused(reason));
-    // Nothing is left there.
+    // Nothing is left upstream.
     await expect.poll(upstream.sessions, WAIT).toBe(0);
     expect([upstream.count('initialize'), calls.length]).toEqual([1, 1]);
   });

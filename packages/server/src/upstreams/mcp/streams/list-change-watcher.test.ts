@@ -27,7 +27,7 @@ function acknowledged(notifications: ListenFilter): string {
   return `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":${params}}`;
 }
 
-/** A log that also tells what is for debugging. */
+/** A log with level debug. */
 function logTo(write: (line: string) => void): TargetLogger {
   return createLogger({ ...DEFAULT_LOG_FILTER, 'service::forward': 'debug' }, write).target('service::forward');
 }
@@ -230,7 +230,7 @@ it.each(['modern', 'legacy'])(
     await watch.watch(spoken, true);
     upstream.push(NOTICE);
     await expect.poll(() => changed.mock.calls.length, WAIT).toBe(1);
-    // One that is watched goes on.
+    // An active watch continues.
     const watched = upstream.seen.length;
     await watch.watch(spoken, true);
     expect(upstream.seen).toHaveLength(watched);

@@ -29,7 +29,7 @@ afterEach(async () => {
   await upstream.close();
 });
 
-/** Begins to listen; what is called back is written down in `heard`. `take` answers `onNotification`. */
+/** Subscribes; `heard` records the callbacks. `take` is the result of `onNotification`. */
 function listen(
   options: Partial<ListenSubscriptionOptions> = {},
   take: () => boolean = () => true,
@@ -105,7 +105,7 @@ it.each(['ended', 'broken'])('a stream that is %s is reopened with another id an
   }
   await expect.poll(() => heard.at(-1), WAIT).toBe(`${GRANTED} with a gap`);
   expect(upstream.seen.at(-1)?.id).not.toBe('41');
-  // The stream that was ended in good order is not read to its end.
+  // A stream ended by a response is not read to its end.
   await expect.poll(() => upstream.streams(), WAIT).toBe(1);
 });
 
@@ -132,7 +132,7 @@ it('an error on the stream is a rejection', async () => {
 });
 
 it('an upstream that does not acknowledge in time is not retried, unless it did before', async () => {
-  // The time passes while it is looked.
+  // Polling advances the time.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   upstream.scripts[METHOD] = { kind: 'silence' };
   listen({ acknowledgeMs: 20 });
@@ -173,7 +173,7 @@ it('the delay increases while the stream does not last', async () => {
 it('a stable stream resets the delay', async () => {
   listen({ delays: { random: () => 0, firstMs: 10 }, settledMs: 0 });
   await hears(GRANTED);
-  // Without beginning anew it would come to a minute.
+  // Without the reset it would be a minute.
   for (let round = 2; round <= 14; round++) {
     upstream.endStreams();
     await expect.poll(() => heard.length, { timeout: 5_000, interval: 5 }).toBe(round);
@@ -197,7 +197,7 @@ it('a stream that ends while the reader is paused is reopened only on resume', a
   upstream.scripts[METHOD] = { kind: 'http', status: 200, type: 'text/event-stream', body };
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   try {
-    // Asked for when the delay is chosen.
+    // Called when the delay is chosen.
     const random = vi.fn(() => 0);
     const slow = listen({ maxEventBytes: 1_000, delays: { firstMs: 60_000, random } }, () => false);
     await vi.waitFor(() => expect(random).toHaveBeenCalled(), WAIT);

@@ -25,7 +25,7 @@ afterEach(async () => {
   await upstream.close();
 });
 
-/** Opens a session and its stream; what the stream says is written down in `heard`. `take` answers `onMessage`. */
+/** Opens a session and its stream; `heard` records the callbacks. `take` is the result of `onMessage`. */
 async function open(options: NotificationStreamOptions = {}, take: (text: string) => boolean = () => true) {
   const { sessionId = '' } = await openLegacy({ transport, capabilities: {}, clientInfo: {} });
   const headers = [...MESSAGE_HEADERS, HEADER_SESSION_ID, sessionId, 'x-tenant', 'a'];
@@ -172,7 +172,7 @@ it('a slow reader gets no more messages until it resumes, and loses none', async
   const count = 64;
   for (let pushed = 0; pushed < count; pushed++) upstream.push(large);
   await expect.poll(() => heard.length, WAIT).toBe(2);
-  // What the sockets hold in between is a small part of it.
+  // The socket buffers hold only a small part of it.
   expect(upstream.unread()).toBeGreaterThan(large.length);
   const resuming = setInterval(() => stream.resume(), 1);
   onTestFinished(() => clearInterval(resuming));
@@ -185,7 +185,7 @@ it('a stream that ends while the reader is paused is reopened only on resume', a
   upstream.scripts.GET = { kind: 'http', status: 200, type: 'text/event-stream', body };
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   try {
-    // Asked for when the delay is chosen.
+    // Called when the delay is chosen.
     const random = vi.fn(() => 0);
     const { stream } = await open({ maxEventBytes: 1_000, firstMs: 60_000, random }, () => false);
     await vi.waitFor(() => expect(random).toHaveBeenCalled(), WAIT);
@@ -233,7 +233,7 @@ it('close while waiting to reconnect leaves no timer', async () => {
   upstream.scripts.GET = { kind: 'cut' };
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   try {
-    // Asked for when the delay is chosen.
+    // Called when the delay is chosen.
     const random = vi.fn(() => 0);
     const { stream } = await open({ random, firstMs: 60_000 });
     await vi.waitFor(() => expect(random).toHaveBeenCalled(), WAIT);

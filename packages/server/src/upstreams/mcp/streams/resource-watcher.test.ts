@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 
 const WATCHER = { namespace: DEFAULT_NAMESPACE, clientInfo: {}, capabilities: {}, headers: [] };
-/** Told of everything, and does nothing. */
+/** An observer that does nothing. */
 const NOTHING: ResourceWatchHandler = { onReady() {}, onUpdated: () => true, onLost() {} };
 const NOBODY = { onCallFailed() {}, onCallSucceeded() {}, onListsChanged() {} };
 
@@ -59,7 +59,7 @@ describe('a resource watcher', () => {
     const silent = await upstream('s://1');
     const talking = await upstream('t://1');
     const parts = await registered({ silent, talking });
-    // The time passes while it is looked.
+    // Polling advances the time.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     let granted: readonly string[] | undefined;
     const onReady = (uris: readonly string[]) => {
@@ -97,7 +97,7 @@ describe('a resource watcher', () => {
     await expect.poll(() => linking.streams.length).toBe(1);
     linking.streams[0]?.acknowledge('l://1');
     expect(await ready.promise).toEqual(['l://1']);
-    // Once it is ready it looks again by itself.
+    // Once ready, it refreshes by itself.
     await expect.poll(() => looked).toBe(2);
     const forward = parts.known.get('linking');
     parts.known.delete('linking');

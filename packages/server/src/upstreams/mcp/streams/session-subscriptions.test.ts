@@ -39,11 +39,11 @@ async function stream(upstream: WatchedUpstream, at: number): Promise<WatchedStr
   return found;
 }
 
-/** The same, with the milliseconds that pass until it is there. */
+/** The same, with the milliseconds until it is open. */
 async function later(upstream: WatchedUpstream, at: number): Promise<[WatchedStream, number]> {
   let ms = 0;
   while (!upstream.streams[at]) {
-    // What has been sent by now is read.
+    // Everything sent so far has been read.
     await delay(5);
     vi.advanceTimersByTime(50);
     ms += 50;
@@ -51,7 +51,7 @@ async function later(upstream: WatchedUpstream, at: number): Promise<[WatchedStr
   return [await stream(upstream, at), ms];
 }
 
-/** Waits for an upstream's next stream, and grants what it asks for. */
+/** Waits for an upstream's next stream and grants its uris. */
 async function granted(upstream: WatchedUpstream, at: number, ...less: readonly string[]): Promise<WatchedStream> {
   const found = await stream(upstream, at);
   found.acknowledge(...requestedUris(found).filter((uri) => !less.includes(uri)));
@@ -65,20 +65,20 @@ function requestedUris({ params }: WatchedStream): string[] {
   return Array.isArray(uris) ? uris.map(String) : [];
 }
 
-/** The streams of an upstream that are open. */
+/** Open streams of an upstream. */
 const open = (upstream: WatchedUpstream) =>
   upstream.streams.filter(({ left, response }) => !left && !response.writableEnded).map(requestedUris);
 
-/** A client that listens, and what it reads. */
+/** A client with a notification stream, and its messages. */
 async function listening(url: string): Promise<{ client: SessionClient; reading: Reading }> {
-  // A version whose streams cannot be taken up again before anything has come.
+  // A version whose streams cannot be resumed before the first message.
   const client = await sessionClient(url, { version: '2025-06-18' });
   const reading = client.listen();
   await reading.matching(/\n\n/);
   return { client, reading };
 }
 
-/** Subscribes to these, one after the other; the stream that is held then. */
+/** Subscribes to these one after the other and returns the resulting upstream stream. */
 async function subscribed(client: SessionClient, upstream: WatchedUpstream, ...uris: readonly string[]) {
   let last: WatchedStream | undefined;
   for (const uri of uris) {
@@ -106,7 +106,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     expect(first.headers).toMatchObject({ 'x-service-hops': '1', 'mcp-method': 'subscriptions/listen' });
     first.acknowledge('a://1');
     expect((await asking).text).toBe('{"jsonrpc":"2.0","id":"s","result":{}}');
-    // Nobody listens: nothing is held.
+    // Without a listener there is no upstream stream.
     await expect.poll(() => first.left, WAIT).toBe(true);
   });
 
@@ -152,7 +152,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     const asking = subscribe(client, 'a://2');
     const second = await stream(upstream, 2);
     expect(requestedUris(second)).toEqual(['a://1', 'a://2']);
-    // What was there is heard until the new one is.
+    // The old stream stays active until the new one is granted.
     expect(first.left).toBe(false);
     first.updated('a://1', '"n":1');
     expect(await reading.message(0)).toBe(notification('resources/updated', '{"uri":"a://1","n":1}'));
@@ -164,7 +164,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     theirs.updated('a://1', '"n":2');
     expect(await reading.message(1)).toBe(updated('a://2'));
     expect(await other.reading.message(0)).toBe(notification('resources/updated', '{"uri":"a://1","n":2}'));
-    // What is watched already is granted already.
+    // An active uri is granted at once.
     expect(await subscribe(client, 'a://1')).toMatchObject(OK);
     expect([upstream.streams.length, reading.messages.length]).toEqual([3, 2]);
   });
@@ -193,7 +193,7 @@ describe('a legacy client’s subscription at a modern upstream', () => {
     const { client } = await listening(await register(upstream.url));
     const asking = uris.map((uri) => subscribe(client, uri));
     const first = await stream(upstream, 0);
-    // The first goes alone; the others wait for it.
+    // The first is sent alone; the others wait for it.
     await client.ask('ping');
     const grant = (one: WatchedStream) => one.acknowledge(...requestedUris(one).filter((uri) => uri !== 'a://19'));
     grant(first);
@@ -305,7 +305,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
     first.leave();
     await first.over;
     const updates = async () => {
-      // Sent until it comes when nobody reads.
+      // Repeated until it arrives on an unread stream.
       held.updated('a://1');
       const again = client.listen();
       await again.event(0);
@@ -322,7 +322,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
     const upstream = await watched('a://1', 'a://2');
     const { client, reading } = await listening(await register(upstream.url));
     const before = await subscribed(client, upstream, 'a://1', 'a://2');
-    // Says when to come back, so that the test need not wait long.
+    // A short retry time for a fast test.
     before.response.end('retry: 50\n\n');
     const after = await granted(upstream, 2);
     after.updated('a://1', '"n":1');
@@ -338,7 +338,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
     const upstream = await watched('a://1', 'a://2');
     const { client, reading } = await listening(await register(upstream.url));
     const before = await subscribed(client, upstream, 'a://1');
-    // Keeps the gateway from coming back by itself while the test runs.
+    // A long retry time prevents a reconnect during the test.
     before.response.end('retry: 60000\n\n');
     for (let turn = 0; turn < 5; turn++) await client.ask('ping');
     await subscribed(client, upstream, 'a://2');
@@ -374,7 +374,7 @@ describe('the subscriptions of a session at a modern upstream', () => {
     again.response.writeHead(404).end();
     const [, second] = await later(upstream, 3);
     const after = await granted(upstream, 3);
-    // Not at once: after a second, and then after as long at least.
+    // After at least a second each.
     expect(Math.min(first, second)).toBeGreaterThanOrEqual(1_000);
     expect(await reading.message(0)).toBe(updated('a://1'));
     after.updated('a://1', '"n":1');
@@ -475,10 +475,10 @@ describe('an upstream that changes its era', () => {
     const refreshed = await tests.service.manage('POST', `/forwards/${new URL(url).pathname.split('/')[1]}/refreshes`);
     expect(refreshed.status).toBe(200);
     const updates = () => reading.messages.filter((message) => message === updated(uri)).length;
-    // The connection broke: updatedUris once.
+    // One update after the broken connection.
     await expect.poll(updates, WAIT).toBe(1);
     expect((await client.ask('tools/call', '{"name":"session_counter","arguments":{}}')).error).toBeUndefined();
-    // The session was opened: updatedUris once more.
+    // Another one after the session was opened.
     await expect.poll(updates, WAIT).toBe(2);
     const before = reading.messages.length;
     upstream.updateResource(uri);
@@ -500,7 +500,7 @@ it('the official legacy client subscribes at an official modern server', async (
   const updatedUris: string[] = [];
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => void updatedUris.push(params.uri));
   await client.subscribeResource({ uri });
-  // The client opens its notification stream in its own time.
+  // The client opens its notification stream asynchronously.
   const updates = () => {
     upstream.updateResource(uri);
     return updatedUris.length;

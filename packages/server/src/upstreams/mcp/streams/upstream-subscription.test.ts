@@ -39,7 +39,7 @@ describe('a modern client subscribed to resources of a legacy upstream', () => {
     const opening = upstream.of('initialize').at(-1);
     expect(opening?.params).toMatchObject({ capabilities: {}, clientInfo: { name: 'listener', version: '1' } });
     first.send(` { "method":"notifications/resources/updated","jsonrpc":"2.0","params":{"uri":"a://1","n":1.0}}`);
-    // What was not granted, what only begins like it, what nobody has asked for.
+    // A uri that was not granted, one with the same prefix, and one that was not requested.
     for (const uri of ['a://2', 'a://11', 'b://1']) first.send(legacyUpdated(uri));
     first.send(notification('message', '{"level":"error","data":1}'));
     first.send(legacyUpdated('a://3/part'));
@@ -58,7 +58,7 @@ describe('a modern client subscribed to resources of a legacy upstream', () => {
     const client = await listen(url, { resourceSubscriptions: ['a://1', 'a://2'] });
     await client.first(1);
     const before = await upstream.streams.next();
-    // Says when to come back, so that the test need not wait long.
+    // A short retry time for a fast test.
     before.send(legacyUpdated('a://1'), { retry: 50 });
     await client.first(2);
     await upstream.down();
@@ -137,7 +137,7 @@ describe('an upstream of both eras', () => {
     });
     onEnd(upstream.close);
     const url = await register(upstream.url);
-    // A legacy client: from now on both eras are known.
+    // With a legacy client, both eras become known.
     const { close } = await connect(url, 'legacy');
     onEnd(close);
     const client = await listen(url, { resourceSubscriptions: ['a://1'] });
@@ -164,7 +164,7 @@ it('the official client subscribes to a resource of an official legacy server', 
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => void updatedUris.push(params.uri));
   upstream.updateResource('test://watched-resource');
   await expect.poll(() => updatedUris).toEqual(resourceSubscriptions);
-  // The session in which it was subscribed to is gone: it may have changed.
+  // The session was lost, so the resource may have changed.
   await upstream.forgetSessions();
   await expect.poll(() => updatedUris, { timeout: 10_000 }).toHaveLength(2);
   expect(new Set(updatedUris)).toEqual(new Set(resourceSubscriptions));
