@@ -24,7 +24,7 @@ export interface CallContext {
 }
 
 /** Metadata of a call (decisions 4.10). */
-export function createMetadata({ requestId, trace }: CallContext): Metadata {
+function createMetadata({ requestId, trace }: CallContext): Metadata {
   const metadata = new Metadata();
   metadata.set('x-service-request-id', requestId);
   if (trace) {
@@ -59,7 +59,7 @@ export function statusDetails({ details }: StatusError): string {
  * Retries a call while the service is unavailable, by default after 100, 200 and 400 ms (decisions 4.10): exact delays
  * without jitter, unlike those of upstream reconnects.
  */
-export class RetryPolicy {
+class RetryPolicy {
   readonly #settings: Pick<CallSettings, 'maxRetries' | 'retryDelayMs'>;
   readonly #signal: AbortSignal | undefined;
   #retries = 0;

@@ -24,7 +24,7 @@ const UNANSWERED: ReadonlySet<status | undefined> = new Set([
 ]);
 
 /** Id in probe requests (decisions 4.10). */
-export function probeId({ id, name }: ServiceEntry): string {
+function probeId({ id, name }: ServiceEntry): string {
   return id ?? name;
 }
 

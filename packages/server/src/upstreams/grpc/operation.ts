@@ -37,7 +37,7 @@ const FAULT_TEXTS: ReadonlyMap<status, string> = new Map([
  * Converts the error of a call for response and metrics: with name and address of the service if the service is at fault.
  * `service` is undefined if none is registered.
  */
-export function toServiceError(error: unknown, service: ServiceEntry | undefined): ServiceError {
+function toServiceError(error: unknown, service: ServiceEntry | undefined): ServiceError {
   if (error instanceof ServiceError) return error;
   if (service && isUnreadable(error)) {
     return new ServiceError('SERVICE_UNAVAILABLE', `${describeService(service)} sent a reply that cannot be read`, {

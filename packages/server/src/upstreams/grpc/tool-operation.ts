@@ -10,7 +10,7 @@ import type { ToolInvokeRequest } from './generated/tool/ToolInvokeRequest.ts';
 import { type OperationResult, ServiceError } from './operation.ts';
 
 /** Converts a value for capability services: strings unchanged, other values as JSON (decisions 4.10), null to undefined. */
-export function asText(value: JsonValue | undefined): string | undefined {
+function asText(value: JsonValue | undefined): string | undefined {
   if (value === undefined || value === null) return undefined;
   // A lone surrogate, possible in JSON but not in UTF-8, would make the whole message unreadable.
   return typeof value === 'string' ? value.toWellFormed() : JSON.stringify(value);
@@ -40,7 +40,7 @@ export function objectMember(object: JsonObject, member: string): JsonObject {
 }
 
 /** Arguments with this prefix become headers of the request instead (specification, rules 1 and 2). */
-export const META_PREFIX = 'service_meta_';
+const META_PREFIX = 'service_meta_';
 
 /**
  * Limit on the arguments of a call, and on arguments and variables of code. A request has room for hundreds of thousands,
