@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** Returns whether a request has several Host headers: two gateways in a row might use different ones. */
-export function hasDuplicateHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
+function hasDuplicateHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>): boolean {
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? '';
@@ -16,7 +16,7 @@ export function hasDuplicateHost({ rawHeaders }: Pick<IncomingMessage, 'rawHeade
  * `Content-Length` or one `Transfer-Encoding: chunked` (RFC 9112 6.1 to 6.3). A body with another transfer coding would be
  * forwarded without the header that names it, which is hop-by-hop.
  */
-export function ambiguousFraming({
+function ambiguousFraming({
   headers,
   httpVersion,
 }: Pick<IncomingMessage, 'headers' | 'httpVersion'>): string | undefined {

@@ -36,7 +36,7 @@ const BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
  * Parses a head, decoded as latin1, from the status line to the empty line. Where RFC 9112 leaves a choice, whatever two
  * parsers could interpret differently is rejected. Throws {@link MalformedResponse}.
  */
-export function parseHead(text: string): ResponseHead {
+function parseHead(text: string): ResponseHead {
   const minor = text.charCodeAt(7) - 48;
   const status = statusCode(text);
   if (!text.startsWith('HTTP/1.') || (minor !== 0 && minor !== 1) || text.charCodeAt(8) !== SPACE || status < 100) {
@@ -89,7 +89,7 @@ export function parseHead(text: string): ResponseHead {
 }
 
 /** Validates the trailer section of a chunked body. Throws {@link MalformedResponse}. */
-export function checkTrailers(text: string): void {
+function checkTrailers(text: string): void {
   if (text.length === 2) return;
   const raw = parseFields(text, 0);
   for (let index = 0; index < raw.length; index += 2) {

@@ -88,7 +88,7 @@ export interface RegisteredService {
 }
 
 /** Returns the state of the service as metrics. */
-export function stateMetrics(state: ServiceState): Metric[] {
+function stateMetrics(state: ServiceState): Metric[] {
   const { count, bytes } = state.interactions();
   return [
     ...filterMetrics(Object.entries(state.filters())),
@@ -272,7 +272,7 @@ function upDownCounter(name: string, unit: string, description: string, value: n
 }
 
 /** Metrics of the process, read on demand: nothing is sampled continuously, as the delay of the event loop would require. */
-export class ProcessMetrics {
+class ProcessMetrics {
   #before: EventLoopUtilization = performance.eventLoopUtilization();
 
   /** Returns the current values; the utilization of the event loop is that since the previous call. */

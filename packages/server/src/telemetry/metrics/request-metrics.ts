@@ -41,7 +41,7 @@ const NUMBERS: ReadonlySet<string> = new Set([...CODES.map(String), ...STATUSES,
  * Returns the error type of a series. Names are defined here and few; numbers are codes and statuses that upstreams choose:
  * unknown ones share one series.
  */
-export function countedErrorType(errorType: string | undefined): string | undefined {
+function countedErrorType(errorType: string | undefined): string | undefined {
   if (errorType === undefined || NUMBERS.has(errorType) || Number.isNaN(Number(errorType))) return errorType;
   return OTHER;
 }
