@@ -180,7 +180,7 @@ describe('the stream of events', () => {
     const refused = await api.call('GET', NOTIFICATIONS);
     expect(refused).toMatchObject({
       status: 503,
-      error: { code: 'UNAVAILABLE', message: expect.stringMatching(/^100 clients watch/) },
+      error: { code: 'UNAVAILABLE', message: expect.stringMatching(/^too many event streams: at most 100/) },
     });
     document.expectDeclared(operations.toolCalls.notifications, refused);
     watching[0]?.request.destroy();

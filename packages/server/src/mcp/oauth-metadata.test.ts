@@ -141,7 +141,7 @@ describe('a request for a token', () => {
     expect((await send(`${service.mcp}/token`, 'POST', FORM, 'a=b')).status).toBe(503);
     // What the system's buffers hold is on its way all the same.
     expect(await cutAfter.promise).toBeLessThan(32 * MEGABYTE);
-    expect(service.log.join('')).toContain('the answer has more than the 1048576 bytes');
+    expect(service.log.join('')).toContain('token response too large: more than 1048576 bytes');
   });
 
   it('is a POST', async () => {
