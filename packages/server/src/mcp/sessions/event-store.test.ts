@@ -11,14 +11,14 @@ beforeEach(() => {
 });
 afterEach(() => store.close());
 
-/** A new stream that answers a request. */
+/** Opens the stream of a response. */
 function opened(session: string, idText: string): ClientStream {
   const stream = store.open(session, idText);
   if (!stream) throw new Error('the id does not fit');
   return stream;
 }
 
-/** The stream that an event id leads back to. */
+/** Returns the stream of an event id. */
 function resumed(session: string, eventId: string) {
   const found = store.find(session, eventId);
   if (found.kind !== 'stream') throw new Error(`found ${found.kind}`);
@@ -198,7 +198,7 @@ describe('an event id', () => {
     target.leave();
     store.dropSession('s');
     expect(store.find('s', target.events()[0]?.id ?? '')).toEqual({ kind: 'lost', idText: '8', restarted: false });
-    // Whoever makes it may not know, and sends it to its end: it is not kept for that.
+    // Its sender may not know and end it: it stays removed.
     left.end('answer');
     expect(store.find('s', target.events()[0]?.id ?? '').kind).toBe('lost');
   });
@@ -247,7 +247,7 @@ describe('the store', () => {
       stream.end(text);
       ids.push(target.events()[0]?.id ?? '');
     }
-    // 500 answers are 100 MB; 64 MB is the bound.
+    // 500 responses are 100 MB; the limit is 64 MB.
     expect(store.size).toBeLessThan(330);
     expect(store.size).toBeGreaterThan(150);
     expect(store.find('s', ids[0] ?? '')).toEqual({ kind: 'lost', idText: '0', restarted: false });

@@ -22,7 +22,7 @@ function namespaceOf(name: string) {
 const DEFAULT = namespaceOf('default');
 const FINANCE = namespaceOf('finance');
 
-/** Sessions with a clock that the test turns. */
+/** Sessions with a clock that the test controls. */
 function setUp(key = KEY) {
   const clock = { now: START };
   const profiles = new ClientProfiles(new Registry(memoryStore()), { name: 'n', title: 't', version: '1' });
@@ -105,7 +105,7 @@ it('an ended session stays ended, and others stay open', async () => {
 it('a client whose declarations do not fit into an id gets none', () => {
   const { sessions } = setUp();
   expect(sessions.create(opening({ clientInfo: { name: 'x'.repeat(4096) } }))).toBeUndefined();
-  // Around the limit, what is given out can be used, and is never longer than a header may be.
+  // Around the limit, ids that are issued are valid and fit a header.
   for (let length = 2500; length < 3100; length += 7) {
     const token = sessions.create(opening({ clientInfo: { name: 'x'.repeat(length) } }));
     if (token === undefined) continue;

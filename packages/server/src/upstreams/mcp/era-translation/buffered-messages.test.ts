@@ -10,11 +10,11 @@ const { live } = liveTests();
 const log = (level: string, data: string) => notification('message', `{"level":"${level}","data":${data}}`);
 const progress = (token: string, value: string) =>
   notification('progress', `{"progressToken":${token},"progress":${value}}`);
-/** `_meta` of a request that wants progress under this token, and log messages from this level on. */
+/** `_meta` of a request with this progress token and log level. */
 const wanting = (token: string, level: string) =>
   `"progressToken":${token},"io.modelcontextprotocol/logLevel":"${level}"`;
 
-/** Sends messages in one piece, and waits until all of them have arrived. */
+/** Sends messages in one chunk, and waits until all of them have arrived. */
 async function sendAll(on: LiveAnswer, answers: () => readonly string[], ...messages: readonly string[]) {
   const before = answers().length;
   const ping = '{"jsonrpc":"2.0","id":"p","method":"ping"}';
@@ -39,7 +39,7 @@ describe('messages of a suspended call', () => {
 
   it('that arrive while the call is suspended, and later ones, are sent to the retry in the form it wants', async () => {
     const fields = { meta: wanting('"one"', 'debug') };
-    const { upstream, client, call, asked, answers } = await suspendedCall(live, { fields });
+    const { upstream, client, call, pending, answers } = await suspendedCall(live, { fields });
     await sendAll(
       call,
       upstream.answers,
@@ -47,7 +47,7 @@ describe('messages of a suspended call', () => {
       log('debug', '1'),
       log('error', '{"n":1.0}'),
     );
-    const second = client.retry(asked.state, answers, { meta: wanting('2.0', 'warning') });
+    const second = client.retry(pending.state, answers, { meta: wanting('2.0', 'warning') });
     expect(await second.message(1)).toBe(log('error', '{"n":1.0}'));
     call.send(progress(call.progressToken, '2'));
     call.send(log('info', '3'));
@@ -65,9 +65,9 @@ describe('messages of a suspended call', () => {
 
   it('are not sent to a retry that wants none', async () => {
     const fields = { meta: wanting('"one"', 'debug') };
-    const { upstream, client, call, asked, answers } = await suspendedCall(live, { fields });
+    const { upstream, client, call, pending, answers } = await suspendedCall(live, { fields });
     await sendAll(call, upstream.answers, progress(call.progressToken, '1'), log('error', '1'));
-    const second = client.retry(asked.state, answers);
+    const second = client.retry(pending.state, answers);
     await expect.poll(upstream.answers).toHaveLength(2);
     call.send(progress(call.progressToken, '2'));
     call.send(log('error', '2'));
@@ -79,8 +79,8 @@ describe('messages of a suspended call', () => {
 
   it('are sent to each retry in turn', async () => {
     const fields = { meta: wanting('1', 'info') };
-    const { upstream, client, call, asked, answers } = await suspendedCall(live, { fields });
-    const second = client.retry(asked.state, answers, { meta: wanting('2', 'info') });
+    const { upstream, client, call, pending, answers } = await suspendedCall(live, { fields });
+    const second = client.retry(pending.state, answers, { meta: wanting('2', 'info') });
     await expect.poll(upstream.answers).toHaveLength(1);
     call.send(progress(call.progressToken, '2'));
     call.ask('8', 'roots/list');
@@ -97,14 +97,14 @@ describe('messages of a suspended call', () => {
 
   it('on the stream of the session are dispatched to its call only, also while it is suspended', async () => {
     const fields = { meta: wanting('"one"', 'info') };
-    const { upstream, client, call, asked, answers } = await suspendedCall(live, { fields });
+    const { upstream, client, call, pending, answers } = await suspendedCall(live, { fields });
     const stream = await upstream.streams.next();
     const other = client.send({ meta: wanting('"other"', 'info') });
     const otherCall = await upstream.calls.next();
     expect(otherCall.session).not.toBe(call.session);
     stream.send(log('info', '1'));
     stream.send(progress(call.progressToken, '1'));
-    const second = client.retry(asked.state, answers, { meta: wanting('"two"', 'info') });
+    const second = client.retry(pending.state, answers, { meta: wanting('"two"', 'info') });
     await second.message(0);
     otherCall.json('other');
     expect(await resultText(other)).toBe('other');
@@ -118,17 +118,17 @@ describe('messages of a suspended call', () => {
 
   it('pause the upstream while the call is suspended, and none is lost', async () => {
     const fields = { meta: wanting('1', 'info') };
-    const { client, call, asked, answers } = await suspendedCall(live, { fields });
+    const { client, call, pending, answers } = await suspendedCall(live, { fields });
     const padding = 'x'.repeat(64 * 1024);
     const count = 400;
     for (let number = 0; number < count; number++) call.send(log('info', `"${number} ${padding}"`));
-    // In so much time all of it could be read.
+    // Enough time to read all of it.
     for (let time = 0; time < 30; time++) await client.send({ method: 'tools/list', params: '"x":1' }).over;
     const left = call.response.writableLength;
-    const second = client.retry(asked.state, answers, { meta: wanting('1', 'info') });
+    const second = client.retry(pending.state, answers, { meta: wanting('1', 'info') });
     call.end('done');
     expect(await resultText(second)).toBe('done');
-    // More than what lies on the way was still there.
+    // More was left than socket buffers hold.
     expect(left).toBeGreaterThan(8 * 1024 * 1024);
     const numbers = second.messages.slice(0, -1).map((text) => Number.parseInt(JSON.parse(text).params.data, 10));
     expect(numbers).toEqual(Array.from({ length: count }, (_, number) => number));
@@ -136,12 +136,12 @@ describe('messages of a suspended call', () => {
 
   it('that are unread when the call ends neither reach the next call nor block its server requests', async () => {
     const fields = { meta: wanting('1', 'info') };
-    const { upstream, client, call, asked, answers } = await suspendedCall(live, { fields });
+    const { upstream, client, call, pending, answers } = await suspendedCall(live, { fields });
     const stream = await upstream.streams.next();
     await sendAll(stream, upstream.answers, log('info', '1'));
     stream.send(log('info', '2'));
     call.end('done');
-    const second = client.retry(asked.state, answers);
+    const second = client.retry(pending.state, answers);
     expect(await resultText(second)).toBe('done');
     const next = client.send(fields);
     expect((await upstream.calls.next()).session).not.toBe(call.session);

@@ -11,17 +11,17 @@ import { inputResponses } from './fixtures/suspended-call.ts';
 
 const { live, register } = liveTests();
 
-/** What the outer namespace calls the tool that is `work` in the inner one. */
+/** Name of the tool `work` of the inner namespace in the outer one. */
 const PARAMS = '"name":"far-work","arguments":{"n":1.0}';
 
-/** A call that has reached a legacy upstream of one namespace through another, whose forward is the first one's address. */
+/** A call at a legacy upstream of one namespace, made through another namespace with a forward to the first one. */
 async function chained() {
   const { upstream, url: inner } = await live();
   const client = new AskableClient(await register(inner, { prefix: 'far-' }));
   const first = client.send({ params: PARAMS });
   const call = await upstream.calls.next();
   call.begin();
-  const retry = (asked: InputRequired) => client.retry(asked.state, inputResponses(asked), { params: PARAMS });
+  const retry = (pending: InputRequired) => client.retry(pending.state, inputResponses(pending), { params: PARAMS });
   return { upstream, call, first, retry };
 }
 
@@ -43,11 +43,11 @@ describe('a forward that is another namespace of the same service', () => {
   it('reports itself that a call is no longer suspended', async () => {
     const { upstream, call, first, retry } = await chained();
     call.ask('1', 'roots/list');
-    const asked = await inputRequired(first);
-    const last = retry(asked);
+    const pending = await inputRequired(first);
+    const last = retry(pending);
     await expect.poll(upstream.answers).toHaveLength(1);
     const twice = { status: 200, code: -32603, data: { kind: 'not_held' } };
-    expect(await failure(retry(asked))).toMatchObject(twice);
+    expect(await failure(retry(pending))).toMatchObject(twice);
     call.end('done');
     expect(await resultText(last)).toBe('done');
     expect(upstream.calls.all).toHaveLength(1);

@@ -15,7 +15,7 @@ const NOT_HELD = { status: 200, code: -32603, data: { kind: 'not_held' } };
 const VISIT =
   '{"code":-32042,"message":"visit first","data":{"elicitations":[{"mode":"url","message":"m","url":"https://e.com/"}]}}';
 
-/** An upstream with the tool `work`, and a modern client of it. */
+/** An upstream with the tool `work`, and a modern client. */
 async function upstreamOf(era: Era, work: Script) {
   const upstream = await upstreamWith(
     { 'tools/list': toolList(toolText('work')), 'tools/call': work },
@@ -26,62 +26,62 @@ async function upstreamOf(era: Era, work: Script) {
   return { upstream, name, client: new AskableClient(url) };
 }
 
-/** The same, of the legacy era, and a call of the tool that is parked; it is answered when `done` is called. */
-async function parkedAt() {
+/** The same of the legacy era, with a suspended call of the tool; `done` completes it. */
+async function suspendedAt() {
   const result = Promise.withResolvers<string>();
   const begun = await upstreamOf('legacy', async ({ session }) => {
     begun.upstream.push('{"jsonrpc":"2.0","id":7,"method":"roots/list"}', {}, session);
     return await result.promise;
   });
-  const asked = await inputRequired(begun.client.send());
+  const pending = await inputRequired(begun.client.send());
   const done = () => result.resolve(textResultText('of the parked call'));
-  return { ...begun, asked, done };
+  return { ...begun, pending, done };
 }
 
-/** The upstream speaks these eras from now on, and the service has noticed it. */
+/** Changes the eras of the upstream, and waits until the service has noticed. */
 async function becomes(upstream: RawUpstream, name: string, ...eras: readonly Era[]): Promise<void> {
   upstream.eras.clear();
   for (const era of eras) upstream.eras.add(era);
   expect((await tests.service.manage('POST', `/forwards/${name}/refreshes`)).status).toBe(200);
 }
 
-/** The forward is deleted, and registered again under its name. */
-async function registeredAnew({ url }: RawUpstream, name: string): Promise<void> {
+/** Deletes the forward, and registers it again under its name. */
+async function reregister({ url }: RawUpstream, name: string): Promise<void> {
   expect((await tests.service.manage('DELETE', `/forwards/${name}`)).status).toBe(200);
   await tests.service.register('forwards', { name, address: url, namespace: name });
 }
 
-/** A call without a state is sent upstream, in this era. */
+/** Expects that a call without a state is sent upstream in this era. */
 async function expectCallIn(era: Era, { upstream, client }: { upstream: RawUpstream; client: AskableClient }) {
   upstream.scripts['tools/call'] = textResultText('new');
   expect(await resultText(client.send())).toBe('new');
   expect(lastCall(upstream).era).toBe(era);
 }
 
-/** The answers to questions that have arrived. */
+/** Responses to server requests that have arrived. */
 const answersTo = ({ seen }: RawUpstream) =>
   seen.filter(({ method, id }) => method === undefined && id !== undefined).map(({ body }) => body);
 
-/** What becomes of an upstream, and the era that a modern client's calls go upstream in from then on. */
+/** Changes of an upstream, and the era of a modern client's calls upstream after each. */
 const changes: readonly (readonly [string, Era, (upstream: RawUpstream, name: string) => Promise<void>])[] = [
   ['speaks the modern era too', 'modern', (upstream, name) => becomes(upstream, name, 'legacy', 'modern')],
   ['speaks the modern era alone', 'modern', (upstream, name) => becomes(upstream, name, 'modern')],
-  ['is registered anew', 'legacy', registeredAnew],
+  ['is registered anew', 'legacy', reregister],
   [
     'is registered anew and speaks the modern era',
     'modern',
     async (upstream, name) => {
       upstream.eras.add('modern');
-      await registeredAnew(upstream, name);
+      await reregister(upstream, name);
     },
   ],
 ];
 
 describe.each(changes)('when the upstream of a suspended call %s', (_how, era, change) => {
   it('the retry resumes the call', async () => {
-    const { upstream, name, client, asked, done } = await parkedAt();
+    const { upstream, name, client, pending, done } = await suspendedAt();
     await change(upstream, name);
-    const last = client.retry(asked.state, inputResponses(asked));
+    const last = client.retry(pending.state, inputResponses(pending));
     await expect.poll(() => answersTo(upstream)).toEqual(['{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}']);
     done();
     expect(await resultText(last)).toBe('of the parked call');
@@ -89,15 +89,15 @@ describe.each(changes)('when the upstream of a suspended call %s', (_how, era, c
   });
 
   it('a retry whose call is not suspended calls nothing', async () => {
-    const at = await parkedAt();
-    const { upstream, client, asked, done } = at;
+    const at = await suspendedAt();
+    const { upstream, client, pending, done } = at;
     await change(upstream, at.name);
-    const last = client.retry(asked.state, inputResponses(asked));
+    const last = client.retry(pending.state, inputResponses(pending));
     await expect.poll(() => answersTo(upstream)).toHaveLength(1);
-    expect(await failure(client.retry(asked.state, inputResponses(asked)))).toMatchObject(NOT_HELD);
+    expect(await failure(client.retry(pending.state, inputResponses(pending)))).toMatchObject(NOT_HELD);
     done();
     await resultText(last);
-    expect(await failure(client.retry(asked.state, inputResponses(asked)))).toMatchObject(NOT_HELD);
+    expect(await failure(client.retry(pending.state, inputResponses(pending)))).toMatchObject(NOT_HELD);
     expect(upstream.count('tools/call')).toBe(1);
     await expectCallIn(era, at);
   });
@@ -108,10 +108,10 @@ describe('when an upstream changes its era', () => {
     const state = '"requestState":"the upstream’s"';
     const ask = `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}},${state}}`;
     const at = await upstreamOf('modern', ask);
-    const asked = await inputRequired(at.client.send());
-    expect(asked.state).toBe('the upstream’s');
+    const pending = await inputRequired(at.client.send());
+    expect(pending.state).toBe('the upstream’s');
     await becomes(at.upstream, at.name, 'legacy');
-    expect(await failure(at.client.retry(asked.state, inputResponses(asked)))).toMatchObject(NOT_ISSUED);
+    expect(await failure(at.client.retry(pending.state, inputResponses(pending)))).toMatchObject(NOT_ISSUED);
     expect(at.upstream.count('tools/call')).toBe(1);
     await expectCallIn('legacy', at);
   });
@@ -119,10 +119,10 @@ describe('when an upstream changes its era', () => {
   it('a client that has visited a URL calls again, and the upstream does not get our state', async () => {
     const at = await upstreamOf('legacy', { kind: 'error', text: VISIT });
     const params = '"name":"work","arguments":{"n":1.0}';
-    const asked = await inputRequired(at.client.send({ params }));
+    const pending = await inputRequired(at.client.send({ params }));
     await becomes(at.upstream, at.name, 'modern');
     at.upstream.scripts['tools/call'] = textResultText('visited');
-    const last = at.client.retry(asked.state, inputResponses(asked, '{"action":"accept"}'), { params });
+    const last = at.client.retry(pending.state, inputResponses(pending, '{"action":"accept"}'), { params });
     expect(await resultText(last)).toBe('visited');
     const call = lastCall(at.upstream);
     expect(call.era).toBe('modern');

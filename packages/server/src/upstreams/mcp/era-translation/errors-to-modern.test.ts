@@ -15,7 +15,7 @@ const visit = (path: string, more = '') =>
 const urlRequired = (...elicitations: readonly string[]) =>
   `{"code":-32042,"message":"visit first","data":{"elicitations":[${elicitations.join(',')}],"x":1.0}}`;
 
-/** An upstream whose every call and read fails with this error, given as JSON text. */
+/** An upstream whose calls and reads all fail with this error, as JSON text. */
 async function failing(text: string, more: RawUpstreamOptions = { eras: ['legacy'] }) {
   const error = { kind: 'error', text } as const;
   const resources = `{"resources":[{"uri":"test://a","name":"a"}],${LIST_END}`;

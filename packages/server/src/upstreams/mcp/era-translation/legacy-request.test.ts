@@ -15,7 +15,7 @@ const ENVELOPE = [
   `"${KEY}logLevel":"debug"`,
 ];
 
-/** The params of a request as they go to a legacy upstream. */
+/** Returns the params of a request as sent to a legacy upstream. */
 function sent(params: string): string {
   const message = parseMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`));
   if (message.kind !== 'request') throw new Error(`a ${message.kind}`);
@@ -71,7 +71,7 @@ describe('the response of a legacy upstream', () => {
     ['tools/call', '{"id":1,"result":{}}', `{"id":1,"result":{${complete}}}`],
     ['tools/call', '{"id":1,"result":{ "n":1.0 }}', `{"id":1,"result":{${complete}, "n":1.0 }}`],
     ['tools/call', `{"result":{"n":1e2,${complete}},"id":1}`, `{"result":{"n":1e2,${complete}},"id":1}`],
-    // A type that the upstream's own era does not have is none.
+    // A result type is unknown in the legacy era: it means nothing.
     [
       'tools/call',
       '{"id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}',

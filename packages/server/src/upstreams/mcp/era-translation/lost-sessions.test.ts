@@ -13,7 +13,7 @@ const failed = (status: number) => ({
   message: expect.stringMatching(new RegExp(`^forwarded tool call failed: .* answered with HTTP ${status}$`)),
 });
 
-/** Both ways in which servers say that they have no such session. */
+/** Both answers of servers that do not know a session. */
 const answers: readonly (readonly [number, (call: LiveCall) => void])[] = [
   [404, (call) => call.refuse(404)],
   [
@@ -25,7 +25,7 @@ const answers: readonly (readonly [number, (call: LiveCall) => void])[] = [
   ],
 ];
 
-/** A call, before the upstream has answered it, and the stream of its session. */
+/** A call without a response yet, and the stream of its session. */
 async function called(capabilities?: string) {
   const { upstream, url } = await live();
   const client = new AskableClient(url, capabilities);
@@ -49,17 +49,17 @@ describe.each(answers)(
     it('does not get it again after it sent a request', async () => {
       const { upstream, client, first, call, stream } = await called();
       stream.send(ROOTS);
-      const asked = await inputRequired(first);
+      const pending = await inputRequired(first);
       lost(call);
-      expect(await failure(client.retry(asked.state, '{}'))).toEqual(failed(status));
+      expect(await failure(client.retry(pending.state, '{}'))).toEqual(failed(status));
       expect(upstream.calls.all).toHaveLength(1);
     });
 
     it('does not get it again after it got a response to its request', async () => {
       const { upstream, client, first, call, stream } = await called();
       stream.send(ROOTS);
-      const asked = await inputRequired(first);
-      const last = client.retry(asked.state, inputResponses(asked));
+      const pending = await inputRequired(first);
+      const last = client.retry(pending.state, inputResponses(pending));
       await expect.poll(upstream.answers).toHaveLength(1);
       lost(call);
       expect(await failure(last)).toEqual(failed(status));

@@ -19,7 +19,7 @@ const ENVELOPE =
   `"${KEY}clientCapabilities":{}`;
 const MORE = ['"inputResponses":{"k":{}}', '"requestState":"s"'];
 
-/** A request with these params, as it goes to a modern upstream; only the params. */
+/** Returns the params of a request as sent to a modern upstream. */
 function sent(params: string | undefined, more: readonly string[] = []): string {
   const text = `{"jsonrpc":"2.0","id":1,"method":"tools/call"${params === undefined ? '' : `,"params":${params}`}}`;
   const message = parseMessage(Buffer.from(text));
@@ -71,8 +71,8 @@ describe('the metadata of a modern request', () => {
   });
 });
 
-/** `_meta` of the upstream's last request, without what every one has. */
-function told({ rounds }: MultiRoundSetup): Record<string, unknown> {
+/** `_meta` of the upstream's last request, without the members of every request. */
+function received({ rounds }: MultiRoundSetup): Record<string, unknown> {
   const meta = { ...Object(rounds().at(-1)?.params._meta) };
   expect(meta[`${KEY}protocolVersion`]).toBe('2026-07-28');
   return { level: meta[`${KEY}logLevel`], who: meta[`${KEY}clientInfo`], can: meta[`${KEY}clientCapabilities`] };
@@ -91,7 +91,7 @@ describe('metadata that a modern upstream gets about a legacy client', () => {
       '"experimental":{"\u00e4":[null]}}';
     const session = await asking([DONE], { capabilities });
     await called(session.client);
-    expect(told(session)).toEqual({
+    expect(received(session)).toEqual({
       level: 'info',
       who: { name: 'raw', version: '1' },
       can: { roots: { x: 1 }, sampling: { tools: {} }, elicitation: {}, experimental: { ä: [null] } },
@@ -106,7 +106,7 @@ describe('metadata that a modern upstream gets about a legacy client', () => {
     const { url, client } = session;
     const inSession = 'accept' in headers;
     await post(url, callText('1'), { ...(inSession ? client.headers : {}), ...headers });
-    const { who, ...rest } = told(session);
+    const { who, ...rest } = received(session);
     expect(rest).toEqual({ level, can: inSession ? { x: {} } : {} });
     expect(who).toMatchObject({ name: inSession ? 'raw' : expect.any(String) });
   });
@@ -115,16 +115,16 @@ describe('metadata that a modern upstream gets about a legacy client', () => {
     const session = await asking([DONE], { scripts: declaring('{"tools":{},"logging":{}}') });
     const { url, client } = session;
     await called(client);
-    expect(told(session).level).toBe('info');
+    expect(received(session).level).toBe('info');
     for (const level of ['debug', 'emergency']) {
       expect(await client.ask('logging/setLevel', `{"level":"${level}"}`)).toMatchObject({ result: {} });
       await called(client);
-      expect(told(session).level).toBe(level);
+      expect(received(session).level).toBe(level);
     }
     await called(await sessionClient(url));
-    expect(told(session).level).toBe('info');
+    expect(received(session).level).toBe('info');
     await clientOf(url, { ...client.headers, accept: 'application/json' }).post(callText('1'));
-    expect(told(session).level).toBeUndefined();
+    expect(received(session).level).toBeUndefined();
   });
 
   it('is also in requests without input requests', async () => {
@@ -141,7 +141,7 @@ describe('metadata that a modern upstream gets about a legacy client', () => {
       `{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":${params}}`,
     );
     expect(answer.text).toContain('"result":{"completion":{"values":[],"n":1.0}');
-    expect(told(session)).toEqual({ level: 'info', who: { name: 'raw', version: '1' }, can: { roots: {} } });
+    expect(received(session)).toEqual({ level: 'info', who: { name: 'raw', version: '1' }, can: { roots: {} } });
   });
 });
 

@@ -10,8 +10,8 @@ const asking = multiRoundStarter(liveTests());
 const DONE = textResultText('done');
 const idOf = (message: string): unknown => JSON.parse(message).id;
 
-/** What the upstream was told in round `number` (from 0), each as JSON text. */
-function told({ rounds }: MultiRoundSetup, number: number) {
+/** `inputResponses` and `requestState` that the upstream got in round `number` (from 0), as JSON text. */
+function received({ rounds }: MultiRoundSetup, number: number) {
   const { body = '', id } = rounds()[number] ?? {};
   return { id, responses: paramText(body, 'inputResponses'), state: paramText(body, 'requestState') };
 }
@@ -35,12 +35,14 @@ describe('input that a modern upstream requires', () => {
     const session = await asking([inputRequired(`{"k":{"method":"${method}","params":${params}}}`), DONE]);
     const { client } = session;
     const reading = client.call('"c"');
-    const asked = await reading.message(0);
-    expect(asked).toBe(`{"jsonrpc":"2.0","id":${JSON.stringify(idOf(asked))},"method":"${method}","params":${params}}`);
-    expect(await client.post(answerTo(asked, `"result":${result}`))).toMatchObject({ status: 202, text: '' });
+    const pending = await reading.message(0);
+    expect(pending).toBe(
+      `{"jsonrpc":"2.0","id":${JSON.stringify(idOf(pending))},"method":"${method}","params":${params}}`,
+    );
+    expect(await client.post(answerTo(pending, `"result":${result}`))).toMatchObject({ status: 202, text: '' });
     expect(await reading.message(1)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
     expect(await reading.over).toBe(true);
-    expect(told(session, 1)).toMatchObject({ responses: `{"k":${result}}`, state: undefined });
+    expect(received(session, 1)).toMatchObject({ responses: `{"k":${result}}`, state: undefined });
     expect(session.rounds()).toHaveLength(2);
   });
 
@@ -51,13 +53,13 @@ describe('input that a modern upstream requires', () => {
     const reading = client.call('1');
     await reading.message(keys.length - 1);
     expect(new Set(reading.messages.map(idOf)).size).toBe(keys.length);
-    for (const [at, asked] of [...reading.messages.entries()].reverse()) {
+    for (const [at, pending] of [...reading.messages.entries()].reverse()) {
       expect(rounds()).toHaveLength(1);
-      await client.post(answerTo(asked, `"result":{"at":${at}}`));
+      await client.post(answerTo(pending, `"result":{"at":${at}}`));
     }
     expect(await reading.message(keys.length)).toContain('done');
     expect(rounds()).toHaveLength(2);
-    const responses = JSON.parse(told(session, 1).responses ?? '');
+    const responses = JSON.parse(received(session, 1).responses ?? '');
     expect(Object.entries(responses).toSorted()).toEqual(keys.map((key, at) => [key, { at }]).toSorted());
   });
 
@@ -66,9 +68,9 @@ describe('input that a modern upstream requires', () => {
     const session = await asking([inputRequired(rootsRequests(...keys)), DONE]);
     const reading = session.client.call('1');
     await reading.message(31);
-    for (const asked of [...reading.messages]) await session.client.post(answerTo(asked));
+    for (const pending of [...reading.messages]) await session.client.post(answerTo(pending));
     expect(await reading.message(32)).toContain('done');
-    expect(Object.keys(JSON.parse(told(session, 1).responses ?? ''))).toHaveLength(32);
+    expect(Object.keys(JSON.parse(received(session, 1).responses ?? ''))).toHaveLength(32);
   });
 
   it('may take ten rounds, each a request with its own state', async () => {
@@ -80,9 +82,9 @@ describe('input that a modern upstream requires', () => {
       await client.post(answerTo(await reading.message(at), `"result":{"round":${at}}`));
     }
     expect(await reading.message(10)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
-    expect(told(session, 0)).toMatchObject({ responses: undefined, state: undefined });
+    expect(received(session, 0)).toMatchObject({ responses: undefined, state: undefined });
     for (let at = 0; at < 10; at++) {
-      expect(told(session, at + 1)).toMatchObject({ responses: `{"k${at}":{"round":${at}}}`, state: `"s${at}"` });
+      expect(received(session, at + 1)).toMatchObject({ responses: `{"k${at}":{"round":${at}}}`, state: `"s${at}"` });
     }
     expect(new Set(rounds().map(({ id }) => id)).size).toBe(11);
     expect(new Set(rounds().map(({ body }) => paramText(body, 'name')))).toEqual(new Set(['"work"']));
@@ -99,7 +101,7 @@ describe('the state of a round', () => {
     const reading = session.client.call('1');
     await session.client.post(answerTo(await reading.message(0)));
     expect(await reading.message(1)).toContain('done');
-    expect(told(session, 1)).toMatchObject({ responses: '{"k":{}}', state });
+    expect(received(session, 1)).toMatchObject({ responses: '{"k":{}}', state });
   });
 
   it('is returned at once if no input is requested', async () => {
@@ -107,8 +109,8 @@ describe('the state of a round', () => {
     const reading = session.client.call('1');
     expect(await reading.over).toBe(true);
     expect(reading.messages).toEqual([`{"jsonrpc":"2.0","id":1,"result":${DONE}}`]);
-    expect([0, 1, 2].map((round) => told(session, round).state)).toEqual([undefined, '"wait"', '"more"']);
-    expect([1, 2].map((round) => told(session, round).responses)).toEqual([undefined, undefined]);
+    expect([0, 1, 2].map((round) => received(session, round).state)).toEqual([undefined, '"wait"', '"more"']);
+    expect([1, 2].map((round) => received(session, round).responses)).toEqual([undefined, undefined]);
     expect(new Set(session.rounds().map(({ id }) => id)).size).toBe(3);
   });
 
@@ -117,7 +119,7 @@ describe('the state of a round', () => {
     const reading = session.client.call('1');
     for (const number of [0, 1]) await session.client.post(answerTo(await reading.message(number)));
     expect(await reading.message(2)).toContain('done');
-    expect(told(session, 2)).toMatchObject({ responses: '{"b":{}}', state: undefined });
+    expect(received(session, 2)).toMatchObject({ responses: '{"b":{}}', state: undefined });
   });
 });
 
@@ -126,8 +128,8 @@ it('a URL elicitation gets the id that the legacy era requires, a new one each t
   const { client } = await asking([inputRequired(`{"a":${visit},"b":${visit}}`), DONE]);
   const reading = client.call('1');
   await reading.message(1);
-  const asked = reading.messages.map((message) => JSON.parse(message).params);
-  expect(asked).toEqual(
+  const pending = reading.messages.map((message) => JSON.parse(message).params);
+  expect(pending).toEqual(
     [1, 2].map(() => ({
       mode: 'url',
       message: 'm',
@@ -135,7 +137,7 @@ it('a URL elicitation gets the id that the legacy era requires, a new one each t
       elicitationId: expect.stringMatching(/^[0-9a-f-]{36}$/),
     })),
   );
-  expect(asked[0].elicitationId).not.toBe(asked[1].elicitationId);
+  expect(pending[0].elicitationId).not.toBe(pending[1].elicitationId);
   for (const message of [...reading.messages]) await client.post(answerTo(message));
   expect(await reading.message(2)).toContain('done');
 });
@@ -161,7 +163,7 @@ it.each([
   );
   await client.post(answerTo(await reading.message(0), '"result":{"roots":[]}'));
   expect(await reading.message(1)).toBe(`{"jsonrpc":"2.0","id":7,"result":${result}}`);
-  expect(told(session, 1)).toMatchObject({ responses: '{"k":{"roots":[]}}', state: '"s"' });
+  expect(received(session, 1)).toMatchObject({ responses: '{"k":{"roots":[]}}', state: '"s"' });
 });
 
 it('a call in a batch may require input: all messages go to the stream of the batch', async () => {
@@ -175,10 +177,10 @@ it('a call in a batch may require input: all messages go to the stream of the ba
     `[${call},{"jsonrpc":"2.0","id":"p","method":"ping"}]`,
   );
   await reading.message(1);
-  const asked = reading.messages.find((message) => message.includes('roots/list')) ?? '';
+  const pending = reading.messages.find((message) => message.includes('roots/list')) ?? '';
   expect(reading.messages).toContain('{"jsonrpc":"2.0","id":"p","result":{}}');
-  await client.post(answerTo(asked));
+  await client.post(answerTo(pending));
   expect(await reading.message(2)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
   expect(await reading.over).toBe(true);
-  expect(told(session, 1).responses).toBe('{"k":{}}');
+  expect(received(session, 1).responses).toBe('{"k":{}}');
 });

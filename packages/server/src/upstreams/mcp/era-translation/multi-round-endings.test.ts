@@ -25,7 +25,7 @@ afterEach(async () => {
   await raw.close();
 });
 
-/** A call whose upstream gives these answers. */
+/** A call whose upstream sends these responses. */
 function started(answers: readonly Script[]): void {
   let given = 0;
   raw.scripts['tools/call'] = (seen) => {
@@ -42,31 +42,31 @@ function started(answers: readonly Script[]): void {
   new MultiRoundCall(lone.parts, { ...plan, headers }, facts, lone.answer(plan)).start();
 }
 
-/** The questions, once the client has got two more than `before`. */
-async function asked(before = 0): Promise<string[]> {
+/** The server requests, once the client has got two more than `before`. */
+async function pending(before = 0): Promise<string[]> {
   await expect.poll(() => lone.connection.events().length).toBe(before + 2);
   return lone.connection.events().map(({ data }) => data);
 }
 
 const held = () => lone.heldResources(lone.upstream.sessions.modern);
-const ASKED = { calls: true, inFlight: 0, activeSessions: 1 };
+const PENDING = { calls: true, inFlight: 0, activeSessions: 1 };
 
 it.each<[string, readonly Script[], () => unknown]>([
   [
     'answered in the second round',
     [ASKS, DONE],
     async () => {
-      for (const question of await asked()) await lone.reply(question);
+      for (const serverRequest of await pending()) await lone.reply(serverRequest);
     },
   ],
   ['answered after rounds that asked nothing', [inputRequired(undefined, '"s"'), DONE], () => undefined],
-  ['refused by its client', [ASKS], async () => lone.reply((await asked())[0], '"error":{"code":1,"message":"m"}')],
+  ['refused by its client', [ASKS], async () => lone.reply((await pending())[0], '"error":{"code":1,"message":"m"}')],
   [
     'cancelled with questions open',
     [ASKS],
     async () => {
-      await asked();
-      expect(held()).toEqual(ASKED);
+      await pending();
+      expect(held()).toEqual(PENDING);
       lone.cancel();
     },
   ],
@@ -74,7 +74,7 @@ it.each<[string, readonly Script[], () => unknown]>([
     'cancelled in the second round',
     [ASKS, { kind: 'silence' }],
     async () => {
-      for (const question of await asked()) await lone.reply(question);
+      for (const serverRequest of await pending()) await lone.reply(serverRequest);
       await expect.poll(held).toEqual({ calls: true, inFlight: 1, activeSessions: 0 });
       lone.cancel();
     },
@@ -83,7 +83,7 @@ it.each<[string, readonly Script[], () => unknown]>([
     'left with questions open by a session that ended',
     [ASKS],
     async () => {
-      await asked();
+      await pending();
       lone.activeSessions.find('s')?.end();
     },
   ],
@@ -96,16 +96,16 @@ it.each<[string, readonly Script[], () => unknown]>([
     'cut off in the second round',
     [ASKS, { kind: 'cut' }],
     async () => {
-      for (const question of await asked()) await lone.reply(question);
+      for (const serverRequest of await pending()) await lone.reply(serverRequest);
     },
   ],
   [
     'answered by half when its upstream had gone',
     [ASKS],
     async () => {
-      const questions = await asked();
+      const serverRequests = await pending();
       await raw.down();
-      for (const question of questions) await lone.reply(question);
+      for (const serverRequest of serverRequests) await lone.reply(serverRequest);
     },
   ],
 ])('a call releases all resources after it was %s', async (_how, answers, end) => {
@@ -123,13 +123,13 @@ it.each([
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   lone = isolatedCall(raw.url, { silenceMs: 10_000, totalMs: 600 }, CAPABILITIES);
   started(answers);
-  const questions = await asked();
+  const serverRequests = await pending();
   if (answers.length > 1) {
-    for (const question of questions) await lone.reply(question);
-    await asked(2);
+    for (const serverRequest of serverRequests) await lone.reply(serverRequest);
+    await pending(2);
   }
   vi.advanceTimersByTime(400);
-  expect(held()).toEqual(ASKED);
+  expect(held()).toEqual(PENDING);
   vi.advanceTimersByTime(400);
   await expect.poll(held).toEqual(NO_HELD_RESOURCES);
   expect(lone.connection.events().at(-1)?.data).toContain('it did not finish within 0.6 s');
@@ -138,22 +138,22 @@ it.each([
 it('the duration of a call includes all rounds', async () => {
   started([ASKS, { kind: 'silence' }]);
   const age = () => lone.parts.calls.find(() => true)?.startedAt;
-  const [before, questions] = [age(), await asked()];
+  const [before, serverRequests] = [age(), await pending()];
   expect([before, age()]).toEqual([expect.any(Number), before]);
-  for (const question of questions) await lone.reply(question);
+  for (const serverRequest of serverRequests) await lone.reply(serverRequest);
   await expect.poll(() => raw.count('tools/call')).toBe(2);
   expect(age()).toBe(before);
 });
 
 it('a server request whose client cannot come back is abandoned', async () => {
   started([ASKS]);
-  const questions = await asked();
+  const serverRequests = await pending();
   lone.connection.leave();
   lone.events.sweep(performance.now() + 60_000);
-  expect(held()).toEqual(ASKED);
+  expect(held()).toEqual(PENDING);
   lone.events.sweep(performance.now() + 6 * 60_000);
   expect(held()).toEqual(NO_HELD_RESOURCES);
-  for (const question of questions) await lone.reply(question);
+  for (const serverRequest of serverRequests) await lone.reply(serverRequest);
   expect(raw.count('tools/call')).toBe(1);
 });
 

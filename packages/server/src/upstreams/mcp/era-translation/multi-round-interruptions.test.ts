@@ -18,25 +18,26 @@ const cancelled = (client: SessionClient, id: string) =>
   client.post(notification('cancelled', `{"requestId":${id},"reason":"r"}`));
 const errorOf = (message: string | undefined) => JSON.parse(message ?? '{}').error;
 
-/** A call whose client has been asked two things. */
-async function asked(session: MultiRoundSetup): Promise<Reading> {
+/** A call with two pending server requests. */
+async function pending(session: MultiRoundSetup): Promise<Reading> {
   const reading = session.client.call('"c"');
   await reading.message(1);
   return reading;
 }
 
-/** What the client was told after its questions, in order. */
-const after = (reading: Reading, questions = 2) => reading.messages.slice(questions).map((text) => JSON.parse(text));
+/** Messages that the client got after the server requests, in order. */
+const after = (reading: Reading, serverRequests = 2) =>
+  reading.messages.slice(serverRequests).map((text) => JSON.parse(text));
 
-/** That these questions are no longer open. */
-const takenBack = (...questions: readonly (string | undefined)[]) =>
-  questions.map((question) => ({
+/** The cancellations of these server requests. */
+const canceled = (...serverRequests: readonly (string | undefined)[]) =>
+  serverRequests.map((serverRequest) => ({
     jsonrpc: '2.0',
     method: 'notifications/cancelled',
-    params: { requestId: idOf(question), reason: expect.any(String) },
+    params: { requestId: idOf(serverRequest), reason: expect.any(String) },
   }));
 
-/** A service of its own with these limits in milliseconds, for which the time passes as the test says. */
+/** A separate service with these limits in milliseconds and a clock that the test controls. */
 async function limited(idle: string, whole = '60000'): Promise<TestService> {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   const service = await startTestService({
@@ -61,16 +62,13 @@ describe('a client that responds with an error', () => {
   ])('fails its call, and pending server requests are canceled: %s', async (error, reason) => {
     const session = await asking([TWO, DONE]);
     const { client, rounds } = session;
-    const reading = await asked(session);
+    const reading = await pending(session);
     const [first, second] = reading.messages;
     expect((await client.post(answerTo(second ?? '', `"error":${error}`))).status).toBe(202);
     expect(await reading.over).toBe(true);
     const message = `forwarded tool call failed: the client did not provide the required input: ${reason}`;
-    expect(after(reading)).toEqual([
-      ...takenBack(first),
-      { jsonrpc: '2.0', id: 'c', error: { code: -32603, message } },
-    ]);
-    // An answer that comes too late is nobody's.
+    expect(after(reading)).toEqual([...canceled(first), { jsonrpc: '2.0', id: 'c', error: { code: -32603, message } }]);
+    // A late response is ignored.
     expect((await client.post(answerTo(first ?? ''))).status).toBe(202);
     expect(rounds()).toHaveLength(1);
   });
@@ -80,14 +78,14 @@ describe('a call that its client cancels', () => {
   it('while server requests are pending: they are canceled, and there is no response', async () => {
     const session = await asking([TWO, DONE]);
     const { client, rounds } = session;
-    const reading = await asked(session);
+    const reading = await pending(session);
     const [first, second] = reading.messages;
     await client.post(answerTo(first ?? ''));
     expect((await cancelled(client, '"c"')).status).toBe(202);
     expect(await reading.over).toBe(true);
-    expect(after(reading)).toEqual(takenBack(second));
+    expect(after(reading)).toEqual(canceled(second));
     await client.post(answerTo(second ?? ''));
-    // The session goes on.
+    // The session stays open.
     const next = client.call('"d"');
     expect(await next.message(0)).toBe(`{"jsonrpc":"2.0","id":"d","result":${DONE}}`);
     expect(rounds()).toHaveLength(2);
@@ -111,14 +109,14 @@ describe('a call that its client cancels', () => {
   it('is the one with the canceled id, and no other', async () => {
     const session = await asking([TWO, TWO, DONE]);
     const { client, url } = session;
-    const [mine, other] = [await asked(session), client.call('"d"')];
+    const [mine, other] = [await pending(session), client.call('"d"')];
     await other.message(1);
     await cancelled(await sessionClient(url), '"c"');
     await cancelled(client, '"x"');
     await cancelled(client, '"d"');
     await other.over;
     expect(after(mine)).toEqual([]);
-    for (const question of [...mine.messages]) await client.post(answerTo(question));
+    for (const serverRequest of [...mine.messages]) await client.post(answerTo(serverRequest));
     expect(await mine.message(2)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
   });
 });
@@ -132,10 +130,10 @@ describe('a client that loses its connection', () => {
     const [first, second] = reading.events;
     reading.leave();
     await reading.over;
-    // It has seen the first question alone.
+    // It has seen only the first server request.
     const back = client.listen(first?.id);
     expect(await back.message(0)).toBe(second?.data);
-    for (const question of [first?.data, second?.data]) await client.post(answerTo(question ?? ''));
+    for (const serverRequest of [first?.data, second?.data]) await client.post(answerTo(serverRequest ?? ''));
     await client.post(answerTo(await back.message(1)));
     expect(await back.message(2)).toBe(`{"jsonrpc":"2.0","id":"c","result":${DONE}}`);
     expect(await back.over).toBe(true);
@@ -145,10 +143,10 @@ describe('a client that loses its connection', () => {
   it('can respond while disconnected, and gets the rest when it resumes', async () => {
     const session = await asking([TWO, inputRequired(rootsRequests('c')), DONE]);
     const { client, rounds } = session;
-    const reading = await asked(session);
+    const reading = await pending(session);
     reading.leave();
     await reading.over;
-    for (const question of [...reading.messages]) await client.post(answerTo(question));
+    for (const serverRequest of [...reading.messages]) await client.post(answerTo(serverRequest));
     await expect.poll(rounds).toHaveLength(2);
     const back = client.listen(reading.lastId);
     await client.post(answerTo(await back.message(0)));
@@ -160,12 +158,12 @@ describe('a session that ends', () => {
   it('while server requests are pending: the call fails, and the upstream gets no retry', async () => {
     const session = await asking([TWO, DONE]);
     const { client, rounds } = session;
-    const reading = await asked(session);
+    const reading = await pending(session);
     const [, second] = reading.messages;
     expect(await client.end()).toBe(204);
     expect(await reading.over).toBe(true);
     expect(after(reading)).toEqual([
-      ...takenBack(second),
+      ...canceled(second),
       { jsonrpc: '2.0', id: 'c', error: { code: -32603, message: expect.stringContaining('has left') } },
     ]);
     expect(rounds()).toHaveLength(1);
@@ -190,9 +188,9 @@ describe('the limits of a call', () => {
   it('exclude silence while server requests are pending, but not that of the upstream before and after', async () => {
     const session = await asking([TWO, SILENCE], { on: await limited('300') });
     const { client, rounds } = session;
-    const reading = await asked(session);
-    const questions = [...reading.messages];
-    // Calls that are asked nothing end meanwhile, one after the other.
+    const reading = await pending(session);
+    const serverRequests = [...reading.messages];
+    // Calls without server requests end meanwhile, one after another.
     for (const [at, id] of ['"x"', '"y"'].entries()) {
       const other = client.call(id);
       await expect.poll(rounds, { interval: 1 }).toHaveLength(2 + at);
@@ -201,7 +199,7 @@ describe('the limits of a call', () => {
       expect(other.text).toContain('sent nothing for 0.3 s');
     }
     expect(after(reading)).toEqual([]);
-    for (const question of questions) await client.post(answerTo(question));
+    for (const serverRequest of serverRequests) await client.post(answerTo(serverRequest));
     await expect.poll(rounds, { interval: 1 }).toHaveLength(4);
     vi.advanceTimersByTime(200);
     await client.ask('ping');
@@ -213,9 +211,9 @@ describe('the limits of a call', () => {
 
   it('include the time of all rounds and of server requests', async () => {
     const session = await asking([TWO], { on: await limited('100', '1000') });
-    const reading = await asked(session);
+    const reading = await pending(session);
     vi.advanceTimersByTime(500);
-    for (const question of [...reading.messages]) await session.client.post(answerTo(question));
+    for (const serverRequest of [...reading.messages]) await session.client.post(answerTo(serverRequest));
     await reading.message(3);
     vi.advanceTimersByTime(500);
     await session.client.ask('ping');
@@ -224,7 +222,7 @@ describe('the limits of a call', () => {
     expect(await reading.over).toBe(true);
     const [, , third, fourth] = reading.messages;
     expect(after(reading, 4)).toEqual([
-      ...takenBack(third, fourth),
+      ...canceled(third, fourth),
       {
         jsonrpc: '2.0',
         id: 'c',

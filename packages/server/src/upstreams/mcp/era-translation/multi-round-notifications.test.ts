@@ -10,18 +10,18 @@ const asking = multiRoundStarter(liveTests());
 const ASKS = inputRequired(rootsRequests('k'));
 const DONE = textResultText('done');
 
-/** The progress token of a request as it arrived, as JSON text. */
+/** The progress token of a received request, as JSON text. */
 const tokenOf = ({ params }: Seen) => JSON.stringify(Object(params._meta).progressToken);
 const progress = (token: string, value: string) =>
   notification('progress', `{"progressToken":${token},"progress":${value},"message":"\\u00e4"}`);
 const log = (level: string, data = '1.0') => notification('message', `{"level":"${level}","data":${data}}`);
 
-/** An answer that these messages go ahead of, as the request asks for. */
+/** A response that is preceded by these messages. */
 const saying =
   (text: string, before: (seen: Seen) => readonly string[]) =>
   (seen: Seen): Answer => ({ kind: 'result', text, before: before(seen) });
 
-/** Answers whatever a call asks, until it is over; all that was on its stream but the questions. */
+/** Responds to all server requests of a call until it is over; returns the other messages on its stream. */
 async function answered(client: SessionClient, reading: Reading): Promise<readonly string[]> {
   const heard: string[] = [];
   for (let at = 0; ; at++) {
@@ -37,7 +37,7 @@ describe('progress', () => {
     const { client, rounds } = await asking([
       saying(ASKS, (seen) => [progress(tokenOf(seen), '0.10'), progress('"another"', '0.2'), progress('1', '0.3')]),
       saying(ASKS, (seen) => [progress(tokenOf(seen), '1e2')]),
-      // One that begins anew is told from where it is beyond what the client was told before.
+      // Progress that starts again is sent once it exceeds what the client got before.
       saying(DONE, (seen) => [
         progress(tokenOf(seen), '1'),
         progress(tokenOf(seen), '100.0'),

@@ -20,7 +20,7 @@ const failed = (what: string) => ({ code: -32603, message: `forwarded tool call 
 const notOffered = (method: string) =>
   failed(`the upstream sent an input request that the client does not support (${method})`);
 
-/** The error that a call of a client with these capabilities ends with, before anything else was sent. */
+/** The error of a call of a client with these capabilities, if it is the first message. */
 async function errorAtOnce(answer: string | Answer, capabilities = ASKABLE) {
   const { client, rounds } = await asking([answer], { capabilities });
   const reading = client.call('"c"');
@@ -91,8 +91,8 @@ describe('invalid input requests fail the call, and none is sent', () => {
       '{"method":"elicitation/create","params":{"mode":"x"}}',
       'elicitation/create',
     ],
-  ])('one invalid request among others: %s', async (_what, question, method) => {
-    const requests = `{"a":${ROOTS},"b":${question},"c":${ROOTS}}`;
+  ])('one invalid request among others: %s', async (_what, serverRequest, method) => {
+    const requests = `{"a":${ROOTS},"b":${serverRequest},"c":${ROOTS}}`;
     expect(await errorAtOnce(inputRequired(requests, '"s"'))).toEqual(notOffered(method));
   });
 
@@ -104,8 +104,8 @@ describe('invalid input requests fail the call, and none is sent', () => {
     ['sampling/createMessage', WITH_TOOLS, '{"sampling":{}}'],
     ['roots/list', ROOTS, '{"elicitation":{},"sampling":{}}'],
     ['roots/list', ROOTS, '{}'],
-  ])('a capability that the client has not declared: %s %s of %s', async (method, question, capabilities) => {
-    expect(await errorAtOnce(inputRequired(`{"k":${question}}`), capabilities)).toEqual(notOffered(method));
+  ])('a capability that the client has not declared: %s %s of %s', async (method, serverRequest, capabilities) => {
+    expect(await errorAtOnce(inputRequired(`{"k":${serverRequest}}`), capabilities)).toEqual(notOffered(method));
   });
 
   it('of two requests with one key the last counts', async () => {
@@ -151,11 +151,11 @@ describe('more than ten rounds fail the call', () => {
   it.each([
     ['with questions', inputRequired(rootsRequests('k'), '"s"'), 10],
     ['with a state alone', inputRequired(undefined, '"s"'), 0],
-  ])('%s', async (_what, answer, questions) => {
+  ])('%s', async (_what, answer, serverRequests) => {
     const { client, rounds } = await asking([answer]);
     const reading = client.call('"c"');
-    for (let at = 0; at < questions; at++) await client.post(answerTo(await reading.message(at)));
-    expect(JSON.parse(await reading.message(questions))).toEqual({
+    for (let at = 0; at < serverRequests; at++) await client.post(answerTo(await reading.message(at)));
+    expect(JSON.parse(await reading.message(serverRequests))).toEqual({
       jsonrpc: '2.0',
       id: 'c',
       error: failed('the upstream required input more than 10 times'),
@@ -169,9 +169,9 @@ it.each([
   ['1.0', '1'],
   ['null', 'null'],
   ['{"input_required":1}', '{"input_required":1}'],
-])('a result of the unknown type %s is an error', async (type, told) => {
+])('a result of the unknown type %s is an error', async (type, received) => {
   const answer = `{"resultType":${type},"content":[]}`;
-  expect(await errorAtOnce(answer)).toEqual(failed(`the upstream answered with a result of type ${told}`));
+  expect(await errorAtOnce(answer)).toEqual(failed(`the upstream answered with a result of type ${received}`));
 });
 
 it.each([

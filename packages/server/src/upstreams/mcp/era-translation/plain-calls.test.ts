@@ -21,7 +21,7 @@ describe('a modern client with a legacy upstream', () => {
   it('without capabilities opens an upstream session without capabilities', async () => {
     const upstream = await upstreamWith({}, { eras: ['legacy'] });
     const caller = await client('modern', await register(upstream.url));
-    // The session that changes are watched in is there.
+    // The session in which changes are watched exists.
     await expect.poll(upstream.streams).toBe(1);
     const before = upstream.count('initialize');
     await caller.call('tools/call', '{"name":"a"}');

@@ -33,9 +33,9 @@ describe('a server request that a modern client has not declared support for', (
     ['{}', ROOTS, { roots: {} }],
   ])(
     'is rejected, and a call that then fails names the missing capability: %s %s',
-    async (capabilities, question, needed) => {
+    async (capabilities, serverRequest, needed) => {
       const { upstream, call, first } = await startCall(live, { capabilities });
-      call.send(`{"jsonrpc":"2.0","id":"q","method":${question}}`);
+      call.send(`{"jsonrpc":"2.0","id":"q","method":${serverRequest}}`);
       await expect.poll(upstream.answers).toHaveLength(1);
       expect(JSON.parse(upstream.answers()[0] ?? '')).toEqual(refusal('q'));
       call.send(`{"jsonrpc":"2.0","id":${call.id},"error":{"code":-32603,"message":"could not ask"}}`);
@@ -52,11 +52,11 @@ describe('a server request that a modern client has not declared support for', (
   });
 
   it('is reported to a retry with the same status', async () => {
-    const { upstream, client, call, asked, answers } = await suspendedCall(live, { capabilities: '{"roots":{}}' });
+    const { upstream, client, call, pending, answers } = await suspendedCall(live, { capabilities: '{"roots":{}}' });
     call.send(`{"jsonrpc":"2.0","id":"q","method":${SAMPLING}}`);
     await expect.poll(upstream.answers).toHaveLength(1);
     call.send(`{"jsonrpc":"2.0","id":${call.id},"result":{"isError":true,"content":[]}}`);
-    expect(await failure(client.retry(asked.state, answers))).toMatchObject({
+    expect(await failure(client.retry(pending.state, answers))).toMatchObject({
       status: 400,
       code: -32021,
       data: { requiredCapabilities: { sampling: {} } },
@@ -67,9 +67,9 @@ describe('a server request that a modern client has not declared support for', (
     const { url, upstream, client, call, first } = await startCall(live);
     call.ask('"form"', 'elicitation/create', '{"message":"m","requestedSchema":{"type":"object"}}');
     call.ask('"roots"', 'roots/list');
-    const asked = await inputRequired(first);
+    const pending = await inputRequired(first);
     const less = new AskableClient(url, '{"elicitation":{}}');
-    const again = await inputRequired(less.retry(asked.state, '{}', { id: '99' }));
+    const again = await inputRequired(less.retry(pending.state, '{}', { id: '99' }));
     expect(Object.values(again.requests).map(({ method }) => method)).toEqual(['elicitation/create']);
     await expect.poll(() => upstream.answers().map((text) => JSON.parse(text))).toEqual([refusal('roots')]);
     call.ask('"sampling"', 'sampling/createMessage', '{"messages":[],"maxTokens":1}');
@@ -96,20 +96,20 @@ describe('a server request that no modern client supports', () => {
     call.ask('"a"', 'example.com/ask');
     stream.send('{"jsonrpc":"2.0","id":"b","method":"tools/list"}');
     await expect.poll(upstream.answers).toHaveLength(2);
-    const told = upstream.answers().map((text) => JSON.parse(text));
-    expect(told).toEqual(expect.arrayContaining([refusal('a'), refusal('b')]));
+    const received = upstream.answers().map((text) => JSON.parse(text));
+    expect(received).toEqual(expect.arrayContaining([refusal('a'), refusal('b')]));
     call.end('went on');
     expect(await resultText(first)).toBe('went on');
   });
 
   it('is answered by the gateway if it is a ping, any number of times', async () => {
-    const { upstream, client, call, asked, answers } = await suspendedCall(live);
+    const { upstream, client, call, pending, answers } = await suspendedCall(live);
     for (const round of [1, 2, 3]) {
       for (let number = 0; number < 10; number++) call.ask('"p\\u0031"', 'ping');
       await expect.poll(upstream.answers).toHaveLength(10 * round);
     }
     expect(new Set(upstream.answers())).toEqual(new Set(['{"jsonrpc":"2.0","id":"p\\u0031","result":{}}']));
-    const second = client.retry(asked.state, answers);
+    const second = client.retry(pending.state, answers);
     await expect.poll(upstream.answers).toHaveLength(31);
     call.end('done');
     expect(await resultText(second)).toBe('done');
@@ -132,17 +132,18 @@ describe('a server request that no modern client supports', () => {
     const params = '"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"v"}';
     const answer = await lastMessage(client.send({ method: 'completion/complete', params }));
     expect(JSON.parse(answer).result).toEqual({ resultType: 'complete', completion: { values: ['w'] } });
-    const told = () => upstream.seen.filter(({ body }) => body.includes('"error"')).map(({ body }) => JSON.parse(body));
-    await expect.poll(told).toEqual([refusal('q')]);
-    // Its session is told that nobody can be asked in it.
+    const received = () =>
+      upstream.seen.filter(({ body }) => body.includes('"error"')).map(({ body }) => JSON.parse(body));
+    await expect.poll(received).toEqual([refusal('q')]);
+    // Its session declares no capabilities for server requests.
     expect(lastCall(upstream, 'initialize').params.capabilities).toEqual({});
   });
 
   it('is rejected if too many are pending, and fails the call if they do not end', async () => {
     const { upstream, call, first } = await startCall(live);
     for (let number = 0; number < 33; number++) call.ask(String(number), 'roots/list');
-    const asked = await inputRequired(first);
-    expect(asked.keys).toHaveLength(32);
+    const pending = await inputRequired(first);
+    expect(pending.keys).toHaveLength(32);
     await expect.poll(upstream.answers).toHaveLength(1);
     expect(JSON.parse(upstream.answers()[0] ?? '')).toMatchObject({ id: 32, error: { code: -32601 } });
     for (let number = 0; number < 40; number++) call.ask(String(number), 'roots/list');
@@ -164,14 +165,14 @@ describe('when no more calls can be suspended', () => {
       return { first, call };
     };
     const three = [await begun(), await begun(), await begun()];
-    // All at once, before any of them is parked; nobody has more than half of all places.
+    // All at once, before any of them is suspended; one user has at most half of the limit.
     for (const { call } of three) call.ask('1', 'roots/list');
     await expect.poll(upstream.answers).toHaveLength(1);
     for (const { call } of three) call.ask('2', 'roots/list');
     const ends = await Promise.all(
       three.map(async ({ first, call }) => {
         const refused = upstream.posted.some((one) => one.method === undefined && one.session === call.session);
-        if (!refused) return { call, asked: await inputRequired(first) };
+        if (!refused) return { call, pending: await inputRequired(first) };
         call.end('went on');
         expect(await resultText(first)).toBe('went on');
         return undefined;
@@ -180,9 +181,9 @@ describe('when no more calls can be suspended', () => {
     const [one, two, ...none] = ends.filter((end) => end !== undefined);
     if (!one || !two) throw new Error('two calls must be parked');
     expect(none).toEqual([]);
-    // One that is parked may be parked again.
-    const again = await inputRequired(client.retry(one.asked.state, '{}'));
-    const retried = client.retry(two.asked.state, inputResponses(two.asked));
+    // A suspended call may be suspended again.
+    const again = await inputRequired(client.retry(one.pending.state, '{}'));
+    const retried = client.retry(two.pending.state, inputResponses(two.pending));
     two.call.end('done');
     expect(await resultText(retried)).toBe('done');
     const next = await begun();

@@ -25,26 +25,26 @@ describe('a requestState is accepted from no other caller', () => {
     ['a user with different case', 'Ann'],
     ['a caller without a user', undefined],
   ])('%s', async (_who, user) => {
-    const { url, asked, expectResumable } = await suspendedCallOfAnn(tests);
+    const { url, pending, expectResumable } = await suspendedCallOfAnn(tests);
     const other = new AskableClient(url, undefined, user === undefined ? {} : { 'x-forwarded-user': user });
-    expect(await failure(other.retry(asked.state, inputResponses(asked), { params: PARAMS }))).toEqual(NOT_GIVEN);
+    expect(await failure(other.retry(pending.state, inputResponses(pending), { params: PARAMS }))).toEqual(NOT_GIVEN);
     await expectResumable();
   });
 
   it('a user, if it was issued to a caller without one', async () => {
-    const { url, client, asked, answers, upstream } = await suspendedCall(live);
+    const { url, client, pending, answers, upstream } = await suspendedCall(live);
     const other = new AskableClient(url, undefined, { 'x-auth-request-user': 'ann' });
-    expect(await failure(other.retry(asked.state, answers))).toEqual(NOT_GIVEN);
+    expect(await failure(other.retry(pending.state, answers))).toEqual(NOT_GIVEN);
     expect(upstream.answers()).toEqual([]);
-    expect((await inputRequired(client.retry(asked.state, '{}'))).keys).toHaveLength(1);
+    expect((await inputRequired(client.retry(pending.state, '{}'))).keys).toHaveLength(1);
   });
 
   it('the same user in another namespace that has the same tool', async () => {
-    const { upstream, asked, expectResumable } = await suspendedCallOfAnn(tests);
+    const { upstream, pending, expectResumable } = await suspendedCallOfAnn(tests);
     await tests.service.register('forwards', { name: 'twin', address: upstream.url, namespace: 'twin' });
     onEnd(() => tests.service.manage('DELETE', '/namespaces/twin?cascade=true'));
     const other = new AskableClient(tests.service.url('twin'), undefined, { 'x-forwarded-user': 'ann' });
-    expect(await failure(other.retry(asked.state, inputResponses(asked), { params: PARAMS }))).toEqual(NOT_GIVEN);
+    expect(await failure(other.retry(pending.state, inputResponses(pending), { params: PARAMS }))).toEqual(NOT_GIVEN);
     await expectResumable();
   });
 });
@@ -58,32 +58,32 @@ describe('a requestState is accepted for no other request', () => {
     ['another tool', { params: PARAMS.replace('work', 'other') }],
     ['another method', { method: 'prompts/get', params: PARAMS }],
   ])('%s', async (_what, fields) => {
-    const { upstream, ann, asked, expectResumable } = await suspendedCallOfAnn(tests);
+    const { upstream, ann, pending, expectResumable } = await suspendedCallOfAnn(tests);
     const name = `more${upstream.url.replace(/\D/g, '')}`;
     const namespace = new URL(ann.url).pathname.split('/')[1];
     const more = await live({ tool: 'other', prompts: ['work'], capabilities: '{"tools":{},"prompts":{}}' });
     await tests.service.register('forwards', { name, address: more.upstream.url, namespace });
-    expect(await failure(ann.retry(asked.state, inputResponses(asked), fields))).toEqual(NOT_GIVEN);
+    expect(await failure(ann.retry(pending.state, inputResponses(pending), fields))).toEqual(NOT_GIVEN);
     await expectResumable();
   });
 
   it('except the same one with its members in another order', async () => {
-    const { ann, asked, upstream } = await suspendedCallOfAnn(tests);
+    const { ann, pending, upstream } = await suspendedCallOfAnn(tests);
     const [name, ...rest] = PARAMS.split(',');
     const swapped = `${rest.join(',')},${name}`;
-    ann.retry(asked.state, inputResponses(asked), { params: swapped });
+    ann.retry(pending.state, inputResponses(pending), { params: swapped });
     await expect.poll(upstream.answers).toHaveLength(1);
   });
 });
 
 describe('a modified requestState is rejected', () => {
   it('with any one character changed', async () => {
-    const { ann, asked, expectResumable } = await suspendedCallOfAnn(tests);
+    const { ann, pending, expectResumable } = await suspendedCallOfAnn(tests);
     const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
-    for (const [at, letter] of [...asked.state].entries()) {
+    for (const [at, letter] of [...pending.state].entries()) {
       const changed = letters[(letters.indexOf(letter) + 1) % letters.length];
-      const text = `${asked.state.slice(0, at)}${changed}${asked.state.slice(at + 1)}`;
-      expect(await failure(ann.retry(text, inputResponses(asked), { params: PARAMS }))).toEqual(NOT_GIVEN);
+      const text = `${pending.state.slice(0, at)}${changed}${pending.state.slice(at + 1)}`;
+      expect(await failure(ann.retry(text, inputResponses(pending), { params: PARAMS }))).toEqual(NOT_GIVEN);
     }
     await expectResumable();
   });
@@ -98,8 +98,8 @@ describe('a modified requestState is rejected', () => {
     ['made up', () => Buffer.from('["x.1",1,"default",null,"x"]').toString('base64url')],
     ['longer than any', (given: string) => given.padEnd(5 * 1024, 'A')],
   ])('%s', async (_what, altered) => {
-    const { ann, asked, expectResumable } = await suspendedCallOfAnn(tests);
-    expect(await failure(ann.retry(altered(asked.state), inputResponses(asked), { params: PARAMS }))).toEqual(
+    const { ann, pending, expectResumable } = await suspendedCallOfAnn(tests);
+    expect(await failure(ann.retry(altered(pending.state), inputResponses(pending), { params: PARAMS }))).toEqual(
       NOT_GIVEN,
     );
     await expectResumable();
@@ -112,8 +112,8 @@ describe('a modified requestState is rejected', () => {
   });
 
   it.each(['null', '1', '"x"', '[]'])('with inputResponses that are no object: %s', async (text) => {
-    const { ann, asked, expectResumable } = await suspendedCallOfAnn(tests);
-    const more = `"inputResponses":${text},${state(JSON.stringify(asked.state))}`;
+    const { ann, pending, expectResumable } = await suspendedCallOfAnn(tests);
+    const more = `"inputResponses":${text},${state(JSON.stringify(pending.state))}`;
     expect(await failure(ann.send({ params: PARAMS, more }))).toEqual({
       status: 200,
       code: -32602,
@@ -123,8 +123,8 @@ describe('a modified requestState is rejected', () => {
   });
 
   it('twice in one request', async () => {
-    const { ann, asked, expectResumable } = await suspendedCallOfAnn(tests);
-    const more = `${state(JSON.stringify(asked.state))},${state('"x"')}`;
+    const { ann, pending, expectResumable } = await suspendedCallOfAnn(tests);
+    const more = `${state(JSON.stringify(pending.state))},${state('"x"')}`;
     expect(await failure(ann.send({ params: PARAMS, more }))).toMatchObject({ status: 400, code: -32600 });
     await expectResumable();
   });
@@ -139,7 +139,7 @@ describe('a modified requestState is rejected', () => {
   });
 });
 
-/** The id of an event of a legacy client's stream. */
+/** Id of an event on a legacy client's stream. */
 async function eventIdOf(upstream: LiveUpstream, url: string): Promise<string> {
   const session = await sessionClient(url);
   const reading = session.call('1', '"progressToken":1');

@@ -8,71 +8,71 @@ import { inputResponses, type StartedCall, startCall, suspendedCall } from './fi
 const { live } = liveTests();
 
 const refused = (id: unknown) => ({ jsonrpc: '2.0', id, error: { code: -32601, message: expect.any(String) } });
-/** What the upstream was told, by id: answers may overtake each other. */
-const told = ({ upstream }: Pick<StartedCall, 'upstream'>) =>
+/** Responses that the upstream got, sorted by id: their order is not fixed. */
+const received = ({ upstream }: Pick<StartedCall, 'upstream'>) =>
   upstream
     .answers()
     .map((text) => JSON.parse(text))
     .toSorted((a, b) => String(a.id).localeCompare(String(b.id)));
 
-/** What a client is asked for under its capability, in the order of their names. */
-const QUESTIONS = [
+/** Server requests by capability, sorted by name. */
+const SERVER_REQUESTS = [
   ['elicitation', 'elicitation/create', '{"message":"m","requestedSchema":{"type":"object"}}'],
   ['roots', 'roots/list', '{}'],
   ['sampling', 'sampling/createMessage', '{"messages":[],"maxTokens":1}'],
 ] as const;
 
-/** The upstream asks for all three, each under its own name; in one piece, so that the client is asked at once. */
+/** The upstream sends all three requests in one chunk, so that the client gets them at once. */
 function askAll({ response }: LiveCall): void {
-  const asked = QUESTIONS.map(
+  const pending = SERVER_REQUESTS.map(
     ([name, method, params]) => `{"jsonrpc":"2.0","id":"${name}","method":"${method}","params":${params}}`,
   );
-  response.write(asked.map((text) => event(text)).join(''));
+  response.write(pending.map((text) => event(text)).join(''));
 }
 
-/** The upstream fails, the way that tools fail. */
+/** The upstream responds with a tool error. */
 function failed(call: LiveCall): void {
   call.send(`{"jsonrpc":"2.0","id":${call.id},"result":{"isError":true,"content":[]}}`);
 }
 
 describe('a retry that declares fewer capabilities than the previous request', () => {
-  it.each(QUESTIONS)('gets input requests for %s, which it declares, and no others', async (name, method) => {
+  it.each(SERVER_REQUESTS)('gets input requests for %s, which it declares, and no others', async (name, method) => {
     const begun = await startCall(live);
     const { url, call, first } = begun;
     askAll(call);
-    const asked = await inputRequired(first);
-    expect(asked.keys).toHaveLength(3);
+    const pending = await inputRequired(first);
+    expect(pending.keys).toHaveLength(3);
     const less = new AskableClient(url, `{"${name}":{}}`);
-    const again = await inputRequired(less.retry(asked.state, '{}'));
+    const again = await inputRequired(less.retry(pending.state, '{}'));
     expect(Object.values(again.requests).map((request) => request.method)).toEqual([method]);
-    const others = QUESTIONS.filter(([other]) => other !== name).map(([other]) => refused(other));
-    await expect.poll(() => told(begun)).toEqual(others);
+    const others = SERVER_REQUESTS.filter(([other]) => other !== name).map(([other]) => refused(other));
+    await expect.poll(() => received(begun)).toEqual(others);
     const last = less.retry(again.state, inputResponses(again));
-    await expect.poll(() => told(begun)).toHaveLength(3);
+    await expect.poll(() => received(begun)).toHaveLength(3);
     call.end('done');
     expect(await resultText(last)).toBe('done');
   });
 
   it('gets its response at once if it supports no server requests', async () => {
     const begun = await suspendedCall(live);
-    const last = new AskableClient(begun.url, '{}').retry(begun.asked.state, '{}');
-    await expect.poll(() => told(begun)).toEqual([refused(7)]);
+    const last = new AskableClient(begun.url, '{}').retry(begun.pending.state, '{}');
+    await expect.poll(() => received(begun)).toEqual([refused(7)]);
     begun.call.end('went on');
     expect(await resultText(last)).toBe('went on');
   });
 
   it('can contain input for capabilities that it does not declare', async () => {
     const begun = await suspendedCall(live);
-    const last = new AskableClient(begun.url, '{}').retry(begun.asked.state, begun.answers);
-    await expect.poll(() => told(begun)).toEqual([{ jsonrpc: '2.0', id: 7, result: { roots: [] } }]);
+    const last = new AskableClient(begun.url, '{}').retry(begun.pending.state, begun.answers);
+    await expect.poll(() => received(begun)).toEqual([{ jsonrpc: '2.0', id: 7, result: { roots: [] } }]);
     begun.call.end('done');
     expect(await resultText(last)).toBe('done');
   });
 
   it('gets the missing capability if the call fails', async () => {
     const begun = await suspendedCall(live);
-    const last = new AskableClient(begun.url, '{"sampling":{}}').retry(begun.asked.state, '{}');
-    await expect.poll(() => told(begun)).toEqual([refused(7)]);
+    const last = new AskableClient(begun.url, '{"sampling":{}}').retry(begun.pending.state, '{}');
+    await expect.poll(() => received(begun)).toEqual([refused(7)]);
     failed(begun.call);
     expect(await failure(last)).toMatchObject({
       status: 400,
@@ -87,17 +87,19 @@ describe('a retry that declares more capabilities than the previous request', ()
     const begun = await startCall(live, { capabilities: '{"roots":{}}' });
     const { url, call, first } = begun;
     askAll(call);
-    const asked = await inputRequired(first);
-    expect(Object.values(asked.requests).map(({ method }) => method)).toEqual(['roots/list']);
-    await expect.poll(() => told(begun)).toEqual([refused('elicitation'), refused('sampling')]);
+    const pending = await inputRequired(first);
+    expect(Object.values(pending.requests).map(({ method }) => method)).toEqual(['roots/list']);
+    await expect.poll(() => received(begun)).toEqual([refused('elicitation'), refused('sampling')]);
     const more = new AskableClient(url);
-    const second = more.retry(asked.state, inputResponses(asked));
-    await expect.poll(() => told(begun)).toHaveLength(3);
+    const second = more.retry(pending.state, inputResponses(pending));
+    await expect.poll(() => received(begun)).toHaveLength(3);
     askAll(call);
     const again = await inputRequired(second);
-    expect(Object.values(again.requests).map(({ method }) => method)).toEqual(QUESTIONS.map(([, method]) => method));
+    expect(Object.values(again.requests).map(({ method }) => method)).toEqual(
+      SERVER_REQUESTS.map(([, method]) => method),
+    );
     const last = more.retry(again.state, inputResponses(again));
-    await expect.poll(() => told(begun)).toHaveLength(6);
+    await expect.poll(() => received(begun)).toHaveLength(6);
     call.end('done');
     expect(await resultText(last)).toBe('done');
   });
@@ -106,9 +108,9 @@ describe('a retry that declares more capabilities than the previous request', ()
     const begun = await startCall(live, { capabilities: '{"roots":{}}' });
     const { url, call, first } = begun;
     askAll(call);
-    const asked = await inputRequired(first);
-    const last = new AskableClient(url).retry(asked.state, inputResponses(asked));
-    await expect.poll(() => told(begun)).toHaveLength(3);
+    const pending = await inputRequired(first);
+    const last = new AskableClient(url).retry(pending.state, inputResponses(pending));
+    await expect.poll(() => received(begun)).toHaveLength(3);
     failed(call);
     expect(JSON.parse(await lastMessage(last)).result).toEqual({ resultType: 'complete', isError: true, content: [] });
   });
@@ -119,9 +121,9 @@ describe('a retry that declares the same capabilities', () => {
     const begun = await startCall(live, { capabilities: '{"roots":{}}' });
     const { client, call, first } = begun;
     askAll(call);
-    const asked = await inputRequired(first);
-    const last = client.retry(asked.state, inputResponses(asked));
-    await expect.poll(() => told(begun)).toHaveLength(3);
+    const pending = await inputRequired(first);
+    const last = client.retry(pending.state, inputResponses(pending));
+    await expect.poll(() => received(begun)).toHaveLength(3);
     failed(call);
     expect(await failure(last)).toMatchObject({
       status: 400,

@@ -17,26 +17,32 @@ it('messages to the upstream after a retry have the forwarded headers of the ret
   const first = client.send(as('one'));
   const call = await upstream.calls.next();
   expect(call.headers.authorization).toBe('Bearer one');
-  const told = () => upstream.posted.filter(({ method }) => method === undefined);
+  const received = () => upstream.posted.filter(({ method }) => method === undefined);
   call.begin();
   const asks = ['1', '2'].map((id) => event(`{"jsonrpc":"2.0","id":${id},"method":"roots/list"}`));
   call.response.write(asks.join(''));
-  const asked = await inputRequired(first);
-  const [one] = asked.keys;
-  const second = client.retry(asked.state, inputResponses(asked, '{"roots":[]}', asked.keys.slice(0, 1)), as('two'));
+  const pending = await inputRequired(first);
+  const [one] = pending.keys;
+  const second = client.retry(
+    pending.state,
+    inputResponses(pending, '{"roots":[]}', pending.keys.slice(0, 1)),
+    as('two'),
+  );
   const again = await inputRequired(second);
   expect(again.keys).not.toContain(one);
-  await expect.poll(told).toHaveLength(1);
+  await expect.poll(received).toHaveLength(1);
   const last = client.retry(again.state, inputResponses(again), as('three'));
-  await expect.poll(() => told().map(({ headers }) => headers.authorization)).toEqual(['Bearer two', 'Bearer three']);
-  expect(new Set(told().map(({ session }) => session))).toEqual(new Set([call.session]));
-  // What is refused goes the same way, and so does that nobody waits any more.
+  await expect
+    .poll(() => received().map(({ headers }) => headers.authorization))
+    .toEqual(['Bearer two', 'Bearer three']);
+  expect(new Set(received().map(({ session }) => session))).toEqual(new Set([call.session]));
+  // The same applies to rejections and cancellations.
   call.ask('3', 'example.com/ask');
-  await expect.poll(told).toHaveLength(3);
+  await expect.poll(received).toHaveLength(3);
   last.leave();
   await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
   const [cancelled] = upstream.of('notifications/cancelled');
-  expect([told()[2]?.headers.authorization, cancelled?.headers.authorization]).toEqual([
+  expect([received()[2]?.headers.authorization, cancelled?.headers.authorization]).toEqual([
     'Bearer three',
     'Bearer three',
   ]);
@@ -51,8 +57,8 @@ it('a retry without forwarded headers sends none', async () => {
   const call = await upstream.calls.next();
   call.begin();
   call.ask('1', 'roots/list');
-  const asked = await inputRequired(first);
-  const last = client.retry(asked.state, inputResponses(asked));
+  const pending = await inputRequired(first);
+  const last = client.retry(pending.state, inputResponses(pending));
   await expect.poll(upstream.answers).toHaveLength(1);
   expect(upstream.posted.find(({ method }) => method === undefined)?.headers).not.toHaveProperty('authorization');
   call.end('done');

@@ -11,14 +11,14 @@ const { live, onEnd } = tests;
 
 const NOT_HELD = { status: 200, code: -32603, data: { kind: 'not_held' } };
 
-/** A service of its own, with these settings. */
+/** A separate service with these settings. */
 async function serviceWith(env: Readonly<Record<string, string>>) {
   const service = await startTestService(env);
   onEnd(() => service.stop(0));
   return service;
 }
 
-/** Resolves when the end of a call has come through: its session is the next one's. */
+/** Resolves once the end of a call was processed: the next call reuses its session. */
 async function over({ client, upstream, call }: Pick<StartedCall, 'client' | 'upstream' | 'call'>) {
   const session = async () => {
     const next = client.send();
@@ -32,15 +32,15 @@ async function over({ client, upstream, call }: Pick<StartedCall, 'client' | 'up
 
 describe('a suspended call whose upstream does not wait', () => {
   it('returns the result that arrived meanwhile to its retry', async () => {
-    const { client, call, asked, answers, upstream } = await suspendedCall(live);
+    const { client, call, pending, answers, upstream } = await suspendedCall(live);
     call.end('early');
     await over({ client, call, upstream });
-    const last = client.retry(asked.state, answers, { id: '"last \\u0041"' });
+    const last = client.retry(pending.state, answers, { id: '"last \\u0041"' });
     expect(await lastMessage(last)).toBe(
       '{"jsonrpc":"2.0","id":"last \\u0041","result":{"resultType":"complete","content":[{"type":"text","text":"early"}]}}',
     );
     expect((await last.head).headers['content-type']).toBe('application/json');
-    // Nobody waits for the answers any more.
+    // The upstream does not wait for the responses any more.
     expect(upstream.answers()).toEqual([]);
   });
 
@@ -50,45 +50,45 @@ describe('a suspended call whose upstream does not wait', () => {
     const first = client.send();
     const call = await upstream.calls.next();
     (await upstream.streams.next()).send('{"jsonrpc":"2.0","id":1,"method":"roots/list"}');
-    const asked = await inputRequired(first);
+    const pending = await inputRequired(first);
     call.json('early');
     await over({ client, call, upstream });
-    expect(await resultText(client.retry(asked.state, '{}'))).toBe('early');
+    expect(await resultText(client.retry(pending.state, '{}'))).toBe('early');
   });
 
   it('returns the error that arrived meanwhile to its retry', async () => {
-    const { client, call, asked, upstream } = await suspendedCall(live);
+    const { client, call, pending, upstream } = await suspendedCall(live);
     call.send(`{"jsonrpc":"2.0","id":${call.id},"error":{"code":-32050,"message":"m","data":{"n":1.0}}}`);
     await over({ client, call, upstream });
-    const last = client.retry(asked.state, '{}');
+    const last = client.retry(pending.state, '{}');
     expect(await lastMessage(last)).toContain('"error":{"code":-32050,"message":"m","data":{"n":1.0}}');
   });
 
   it('returns the failure to its retry if the upstream dies', async () => {
-    const { upstream, client, asked, answers } = await suspendedCall(live);
+    const { upstream, client, pending, answers } = await suspendedCall(live);
     await upstream.down();
-    expect(await failure(client.retry(asked.state, answers))).toEqual({
+    expect(await failure(client.retry(pending.state, answers))).toEqual({
       status: 200,
       code: -32603,
       message: expect.stringMatching(/^forwarded tool call failed: upstream /),
     });
     await upstream.up();
-    expect(await failure(client.retry(asked.state, answers))).toMatchObject(NOT_HELD);
+    expect(await failure(client.retry(pending.state, answers))).toMatchObject(NOT_HELD);
   });
 
   it('continues if the upstream rejects the response to its request', async () => {
-    const { upstream, client, call, asked, answers } = await suspendedCall(live);
+    const { upstream, client, call, pending, answers } = await suspendedCall(live);
     upstream.acceptStatus = 400;
-    const last = client.retry(asked.state, answers);
+    const last = client.retry(pending.state, answers);
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('done without');
     expect(await resultText(last)).toBe('done without');
   });
 
   it.each([401, 404, 503])('fails if the upstream answers the response with HTTP %i', async (status) => {
-    const { upstream, client, call, asked, answers } = await suspendedCall(live);
+    const { upstream, client, call, pending, answers } = await suspendedCall(live);
     upstream.acceptStatus = status;
-    expect(await failure(client.retry(asked.state, answers))).toEqual({
+    expect(await failure(client.retry(pending.state, answers))).toEqual({
       status: 200,
       code: -32603,
       message: `forwarded tool call failed: upstream ${upstream.url} answered with HTTP ${status}`,
@@ -99,10 +99,10 @@ describe('a suspended call whose upstream does not wait', () => {
   });
 
   it('fails if the response cannot be sent to the upstream', async () => {
-    const { upstream, client, asked, answers } = await suspendedCall(live);
-    // Calls that are open go on.
+    const { upstream, client, pending, answers } = await suspendedCall(live);
+    // Open calls continue.
     upstream.shut();
-    const last = client.retry(asked.state, answers);
+    const last = client.retry(pending.state, answers);
     expect((await failure(last)).message).toMatch(/^forwarded tool call failed: upstream .* refused/);
   });
 });
@@ -110,7 +110,7 @@ describe('a suspended call whose upstream does not wait', () => {
 describe('a suspended call without a retry', () => {
   it('is canceled upstream when its time is over', async () => {
     const on = await serviceWith({ SERVICE_PARKED_CALL_TIMEOUT_MS: '200' });
-    const { upstream, client, call, asked, answers } = await suspendedCall(live, { on });
+    const { upstream, client, call, pending, answers } = await suspendedCall(live, { on });
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')[0]).toMatchObject({
       session: call.session,
@@ -118,7 +118,7 @@ describe('a suspended call without a retry', () => {
     });
     await expect.poll(() => upstream.sessions.has(call.session)).toBe(false);
     await expect.poll(() => call.left).toBe(true);
-    expect(await failure(client.retry(asked.state, answers))).toMatchObject({
+    expect(await failure(client.retry(pending.state, answers))).toMatchObject({
       ...NOT_HELD,
       message: expect.stringContaining('its input came too late'),
     });
@@ -126,9 +126,9 @@ describe('a suspended call without a retry', () => {
 
   it('is not canceled if its response arrived before', async () => {
     const on = await serviceWith({ SERVICE_PARKED_CALL_TIMEOUT_MS: '1500' });
-    const { url, upstream, client, call, asked } = await suspendedCall(live, { on });
+    const { url, upstream, client, call, pending } = await suspendedCall(live, { on });
     call.end('done');
-    // Its time is over later.
+    // Its deadline is later.
     const other = new AskableClient(url).send();
     const otherCall = await upstream.calls.next();
     otherCall.begin();
@@ -136,27 +136,27 @@ describe('a suspended call without a retry', () => {
     await inputRequired(other);
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')[0]?.params.requestId).toBe(Number(otherCall.id));
-    expect(await failure(client.retry(asked.state, '{}'))).toMatchObject(NOT_HELD);
+    expect(await failure(client.retry(pending.state, '{}'))).toMatchObject(NOT_HELD);
   });
 
   it('is not ended by the silence of its upstream, but by its total time', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const on = await serviceWith({ SERVICE_UPSTREAM_IDLE_TIMEOUT_MS: '50', SERVICE_UPSTREAM_MAX_TIMEOUT_MS: '600' });
-    const { upstream, client, asked, answers } = await suspendedCall(live, { on });
+    const { upstream, client, pending, answers } = await suspendedCall(live, { on });
     vi.advanceTimersByTime(700);
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     expect(upstream.of('notifications/cancelled')[0]?.params.reason).toBe('it took too long');
-    const { message } = await failure(client.retry(asked.state, answers));
+    const { message } = await failure(client.retry(pending.state, answers));
     expect(message).toMatch(/did not finish within 0.6 s/);
   });
 
   it('is canceled also if its forward was deleted', async () => {
     const on = await serviceWith({ SERVICE_PARKED_CALL_TIMEOUT_MS: '300' });
-    const { upstream, url, client, asked, answers } = await suspendedCall(live, { on });
+    const { upstream, url, client, pending, answers } = await suspendedCall(live, { on });
     const name = new URL(url).pathname.split('/')[1];
     expect((await on.manage('DELETE', `/forwards/${name}`)).status).toBe(200);
-    expect(await failure(client.retry(asked.state, answers))).toMatchObject({ code: -32602 });
+    expect(await failure(client.retry(pending.state, answers))).toMatchObject({ code: -32602 });
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
     await expect.poll(() => upstream.sessions.size).toBe(0);
   });
@@ -164,8 +164,8 @@ describe('a suspended call without a retry', () => {
 
 describe('a call whose client disconnects', () => {
   it('during its retry is canceled upstream, and its session is not reused', async () => {
-    const { upstream, client, call, asked, answers } = await suspendedCall(live);
-    const second = client.retry(asked.state, answers);
+    const { upstream, client, call, pending, answers } = await suspendedCall(live);
+    const second = client.retry(pending.state, answers);
     await expect.poll(upstream.answers).toHaveLength(1);
     second.leave();
     await expect.poll(() => upstream.of('notifications/cancelled')).toHaveLength(1);
@@ -176,7 +176,7 @@ describe('a call whose client disconnects', () => {
     nextCall.json('next');
     expect(await resultText(next)).toBe('next');
     await expect.poll(() => upstream.sessions.has(call.session)).toBe(false);
-    expect(await failure(client.retry(asked.state, answers))).toMatchObject(NOT_HELD);
+    expect(await failure(client.retry(pending.state, answers))).toMatchObject(NOT_HELD);
   });
 });
 

@@ -6,7 +6,7 @@ import type { ClientResponse } from '../../downstream.ts';
 import { SuspendableCall } from './suspendable-call.ts';
 import { SuspendedCalls } from './suspended-calls.ts';
 
-const QUESTION = '{"jsonrpc":"2.0","id":1,"method":"roots/list"}';
+const SERVER_REQUEST = '{"jsonrpc":"2.0","id":1,"method":"roots/list"}';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -16,7 +16,7 @@ function suspendedCalls(limit = 1_000): SuspendedCalls {
   return new SuspendedCalls({ sealer: new TokenSealer(randomBytes(32)), replica: 'r', limit, timeoutMs: 3_600_000 });
 }
 
-/** A client, and the answer that it gets. */
+/** A client and its response. */
 function clientOf() {
   const answer = Promise.withResolvers<string>();
   const client: ClientResponse = {
@@ -36,7 +36,7 @@ function clientOf() {
   return { client, answer: answer.promise };
 }
 
-/** A call with a request of so many characters, and what is seen of it. */
+/** A call with a request of so many characters. */
 function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: string) {
   const { client, answer } = clientOf();
   const text = ' '.repeat(characters);
@@ -56,13 +56,13 @@ function suspendableCall(suspended: SuspendedCalls, characters = 100, user?: str
   call.onLeave(() => left.resolve());
   const refused: string[] = [];
   call.connect({
-    onRejected: (asked) => void refused.push(asked),
+    onRejected: (pending) => void refused.push(pending),
     post: async () => {},
     fail: (error) => {
       throw error;
     },
   });
-  const ask = () => call.relay(QUESTION, JSON.parse(QUESTION));
+  const ask = () => call.relay(SERVER_REQUEST, JSON.parse(SERVER_REQUEST));
   const retry = (retried = characters) => {
     const again = clientOf();
     call.resume(again.client, { ...request, message: { ...message, text: ' '.repeat(retried) } });
@@ -82,43 +82,43 @@ it('server requests in quick succession are sent to the client together', async 
 });
 
 it('a call that is about to be suspended during close is answered, and then expires', async () => {
-  const parked = suspendedCalls();
-  const { answer, left, ask } = suspendableCall(parked);
+  const suspended = suspendedCalls();
+  const { answer, left, ask } = suspendableCall(suspended);
   expect(ask()).toBe(true);
-  parked.close();
+  suspended.close();
   expect(JSON.parse(await answer).result).toMatchObject({ resultType: 'input_required' });
   await left;
 });
 
 it('no call is suspended after close', async () => {
-  const parked = suspendedCalls();
-  const waiting = [suspendableCall(parked), suspendableCall(parked)];
+  const suspended = suspendedCalls();
+  const waiting = [suspendableCall(suspended), suspendableCall(suspended)];
   for (const { ask, answer } of waiting) {
     expect(ask()).toBe(true);
     await answer;
   }
-  parked.close();
+  suspended.close();
   await Promise.all(waiting.map(({ left }) => left));
-  expect(suspendableCall(parked).ask()).toBe(false);
+  expect(suspendableCall(suspended).ask()).toBe(false);
 });
 
 it('the requests of all suspended calls have a common limit, which a released call does not count towards', () => {
-  const parked = suspendedCalls();
-  const large = [suspendableCall(parked, 30 * 1024 * 1024), suspendableCall(parked, 30 * 1024 * 1024)];
+  const suspended = suspendedCalls();
+  const large = [suspendableCall(suspended, 30 * 1024 * 1024), suspendableCall(suspended, 30 * 1024 * 1024)];
   for (const { ask } of large) expect([ask(), ask()]).toEqual([true, true]);
-  const another = suspendableCall(parked, 30 * 1024 * 1024);
+  const another = suspendableCall(suspended, 30 * 1024 * 1024);
   expect(another.ask()).toBe(false);
-  expect(suspendableCall(parked, 1_000).ask()).toBe(true);
+  expect(suspendableCall(suspended, 1_000).ask()).toBe(true);
   large[0]?.call.cancelAll();
   expect(another.ask()).toBe(true);
 });
 
 it('messages to suspended calls count towards the limit: a response beyond it becomes an error', async () => {
-  const parked = suspendedCalls();
+  const suspended = suspendedCalls();
   const [one, two, another] = [
-    suspendableCall(parked),
-    suspendableCall(parked),
-    suspendableCall(parked, 40 * 1024 * 1024),
+    suspendableCall(suspended),
+    suspendableCall(suspended),
+    suspendableCall(suspended, 40 * 1024 * 1024),
   ];
   for (const { ask, answer } of [one, two]) {
     expect(ask()).toBe(true);
@@ -137,13 +137,13 @@ it('messages to suspended calls count towards the limit: a response beyond it be
   await another.answer;
   another.call.cancelAll();
   another.call.sendResponse(`{"id":null,"result":{"text":"${'x'.repeat(40 * 1024 * 1024)}"}}`, false, 200, true);
-  const late = suspendableCall(parked);
+  const late = suspendableCall(suspended);
   expect(late.ask()).toBe(true);
   await late.answer;
   late.call.sendResponse(response, false, 200, true);
   await expect(late.retry()).rejects.toThrow('too large to be stored');
-  // An ordinary one has room in any case.
-  const small = suspendableCall(parked);
+  // An ordinary one is stored in any case.
+  const small = suspendableCall(suspended);
   expect(small.ask()).toBe(true);
   await small.answer;
   const ordinary = `{"id":null,"result":{"text":"${'x'.repeat(30 * 1024)}"}}`;
@@ -152,33 +152,33 @@ it('messages to suspended calls count towards the limit: a response beyond it be
 });
 
 it('one user can use at most half of the limit', () => {
-  const parked = suspendedCalls(4);
+  const suspended = suspendedCalls(4);
   const asks = [undefined, undefined, undefined, 'ann', 'ann', 'ann', 'bob'].map((user) =>
-    suspendableCall(parked, 1, user).ask(),
+    suspendableCall(suspended, 1, user).ask(),
   );
   expect(asks).toEqual([true, true, false, true, true, false, false]);
 });
 
 it('only the outline of a request is stored: large ones do not prevent other suspensions', async () => {
-  const parked = suspendedCalls();
+  const suspended = suspendedCalls();
   for (let at = 0; at < 4; at++) {
-    const { ask, answer } = suspendableCall(parked, 40 * 1024 * 1024);
+    const { ask, answer } = suspendableCall(suspended, 40 * 1024 * 1024);
     expect(ask()).toBe(true);
     await answer;
   }
 });
 
 it('a call whose server requests were canceled before its suspension releases its reservation', () => {
-  const parked = suspendedCalls(1);
-  const [one, two] = [suspendableCall(parked), suspendableCall(parked)];
+  const suspended = suspendedCalls(1);
+  const [one, two] = [suspendableCall(suspended), suspendableCall(suspended)];
   expect([one.ask(), two.ask()]).toEqual([true, false]);
   one.call.onCancelled('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}');
   expect(two.ask()).toBe(true);
 });
 
 it('a retry that is too large to be stored gets no further input requests, and counts towards the limit', async () => {
-  const parked = suspendedCalls();
-  const { ask, answer, retry, refused, call } = suspendableCall(parked);
+  const suspended = suspendedCalls();
+  const { ask, answer, retry, refused, call } = suspendableCall(suspended);
   expect(ask()).toBe(true);
   await answer;
   await retry(50 * 1024 * 1024);
@@ -187,5 +187,5 @@ it('a retry that is too large to be stored gets no further input requests, and c
   expect(refused).toEqual(['roots/list']);
   call.sendResponse('{"id":null,"result":{}}', false, 200, true);
   expect(await last).toBe('{"id":null,"result":{}}');
-  expect(suspendableCall(parked, 60 * 1024 * 1024).ask()).toBe(true);
+  expect(suspendableCall(suspended, 60 * 1024 * 1024).ask()).toBe(true);
 });

@@ -7,7 +7,7 @@ import { inputResponses, startCall, suspendedCall } from './fixtures/suspended-c
 const { live, onEnd } = liveTests();
 
 const MI = 1024 * 1024;
-/** It takes a while until so much has come through. */
+/** Time to transfer that much. */
 const LARGE = { timeout: 20_000 };
 const TOO_MUCH = {
   status: 200,
@@ -15,7 +15,7 @@ const TOO_MUCH = {
   message: 'the response of the upstream is too large to be stored until the client retries',
 };
 
-/** A service that holds nothing yet. */
+/** A service without suspended calls. */
 async function fresh() {
   const on = await startTestService();
   onEnd(() => on.stop(0));
@@ -28,17 +28,17 @@ it('messages to suspended calls have a limit, which flushed messages do not coun
   const calls = [await suspendedCall(live, { on }), await suspendedCall(live, { on })];
   for (const { upstream, call, client } of calls) {
     call.end(large);
-    // Once its end has come through, its session is the next one's.
+    // Once its end was processed, the next call reuses its session.
     await expect.poll(() => sessionOfNext({ upstream, client }), LARGE).toBe(call.session);
   }
-  const [one, two] = calls.map(({ client, asked, answers }) => client.retry(asked.state, answers));
+  const [one, two] = calls.map(({ client, pending, answers }) => client.retry(pending.state, answers));
   if (!one || !two) throw new Error('two calls must be parked');
   expect(await failure(two)).toEqual(TOO_MUCH);
   expect((await resultText(one)).length).toBe(large.length);
   const third = await suspendedCall(live, { on });
   third.call.end(large);
   await expect.poll(() => sessionOfNext(third), LARGE).toBe(third.call.session);
-  expect((await resultText(third.client.retry(third.asked.state, third.answers))).length).toBe(large.length);
+  expect((await resultText(third.client.retry(third.pending.state, third.answers))).length).toBe(large.length);
 });
 
 it('input requests count towards the limit until they are answered', async () => {
@@ -46,18 +46,18 @@ it('input requests count towards the limit until they are answered', async () =>
   const params = `{"messages":[],"maxTokens":1,"systemPrompt":"${'x'.repeat(33 * MI)}"}`;
   const { client, upstream, call, first } = await startCall(live, { on });
   const ask = (id: string) => call.ask(id, 'sampling/createMessage', params);
-  const told = () => upstream.answers().map((text) => [JSON.parse(text).id, JSON.parse(text).error?.code]);
+  const received = () => upstream.answers().map((text) => [JSON.parse(text).id, JSON.parse(text).error?.code]);
   ask('1');
-  const asked = await inputRequired(first);
+  const pending = await inputRequired(first);
   ask('2');
-  await expect.poll(told, LARGE).toEqual([[2, -32601]]);
-  const second = client.retry(asked.state, inputResponses(asked, '{}'));
-  await expect.poll(told).toHaveLength(2);
-  // The first one has been answered, and its room is another's.
+  await expect.poll(received, LARGE).toEqual([[2, -32601]]);
+  const second = client.retry(pending.state, inputResponses(pending, '{}'));
+  await expect.poll(received).toHaveLength(2);
+  // The first one has a response, and its space is free.
   ask('3');
   const again = await inputRequired(second);
   const last = client.retry(again.state, inputResponses(again, '{}'));
-  await expect.poll(told).toEqual([
+  await expect.poll(received).toEqual([
     [2, -32601],
     [1, undefined],
     [3, undefined],
@@ -66,7 +66,7 @@ it('input requests count towards the limit until they are answered', async () =>
   expect(await resultText(last)).toBe('done');
 });
 
-/** The session of a call that is sent now and answered at once. */
+/** Returns the session of a call that is sent now and answered at once. */
 async function sessionOfNext({
   client,
   upstream,

@@ -16,14 +16,14 @@ describe('a server request of a legacy upstream during a call', () => {
   ])('becomes an input request for the modern client, whose retry gets the result: %s %s', async (method, params) => {
     const { upstream, client, call, first } = await startCall(live, { fields: { id: '"one"' } });
     call.ask('"se\\u0076en"', method, params);
-    const asked = await inputRequired(first);
+    const pending = await inputRequired(first);
     expect((await first.head).headers['content-type']).toBe('application/json');
-    expect(asked.text).toBe(
-      `{"jsonrpc":"2.0","id":"one","result":{"resultType":"input_required","inputRequests":{"${asked.keys[0]}":` +
-        `{"method":"${method}","params":${params}}},"requestState":"${asked.state}"}}`,
+    expect(pending.text).toBe(
+      `{"jsonrpc":"2.0","id":"one","result":{"resultType":"input_required","inputRequests":{"${pending.keys[0]}":` +
+        `{"method":"${method}","params":${params}}},"requestState":"${pending.state}"}}`,
     );
     const answer = '{ "n" : 9223372036854775807,"one":1.0,"text":"\\u00e4","id":"x" }';
-    const second = client.retry(asked.state, inputResponses(asked, answer), { id: '"two"' });
+    const second = client.retry(pending.state, inputResponses(pending, answer), { id: '"two"' });
     await expect.poll(upstream.answers).toEqual([`{"jsonrpc":"2.0","id":"se\\u0076en","result":${answer}}`]);
     call.end('done');
     expect(JSON.parse(await lastMessage(second))).toEqual({
@@ -42,9 +42,9 @@ describe('a server request of a legacy upstream during a call', () => {
     const [call, stream] = [await upstream.calls.next(), await upstream.streams.next()];
     expect(stream.session).toBe(call.session);
     stream.send('{"jsonrpc":"2.0","method":"roots/list","id":"g"}');
-    const asked = await inputRequired(first);
-    expect(asked.requests[asked.keys[0] ?? '']).toEqual({ method: 'roots/list' });
-    const second = client.retry(asked.state, inputResponses(asked));
+    const pending = await inputRequired(first);
+    expect(pending.requests[pending.keys[0] ?? '']).toEqual({ method: 'roots/list' });
+    const second = client.retry(pending.state, inputResponses(pending));
     await expect.poll(upstream.answers).toEqual(['{"jsonrpc":"2.0","id":"g","result":{"roots":[]}}']);
     call.json('done');
     expect(await resultText(second)).toBe('done');
@@ -62,8 +62,8 @@ describe('a server request of a legacy upstream during a call', () => {
     const first = client.send({ method, params });
     await expect.poll(() => upstream.of(method)).toHaveLength(1);
     (await upstream.streams.next()).send('{"jsonrpc":"2.0","method":"roots/list","id":1}');
-    const asked = await inputRequired(first);
-    const second = client.retry(asked.state, inputResponses(asked), { method, params });
+    const pending = await inputRequired(first);
+    const second = client.retry(pending.state, inputResponses(pending), { method, params });
     await expect.poll(upstream.answers).toHaveLength(1);
     answer.resolve(result);
     const { result: got } = JSON.parse(await lastMessage(second));
@@ -77,8 +77,8 @@ describe('a server request of a legacy upstream during a call', () => {
       'elicitation/create',
       '{"mode":"url","elicitationId":"e","message":"m","url":"https://example.com/"}',
     );
-    const asked = await inputRequired(first);
-    expect(asked.text).toContain('"params":{"mode":"url","message":"m","url":"https://example.com/"}');
+    const pending = await inputRequired(first);
+    expect(pending.text).toContain('"params":{"mode":"url","message":"m","url":"https://example.com/"}');
   });
 });
 
@@ -89,10 +89,10 @@ describe('several server requests of one call', () => {
     call.ask('1', 'roots/list');
     stream.send(`{"jsonrpc":"2.0","id":2,"method":"elicitation/create","params":${FORM}}`);
     call.ask('"3"', 'roots/list', '{}');
-    const asked = await inputRequired(first);
-    const methods = asked.keys.map((key) => asked.requests[key]?.method);
+    const pending = await inputRequired(first);
+    const methods = pending.keys.map((key) => pending.requests[key]?.method);
     expect(methods.toSorted()).toEqual(['elicitation/create', 'roots/list', 'roots/list']);
-    const second = client.retry(asked.state, inputResponses(asked, '{"x":1}'));
+    const second = client.retry(pending.state, inputResponses(pending, '{"x":1}'));
     await expect
       .poll(() => upstream.answers().toSorted())
       .toEqual(['"3"', '1', '2'].map((id) => `{"jsonrpc":"2.0","id":${id},"result":{"x":1}}`));
@@ -107,10 +107,10 @@ describe('several server requests of one call', () => {
     const keys = new Set<string>();
     for (const round of [1, 2, 3]) {
       call.ask(String(round), 'roots/list');
-      const asked = await inputRequired(reading);
-      states.add(asked.state);
-      for (const key of asked.keys) keys.add(key);
-      reading = client.retry(asked.state, inputResponses(asked, `{"round":${round}}`));
+      const pending = await inputRequired(reading);
+      states.add(pending.state);
+      for (const key of pending.keys) keys.add(key);
+      reading = client.retry(pending.state, inputResponses(pending, `{"round":${round}}`));
       await expect.poll(upstream.answers).toHaveLength(round);
     }
     call.end('done');
@@ -126,13 +126,13 @@ describe('several server requests of one call', () => {
     call.ask('1', 'roots/list');
     call.ask('2', 'roots/list');
     call.ask('3', 'roots/list');
-    const asked = await inputRequired(first);
-    const [one = '', two = '', three = ''] = asked.keys;
+    const pending = await inputRequired(first);
+    const [one = '', two = '', three = ''] = pending.keys;
     const some = `{"x":{},"${two}":{"n":1.0},"${one}":null,"${three}":[],"roots/list#99":{},"__proto__":{}}`;
-    const again = await inputRequired(client.retry(asked.state, some));
-    expect(again.requests).toEqual({ [one]: asked.requests[one], [three]: asked.requests[three] });
+    const again = await inputRequired(client.retry(pending.state, some));
+    expect(again.requests).toEqual({ [one]: pending.requests[one], [three]: pending.requests[three] });
     await expect.poll(upstream.answers).toEqual(['{"jsonrpc":"2.0","id":2,"result":{"n":1.0}}']);
-    // What was answered once is not answered again.
+    // A second response to the same request is ignored.
     const last = client.retry(again.state, `{"${two}":{"n":2},"${one}":{},"${three}":{}}`);
     await expect.poll(upstream.answers).toHaveLength(3);
     call.end('done');
@@ -144,23 +144,23 @@ describe('several server requests of one call', () => {
     const { client, call, first, upstream } = await startCall(live);
     call.ask('1', 'roots/list');
     call.ask('2', 'roots/list');
-    const asked = await inputRequired(first);
-    const without = client.send({ more: `"requestState":${JSON.stringify(asked.state)}` });
+    const pending = await inputRequired(first);
+    const without = client.send({ more: `"requestState":${JSON.stringify(pending.state)}` });
     const again = await inputRequired(without);
-    expect(again.requests).toEqual(asked.requests);
-    expect(again.state).not.toBe(asked.state);
+    expect(again.requests).toEqual(pending.requests);
+    expect(again.state).not.toBe(pending.state);
     expect(upstream.answers()).toEqual([]);
   });
 
   it('may come while the call is suspended: the retry gets them', async () => {
-    const { upstream, client, call, asked, answers } = await suspendedCall(live);
+    const { upstream, client, call, pending, answers } = await suspendedCall(live);
     call.ask('8', 'roots/list');
-    // What was sent after it has arrived.
+    // A later message has arrived.
     call.ask('9', 'ping');
     await expect.poll(upstream.answers).toEqual(['{"jsonrpc":"2.0","id":9,"result":{}}']);
-    const next = await inputRequired(client.retry(asked.state, answers));
+    const next = await inputRequired(client.retry(pending.state, answers));
     expect(next.keys).toHaveLength(1);
-    expect(next.keys).not.toEqual(asked.keys);
+    expect(next.keys).not.toEqual(pending.keys);
     const last = client.retry(next.state, inputResponses(next));
     await expect.poll(() => upstream.answers().length).toBe(3);
     call.end('done');
@@ -171,11 +171,11 @@ describe('several server requests of one call', () => {
     const { upstream, client, call, first } = await startCall(live);
     call.ask('1', 'roots/list');
     call.ask('"two"', 'roots/list');
-    const asked = await inputRequired(first);
+    const pending = await inputRequired(first);
     call.send(notification('cancelled', '{"requestId":"two"}'));
     call.ask('9', 'ping');
     await expect.poll(upstream.answers).toHaveLength(1);
-    const second = client.retry(asked.state, inputResponses(asked));
+    const second = client.retry(pending.state, inputResponses(pending));
     await expect.poll(upstream.answers).toHaveLength(2);
     call.end('done');
     expect(await resultText(second)).toBe('done');
@@ -187,7 +187,7 @@ describe('several server requests of one call', () => {
     call.ask('1', 'roots/list');
     call.send(notification('cancelled', '{"requestId":1}'));
     call.ask('2', 'roots/list');
-    const asked = await inputRequired(first);
-    expect(asked.keys).toHaveLength(1);
+    const pending = await inputRequired(first);
+    expect(pending.keys).toHaveLength(1);
   });
 });

@@ -14,7 +14,7 @@ const asking = multiRoundStarter(tests);
 const ASKS = inputRequired(rootsRequests('a'));
 const DONE = textResultText('done');
 
-/** The two events that are told of the one call there was. */
+/** The two events of the only call. */
 async function toldOf(url: string, on = tests.service) {
   const events = await eventsAt(on, url);
   expect(events.map(({ eventType }) => eventType)).toEqual(['STARTED', expect.stringMatching(/^(COMPLETED|FAILED)$/)]);
@@ -22,25 +22,25 @@ async function toldOf(url: string, on = tests.service) {
   return events[1];
 }
 
-/** A call whose client is being asked. */
-async function asked(answers = [ASKS, DONE]) {
+/** A call with a pending server request. */
+async function pending(answers = [ASKS, DONE]) {
   const session = await asking(answers);
   const reading = session.client.call('"c"');
-  return { ...session, reading, question: await reading.message(0) };
+  return { ...session, reading, serverRequest: await reading.message(0) };
 }
 
 describe('a multi-round call', () => {
   it('is one call, with any number of server requests', async () => {
-    const { url, client, reading, question } = await asked();
+    const { url, client, reading, serverRequest } = await pending();
     expect((await eventsAt(tests.service, url)).map(({ eventType }) => eventType)).toEqual(['STARTED']);
-    await client.post(answerTo(question));
+    await client.post(answerTo(serverRequest));
     await reading.over;
     expect(await toldOf(url)).toMatchObject({ eventType: 'COMPLETED', content: ['done'] });
   });
 
   it('fails if its client responds with an error', async () => {
-    const { url, client, reading, question } = await asked();
-    await client.post(answerTo(question, '"error":{"code":1,"message":"no"}'));
+    const { url, client, reading, serverRequest } = await pending();
+    await client.post(answerTo(serverRequest, '"error":{"code":1,"message":"no"}'));
     await reading.over;
     const errorMessage = expect.stringContaining('the client did not provide the required input');
     expect(await toldOf(url)).toMatchObject({ eventType: 'FAILED', errorCategory: 'UNKNOWN', errorMessage });
@@ -65,10 +65,10 @@ describe('a multi-round call', () => {
   });
 
   it.each(['while a server request is pending', 'in a later round'])('fails if it is canceled %s', async (when) => {
-    const { url, client, reading, question, rounds, upstream } = await asked();
+    const { url, client, reading, serverRequest, rounds, upstream } = await pending();
     if (when === 'in a later round') {
       upstream.scripts['tools/call'] = { kind: 'silence' };
-      await client.post(answerTo(question));
+      await client.post(answerTo(serverRequest));
       await expect.poll(() => rounds().length).toBe(2);
     }
     await client.post('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c"}}');
@@ -83,9 +83,9 @@ describe('a multi-round call', () => {
 
 describe('a suspended call', () => {
   it('is one call, with any number of suspensions', async () => {
-    const { url, upstream, client, call, asked, answers } = await suspendedCall(live);
+    const { url, upstream, client, call, pending, answers } = await suspendedCall(live);
     expect((await eventsAt(tests.service, url)).map(({ eventType }) => eventType)).toEqual(['STARTED']);
-    const last = client.retry(asked.state, answers);
+    const last = client.retry(pending.state, answers);
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('done');
     expect(await resultText(last)).toBe('done');
@@ -93,11 +93,11 @@ describe('a suspended call', () => {
   });
 
   it('ends when its upstream has responded, not with the retry', async () => {
-    const { url, client, call, asked, answers } = await suspendedCall(live);
+    const { url, client, call, pending, answers } = await suspendedCall(live);
     call.end('early');
     await expect.poll(async () => (await eventsAt(tests.service, url)).length).toBe(2);
     expect(await toldOf(url)).toMatchObject({ eventType: 'COMPLETED', content: ['early'] });
-    expect(await resultText(client.retry(asked.state, answers))).toBe('early');
+    expect(await resultText(client.retry(pending.state, answers))).toBe('early');
     await toldOf(url);
   });
 
@@ -114,8 +114,10 @@ describe('a suspended call', () => {
   });
 
   it('has no further events after a rejected retry', async () => {
-    const { url, client, call, asked } = await suspendedCall(live);
-    const wrong = client.retry(asked.state, inputResponses(asked), { params: '"name":"work","arguments":{"other":1}' });
+    const { url, client, call, pending } = await suspendedCall(live);
+    const wrong = client.retry(pending.state, inputResponses(pending), {
+      params: '"name":"work","arguments":{"other":1}',
+    });
     await wrong.over;
     expect((await eventsAt(tests.service, url)).map(({ eventType }) => eventType)).toEqual(['STARTED']);
     call.end('done');

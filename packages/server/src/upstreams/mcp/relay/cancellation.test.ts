@@ -53,7 +53,7 @@ describe('a call canceled by its legacy client', () => {
     await expect
       .poll(() => upstream.of('notifications/cancelled'))
       .toMatchObject([{ body: cancel(call.id), session: call.session }]);
-    // The session goes on.
+    // The session stays open.
     await settled();
     expect(await client.end()).toBe(204);
     await expect.poll(() => upstream.sessions.size).toBe(0);

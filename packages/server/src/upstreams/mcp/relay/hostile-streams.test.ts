@@ -9,7 +9,7 @@ const ask = (id: number) => `{"jsonrpc":"2.0","id":"s${id}","method":"roots/list
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}';
 
-/** A call without a session: its client cannot be asked. */
+/** A call of a client without a session, which does not support server requests. */
 async function callWith(before: readonly string[]) {
   const upstream = await upstreamWith({ 'tools/call': { kind: 'result', text: RESULT, before } }, { eras: ['legacy'] });
   return { upstream, answer: await post(await register(upstream.url), CALL) };

@@ -14,7 +14,7 @@ class Call implements TrackedCall {
   slot = -1;
   isSlow = false;
   lasted = 0;
-  readonly told: string[] = [];
+  readonly received: string[] = [];
 
   constructor(now: number) {
     this.startedAt = now;
@@ -26,7 +26,7 @@ class Call implements TrackedCall {
   }
 
   onDeadline(limit: 'silence' | 'total'): void {
-    this.told.push(limit);
+    this.received.push(limit);
   }
 }
 
@@ -40,11 +40,11 @@ it('a silent call times out once, soon after the limit and not before', () => {
   const deadlines = new InFlightCalls<Call>({ silenceMs: 1_000, totalMs: 60_000 });
   const call = watched(deadlines);
   vi.advanceTimersByTime(1_000);
-  expect(call.told).toEqual([]);
+  expect(call.received).toEqual([]);
   vi.advanceTimersByTime(300);
-  expect(call.told).toEqual(['silence']);
+  expect(call.received).toEqual(['silence']);
   vi.advanceTimersByTime(120_000);
-  expect(call.told).toEqual(['silence']);
+  expect(call.received).toEqual(['silence']);
   deadlines.close();
 });
 
@@ -55,9 +55,9 @@ it('an active call continues until its total time is over', () => {
     vi.advanceTimersByTime(500);
     call.activeAt = deadlines.now();
   }
-  expect(call.told).toEqual([]);
+  expect(call.received).toEqual([]);
   vi.advanceTimersByTime(500);
-  expect(call.told).toEqual(['total']);
+  expect(call.received).toEqual(['total']);
   deadlines.close();
 });
 
@@ -68,7 +68,7 @@ it('no deadline fires for a call that was removed, nor after close', () => {
   const left = watched(deadlines);
   deadlines.close();
   vi.advanceTimersByTime(10_000);
-  expect([ended.told, left.told]).toEqual([[], []]);
+  expect([ended.received, left.received]).toEqual([[], []]);
 });
 
 it('limits of hours are checked every second, limits of milliseconds every few', () => {
@@ -76,11 +76,11 @@ it('limits of hours are checked every second, limits of milliseconds every few',
   const short = new InFlightCalls<Call>({ silenceMs: 1, totalMs: 3_600_000 });
   const [patient, hasty] = [watched(long), watched(short)];
   vi.advanceTimersByTime(20);
-  expect(hasty.told).toEqual(['silence']);
+  expect(hasty.received).toEqual(['silence']);
   vi.advanceTimersByTime(300_000 - 20);
-  expect(patient.told).toEqual([]);
+  expect(patient.received).toEqual([]);
   vi.advanceTimersByTime(1_000);
-  expect(patient.told).toEqual(['silence']);
+  expect(patient.received).toEqual(['silence']);
   long.close();
   short.close();
 });
@@ -91,7 +91,7 @@ it('a callback may remove other calls', () => {
   const second = watched(deadlines);
   first.onDeadline = () => deadlines.remove(second);
   vi.advanceTimersByTime(2_000);
-  expect(second.told).toEqual([]);
+  expect(second.received).toEqual([]);
   deadlines.close();
 });
 

@@ -97,9 +97,9 @@ describe.each(eras)('the response of an upstream to a %s client', (era) => {
     const call = await upstream.next();
     call.begin();
     call.event('{"jsonrpc":"2.0","id":"ask-1.0","method":"sampling/createMessage","params":{}}');
-    const asked = () => upstream.posted.filter(({ body }) => body.includes('ask-1.0'));
-    await expect.poll(() => asked().length).toBe(1);
-    expect(JSON.parse(asked()[0]?.body ?? '')).toEqual({
+    const pending = () => upstream.posted.filter(({ body }) => body.includes('ask-1.0'));
+    await expect.poll(() => pending().length).toBe(1);
+    expect(JSON.parse(pending()[0]?.body ?? '')).toEqual({
       jsonrpc: '2.0',
       id: 'ask-1.0',
       error: { code: -32601, message: expect.any(String) },

@@ -159,7 +159,8 @@ export class RelayedCall implements ResponseHandler, EventSink, InFlightCall {
     try {
       if (this.#mode === 'json') this.#finishJson();
       else if (this.#mode === 'stream') this.#onStreamEnded();
-      else this.#fail(this.#error('invalid', `ended without an answer (HTTP ${this.#status})`));
+      else if (this.#mode === 'waiting')
+        this.#fail(this.#error('invalid', `ended without an answer (HTTP ${this.#status})`));
     } catch (error) {
       this.#onInternalError(error);
     }

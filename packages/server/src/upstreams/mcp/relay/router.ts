@@ -15,7 +15,6 @@ import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
 import type { NamespaceState } from '../../../registry/snapshot.ts';
-import type { UpstreamRequestInfo } from '../../../telemetry/request-telemetry.ts';
 import { toolCallIdentity } from '../../../telemetry/tool-calls/event.ts';
 import type { ToolCallReporter, ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
 import type { Caller, CallOutcome } from '../../downstream.ts';
@@ -136,7 +135,13 @@ export class CallRouter {
     const rejection = needsTranslation ? this.#translator.rejection(caller.era, message, isRestart) : undefined;
     if (rejection) return rejection;
     const { edits, progressToken } = requestEdits(message, name);
-    const outgoing = caller.observation?.ask(describeUpstreamRequest(message, entry, name, upstream));
+    const kind = entry?.kind;
+    const outgoing = caller.observation?.ask({
+      method: message.method,
+      protocol: 'mcp',
+      subject: kind === 'tool' || kind === 'prompt' ? { kind, name } : undefined,
+      server: upstream.server,
+    });
     const trace = outgoing?.trace;
     // The translator rewrites the metadata, including the trace, and removes what belongs to a retry.
     if (!needsTranslation) {
@@ -262,18 +267,6 @@ async function withLogLevel(session: UpstreamSession, level: string): Promise<Up
     client.request('logging/setLevel', { level }).catch(() => undefined),
   );
   return session;
-}
-
-/** Describes the request to the upstream for metrics and traces. */
-function describeUpstreamRequest(
-  { method }: RequestMessage,
-  entry: Entry | undefined,
-  name: string,
-  { server }: Upstream,
-): UpstreamRequestInfo {
-  const kind = entry?.kind;
-  const subject = kind === 'tool' || kind === 'prompt' ? { kind, name } : undefined;
-  return { method, protocol: 'mcp', subject, server };
 }
 
 function forwardOf(target: CallTarget): string | undefined {

@@ -6,7 +6,7 @@ import { clientOf, type Reading, type SessionClient, sessionClient } from '../..
 
 const { live, onEnd } = liveTests();
 
-/** A session with a call under way whose stream has begun. */
+/** A session with a call in flight whose stream has begun. */
 async function calling(client: SessionClient, upstream: LiveUpstream, id = '"c"', meta = '') {
   const reading = client.call(id, meta);
   const call = await upstream.calls.next();
@@ -34,13 +34,13 @@ describe('a server request of an upstream', () => {
     const { upstream, client, call, reading } = await begun();
     for (const [number, id] of ['7', '"seven \\u00e4"', '7.0'].entries()) {
       call.ask(id, method, params);
-      const asked = await reading.message(number);
-      expect(asked).toBe(
-        `{"jsonrpc":"2.0","id":${JSON.stringify(idOf(asked))},"method":"${method}","params":${params}}`,
+      const pending = await reading.message(number);
+      expect(pending).toBe(
+        `{"jsonrpc":"2.0","id":${JSON.stringify(idOf(pending))},"method":"${method}","params":${params}}`,
       );
-      expect(idOf(asked)).toBeTypeOf('string');
+      expect(idOf(pending)).toBeTypeOf('string');
       const rest = `"result":{"n":1.0,"big":9223372036854775807,"id":"x"},"unknown":[ 1 ]`;
-      const answer = await client.post(`{ "id" : ${JSON.stringify(idOf(asked))},"jsonrpc":"2.0",${rest}}`);
+      const answer = await client.post(`{ "id" : ${JSON.stringify(idOf(pending))},"jsonrpc":"2.0",${rest}}`);
       expect([answer.status, answer.text]).toEqual([202, '']);
       expect(upstream.answers()[number]).toBe(`{ "id" : ${id},"jsonrpc":"2.0",${rest}}`);
     }
@@ -85,14 +85,14 @@ describe('a server request of an upstream', () => {
       arrived.set(name, call);
       call.begin();
     }
-    // All with one id: each upstream session counts for itself.
+    // All with the same id: ids are unique per upstream session.
     for (const [name, call] of [...arrived].reverse()) call.ask('1', 'elicitation/create', `{"message":"${name}"}`);
     const ids = new Set<unknown>();
     for (const { client, name, reading } of calls) {
-      const asked = await reading.message(0);
-      expect(JSON.parse(asked).params.message).toBe(name);
-      ids.add(idOf(asked));
-      expect((await client.post(answerTo(asked, `"result":{"name":"${name}"}`))).status).toBe(202);
+      const pending = await reading.message(0);
+      expect(JSON.parse(pending).params.message).toBe(name);
+      ids.add(idOf(pending));
+      expect((await client.post(answerTo(pending, `"result":{"name":"${name}"}`))).status).toBe(202);
       const { session, body } = upstream.posted.at(-1) ?? {};
       expect(session).toBe(arrived.get(name)?.session);
       expect(JSON.parse(body ?? '')).toEqual({ jsonrpc: '2.0', id: 1, result: { name } });
@@ -113,7 +113,7 @@ describe('a server request of an upstream', () => {
     const thief = await sessionClient(client.url);
     const nobody = clientOf(client.url, { 'mcp-protocol-version': '2025-11-25' });
     for (const other of [thief, nobody]) expect((await other.post(answer)).status).toBe(202);
-    // One that is in a call of its own, too.
+    // Also from a session that has a call of its own.
     await calling(thief, upstream);
     expect((await thief.post(answer)).status).toBe(202);
     expect(upstream.answers()).toEqual([]);
@@ -154,7 +154,7 @@ describe('a server request of an upstream', () => {
     const { upstream, client, call, reading } = await begun();
     for (let number = 1; number <= 34; number++) call.ask(String(number), 'roots/list');
     await expect.poll(() => upstream.answers().length).toBe(2);
-    // On two connections: they need not arrive in the order in which they were sent.
+    // Two connections: the order of arrival is not fixed.
     expect(
       upstream
         .answers()
@@ -163,7 +163,7 @@ describe('a server request of an upstream', () => {
     ).toEqual([33, 34].map((id) => ({ jsonrpc: '2.0', id, error: { code: -32601, message: expect.any(String) } })));
     await reading.message(31);
     expect(reading.messages).toHaveLength(32);
-    // One that was answered makes room.
+    // A response frees one of the 32.
     await client.post(answerTo(await reading.message(0)));
     call.ask('35', 'roots/list');
     await reading.message(32);
@@ -212,7 +212,7 @@ describe('a server request of an upstream', () => {
     expect(upstream.answers()).toEqual([]);
     await client.post(answerTo(b));
     expect(upstream.answers()).toEqual(['{"jsonrpc":"2.0","id":"b","result":{}}']);
-    // One that is no longer open, or never was.
+    // For a request that is no longer pending, or never was.
     call.send(notification('cancelled', '{"requestId":"b"}'));
     call.send(notification('cancelled', '{"requestId":"c"}'));
     call.end('done');
@@ -223,7 +223,7 @@ describe('a server request of an upstream', () => {
   it('is canceled if its call ends before the response', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'elicitation/create');
-    const asked = await reading.message(0);
+    const pending = await reading.message(0);
     call.end('done');
     await reading.over;
     expect(reading.messages.map((text) => JSON.parse(text))).toEqual([
@@ -231,29 +231,29 @@ describe('a server request of an upstream', () => {
       {
         jsonrpc: '2.0',
         method: 'notifications/cancelled',
-        params: { requestId: idOf(asked), reason: expect.any(String) },
+        params: { requestId: idOf(pending), reason: expect.any(String) },
       },
       expect.objectContaining({ id: 'c', result: expect.anything() }),
     ]);
-    expect((await client.post(answerTo(asked))).status).toBe(202);
+    expect((await client.post(answerTo(pending))).status).toBe(202);
     expect(upstream.answers()).toEqual([]);
   });
 
   it('gets the client’s progress with the upstream’s own token', async () => {
     const { upstream, client, call, reading } = await begun();
     call.ask('1', 'sampling/createMessage', '{"_meta":{"x":1.0,"progressToken":"t"},"maxTokens":1}');
-    const asked = JSON.parse(await reading.message(0));
-    const token = asked.params._meta.progressToken;
+    const pending = JSON.parse(await reading.message(0));
+    const token = pending.params._meta.progressToken;
     expect(token).not.toBe('t');
     const progress = (of: unknown) =>
       notification('progress', `{"progressToken":${JSON.stringify(of)},"progress":0.50,"x":1.0}`);
     expect((await client.post(progress(token))).status).toBe(202);
     await expect.poll(() => upstream.of('notifications/progress').length).toBe(1);
     expect(upstream.of('notifications/progress')[0]).toMatchObject({ body: progress('t'), session: call.session });
-    // Nobody else's.
+    // Of no other request.
     await (await sessionClient(client.url)).post(progress(token));
     await client.post(progress('t'));
-    await client.post(answerTo(JSON.stringify(asked)));
+    await client.post(answerTo(JSON.stringify(pending)));
     await client.post(progress(token));
     expect(upstream.of('notifications/progress')).toHaveLength(1);
   });
@@ -267,8 +267,8 @@ describe('a server request of an upstream', () => {
     const client = await sessionClient(url);
     const { call, reading } = await calling(client, upstream);
     call.ask('1', 'elicitation/create');
-    const asked = await reading.message(0);
-    // A call that is as old and was asked nothing ends first, and then another one that began when that one ended.
+    const pending = await reading.message(0);
+    // A call of the same age without server requests ends first, then another one that began when that one ended.
     for (const id of ['"x"', '"y"']) {
       const other = client.call(id);
       await upstream.calls.next();
@@ -277,7 +277,7 @@ describe('a server request of an upstream', () => {
       expect(other.text).toContain('sent nothing for 0.3 s');
     }
     expect(call.left).toBe(false);
-    await client.post(answerTo(asked));
+    await client.post(answerTo(pending));
     vi.advanceTimersByTime(300);
     await client.ask('ping');
     expect(reading.messages).toHaveLength(1);
@@ -313,11 +313,11 @@ describe('a server request on the upstream’s notification stream', () => {
     const [stream] = streams;
     if (!stream) throw new Error('both have a stream');
     stream.send('{"jsonrpc":"2.0","id":5,"method":"roots/list"}');
-    const asked = await listening.message(0);
-    expect(JSON.parse(asked)).toEqual({ jsonrpc: '2.0', id: expect.any(String), method: 'roots/list' });
-    await other.post(answerTo(asked));
+    const pending = await listening.message(0);
+    expect(JSON.parse(pending)).toEqual({ jsonrpc: '2.0', id: expect.any(String), method: 'roots/list' });
+    await other.post(answerTo(pending));
     expect(upstream.answers()).toEqual([]);
-    await client.post(answerTo(asked, '"result":{"roots":[]}'));
+    await client.post(answerTo(pending, '"result":{"roots":[]}'));
     expect(upstream.answers()).toEqual(['{"jsonrpc":"2.0","id":5,"result":{"roots":[]}}']);
     expect(upstream.posted.at(-1)?.session).toBe(stream.session);
     expect(others.messages).toEqual([]);

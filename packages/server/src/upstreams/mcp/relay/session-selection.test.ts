@@ -8,9 +8,9 @@ const { live } = liveTests();
 const ALL = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 const log = (level: string) => notification('message', `{"level":"${level}","data":9223372036854775807}`);
 const wanting = (level: string) => ({ meta: `"io.modelcontextprotocol/logLevel":"${level}"` });
-const told = (upstream: LiveUpstream) => upstream.of('logging/setLevel').map(({ params }) => params.level);
+const received = (upstream: LiveUpstream) => upstream.of('logging/setLevel').map(({ params }) => params.level);
 
-/** A call during which the upstream logs on each level; what of it reaches the client. */
+/** Log messages that reach the client during a call in which the upstream logs on each level. */
 async function heard(client: AskableClient, upstream: LiveUpstream, level?: string): Promise<readonly string[]> {
   const reading = client.send(level === undefined ? {} : wanting(level));
   const call = await upstream.calls.next();
@@ -21,7 +21,7 @@ async function heard(client: AskableClient, upstream: LiveUpstream, level?: stri
   return reading.messages.slice(0, -1);
 }
 
-/** Both kinds of session that a modern client's calls have: one for each call, and one that is shared. */
+/** Both kinds of upstream sessions of modern clients: exclusive to a call, and shared. */
 const clients = [
   ['that can be asked', ASKABLE],
   ['that cannot be asked', '{}'],
@@ -32,7 +32,7 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
     const { upstream, url } = await live();
     const client = new AskableClient(url, capabilities);
     expect(await heard(client, upstream)).toEqual([]);
-    expect(told(upstream)).toEqual([]);
+    expect(received(upstream)).toEqual([]);
     for (const [at, level] of ALL.entries()) {
       expect(await heard(client, upstream, level)).toEqual(ALL.slice(at).map(log));
     }
@@ -45,7 +45,7 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
     for (const level of ['error', 'critical', 'error', 'info', 'warning', 'debug', 'info', 'debug']) {
       await heard(client, upstream, level);
     }
-    expect(told(upstream)).toEqual(['error', 'info', 'debug']);
+    expect(received(upstream)).toEqual(['error', 'info', 'debug']);
     const sessions = new Set(upstream.of('logging/setLevel').map(({ session }) => session));
     expect([...sessions]).toEqual([upstream.calls.all[0]?.session]);
   });
@@ -53,7 +53,7 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
   it('is not set at an upstream without logging', async () => {
     const { upstream, url } = await live({ capabilities: '{"tools":{}}' });
     expect(await heard(new AskableClient(url, capabilities), upstream, 'error')).toHaveLength(4);
-    expect(told(upstream)).toEqual([]);
+    expect(received(upstream)).toEqual([]);
   });
 
   it('is set once at an upstream that rejects it, and the call continues', async () => {
@@ -62,7 +62,7 @@ describe.each(clients)('the log level of a request of a client %s', (_what, capa
     const client = new AskableClient(url, capabilities);
     expect(await heard(client, upstream, 'error')).toEqual(ALL.slice(4).map(log));
     expect(await heard(client, upstream, 'error')).toEqual(ALL.slice(4).map(log));
-    expect(told(upstream)).toEqual(['error']);
+    expect(received(upstream)).toEqual(['error']);
   });
 
   it('applies to its own call among concurrent ones', async () => {

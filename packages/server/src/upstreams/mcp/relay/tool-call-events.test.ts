@@ -12,11 +12,11 @@ const tests = liveTests();
 const { upstreamWith, register, live, onEnd } = tests;
 
 const CALL = '{"name":"a","arguments":{"text":"S3CRET","service_auth_key":"S3CRET"}}';
-const told = (url: string) => eventsAt(tests.service, url);
+const received = (url: string) => eventsAt(tests.service, url);
 
-/** The end of a call that has begun and has one end. */
+/** The last event of a call with one STARTED and one last event. */
 async function end(url: string) {
-  const [started, terminal, ...more] = await told(url);
+  const [started, terminal, ...more] = await received(url);
   expect(more).toEqual([]);
   expect([started?.eventType, terminal?.eventId]).toEqual(['STARTED', started?.eventId]);
   return terminal;
@@ -28,7 +28,7 @@ describe.each(eras)('events of a forwarded tool call, %s', (era) => {
     const url = await register(upstream.url);
     const caller = await client(era, url);
     await caller.call('tools/call', CALL, { 'x-request-id': 'req', 'x-conversation-id': 'conv' });
-    const events = await told(url);
+    const events = await received(url);
     const common = {
       eventId: events[0]?.eventId,
       transport: 'mcp',
@@ -88,13 +88,13 @@ describe.each(eras)('events of a forwarded tool call, %s', (era) => {
     const upstream = await upstreamWith({}, { eras: [era] });
     const url = await register(upstream.url);
     await (await client(era, url)).call(method, params);
-    expect(await told(url)).toEqual([]);
+    expect(await received(url)).toEqual([]);
   });
 
   test('contain only FAILED in a forwarding loop', async () => {
     const url = await register((await upstreamWith({}, { eras: [era] })).url);
     await (await client(era, url)).call('tools/call', CALL, { 'x-service-hops': '8' });
-    expect(await told(url)).toMatchObject([
+    expect(await received(url)).toMatchObject([
       {
         eventType: 'FAILED',
         errorCategory: 'UNKNOWN',
@@ -177,7 +177,7 @@ describe('a forwarded tool call without a response', () => {
     const reading = new AskableClient(url, '{}').send();
     await upstream.calls.next();
     reading.leave();
-    await expect.poll(async () => (await told(url)).length).toBe(2);
+    await expect.poll(async () => (await received(url)).length).toBe(2);
     expect(await end(url)).toMatchObject({ errorCategory: 'UNKNOWN', errorMessage: 'the client has left' });
   });
 });
@@ -188,7 +188,7 @@ test('a call whose legacy client has left continues, and its completion is repor
   const call = await upstream.calls.next();
   reading.leave();
   call.json('late');
-  await expect.poll(async () => (await told(url)).length).toBe(2);
+  await expect.poll(async () => (await received(url)).length).toBe(2);
   expect(await end(url)).toMatchObject({ eventType: 'COMPLETED', content: ['late'] });
 });
 
@@ -202,7 +202,7 @@ test('a call that is sent again in a new session has one STARTED event', async (
   const second = session.call('2');
   (await upstream.calls.next()).json('two');
   await second.over;
-  const events = await told(url);
+  const events = await received(url);
   expect(events.map(({ eventType }) => eventType)).toEqual(['STARTED', 'COMPLETED', 'STARTED', 'COMPLETED']);
   expect(events[3]).toMatchObject({ content: ['two'] });
 });
@@ -214,7 +214,7 @@ test('a manually registered tool with an address is forwarded as well', async ()
   onEnd(() => tests.service.manage('DELETE', '/tools/hand'));
   const url = tests.service.url();
   await (await client('legacy', url)).call('tools/call', '{"name":"hand"}');
-  const events = (await told(url)).filter(({ toolName }) => toolName === 'hand');
+  const events = (await received(url)).filter(({ toolName }) => toolName === 'hand');
   expect(events).toMatchObject([
     { eventType: 'STARTED', toolType: 'remote', transport: 'mcp', argumentCount: 0 },
     { eventType: 'COMPLETED' },
@@ -226,14 +226,14 @@ test('invalid calls have no events', async () => {
   const caller = await client('legacy', url);
   for (const params of ['{"name":"unknown"}', '{}', '{"name":1}']) await caller.call('tools/call', params);
   await post(url, '{"jsonrpc":"2.0","id":1,"method":"tools/call"}', clientOf(url, caller.headers).headers);
-  expect(await told(url)).toEqual([]);
+  expect(await received(url)).toEqual([]);
 });
 
 test('an oversized id is ignored with a warning', async () => {
   const url = await register((await upstreamWith()).url);
   const long = 'x'.repeat(257);
   await (await client('legacy', url)).call('tools/call', CALL, { 'x-conversation-id': long, 'x-request-id': 'r' });
-  expect((await told(url))[0]).toMatchObject({ conversationId: 'r', requestId: 'r' });
+  expect((await received(url))[0]).toMatchObject({ conversationId: 'r', requestId: 'r' });
   const warned = tests.service.log.filter((line) => line.includes('x-conversation-id'));
   expect(warned).toEqual([expect.stringMatching(/"warn".*more than 256 bytes/)]);
   expect(warned[0]).not.toContain(long);

@@ -7,7 +7,7 @@ import { type TraceContext, traceParent } from '../../../telemetry/tracing/trace
 import { addModernMetadata, MODERN_META, RETRY_PARAMS, removeModernMetadata } from '../era-translation/messages.ts';
 import { requestEdits, traceEdits, withTrace } from './request-rewrite.ts';
 
-// Whatever a client has in its `_meta`: the trace is put in once, and nothing else changes by a byte.
+// Whatever is in the `_meta` of a client: the trace is inserted once, and no other byte changes.
 
 const TRACED = ['traceparent', 'tracestate'];
 const space = fc.constantFrom('', ' ', '\n\t', '\r\n ');
@@ -15,7 +15,7 @@ const value = fc.oneof(
   fc.json({ maxDepth: 2 }),
   fc.constantFrom('12345678901234567890', '1.0', '{ }', '[ 1 ,2]', '"}"', '"\\u0022,\\u007d"', '{"traceparent":1}'),
 );
-/** JSON text of an object of these members, with blanks wherever some may be. */
+/** JSON text of an object with these members and whitespace in all places. */
 const objectOf = (given: fc.Arbitrary<readonly (readonly [string, string])[]>) =>
   fc
     .tuple(given, fc.array(space, { minLength: 4, maxLength: 4 }))
@@ -34,7 +34,7 @@ const meta = fc.oneof(
   { weight: 4, arbitrary: objectOf(fc.array(fc.tuple(key, value), { maxLength: 6 })) },
   { weight: 1, arbitrary: fc.constantFrom('null', '5', '[]', '"{}"') },
 );
-/** Params of a call, in any order, with what else there may be among them. */
+/** Params of a call in any order, with other members. */
 const params = objectOf(
   fc
     .record(
@@ -72,20 +72,20 @@ const pairsOf = (text: string): Pairs =>
 const without = (pairs: Pairs, names: readonly string[]): Pairs => pairs.filter(([name]) => !names.includes(name));
 const textOf = (pairs: Pairs, name: string): string => pairs.findLast(([each]) => each === name)?.[1] ?? '';
 
-/** The params, of which is known that they are valid JSON, and that nothing but they has changed in the message. */
+/** Returns the params; checks that they are valid JSON and that nothing else in the message changed. */
 function paramsOf(message: RequestMessage, edited: string): Pairs {
   JSON.parse(edited);
   expect(without(pairsOf(edited), ['params'])).toEqual(without(pairsOf(message.text), ['params']));
   return pairsOf(textOf(pairsOf(edited), 'params'));
 }
 
-/** What the trace is said to be, as members of `_meta`. */
+/** The trace context, as members of `_meta`. */
 function said(trace: TraceContext): Pairs {
   const parent = ['traceparent', JSON.stringify(traceParent(trace))] as const;
   return trace.state === undefined ? [parent] : [parent, ['tracestate', JSON.stringify(trace.state)]];
 }
 
-/** What stays of the client's own. */
+/** Members of the client that must not change. */
 function kept({ text }: RequestMessage, names: readonly string[]): Pairs {
   const own = textOf(pairsOf(textOf(pairsOf(text), 'params')), '_meta');
   return own.startsWith('{') ? without(pairsOf(own), names) : [];
@@ -106,7 +106,7 @@ describe('the trace context of a call', () => {
         ]);
         expect(sent.filter(([name]) => name === '_meta')).toHaveLength(1);
         const metadata = pairsOf(textOf(sent, '_meta'));
-        // Of two tokens it is the last one that counts.
+        // Of two tokens the last one counts.
         const ours = kept(message, TRACED).map(([name, text], index, all) => {
           const counts = index === all.findLastIndex(([each]) => each === 'progressToken');
           return [name, counts && progressToken ? '7' : text];

@@ -9,7 +9,7 @@ import { CallSessionPool } from './call-session-pool.ts';
 
 const { live, onEnd } = liveTests();
 
-/** Has the client call, and the upstream answer; the session that the call came in. */
+/** Makes a call and returns the upstream session that it was sent in. */
 async function called(client: AskableClient, upstream: LiveUpstream): Promise<string> {
   const reading = client.send();
   const call = await upstream.calls.next();
@@ -50,9 +50,9 @@ describe('upstream sessions of calls with server requests', () => {
     const client = new AskableClient(url);
     const { reading, call } = await begun(client, upstream);
     call.ask('1', 'roots/list');
-    const asked = await inputRequired(reading);
+    const pending = await inputRequired(reading);
     expect(await called(client, upstream)).not.toBe(call.session);
-    const retry = client.retry(asked.state, `{"${asked.keys[0]}":{}}`);
+    const retry = client.retry(pending.state, `{"${pending.keys[0]}":{}}`);
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('done');
     await resultText(retry);
@@ -100,9 +100,9 @@ describe('upstream sessions of calls with server requests', () => {
 
   it('are separate from those of clients without server requests', async () => {
     const { upstream, url } = await live();
-    const [asked, plain] = [new AskableClient(url), new AskableClient(url, '{}')];
+    const [pending, plain] = [new AskableClient(url), new AskableClient(url, '{}')];
     const one = await called(plain, upstream);
-    expect(await called(asked, upstream)).not.toBe(one);
+    expect(await called(pending, upstream)).not.toBe(one);
     const both = [await begun(plain, upstream), await begun(plain, upstream)];
     expect(both.map(({ call }) => call.session)).toEqual([one, one]);
     expect(upstream.streams.all.map(({ session }) => session)).not.toContain(one);
@@ -149,7 +149,7 @@ describe('upstream sessions of calls with server requests', () => {
     await expect.poll(() => upstream.of('initialize').length).toBe(opened + 1);
     reading.leave();
     await reading.over;
-    // By the time that this is answered, the service knows that the client has left.
+    // Once this is answered, the service has noticed that the client has left.
     await client.send({ method: 'tools/list', params: '"x":1' }).over;
     gate.resolve();
     await expect.poll(() => upstream.streams.all).toHaveLength(2);
@@ -197,11 +197,11 @@ describe('upstream sessions of calls with server requests', () => {
     const client = new AskableClient(url);
     const began = performance.now();
     const { reading, call } = await begun(client, upstream);
-    // It is waited for: what comes before it is there would be lost.
+    // The call waits for the stream: earlier messages would be lost.
     if (status === 0) expect(performance.now() - began).toBeGreaterThan(450);
     call.ask('1', 'roots/list');
-    const asked = await inputRequired(reading);
-    const retry = client.retry(asked.state, `{"${asked.keys[0]}":{}}`);
+    const pending = await inputRequired(reading);
+    const retry = client.retry(pending.state, `{"${pending.keys[0]}":{}}`);
     await expect.poll(upstream.answers).toHaveLength(1);
     call.end('done');
     expect(await resultText(retry)).toBe('done');

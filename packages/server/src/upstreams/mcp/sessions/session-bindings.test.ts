@@ -26,21 +26,21 @@ async function call(client: SessionClient, upstream: LiveUpstream): Promise<stri
   return arrived.session;
 }
 
-/** What a method was called with in the sessions of clients, one after the other. */
-function asked(upstream: LiveUpstream, method: string, param: string): unknown[] {
+/** Params of the calls of a method in the sessions of clients, in order. */
+function pending(upstream: LiveUpstream, method: string, param: string): unknown[] {
   return upstream.of(method).map(({ params }) => params[param]);
 }
 
 interface Streamless {
   readonly url: string;
-  /** Sessions that were opened for clients, with when. */
+  /** Sessions that were opened for clients, with the time. */
   readonly opened: { readonly session: string; readonly at: number }[];
   readonly deleted: string[];
   /** Requests in the sessions of clients, by method; `GET` for streams. */
   count(method: string): number;
 }
 
-/** An upstream that says 404 for the notification stream; `forgets`: for `ping` too. */
+/** An upstream that answers 404 to the notification stream; `forgets`: to `ping` too. */
 async function streamless(kind: 'with sessions' | 'without sessions' | 'forgets'): Promise<Streamless> {
   const opened: Streamless['opened'] = [];
   const deleted: string[] = [];
@@ -127,18 +127,18 @@ describe('an upstream session that is reopened', () => {
     const session = await call(client, upstream);
     const again = () => upstream.of('resources/subscribe').filter((each) => each.session === session);
     await expect.poll(() => again().length).toBe(8);
-    // One that is being made, and one that is still to be made.
+    // One that is in flight, and one that is queued.
     await Promise.all([unsubscribe(client, 'a://0'), unsubscribe(client, 'a://19')]);
     expect(listening.messages).toEqual([]);
     held.resolve('{}');
     await listening.message(17);
-    // Eight at a time: they need not arrive in the order in which they were sent.
+    // Eight at a time: the order of arrival is not fixed.
     expect(
       again()
         .map(({ params }) => params.uri)
         .sort(),
     ).toEqual(list(19).sort());
-    const ended = asked(upstream, 'resources/unsubscribe', 'uri');
+    const ended = pending(upstream, 'resources/unsubscribe', 'uri');
     expect([...ended].sort()).toEqual(['a://0', 'a://0', 'a://19']);
     expect(listening.messages).toEqual(list(19).slice(1).map(updated));
     listening.leave();
@@ -152,7 +152,7 @@ describe('an upstream session that is reopened', () => {
     upstream.results['logging/setLevel'] = () => held.promise;
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const calling = call(client, upstream);
-    const levels = () => asked(upstream, 'logging/setLevel', 'level');
+    const levels = () => pending(upstream, 'logging/setLevel', 'level');
     await vi.waitUntil(() => levels().length === 1, { timeout: 10_000 });
     vi.advanceTimersByTime(5_000);
     await calling;
@@ -168,7 +168,7 @@ describe('an upstream session that is reopened', () => {
 describe('a client that listens again without an event id', () => {
   it('is notified of its subscriptions if the upstream’s stream was closed meanwhile', async () => {
     const { upstream, url } = await live({ uris: ['a://0'] });
-    // A version whose streams cannot be taken up again before anything has come.
+    // A version whose streams cannot be resumed before the first message.
     const client = await sessionClient(url, { version: '2025-06-18' });
     const first = client.listen();
     await subscribe(client, 'a://0');
@@ -191,15 +191,15 @@ describe('a client that listens again without an event id', () => {
     const stream = await upstream.streams.next();
     first.leave();
     await first.over;
-    // Nothing has come meanwhile: there is nothing to tell.
+    // No messages were missed: no notification is expected.
     const second = client.listen();
     await second.event(0);
     await client.ask('ping');
     expect(second.messages).toEqual([]);
     second.leave();
     await second.over;
-    const told = async () => {
-      // Sent until it comes when nobody reads.
+    const received = async () => {
+      // Repeated until one is sent while nobody reads.
       stream.send(updated('a://0'));
       const again = client.listen();
       await again.event(0);
@@ -209,7 +209,7 @@ describe('a client that listens again without an event id', () => {
       return again.messages;
     };
     const lists = ['tools', 'resources', 'prompts'].map((list) => expect.stringContaining(`/${list}/list_changed`));
-    await expect.poll(told, { timeout: 10_000 }).toEqual(expect.arrayContaining([...lists, updated('a://1')]));
+    await expect.poll(received, { timeout: 10_000 }).toEqual(expect.arrayContaining([...lists, updated('a://1')]));
   });
 });
 
