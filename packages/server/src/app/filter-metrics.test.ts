@@ -4,7 +4,7 @@ import { rpcError } from '../http/outcome.ts';
 import { type McpFilter, type McpOutcome, McpRequest } from '../mcp/request.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 
-// Time stands still but where a filter takes some.
+// Time advances only in filters.
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
 });
@@ -14,7 +14,7 @@ afterEach(() => {
 
 const RESULT: McpOutcome = { kind: 'result', json: '{}' };
 
-/** A chain of these filters, and what it has counted: continue, reject, other, errors and milliseconds, by filter. */
+/** Chain of these filters, and its counters by filter: continue, reject, other, errors and milliseconds. */
 function counted(filters: Readonly<Record<string, McpFilter>>): {
   chain: McpFilter;
   counts: () => Record<string, number[]>;
@@ -37,7 +37,7 @@ function counted(filters: Readonly<Record<string, McpFilter>>): {
 
 const context = () => new McpRequest('POST', '/default/mcp', {}, Buffer.alloc(0));
 
-/** A filter that is busy for so many milliseconds. */
+/** Filter that blocks for this many milliseconds. */
 function busy(ms: number, outcome?: McpOutcome): McpFilter {
   return () => {
     vi.advanceTimersByTime(ms);
@@ -45,7 +45,7 @@ function busy(ms: number, outcome?: McpOutcome): McpFilter {
   };
 }
 
-/** A filter that waits for so many milliseconds. */
+/** Filter that waits for this many milliseconds. */
 function waiting(ms: number, outcome?: McpOutcome): McpFilter {
   return () => new Promise((resolve) => setTimeout(resolve, ms, outcome));
 }
@@ -58,7 +58,7 @@ function throwing(ms: number): McpFilter {
 }
 
 describe('a chain counts', () => {
-  it('who passed a request on and who answered it, and nobody whom it did not reach', () => {
+  it('filters that pass a request on or answer it, but not those after them', () => {
     const { chain, counts } = counted({ a: busy(0), b: busy(0), c: busy(0, RESULT), d: busy(0) });
     chain(context());
     chain(context());
@@ -82,13 +82,13 @@ describe('a chain counts', () => {
     ['a redirect', { kind: 'plain', status: 399 }],
     ['a deferred outcome', { kind: 'deferred', start: () => undefined }],
     ['a batch', { kind: 'batch', messages: [], hasRequests: false }],
-  ])('%s as answered otherwise', (_name, outcome) => {
+  ])('%s as other', (_name, outcome) => {
     const { chain, counts } = counted({ a: busy(0, outcome) });
     chain(context());
     expect(counts()).toEqual({ a: [0, 0, 1, 0, 0] });
   });
 
-  it('late outcomes like early ones, when they are there', async () => {
+  it('asynchronous outcomes once they are known', async () => {
     const { chain, counts } = counted({
       a: waiting(1),
       b: ({ path }) => (path === '/default/mcp' ? waiting(1, RESULT) : waiting(1, rpcError(-32600, 'no')))(context()),
@@ -101,7 +101,7 @@ describe('a chain counts', () => {
     expect(counts()).toEqual({ a: [2, 0, 0, 0, 2], b: [0, 1, 1, 0, 2] });
   });
 
-  it('a failure once, for the filter whose it is', async () => {
+  it('an error once, for the filter that throws', async () => {
     const { chain, counts } = counted({ a: busy(1), b: throwing(2), c: busy(4) });
     expect(() => chain(context())).toThrow('broken');
     expect(counts()).toEqual({ a: [1, 0, 0, 0, 1], b: [0, 0, 0, 1, 2], c: [0, 0, 0, 0, 0] });
@@ -119,7 +119,7 @@ describe('a chain counts', () => {
     expect(rejecting.counts()).toEqual({ a: [1, 0, 0, 0, 3], b: [0, 0, 0, 1, 5], c: [0, 0, 0, 0, 0] });
   });
 
-  it('to each filter its own time, waiting included', async () => {
+  it('the time of each filter, waiting included', async () => {
     const { chain, counts } = counted({ a: busy(1), b: waiting(10), c: busy(100), d: waiting(1000, RESULT) });
     const outcome = chain(context());
     await vi.advanceTimersByTimeAsync(1010);
@@ -127,14 +127,14 @@ describe('a chain counts', () => {
     expect(counts()).toEqual({ a: [1, 0, 0, 0, 1], b: [1, 0, 0, 0, 10], c: [1, 0, 0, 0, 100], d: [0, 0, 1, 0, 1000] });
   });
 
-  it('nothing of what a stream does later', () => {
+  it('no time of a deferred outcome', () => {
     const { chain, counts } = counted({ a: busy(1, { kind: 'deferred', start: () => undefined }) });
     chain(context());
     vi.advanceTimersByTime(50);
     expect(counts()).toEqual({ a: [0, 0, 1, 0, 1] });
   });
 
-  it('requests that wait at the same time each with its own time', async () => {
+  it('the time of concurrent requests separately', async () => {
     const waits = [10, 30];
     const { chain, counts } = counted({ a: () => waiting(waits.shift() ?? 0)(context()), b: busy(0, RESULT) });
     const both = [chain(context()), chain(context())];
@@ -145,7 +145,7 @@ describe('a chain counts', () => {
     expect(counts()).toEqual({ a: [2, 0, 0, 0, 40], b: [0, 0, 2, 0, 0] });
   });
 
-  it('a filter that stands in two chains under one name in one place', () => {
+  it('a filter of two chains under one name', () => {
     const metrics = new ServiceMetrics();
     const filters = [{ name: 'a', filter: busy(1) }];
     for (const chain of [compile(filters, metrics), compile([...filters, ...filters], metrics)]) chain(context());

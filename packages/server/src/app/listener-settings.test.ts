@@ -15,23 +15,23 @@ import { localhostCertificate } from '../http/client/certificate.fixture.ts';
 import { at, oneListener, pipelineTests } from './pipeline.fixture.ts';
 
 const tests = pipelineTests();
-const { run, runFilters, finally: atEnd } = tests;
+const { run, runFilters, finally: onFinished } = tests;
 
 function portOf(service: TestService, listener = 'l'): number {
   return Number(service.addresses[listener]?.split(':').at(-1));
 }
 
-/** Opens a connection that stays open, unless it is one too many; the answer to a request on it. */
-async function held(port: number): Promise<string> {
+/** Opens a connection and keeps it open; returns the response to a request on it. */
+async function openConnection(port: number): Promise<string> {
   const socket = connect(port, '127.0.0.1');
-  atEnd(() => socket.destroy());
+  onFinished(() => socket.destroy());
   socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
   const [answer] = await once(socket, 'data');
   return String(answer);
 }
 
 describe('a listener', () => {
-  it('speaks TLS with the certificate whose files are named from its folder on', async () => {
+  it('serves TLS with certificate files relative to the pipeline file', async () => {
     await writeFile(join(tests.folder, 'c.pem'), localhostCertificate.cert);
     await writeFile(join(tests.folder, 'k.pem'), localhostCertificate.key);
     const service = await runFilters(
@@ -40,26 +40,26 @@ describe('a listener', () => {
     );
     const port = portOf(service);
     const ask = () => request({ host: 'localhost', port, ca: localhostCertificate.cert, agent: false });
-    const kept = connectTls({
+    const open = connectTls({
       host: 'localhost',
       port,
       ca: localhostCertificate.cert,
       ALPNProtocols: ['h2', 'http/1.1'],
     });
-    atEnd(() => kept.destroy());
-    await once(kept, 'secureConnect');
-    expect(kept.alpnProtocol).toBe('http/1.1');
-    kept.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    onFinished(() => open.destroy());
+    await once(open, 'secureConnect');
+    expect(open.alpnProtocol).toBe('http/1.1');
+    open.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
     let answered = '';
-    kept.on('data', (piece) => {
+    open.on('data', (piece) => {
       answered += piece;
     });
     await expect.poll(() => answered).toMatch(/^HTTP\/1.1 200 [\s\S]*safe/);
-    // Its limit counts connections that speak TLS.
+    // The limit counts TLS connections.
     const [refused] = await once(ask().end(), 'response');
     expect(refused.statusCode).toBe(503);
     refused.resume();
-    kept.destroy();
+    open.destroy();
     await expect(send(at(service, 'l', '/'), 'GET')).rejects.toThrow();
     await expect
       .poll(async () => {
@@ -70,18 +70,18 @@ describe('a listener', () => {
       .toBe(200);
   });
 
-  it('answers as many connections as max_connections says, each listener for itself', async () => {
+  it('limits its connections to max_connections', async () => {
     const service = await run(`
 listeners:
   - { name: two, address: '127.0.0.1:0', filter_chains: [c], max_connections: 2 }
   - { name: any, address: '127.0.0.1:0', filter_chains: [c] }
 filter_chains: [{ name: c, filters: [{ filter: static_response, status: 204 }] }]
 `);
-    await held(portOf(service, 'two'));
+    await openConnection(portOf(service, 'two'));
     expect((await send(at(service, 'two', '/'), 'GET')).status).toBe(204);
-    await held(portOf(service, 'any'));
-    // As soon as the end of the second connection has been noticed, there is room for another.
-    await expect.poll(() => held(portOf(service, 'two'))).toMatch(/^HTTP\/1.1 204 /);
+    await openConnection(portOf(service, 'any'));
+    // Accepted as soon as the server has noticed that the second connection is closed.
+    await expect.poll(() => openConnection(portOf(service, 'two'))).toMatch(/^HTTP\/1.1 204 /);
     const refused = await send(at(service, 'two', '/'), 'GET');
     expect([refused.status, JSON.parse(refused.text)]).toEqual([
       503,
@@ -90,12 +90,12 @@ filter_chains: [{ name: c, filters: [{ filter: static_response, status: 204 }] }
     expect((await send(at(service, 'any', '/'), 'GET')).status).toBe(204);
   });
 
-  it('gives a request downstream_read_timeout_ms to come, its body too, and its answer any time', async () => {
+  it('limits the time to receive a request and its body to downstream_read_timeout_ms, but not the response', async () => {
     const slow = createServer((request, response) => {
       request.resume().once('end', () => setTimeout(() => response.end('late'), 900));
     });
     const port = await listen(slow, 0);
-    atEnd(() => {
+    onFinished(() => {
       slow.close();
       slow.closeAllConnections();
     });
@@ -117,7 +117,7 @@ filter_chains: [{ name: c, filters: [{ filter: static_response, status: 204 }] }
     expect(performance.now() - began).toBeLessThan(5_000);
   });
 
-  it('runs its chains behind each other, in its own order', async () => {
+  it('runs its chains in its own order', async () => {
     const service = await run(`
 listeners:
   - { name: ab, address: '127.0.0.1:0', filter_chains: [a, b, end] }
@@ -145,7 +145,7 @@ const MCP = ['mcp', 'service_namespace', 'service_mcp_init', 'service_tool_list'
   .join('\n');
 
 describe('body_limits', () => {
-  it('bound an upstream answer that is held whole', async () => {
+  it('limit buffered upstream responses', async () => {
     const upstream = await startRawUpstream({
       eras: ['modern'],
       scripts: {
@@ -153,7 +153,7 @@ describe('body_limits', () => {
         'tools/call': ({ params }) => textResultText('x'.repeat(params.name === 'large' ? 5_000 : 500)),
       },
     });
-    atEnd(() => upstream.close());
+    onFinished(() => upstream.close());
     const service = await run(`${oneListener(MCP)}body_limits: { max_response_bytes: 2000 }`);
     await service.register('forwards', { name: 'up', address: upstream.url });
     const url = at(service, 'l', '/default/mcp');
@@ -170,11 +170,11 @@ describe('shutdown_timeout_secs', () => {
   it.each([
     [0, 0],
     [1, 900],
-  ])('of %i is what a request under way gets, and no more', async (seconds, least) => {
+  ])('of %i limits the time of in-flight requests at shutdown', async (seconds, least) => {
     const arrived = Promise.withResolvers<void>();
     const silent = createServer(() => arrived.resolve());
     const port = await listen(silent, 0);
-    atEnd(() => {
+    onFinished(() => {
       silent.close();
       silent.closeAllConnections();
     });
@@ -184,7 +184,7 @@ shutdown_timeout_secs: ${seconds}`);
     const cut = expect(send(at(service, 'l', '/'), 'GET')).rejects.toThrow();
     await arrived.promise;
     const began = performance.now();
-    // Without a word of its own on how long.
+    // Without a limit of its own.
     await service.stop();
     const took = performance.now() - began;
     await cut;

@@ -4,7 +4,7 @@ import { modernClient, post, send } from '../../../../test/fixtures/raw-client.t
 import { rpc } from '../../testing/listener.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 
-/** Filters in their order, as a pipeline file names them (decisions 1.4). */
+/** Filters of the embedded MCP chain in order (decisions 1.4). */
 const FILTERS = [
   'cors',
   'mcp',
@@ -22,7 +22,7 @@ const FILTERS = [
   'service_completion',
   'service_relay',
 ];
-/** Those of the embedded inference chain. */
+/** Filters of the embedded inference chain. */
 const INFERENCE_FILTERS = ['service_intercept', 'router', 'load_balancer'];
 
 let service: TestService;
@@ -32,7 +32,7 @@ beforeEach(async () => {
 });
 afterEach(() => service.stop());
 
-/** What the metrics say: continue, reject, other and errors, of the filters that something has reached. */
+/** Counters continue, reject, other and errors of the filters that a request has reached. */
 async function counts(): Promise<Record<string, number[]>> {
   const { data } = await service.manage('GET', '/metrics');
   const reached = Object.entries(body.parse(data).filters).filter(([, { duration }]) => duration.count > 0);
@@ -44,18 +44,18 @@ async function counts(): Promise<Record<string, number[]>> {
   );
 }
 
-/** So many requests that all of these filters passed on. */
+/** Counters of these filters after this many requests that they passed on. */
 const passed = (times: number, last: string) =>
   Object.fromEntries(FILTERS.slice(0, FILTERS.indexOf(last) + 1).map((name) => [name, [times, 0, 0, 0]]));
 
 describe('the metrics of the embedded pipeline', () => {
-  it('name all its filters from the start', async () => {
+  it('include all filters from the start', async () => {
     const { status, data } = await service.manage('GET', '/metrics');
     expect([status, Object.keys(body.parse(data).filters)]).toEqual([200, [...FILTERS, ...INFERENCE_FILTERS]]);
     expect(await counts()).toEqual({});
   });
 
-  it('count what each filter did with a request', async () => {
+  it('count the outcome of each filter', async () => {
     const { call } = modernClient(service.url());
     await call('tools/list');
     expect(await counts()).toEqual({ ...passed(1, 'service_mcp_init'), service_tool_list: [0, 0, 1, 0] });
@@ -69,13 +69,13 @@ describe('the metrics of the embedded pipeline', () => {
     });
   });
 
-  it('tell preflights and refused paths apart', async () => {
+  it('distinguish preflights and rejected paths', async () => {
     await send(service.url(), 'OPTIONS');
     await post(service.url('nowhere'), rpc('ping'));
     expect(await counts()).toEqual({ cors: [1, 0, 1, 0], mcp: [1, 0, 0, 0], service_namespace: [0, 1, 0, 0] });
   });
 
-  it('count a batch, and each of its messages', async () => {
+  it('count a batch and each of its messages', async () => {
     const client = { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'c', version: '1' } };
     const { headers } = await post(service.url(), rpc('initialize', client));
     expect(await counts()).toEqual({ ...passed(1, 'service_evaluator'), service_mcp_init: [0, 0, 1, 0] });

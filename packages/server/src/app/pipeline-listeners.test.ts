@@ -8,7 +8,7 @@ import { at, pipelineTests } from './pipeline.fixture.ts';
 const { run, runFilters, upstream, finally: atEnd } = pipelineTests();
 
 describe('static_response', () => {
-  it('is sent exactly as it is configured, where its conditions hold', async () => {
+  it('is sent exactly as configured if its conditions match', async () => {
     const service = await runFilters(`
 - filter: static_response
   status: 418
@@ -28,7 +28,7 @@ describe('static_response', () => {
 });
 
 describe('router and load_balancer', () => {
-  it('send to the cluster of the longest prefix that fits, in turns by weight', async () => {
+  it('proxy to the cluster of the longest matching prefix, with weighted round robin', async () => {
     const [a, b, c] = [await upstream('a'), await upstream('b'), await upstream('c')];
     const service = await runFilters(`
 - filter: router
@@ -51,7 +51,7 @@ describe('router and load_balancer', () => {
     expect((await to('/other'))[0]).toBe(404);
   });
 
-  it('answer 502 when nobody is there', async () => {
+  it('answer 502 if the upstream is unreachable', async () => {
     const service = await runFilters(`
 - { filter: router, routes: [{ path_prefix: /, cluster: gone }] }
 - { filter: load_balancer, clusters: [{ name: gone, endpoints: ['127.0.0.1:9'] }] }`);
@@ -64,7 +64,7 @@ describe('router and load_balancer', () => {
 });
 
 describe('headers and path_rewrite', () => {
-  it('change what is sent on and what is answered, also where we answer ourselves', async () => {
+  it('edit proxied requests and all responses', async () => {
     const service = await runFilters(`
 - filter: headers
   request_add: [{ name: X-Added, value: in }]
@@ -105,7 +105,7 @@ filter_chains:
     expect(await ask('whole', 'tools/call', '{"name":"x"}')).toMatchObject({ error: { code: -32602 } });
   });
 
-  it('let the mcp filter say how large a body may be, and how malformed ones are answered', async () => {
+  it('apply the mcp filter settings for body size and malformed messages', async () => {
     const mcp = '- { filter: mcp, on_invalid: reject, max_body_bytes: 100 }\n- filter: service_namespace';
     const service = await runFilters(mcp);
     const url = at(service, 'l', '/default/mcp');
@@ -128,7 +128,7 @@ describe('connections', () => {
     await expect.poll(async () => (await send(at(service, 'l', '/'), 'GET')).status).toBe(204);
   });
 
-  it('that send their request too slowly are ended', async () => {
+  it('that send their request too slowly are closed', async () => {
     const more = ', downstream_read_timeout_ms: 200';
     const service = await runFilters('- { filter: static_response, status: 204 }', more);
     const [host = '', port = ''] = (service.addresses.l ?? '').split(':');
@@ -139,7 +139,7 @@ describe('connections', () => {
     expect(String(answer)).toMatch(/^HTTP\/1.1 408 /);
   });
 
-  it('with two Host headers are refused', async () => {
+  it('with two Host headers are rejected', async () => {
     const service = await runFilters('- { filter: static_response, status: 204 }');
     const [host = '', port = ''] = (service.addresses.l ?? '').split(':');
     const socket = connect(Number(port), host);

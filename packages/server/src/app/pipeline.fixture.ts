@@ -6,21 +6,21 @@ import { afterEach, beforeEach } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 
-/** Services with pipelines of a test's own; all that was started is ended behind it. */
+/** Starts services with pipelines of a test, and stops everything after the test. */
 export interface PipelineTests {
-  /** A folder of the test's own, where the pipeline file is. */
+  /** Folder of the test, which contains the pipeline file. */
   readonly folder: string;
-  /** The service with this pipeline. No listener is moved by the environment, unless `env` says so. */
+  /** Starts the service with this pipeline; only `env` replaces addresses. */
   run(yaml: string, env?: Readonly<Record<string, string>>): Promise<TestService>;
-  /** The service with one listener, `l`, whose one chain has these filters; `more` is put in at the listener. */
+  /** Starts the service with one listener `l` with these filters; `more` are further settings of the listener. */
   runFilters(filters: string, more?: string, env?: Readonly<Record<string, string>>): Promise<TestService>;
-  /** A server that says what it was asked, and by which name it goes; its `host:port`. */
+  /** Starts a server that responds with its name and the received request; returns its `host:port`. */
   upstream(name: string): Promise<string>;
-  /** Has something ended behind the test. */
+  /** Runs a function after the test. */
   finally(end: () => unknown): void;
 }
 
-/** To be called once in a file, at its top. */
+/** Call it once at the top of a test file. */
 export function pipelineTests(): PipelineTests {
   let folder = '';
   const ends: (() => unknown)[] = [];
@@ -34,8 +34,8 @@ export function pipelineTests(): PipelineTests {
 
   const run = async (yaml: string, env: Readonly<Record<string, string>> = {}): Promise<TestService> => {
     await writeFile(join(folder, 'p.yaml'), yaml);
-    const unmoved = { SERVICE_MCP_LISTEN: '', SERVICE_INFERENCE_LISTEN: '', ...env };
-    const service = await startTestService(unmoved, ['--pipeline-config', join(folder, 'p.yaml')]);
+    const variables = { SERVICE_MCP_LISTEN: '', SERVICE_INFERENCE_LISTEN: '', ...env };
+    const service = await startTestService(variables, ['--pipeline-config', join(folder, 'p.yaml')]);
     ends.push(() => service.stop(0));
     return service;
   };
@@ -62,7 +62,7 @@ export function pipelineTests(): PipelineTests {
   };
 }
 
-/** A file with one listener, `l`, whose one chain has these filters. */
+/** Pipeline file with one listener `l` with these filters. */
 export function oneListener(filters: string, more = ''): string {
   return `
 listeners: [{ name: l, address: '127.0.0.1:0', filter_chains: [c]${more} }]
@@ -73,7 +73,7 @@ ${filters.replace(/^/gm, '      ')}
 `;
 }
 
-/** The address of something at a listener. */
+/** URL of a path on a listener. */
 export function at(service: TestService, listener: string, path: string): string {
   return `http://${service.addresses[listener]}${path}`;
 }

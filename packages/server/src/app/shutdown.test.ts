@@ -6,14 +6,14 @@ import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startTestService } from '../../testing/service.ts';
 
-it('a management request that is never finished does not keep the service from stopping', async () => {
+it('an incomplete management request does not block shutdown', async () => {
   const service = await startTestService();
   const [host = '', port = ''] = service.management.replace('http://', '').split(':');
   const stuck = connect({ host, port: Number.parseInt(port, 10) });
   stuck.on('error', () => undefined);
   await once(stuck, 'connect');
   stuck.write(`POST /api/v1/namespaces HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 100\r\n\r\n{`);
-  // Answered after it on another connection: the service has the stuck one.
+  // Once this request is answered, the service has received the incomplete one.
   expect((await service.manage('GET', '/namespaces')).status).toBe(200);
   const began = performance.now();
   await service.stop(500);
@@ -21,7 +21,7 @@ it('a management request that is never finished does not keep the service from s
   stuck.destroy();
 });
 
-it('a client that reads slowly gets the whole of its answer though the service is stopping', async () => {
+it('a slow client receives its complete response during shutdown', async () => {
   const service = await startTestService();
   const padding = `,"x":"${'x'.repeat(200_000)}"`;
   const upstream = await startRawUpstream({
@@ -34,7 +34,7 @@ it('a client that reads slowly gets the whole of its answer though the service i
   req.end('{"jsonrpc":"2.0","id":1,"method":"tools/list"}');
   const [response] = await once(req, 'response');
   const stopping = service.stop(20_000);
-  // The door is closed by the time that the client goes on reading.
+  // The listener is closed before the client continues to read.
   await expect
     .poll(() =>
       fetch(service.url()).then(

@@ -13,7 +13,7 @@ const MAIN = join(import.meta.dirname, '..', 'main.ts');
 
 let folder: string;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-refused-'));
+  folder = await mkdtemp(join(tmpdir(), 'sluice-startup-'));
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
@@ -25,27 +25,27 @@ const TLS = ', tls: { certificates: [{ cert_path: no.pem, key_path: no.key }] }'
 
 type Mistake = [string, string | undefined, string, Record<string, string>?];
 
-/** What keeps the service from starting: a file or none at all, the place in it and the words, and the environment. */
+/** Name, pipeline file (undefined for a missing one), start of the error with its position, and environment. */
 const MISTAKES: Mistake[] = [
-  ['a file that is not there', undefined, ': no such file'],
-  ['what is no YAML', 'listeners: [', ':1:13: '],
+  ['a missing file', undefined, ': no such file'],
+  ['invalid YAML', 'listeners: [', ':1:13: '],
   ['an unknown key', `${oneListener(MCP)}listener: []\n`, ':7:1: unknown key "listener"'],
-  ['an unknown filter', oneListener('- filter: corse'), ':6:9: filter_chains[0].filters[0].filter is not the name'],
   [
-    'an unknown setting',
-    oneListener('- { filter: mcp, max: 1 }'),
-    ':6:24: filter_chains[0].filters[0] has the unknown',
+    'an unknown filter',
+    oneListener('- filter: corse'),
+    ':6:9: filter_chains[0].filters[0].filter must be a known filter',
   ],
-  ['a setting that is missing', oneListener('- filter: cors'), ':6:9: filter_chains[0].filters[0].allow_origins is'],
+  ['an unknown setting', oneListener('- { filter: mcp, max: 1 }'), ':6:24: filter_chains[0].filters[0]: unknown key'],
+  ['a missing setting', oneListener('- filter: cors'), ':6:9: filter_chains[0].filters[0].allow_origins is'],
   [
     'a value of the wrong type',
     oneListener(MCP, ", max_connections: '5'"),
-    ':2:68: listeners[0].max_connections is not',
+    ':2:68: listeners[0].max_connections must be',
   ],
-  ['a chain that is not there', oneListener(MCP).replace('[c]', '[d]'), ':2:64: unknown chain "d"; known chains: "c"'],
-  ['a cluster that is not there', oneListener(`${ROUTER}\n- filter: load_balancer`), ':6:54: unknown cluster "k"'],
+  ['an unknown chain', oneListener(MCP).replace('[c]', '[d]'), ':2:64: unknown chain "d"; known chains: "c"'],
+  ['an unknown cluster', oneListener(`${ROUTER}\n- filter: load_balancer`), ':6:54: unknown cluster "k"'],
   [
-    'a name that is there twice',
+    'a duplicate name',
     oneListener(MCP).replace(' }]', " }, { name: l, address: 'h:1', filter_chains: [c] }]"),
     ':2:70: duplicate listener name "l"',
   ],
@@ -55,33 +55,33 @@ const MISTAKES: Mistake[] = [
     ':6:47: filter_chains[0].filters[0].allow_credentials',
   ],
   [
-    'no mcp before a service filter',
+    'a service filter without mcp',
     oneListener('- filter: service_relay'),
-    ':6:9: filter service_relay needs the filter mcp',
+    ':6:9: filter service_relay requires an mcp filter',
   ],
   [
-    'filters that are never reached',
+    'unreachable filters',
     oneListener(`- { filter: static_response, status: 204 }\n${MCP}`),
-    ':7:9: filter mcp and all behind it',
+    ':7:9: filter mcp and all filters after it',
   ],
-  ['load_balancer without router', oneListener(BALANCER), ':6:9: filter load_balancer needs the filter router'],
+  ['load_balancer without router', oneListener(BALANCER), ':6:9: filter load_balancer requires a router filter'],
   [
-    'path_rewrite that says two things',
+    'path_rewrite with two settings',
     oneListener('- { filter: path_rewrite, add_prefix: /a, strip_prefix: /b }'),
-    ':6:9: filter_chains[0].filters[0] needs exactly one',
+    ':6:9: filter_chains[0].filters[0] must have exactly one',
   ],
-  ['no certificate', oneListener(MCP, TLS), ':2:92: "'],
+  ['a missing certificate', oneListener(MCP, TLS), ':2:92: "'],
   [
-    'an address that another listener has',
+    'an address of another listener',
     `listeners: [{ name: a, address: 'h:1', filter_chains: [c] }, { name: b, address: 'h:1', filter_chains: [c] }]\nfilter_chains: [{ name: c, filters: [{ filter: mcp }] }]`,
-    ':1:73: listener "b" has the address',
+    ':1:73: listener "b" has the same address',
   ],
   [
-    'a certificate left out of tls',
+    'tls without a certificate',
     oneListener(MCP, ', tls: { certificates: [] }'),
-    ':2:75: listeners[0].tls.certificates needs exactly one',
+    ':2:75: listeners[0].tls.certificates must have exactly one',
   ],
-  ['another protocol', oneListener(MCP, ', protocol: tcp'), ':2:68: listeners[0].protocol is not http'],
+  ['another protocol', oneListener(MCP, ', protocol: tcp'), ':2:68: listeners[0].protocol must be http'],
   [
     'SERVICE_MCP_LISTEN without its listener',
     oneListener(MCP),
@@ -95,28 +95,28 @@ const MISTAKES: Mistake[] = [
     { SERVICE_INFERENCE_LISTEN: '127.0.0.1:0' },
   ],
   [
-    'SERVICE_CORS_ORIGIN beside credentials',
+    'SERVICE_CORS_ORIGIN with credentials',
     oneListener(CORS),
-    'SERVICE_CORS_ORIGIN: "*" cannot stand beside allow_credentials',
+    'SERVICE_CORS_ORIGIN: "*" cannot be combined with allow_credentials',
     { SERVICE_CORS_ORIGIN: '*' },
   ],
 ];
 
 describe('the service does not start', () => {
-  it.each<Mistake>(MISTAKES)('with %s', async (_what, text, words, env = {}) => {
+  it.each<Mistake>(MISTAKES)('with %s', async (_what, text, start, env = {}) => {
     const file = join(folder, 'p.yaml');
     if (text !== undefined) await writeFile(file, text);
-    const refusal: unknown = await loadConfig(['--pipeline-config', file], env, folder).catch(
-      (error: unknown) => error,
+    const error: unknown = await loadConfig(['--pipeline-config', file], env, folder).catch(
+      (reason: unknown) => reason,
     );
-    if (!(refusal instanceof ConfigError)) throw new Error('it starts');
-    expect(refusal.message).toContain(words.startsWith(':') ? `--pipeline-config ${file}${words}` : words);
-    expect(refusal.message).not.toMatch(/[\r\n]/);
+    if (!(error instanceof ConfigError)) throw new Error('accepted');
+    expect(error.message).toContain(start.startsWith(':') ? `--pipeline-config ${file}${start}` : start);
+    expect(error.message).not.toMatch(/[\r\n]/);
   });
 
-  it.each<Mistake>(MISTAKES.filter(([what]) => /what is no|never reached|no certificate|SERVICE_MCP/.test(what)))(
+  it.each<Mistake>(MISTAKES.filter(([what]) => /invalid YAML|unreachable|missing certificate|SERVICE_MCP/.test(what)))(
     'as a process with %s: exit code 1, and one line',
-    async (_what, text = '', words, env = {}) => {
+    async (_what, text = '', start, env = {}) => {
       const file = join(folder, 'p.yaml');
       await writeFile(file, text);
       const child = spawn(process.execPath, [MAIN, 'serve', '--pipeline-config', file], {
@@ -134,20 +134,18 @@ describe('the service does not start', () => {
       const [code] = await once(child, 'close');
       expect([code, out]).toEqual([1, '']);
       expect(err).toMatch(/^sluice: [^\n]+\n$/);
-      expect(err).toContain(words);
+      expect(err).toContain(start);
     },
   );
 
-  it('is no matter of what is accepted and has no effect: that is a warning', async () => {
+  it('only for errors; settings without effect are warnings', async () => {
     const file = join(folder, 'p.yaml');
     await writeFile(file, `${oneListener(CORS)}admin: { address: x }\nruntime: [1]\n`);
     const invocation = await loadConfig(['--pipeline-config', file], {}, folder);
     expect(invocation.kind === 'run' && invocation.config.warnings).toEqual([
       `--pipeline-config ${file}:7:1: admin has no effect`,
       `--pipeline-config ${file}:8:1: runtime has no effect`,
-      expect.stringContaining(
-        `--pipeline-config ${file}:6:9: cors allows https://a.example, which the listener refuses`,
-      ),
+      expect.stringContaining(`--pipeline-config ${file}:6:9: cors allows https://a.example, but the listener rejects`),
     ]);
   });
 });

@@ -9,14 +9,14 @@ const TLS = {
   keyAt: { file: 'p', line: 1, column: 1 },
 };
 
-it('names the addresses of management API and MCP as they are reached on this machine', () => {
+it('contains the local addresses of management API and MCP', () => {
   const text = welcome(ADDRESSES, [{ name: 'mcp', tls: undefined }]);
   expect(text).toContain('--host http://localhost:8080 ');
   expect(text).toContain('point your MCP client at http://localhost:8081/default/mcp\n');
   expect(text).toContain('http://localhost:8080/api/docs');
 });
 
-it('says https where the listener mcp speaks TLS', () => {
+it('uses https if the listener mcp has TLS', () => {
   const listeners = [
     { name: 'agents', tls: undefined },
     { name: 'mcp', tls: TLS },
@@ -24,7 +24,7 @@ it('says https where the listener mcp speaks TLS', () => {
   expect(welcome(ADDRESSES, listeners)).toContain('point your MCP client at https://localhost:8081/default/mcp\n');
 });
 
-it('leaves MCP clients out where no listener is called mcp', () => {
+it('omits MCP clients without a listener mcp', () => {
   const { management, agents } = ADDRESSES;
   const text = welcome({ management, agents }, [{ name: 'agents', tls: TLS }]);
   expect(text).not.toContain('/default/mcp');

@@ -8,50 +8,49 @@ import type { PipelineListener } from './pipeline.ts';
 
 const NAME = 'p';
 
-/** What became of a changed file. */
+/** Result of checking a mutant. */
 export type MutantResult =
-  | { readonly kind: 'refused' }
-  | { readonly kind: 'taken'; readonly meaning: object; readonly listeners: readonly PipelineListener[] }
-  /** It should not have been so: why. */
+  | { readonly kind: 'rejected' }
+  | { readonly kind: 'accepted'; readonly meaning: object; readonly listeners: readonly PipelineListener[] }
+  /** The parser is wrong: why. */
   | { readonly kind: 'wrong'; readonly why: string };
 
 /**
- * Has the parser look at a changed file, and looks at what it says: a refusal has to name places that are there, and a file
- * that is taken has to mean what its values do by the contract. `values` are these where they are known; else they are
- * read from the text.
+ * Parses a mutant and checks the result: problems must have valid positions, and an accepted file must be parsed as the
+ * contract says for its values. Without `values`, they are read from the text.
  */
 export function checkMutant(text: string, folder: string, values?: unknown): MutantResult {
   try {
     const checked = checkPipeline(text, NAME, folder);
-    if ('problems' in checked) return refused(checked.problems, text);
-    const meaning = comparablePipeline(checked.pipeline);
-    const stated: unknown = values ?? parseDocument(text, { logLevel: 'silent' }).toJS();
-    if (isDeepStrictEqual(told(meaning), told(expectedMeaning(stated, folder)))) {
-      return { kind: 'taken', meaning, listeners: checked.pipeline.listeners };
+    if ('problems' in checked) return checkProblems(checked.problems, text);
+    const parsed = comparablePipeline(checked.pipeline);
+    const expectedValues: unknown = values ?? parseDocument(text, { logLevel: 'silent' }).toJS();
+    if (isDeepStrictEqual(normalize(parsed), normalize(expectedMeaning(expectedValues, folder)))) {
+      return { kind: 'accepted', meaning: parsed, listeners: checked.pipeline.listeners };
     }
-    return { kind: 'wrong', why: `means something else: ${JSON.stringify(meaning)}` };
+    return { kind: 'wrong', why: `is parsed as something else: ${JSON.stringify(parsed)}` };
   } catch (error) {
     return { kind: 'wrong', why: `threw ${error instanceof Error ? error.stack : String(error)}` };
   }
 }
 
-function refused(
+function checkProblems(
   problems: readonly { readonly at: Parameters<typeof formatPosition>[0]; readonly text: string }[],
   text: string,
 ): MutantResult {
   const lines = text.split('\n').length;
-  const odd = problems.find(
-    ({ at, text: words }) =>
-      !/^p:[1-9]\d*:[1-9]\d*$/.test(formatPosition(at)) || at.line > lines || /[\n\r]/.test(words),
+  const invalid = problems.find(
+    ({ at, text: message }) =>
+      !/^p:[1-9]\d*:[1-9]\d*$/.test(formatPosition(at)) || at.line > lines || /[\n\r]/.test(message),
   );
-  if (odd) return { kind: 'wrong', why: `is refused with ${formatPosition(odd.at)}: ${odd.text}` };
-  return problems.length > 0 ? { kind: 'refused' } : { kind: 'wrong', why: 'is refused without a word' };
+  if (invalid) return { kind: 'wrong', why: `is rejected with ${formatPosition(invalid.at)}: ${invalid.text}` };
+  return problems.length > 0 ? { kind: 'rejected' } : { kind: 'wrong', why: 'is rejected without a problem' };
 }
 
-/** Without what is undefined, and in one order of keys. */
-function told(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(told);
+/** Removes undefined members and sorts keys. */
+function normalize(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(normalize);
   if (typeof value !== 'object' || value === null) return value;
   const members = Object.entries(value).filter(([, member]) => member !== undefined);
-  return Object.fromEntries(members.map(([key, member]) => [key, told(member)]).toSorted());
+  return Object.fromEntries(members.map(([key, member]) => [key, normalize(member)]).toSorted());
 }

@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
 
-// What a pipeline file means, written down once more from the contract (decisions 1.4) and from nothing of the parser: for
-// tests that compare the two. It is of files that are right; of others it says anything.
+// Second implementation of the pipeline file's semantics (decisions 1.4), independent of the parser, for tests that compare
+// both. The result for an invalid file is undefined.
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** What comes of the plain values of a file, in the form of {@link withoutPlaces}; relative paths start at `folder`. */
+/** Returns the pipeline for the plain values of a file, in the form of {@link comparablePipeline}; relative paths are resolved against `folder`. */
 export function expectedMeaning(file: unknown, folder: string): object {
   const { listeners, filter_chains, clusters, body_limits, shutdown_timeout_secs, insecure_options } = map(file);
   const chains = list(filter_chains).map((chain) => {
@@ -13,21 +13,24 @@ export function expectedMeaning(file: unknown, folder: string): object {
     return { name, filters: list(filters).map(settings) };
   });
   const limits = map(body_limits);
-  const allClusters = [...list(clusters), ...balanced(filter_chains)];
+  const allClusters = [...list(clusters), ...balancerClusters(filter_chains)];
   const wrong = [
-    ...[listeners, filter_chains, allClusters].flatMap(twice),
-    ...strange(
+    ...[listeners, filter_chains, allClusters].flatMap(duplicates),
+    ...unknownKeys(
       [file],
       'listeners filter_chains clusters body_limits shutdown_timeout_secs insecure_options admin runtime',
     ),
-    ...strange(list(listeners), 'name address filter_chains protocol tls downstream_read_timeout_ms max_connections'),
-    ...strange(list(filter_chains), 'name filters'),
-    ...strange(allClusters, 'name endpoints tls connection_timeout_ms'),
-    ...strange([body_limits], 'max_request_bytes max_response_bytes'),
-    ...strange([insecure_options], 'skip_pipeline_validation'),
+    ...unknownKeys(
+      list(listeners),
+      'name address filter_chains protocol tls downstream_read_timeout_ms max_connections',
+    ),
+    ...unknownKeys(list(filter_chains), 'name filters'),
+    ...unknownKeys(allClusters, 'name endpoints tls connection_timeout_ms'),
+    ...unknownKeys([body_limits], 'max_request_bytes max_response_bytes'),
+    ...unknownKeys([insecure_options], 'skip_pipeline_validation'),
   ];
   return {
-    // Nothing means that.
+    // No valid file has this value.
     ...(wrong.length > 0 && { wrong }),
     listeners: list(listeners).map((listener) => {
       const { name, address, filter_chains: names, tls, downstream_read_timeout_ms, max_connections } = map(listener);
@@ -42,7 +45,7 @@ export function expectedMeaning(file: unknown, folder: string): object {
       };
     }),
     chains,
-    clusters: [...list(clusters), ...balanced(filter_chains)]
+    clusters: [...list(clusters), ...balancerClusters(filter_chains)]
       .map(cluster)
       .toSorted((a, b) => (String(a.name) < String(b.name) ? -1 : 1)),
     bodyLimits: { request: limits.max_request_bytes ?? 4_194_304, response: limits.max_response_bytes ?? 67_108_864 },
@@ -59,24 +62,24 @@ function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Names that there are twice. */
-function twice(entries: unknown): unknown[] {
+/** Returns duplicate names. */
+function duplicates(entries: unknown): unknown[] {
   const names = list(entries).map((entry) => map(entry).name);
   return names.filter((name, index) => names.indexOf(name) < index);
 }
 
-/** Keys that are none of these. */
-function strange(entries: readonly unknown[], known: string): string[] {
+/** Returns unknown keys. */
+function unknownKeys(entries: readonly unknown[], known: string): string[] {
   const names = known.split(' ');
   return entries.flatMap((entry) => Object.keys(map(entry))).filter((key) => !names.includes(key));
 }
 
-/** Of seconds; what is no number is nothing that a file may say. */
+/** Converts seconds; undefined for a value that is not a number. */
 function milliseconds(seconds: unknown): unknown {
   return typeof seconds === 'number' ? seconds * 1000 : { seconds };
 }
 
-/** `host:port`; of an IPv6 address without its brackets. */
+/** Parses `host:port`; an IPv6 host loses its brackets. */
 function hostAndPort(value: unknown): object {
   if (typeof value !== 'string') return { value };
   const [, host = '', port = ''] = /^\[?(.*?)\]?:(\d+)$/.exec(value) ?? [];
@@ -88,8 +91,8 @@ function keyFiles({ cert_path, key_path }: Values, folder: string): object {
   return { certPath: path(cert_path), keyPath: path(key_path) };
 }
 
-/** The clusters of load balancers. */
-function balanced(chains: unknown): unknown[] {
+/** Returns the clusters of load balancers. */
+function balancerClusters(chains: unknown): unknown[] {
   return list(chains)
     .flatMap((chain) => list(map(chain).filters))
     .map(map)
@@ -111,7 +114,7 @@ function cluster(value: unknown) {
   };
 }
 
-/** What settings are where a file leaves them out. */
+/** Default settings. */
 const DEFAULTS: Readonly<Record<string, Values>> = {
   cors: {
     allow_methods: ['GET', 'HEAD', 'POST'],
@@ -132,7 +135,7 @@ function settings(value: unknown): object {
   const whole = { ...DEFAULTS[String(given.filter)], ...given };
   switch (given.filter) {
     case 'cors':
-      return { ...whole, allow_origins: list(given.allow_origins).map((origin) => asBrowsersSpell(String(origin))) };
+      return { ...whole, allow_origins: list(given.allow_origins).map((origin) => normalizeOrigin(String(origin))) };
     case 'load_balancer':
       return { ...whole, clusters: [] };
     case 'router':
@@ -148,10 +151,10 @@ function settings(value: unknown): object {
   }
 }
 
-/** As the platform has it for web pages, foreign letters included; other origins in lower case. */
-function asBrowsersSpell(origin: string): string {
+/** Normalizes an origin: web origins as URL does, including international names; others to lower case. */
+function normalizeOrigin(origin: string): string {
   if (!/^https?:/i.test(origin)) return origin.toLowerCase();
   const subdomains = origin.includes('://*.');
-  const spelled = URL.parse(origin.replace('://*.', '://any.'))?.origin ?? origin;
-  return subdomains ? spelled.replace('://any.', '://*.') : spelled;
+  const normalized = URL.parse(origin.replace('://*.', '://any.'))?.origin ?? origin;
+  return subdomains ? normalized.replace('://any.', '://*.') : normalized;
 }

@@ -1,4 +1,4 @@
-/** Values that are right in some place or other, and wrong in most. */
+/** Values that are valid in some places and invalid in most. */
 export const LEAVES: readonly unknown[] = [
   ...[
     null,
@@ -55,7 +55,7 @@ export const LEAVES: readonly unknown[] = [
   ],
 ];
 
-/** Keys that there are, and some that there are not. */
+/** Known and unknown keys. */
 export const KEYS: readonly string[] = [
   ...[
     'name',

@@ -97,7 +97,7 @@ const value = fc.oneof(
 describe('a mutated pipeline file', () => {
   it('is valid before it is mutated', () => {
     expect(ORIGINAL).toBeDefined();
-    expect(checkMutant(FULL, '/etc', parse(FULL))).toMatchObject({ kind: 'taken', meaning: ORIGINAL ?? {} });
+    expect(checkMutant(FULL, '/etc', parse(FULL))).toMatchObject({ kind: 'accepted', meaning: ORIGINAL ?? {} });
     expect(meaning(parseDocument(FULL).toString())).toEqual(ORIGINAL);
   });
 
@@ -209,34 +209,34 @@ describe('a mutated pipeline file', () => {
     );
   });
 
-  const ways: Record<string, number> = {};
-  const taken = (way: string, kind: string) => {
-    ways[`${way} ${kind}`] = (ways[`${way} ${kind}`] ?? 0) + 1;
+  const counts: Record<string, number> = {};
+  const count = (source: string, kind: string) => {
+    counts[`${source} ${kind}`] = (counts[`${source} ${kind}`] ?? 0) + 1;
   };
 
   it('is rejected or parsed as the contract says for known values', () => {
     fc.assert(
       fc.property(treeMutants(FULL), ({ text, values }) => {
         const verdict = checkMutant(text, '/etc', values);
-        taken('values', verdict.kind);
+        count('values', verdict.kind);
         expect(verdict).not.toHaveProperty('why');
       }),
       { numRuns: 300 },
     );
     // Fails if the mutants are all valid or all invalid.
-    expect(Math.min(ways['values taken'] ?? 0, ways['values refused'] ?? 0)).toBeGreaterThan(0);
+    expect(Math.min(counts['values accepted'] ?? 0, counts['values rejected'] ?? 0)).toBeGreaterThan(0);
   });
 
   it('is rejected or parsed as the contract says for a mutated text', () => {
     fc.assert(
       fc.property(textMutants(FULL), (text) => {
         const verdict = checkMutant(text, '/etc');
-        taken('text', verdict.kind);
+        count('text', verdict.kind);
         expect(verdict).not.toHaveProperty('why');
       }),
       { numRuns: 300 },
     );
-    expect(Math.min(ways['text taken'] ?? 0, ways['text refused'] ?? 0)).toBeGreaterThan(0);
+    expect(Math.min(counts['text accepted'] ?? 0, counts['text rejected'] ?? 0)).toBeGreaterThan(0);
   });
 
   it('never makes the parser throw', () => {

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { KEYS, LEAVES } from './mutant-values.fixture.ts';
 
-type TextKind = 'characters' | 'delete line' | 'double line' | 'swap lines' | 'indent' | 'copy line' | 'word';
+type TextKind = 'characters' | 'delete line' | 'duplicate line' | 'swap lines' | 'indent' | 'copy line' | 'word';
 
-/** One change; places are taken modulo the number of them. */
+/** One edit; indexes are taken modulo the number of places. */
 interface TextEdit {
   readonly kind: TextKind;
   readonly at: number;
   readonly to: number;
-  /** How many characters go. */
+  /** Number of removed characters. */
   readonly drop: number;
   readonly shift: number;
   readonly characters: string;
@@ -17,7 +17,7 @@ interface TextEdit {
 
 const textEdit: fc.Arbitrary<TextEdit> = fc.record({
   kind: fc.constantFrom<TextKind[]>(
-    ...(['characters', 'delete line', 'double line', 'swap lines', 'indent', 'copy line', 'word', 'word'] as const),
+    ...(['characters', 'delete line', 'duplicate line', 'swap lines', 'indent', 'copy line', 'word', 'word'] as const),
   ),
   at: fc.nat(),
   to: fc.nat(),
@@ -53,7 +53,7 @@ const textEdit: fc.Arbitrary<TextEdit> = fc.record({
   ),
 });
 
-/** The text with one change, or up to three, of characters, words or lines. */
+/** Generates texts with one to three edits of characters, words or lines. */
 export function textMutants(original: string): fc.Arbitrary<string> {
   const edits = fc.oneof(fc.tuple(textEdit), fc.array(textEdit, { minLength: 2, maxLength: 3 }));
   return edits.map((all) => all.reduce(edited, original));
@@ -69,7 +69,7 @@ function edited(text: string, { kind, at, to, drop, shift, characters, word }: T
       return text.slice(0, at % text.length) + characters + text.slice((at % text.length) + drop);
     case 'delete line':
       return lines.toSpliced(line, 1).join('\n');
-    case 'double line':
+    case 'duplicate line':
       return lines.toSpliced(line, 0, content).join('\n');
     case 'swap lines':
       return lines

@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { parse, stringify } from 'yaml';
 import { KEYS, LEAVES } from './mutant-values.fixture.ts';
 
-type Kind = 'replace' | 'remove' | 'rename' | 'add' | 'double' | 'move' | 'graft';
+type Kind = 'replace' | 'remove' | 'rename' | 'add' | 'duplicate' | 'move' | 'graft';
 
 interface TreeEdit {
   readonly kind: Kind;
-  /** Which of the places, which other one; both are taken modulo their number. */
+  /** Indexes of the edited and of another place, modulo the number of places. */
   readonly at: number;
   readonly to: number;
   readonly leaf: unknown;
@@ -14,7 +14,17 @@ interface TreeEdit {
 }
 
 const treeEdit: fc.Arbitrary<TreeEdit> = fc.record({
-  kind: fc.constantFrom<Kind[]>('replace', 'replace', 'replace', 'remove', 'rename', 'add', 'double', 'move', 'graft'),
+  kind: fc.constantFrom<Kind[]>(
+    'replace',
+    'replace',
+    'replace',
+    'remove',
+    'rename',
+    'add',
+    'duplicate',
+    'move',
+    'graft',
+  ),
   at: fc.nat(),
   to: fc.nat(),
   leaf: fc.oneof(
@@ -24,14 +34,14 @@ const treeEdit: fc.Arbitrary<TreeEdit> = fc.record({
   key: fc.constantFrom(...KEYS),
 });
 
-/** A changed file as plain values, and a text of it. */
+/** Mutated file as plain values and as text. */
 export interface TreeMutant {
   readonly values: unknown;
-  /** As JSON, which no reading of YAML can mistake, or as YAML. */
+  /** JSON or YAML. */
   readonly text: string;
 }
 
-/** The file with one to three of its values changed, removed, renamed, added, doubled or moved. */
+/** Generates files with one to three edits of their values. */
 export function treeMutants(text: string): fc.Arbitrary<TreeMutant> {
   const original: unknown = parse(text);
   return fc.tuple(fc.array(treeEdit, { minLength: 1, maxLength: 3 }), fc.boolean()).map(([edits, yaml]) => {
@@ -42,7 +52,7 @@ export function treeMutants(text: string): fc.Arbitrary<TreeMutant> {
   });
 }
 
-/** A place that something stands in. */
+/** Place of a value. */
 interface Place {
   readonly parent: Map<string, unknown> | unknown[] | object;
   readonly key: string;
@@ -77,7 +87,7 @@ function change(top: Map<string, unknown>, { kind, at, to, leaf, key }: TreeEdit
       if (Array.isArray(parent)) parent.push(structuredClone(leaf));
       else define(parent, key, structuredClone(leaf));
       break;
-    case 'double':
+    case 'duplicate':
       if (Array.isArray(parent)) parent.splice(Number(own), 0, structuredClone(value));
       break;
     case 'move':
@@ -86,7 +96,7 @@ function change(top: Map<string, unknown>, { kind, at, to, leaf, key }: TreeEdit
   top.set('file', root.file);
 }
 
-/** `__proto__` too is to be a key like others. */
+/** Defines a key, `__proto__` included. */
 function define(parent: object, key: string, value: unknown): void {
   Object.defineProperty(parent, key, { value, enumerable: true, configurable: true, writable: true });
 }
@@ -98,7 +108,7 @@ function placesIn(parent: object): Place[] {
   ]);
 }
 
-/** As a file can say it. */
+/** Converts to plain JSON values. */
 function plain(value: unknown): unknown {
   return value === undefined ? null : JSON.parse(JSON.stringify(value));
 }
