@@ -1,38 +1,41 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { ParkedRun } from './campaign/parked-run.ts';
+import { SuspensionRun } from './campaign/suspended-run.ts';
 
-/** Holds calls longer than the tests take. */
-let run: ParkedRun;
-/** Holds them no longer than some clients wait. Its wave takes seconds: the other tests go on meanwhile. */
-let brief: ParkedRun;
+/** With a timeout longer than the tests take. */
+let run: SuspensionRun;
+/** With a timeout shorter than some clients' pause. Its wave takes seconds and runs during the other tests. */
+let brief: SuspensionRun;
 let waved: Promise<void>;
 
 beforeAll(async () => {
-  [run, brief] = await Promise.all([ParkedRun.start({ timeoutMs: 120_000 }), ParkedRun.start({ timeoutMs: 10_000 })]);
+  [run, brief] = await Promise.all([
+    SuspensionRun.start({ timeoutMs: 120_000 }),
+    SuspensionRun.start({ timeoutMs: 10_000 }),
+  ]);
   waved = brief.wave(60);
   waved.catch(() => undefined);
 });
 
 afterAll(() => Promise.all([run.close(), brief.close()]));
 
-it('calls that are parked when the gateway ends are cancelled upstream', async () => {
+it('calls that are suspended when the gateway stops are canceled upstream', async () => {
   const round = await run.terminate(60);
-  expect(run.witness.wrong).toEqual([]);
-  expect(round).toMatchObject({ parked: 60, cancelled: 60, notHeld: 60 });
+  expect(run.tally.failures).toEqual([]);
+  expect(round).toMatchObject({ suspended: 60, canceled: 60, notHeld: 60 });
 });
 
-it('calls that were parked when the gateway was killed are known not to be held any more', async () => {
+it('calls that were suspended when the gateway was killed get the error not_held', async () => {
   const round = await run.kill(60);
-  expect(run.witness.wrong).toEqual([]);
-  expect(round).toMatchObject({ parked: 60, notHeld: 60 });
-  await run.end();
-  expect(run.witness.wrong).toEqual([]);
+  expect(run.tally.failures).toEqual([]);
+  expect(round).toMatchObject({ suspended: 60, notHeld: 60 });
+  await run.stop();
+  expect(run.tally.failures).toEqual([]);
 });
 
-it('parked calls are their own clients’ alone, end when nobody comes back, and leave nothing', async () => {
+it('suspended calls belong to their own clients, end when abandoned, and leave nothing behind', async () => {
   await waved;
-  expect(brief.witness.wrong).toEqual([]);
-  const { calls, answered, expired, left, refused } = brief.witness;
-  expect(answered + expired + left).toBe(calls);
-  for (const count of [answered, expired, left, refused]) expect(count).toBeGreaterThan(0);
+  expect(brief.tally.failures).toEqual([]);
+  const { calls, completed, expired, disconnected, rejected } = brief.tally;
+  expect(completed + expired + disconnected).toBe(calls);
+  for (const count of [completed, expired, disconnected, rejected]) expect(count).toBeGreaterThan(0);
 });

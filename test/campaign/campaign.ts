@@ -1,15 +1,15 @@
-/** A long run that looks for what short tests do not meet. `npm run campaign` runs it and keeps its report. */
+/** A long test run. `npm run campaign` runs it and writes its report to docs/campaign.md. */
 export interface Campaign {
-  /** How it is called on the command line, and what its block in the report is known by. */
+  /** Name on the command line, and of its block in the report. */
   readonly name: string;
   readonly title: string;
-  /** Runs it; `print` shows progress. `rounds` replaces its own number of rounds. */
+  /** Runs it; `print` reports progress. `rounds` overrides the default number of rounds. */
   readonly run: (print: (line: string) => void, rounds: number | undefined) => Promise<CampaignResult>;
 }
 
-/** What a campaign found. */
+/** Result of a campaign. */
 export interface CampaignResult {
   readonly passed: boolean;
-  /** Markdown: what was done, what was measured, what failed. */
+  /** Markdown: the workload, the measurements, the failures. */
   readonly report: string;
 }

@@ -5,48 +5,54 @@ import type {
 } from '../../packages/server/src/policy/sandbox/fixtures/hostile/hostile-action.ts';
 import type { LogLine } from '../fixtures/gateway.ts';
 import { modernClient } from '../fixtures/raw-client.ts';
-import type { JudgingGateway } from './evaluators-start.ts';
+import type { EvaluatorGateway } from './evaluators-gateway.ts';
 
-/** Requests under way at a time: more than there are hosts, of which there are eight at most. */
-const AT_ONCE = 9;
-/** In which the log says what was decided. */
+/** Concurrent requests: more than the eight host processes that exist at most. */
+const CONCURRENCY = 9;
+/** Timeout for the log line of a decision, in milliseconds. */
 const LOG_MS = 10_000;
 
-/** What hostile actions did in one round. */
+/** Result of one round of hostile actions. */
 export interface HostileRound {
-  /** Files that were refused, as they have to be, and requests that were judged. */
-  readonly refused: number;
-  readonly judged: number;
-  /** A line for everything that was not as it must be. */
-  readonly wrong: readonly string[];
+  /** Files that were correctly rejected, and requests that were evaluated. */
+  readonly rejected: number;
+  readonly evaluated: number;
+  /** One line per violation. */
+  readonly failures: readonly string[];
 }
 
-/** A hostile action with its place: each judges requests of one namespace. */
-export interface Placed extends Pick<HostileAction, 'name' | 'outcomes'> {
+/** A hostile action with its file and namespace: each evaluates the requests of one namespace. */
+export interface InstalledAction extends Pick<HostileAction, 'name' | 'outcomes'> {
   readonly path: string;
   readonly namespace: string;
 }
 
-/** Builds the actions and puts their files where the gateway finds them, each with a namespace of its own. */
-export async function place(judging: JudgingGateway, actions: readonly HostileAction[]): Promise<Placed[]> {
-  const placed: Placed[] = [];
+/** Builds the actions and writes their files to the gateway's folder; each gets its own namespace. */
+export async function installActions(
+  target: EvaluatorGateway,
+  actions: readonly HostileAction[],
+): Promise<InstalledAction[]> {
+  const installed: InstalledAction[] = [];
   for (const [index, { name, outcomes, file }] of actions.entries()) {
     const namespace = `hostile${index}`;
-    const { status } = await judging.gateway.api('POST', '/api/v1/namespaces', { name: namespace });
+    const { status } = await target.gateway.api('POST', '/api/v1/namespaces', { name: namespace });
     if (status !== 200 && status !== 201) throw new Error(`namespace ${namespace}: ${status}`);
-    placed.push({ name, outcomes, namespace, path: await judging.keep(`${namespace}.wasm`, await file()) });
+    installed.push({ name, outcomes, namespace, path: await target.writeAction(`${namespace}.wasm`, await file()) });
   }
-  return placed;
+  return installed;
 }
 
 /**
- * Has all of them judge a request each, first with `on_error: block`, then with `continue`: checks which files are
- * refused, and the answer and the log of every run.
+ * Evaluates one request with each action, first with `on_error: block`, then with `continue`: checks which files are
+ * rejected, and the response and the log line of every run.
  */
-export async function hostileRound(judging: JudgingGateway, actions: readonly Placed[]): Promise<HostileRound> {
-  const wrong: string[] = [];
+export async function hostileRound(
+  target: EvaluatorGateway,
+  actions: readonly InstalledAction[],
+): Promise<HostileRound> {
+  const failures: string[] = [];
   let loaded = actions;
-  let judged = 0;
+  let evaluated = 0;
   for (const onError of ['block', 'continue'] as const) {
     const evaluators = loaded.map(({ namespace, path }) => ({
       name: namespace,
@@ -55,61 +61,67 @@ export async function hostileRound(judging: JudgingGateway, actions: readonly Pl
       path,
       onError,
     }));
-    const from = judging.gateway.logs.length;
-    const skipped = await judging.replace(evaluators);
-    wrong.push(...loaded.flatMap((action) => refusedWrongly(action, skipped.includes(action.namespace), onError)));
+    const from = target.gateway.logs.length;
+    const skipped = await target.replace(evaluators);
+    failures.push(...loaded.flatMap((action) => loadFailures(action, skipped.includes(action.namespace), onError)));
     loaded = loaded.filter(({ namespace }) => !skipped.includes(namespace));
-    const waiting = [...loaded];
+    const queue = [...loaded];
     const worker = async () => {
-      for (let action = waiting.shift(); action !== undefined; action = waiting.shift()) {
-        wrong.push(...(await judge(judging, action, onError, from)));
+      for (let action = queue.shift(); action !== undefined; action = queue.shift()) {
+        failures.push(...(await evaluate(target, action, onError, from)));
       }
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, worker));
-    judged += loaded.length;
+    await Promise.all(Array.from({ length: CONCURRENCY }, worker));
+    evaluated += loaded.length;
   }
-  return { refused: actions.length - loaded.length, judged, wrong };
+  return { rejected: actions.length - loaded.length, evaluated, failures };
 }
 
-/** Whether a file is refused is the same each time; with `continue`, only those are left that were not. */
-function refusedWrongly({ name, outcomes }: Placed, refused: boolean, onError: Mode): string[] {
-  const may = outcomes.some(({ stage }) => stage === (refused ? 'compile' : 'run'));
-  if (may && !(refused && onError === 'continue')) return [];
-  return [`${name}: ${refused ? 'refused' : 'not refused'} with on_error ${onError}`];
+/** Checks that a file is rejected each time or never; with `continue`, only the accepted ones are left. */
+function loadFailures({ name, outcomes }: InstalledAction, rejected: boolean, onError: Mode): string[] {
+  const isExpected = outcomes.some(({ stage }) => stage === (rejected ? 'compile' : 'run'));
+  if (isExpected && !(rejected && onError === 'continue')) return [];
+  return [`${name}: ${rejected ? 'rejected' : 'accepted'} with on_error ${onError}`];
 }
 
 type Mode = 'block' | 'continue';
 
-async function judge(judging: JudgingGateway, action: Placed, onError: Mode, from: number): Promise<string[]> {
-  const { gateway } = judging;
+async function evaluate(
+  target: EvaluatorGateway,
+  action: InstalledAction,
+  onError: Mode,
+  from: number,
+): Promise<string[]> {
+  const { gateway } = target;
   const { name, namespace, outcomes } = action;
   const { text } = await modernClient(gateway.url(namespace)).call('resources/list');
-  const line = await decision(judging, namespace, from);
-  const seen = `${name} with on_error ${onError}: ${line && said(line)}, answered ${text.slice(0, 300)}`;
-  if (line === undefined) return [`${seen}: the log has no decision`];
-  const wanted = outcomes.filter((outcome) => outcome.stage === 'run').map(expected);
-  const fits = wanted.find(({ decision }) => decision === said(line));
-  if (fits === undefined) return [`${seen}: wanted ${wanted.map((each) => each.decision).join(' or ')}`];
-  const { error, result } = Object(parsed(text));
-  if (fits.error === undefined && onError === 'continue') return Object(result).resources ? [] : [seen];
-  const refusal = fits.error ?? (line.fault === undefined ? undefined : FAILED);
-  if (refusal === undefined) return Object(result).resources ? [] : [seen];
+  const line = await findDecision(target, namespace, from);
+  const observed = `${name} with on_error ${onError}: ${line && describeDecision(line)}, response ${text.slice(0, 300)}`;
+  if (line === undefined) return [`${observed}: no decision in the log`];
+  const expected = outcomes.filter((outcome) => outcome.stage === 'run').map(expectedOf);
+  const match = expected.find(({ decision }) => decision === describeDecision(line));
+  if (match === undefined) return [`${observed}: expected ${expected.map((each) => each.decision).join(' or ')}`];
+  const { error, result } = Object(parse(text));
+  if (match.error === undefined && onError === 'continue') return Object(result).resources ? [] : [observed];
+  const rpcError = match.error ?? (line.fault === undefined ? undefined : FAILED);
+  if (rpcError === undefined) return Object(result).resources ? [] : [observed];
   const { code, message, data } = Object(error);
   const { evaluator, kind } = Object(data);
-  const same = code === refusal.code && message === refusal.message && kind === refusal.kind && evaluator === namespace;
-  return same ? [] : [seen];
+  const same =
+    code === rpcError.code && message === rpcError.message && kind === rpcError.kind && evaluator === namespace;
+  return same ? [] : [observed];
 }
 
-interface Refusal {
+interface RpcError {
   readonly code: number;
   readonly message: string;
   readonly kind: string;
 }
 
-const FAILED: Refusal = { code: -32603, message: 'evaluator processor execution failed', kind: 'action_failure' };
+const FAILED: RpcError = { code: -32603, message: 'evaluator processor execution failed', kind: 'action_failure' };
 
-/** What the log says of an outcome, and what the request is answered whatever `on_error` is. */
-function expected(outcome: HostileOutcome): { readonly decision: string; readonly error?: Refusal } {
+/** The logged decision of an outcome, and the error of the response whatever `on_error` is. */
+function expectedOf(outcome: HostileOutcome): { readonly decision: string; readonly error?: RpcError } {
   if (outcome.stage === 'compile') return { decision: 'none' };
   if ('fault' in outcome) return { decision: `fault ${outcome.fault}` };
   const { response } = outcome;
@@ -121,30 +133,31 @@ function expected(outcome: HostileOutcome): { readonly decision: string; readonl
     case 'warn':
     case 'set_metadata':
       return { decision: response.kind };
-    // Of a request that lists no tools, none can be taken away.
+    // `filter_tools` has no effect on a request that is not a tool list.
     default:
       return { decision: 'pass' };
   }
 }
 
-/** The line in which the log says what an evaluator decided; it may come after the answer. */
-async function decision(
-  { gateway: { logs } }: JudgingGateway,
+/** Waits for the log line with an evaluator's decision; it may be written after the response. */
+async function findDecision(
+  { gateway: { logs } }: EvaluatorGateway,
   evaluator: string,
   from: number,
 ): Promise<LogLine | undefined> {
-  const over = performance.now() + LOG_MS;
+  const deadline = performance.now() + LOG_MS;
   const find = () =>
     logs.find((line, index) => index >= from && line.evaluator === evaluator && 'decision' in line && 'msg' in line);
   for (let line = find(); ; line = find()) {
-    if (line !== undefined || performance.now() > over) return line;
+    if (line !== undefined || performance.now() > deadline) return line;
     await delay(20);
   }
 }
 
-const said = ({ decision, fault }: LogLine): string => (fault === undefined ? String(decision) : `fault ${fault}`);
+const describeDecision = ({ decision, fault }: LogLine): string =>
+  fault === undefined ? String(decision) : `fault ${fault}`;
 
-function parsed(text: string): unknown {
+function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -3,53 +3,53 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { MODERN } from '../fixtures/raw-client.ts';
 
-/** What a prober has seen. */
+/** Results of a prober. */
 export interface Probed {
-  /** Milliseconds that each `tools/list` took. */
+  /** Milliseconds of each `tools/list`. */
   readonly times: readonly number[];
-  /** A line for each that was not answered, or not with tools. */
-  readonly wrong: readonly string[];
+  /** One line per request without a list of tools as response. */
+  readonly failures: readonly string[];
 }
 
-/** How long it waits between two requests, and for an answer. */
+/** Pause between two requests, and timeout of a response, in milliseconds. */
 const PAUSE_MS = 5;
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
-/** Lists the tools of a namespace again and again, in a thread of its own, so that nothing else delays it. */
+/** Lists the tools of a namespace in a loop, in its own thread, so that nothing else delays it. */
 export class Prober {
   readonly #worker: Worker;
-  readonly #seen: Promise<Probed>;
+  readonly #results: Promise<Probed>;
 
   constructor(url: string) {
     this.#worker = new Worker(new URL(import.meta.url), { workerData: { url } });
-    this.#seen = new Promise((resolve, reject) => {
+    this.#results = new Promise((resolve, reject) => {
       this.#worker.once('message', resolve);
       this.#worker.once('error', reject);
     });
-    this.#seen.catch(() => undefined);
+    this.#results.catch(() => undefined);
   }
 
-  /** Stops it; what it has seen. */
+  /** Stops the loop and returns its results. */
   async stop(): Promise<Probed> {
     this.#worker.postMessage('stop');
-    const seen = await this.#seen;
+    const results = await this.#results;
     await this.#worker.terminate();
-    return seen;
+    return results;
   }
 }
 
 async function probe(url: string, stopped: () => boolean): Promise<Probed> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const times: number[] = [];
-  const wrong: string[] = [];
+  const failures: string[] = [];
   for (; !stopped(); await delay(PAUSE_MS)) {
-    const began = performance.now();
-    const answer = await list(url, agent).catch((error: unknown) => String(error));
-    times.push(performance.now() - began);
-    if (!answer.includes('"tools":[{"') && wrong.length < 20) wrong.push(`tools/list: ${answer.slice(0, 300)}`);
+    const start = performance.now();
+    const body = await list(url, agent).catch((error: unknown) => String(error));
+    times.push(performance.now() - start);
+    if (!body.includes('"tools":[{"') && failures.length < 20) failures.push(`tools/list: ${body.slice(0, 300)}`);
   }
   agent.destroy();
-  return { times, wrong };
+  return { times, failures };
 }
 
 function list(url: string, agent: Agent): Promise<string> {
@@ -65,15 +65,15 @@ function list(url: string, agent: Agent): Promise<string> {
     'io.modelcontextprotocol/clientCapabilities': {},
     'io.modelcontextprotocol/clientInfo': { name: 'prober', version: '1' },
   };
-  const sent = request(url, { method: 'POST', agent, headers, timeout: PATIENCE_MS }, (answer) => {
-    const pieces: Buffer[] = [];
-    answer.on('data', (piece: Buffer) => pieces.push(piece));
-    answer.once('end', () => resolve(Buffer.concat(pieces).toString()));
-    answer.once('error', reject);
+  const outgoing = request(url, { method: 'POST', agent, headers, timeout: TIMEOUT_MS }, (response) => {
+    const chunks: Buffer[] = [];
+    response.on('data', (chunk: Buffer) => chunks.push(chunk));
+    response.once('end', () => resolve(Buffer.concat(chunks).toString()));
+    response.once('error', reject);
   });
-  sent.once('timeout', () => sent.destroy(new Error(`no answer in ${PATIENCE_MS} ms`)));
-  sent.once('error', reject);
-  sent.end(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta } }));
+  outgoing.once('timeout', () => outgoing.destroy(new Error(`no response in ${TIMEOUT_MS} ms`)));
+  outgoing.once('error', reject);
+  outgoing.end(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta } }));
   return promise;
 }
 

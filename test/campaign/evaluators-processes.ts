@@ -2,45 +2,45 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 
-/** Processes that a gateway has had for its actions. */
+/** Processes that a gateway started for its actions. */
 export interface ActionProcesses {
-  /** All host processes that were seen, and the most main memory that one of them ever had (VmHWM), in bytes. */
+  /** Process ids of all observed host processes, and the highest peak RSS (VmHWM) of one, in bytes. */
   readonly hosts: readonly number[];
   readonly hostPeak: number;
-  /** The same of those that compile. */
+  /** The same for compiler processes. */
   readonly compilers: readonly number[];
   readonly compilerPeak: number;
 }
 
-const LOOK_MS = 5;
-/** A flag that only they have. */
+const INTERVAL_MS = 5;
+/** A flag that only these processes have. */
 const FLAGS = { host: '--wasm-max-table-size', compiler: '--wasm-max-mem-pages=8192' };
 type Kind = keyof typeof FLAGS;
 
-/** Watches a gateway's children in a thread of its own, many times a second: some live for a moment only. */
+/** Samples a gateway's child processes in its own thread, many times a second: some are short-lived. */
 export class ProcessWatch {
   readonly #worker: Worker;
-  readonly #seen: Promise<ActionProcesses>;
+  readonly #results: Promise<ActionProcesses>;
 
   constructor(pid: number) {
     this.#worker = new Worker(new URL(import.meta.url), { workerData: { pid } });
-    this.#seen = new Promise((resolve, reject) => {
+    this.#results = new Promise((resolve, reject) => {
       this.#worker.once('message', resolve);
       this.#worker.once('error', reject);
     });
-    this.#seen.catch(() => undefined);
+    this.#results.catch(() => undefined);
   }
 
-  /** Stops it; what it has seen. */
+  /** Stops sampling and returns the results. */
   async stop(): Promise<ActionProcesses> {
     this.#worker.postMessage('stop');
-    const seen = await this.#seen;
+    const results = await this.#results;
     await this.#worker.terminate();
-    return seen;
+    return results;
   }
 }
 
-/** Ids of the processes that run or compile actions, of this gateway or of any. */
+/** Ids of the processes that run or compile actions, of one gateway or of all. */
 export function actionProcesses(gateway?: number): number[] {
   const pids = gateway === undefined ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : childrenOf(gateway);
   return pids.map(Number).filter((pid) => kindOf(pid) !== undefined);
@@ -52,14 +52,14 @@ function childrenOf(pid: number): string[] {
     .filter((child) => child !== '');
 }
 
-/** Of a process that has only been forked yet, the command is the gateway's. */
+/** Undefined for a process that was forked but has not called exec: its command is the gateway's. */
 function kindOf(pid: number): Kind | undefined {
   const command = read(`/proc/${pid}/cmdline`);
   if (command.includes(FLAGS.host)) return 'host';
   return command.includes(FLAGS.compiler) ? 'compiler' : undefined;
 }
 
-/** Empty when it has gone. */
+/** Empty if the process has exited. */
 function read(file: string): string {
   try {
     return readFileSync(file, 'latin1');
@@ -71,7 +71,7 @@ function read(file: string): string {
 async function watch(gateway: number, stopped: () => boolean): Promise<ActionProcesses> {
   const kinds = new Map<number, Kind>();
   const peaks = { host: 0, compiler: 0 };
-  for (; !stopped(); await delay(LOOK_MS)) {
+  for (; !stopped(); await delay(INTERVAL_MS)) {
     for (const child of childrenOf(gateway).map(Number)) {
       const kind = kinds.get(child) ?? kindOf(child);
       if (kind === undefined) continue;

@@ -1,47 +1,47 @@
 import { type Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
 
-/** One event of a stream, as a client of the tests reads it. */
+/** One server-sent event. */
 export interface ReadEvent {
   readonly id: string | undefined;
   readonly data: string;
 }
 
-/** An HTTP answer that has begun. */
-export interface Reading {
+/** An HTTP response whose headers have arrived. */
+export interface OpenResponse {
   readonly status: number;
   readonly headers: IncomingMessage['headers'];
-  /** The whole text once it has ended; empty for a stream, whose events were handed on. */
+  /** The complete body; empty for an event stream, whose events go to the callback. */
   readonly text: Promise<string>;
-  /** Reads no more until `resume`. */
+  /** Stops reading until `resume`. */
   readonly pause: () => void;
   readonly resume: () => void;
-  /** Cuts the connection. */
-  readonly cut: () => void;
+  /** Destroys the connection. */
+  readonly destroy: () => void;
 }
 
-/** A request of a client that sends many of them. */
-export interface Asking {
+/** A request of a test client. */
+export interface HttpRequest {
   readonly url: string;
   readonly agent: Agent;
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Ends the request, also before there is an answer. */
+  /** Aborts the request, also before there is a response. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Sends a request and reads the answer; events are handed on as they come. Rejects when there is no answer, and so does
- * its text when the connection breaks.
+ * Sends a request and reads the response; events go to `onEvent` as they arrive. Rejects without a response; the `text` of
+ * the response rejects when the connection breaks.
  */
-export function ask(asking: Asking, onEvent: (event: ReadEvent) => void = () => {}): Promise<Reading> {
-  const { url, agent, method, headers, body, signal } = asking;
+export function send(options: HttpRequest, onEvent: (event: ReadEvent) => void = () => {}): Promise<OpenResponse> {
+  const { url, agent, method, headers, body, signal } = options;
   return new Promise((resolve, reject) => {
     const sent: ClientRequest = request(url, { method, agent, headers, ...(signal && { signal }) }, (response) => {
-      let wanted = true;
-      // A client that has cut the connection wants nothing more, not even what has arrived.
-      const text = read(response, (event) => wanted && onEvent(event));
-      // Whoever is interested asks for it; a stream may be cut by the client itself.
+      let isOpen = true;
+      // After `destroy`, events that have already arrived are dropped too.
+      const text = read(response, (event) => isOpen && onEvent(event));
+      // Callers that need the text handle its rejection; a client may destroy its own stream.
       text.catch(() => {});
       resolve({
         status: response.statusCode ?? 0,
@@ -49,8 +49,8 @@ export function ask(asking: Asking, onEvent: (event: ReadEvent) => void = () => 
         text,
         pause: () => void response.pause(),
         resume: () => void response.resume(),
-        cut: () => {
-          wanted = false;
+        destroy: () => {
+          isOpen = false;
           sent.destroy();
         },
       });
@@ -74,7 +74,7 @@ function read(response: IncomingMessage, onEvent: (event: ReadEvent) => void): P
     });
     response.on('end', () => resolve(text));
     response.on('error', reject);
-    response.on('close', () => reject(new Error('the connection was cut')));
+    response.on('close', () => reject(new Error('the connection was closed')));
   });
 }
 

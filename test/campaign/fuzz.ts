@@ -2,38 +2,38 @@ import { campaignSeed } from '../fixtures/seed.ts';
 import { FuzzRun } from '../fuzz/fuzz-run.ts';
 import type { FuzzResult } from '../fuzz/fuzzer.ts';
 import type { Campaign } from './campaign.ts';
-import { PROBED, ProcessProbe } from './process-probe.ts';
+import { INSPECTOR_ARGS, ProcessProbe } from './process-probe.ts';
 
 const REQUESTS = 5_000;
 const CONNECTIONS = 3;
 const MEGABYTE = 1024 * 1024;
-/** The most that the heap may have grown after the first round, when everything that was made is deleted again. */
-const MOST = { bytes: 20 * MEGABYTE, part: 0.1 };
+/** Limit for the growth of the heap after the first round, when all created entries are deleted. */
+const MAX_GROWTH = { bytes: 20 * MEGABYTE, part: 0.1 };
 
-/** Requests of every kind against what `/openapi.json` says. `SEED` makes the same again, a round being one more. */
+/** Sends random requests and checks the responses against `/openapi.json`. `SEED` repeats a run; each round increments it. */
 export const fuzzCampaign: Campaign = {
   name: 'fuzz',
-  title: 'Requests of every kind, made of /openapi.json alone',
+  title: 'Fuzzed requests, generated from /openapi.json',
   async run(print, rounds = 5) {
     const seed = campaignSeed();
     print(`SEED=${seed}`);
-    const run = await FuzzRun.start(PROBED);
+    const run = await FuzzRun.start(INSPECTOR_ARGS);
     try {
       const probe = await ProcessProbe.connect(run.gateway);
       const results: FuzzResult[] = [];
       const heaps: number[] = [];
       for (let round = 1; round <= rounds; round++) {
-        // Connections of one round take the seeds after the round's own.
+        // Each connection of a round has its own seed.
         const result = await run.fuzz(seed + (round - 1) * CONNECTIONS, REQUESTS, CONNECTIONS);
         results.push(result);
-        heaps.push((await probe.holdings([])).heap);
+        heaps.push((await probe.usage([])).heap);
         print(`round ${round}: ${result.sent} requests, ${result.findings.length} findings`);
       }
-      // A process does not end while it is looked into.
+      // A process does not exit while an inspector is connected.
       probe.close();
-      const wrong = [...results.flatMap(({ findings }) => findings), ...grown(heaps), ...(await run.end())];
-      for (const paragraph of wrong) print(`\n${paragraph}`);
-      return { passed: wrong.length === 0, report: report(seed, results, heaps, wrong) };
+      const failures = [...results.flatMap(({ findings }) => findings), ...grown(heaps), ...(await run.end())];
+      for (const paragraph of failures) print(`\n${paragraph}`);
+      return { passed: failures.length === 0, report: report(seed, results, heaps, failures) };
     } finally {
       await run.close();
     }
@@ -42,38 +42,38 @@ export const fuzzCampaign: Campaign = {
 
 function grown([first = 0, ...later]: readonly number[]): string[] {
   const last = later.at(-1) ?? first;
-  const most = first * (1 + MOST.part) + MOST.bytes;
-  return last > most ? [`the heap has ${last} bytes, after the first round it had ${first}`] : [];
+  const limit = first * (1 + MAX_GROWTH.part) + MAX_GROWTH.bytes;
+  return last > limit ? [`heap: ${last} bytes, ${first} after the first round`] : [];
 }
 
 function report(
   seed: number,
   results: readonly FuzzResult[],
   heaps: readonly number[],
-  wrong: readonly string[],
+  failures: readonly string[],
 ): string {
   const seconds = results.reduce((sum, { durationMs }) => sum + durationMs, 0) / 1_000;
   const rows: readonly (readonly [string, string | number])[] = [
     ['seed', seed],
-    ['requests, with those that check what others did', results.reduce((sum, { sent }) => sum + sent, 0)],
+    ['requests, including those that verify the effect of others', results.reduce((sum, { sent }) => sum + sent, 0)],
     ['connections; seconds', `${CONNECTIONS}; ${Math.round(seconds)}`],
     ['heap after each round', heaps.map((heap) => `${Math.round(heap / MEGABYTE)} MB`).join(', ')],
-    ['**what was not as the document says, or failed**', `**${wrong.length}**`],
+    ['**responses that contradict the document, or failures**', `**${failures.length}**`],
   ];
-  const statuses = [...summed(results)].map(([id, counts]) => {
+  const statuses = [...sumResponses(results)].map(([id, counts]) => {
     const sorted = [...counts].sort(([one], [other]) => one - other);
     return `| ${id} | ${sorted.map(([status, count]) => `${status}: ${count}`).join(', ')} |\n`;
   });
-  const shown = wrong.map((paragraph) => `\n\`\`\`\n${paragraph}\n\`\`\`\n`).join('');
-  return `${table(rows)}\n| operation | answers |\n|---|---|\n${statuses.sort().join('')}${shown}`;
+  const details = failures.map((paragraph) => `\n\`\`\`\n${paragraph}\n\`\`\`\n`).join('');
+  return `${table(rows)}\n| Operation | Responses by status |\n|---|---|\n${statuses.sort().join('')}${details}`;
 }
 
 function table(rows: readonly (readonly [string, string | number])[]): string {
-  return `| | |\n|---|---|\n${rows.map(([what, value]) => `| ${what} | ${value} |\n`).join('')}`;
+  return `| | |\n|---|---|\n${rows.map(([label, value]) => `| ${label} | ${value} |\n`).join('')}`;
 }
 
-/** Answers of all rounds by operation and status. */
-function summed(results: readonly FuzzResult[]): ReadonlyMap<string, ReadonlyMap<number, number>> {
+/** Responses of all rounds by operation and status. */
+function sumResponses(results: readonly FuzzResult[]): ReadonlyMap<string, ReadonlyMap<number, number>> {
   const sums = new Map<string, Map<number, number>>();
   for (const [id, statuses] of results.flatMap(({ answers }) => [...answers])) {
     const known = sums.get(id) ?? new Map<number, number>();

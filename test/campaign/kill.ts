@@ -7,37 +7,37 @@ import type { Campaign } from './campaign.ts';
 import { Writers } from './writers.ts';
 
 const WRITERS = 200;
-/** Kills come at a random moment between these: long enough for several folds of the journal. */
-const KILL_MS = { earliest: 50, latest: 1_500 };
-/** Tools that are registered beforehand, so that a good part of the kills meets `registry.json` being written. */
+/** Random delay until a kill: long enough for several checkpoints of the journal. */
+const KILL_DELAY_MS = { min: 50, max: 1_500 };
+/** Tools registered beforehand, so that many kills hit a write of `registry.json`. */
 const BALLAST = 10_000;
 
-/** What one kill left, and what the next start made of it. */
+/** Result of one kill and restart. */
 export interface KillRound {
   /** Milliseconds from the first write to the kill. */
   killedAfter: number;
-  /** Writes that were answered before it. */
+  /** Writes with a response before the kill. */
   acknowledged: number;
-  /** Writes that were not, and how many of them are there all the same. */
+  /** Writes without a response, and how many of them were persisted. */
   unanswered: number;
-  kept: number;
+  persisted: number;
   /** Files in the registry's folder right after the kill. */
   files: string[];
-  /** Milliseconds until the gateway was ready again. */
+  /** Milliseconds from the restart until the gateway was ready. */
   readyAfter: number;
-  /** A line for everything that is not as it must be; empty in a good round. */
-  wrong: string[];
+  /** One line per violation; empty in a good round. */
+  failures: string[];
 }
 
 /**
- * Kills the gateway at random moments under 200 concurrent writers and starts it again on the same folder, so many
- * times in a row. Each round checks that `registry.json` parses as the kill left it, and that the gateway holds every
- * acknowledged write, and nothing that nobody wrote. `ballast` is the number of tools that are there from the start.
+ * Kills the gateway at random moments under 200 concurrent writers and restarts it on the same folder, `rounds` times.
+ * Each round checks that `registry.json` parses after the kill, and that the gateway has every acknowledged write and no
+ * others. `ballast` is the number of tools registered beforehand.
  */
 export async function killRounds(
   rounds: number,
   ballast: number,
-  done: (round: KillRound) => void = () => {},
+  onRound: (round: KillRound) => void = () => {},
 ): Promise<KillRound[]> {
   const [management, mcp] = await Promise.all([freePort(), freePort()]);
   const gateway = await startGateway({ management: `127.0.0.1:${management}`, mcp: `127.0.0.1:${mcp}` });
@@ -46,29 +46,30 @@ export async function killRounds(
   try {
     if (ballast > 0) await load(gateway, writers, ballast);
     for (let round = 0; round < rounds; round++) {
-      const before = { acknowledged: writers.acknowledged, surprises: writers.surprises.length };
-      const killedAfter = Math.round(KILL_MS.earliest + Math.random() * (KILL_MS.latest - KILL_MS.earliest));
+      const before = { acknowledged: writers.acknowledged, errors: writers.errors.length };
+      const killedAfter = Math.round(KILL_DELAY_MS.min + Math.random() * (KILL_DELAY_MS.max - KILL_DELAY_MS.min));
       writers.begin();
       await delay(killedAfter);
       await gateway.kill();
       await writers.end();
       const files = await readdir(gateway.folder);
-      const wrong = writers.surprises.slice(before.surprises);
-      if (files.includes('registry.json')) wrong.push(...(await parses(join(gateway.folder, 'registry.json'))));
-      const begun = performance.now();
+      const failures = writers.errors.slice(before.errors);
+      if (files.includes('registry.json'))
+        failures.push(...(await parseFailures(join(gateway.folder, 'registry.json'))));
+      const start = performance.now();
       await gateway.restart();
-      const readyAfter = Math.round(performance.now() - begun);
-      const { wrong: differing, ...counts } = await writers.compare();
+      const readyAfter = Math.round(performance.now() - start);
+      const { failures: differences, ...counts } = await writers.compare();
       const result: KillRound = {
         killedAfter,
         acknowledged: writers.acknowledged - before.acknowledged,
         ...counts,
         files,
         readyAfter,
-        wrong: [...wrong, ...differing],
+        failures: [...failures, ...differences],
       };
       results.push(result);
-      done(result);
+      onRound(result);
     }
   } finally {
     writers.close();
@@ -83,13 +84,13 @@ export const killCampaign: Campaign = {
   async run(print, rounds = 100) {
     let number = 0;
     const results = await killRounds(rounds, BALLAST, (round) => {
-      const { killedAfter, acknowledged, unanswered, kept, readyAfter, wrong } = round;
-      const cells = [++number, killedAfter, acknowledged, unanswered, kept, readyAfter, wrong.length];
-      if (number === 1) print('round  killed after ms  acknowledged  unanswered  kept  ready after ms  wrong');
-      print(cells.map((cell, index) => String(cell).padStart([5, 17, 14, 12, 6, 16, 7][index] ?? 0)).join(''));
-      for (const line of wrong) print(`  ${line}`);
+      const { killedAfter, acknowledged, unanswered, persisted, readyAfter, failures } = round;
+      const cells = [++number, killedAfter, acknowledged, unanswered, persisted, readyAfter, failures.length];
+      if (number === 1) print('round  killed after ms  acknowledged  unanswered  persisted  ready after ms  failures');
+      print(cells.map((cell, index) => String(cell).padStart([5, 17, 14, 12, 11, 16, 10][index] ?? 0)).join(''));
+      for (const line of failures) print(`  ${line}`);
     });
-    return { passed: results.every(({ wrong }) => wrong.length === 0), report: report(results) };
+    return { passed: results.every(({ failures }) => failures.length === 0), report: report(results) };
   },
 };
 
@@ -104,23 +105,23 @@ function report(results: readonly KillRound[]): string {
       'acknowledged writes (POST, PUT, DELETE of tools; POST, DELETE of namespaces)',
       sum((round) => round.acknowledged),
     ],
-    ['writes that the kill left without an answer', sum((round) => round.unanswered)],
-    ['of these found after the restart', sum((round) => round.kept)],
+    ['writes in flight at the kill, without a response', sum((round) => round.unanswered)],
+    ['unanswered writes that were persisted', sum((round) => round.persisted)],
     ['kills with commits in the journal', withFile(/^registry\.journal\.\d+$/)],
-    ['kills while `registry.json` was being written', withFile(/^registry\.json\.tmp$/)],
-    ['start to ready, median and longest', `${ready[ready.length >> 1]} ms, ${ready.at(-1)} ms`],
-    ['**lost or come back after an acknowledgement, or unparsable**', `**${sum((round) => round.wrong.length)}**`],
+    ['kills during a write of `registry.json`', withFile(/^registry\.json\.tmp$/)],
+    ['restart until ready, median and maximum', `${ready[ready.length >> 1]} ms, ${ready.at(-1)} ms`],
+    ['**acknowledged writes lost or undone, or unparsable files**', `**${sum((round) => round.failures.length)}**`],
   ];
-  const wrong = results.flatMap((round) => round.wrong).map((line) => `- ${line}\n`);
-  return `| | |\n|---|---|\n${rows.map(([what, value]) => `| ${what} | ${value} |\n`).join('')}${wrong.join('')}`;
+  const failureLines = results.flatMap((round) => round.failures).map((line) => `- ${line}\n`);
+  return `| | |\n|---|---|\n${rows.map(([label, value]) => `| ${label} | ${value} |\n`).join('')}${failureLines.join('')}`;
 }
 
-/** Has the gateway start with so many tools in its `registry.json`. */
+/** Restarts the gateway with `count` tools in its `registry.json`. */
 async function load(gateway: Gateway, writers: Writers, count: number): Promise<void> {
   await gateway.stop();
   const tools = Array.from({ length: count }, (_, index) => ({
     name: `ballast-${index}`,
-    description: `Tool ${index} of many. ${'It weighs what a tool weighs. '.repeat(10)}`,
+    description: `Tool ${index} of many. ${'This text gives it a realistic size. '.repeat(10)}`,
     uri: 'http://tool',
     toolType: 'http',
     input_schema: { type: 'object', properties: { id: { type: 'integer' } } },
@@ -130,7 +131,7 @@ async function load(gateway: Gateway, writers: Writers, count: number): Promise<
   for (const { name, description } of tools) writers.expect(name, description);
 }
 
-async function parses(path: string): Promise<string[]> {
+async function parseFailures(path: string): Promise<string[]> {
   const text = await readFile(path, 'utf8');
   try {
     JSON.parse(text);

@@ -5,20 +5,20 @@ import type { Campaign } from './campaign.ts';
 
 const STEPS = 60;
 const MINUTES = 10;
-/** Progress is shown every so many runs. */
-const SHOWN_EVERY = 10;
+/** Runs between two progress messages. */
+const PROGRESS_INTERVAL = 10;
 
-/** `SEED` makes the same runs again. */
+/** `SEED` repeats a run. */
 export const modelCampaign: Campaign = {
   name: 'model',
-  title: 'Random calls of the management API, restarts between them, against a model of the registry',
+  title: 'Random management API calls and restarts, compared with a model of the registry',
   async run(print, rounds = 300) {
     const seed = campaignSeed();
     print(`SEED=${seed}`);
     const { tally, failure } = await checkModel({
       ...{ runs: rounds, steps: STEPS, ms: MINUTES * 60_000, seed },
       progress: ({ runs, calls, restarts }) => {
-        if (runs % SHOWN_EVERY === 0)
+        if (runs % PROGRESS_INTERVAL === 0)
           print(`run ${runs}: ${calls} calls, ${restarts.SIGTERM + restarts.SIGKILL} restarts`);
       },
     });
@@ -30,14 +30,17 @@ function report(tally: Tally, seed: number, failure: string | undefined): string
   const statuses = Object.entries(tally.statuses).map(([status, count]) => `${status}: ${count}`);
   const rows: readonly (readonly [string, number | string])[] = [
     ['seed', seed],
-    [`runs of ${STEPS} steps at most, each on an empty registry`, tally.runs],
-    ['calls, by status of their answers', `${tally.calls} (${statuses.join(', ')})`],
-    ['restarts by SIGTERM and by SIGKILL', `${tally.restarts.SIGTERM} and ${tally.restarts.SIGKILL}`],
-    ['groups of calls at once; calls that a restart left without an answer', `${tally.groups}; ${tally.unanswered}`],
-    ['comparisons of the whole state; with entries shadowed', `${tally.comparisons}; ${tally.shadowed}`],
-    ['times that what happens at once happened in another order', tally.otherOrders],
-    ['**runs in which service and model did not agree**', `**${failure === undefined ? 0 : 1}**`],
+    [`runs of ${STEPS} steps at most, each with an empty registry`, tally.runs],
+    ['calls by response status', `${tally.calls} (${statuses.join(', ')})`],
+    ['restarts with SIGTERM and with SIGKILL', `${tally.restarts.SIGTERM} and ${tally.restarts.SIGKILL}`],
+    [
+      'groups of concurrent calls; calls without a response because of a restart',
+      `${tally.groups}; ${tally.unanswered}`,
+    ],
+    ['comparisons of the whole state; with shadowed entries', `${tally.comparisons}; ${tally.shadowed}`],
+    ['concurrent calls that took effect in another order', tally.otherOrders],
+    ['**runs in which service and model differ**', `**${failure === undefined ? 0 : 1}**`],
   ];
-  const shown = failure === undefined ? '' : `\n\`\`\`\n${failure}\n\`\`\`\n`;
-  return `| | |\n|---|---|\n${rows.map(([what, value]) => `| ${what} | ${value} |\n`).join('')}${shown}`;
+  const details = failure === undefined ? '' : `\n\`\`\`\n${failure}\n\`\`\`\n`;
+  return `| | |\n|---|---|\n${rows.map(([label, value]) => `| ${label} | ${value} |\n`).join('')}${details}`;
 }

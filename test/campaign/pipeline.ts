@@ -2,97 +2,98 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import { checkMutant, type MutantResult } from '../../packages/server/src/app/config/pipeline/check-mutant.fixture.ts';
 import { FULL } from '../../packages/server/src/app/config/pipeline/full.fixture.ts';
-import { type Judged, judged } from '../../packages/server/src/app/config/pipeline/judged-mutant.fixture.ts';
 import { textMutants } from '../../packages/server/src/app/config/pipeline/text-mutants.fixture.ts';
 import { treeMutants } from '../../packages/server/src/app/config/pipeline/tree-mutants.fixture.ts';
 import { campaignSeed } from '../fixtures/seed.ts';
 import type { Campaign } from './campaign.ts';
-import { certificateFolder, type NamedListener, startWith } from './pipeline-start.ts';
+import { createCertificateFolder, type ExpectedListener, startWith } from './pipeline-start.ts';
 
 const MUTANTS = 10_000;
-/** Processes that are started in a round, of files that are taken and of those that are not. */
+/** Processes started in a round, by the parser's result. */
 const STARTS = { taken: 30, refused: 5 };
 
-/** A changed file, and what the parser made of it. */
-interface Tried {
+/** A mutated file, and the result of the parser. */
+interface ParsedMutant {
   readonly text: string;
-  readonly verdict: Judged;
+  readonly verdict: MutantResult;
 }
 
-/** Changed pipeline files: none may break the start, or start another pipeline than it says. `SEED` makes the same again. */
+/** Mutates pipeline files: each must be rejected, or start the pipeline that it describes. `SEED` repeats a run. */
 export const pipelineCampaign: Campaign = {
   name: 'pipeline',
-  title: 'Pipeline files that were changed at random',
+  title: 'Random mutations of pipeline files',
   async run(print, rounds = 3) {
     const first = campaignSeed();
     print(`SEED=${first}`);
     const folder = await mkdtemp(join(tmpdir(), 'sluice-mutants-'));
     try {
-      await certificateFolder(folder);
-      // One that can be started here.
+      await createCertificateFolder(folder);
+      // A file that can be started here.
       const whole = FULL.replace('127.0.0.1:9001', '127.0.0.1:0')
         .replace("'[::1]:9002'", '127.0.0.1:0')
         .replace('/keys/key.pem', 'key.pem');
-      const wrong: string[] = [];
+      const failures: string[] = [];
       const counts = new Map<string, number>();
-      const count = (what: string) => counts.set(what, (counts.get(what) ?? 0) + 1);
+      const count = (key: string) => counts.set(key, (counts.get(key) ?? 0) + 1);
       for (let round = 0; round < rounds; round++) {
-        const tried = mutants(whole, folder, first + round);
-        for (const { text, verdict } of tried) {
+        const parsed = mutants(whole, folder, first + round);
+        for (const { text, verdict } of parsed) {
           count(verdict.kind);
-          if (verdict.kind === 'wrong') wrong.push(`${verdict.why}\n\n${text}`);
+          if (verdict.kind === 'wrong') failures.push(`${verdict.why}\n\n${text}`);
         }
         for (const [kind, most] of Object.entries(STARTS)) {
-          for (const { text, verdict } of tried.filter((each) => each.verdict.kind === kind).slice(0, most)) {
+          for (const { text, verdict } of parsed.filter((each) => each.verdict.kind === kind).slice(0, most)) {
             const started = await startWith(text, folder, listenersOf(verdict));
-            const outcome = typeof started === 'string' ? started : 'wrong';
+            const outcome = typeof started === 'string' ? started : 'failed';
             count(`${kind}, ${outcome}`);
-            if (typeof started !== 'string') wrong.push(`${started.wrong}\n\n${text}`);
-            else if (kind === 'refused' && started === 'ran') wrong.push(`it runs, and should not\n\n${text}`);
+            if (typeof started !== 'string') failures.push(`${started.failure}\n\n${text}`);
+            else if (kind === 'rejected' && started === 'ran')
+              failures.push(`the service runs with a rejected file\n\n${text}`);
           }
         }
-        print(`round ${round + 1}: ${tried.length} files, ${wrong.length} findings`);
+        print(`round ${round + 1}: ${parsed.length} files, ${failures.length} findings`);
       }
-      for (const paragraph of wrong) print(`\n${paragraph}`);
-      return { passed: wrong.length === 0, report: report(first, counts, wrong) };
+      for (const paragraph of failures) print(`\n${paragraph}`);
+      return { passed: failures.length === 0, report: report(first, counts, failures) };
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
   },
 };
 
-/** In an order in which those with many changes do not come first. */
-function mutants(whole: string, folder: string, seed: number): Tried[] {
+/** Mutants of values and of text, alternating. */
+function mutants(whole: string, folder: string, seed: number): ParsedMutant[] {
   const sample = { numRuns: MUTANTS, seed };
   const ofValues = fc.sample(treeMutants(whole), sample).map(({ text, values }) => ({
     text,
-    verdict: judged(text, folder, values),
+    verdict: checkMutant(text, folder, values),
   }));
   const ofText = fc.sample(textMutants(whole), sample).map((text) => {
-    // Half a character is another one in a file.
+    // A lone surrogate becomes another character in a file.
     const written = Buffer.from(text).toString();
-    return { text: written, verdict: judged(written, folder) };
+    return { text: written, verdict: checkMutant(written, folder) };
   });
   return ofValues.flatMap((one, index) => [one, ...ofText.slice(index, index + 1)]);
 }
 
-function listenersOf(verdict: Judged): NamedListener[] {
-  if (verdict.kind !== 'taken') return [];
+function listenersOf(verdict: MutantResult): ExpectedListener[] {
+  if (verdict.kind !== 'accepted') return [];
   return verdict.listeners.map(({ name, tls }) => ({ name, secure: tls !== undefined }));
 }
 
-function report(seed: number, counts: ReadonlyMap<string, number>, wrong: readonly string[]): string {
-  const of = (what: string) => counts.get(what) ?? 0;
+function report(seed: number, counts: ReadonlyMap<string, number>, failures: readonly string[]): string {
+  const of = (key: string) => counts.get(key) ?? 0;
   const rows: readonly (readonly [string, string | number])[] = [
     ['seed', seed],
-    ['files that were taken, and meant what the contract makes of their values', of('taken')],
-    ['files that were refused, each mistake with its place', of('refused')],
-    ['services started with files that were taken', `${of('taken, ran')}, all listeners answered`],
-    ['… that ended with one line: no such address or certificate', of('taken, refused')],
-    ['services started with files that were refused: ended with one line', of('refused, refused')],
-    ['**what was not so**', `**${wrong.length}**`],
+    ['accepted files, with the configuration that their values specify', of('accepted')],
+    ['rejected files, each error with its position', of('rejected')],
+    ['services started with accepted files', `${of('taken, ran')}, all listeners responded`],
+    ['… that exited with a one-line error: address or certificate not available', of('taken, rejected')],
+    ['services started with rejected files: exited with a one-line error', of('refused, rejected')],
+    ['**deviations**', `**${failures.length}**`],
   ];
-  const shown = wrong.slice(0, 20).map((paragraph) => `\n\`\`\`\n${paragraph}\n\`\`\`\n`);
-  return `| | |\n|---|---|\n${rows.map(([what, value]) => `| ${what} | ${value} |\n`).join('')}${shown.join('')}`;
+  const details = failures.slice(0, 20).map((paragraph) => `\n\`\`\`\n${paragraph}\n\`\`\`\n`);
+  return `| | |\n|---|---|\n${rows.map(([label, value]) => `| ${label} | ${value} |\n`).join('')}${details.join('')}`;
 }

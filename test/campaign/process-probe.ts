@@ -2,19 +2,19 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Gateway } from '../fixtures/gateway.ts';
 
-/** What the gateway holds at one moment. */
-export interface Holdings {
-  /** Instances of classes that come and go with sessions and calls, by the class's name. */
+/** Memory and sockets of the gateway at one moment. */
+export interface ResourceUsage {
+  /** Instances of classes whose lifetime is that of sessions and calls, by class name. */
   readonly instances: Readonly<Record<string, number>>;
-  /** Sockets that the process has open, those it listens on included. */
+  /** Open sockets of the process, listening ones included. */
   readonly sockets: number;
   /** Bytes of the JavaScript heap after a garbage collection. */
   readonly heap: number;
-  /** Bytes of the process in main memory. */
+  /** Resident set size of the process in bytes. */
   readonly rss: number;
 }
 
-/** Classes of the gateway, and the module of each below `packages/server/src`. */
+/** Classes of the gateway, and the module of each in `packages/server/src`. */
 const CLASSES: Readonly<Record<string, string>> = {
   ActiveSession: 'mcp/sessions/active-sessions.ts',
   ClientStream: 'mcp/sessions/resumable-streams.ts',
@@ -31,14 +31,14 @@ const CLASSES: Readonly<Record<string, string>> = {
 };
 const MAIN = new URL('../../packages/server/src/main.ts', import.meta.url);
 
-/** The arguments of Node.js that a gateway needs to be looked into. */
-export const PROBED: readonly string[] = ['--inspect=127.0.0.1:0'];
+/** Node.js arguments that enable the inspector. */
+export const INSPECTOR_ARGS: readonly string[] = ['--inspect=127.0.0.1:0'];
 
-/** Looks into a gateway, which was started with {@link PROBED}, from outside: over the inspector and /proc. */
+/** Measures a gateway that was started with {@link INSPECTOR_ARGS}, with the inspector and /proc. */
 export class ProcessProbe {
   readonly #socket: WebSocket;
   readonly #pid: number;
-  readonly #waiting = new Map<number, (answer: Record<string, unknown>) => void>();
+  readonly #pending = new Map<number, (result: Record<string, unknown>) => void>();
   #last = 0;
 
   private constructor(socket: WebSocket, pid: number) {
@@ -46,14 +46,14 @@ export class ProcessProbe {
     this.#pid = pid;
     socket.addEventListener('message', ({ data }) => {
       const message: { id?: number; result?: Record<string, unknown> } = JSON.parse(String(data));
-      this.#waiting.get(message.id ?? -1)?.(message.result ?? {});
-      this.#waiting.delete(message.id ?? -1);
+      this.#pending.get(message.id ?? -1)?.(message.result ?? {});
+      this.#pending.delete(message.id ?? -1);
     });
   }
 
   static async connect(gateway: Gateway): Promise<ProcessProbe> {
     const url = gateway.logs.map(({ msg }) => /^Debugger listening on (\S+)/.exec(msg)?.[1]).find(Boolean);
-    if (url === undefined) throw new Error('the gateway has no inspector');
+    if (url === undefined) throw new Error('the gateway has no inspector; start it with INSPECTOR_ARGS');
     const socket = new WebSocket(url);
     await new Promise((resolve, reject) => {
       socket.addEventListener('open', resolve);
@@ -62,8 +62,8 @@ export class ProcessProbe {
     return new ProcessProbe(socket, gateway.pid() ?? 0);
   }
 
-  /** What the process holds after a garbage collection; `classes` are those that are counted, all that are known else. */
-  async holdings(classes: readonly string[] = Object.keys(CLASSES)): Promise<Holdings> {
+  /** Measures the process after a garbage collection; `classes` are the classes to count, by default all known ones. */
+  async usage(classes: readonly string[] = Object.keys(CLASSES)): Promise<ResourceUsage> {
     const instances: Record<string, number> = {};
     for (const name of classes) instances[name] = await this.#count(name, CLASSES[name] ?? '');
     await this.#send('HeapProfiler.collectGarbage');
@@ -71,18 +71,22 @@ export class ProcessProbe {
     return { instances, heap, sockets: await this.#sockets(), rss: await this.rss() };
   }
 
-  /** Bytes of the process in main memory. */
+  /** Returns the resident set size of the process in bytes. */
   async rss(): Promise<number> {
     const status = await readFile(`/proc/${this.#pid}/status`, 'utf8');
     return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
   }
 
-  /** Looks again every second until `test` is true of what is held, at most for so long; what was held last. */
-  async until(test: (holdings: Holdings) => boolean, limitMs: number, classes?: readonly string[]): Promise<Holdings> {
-    const over = performance.now() + limitMs;
+  /** Measures every second until `test` is true or `limitMs` have passed; returns the last measurement. */
+  async until(
+    test: (usage: ResourceUsage) => boolean,
+    limitMs: number,
+    classes?: readonly string[],
+  ): Promise<ResourceUsage> {
+    const deadline = performance.now() + limitMs;
     for (;;) {
-      const holdings = await this.holdings(classes);
-      if (test(holdings) || performance.now() > over) return holdings;
+      const usage = await this.usage(classes);
+      if (test(usage) || performance.now() > deadline) return usage;
       await delay(1_000);
     }
   }
@@ -97,7 +101,7 @@ export class ProcessProbe {
     const group = { objectGroup: 'count' };
     const expression = `${require}(${JSON.stringify(path)}).${name}.prototype`;
     const prototype = await this.#send('Runtime.evaluate', { expression, ...group });
-    if (prototype.exceptionDetails !== undefined) throw new Error(`the gateway has no class ${name} in ${module}`);
+    if (prototype.exceptionDetails !== undefined) throw new Error(`no class ${name} in ${module} of the gateway`);
     const found = await this.#send('Runtime.queryObjects', {
       prototypeObjectId: objectId(prototype.result),
       ...group,
@@ -119,7 +123,7 @@ export class ProcessProbe {
   #send(method: string, params: Record<string, unknown> = {}): Promise<Record<string, unknown>> {
     const id = ++this.#last;
     return new Promise((resolve) => {
-      this.#waiting.set(id, resolve);
+      this.#pending.set(id, resolve);
       this.#socket.send(JSON.stringify({ id, method, params }));
     });
   }
@@ -133,6 +137,6 @@ export class ProcessProbe {
 
 function objectId(value: unknown): unknown {
   const { objectId: id } = Object(value);
-  if (typeof id !== 'string') throw new Error('the gateway could not be looked into');
+  if (typeof id !== 'string') throw new Error('the inspector returned no object id');
   return id;
 }

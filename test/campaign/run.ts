@@ -6,19 +6,19 @@ import { evaluatorsCampaign } from './evaluators.ts';
 import { fuzzCampaign } from './fuzz.ts';
 import { killCampaign } from './kill.ts';
 import { modelCampaign } from './model.ts';
-import { parkedCampaign } from './parked.ts';
 import { pipelineCampaign } from './pipeline.ts';
 import { propertiesCampaign } from './properties.ts';
 import { sessionsCampaign } from './sessions.ts';
+import { suspendedCampaign } from './suspended.ts';
 
 /**
- * `npm run campaign [-- name …] [-- --rounds N]`: runs the campaigns named, or all of them, and writes what each found
- * to its block in docs/campaign.md. Ends with code 1 when one failed.
+ * `npm run campaign [-- name …] [-- --rounds N]`: runs the named campaigns, or all of them, and writes the results to their
+ * blocks in docs/campaign.md. Exits with code 1 if one failed.
  */
 const campaigns: readonly Campaign[] = [
   killCampaign,
   sessionsCampaign,
-  parkedCampaign,
+  suspendedCampaign,
   modelCampaign,
   fuzzCampaign,
   pipelineCampaign,
@@ -29,7 +29,8 @@ const campaigns: readonly Campaign[] = [
 const REPORT = new URL('../../docs/campaign.md', import.meta.url);
 const HEAD = `# Campaigns
 
-Long runs of \`npm run campaign\`, and what each found when it last ran here.
+Run long randomized, load and crash tests with \`npm run campaign\`, or one with \`npm run campaign -- kill\`. Each campaign
+replaces its section with the results of its latest run.
 `;
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { rounds: { type: 'string' } } });
@@ -47,19 +48,22 @@ for (const { name, title, run } of campaigns) {
   console.log(`\n${report}`);
   if (!passed) process.exitCode = 1;
   const cores = cpus();
-  const where = `Node ${process.versions.node}, ${process.platform}, ${cores.length} × ${cores[0]?.model.trim() || 'CPU'}`;
-  await keep(name, `## ${title}\n\n${new Date().toISOString().slice(0, 10)}, ${where}\n\n${report.trim()}`);
+  const environment = `Node ${process.versions.node}, ${process.platform}, ${cores.length} × ${cores[0]?.model.trim() || 'CPU'}`;
+  await writeReport(
+    name,
+    `## ${title}\n\n${new Date().toISOString().slice(0, 10)}, ${environment}\n\n${report.trim()}`,
+  );
 }
 
-/** Puts the block in the place of the campaign's former one, or at the end. */
-async function keep(name: string, block: string): Promise<void> {
+/** Replaces the campaign's block, or appends it. */
+async function writeReport(name: string, block: string): Promise<void> {
   const before = await readFile(REPORT, 'utf8').catch(() => HEAD);
   const [open, close] = [`<!-- ${name} -->`, `<!-- /${name} -->`];
   const [from, to] = [before.indexOf(open), before.indexOf(close)];
-  const whole = `${open}\n${block}\n${close}`;
+  const section = `${open}\n${block}\n${close}`;
   const after =
     from === -1 || to < from
-      ? `${before.trimEnd()}\n\n${whole}\n`
-      : `${before.slice(0, from)}${whole}${before.slice(to + close.length)}`;
+      ? `${before.trimEnd()}\n\n${section}\n`
+      : `${before.slice(0, from)}${section}${before.slice(to + close.length)}`;
   await writeFile(REPORT, after);
 }

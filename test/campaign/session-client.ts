@@ -2,138 +2,139 @@ import type { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { LEGACY } from '../fixtures/raw-client.ts';
 import { parseObject } from '../fixtures/raw-upstream/message.ts';
-import { ask, type ReadEvent, type Reading } from './event-reader.ts';
-import { Interview, type Manner } from './interview.ts';
-import type { Witness } from './witness.ts';
+import { type OpenResponse, type ReadEvent, send } from './event-reader.ts';
+import { type Behavior, Interview } from './interview.ts';
+import type { SessionTally } from './tally.ts';
 
 const CAPABILITIES = '{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true}}';
-/** What may come on a notification stream: nothing that a call has caused. */
-const NOTICES = new Set([
+/** Notifications allowed on a notification stream: none of a call. */
+const LIST_CHANGES = new Set([
   'notifications/tools/list_changed',
   'notifications/resources/list_changed',
   'notifications/prompts/list_changed',
 ]);
 
 /**
- * A legacy client with a session and a notification stream, on bare `node:http`, so that hundreds of them fit beside the
- * gateway. It can be asked, and tells the witness of everything that another client should have got.
+ * A legacy client with a session and a notification stream, on plain `node:http`, so that hundreds of them fit beside the
+ * gateway. It supports server requests, and records every message of another client as a failure.
  */
 export class SessionClient {
   readonly name: string;
-  readonly witness: Witness;
+  readonly tally: SessionTally;
   readonly #url: string;
   readonly #agent: Agent;
   #headers: Record<string, string> = {
     'content-type': 'application/json',
     accept: 'application/json, text/event-stream',
   };
-  #stream: Reading | undefined = undefined;
+  #stream: OpenResponse | undefined = undefined;
   #lastEventId: string | undefined = undefined;
   #lastId = 0;
   #ended = false;
-  /** Ids of questions that this client was asked, to find out one that comes twice. */
-  readonly #asked = new Set<string>();
-  /** Takes what comes on the notification stream; by default what no call has caused is the only thing allowed. */
-  onNotice: (data: string) => void = (data) => this.#noticed(data);
+  /** Ids of received server requests, to detect duplicates. */
+  readonly #received = new Set<string>();
+  /** Handles messages of the notification stream; by default only list changes are allowed. */
+  onNotification: (data: string) => void = (data) => this.#checkNotification(data);
 
-  constructor(url: string, agent: Agent, name: string, witness: Witness) {
+  constructor(url: string, agent: Agent, name: string, tally: SessionTally) {
     this.#url = url;
     this.#agent = agent;
     this.name = name;
-    this.witness = witness;
+    this.tally = tally;
   }
 
-  /** True from the moment when the client ends its session. */
+  /** True from the moment that the client ends its session. */
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** Opens the session, and its notification stream, which is returned. */
-  async open(): Promise<Reading> {
+  /** Opens the session and its notification stream, and returns the stream. */
+  async open(): Promise<OpenResponse> {
     const params = `{"protocolVersion":"${LEGACY}","capabilities":${CAPABILITIES},"clientInfo":{"name":"${this.name}","version":"1"}}`;
     const opened = await this.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`);
     const text = await opened.text;
     const session = opened.headers['mcp-session-id'];
     if (typeof session !== 'string') throw new Error(`initialize: ${opened.status} ${text}`);
     this.#headers = { ...this.#headers, 'mcp-protocol-version': LEGACY, 'mcp-session-id': session };
-    await this.tell('{"jsonrpc":"2.0","method":"notifications/initialized"}');
-    this.witness.opened++;
+    await this.notify('{"jsonrpc":"2.0","method":"notifications/initialized"}');
+    this.tally.opened++;
     return await this.listen();
   }
 
-  /** Opens the notification stream, or takes it up again where it was cut. */
-  async listen(): Promise<Reading> {
-    const again: Record<string, string> = {};
-    if (this.#lastEventId !== undefined) again['last-event-id'] = this.#lastEventId;
-    this.#stream = await this.get(again, ({ id, data }) => {
+  /** Opens the notification stream, or resumes it after a disconnect. */
+  async listen(): Promise<OpenResponse> {
+    const resumption: Record<string, string> = {};
+    if (this.#lastEventId !== undefined) resumption['last-event-id'] = this.#lastEventId;
+    this.#stream = await this.get(resumption, ({ id, data }) => {
       this.#lastEventId = id ?? this.#lastEventId;
-      if (data !== '') this.onNotice(data);
+      if (data !== '') this.onNotification(data);
     });
     if (this.#stream.status !== 200 && !this.#ended) {
-      this.witness.reject(`${this.name}: notification stream refused: ${this.#stream.status}`);
+      this.tally.fail(`${this.name}: notification stream rejected: ${this.#stream.status}`);
     }
     return this.#stream;
   }
 
-  /** Cuts the notification stream and takes it up again. */
-  async listenAgain(): Promise<void> {
-    this.#stream?.cut();
+  /** Disconnects and resumes the notification stream. */
+  async reconnectStream(): Promise<void> {
+    this.#stream?.destroy();
     await delay(Math.random() * 200);
     if (this.#ended) return;
     await this.listen();
-    this.witness.resumed++;
+    this.tally.resumed++;
   }
 
-  /** One call of the tool, in this manner; resolves when the client has no more to do with it. */
-  interview(tool: string, manner: Manner): Promise<void> {
-    return new Interview(this, tool, ++this.#lastId, manner).run();
+  /** Calls the tool with this behavior; resolves when the client is done with the call. */
+  interview(tool: string, behavior: Behavior): Promise<void> {
+    return new Interview(this, tool, ++this.#lastId, behavior).run();
   }
 
-  /** Ends the session, whatever is under way. */
+  /** Ends the session, whatever is in flight. */
   async end(): Promise<void> {
     this.#ended = true;
-    const { status, text } = await this.#ask('DELETE', {});
+    const { status, text } = await this.#send('DELETE', {});
     await text;
-    if (status !== 204) this.witness.reject(`${this.name}: DELETE was answered ${status}`);
-    this.#stream?.cut();
-    this.witness.ended++;
+    if (status !== 204) this.tally.fail(`${this.name}: status ${status} for DELETE`);
+    this.#stream?.destroy();
+    this.tally.ended++;
   }
 
-  /** Goes away without a word; only {@link end} ends the session after that. */
+  /** Disconnects without ending the session; {@link end} can still end it. */
   vanish(): void {
-    this.#stream?.cut();
+    this.#stream?.destroy();
   }
 
-  /** True the first time that this question comes. */
-  firstAsked(idText: string): boolean {
-    const before = this.#asked.size;
-    return this.#asked.add(idText).size > before;
+  /** True for the first delivery of a server request. */
+  isFirstDelivery(idText: string): boolean {
+    const before = this.#received.size;
+    return this.#received.add(idText).size > before;
   }
 
   /** Posts a message. */
-  post(body: string, onEvent?: (event: ReadEvent) => void): Promise<Reading> {
-    return ask({ url: this.#url, agent: this.#agent, method: 'POST', headers: this.#headers, body }, onEvent);
+  post(body: string, onEvent?: (event: ReadEvent) => void): Promise<OpenResponse> {
+    return send({ url: this.#url, agent: this.#agent, method: 'POST', headers: this.#headers, body }, onEvent);
   }
 
-  /** Posts a message that has no answer; the status. */
-  async tell(body: string): Promise<number> {
+  /** Posts a message without a response and returns the status. */
+  async notify(body: string): Promise<number> {
     const { status, text } = await this.post(body);
     await text;
     return status;
   }
 
-  /** Asks for a stream, with further headers. */
-  get(headers: Readonly<Record<string, string>>, onEvent: (event: ReadEvent) => void): Promise<Reading> {
-    return this.#ask('GET', { ...headers, accept: 'text/event-stream' }, onEvent);
+  /** Opens an event stream, with further headers. */
+  get(headers: Readonly<Record<string, string>>, onEvent: (event: ReadEvent) => void): Promise<OpenResponse> {
+    return this.#send('GET', { ...headers, accept: 'text/event-stream' }, onEvent);
   }
 
-  #ask(method: 'GET' | 'DELETE', more: Readonly<Record<string, string>>, onEvent?: (event: ReadEvent) => void) {
+  #send(method: 'GET' | 'DELETE', more: Readonly<Record<string, string>>, onEvent?: (event: ReadEvent) => void) {
     const { 'content-type': _type, ...headers } = this.#headers;
-    return ask({ url: this.#url, agent: this.#agent, method, headers: { ...headers, ...more } }, onEvent);
+    return send({ url: this.#url, agent: this.#agent, method, headers: { ...headers, ...more } }, onEvent);
   }
 
-  #noticed(data: string): void {
+  #checkNotification(data: string): void {
     const { method } = parseObject(data);
-    if (!NOTICES.has(String(method))) this.witness.reject(`${this.name}: on its notification stream: ${data}`);
+    if (!LIST_CHANGES.has(String(method)))
+      this.tally.fail(`${this.name}: unexpected message on the notification stream: ${data}`);
   }
 }

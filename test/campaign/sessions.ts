@@ -1,38 +1,38 @@
 import type { Campaign } from './campaign.ts';
-import { type SlowReaderResult, slowReaders } from './slow-reader.ts';
+import { type SlowReaderResult, slowReaders } from './slow-readers.ts';
 import { Soak, type SoakResult } from './soak.ts';
-import { quantile } from './witness.ts';
+import { quantile } from './tally.ts';
 
 const SESSIONS = 200;
 const MINUTES = 5;
 const MEGABYTE = 1024 * 1024;
 
 /**
- * Sessions whose calls ask their clients: nobody may get what another has caused, and when all are over the gateway must
- * hold nothing of them. Then readers that do not read. A round is one minute of the soak.
+ * Sessions whose calls send server requests: no client may receive messages of another, and after the last session the
+ * gateway must not retain any of them. Then clients that stop reading. A round is one minute of the soak.
  */
 export const sessionsCampaign: Campaign = {
   name: 'sessions',
-  title: `${SESSIONS} sessions whose calls ask their clients, and readers that do not read`,
+  title: `${SESSIONS} sessions with server requests, and clients that stop reading`,
   async run(print, rounds = MINUTES) {
     const soak = await Soak.start();
     try {
       print(`${rounds} min of ${SESSIONS} sessions`);
-      const soaked = await soak.run({
+      const soakResult = await soak.run({
         sessions: SESSIONS,
         warmUpMs: 30_000,
         ms: rounds * 60_000,
-        restMs: 4_000,
-        forgetMs: 20_000,
+        pauseMs: 4_000,
+        resetMs: 20_000,
         settleMs: 60_000,
       });
-      for (const line of soaked.wrong) print(`  ${line}`);
+      for (const line of soakResult.failures) print(`  ${line}`);
       print('slow readers');
       const slow = await slowReaders(soak, { readers: 8, messages: 16_000, bystanders: 16, ms: 10_000 });
-      for (const line of slow.wrong) print(`  ${line}`);
+      for (const line of slow.failures) print(`  ${line}`);
       return {
-        passed: soaked.wrong.length + slow.wrong.length === 0,
-        report: `${soakReport(soaked, rounds)}\n${slowReport(slow)}`,
+        passed: soakResult.failures.length + slow.failures.length === 0,
+        report: `${soakReport(soakResult, rounds)}\n${slowReport(slow)}`,
       };
     } finally {
       await soak.close();
@@ -41,63 +41,70 @@ export const sessionsCampaign: Campaign = {
 };
 
 function soakReport(result: SoakResult, minutes: number): string {
-  const { witness, before, after, peakRss, upstreamSessions } = result;
+  const { tally, before, after, peakRss, upstreamSessions } = result;
   const { instances } = after;
-  const left = Object.keys(instances).filter((name) => instances[name] !== 0 || before.instances[name] !== 0);
+  const remaining = Object.keys(instances).filter((name) => instances[name] !== 0 || before.instances[name] !== 0);
   return table(
     [
-      ['minutes, after half a minute of warm-up', minutes],
-      ['sessions at a time; opened and ended in all', `${SESSIONS}; ${witness.opened}`],
-      ['calls that got what their own client had answered', witness.answered],
-      ['questions answered (form, completion, roots)', witness.questions],
-      ['progress and log messages', witness.notices],
-      ['calls cancelled by the client', witness.cancelled],
-      ['connections cut and taken up again', witness.resumed],
-      ['calls whose client left, or ended the session', witness.left],
-      ['clients that read nothing for a second', witness.slow],
-      ['times that an upstream forgot all its sessions; calls that this ended', `${result.forgotten}; ${witness.lost}`],
-      ['a call with three questions, p50 and p99', times(witness.times)],
+      ['minutes, after 30 s of warm-up', minutes],
+      ['concurrent sessions; total opened and ended', `${SESSIONS}; ${tally.opened}`],
+      ['calls with the responses of their own client', tally.completed],
+      ['responses to server requests (form, completion, roots)', tally.serverRequests],
+      ['progress and log messages', tally.notifications],
+      ['calls canceled by the client', tally.canceled],
+      ['connections dropped and resumed', tally.resumed],
+      ['calls whose client disconnected or ended the session', tally.disconnected],
+      ['clients that stopped reading for a second', tally.paused],
+      [
+        'session losses of an upstream; calls that failed because of it',
+        `${result.sessionResets}; ${tally.sessionLosses}`,
+      ],
+      ['latency of a call with three server requests, p50 and p99', times(tally.times)],
       ['heap before and after', `${megabytes(before.heap)} and ${megabytes(after.heap)}`],
-      ['main memory before, at most and after', [before.rss, peakRss, after.rss].map(megabytes).join(', ')],
+      ['RSS before, maximum and after', [before.rss, peakRss, after.rss].map(megabytes).join(', ')],
       ['sockets before and after', `${before.sockets} and ${after.sockets}`],
       ['sessions at the upstreams before and after', `${upstreamSessions.before} and ${upstreamSessions.after}`],
       [
-        'objects of sessions and calls before and after, where there are any',
-        left.map((name) => `${name} ${before.instances[name]} and ${instances[name]}`).join(', ') || 'none',
+        'session and call objects before and after, if not 0',
+        remaining.map((name) => `${name} ${before.instances[name]} and ${instances[name]}`).join(', ') || 'none',
       ],
-      ['after the last session had ended, back there within', `${(result.settledAfter / 1000).toFixed(0)} s`],
+      ['time from the end of the last session until these values', `${(result.settledAfter / 1000).toFixed(0)} s`],
     ],
-    'what reached another session or call, was lost, or is left',
-    result.wrong,
+    'messages misrouted or lost, or objects leaked',
+    result.failures,
   );
 }
 
-function slowReport({ offered, taken, rss, calls, wrong }: SlowReaderResult): string {
+function slowReport({ offered, read, rss, calls, failures }: SlowReaderResult): string {
   return table(
     [
-      ['offered to 8 clients that read nothing', megabytes(offered)],
-      ['taken from the upstream until it was held back', megabytes(taken)],
-      ['main memory before and at most', `${megabytes(rss.before)} and ${megabytes(rss.peak)}`],
-      ['calls of 16 others before', `${calls.before.count}, ${milliseconds(calls.before)}`],
-      ['calls of 16 others meanwhile', `${calls.during.count}, ${milliseconds(calls.during)}`],
+      ['data for 8 clients that do not read', megabytes(offered)],
+      ['data read from the upstream until backpressure', megabytes(read)],
+      ['RSS before and maximum', `${megabytes(rss.before)} and ${megabytes(rss.peak)}`],
+      ['calls of 16 other clients before', `${calls.before.count}, ${milliseconds(calls.before)}`],
+      ['calls of 16 other clients during', `${calls.during.count}, ${milliseconds(calls.during)}`],
     ],
-    'not held back, delayed, or missing when they read on',
-    wrong,
+    'missing backpressure, delayed calls, or lost messages',
+    failures,
   );
 }
 
-function table(rows: readonly (readonly [string, string | number])[], last: string, wrong: readonly string[]): string {
-  const all = [...rows, [`**${last}**`, `**${wrong.length}**`]];
-  const lines = all.map(([what, value]) => `| ${what} | ${value} |\n`);
-  return `| | |\n|---|---|\n${lines.join('')}${wrong.map((line) => `- ${line}\n`).join('')}`;
+function table(
+  rows: readonly (readonly [string, string | number])[],
+  last: string,
+  failures: readonly string[],
+): string {
+  const all = [...rows, [`**${last}**`, `**${failures.length}**`]];
+  const lines = all.map(([label, value]) => `| ${label} | ${value} |\n`);
+  return `| | |\n|---|---|\n${lines.join('')}${failures.map((line) => `- ${line}\n`).join('')}`;
 }
 
 function times(values: readonly number[]): string {
   return `${Math.round(quantile(values, 0.5))} ms, ${Math.round(quantile(values, 0.99))} ms`;
 }
 
-function milliseconds({ p50, p99, longest }: SlowReaderResult['calls']['before']): string {
-  return `p50 ${Math.round(p50)} ms, p99 ${Math.round(p99)} ms, longest ${Math.round(longest)} ms`;
+function milliseconds({ p50, p99, max }: SlowReaderResult['calls']['before']): string {
+  return `p50 ${Math.round(p50)} ms, p99 ${Math.round(p99)} ms, max ${Math.round(max)} ms`;
 }
 
 function megabytes(bytes: number): string {

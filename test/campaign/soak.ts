@@ -2,77 +2,77 @@ import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type DualEraProcess, startDualEraProcess } from '../fixtures/dual-era-process.ts';
 import { type Gateway, startGateway } from '../fixtures/gateway.ts';
-import type { Manner } from './interview.ts';
-import { type Holdings, PROBED, ProcessProbe } from './process-probe.ts';
+import type { Behavior } from './interview.ts';
+import { INSPECTOR_ARGS, ProcessProbe, type ResourceUsage } from './process-probe.ts';
 import { SessionClient } from './session-client.ts';
-import { Witness } from './witness.ts';
+import { SessionTally } from './tally.ts';
 
-/** How long a soak goes on, and how hard. */
+/** Duration and load of a soak test. */
 export interface SoakOptions {
-  /** Sessions that are open at a time. */
+  /** Concurrent sessions. */
   readonly sessions: number;
   /**
-   * Milliseconds of load before what is held is taken down as the baseline, and after it. Without a warm-up the baseline
-   * is what the gateway holds at its start.
+   * Milliseconds of load before and after the measurement of the baseline. Without a warm-up, the baseline is measured at
+   * the start of the gateway.
    */
   readonly warmUpMs: number;
   readonly ms: number;
-  /** Mean milliseconds that a session rests between bursts of calls. */
-  readonly restMs: number;
-  /** Milliseconds between the upstreams' forgetting of all sessions; one of the two at a time. */
-  readonly forgetMs: number;
-  /** Longest that the gateway may take to come back to the baseline, in milliseconds. */
+  /** Mean pause of a session between bursts of calls, in milliseconds. */
+  readonly pauseMs: number;
+  /** Milliseconds between two session resets, where one of the two upstreams loses all sessions. */
+  readonly resetMs: number;
+  /** Time limit for the gateway's return to the baseline, in milliseconds. */
   readonly settleMs: number;
-  /** What is counted in the gateway; by default all that comes and goes. Each class takes a good part of a second. */
+  /** Classes to count in the gateway; by default all known ones. Each takes a good part of a second. */
   readonly classes?: readonly string[];
 }
 
-/** What a soak has seen. */
+/** Result of a soak test. */
 export interface SoakResult {
-  readonly witness: Witness;
-  readonly before: Holdings;
-  readonly after: Holdings;
-  /** Bytes of main memory: the most that was seen under load. */
+  readonly tally: SessionTally;
+  readonly before: ResourceUsage;
+  readonly after: ResourceUsage;
+  /** Maximum RSS under load, in bytes. */
   readonly peakRss: number;
-  /** Sessions that the upstreams hold when nobody has one any more, before and after. */
+  /** Open sessions of the upstreams without clients, before and after. */
   readonly upstreamSessions: { readonly before: number; readonly after: number };
-  /** How often upstreams were made to forget their sessions. */
-  readonly forgotten: number;
-  /** Milliseconds from the last DELETE until everything was back at the baseline. */
+  /** Session resets of upstreams. */
+  readonly sessionResets: number;
+  /** Milliseconds from the last DELETE until the return to the baseline. */
   readonly settledAfter: number;
-  /** A line for everything that is not as it must be. */
-  readonly wrong: readonly string[];
+  /** One line per violation. */
+  readonly failures: readonly string[];
 }
 
-/** The tool at the first and at the second of the forwards, and what clients do while they call it. */
+/** The tool of the first and of the second forward, and the behaviors of clients with their probability. */
 const TOOLS = ['interview', 'second-interview'];
-const MANNERS: readonly (readonly [Manner, number])[] = [
-  ['cutting', 0.12],
-  ['cancelling', 0.1],
+const BEHAVIORS: readonly (readonly [Behavior, number])[] = [
+  ['resuming', 0.12],
+  ['canceling', 0.1],
   ['slow', 0.05],
-  ['leaving', 0.05],
+  ['disconnecting', 0.05],
 ];
-/** Calls that a session has under way at a time. */
+/** Concurrent calls of a session. */
 const BURST = 3;
-/** Nobody can answer an upstream any more when the session has ended: so long, in milliseconds, may its calls take then. */
-const OUTLIVE_MS = 10_000;
-/** How long the upstreams may take to be known. */
+/** Time limit for calls whose session has ended, in milliseconds: server requests get no response any more. */
+const AFTER_SESSION_MS = 10_000;
+/** Time limit until both upstreams are ready, in milliseconds. */
 const READY_MS = 90_000;
-/** How long sessions live: milliseconds. */
-const LIFE_MS = { least: 3_000, most: 30_000 };
-/** What may be more than at the baseline: connections that are kept for the next request, and answers just written. */
-const SLACK = { instances: 8, sockets: 8, heapBytes: 20 * 1024 * 1024, heapPart: 0.1 };
+/** Lifetime of a session in milliseconds. */
+const LIFETIME_MS = { min: 3_000, max: 30_000 };
+/** Tolerance above the baseline: pooled connections, and responses just written. */
+const TOLERANCE = { instances: 8, sockets: 8, heapBytes: 20 * 1024 * 1024, heapPart: 0.1 };
 
-/** A gateway in front of two upstreams, each a process of its own, with clients that come and go. */
+/** A gateway with two upstreams, each in its own process, and clients that connect and disconnect. */
 export class Soak {
   readonly gateway: Gateway;
   readonly probe: ProcessProbe;
   readonly #upstreams: readonly DualEraProcess[];
   readonly #agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
-  #witness = new Witness();
+  #tally = new SessionTally();
   #stopped = true;
-  #named = 0;
-  /** Clients that went away without ending their session. */
+  #clientCount = 0;
+  /** Clients that disconnected without ending their session. */
   #vanished: SessionClient[] = [];
 
   private constructor(gateway: Gateway, probe: ProcessProbe, upstreams: readonly DualEraProcess[]) {
@@ -83,7 +83,7 @@ export class Soak {
 
   static async start(): Promise<Soak> {
     const [gateway, ...upstreams] = await Promise.all([
-      startGateway({ nodeArgs: PROBED }),
+      startGateway({ nodeArgs: INSPECTOR_ARGS }),
       startDualEraProcess(),
       startDualEraProcess(),
     ]);
@@ -101,70 +101,70 @@ export class Soak {
   }
 
   /**
-   * Waits until calls of legacy clients are relayed in their own era: an upstream that took its time when it was asked for
-   * it, on a busy machine, is taken for one that knows the modern era alone until it is asked again.
+   * Waits until calls of legacy clients are relayed in their own era. On a busy machine, the probe for the legacy era may
+   * time out; the upstream then counts as modern only, until the next probe.
    */
   async #ready(): Promise<void> {
-    const over = performance.now() + READY_MS;
+    const deadline = performance.now() + READY_MS;
     for (;;) {
-      const witness = new Witness();
-      const client = this.client(witness);
+      const tally = new SessionTally();
+      const client = this.client(tally);
       await client.open();
       await Promise.all(TOOLS.map((tool) => client.interview(tool, 'patient')));
       await client.end();
-      if (witness.wrong.length === 0) return;
-      if (performance.now() > over) throw new Error(`calls fail before the soak: ${witness.wrong[0]}`);
+      if (tally.failures.length === 0) return;
+      if (performance.now() > deadline) throw new Error(`calls fail before the soak: ${tally.failures[0]}`);
       await delay(500);
     }
   }
 
-  /** A client of this gateway; it is to be opened, and ended. */
-  client(witness: Witness): SessionClient {
-    return new SessionClient(this.gateway.url(), this.#agent, `client ${++this.#named}`, witness);
+  /** Creates a client of this gateway; the caller opens and ends it. */
+  client(tally: SessionTally): SessionClient {
+    return new SessionClient(this.gateway.url(), this.#agent, `client ${++this.#clientCount}`, tally);
   }
 
-  /** Load as warm-up, the baseline, load, and a look at what is left. */
+  /** Warms up, measures the baseline, applies the load, and compares the remaining resources with the baseline. */
   async run(options: SoakOptions): Promise<SoakResult> {
-    const { sessions, warmUpMs, ms, restMs, forgetMs, settleMs, classes } = options;
-    if (warmUpMs > 0) await this.#load(sessions, warmUpMs, restMs);
-    const before = warmUpMs > 0 ? await this.#baseline(classes) : await this.probe.holdings(classes);
+    const { sessions, warmUpMs, ms, pauseMs, resetMs, settleMs, classes } = options;
+    if (warmUpMs > 0) await this.#load(sessions, warmUpMs, pauseMs);
+    const before = warmUpMs > 0 ? await this.#baseline(classes) : await this.probe.usage(classes);
     const sessionsBefore = await this.#upstreamSessions();
 
-    const warmedUp = this.#witness;
-    this.#witness = new Witness();
-    let forgotten = 0;
+    const warmUp = this.#tally;
+    this.#tally = new SessionTally();
+    let sessionResets = 0;
     let peakRss = 0;
     const timers = [
-      setInterval(() => void this.#upstreams[forgotten++ % 2]?.forgetSessions(), forgetMs),
+      setInterval(() => void this.#upstreams[sessionResets++ % 2]?.forgetSessions(), resetMs),
       setInterval(async () => {
         peakRss = Math.max(peakRss, await this.probe.rss());
       }, 500),
     ];
-    await this.#load(sessions, ms, restMs);
+    await this.#load(sessions, ms, pauseMs);
     for (const timer of timers) clearInterval(timer);
 
     const ended = performance.now();
-    const over = ended + settleMs;
-    const after = await this.probe.until((now) => grown(before, now).length === 0, settleMs, classes);
+    const deadline = ended + settleMs;
+    const after = await this.probe.until((now) => growth(before, now).length === 0, settleMs, classes);
     let sessionsAfter = await this.#upstreamSessions();
-    while (sessionsAfter > sessionsBefore && performance.now() < over) {
+    while (sessionsAfter > sessionsBefore && performance.now() < deadline) {
       await delay(500);
       sessionsAfter = await this.#upstreamSessions();
     }
-    const wrong = [...warmedUp.wrong, ...this.#witness.wrong, ...grown(before, after), ...(await this.#complaints())];
-    // Nothing forgets anything during the warm-up.
-    if (warmedUp.lost > 0) wrong.push(`${warmedUp.lost} calls failed before an upstream forgot its sessions`);
+    const failures = [...warmUp.failures, ...this.#tally.failures, ...growth(before, after), ...(await this.#errors())];
+    // There are no session resets during the warm-up.
+    if (warmUp.sessionLosses > 0) failures.push(`${warmUp.sessionLosses} calls failed before the first session reset`);
     if (sessionsAfter > sessionsBefore)
-      wrong.push(`upstreams hold ${sessionsAfter} sessions, before ${sessionsBefore}`);
+      failures.push(`upstreams have ${sessionsAfter} sessions, ${sessionsBefore} before`);
     return {
-      witness: this.#witness,
+      tally: this.#tally,
       before,
       after,
       peakRss,
       upstreamSessions: { before: sessionsBefore, after: sessionsAfter },
-      forgotten,
+      sessionResets,
       settledAfter: Math.round(performance.now() - ended),
-      wrong,
+      failures,
     };
   }
 
@@ -175,53 +175,54 @@ export class Soak {
     await Promise.all(this.#upstreams.map((upstream) => upstream.close()));
   }
 
-  /** So many clients at a time for so long; every session has been ended when it resolves. */
-  async #load(sessions: number, ms: number, restMs: number): Promise<void> {
+  /** Runs `sessions` concurrent clients for `ms`; resolves when every session has ended. */
+  async #load(sessions: number, ms: number, pauseMs: number): Promise<void> {
     this.#stopped = false;
-    const over = setTimeout(() => {
+    const timer = setTimeout(() => {
       this.#stopped = true;
     }, ms);
-    const witness = this.#witness;
+    const tally = this.#tally;
     await Promise.all(
       Array.from({ length: sessions }, async () => {
-        await delay(Math.random() * Math.min(restMs, ms / 4));
+        await delay(Math.random() * Math.min(pauseMs, ms / 4));
         while (!this.#stopped) {
-          await this.#live(witness, restMs).catch((error: unknown) =>
-            witness.reject(`a client failed: ${String(error)}`),
+          await this.#runClient(tally, pauseMs).catch((error: unknown) =>
+            tally.fail(`a client failed: ${String(error)}`),
           );
         }
       }),
     );
-    clearTimeout(over);
+    clearTimeout(timer);
     await Promise.all(this.#vanished.map((client) => client.end()));
     this.#vanished = [];
-    // Connections that clients keep are none of the gateway's doing.
+    // Connections in the clients' pool do not count.
     this.#agent.destroy();
   }
 
-  /** The life of one client. */
-  async #live(witness: Witness, restMs: number): Promise<void> {
-    const client = this.client(witness);
+  /** Runs one client from its first to its last request. */
+  async #runClient(tally: SessionTally, pauseMs: number): Promise<void> {
+    const client = this.client(tally);
     await client.open();
-    const until = performance.now() + LIFE_MS.least + Math.random() * (LIFE_MS.most - LIFE_MS.least);
+    const until = performance.now() + LIFETIME_MS.min + Math.random() * (LIFETIME_MS.max - LIFETIME_MS.min);
     while (!this.#stopped && performance.now() < until) {
       const calls = this.#burst(client, BURST);
-      if (Math.random() < 0.1) await client.listenAgain();
+      if (Math.random() < 0.1) await client.reconnectStream();
       await calls;
-      await delay(Math.random() * 2 * restMs);
+      await delay(Math.random() * 2 * pauseMs);
     }
-    const way = Math.random();
-    if (way < 0.1) {
+    const ending = Math.random();
+    if (ending < 0.1) {
       client.vanish();
       this.#vanished.push(client);
-    } else if (way < 0.4) {
+    } else if (ending < 0.4) {
       const calls = this.#burst(client, BURST);
       await delay(Math.random() * 300);
       await client.end();
       const ended = performance.now();
       await calls;
-      const outlived = Math.round(performance.now() - ended);
-      if (outlived > OUTLIVE_MS) witness.reject(`${client.name}: calls went on for ${outlived} ms after the session`);
+      const remaining = Math.round(performance.now() - ended);
+      if (remaining > AFTER_SESSION_MS)
+        tally.fail(`${client.name}: calls continued for ${remaining} ms after the session`);
     } else {
       await client.end();
     }
@@ -231,18 +232,18 @@ export class Soak {
     await Promise.all(
       Array.from({ length: calls }, () => {
         const tool = TOOLS[Math.floor(Math.random() * TOOLS.length)] ?? '';
-        return client.interview(tool, anyManner());
+        return client.interview(tool, randomBehavior());
       }),
     );
   }
 
-  /** What is held once nothing more goes away. */
-  async #baseline(classes: readonly string[] | undefined): Promise<Holdings> {
-    let last = await this.probe.holdings(classes);
+  /** Measures until nothing is released any more. */
+  async #baseline(classes: readonly string[] | undefined): Promise<ResourceUsage> {
+    let last = await this.probe.usage(classes);
     for (let round = 0; round < 30; round++) {
       await delay(1_000);
-      const next = await this.probe.holdings(classes);
-      if (fell(last, next) === 0) return next;
+      const next = await this.probe.usage(classes);
+      if (releasedBetween(last, next) === 0) return next;
       last = next;
     }
     return last;
@@ -253,46 +254,45 @@ export class Soak {
     return stats.reduce((sum, { sessions }) => sum + sessions, 0);
   }
 
-  /** What the gateway has logged that it must not, and answers that the upstreams got for another call. */
-  async #complaints(): Promise<string[]> {
+  /** Error lines of the gateway's log, and responses that the upstreams received for another call. */
+  async #errors(): Promise<string[]> {
     const lines = this.gateway.logs
       .map((line) => JSON.stringify(line))
       .filter((line) => /MaxListeners|"level":"error"/i.test(line));
     const stats = await Promise.all(this.#upstreams.map((upstream) => upstream.stats()));
     const strayed = stats.reduce((sum, one) => sum + one.strayed, 0);
-    if (strayed > 0) lines.push(`${strayed} answers reached another call`);
+    if (strayed > 0) lines.push(`${strayed} responses reached another call`);
     return lines.slice(0, 20);
   }
 }
 
-/** A line for everything of which more is held than at the baseline. */
-function grown(before: Holdings, after: Holdings): string[] {
+/** One line per resource above the baseline. */
+function growth(before: ResourceUsage, after: ResourceUsage): string[] {
   const lines: string[] = [];
   for (const [name, count] of Object.entries(after.instances)) {
-    const allowed = (before.instances[name] ?? 0) + SLACK.instances;
-    if (count > allowed)
-      lines.push(`${count} instances of ${name} are left, before there were ${before.instances[name]}`);
+    const allowed = (before.instances[name] ?? 0) + TOLERANCE.instances;
+    if (count > allowed) lines.push(`${count} instances of ${name}, ${before.instances[name]}`);
   }
-  if (after.sockets > before.sockets + SLACK.sockets) {
-    lines.push(`${after.sockets} sockets are open, before there were ${before.sockets}`);
+  if (after.sockets > before.sockets + TOLERANCE.sockets) {
+    lines.push(`${after.sockets} open sockets, ${before.sockets} before`);
   }
-  if (after.heap > before.heap * (1 + SLACK.heapPart) + SLACK.heapBytes) {
-    lines.push(`the heap has ${after.heap} bytes, before it had ${before.heap}`);
+  if (after.heap > before.heap * (1 + TOLERANCE.heapPart) + TOLERANCE.heapBytes) {
+    lines.push(`heap: ${after.heap} bytes, ${before.heap} before`);
   }
   return lines;
 }
 
-/** How much less is held in `next`. */
-function fell(last: Holdings, next: Holdings): number {
+/** Number of instances and sockets that were released between two measurements. */
+function releasedBetween(last: ResourceUsage, next: ResourceUsage): number {
   let sum = Math.max(0, last.sockets - next.sockets);
   for (const [name, count] of Object.entries(last.instances)) sum += Math.max(0, count - (next.instances[name] ?? 0));
   return sum;
 }
 
-function anyManner(): Manner {
+function randomBehavior(): Behavior {
   let choice = Math.random();
-  for (const [manner, part] of MANNERS) {
-    if (choice < part) return manner;
+  for (const [behavior, part] of BEHAVIORS) {
+    if (choice < part) return behavior;
     choice -= part;
   }
   return 'patient';

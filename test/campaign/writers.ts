@@ -1,32 +1,32 @@
 import { Agent, request } from 'node:http';
 
-/** Something that is in the registry or not; tools carry the version that was last written to them. */
+/** State of a registry entry: undefined if absent; for tools the version that was last written. */
 type State = string | undefined;
 const PRESENT = 'present';
 
-/** What is known of one tool or namespace: the state last acknowledged, and the one asked for without an answer yet. */
-interface Known {
+/** Expected state of one tool or namespace: the last acknowledged one, and that of a write in flight. */
+interface ExpectedEntry {
   acknowledged: State;
-  asked: { state: State } | undefined;
+  pending: { state: State } | undefined;
 }
 
 /**
- * Writers over the management API. Each writes one thing at a time, to tools and namespaces that no other touches, and
- * so knows at every moment what the registry must hold: what was acknowledged, except for the one write under way.
+ * Concurrent writers over the management API. Each has one write in flight at a time, to its own tools and namespaces. So
+ * the expected contents of the registry are always known: the acknowledged states, except for the writes in flight.
  */
 export class Writers {
   readonly #address: string;
   readonly #count: number;
   readonly #agent: Agent;
-  readonly #tools = new Map<string, Known>();
-  readonly #namespaces = new Map<string, Known>();
+  readonly #tools = new Map<string, ExpectedEntry>();
+  readonly #namespaces = new Map<string, ExpectedEntry>();
   #version = 0;
   #stopped = false;
   #running: Promise<unknown> = Promise.resolve();
-  /** Writes that were answered with success. */
+  /** Writes with a successful response. */
   acknowledged = 0;
-  /** Answers that no write should get, as text. */
-  readonly surprises: string[] = [];
+  /** Unexpected responses, as text. */
+  readonly errors: string[] = [];
 
   /** `address` is `host:port` of the management listener. */
   constructor(address: string, count: number) {
@@ -35,43 +35,46 @@ export class Writers {
     this.#agent = new Agent({ keepAlive: true, maxSockets: count });
   }
 
-  /** Makes known a tool that was registered before, and that no writer touches. */
+  /** Adds an expected tool that was registered before, and that no writer changes. */
   expect(name: string, description: string): void {
-    this.#tools.set(name, { acknowledged: description, asked: undefined });
+    this.#tools.set(name, { acknowledged: description, pending: undefined });
   }
 
-  /** Lets all writers write until {@link end}, or until the other side is gone. */
+  /** Runs all writers until {@link end}, or until the gateway is gone. */
   begin(): void {
     this.#stopped = false;
     this.#running = Promise.all(Array.from({ length: this.#count }, (_, writer) => this.#write(writer)));
   }
 
-  /** Waits for the writes under way, which fail when the other side was killed. */
+  /** Waits for the writes in flight, which fail if the gateway was killed. */
   async end(): Promise<void> {
     this.#stopped = true;
     await this.#running;
   }
 
   /**
-   * Compares what the registry holds with what is known. Returns how many writes without an answer had been made, and
-   * a line for each thing that is not as it was acknowledged. From then on what was found counts as known.
+   * Compares the registry with the expected states. Returns how many writes without a response there are and how many of
+   * them were persisted, and a line for each deviation from an acknowledged state. The found states are expected from then
+   * on.
    */
-  async compare(): Promise<{ unanswered: number; kept: number; wrong: string[] }> {
-    const result = { unanswered: 0, kept: 0, wrong: [] as string[] };
-    const check = (kind: string, known: Map<string, Known>, found: ReadonlyMap<string, string>): void => {
-      for (const [name, item] of known) {
+  async compare(): Promise<{ unanswered: number; persisted: number; failures: string[] }> {
+    const result = { unanswered: 0, persisted: 0, failures: [] as string[] };
+    const check = (kind: string, expected: Map<string, ExpectedEntry>, found: ReadonlyMap<string, string>): void => {
+      for (const [name, item] of expected) {
         const state = found.get(name);
-        if (item.asked) {
+        if (item.pending) {
           result.unanswered++;
-          if (state === item.asked.state) result.kept++;
+          if (state === item.pending.state) result.persisted++;
         }
-        if (state !== item.acknowledged && !(item.asked && state === item.asked.state)) {
-          result.wrong.push(`${kind} ${name}: ${show(item.acknowledged)} was acknowledged, found ${show(state)}`);
+        if (state !== item.acknowledged && !(item.pending && state === item.pending.state)) {
+          result.failures.push(
+            `${kind} ${name}: ${formatState(item.acknowledged)} was acknowledged, found ${formatState(state)}`,
+          );
         }
-        known.set(name, { acknowledged: state, asked: undefined });
+        expected.set(name, { acknowledged: state, pending: undefined });
       }
       for (const name of found.keys()) {
-        if (name !== 'default' && !known.has(name)) result.wrong.push(`${kind} ${name}: nobody wrote it`);
+        if (name !== 'default' && !expected.has(name)) result.failures.push(`${kind} ${name}: never written`);
       }
     };
     check('tool', this.#tools, await this.#list('/api/v1/tools', 'description'));
@@ -84,50 +87,50 @@ export class Writers {
   }
 
   async #write(writer: number): Promise<void> {
-    // The other side's death ends the writer: what it was writing stays asked for.
+    // A killed gateway ends the writer; its last write stays pending.
     while (!this.#stopped && (await this.#writeOne(writer))) {}
   }
 
-  /** One random write; false when no answer came. */
+  /** Makes one random write; false without a response. */
   async #writeOne(writer: number): Promise<boolean> {
     const item = Math.floor(Math.random() * 4);
     const name = `w${writer}-${item}`;
     if (item === 0) {
-      const known = knownOf(this.#namespaces, name);
-      return known.acknowledged
-        ? this.#send(known, undefined, 'DELETE', `/api/v1/namespaces/${name}`)
-        : this.#send(known, PRESENT, 'POST', '/api/v1/namespaces', { name });
+      const entry = entryOf(this.#namespaces, name);
+      return entry.acknowledged
+        ? this.#send(entry, undefined, 'DELETE', `/api/v1/namespaces/${name}`)
+        : this.#send(entry, PRESENT, 'POST', '/api/v1/namespaces', { name });
     }
-    const known = knownOf(this.#tools, name);
+    const entry = entryOf(this.#tools, name);
     const version = `version ${++this.#version}`;
     const body = { name, description: version, uri: 'http://tool', toolType: 'http', input_schema: { type: 'object' } };
-    if (!known.acknowledged) return this.#send(known, version, 'POST', '/api/v1/tools', body);
+    if (!entry.acknowledged) return this.#send(entry, version, 'POST', '/api/v1/tools', body);
     const path = `/api/v1/tools/${name}`;
     return Math.random() < 0.5
-      ? this.#send(known, version, 'PUT', path, body)
-      : this.#send(known, undefined, 'DELETE', path);
+      ? this.#send(entry, version, 'PUT', path, body)
+      : this.#send(entry, undefined, 'DELETE', path);
   }
 
-  async #send(known: Known, state: State, method: string, path: string, body?: unknown): Promise<boolean> {
-    known.asked = { state };
-    const answer = await this.#request(method, path, body).catch(() => undefined);
-    if (!answer) return false;
-    if (answer.status >= 300) {
-      this.surprises.push(`${method} ${path}: ${answer.status} ${answer.text}`);
+  async #send(entry: ExpectedEntry, state: State, method: string, path: string, body?: unknown): Promise<boolean> {
+    entry.pending = { state };
+    const response = await this.#request(method, path, body).catch(() => undefined);
+    if (!response) return false;
+    if (response.status >= 300) {
+      this.errors.push(`${method} ${path}: ${response.status} ${response.text}`);
       return false;
     }
-    known.acknowledged = state;
-    known.asked = undefined;
+    entry.acknowledged = state;
+    entry.pending = undefined;
     this.acknowledged++;
     return true;
   }
 
-  /** What a list holds: by name the member that tells versions apart. */
+  /** Returns the entries of a list by name, with the value of the version member. */
   async #list(path: string, member: string | undefined): Promise<Map<string, string>> {
     const { text } = await this.#request('GET', path);
-    const answer: unknown = JSON.parse(text);
-    if (!isObject(answer) || !Array.isArray(answer.data)) throw new Error(`GET ${path}: ${text}`);
-    const items: unknown[] = answer.data;
+    const body: unknown = JSON.parse(text);
+    if (!isObject(body) || !Array.isArray(body.data)) throw new Error(`GET ${path}: ${text}`);
+    const items: unknown[] = body.data;
     return new Map(
       items.filter(isObject).map((item) => [String(item.name), member === undefined ? PRESENT : String(item[member])]),
     );
@@ -135,7 +138,7 @@ export class Writers {
 
   #request(method: string, path: string, body?: unknown): Promise<{ status: number; text: string }> {
     return new Promise((resolve, reject) => {
-      const sent = request(`http://${this.#address}${path}`, { method, agent: this.#agent }, (response) => {
+      const outgoing = request(`http://${this.#address}${path}`, { method, agent: this.#agent }, (response) => {
         let text = '';
         response.setEncoding('utf8');
         response.on('data', (chunk: string) => {
@@ -144,15 +147,15 @@ export class Writers {
         response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
         response.on('error', reject);
       });
-      sent.on('error', reject);
-      sent.end(body === undefined ? undefined : JSON.stringify(body));
+      outgoing.on('error', reject);
+      outgoing.end(body === undefined ? undefined : JSON.stringify(body));
     });
   }
 }
 
-function knownOf(known: Map<string, Known>, name: string): Known {
-  const item = known.get(name) ?? { acknowledged: undefined, asked: undefined };
-  known.set(name, item);
+function entryOf(entries: Map<string, ExpectedEntry>, name: string): ExpectedEntry {
+  const item = entries.get(name) ?? { acknowledged: undefined, pending: undefined };
+  entries.set(name, item);
   return item;
 }
 
@@ -160,6 +163,6 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-function show(state: State): string {
+function formatState(state: State): string {
   return state ?? 'nothing';
 }
