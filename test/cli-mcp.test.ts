@@ -530,7 +530,7 @@ it('as a process: what is printed, what is told, and the exit code', async () =>
       stderr: '[info] Tool execution started\n[info] Tool processing data\n[info] Tool execution completed\n',
     },
     { code: 1, stdout: 'This tool intentionally returns an error for testing\n', stderr: '' },
-    { code: 0, stdout: expect.stringContaining('Written: '), stderr: '' },
+    { code: 0, stdout: expect.stringContaining('Updated '), stderr: '' },
   ]);
   expect(JSON.parse(await readFile(join(home, '.config/Code/User/mcp.json'), 'utf8'))).toEqual({
     servers: { 'sluice-legacy': { type: 'http', url } },

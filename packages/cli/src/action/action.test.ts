@@ -121,11 +121,11 @@ describe('sluice action test', () => {
   });
 
   it('says that the service does nothing of a decision, and why', async () => {
-    const why = 'keys beginning with mcp. or service. are those of the service';
+    const why = 'keys starting with mcp. or service. are reserved';
     const reserved = await trial('reserved');
     expect(reserved).toMatchObject({ code: 0, result: { decision: { key: 'mcp.method' }, without_effect: why } });
     const long = await trial('long');
-    expect(long.result).toMatchObject({ without_effect: 'the value is longer than 256 bytes' });
+    expect(long.result).toMatchObject({ without_effect: 'the value exceeds 256 bytes' });
 
     const calls = await context('ctx.json', { llmResult: 'pass warn filter' });
     expect((await sluice('test', 'obedient.wasm', '--context', calls)).out).toContain(`

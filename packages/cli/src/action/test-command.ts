@@ -61,7 +61,7 @@ Example:
       const host = new TestHost(inputs);
 
       // The host takes a moment to load.
-      const { ActionCompileError, ActionCompiler, ActionFailure, HostPool, withoutEffect } = await import(
+      const { ActionCompileError, ActionCompiler, ActionFailure, HostPool, ignoredReason } = await import(
         '@sluice/server/actions'
       );
       const compiler = new ActionCompiler();
@@ -72,7 +72,7 @@ Example:
         // The first run includes loading the action into the host process; the second shows the usual cost of a
         // request.
         const second = await hosts.run(action, input, new TestHost(inputs)).catch(() => run);
-        const ignored = withoutEffect(run.response, input.method);
+        const ignored = ignoredReason(run.response, input.method);
         printResult(context, host, { run, ignored, secondMs: second.durationMs });
       } catch (error) {
         if (error instanceof ActionCompileError) {
