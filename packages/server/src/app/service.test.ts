@@ -31,7 +31,7 @@ function until<T extends { close(): unknown }>(part: T): T {
   return part;
 }
 
-/** Runs the process in the test's folder until it ends. */
+/** Runs the process in the test's folder until it exits. */
 async function run(env: Record<string, string> = {}, args: readonly string[] = []) {
   const child: ChildProcess = spawn(process.execPath, [MAIN, ...args], {
     cwd: folder,
@@ -59,7 +59,7 @@ async function run(env: Record<string, string> = {}, args: readonly string[] = [
   return { code, stdout, stderr };
 }
 
-/** Takes a port, for somebody else to want it. */
+/** Occupies a port. */
 async function occupied(): Promise<{ server: Server; address: string }> {
   const port = await freePort();
   const server = createServer();
@@ -69,7 +69,7 @@ async function occupied(): Promise<{ server: Server; address: string }> {
   return { server, address: `127.0.0.1:${port}` };
 }
 
-describe('a start that fails', () => {
+describe('a failed startup', () => {
   const oneLine = (stderr: string, ...parts: string[]) => {
     expect(stderr.trimEnd().split('\n')).toHaveLength(1);
     for (const part of parts) expect(stderr).toContain(part);
@@ -78,7 +78,7 @@ describe('a start that fails', () => {
   it.each([
     ['SERVICE_MCP_LISTEN', 'nonsense'],
     ['SERVICE_SESSION_KEY', 'too short to be a key'],
-  ])('ends with code 1 and one line naming %s', async (name, value) => {
+  ])('exits with code 1 and a one-line error that names %s', async (name, value) => {
     const { code, stdout, stderr } = await run({ [name]: value });
     expect([code, stdout]).toEqual([1, '']);
     oneLine(stderr, name);
@@ -88,13 +88,13 @@ describe('a start that fails', () => {
   it.each([
     ['an unknown flag', ['--no-such'], '--no-such'],
     ['a pipeline file', ['--pipeline-config', 'p.yaml'], '--pipeline-config'],
-  ])('for %s names it', async (_what, args, named) => {
+  ])('names %s', async (_what, args, named) => {
     const { code, stderr } = await run({}, args);
     expect(code).toBe(1);
     oneLine(stderr, named);
   });
 
-  it.each(['SERVICE_MGMT_LISTEN', 'SERVICE_MCP_LISTEN'])('names %s when its port is in use', async (name) => {
+  it.each(['SERVICE_MGMT_LISTEN', 'SERVICE_MCP_LISTEN'])('names %s if its port is in use', async (name) => {
     const { address } = await occupied();
     const { code, stderr } = await run({ [name]: address });
     expect(code).toBe(1);
@@ -102,7 +102,7 @@ describe('a start that fails', () => {
   });
 
   it.each(['registry.json', 'evaluator-revisions.json', 'sessions.json', 'session.key'])(
-    'names %s when it is damaged',
+    'names %s if it is corrupt',
     async (file) => {
       const service = await startTestService({
         SERVICE_PERSIST_BACKEND: 'file',
@@ -117,7 +117,7 @@ describe('a start that fails', () => {
     },
   );
 
-  it('leaves nothing behind that would keep the next one from starting', async () => {
+  it('does not prevent the next startup', async () => {
     const { server, address } = await occupied();
     const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: join(folder, 'registry') };
     for (const name of ['SERVICE_MGMT_LISTEN', 'SERVICE_MCP_LISTEN']) {
@@ -129,7 +129,7 @@ describe('a start that fails', () => {
     await service.stop();
   });
 
-  it('on a folder that another one runs on says so, and disturbs neither', async () => {
+  it('names the registry folder if another process uses it, and does not affect that process', async () => {
     const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: join(folder, 'registry') };
     const first = await startTestService(env);
     const { code, stderr } = await run();
@@ -140,8 +140,8 @@ describe('a start that fails', () => {
   });
 });
 
-describe('a first start', () => {
-  it('says what to do next, with the addresses it has, and a later one does not', async () => {
+describe('the first startup', () => {
+  it('prints the next steps with the bound addresses, unlike later ones', async () => {
     const env = { ...ENVIRONMENT, SERVICE_PERSIST_PATH: join(folder, 'registry') };
     const free = '127.0.0.1:0';
     const listening = { SERVICE_MGMT_LISTEN: free, SERVICE_MCP_LISTEN: free, SERVICE_INFERENCE_LISTEN: free };
@@ -178,7 +178,7 @@ describe('a first start', () => {
     expect(silent).toBe('');
   });
 
-  it.each(['--help', '--version'])('is none when only %s is asked for', async (flag) => {
+  it.each(['--help', '--version'])('does not happen with %s', async (flag) => {
     const { code, stdout, stderr } = await run({ SERVICE_MCP_LISTEN: 'nonsense' }, [flag]);
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout.length).toBeGreaterThan(3);
@@ -186,7 +186,7 @@ describe('a first start', () => {
   });
 });
 
-describe('a stop', () => {
+describe('shutdown', () => {
   /** A gateway process with a call in flight. */
   async function busy() {
     const upstream = until(await startStreamer());
@@ -199,7 +199,7 @@ describe('a stop', () => {
     return { gateway, call, answer };
   }
 
-  it('lets a call in flight finish, is not ready meanwhile, takes no more, and ends with code 0', async () => {
+  it('waits for in-flight calls, is not ready meanwhile, accepts no new ones, and exits with code 0', async () => {
     const { gateway, call, answer } = await busy();
     const { pid } = gateway;
     const ended = gateway.stop();
@@ -216,22 +216,19 @@ describe('a stop', () => {
     await expect(stat(join(gateway.folder, 'registry.lock'))).rejects.toThrow('ENOENT');
   });
 
-  it.each(['SIGTERM', 'SIGINT'] as const)(
-    'that is asked for again, with %s, ends at once with code 1',
-    async (signal) => {
-      const { gateway, answer } = await busy();
-      const pid = gateway.pid();
-      if (pid === undefined) throw new Error('no process');
-      const lost = expect(answer).rejects.toThrow();
-      const ended = gateway.stop();
-      await expect.poll(() => gateway.logs.some(({ msg }) => msg === 'stopping')).toBe(true);
-      process.kill(pid, signal);
-      expect(await ended).toBe(1);
-      await lost;
-    },
-  );
+  it.each(['SIGTERM', 'SIGINT'] as const)('exits at once with code 1 at a second %s', async (signal) => {
+    const { gateway, answer } = await busy();
+    const pid = gateway.pid();
+    if (pid === undefined) throw new Error('no process');
+    const lost = expect(answer).rejects.toThrow();
+    const ended = gateway.stop();
+    await expect.poll(() => gateway.logs.some(({ msg }) => msg === 'stopping')).toBe(true);
+    process.kill(pid, signal);
+    expect(await ended).toBe(1);
+    await lost;
+  });
 
-  it('with nothing in flight is quick, idle connections or not', async () => {
+  it('is immediate without in-flight requests, even with idle connections', async () => {
     const gateway = until(await startGateway());
     await fetch(gateway.url(), { method: 'POST', body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' }).then((answer) =>
       answer.text(),
@@ -241,7 +238,7 @@ describe('a stop', () => {
     expect(performance.now() - before).toBeLessThan(20_000);
   });
 
-  it('cuts off what does not finish in its time', async () => {
+  it('aborts requests that exceed the timeout', async () => {
     const upstream = until(await startStreamer());
     const service = await startTestService();
     await service.register('forwards', { name: 'up', address: upstream.url });
@@ -255,7 +252,7 @@ describe('a stop', () => {
     await expect.poll(() => call.left).toBe(true);
   });
 
-  it('does not wait for ever for a call whose legacy client has left', async () => {
+  it('does not wait for a call whose legacy client has disconnected', async () => {
     const upstream = until(await startStreamer());
     const service = await startTestService();
     await service.register('forwards', { name: 'up', address: upstream.url });
@@ -275,7 +272,7 @@ describe('a stop', () => {
     await expect.poll(() => call.left).toBe(true);
   });
 
-  it('ends the sessions that it opened upstream', async () => {
+  it('ends its upstream sessions', async () => {
     const upstream = until(await startRawUpstream({ eras: ['legacy'], scripts: upstreamScripts('one') }));
     const service = await startTestService();
     await service.register('forwards', { name: 'up', address: upstream.url });
@@ -313,7 +310,7 @@ describe('the bootstrap file', () => {
     return { ...service, stop };
   }
 
-  it('registers forwards and namespaces, and discovers in the background', async () => {
+  it('registers forwards and namespaces and discovers them in the background', async () => {
     const service = await start({
       forwards: [
         { name: 'a', address: one.url, labels: { team: 'x' }, prefix: 'p-' },
@@ -333,7 +330,7 @@ describe('the bootstrap file', () => {
     expect((await service.manage('GET', '/namespaces/plain')).status).toBe(200);
   });
 
-  it('changes nothing about an equal forward, which serves its catalogue though its upstream is down', async () => {
+  it('does not change an equal forward, which serves its catalog even if its upstream is down', async () => {
     const content = { forwards: [{ name: 'a', address: one.url, labels: { b: '1', a: '2' } }] };
     const first = await start(content);
     await expect.poll(async () => reply(await modernClient(first.url()).call('tools/list'))).toContain('"name":"one"');
@@ -352,7 +349,7 @@ describe('the bootstrap file', () => {
     ['address', () => ({ address: two.url }), '"name":"two"'],
     ['prefix', () => ({ prefix: 'p-' }), '"name":"p-one"'],
     ['labels', () => ({ labels: { a: '1' } }), '"name":"one"'],
-  ])('replaces a forward of another %s', async (_what, change, listed) => {
+  ])('replaces a forward with another %s', async (_what, change, listed) => {
     const forward = { name: 'a', address: one.url };
     const first = await start({ forwards: [forward] });
     await expect.poll(async () => reply(await modernClient(first.url()).call('tools/list'))).toContain('"name":"one"');
@@ -375,7 +372,7 @@ describe('the bootstrap file', () => {
     await expect.poll(() => list('moved')).toContain('"name":"one"');
   });
 
-  it('leaves alone what it does not name', async () => {
+  it('does not change other entries', async () => {
     const first = await start({ namespaces: [{ name: 'n', labels: { k: 'v' } }] });
     await first.register('forwards', { name: 'by-hand', address: two.url });
     await first.stop();
