@@ -130,7 +130,7 @@ describe('sluice action test', () => {
     const calls = await context('ctx.json', { llmResult: 'pass warn filter' });
     expect((await sluice('test', 'obedient.wasm', '--context', calls)).out).toContain(`
 decision: filter tools: a, b
-no effect: the request lists no tools
+no effect: the request does not list tools
 no effect: 2 other response calls
 time: `);
     const none = await context('none.json', { llmResult: 'none', method: 'tools/list' });
