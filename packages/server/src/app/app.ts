@@ -11,7 +11,7 @@ import { createManagement, managementObserver } from '../management/server.ts';
 import { ClientProfiles, DeclaredParams } from '../mcp/client-profile.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
-import type { Implementation } from '../mcp/server-info.ts';
+import type { Implementation } from '@sluice/protocol/mcp/message';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/resumable-streams.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
@@ -24,7 +24,8 @@ import { HostPool } from '../policy/sandbox/pool.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { exportMetrics } from '../telemetry/metrics/otlp-export.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
-import { MetricSource, ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
+import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { openTracing } from '../telemetry/tracing/tracing.ts';
 import { VERSION } from '../telemetry/version.ts';
@@ -44,7 +45,7 @@ import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { SessionSubscriptions } from '../upstreams/mcp/streams/session-subscriptions.ts';
 import type { Config } from './config/config.ts';
 import { INFERENCE_CLUSTER } from './config/pipeline/pipeline.ts';
-import { unjudgedListeners } from './config/pipeline/validate.ts';
+import { listenersWithoutEvaluators } from './config/pipeline/validate.ts';
 import { serviceState } from './metric-sources.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
 import { bind, bootstrap, openEvaluators, openKeptSessions, openRegistry, openSealer } from './storage.ts';
@@ -110,12 +111,12 @@ export async function startService(
   const evaluators = await openEvaluators(config, logger, {
     compiler: compiling,
     schemas,
-    hasNamespace: (name) => registry.current.namespace(name) !== undefined,
+    namespaceExists: (name) => registry.current.namespace(name) !== undefined,
     onActivated(set) {
       actions.setActions(set.list.map(({ action }) => action));
       listChanges.setEvaluators(set);
       if (set.list.length === 0) return;
-      for (const line of unjudgedListeners(pipeline.listeners)) logger.target('service::evaluator').warn(line);
+      for (const line of listenersWithoutEvaluators(pipeline.listeners)) logger.target('service::evaluator').warn(line);
     },
   });
   open.defer(() => evaluators.close());
@@ -126,31 +127,26 @@ export async function startService(
   const sealer = await openSealer(config);
   const kept = await openKeptSessions(config, logger);
   open.defer(() => kept.close());
-  const sessions = new ClientSessions(sealer, profiles, kept);
   const replica = randomBytes(6).toString('base64url');
   const events = new EventStore(sealer, replica);
   open.defer(() => events.close());
-  const lives = new ActiveSessions(events, replica);
+  const sessions = new ClientSessions(sealer, profiles, kept, new ActiveSessions(events, replica));
   const longStreams = new OpenStreams();
   const interactions = new InteractionStore(config.interactionCapacity);
   const toolCalls = new ToolCallEvents(logger, (id) => interactions.completion(id) !== undefined);
 
-  const sessionWatches = new SessionSubscriptions({
-    sessions,
-    lives,
+  const sessionSubscriptions = new SessionSubscriptions({
     log: logger.target('service::forward'),
-    onLegacyAvailable: (session, headers) => sessionLinks.onListening(session, headers, false),
+    onLegacyAvailable: (session, headers) => sessionBindings.onListening(session, headers, false),
   });
-  const sessionLinks = new SessionBindings({
+  const sessionBindings = new SessionBindings({
     upstreams: () => forwards.upstreams(),
     upstream: (forward) => forwards.upstream(forward),
-    sessions,
-    lives,
     calls,
-    subscriptions: sessionWatches,
+    subscriptions: sessionSubscriptions,
     log: logger.target('service::forward'),
   });
-  const parked = new SuspendedCalls({
+  const suspendedCalls = new SuspendedCalls({
     sealer,
     replica,
     limit: config.parkedCallsLimit,
@@ -159,14 +155,12 @@ export async function startService(
   const declaredParams = new DeclaredParams(profiles);
   const relay = new CallRouter({
     forwards,
-    suspendedCalls: parked,
+    suspendedCalls,
     callSessionPool: new CallSessionPool(calls),
     declaredParams,
     resourceLinks: new ResourceLinkCache((forward) => registry.current.forwards.has(forward)),
     calls,
-    lives,
-    sessions,
-    sessionBindings: sessionLinks,
+    sessionBindings,
     serverInfo: SERVER_INFO,
     toolCalls,
     forwardHeaders: config.forwardHeaders,
@@ -238,9 +232,8 @@ export async function startService(
     forwards,
     relay,
     sessions,
-    sessionLinks,
-    sessionWatches,
-    lives,
+    sessionBindings,
+    sessionSubscriptions,
     events,
     calls,
     listChanges,
@@ -330,7 +323,7 @@ export async function startService(
       const left = () => Math.max(over - performance.now(), MIN_DRAIN_MS);
       // They would never end by themselves.
       longStreams.endAll();
-      parked.close();
+      suspendedCalls.close();
       const [ofManagement, ...others] = bound;
       await Promise.all(others.map(({ listener }) => listener.drain(graceMs)));
       // Calls whose client has left are still judged or under way; of the grace, they get what is left.

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { messages, type RawAnswer, send } from '../../../../test/fixtures/raw-client.ts';
-import { type BatchAnswerOptions, type BatchMember, BatchResponse } from './batch.ts';
+import { type BatchMember, BatchResponse, type BatchResponseOptions } from './batch.ts';
 import { ResponseWriter } from './response.ts';
 
 const ends: (() => void)[] = [];
@@ -25,11 +25,11 @@ async function serving(work: (response: ServerResponse) => unknown): Promise<str
 type Work = (members: readonly BatchMember[]) => unknown;
 
 /** What a client gets when members with the ids "0", "1" and so on answer as `work` does. */
-async function answered(options: Partial<BatchAnswerOptions>, work: Work): Promise<RawAnswer> {
-  const all = { size: 2, asks: true, streams: true, ...options };
+async function answered(options: Partial<BatchResponseOptions>, work: Work): Promise<RawAnswer> {
+  const all = { size: 2, hasRequests: true, streams: true, ...options };
   const url = await serving((response) => {
     const answer = new BatchResponse(response, ['Access-Control-Allow-Origin', '*'], all);
-    return work(Array.from({ length: all.size }, (_, i) => answer.member({ idText: `"${i}"` })));
+    return work(Array.from({ length: all.size }, (_, i) => answer.addMember({ idText: `"${i}"` })));
   });
   return send(url, 'POST');
 }
@@ -46,16 +46,16 @@ describe('the answer to a batch with requests', () => {
     const answer = await answered({}, async ([a, b]) => {
       const first = rpc(a, '1');
       first.beginStream();
-      first.event(note(1));
+      first.sendEvent(note(1));
       const second = rpc(b, '"b"');
       second.beginStream();
-      second.event(note(2));
+      second.sendEvent(note(2));
       await delay(1);
-      first.event(note(3));
-      second.result('{"x":1.0}');
-      second.event(note(5));
-      first.event(note(4));
-      first.lastEvent(result('1'));
+      first.sendEvent(note(3));
+      second.sendResult('{"x":1.0}');
+      second.sendEvent(note(5));
+      first.sendEvent(note(4));
+      first.sendLastEvent(result('1'));
     });
     expect(answer.status).toBe(200);
     expect(answer.headers).toMatchObject({ 'content-type': 'text/event-stream', 'access-control-allow-origin': '*' });
@@ -67,12 +67,12 @@ describe('the answer to a batch with requests', () => {
     const answer = await answered({ size: 3, streams: false }, async ([a, b, c]) => {
       const streaming = rpc(b, '2');
       streaming.beginStream();
-      streaming.event(note(1));
-      rpc(a, '1').result('{"first":true}');
+      streaming.sendEvent(note(1));
+      rpc(a, '1').sendResult('{"first":true}');
       streaming.keepAlive();
-      streaming.lastEvent(result('2'));
+      streaming.sendLastEvent(result('2'));
       await delay(1);
-      rpc(c, '3').error({ code: -32602, message: 'no' }, 400);
+      rpc(c, '3').sendError({ code: -32602, message: 'no' }, 400);
     });
     expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
     expect(answer.headers).toMatchObject({ 'access-control-allow-origin': '*' });
@@ -89,7 +89,7 @@ describe('the answer to a batch with requests', () => {
         const pieces = rpc(a, '1');
         pieces.beginJson(200, undefined);
         for (const byte of Buffer.from(text)) expect(pieces.write(Buffer.of(byte))).toBe(true);
-        rpc(b, '2').result(Buffer.from('{"buffer":1}'));
+        rpc(b, '2').sendResult(Buffer.from('{"buffer":1}'));
         await delay(1);
         pieces.end();
       });
@@ -103,9 +103,9 @@ describe('the answer to a batch with requests', () => {
   it('does not wait for one member to send what another has', async () => {
     const held: BatchMember[] = [];
     const url = await serving((response) => {
-      const answer = new BatchResponse(response, [], { size: 2, asks: true, streams: false });
-      held.push(answer.member({ idText: '1' }));
-      rpc(answer.member({ idText: '2' }), '2').result('{}');
+      const answer = new BatchResponse(response, [], { size: 2, hasRequests: true, streams: false });
+      held.push(answer.addMember({ idText: '1' }));
+      rpc(answer.addMember({ idText: '2' }), '2').sendResult('{}');
     });
     const req = request(url, { agent: false }).end();
     const [response] = await once(req, 'response');
@@ -114,18 +114,18 @@ describe('the answer to a batch with requests', () => {
       text += chunk;
     });
     await expect.poll(() => text).toBe(`[${result('2')}`);
-    rpc(held[0], '1').result('{}');
+    rpc(held[0], '1').sendResult('{}');
     await once(response, 'end');
     expect(text).toBe(`[${result('2')},${result('1')}]`);
   });
 
   it('has no response of a request that nobody waits for any more', async () => {
     const answer = await answered({}, ([a, b]) => {
-      rpc(a).cancelled(false);
-      rpc(b, '2').result('{}');
+      rpc(a).endWithoutResponse(false);
+      rpc(b, '2').sendResult('{}');
     });
     expect(messages(answer)).toEqual([result('2')]);
-    const none = await answered({ size: 1 }, ([a]) => rpc(a).cancelled(true));
+    const none = await answered({ size: 1 }, ([a]) => rpc(a).endWithoutResponse(true));
     expect([none.status, none.text]).toEqual([202, '']);
   });
 
@@ -133,18 +133,18 @@ describe('the answer to a batch with requests', () => {
     const answer = await answered({ size: 3, streams }, async ([a, b, c]) => {
       const stream = rpc(a);
       stream.beginStream();
-      if (streams) stream.event(note(1));
+      if (streams) stream.sendEvent(note(1));
       expect(a?.headersSent).toBe(true);
       stream.destroy();
       stream.destroy();
-      stream.lastEvent(result('"0"'));
+      stream.sendLastEvent(result('"0"'));
       const half = rpc(b);
       half.beginJson(200, undefined);
       half.write('{"jsonrpc":"2.0",');
       await delay(1);
       half.destroy();
       half.end('}');
-      rpc(c, '"2"').result('{}');
+      rpc(c, '"2"').sendResult('{}');
     });
     const failed = (id: string) => `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"internal error"}}`;
     const all = [failed('"0"'), failed('"1"'), result('"2"')];
@@ -154,9 +154,9 @@ describe('the answer to a batch with requests', () => {
 
   it('says so where a member’s answer was no JSON-RPC at all', async () => {
     const answer = await answered({ size: 3 }, ([a, b, c]) => {
-      rpc(a).plain(403, ['content-type', 'text/html; charset=utf-8'], '<p>no</p>');
-      rpc(b).plain(429);
-      rpc(c).plain(200, ['content-type', 'application/json; charset=utf-8'], result('"c"'));
+      rpc(a).sendPlain(403, ['content-type', 'text/html; charset=utf-8'], '<p>no</p>');
+      rpc(b).sendPlain(429);
+      rpc(c).sendPlain(200, ['content-type', 'application/json; charset=utf-8'], result('"c"'));
     });
     const failed = (id: string, status: number) =>
       `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"answered with HTTP ${status}"}}`;
@@ -166,10 +166,10 @@ describe('the answer to a batch with requests', () => {
 
 describe('the answer to a batch without requests', () => {
   it('is 202 without a body when all was taken', async () => {
-    const answer = await answered({ asks: false }, async ([a, b]) => {
-      rpc(a).plain(202);
+    const answer = await answered({ hasRequests: false }, async ([a, b]) => {
+      rpc(a).sendPlain(202);
       await delay(1);
-      rpc(b).plain(202);
+      rpc(b).sendPlain(202);
     });
     expect([answer.status, answer.text, answer.headers['content-length']]).toEqual([202, '', '0']);
     expect(answer.headers).toMatchObject({ 'access-control-allow-origin': '*' });
@@ -181,9 +181,9 @@ describe('the answer to a batch without requests', () => {
     [502, 502],
     [200, 400],
   ])('has an array of what is wrong, with status %i as %i', async (status, seen) => {
-    const answer = await answered({ asks: false }, ([a, b]) => {
-      rpc(a).plain(202);
-      rpc(b).error({ code: -32600, message: 'no' }, status);
+    const answer = await answered({ hasRequests: false }, ([a, b]) => {
+      rpc(a).sendPlain(202);
+      rpc(b).sendError({ code: -32600, message: 'no' }, status);
     });
     expect([answer.status, answer.headers['content-type']]).toEqual([seen, 'application/json']);
     expect(answer.text).toBe('[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}]');
@@ -194,16 +194,16 @@ describe('the client of a batch', () => {
   it('that reads slowly holds all members back, and lets them go together', async () => {
     const drained: number[] = [];
     const url = await serving((response) => {
-      const answer = new BatchResponse(response, [], { size: 20, asks: true, streams: true });
-      const members = Array.from({ length: 20 }, (_, i) => answer.member({ idText: String(i) }));
+      const answer = new BatchResponse(response, [], { size: 20, hasRequests: true, streams: true });
+      const members = Array.from({ length: 20 }, (_, i) => answer.addMember({ idText: String(i) }));
       const data = JSON.stringify('x'.repeat(1024 * 1024));
       for (const [i, member] of members.entries()) {
         const client = rpc(member, String(i));
         client.beginStream();
-        expect(client.event(`{"jsonrpc":"2.0","method":"m","params":{"data":${data}}}`)).toBe(false);
+        expect(client.sendEvent(`{"jsonrpc":"2.0","method":"m","params":{"data":${data}}}`)).toBe(false);
         client.onDrain(() => {
           drained.push(i);
-          client.lastEvent(result(String(i)));
+          client.sendLastEvent(result(String(i)));
         });
       }
     });
@@ -225,13 +225,13 @@ describe('the client of a batch', () => {
     const left: string[] = [];
     const members: BatchMember[] = [];
     const url = await serving((response) => {
-      const answer = new BatchResponse(response, [], { size: 3, asks: true, streams: true });
+      const answer = new BatchResponse(response, [], { size: 3, hasRequests: true, streams: true });
       for (const id of ['1', '2', '3']) {
-        const member = answer.member({ idText: id });
+        const member = answer.addMember({ idText: id });
         members.push(member);
         rpc(member, id).onLeave(() => left.push(id));
       }
-      rpc(members[0], '1').result('{}');
+      rpc(members[0], '1').sendResult('{}');
     });
     const req = request(url, { agent: false }).end();
     const [response] = await once(req, 'response');
@@ -239,9 +239,9 @@ describe('the client of a batch', () => {
     response.destroy();
     await expect.poll(() => left).toEqual(['2', '3']);
     expect(members.map((member) => member.destroyed)).toEqual([true, true, true]);
-    rpc(members[1], '2').result('{}');
+    rpc(members[1], '2').sendResult('{}');
     rpc(members[2], '3').beginStream();
-    expect(rpc(members[2], '3').event(note(1))).toBe(false);
+    expect(rpc(members[2], '3').sendEvent(note(1))).toBe(false);
     members[2]?.destroy();
     expect(members.map((member) => member.writableEnded)).toEqual([true, true, true]);
   });

@@ -8,7 +8,7 @@ import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-hea
 import type { CacheHint, Entry, EntryVariant, KnownCatalog } from '../registry/entries.ts';
 import type { CatalogView } from '../registry/index.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { Implementation } from './server-info.ts';
+import type { Implementation } from '@sluice/protocol/mcp/message';
 
 /** Equivalent schemas of true and false, by their first letter. */
 const BOOLEAN_SCHEMAS: Readonly<Record<string, string>> = { t: '{}', f: '{"not":{}}' };

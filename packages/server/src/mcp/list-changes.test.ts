@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EvaluatorSet } from '../policy/evaluator-set.ts';
-import { evaluatorDefinition } from '../policy/fixtures/definition.ts';
+import { evaluatorDefinition } from '../policy/fixtures/evaluator-definition.ts';
 import { applyCatalogs, type DiscoveredCatalog } from '../registry/catalogs.ts';
 import { DEFAULT_NAMESPACE, type Namespace, parseNamespace } from '../registry/entries.ts';
 import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';

@@ -3,7 +3,8 @@ import { EvaluatorSet } from '../policy/evaluator-set.ts';
 import { type Entry, type EntryVariant, isTemplate, KINDS, type Kind, type Namespace } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
-import type { ActiveSession, StreamListener } from './sessions/active-sessions.ts';
+import type { StreamListener } from '../upstreams/downstream.ts';
+import type { ActiveSession } from './sessions/active-sessions.ts';
 
 /**
  * True when the list of this kind in a namespace may differ for some client: when the text or position of an entry changed,

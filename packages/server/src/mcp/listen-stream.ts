@@ -4,7 +4,7 @@ import {
   type ListenFilter,
   listenResult,
   resourceUpdated,
-  subscriptionNotice,
+  subscriptionNotification,
   withSubscriptionId,
 } from '@sluice/protocol/mcp/subscriptions';
 import type { Kind } from '../registry/entries.ts';
@@ -117,7 +117,7 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     if (this.#ended) return;
     if (!this.#acknowledged) this.#acknowledge([]);
     this.#flush(true);
-    this.#client.result(listenResult(this.#client.idText));
+    this.#client.sendResult(listenResult(this.#client.idText));
     this.#close();
     if (this.#blocked) setTimeout(() => this.#client.destroy(), LINGER_MS).unref();
   }
@@ -137,7 +137,7 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     for (const kind of this.#changed) {
       if (this.#blocked && !all) return;
       this.#changed.delete(kind);
-      this.#write(subscriptionNotice(idText, LIST_CHANGED[kind]));
+      this.#write(subscriptionNotification(idText, LIST_CHANGED[kind]));
     }
     for (const [uri, text] of this.#updated) {
       if (this.#blocked && !all) return;
@@ -147,7 +147,7 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
   }
 
   #write(text: string): void {
-    if (this.#client.event(text) || this.#blocked) return;
+    if (this.#client.sendEvent(text) || this.#blocked) return;
     this.#blocked = true;
     this.#client.onDrain(() => this.#drained());
   }

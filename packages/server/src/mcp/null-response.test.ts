@@ -17,7 +17,7 @@ it('who asks when the client leaves is told that it has, once they are ready for
 it('what is written is taken without an end of its own, however much it is', () => {
   const answer = new ResponseWriter(new NullResponse(), [], '1');
   answer.beginStream();
-  for (let at = 0; at < 100; at++) expect(answer.event('x'.repeat(100_000))).toBe(true);
-  answer.lastEvent('{}');
-  expect(answer.streaming).toBe(true);
+  for (let at = 0; at < 100; at++) expect(answer.sendEvent('x'.repeat(100_000))).toBe(true);
+  answer.sendLastEvent('{}');
+  expect(answer.isStreaming).toBe(true);
 });

@@ -9,6 +9,7 @@ import {
   META_CLIENT_CAPABILITIES,
   POLLING_VERSION,
 } from '@sluice/protocol/mcp/constants';
+import type { Implementation } from '@sluice/protocol/mcp/message';
 import {
   type NotificationMessage,
   paramText,
@@ -28,7 +29,7 @@ import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts'
 import type { OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
 import type { ResponseWriter } from '../response.ts';
-import { discoverResult, type Implementation, initializeResult, negotiate } from '../server-info.ts';
+import { discoverResult, initializeResult, negotiate } from '../server-info.ts';
 import type { EventStore, Resumption } from '../sessions/resumable-streams.ts';
 import { SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
@@ -36,7 +37,7 @@ import type { ClientSession, ClientSessions } from '../sessions/sessions.ts';
 /** What a legacy client's messages that are no requests go to. */
 export interface ClientMessageParts {
   readonly calls: Pick<InFlightCalls<InFlightCall>, 'find'>;
-  readonly sessionLinks: SessionBindings;
+  readonly sessionBindings: SessionBindings;
   readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
 }
 
@@ -78,7 +79,7 @@ export function notified(
   parts: ClientMessageParts,
 ): McpOutcome {
   if (!session) return ACCEPTED;
-  const { calls, sessionLinks, relay } = parts;
+  const { calls, sessionBindings, relay } = parts;
   switch (message.method) {
     case 'notifications/initialized':
       break;
@@ -95,7 +96,7 @@ export function notified(
     default: {
       if (SERVERS_ONLY.has(message.method) || !message.method.startsWith(NOTIFICATIONS)) break;
       const own = relay.upstreamHeaders(headers);
-      if (own) sessionLinks.forwardNotification(session, own, message.text);
+      if (own) sessionBindings.forwardNotification(session, own, message.text);
     }
   }
   return ACCEPTED;
@@ -106,7 +107,7 @@ export interface NotificationStreamParts {
   readonly events: EventStore;
   readonly listChanges: ListChangeNotifier;
   readonly longStreams: OpenStreams;
-  readonly sessionLinks: SessionBindings;
+  readonly sessionBindings: SessionBindings;
   readonly relay: Pick<CallRouter, 'upstreamHeaders'>;
 }
 
@@ -144,7 +145,7 @@ export function notificationStream(
 function open(
   headers: readonly string[],
   session: ClientSession,
-  { listChanges, longStreams, sessionLinks }: NotificationStreamParts,
+  { listChanges, longStreams, sessionBindings }: NotificationStreamParts,
   lost: boolean,
 ): McpOutcome {
   const start = (client: ResponseWriter): void => {
@@ -156,19 +157,19 @@ function open(
     const stream = live.openStream(() => remove());
     remove = longStreams.add({ keepAlive: () => stream.keepAlive(), end: () => live.closeStream(stream) });
     if (first) new SessionListChanges(live, listChanges, session.namespace);
-    client.continueStream(stream);
+    client.attachStream(stream);
     // Sends the head on its way, whichever it is.
     if (session.protocolVersion >= POLLING_VERSION) stream.prime();
     else stream.keepAlive();
     if (gap) for (const method of LIST_CHANGED_METHODS) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
-    sessionLinks.onListening(session, headers, gap);
+    sessionBindings.onListening(session, headers, gap);
   };
   return { kind: 'deferred', start };
 }
 
 /** Goes on with a stream that is still here. */
 function resume(client: ResponseWriter, { stream, after }: Extract<Resumption, { kind: 'stream' }>): void {
-  client.continueStream(stream, after);
+  client.attachStream(stream, after);
   // Sends the head on its way where there is nothing to send again.
   stream.keepAlive();
 }
@@ -178,7 +179,7 @@ function unknownOutcome(idText: string, restarted: boolean): McpOutcome {
   const error = `{"code":${INTERNAL_ERROR},"message":"${message}"}`;
   const start = (client: ResponseWriter): void => {
     client.beginStream();
-    client.lastEvent(`{"jsonrpc":"2.0","id":${idText},"error":${error}}`);
+    client.sendLastEvent(`{"jsonrpc":"2.0","id":${idText},"error":${error}}`);
   };
   return { kind: 'deferred', start };
 }
@@ -189,7 +190,7 @@ export interface McpInitParts extends NotificationStreamParts, ClientMessagePart
   readonly sessions: ClientSessions;
   readonly profiles: ClientProfiles;
   readonly forwards: Pick<Forwards, 'ensureDiscoveredFor' | 'closeSession' | 'onLegacyClient'>;
-  readonly sessionLinks: SessionBindings;
+  readonly sessionBindings: SessionBindings;
   readonly serverInfo: Implementation;
 }
 
@@ -227,7 +228,7 @@ const EMPTY_RESULT: McpOutcome = { kind: 'result', json: '{}', bytes: 2 };
 async function setLevel(
   session: ClientSession | undefined,
   { params: { level } }: RequestMessage,
-  { sessionLinks }: McpInitParts,
+  { sessionBindings }: McpInitParts,
 ): Promise<McpOutcome> {
   if (!isLogLevel(level)) return rpcError(INVALID_PARAMS, 'parameter "level" must be the name of a log level');
   if (!session) return EMPTY_RESULT;
@@ -237,7 +238,7 @@ async function setLevel(
     if (error instanceof SessionStateError) return rpcError(INVALID_REQUEST, error.message);
     throw error;
   }
-  await sessionLinks.updateLogLevel(session);
+  await sessionBindings.updateLogLevel(session);
   return EMPTY_RESULT;
 }
 

@@ -17,16 +17,16 @@ import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream } from '../listen-stream.ts';
 import type { OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
-import type { Implementation } from '../server-info.ts';
+import type { Implementation } from '@sluice/protocol/mcp/message';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 
 /** What subscriptions of legacy sessions are made with. */
 export interface ResourceSubscriptionParts {
   readonly forwards: Forwards;
-  readonly relay: Pick<CallRouter, 'upstreamHeaders' | 'forwardOfUnlisted'>;
-  readonly sessionLinks: SessionBindings;
-  readonly sessionWatches: SessionSubscriptions;
+  readonly relay: Pick<CallRouter, 'upstreamHeaders' | 'findUnlistedForward'>;
+  readonly sessionBindings: SessionBindings;
+  readonly sessionSubscriptions: SessionSubscriptions;
 }
 
 /** The two methods; legacy sessions only. */
@@ -58,10 +58,10 @@ export async function resourceSubscription(
     if (upstream.isModernOnly) {
       if (method === 'resources/subscribe')
         return await subscribeCrossing(uri, forward, upstream, session, sent, parts);
-      parts.sessionWatches.onUnsubscribed(upstream, session);
+      parts.sessionSubscriptions.onUnsubscribed(upstream, session);
       return EMPTY_RESULT;
     }
-    const reply = await parts.sessionLinks.requestSubscription(method, uri, upstream, session, sent);
+    const reply = await parts.sessionBindings.requestSubscription(method, uri, upstream, session, sent);
     if (reply.kind === 'error') {
       const data = reply.data === undefined ? undefined : JSON.stringify(reply.data);
       return {
@@ -72,7 +72,7 @@ export async function resourceSubscription(
     if (method === 'resources/subscribe') {
       const kept = session.change((before) => withOne(before, uri, forward));
       // What is not kept here is not to be held there either.
-      const undo = () => parts.sessionLinks.requestSubscription('resources/unsubscribe', uri, upstream, session, sent);
+      const undo = () => parts.sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, session, sent);
       kept.catch(undo).catch(() => undefined);
       await kept;
     }
@@ -93,10 +93,10 @@ async function subscribeCrossing(
   upstream: Upstream,
   session: ClientSession,
   headers: readonly string[],
-  { sessionWatches }: ResourceSubscriptionParts,
+  { sessionSubscriptions }: ResourceSubscriptionParts,
 ): Promise<McpOutcome> {
   const keep = () => session.change((before) => withOne(before, uri, forward));
-  if (await sessionWatches.subscribe(upstream, session, headers, uri, keep)) return EMPTY_RESULT;
+  if (await sessionSubscriptions.subscribe(upstream, session, headers, uri, keep)) return EMPTY_RESULT;
   return rpcError(INVALID_PARAMS, `forward "${forward}" does not let ${uri} be watched`);
 }
 
