@@ -145,7 +145,9 @@ function parseExporters(
   const named = commaList(text);
   const unknown = named.find((each) => !known.includes(each));
   if (unknown !== undefined) {
-    throw new ConfigError(`${name}: ${quote(unknown)} is not supported; expected a comma list of ${known.join(', ')}`);
+    throw new ConfigError(
+      `${name}: ${quote(unknown)} is not supported; expected a comma-separated list of ${known.join(', ')}`,
+    );
   }
   return new Set(named);
 }

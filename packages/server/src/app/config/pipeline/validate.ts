@@ -76,13 +76,13 @@ function listNames(names: readonly NamedLocation[]): string {
 }
 
 /** Filter at a wrong place, and why it is wrong. */
-export interface FilterFinding {
+interface FilterFinding {
   readonly filter: OutlinedFilter;
   readonly text: string;
 }
 
 /** Returns the mistakes in the order of a listener's filters (decisions 1.4, "Ordering mistakes"). */
-export function findOrderingMistakes(filters: readonly OutlinedFilter[]): FilterFinding[] {
+function findOrderingMistakes(filters: readonly OutlinedFilter[]): FilterFinding[] {
   const mistakes: FilterFinding[] = [];
   const previous = new Set<string>();
   for (const [index, outlined] of filters.entries()) {
@@ -111,7 +111,7 @@ export function findOrderingMistakes(filters: readonly OutlinedFilter[]): Filter
 const LOAD_BALANCER_INPUT: ReadonlySet<string> = new Set(['router', 'service_intercept']);
 
 /** Returns filters without effect: they prepare a request to be proxied, and no filter after them proxies it. */
-export function findUnusedFilters(filters: readonly OutlinedFilter[]): FilterFinding[] {
+function findUnusedFilters(filters: readonly OutlinedFilter[]): FilterFinding[] {
   const last = filters.findLastIndex(({ filter }) => filter === 'load_balancer');
   return filters
     .filter(({ filter = '' }, index) => LOAD_BALANCER_INPUT.has(filter) && index > last)
