@@ -8,6 +8,7 @@ import type { Outcome } from '../http/outcome.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import { type CallerIdentity, callerOf } from '../telemetry/caller.ts';
 import type { RequestObservation } from '../telemetry/request-telemetry.ts';
+import type { DeferredOutcome } from '../upstreams/downstream.ts';
 import type { ResponseWriter } from './response.ts';
 import type { ClientSession } from './sessions/sessions.ts';
 
@@ -64,14 +65,8 @@ export class McpRequest extends RequestContext {
   }
 }
 
-/** The response is written later, by what `start` starts: a call of an upstream, or a stream of notifications. */
-export interface DeferredOutcome {
-  readonly kind: 'deferred';
-  start(response: ResponseWriter): void;
-}
-
 /** Outcome of a filter of an MCP listener. `batch`: each message of the batch runs through the whole chain. */
-export type McpOutcome = Outcome | DeferredOutcome | Batch;
+export type McpOutcome = Outcome | DeferredOutcome<ResponseWriter> | Batch;
 
 /** A filter that reads or sets the MCP part of a request. */
 export type McpFilter = Filter<McpRequest, McpOutcome>;

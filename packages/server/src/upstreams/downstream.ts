@@ -116,10 +116,10 @@ export interface ClientResponse extends CallResponse {
   sendCallResult(json: string, acceptsJson: boolean): void;
 }
 
-/** The response is written later, by what `start` starts. */
-export interface DeferredOutcome {
+/** The response is written later, by what `start` starts: a call to an upstream, or a stream of notifications. */
+export interface DeferredOutcome<Response = ClientResponse> {
   readonly kind: 'deferred';
-  start(response: ClientResponse): void;
+  start(response: Response): void;
 }
 
 /** Outcome of a request that is carried out upstream. */

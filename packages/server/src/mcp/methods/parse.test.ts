@@ -93,7 +93,7 @@ insecure_options: { skip_pipeline_validation: true }
 - filter: service_tool_list
 - filter: service_tool_call
 - filter: service_relay`;
-    await expect(runFilters(filters)).rejects.toThrow(/service_namespace needs the filter mcp, without conditions/);
+    await expect(runFilters(filters)).rejects.toThrow(/service_namespace requires an mcp filter without conditions/);
     const service = await run(`
 listeners: [{ name: l, address: '127.0.0.1:0', filter_chains: [c] }]
 filter_chains:
