@@ -10,7 +10,7 @@ export interface SourceFile {
 }
 
 /** The folders of `packages/server/src`, each of which may import the ones after it (docs/architecture.md). */
-export const FOLDER_ORDER = [
+const FOLDER_ORDER = [
   'main.ts',
   'app',
   'management',

@@ -1,3 +1,4 @@
+import { integer, property, assert as prove, string } from 'fast-check';
 import { expect, it } from 'vitest';
 import { detach, ellipsize, quoteText, singleLine, truncate, truncateBytes, truncateCharacters } from './text.ts';
 
@@ -23,6 +24,11 @@ it.each([
   [`a${SMILE}`, 4, 'a'],
   [`a${SMILE}`, 5, `a${SMILE}`],
   ['a\ud800b', 4, 'a\ufffd'],
+  ['\ud83dx\ude00', 10, '\ufffdx\ufffd'],
+  ['a\ufffdb', 4, 'a\ufffd'],
+  ['\u20ac\u20ac', 5, '\u20ac'],
+  [SMILE, 1, ''],
+  ['ab', 0, ''],
 ])('truncates %j to at most %d bytes of UTF-8', (text, maxBytes, expected) => {
   expect(truncateBytes(text, maxBytes)).toBe(expected);
 });
@@ -37,4 +43,16 @@ it('marks truncated text', () => {
 
 it('copies well-formed text', () => {
   expect(detach('a\ud800')).toBe('a\ufffd');
+});
+
+it('truncates to the longest beginning that fits', () => {
+  prove(
+    property(string({ unit: 'binary' }), integer({ min: 0, max: 40 }), (text, maxBytes) => {
+      const truncated = truncateBytes(text, maxBytes);
+      expect(text.startsWith(truncated)).toBe(true);
+      expect(Buffer.byteLength(truncated)).toBeLessThanOrEqual(maxBytes);
+      const [next = ''] = text.slice(truncated.length);
+      if (next !== '') expect(Buffer.byteLength(truncated + next)).toBeGreaterThan(maxBytes);
+    }),
+  );
 });

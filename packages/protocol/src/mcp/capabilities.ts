@@ -5,8 +5,7 @@
  */
 
 import { isJsonObject, type JsonObject, type JsonValue } from '../json/parse.ts';
-import { type Era, META_LOG_LEVEL } from './constants.ts';
-import type { RequestMessage } from './message.ts';
+import type { Era } from './constants.ts';
 
 /** The `capabilities` of `initialize`, or the modern `_meta` member, with unknown members. */
 export type ClientCapabilities = Readonly<JsonObject>;
@@ -185,23 +184,16 @@ export function isLogLevel(level: unknown): level is string {
   return LEVELS.includes(level);
 }
 
-/** The level that every message reaches. */
+/** The lowest level, which includes all messages. */
 export const LEAST_LEVEL = 'debug';
 
-/** True when a level lets more through than another one, of which undefined stands for none that was set. */
+/** True when `level` is lower than `than`, or `than` is not set. */
 export function lowerLevel(level: string, than: string | undefined): boolean {
   return than === undefined || LEVELS.indexOf(level) < LEVELS.indexOf(than);
 }
 
-/** True when a log message reaches the least level that was asked for, by its params; one of an unknown level always does. */
+/** True when a log message has at least this level; one with an unknown level always does. */
 export function reachesLevel(params: unknown, least: string): boolean {
   const at = LEVELS.indexOf(isJsonObject(params) ? params.level : undefined);
   return at === -1 || at >= LEVELS.indexOf(least);
-}
-
-/** The least level of log messages that a modern request asks for; undefined when it wants none (2026-07-28, "Logging"). */
-export function requestedLevel({ params }: RequestMessage): string | undefined {
-  const meta = params._meta;
-  const level = isJsonObject(meta) ? meta[META_LOG_LEVEL] : undefined;
-  return isLogLevel(level) ? level : undefined;
 }

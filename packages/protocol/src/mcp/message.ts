@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { applyEdits, type Edit } from '../json/edit.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../json/parse.ts';
 import { elements, members, memberText } from '../json/scan.ts';
-import { requestedLevel } from './capabilities.ts';
+import { isLogLevel } from './capabilities.ts';
 import { type Era, INVALID_REQUEST, META_LOG_LEVEL, METHOD_NOT_FOUND, PARSE_ERROR } from './constants.ts';
 
 /** A JSON-RPC batch: several messages in one body, allowed in sessions of 2025-03-26 only (mcp 6). */
@@ -287,4 +287,11 @@ export function outlineOf(message: RequestMessage): RequestMessage {
     params: JSON.parse(text).params,
     paramsRange: { start: beforeParams.length, end: text.length - 1 },
   };
+}
+
+/** The least log level of a modern request; undefined when it wants no log messages (2026-07-28, "Logging"). */
+export function requestedLevel({ params }: RequestMessage): string | undefined {
+  const meta = params._meta;
+  const level = isJsonObject(meta) ? meta[META_LOG_LEVEL] : undefined;
+  return isLogLevel(level) ? level : undefined;
 }

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { requestedLevel } from './capabilities.ts';
-import { outlineOf, parseMessage } from './message.ts';
+import { outlineOf, parseMessage, requestedLevel } from './message.ts';
 
 const KEY = 'io.modelcontextprotocol/logLevel';
 

@@ -1,10 +1,10 @@
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
-import type { Evaluators } from '../policy/evaluator-set.ts';
+import type { Evaluators } from '../policy/evaluators.ts';
 import type { Kind } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { ServiceState } from '../telemetry/metrics/metric-source.ts';
+import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Forwards } from '../upstreams/mcp/forwards.ts';

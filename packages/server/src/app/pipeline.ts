@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import type { Implementation } from '@sluice/protocol/mcp/message';
 import { compile } from '../http/chain.ts';
 import { conditional } from '../http/conditions.ts';
 import { cors } from '../http/filters/cors.ts';
@@ -23,7 +24,6 @@ import { serviceToolCall } from '../mcp/methods/tools-call.ts';
 import { isOAuthPath, serviceWellKnown, type WellKnownParts } from '../mcp/oauth-metadata.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { McpFilter } from '../mcp/request.ts';
-import type { Implementation } from '@sluice/protocol/mcp/message';
 import type { EventStore } from '../mcp/sessions/resumable-streams.ts';
 import type { ClientSessions } from '../mcp/sessions/sessions.ts';
 import type { EvaluatorEngine } from '../policy/engine.ts';

@@ -1,14 +1,14 @@
 import type { Server } from 'node:http';
 import { TokenSealer } from '@sluice/protocol/seal';
 import type { FastifyInstance } from 'fastify';
-import { addressText, type ListenAddress } from '../http/address.ts';
+import { formatAddress, type ListenAddress } from '../http/address.ts';
 import { type Listener, listen } from '../http/server.ts';
 import { ConfigError } from '../http/settings.ts';
 import { FileSessionStore, memorySessionStore, type SessionStore } from '../mcp/sessions/session-store.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
-import { Evaluators, type EvaluatorsParts } from '../policy/evaluator-set.ts';
-import { ActionFiles } from '../policy/load.ts';
-import { revisionsInFolder, revisionsInMemory } from '../policy/revision-store.ts';
+import { ActionFiles } from '../policy/action-loader.ts';
+import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
+import { fileRevisionStore, memoryRevisionStore } from '../policy/revision-store.ts';
 import { bootstrapForward } from '../registry/operations-topology.ts';
 import { Registry, snapshotEntries } from '../registry/registry.ts';
 import { fileStore } from '../registry/store/file-store.ts';
@@ -52,7 +52,7 @@ export async function bootstrap(config: Config, registry: Registry): Promise<voi
 export async function openEvaluators(
   { bootstrap, actionsPath, persist }: Config,
   logger: Logger,
-  parts: Pick<EvaluatorsParts, 'compiling' | 'schemas' | 'onUse' | 'hasNamespace'>,
+  parts: Pick<EvaluatorsOptions, 'compiler' | 'schemas' | 'onActivated' | 'namespaceExists'>,
 ): Promise<Evaluators> {
   const log = logger.target('service::evaluator');
   const evaluators = new Evaluators({
@@ -61,11 +61,11 @@ export async function openEvaluators(
     files: new ActionFiles({ baseFolder: bootstrap.folder, actionsPath }),
     store:
       persist.backend === 'none'
-        ? revisionsInMemory()
-        : revisionsInFolder({ folder: persist.path, recover: persist.recover, files: diskFiles(), log, now: Date.now }),
+        ? memoryRevisionStore()
+        : fileRevisionStore({ folder: persist.path, recover: persist.recover, files: diskFiles(), log, now: Date.now }),
     log,
   });
-  await evaluators.start(bootstrap.evaluators, bootstrap.unreadableEvaluators);
+  await evaluators.start(bootstrap.evaluators, bootstrap.invalidEvaluators);
   return evaluators;
 }
 
@@ -117,6 +117,6 @@ async function bindAs(at: string, server: Server, address: ListenAddress): Promi
     return await listen(server, address);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new ConfigError(`${at}: cannot listen on ${addressText(address)}: ${reason}`);
+    throw new ConfigError(`${at}: cannot listen on ${formatAddress(address)}: ${reason}`);
   }
 }

@@ -13,7 +13,7 @@ import { parseLimit, RequestError, route, routeWithBody, sendData } from './rout
 export type JsonPieces = Generator<string | Buffer>;
 
 /** Serializes an interaction (decisions 2.9). Bodies that are JSON are inserted as they were sent. */
-export function* interactionJson(interaction: Interaction, withBodies: boolean): JsonPieces {
+function* interactionJson(interaction: Interaction, withBodies: boolean): JsonPieces {
   const { request, response } = interaction;
   const head = {
     epoch_ms: interaction.epochMs,

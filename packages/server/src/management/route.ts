@@ -88,7 +88,7 @@ const MAX_DEPTH = 256;
  * body is missing (unless `optional`: then it is `{}`), is not a JSON object in UTF-8, or does not match the schema; the
  * message has the first issue and `details` all of them (decisions 2.1, 4.1).
  */
-export function readBody<T extends z.ZodType>(
+function readBody<T extends z.ZodType>(
   request: FastifyRequest,
   kind: string,
   schema: T,

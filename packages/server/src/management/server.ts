@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastify from 'fastify';
 import { UpstreamError } from '../http/client/errors.ts';
 import type { HostOriginGuard } from '../http/host-origin-guard.ts';
-import { loggedStatus, BodyDeadlines, collectBody, drainRequestBody } from '../http/request-body.ts';
+import { BodyDeadlines, collectBody, drainRequestBody, loggedStatus } from '../http/request-body.ts';
 import { AmbiguousRequestGuard } from '../http/request-validation.ts';
 import { EvaluatorsError } from '../policy/revisions.ts';
 import { RegistryError } from '../registry/operations.ts';
@@ -34,7 +34,7 @@ import { toolCallRoutes } from './tool-calls.ts';
  * Returns a function that looks up the methods of a path, in the order of registration, for the `Allow` header of a 405;
  * undefined for a path without routes (decisions 4.1). Must be called before routes are added.
  */
-export function trackMethods(app: FastifyInstance): (path: string) => string[] | undefined {
+function trackMethods(app: FastifyInstance): (path: string) => string[] | undefined {
   const routes = new Map<string, { segments: string[]; methods: Set<string> }>();
   app.addHook('onRoute', ({ url, method }) => {
     const route = routes.get(url) ?? { segments: segmentsOf(url), methods: new Set<string>() };
@@ -66,13 +66,13 @@ function matches(route: readonly string[], path: readonly string[]): boolean {
  * CORS headers of every management response (decisions 4.1). Without SERVICE_CORS_ORIGIN the origin is `*`; requests from
  * foreign origins are still rejected by the host and origin guard.
  */
-export function corsHeaders(corsOrigin: string | undefined): Record<string, string> {
+function corsHeaders(corsOrigin: string | undefined): Record<string, string> {
   if (corsOrigin === undefined || corsOrigin === '*') return { 'access-control-allow-origin': '*' };
   return { 'access-control-allow-origin': corsOrigin, vary: 'Origin' };
 }
 
 /** Additional headers of the response to OPTIONS (decisions 4.1). */
-export const PREFLIGHT_HEADERS: Readonly<Record<string, string>> = {
+const PREFLIGHT_HEADERS: Readonly<Record<string, string>> = {
   'access-control-allow-methods': 'GET, POST, PUT, DELETE, OPTIONS',
   'access-control-allow-headers': 'Content-Type, Accept, Authorization',
 };
@@ -86,11 +86,7 @@ export function managementObserver(parts: RequestTelemetryParts): ObserveRequest
 }
 
 /** Starts observing a request, until its response ends. */
-export function observed(
-  { raw }: FastifyRequest,
-  response: ServerResponse,
-  observe: ObserveRequest,
-): RequestObservation {
+function observed({ raw }: FastifyRequest, response: ServerResponse, observe: ObserveRequest): RequestObservation {
   const { method = '', url: target = '/', headers, socket } = raw;
   const observation = observe({ method, target, headers, client: socket.remoteAddress, inBatch: false });
   response.on('close', () => {
@@ -104,7 +100,7 @@ export function observed(
 const LINGER_MS = 2_000;
 
 /** Responds to bytes that are not a valid request, or to a timeout, and closes the connection. */
-export function rejectUnreadable(
+function rejectUnreadable(
   error: Error & { code?: string },
   socket: Duplex,
   cors: Readonly<Record<string, string>>,
@@ -120,7 +116,7 @@ export function rejectUnreadable(
 }
 
 /** Rejects a CONNECT request, which Node.js leaves unanswered, and closes the connection. */
-export function rejectTunnel(socket: Duplex, cors: Readonly<Record<string, string>>): void {
+function rejectTunnel(socket: Duplex, cors: Readonly<Record<string, string>>): void {
   socket.on('error', () => undefined).resume();
   endWith(socket, 400, 'method CONNECT is not supported', cors);
 }

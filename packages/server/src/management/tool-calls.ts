@@ -29,7 +29,7 @@ export class EventTexts {
  * Server-sent events of tool calls for one client (decisions 6). Events are read as fast as the client reads them. A client
  * that is too far behind is disconnected, so that it knows that it missed events.
  */
-export class ToolCallStream extends Readable implements OpenStream, ToolCallListener {
+class ToolCallStream extends Readable implements OpenStream, ToolCallListener {
   readonly #events: EventCursor;
   readonly #texts: EventTexts;
   readonly #onLost: () => void;

@@ -4,11 +4,11 @@ import { type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import { members, memberText } from '@sluice/protocol/json/scan';
 import { capabilityKey, catalogKey, chooseVariant } from '@sluice/protocol/mcp/capabilities';
 import { type Era, META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
+import type { Implementation } from '@sluice/protocol/mcp/message';
 import { MirroredParams, readParamHeaders } from '@sluice/protocol/mcp/param-headers';
 import type { CacheHint, Entry, EntryVariant, KnownCatalog } from '../registry/entries.ts';
 import type { CatalogView } from '../registry/index.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { Implementation } from '@sluice/protocol/mcp/message';
 
 /** Equivalent schemas of true and false, by their first letter. */
 const BOOLEAN_SCHEMAS: Readonly<Record<string, string>> = { t: '{}', f: '{"not":{}}' };

@@ -10,7 +10,7 @@ import type { ActiveSession } from './sessions/active-sessions.ts';
  * True when the list of this kind in a namespace may differ for some client: when the text or position of an entry changed,
  * or when a forward has other catalogs, so that another one may be chosen for a client. Caching hints are not compared.
  */
-export function isListChanged(before: Snapshot, after: Snapshot, namespace: Namespace, kind: Kind): boolean {
+function isListChanged(before: Snapshot, after: Snapshot, namespace: Namespace, kind: Kind): boolean {
   const indexBefore = before.namespaces.get(namespace)?.indexes[kind];
   const index = after.namespaces.get(namespace)?.indexes[kind];
   const entries = index?.entries ?? [];

@@ -22,7 +22,7 @@ export function isOAuthPath(path: string): boolean {
 }
 
 /** The namespace in the path of a protected-resource document; undefined for other paths. */
-export function protectedResource(path: string): string | undefined {
+function protectedResource(path: string): string | undefined {
   return RESOURCE.exec(path)?.[1];
 }
 

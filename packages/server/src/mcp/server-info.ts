@@ -1,5 +1,5 @@
-import { methodSegment } from '@sluice/protocol/mcp/capabilities';
 import { members, memberText } from '@sluice/protocol/json/scan';
+import { methodSegment } from '@sluice/protocol/mcp/capabilities';
 import {
   type Era,
   LATEST_LEGACY,
@@ -68,7 +68,7 @@ export function forwardForMethod(method: string, declarations: readonly Declarat
 }
 
 /** Method segments of a forward's extensions and experimental capabilities. */
-export function segmentsOf({ extensions, experimental }: Declaration): Set<string> {
+function segmentsOf({ extensions, experimental }: Declaration): Set<string> {
   return new Set([...extensions.keys(), ...experimental.keys()].map(methodSegment));
 }
 

@@ -64,7 +64,7 @@ export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selecto
  * The selected entry (decisions 2.2): in the given namespace; without one in `default`, else in the only namespace that
  * has it. RegistryError NOT_FOUND; CONFLICT with `namespaces` or `uris` when the selection is ambiguous.
  */
-export function findInDraft(draft: Draft, kind: Kind, selector: Selector): Entry {
+function findInDraft(draft: Draft, kind: Kind, selector: Selector): Entry {
   return find(kind, selector, servedIn(draft));
 }
 
@@ -142,7 +142,7 @@ const ABSENT: Readonly<Record<Kind, JsonObject>> = {
  * are new with their value, members left out with null (decisions 2.5). Members that REST shows from the registry
  * (labels, uri and the like) are not the upstream's and never overridden. `definition` is in MCP's spelling.
  */
-export function overridesOf(kind: Kind, discovered: Discovered, definition: JsonObject): JsonObject {
+function overridesOf(kind: Kind, discovered: Discovered, definition: JsonObject): JsonObject {
   const parsed = parseLossless(discovered.variants[0]?.json ?? '{}');
   const upstream = new Map(Object.entries(isJsonObject(parsed) ? parsed : {}));
   const wanted = new Map(Object.entries(definition));
@@ -196,7 +196,7 @@ const SEPARATE = ['name', 'namespace', 'labels', 'forward', 'upstreamName', 'sha
 const SEPARATE_IN_RESOURCES = [...SEPARATE, 'location', 'uri', 'uriTemplate'];
 
 /** Takes a submission apart. Read-only members are ignored (decisions 2.5). RegistryError on a bad namespace name. */
-export function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
+function parseEntryInput(kind: Kind, submission: EntryInput): Submitted {
   const separate = new Set(kind === 'resource' ? SEPARATE_IN_RESOURCES : SEPARATE);
   const own = new Set(registryMembers(kind));
   const members: [string, JsonValue][] = [];

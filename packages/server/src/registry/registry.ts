@@ -19,7 +19,7 @@ import {
  * has a text for each record that cannot be used. Such records are written back unchanged, except entries whose forward
  * no longer exists.
  */
-export function restore(loaded: Loaded): { snapshot: Snapshot; problems: string[] } {
+function restore(loaded: Loaded): { snapshot: Snapshot; problems: string[] } {
   return new Restoration(loaded).run();
 }
 

@@ -146,7 +146,7 @@ function copyRegistrationId(found: ReadonlyMap<string, string>, forwardId: numbe
 }
 
 /** The registration id of a stored record. */
-export function readRegistrationId(found: ReadonlyMap<string, string>): number | undefined {
+function readRegistrationId(found: ReadonlyMap<string, string>): number | undefined {
   const source: unknown = JSON.parse(found.get('source') ?? 'null');
   return typeof source === 'number' && Number.isInteger(source) && source > 0 && source < MAX_REGISTRATION_ID
     ? source
@@ -154,7 +154,7 @@ export function readRegistrationId(found: ReadonlyMap<string, string>): number |
 }
 
 /** Labels of a stored record, without values that are not strings. */
-export function readLabels(text: string | undefined): Labels {
+function readLabels(text: string | undefined): Labels {
   const value = parseJson(text ?? '{}');
   if (!isJsonObject(value)) return {};
   return Object.fromEntries(
@@ -163,14 +163,14 @@ export function readLabels(text: string | undefined): Labels {
 }
 
 /** The text of each member of an object, the last one of duplicates. */
-export function textOfMembers(json: string): Map<string, string> {
+function textOfMembers(json: string): Map<string, string> {
   const found = new Map<string, string>();
   for (const { key, start, end } of members(json)) found.set(key, json.slice(start, end));
   return found;
 }
 
 /** The value of a string member. */
-export function textIn(found: ReadonlyMap<string, string>, key: string): string | undefined {
+function textIn(found: ReadonlyMap<string, string>, key: string): string | undefined {
   const value: unknown = JSON.parse(found.get(key) ?? 'null');
   return typeof value === 'string' ? value : undefined;
 }

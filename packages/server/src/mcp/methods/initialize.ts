@@ -61,7 +61,7 @@ const SERVERS_ONLY: ReadonlySet<string> = new Set([
 ]);
 
 /** The client's answer to a question: taken when the upstream that asked has it. One that nobody waits for is no error. */
-export async function answered(session: ClientSession | undefined, message: ResponseMessage): Promise<McpOutcome> {
+async function answered(session: ClientSession | undefined, message: ResponseMessage): Promise<McpOutcome> {
   try {
     await session?.active?.deliverResponse(message);
     return ACCEPTED;
@@ -73,7 +73,7 @@ export async function answered(session: ClientSession | undefined, message: Resp
 }
 
 /** Notifications are never answered. What a client without a session says means nothing to anybody. */
-export function notified(
+function notified(
   { session, headers }: McpRequest,
   message: NotificationMessage,
   parts: ClientMessageParts,
@@ -115,11 +115,7 @@ export interface NotificationStreamParts {
  * GET of a legacy session: its notification stream or, with `Last-Event-ID`, the rest of a stream that broke off
  * (2025-11-25, "Listening for Messages from the Server"; mcp 3). What this process does not have any more is said so.
  */
-export function notificationStream(
-  context: McpRequest,
-  session: ClientSession,
-  parts: NotificationStreamParts,
-): McpOutcome {
+function notificationStream(context: McpRequest, session: ClientSession, parts: NotificationStreamParts): McpOutcome {
   const { accept, [HEADER_LAST_EVENT_ID]: lastEventId } = context.headers;
   if (accept !== undefined && !/text\/event-stream|\*\/\*/.test(accept)) {
     return rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);

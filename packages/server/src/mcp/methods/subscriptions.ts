@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, META_CLIENT_INFO } from '@sluice/protocol/mcp/constants';
-import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import type { Implementation, RequestMessage } from '@sluice/protocol/mcp/message';
 import { parseListenFilter } from '@sluice/protocol/mcp/subscriptions';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { rpcError } from '../../http/outcome.ts';
@@ -17,7 +17,6 @@ import type { ListChangeNotifier } from '../list-changes.ts';
 import { type ListenParts, ListenStream } from '../listen-stream.ts';
 import type { OpenStreams } from '../open-streams.ts';
 import type { McpFilter, McpOutcome, McpRequest } from '../request.ts';
-import type { Implementation } from '@sluice/protocol/mcp/message';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 
@@ -38,7 +37,7 @@ export type SubscriptionMethod = 'resources/subscribe' | 'resources/unsubscribe'
  * is kept, so that neither a restart of ours nor one of the upstream ends it (mcp 3). Updates come on the notification
  * stream.
  */
-export async function resourceSubscription(
+async function resourceSubscription(
   method: SubscriptionMethod,
   { headers, session, namespace }: McpRequest,
   { params: { uri } }: RequestMessage,
@@ -72,7 +71,8 @@ export async function resourceSubscription(
     if (method === 'resources/subscribe') {
       const kept = session.change((before) => withOne(before, uri, forward));
       // What is not kept here is not to be held there either.
-      const undo = () => parts.sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, session, sent);
+      const undo = () =>
+        parts.sessionBindings.requestSubscription('resources/unsubscribe', uri, upstream, session, sent);
       kept.catch(undo).catch(() => undefined);
       await kept;
     }

@@ -308,7 +308,7 @@ function parseRecords(text: string, file: string, offset: number): SessionRecord
 }
 
 /** The snapshot file, beside `registry.json` (decisions 1.5). */
-export const SNAPSHOT_NAME = 'sessions.json';
+const SNAPSHOT_NAME = 'sessions.json';
 
 /** Version of its format. */
 const VERSION = 1;
@@ -338,7 +338,7 @@ export interface Snapshot {
 }
 
 /** Reads `sessions.json`. Throws {@link CorruptFileError}, or {@link StoreError} for a later version. */
-export function readSnapshot(bytes: Buffer): Snapshot {
+function readSnapshot(bytes: Buffer): Snapshot {
   let content: unknown;
   try {
     content = JSON.parse(bytes.toString());
@@ -365,7 +365,7 @@ export function readSnapshot(bytes: Buffer): Snapshot {
  * Yields the text of `sessions.json` in slices, each small enough for one turn of the event loop. `generation`: the first
  * journal generation that `sessions` lacks.
  */
-export function* snapshotSlices(
+function* snapshotSlices(
   sessions: readonly (readonly [string, StoredSession])[],
   generation: number,
 ): Generator<string> {

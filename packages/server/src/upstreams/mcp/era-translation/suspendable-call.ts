@@ -1,11 +1,12 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { acceptsServerRequest, reachesLevel, requestedLevel } from '@sluice/protocol/mcp/capabilities';
+import { acceptsServerRequest, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import {
   outlineOf,
   progressTokenText,
   type RequestMessage,
   rejectServerRequest,
+  requestedLevel,
   withId,
   withParam,
 } from '@sluice/protocol/mcp/message';

@@ -1,7 +1,7 @@
 import { applyEdits, type Edit } from '@sluice/protocol/json/edit';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { elements } from '@sluice/protocol/json/scan';
-import { LEAST_LEVEL, reachesLevel, requestedLevel } from '@sluice/protocol/mcp/capabilities';
+import { LEAST_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import {
   HEADER_LAST_EVENT_ID,
   INTERNAL_ERROR,
@@ -11,7 +11,7 @@ import {
   POLLING_VERSION,
 } from '@sluice/protocol/mcp/constants';
 import { type EventSink, EventStreamDecoder, type ServerSentEvent } from '@sluice/protocol/mcp/event-stream';
-import { type NotificationMessage, withId, withParam } from '@sluice/protocol/mcp/message';
+import { type NotificationMessage, requestedLevel, withId, withParam } from '@sluice/protocol/mcp/message';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { ChunkBuffer } from '../../../http/request-body.ts';
