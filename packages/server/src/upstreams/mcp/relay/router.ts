@@ -5,12 +5,11 @@ import {
   capabilityKey,
   legacyCapabilities,
   lowerLevel,
-  requestedLevel,
   supportsServerRequests,
 } from '@sluice/protocol/mcp/capabilities';
 import { type Era, HEADER_HOPS, INTERNAL_ERROR, LATEST_LEGACY, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/era';
-import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { type RequestMessage, requestedLevel } from '@sluice/protocol/mcp/message';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import { type Discovered, type Entry, FORWARD_HEADERS_LABEL } from '../../../registry/entries.ts';
